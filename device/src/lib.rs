@@ -1,0 +1,2 @@
+//! Device servers: protocol from kept crates, data path synthesized (dissertation, 4.4.2).
+#![cfg_attr(not(test), no_std)]
