@@ -1,0 +1,84 @@
+//! What `sync` needs of threads and CPUs, as callouts that a higher room links at boot.
+//!
+//! *Interface*: [`link`] once; before that the default actions hold, which are
+//! those of a machine with one thread: `suspend` returns at once (a caller must always look at its
+//! condition again), `resume` does nothing.
+//! Source: dissertation, section 4.1.3 (default actions of unconnected callouts).
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// The callouts. All are called in thread context except `resume`, `cpu`, `irq_save` and `irq_restore`,
+/// which an interrupt handler may cause as well.
+pub struct Callouts {
+    /// A handle of the running thread, valid as an argument of `resume` for ever
+    /// (thread table entries are type-stable; a stale one causes a spurious wake-up at worst).
+    pub current: fn() -> usize,
+    /// Consumes the running thread's token, or sleeps until there is one. May return spuriously.
+    pub suspend: fn(),
+    /// Gives a thread its token and wakes it if it sleeps.
+    pub resume: fn(usize),
+    /// Whether a signal or kill waits for the running thread.
+    pub interrupted: fn() -> bool,
+    /// Lets other ready threads run.
+    pub yield_now: fn(),
+    /// Number of the running CPU. Stable only while interrupts are off.
+    pub cpu: fn() -> usize,
+    /// Turns interrupts off; returns what `irq_restore` needs.
+    pub irq_save: fn() -> usize,
+    /// Restores the interrupt state that `irq_save` returned.
+    pub irq_restore: fn(usize),
+    /// Makes every other CPU pass a quiescent point soon (an interrupt).
+    pub nudge: fn(),
+}
+
+#[cfg(any(test, loom))]
+fn relax() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::thread::yield_now();
+}
+
+#[cfg(not(any(test, loom)))]
+fn relax() {
+    core::hint::spin_loop();
+}
+
+static DEFAULT: Callouts = Callouts {
+    current: || 0,
+    suspend: relax,
+    resume: |_| {},
+    interrupted: || false,
+    yield_now: relax,
+    cpu: || 0,
+    irq_save: || 0,
+    irq_restore: |_| {},
+    nudge: || {},
+};
+
+static LINKED: AtomicPtr<Callouts> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Links the callouts. Later calls replace earlier ones; a caller that is under way may still use the old.
+pub fn link(callouts: &'static Callouts) {
+    LINKED.store(core::ptr::from_ref(callouts).cast_mut(), Ordering::Release);
+}
+
+/// The linked callouts, or the default actions.
+pub fn get() -> &'static Callouts {
+    let linked = LINKED.load(Ordering::Acquire);
+    if linked.is_null() {
+        &DEFAULT
+    } else {
+        // SAFETY: only `link` stores here, and it takes a `&'static`.
+        unsafe { &*linked }
+    }
+}
+
+/// Runs `f` with interrupts off on this CPU.
+pub fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
+    let c = get();
+    let state = (c.irq_save)();
+    let result = f();
+    (c.irq_restore)(state);
+    result
+}

@@ -1,0 +1,201 @@
+//! A sleeping mutex: one word to take it, a list to wait for it.
+//!
+//! *Interface*: [`Monitor::lock`] sleeps while another thread holds it; [`Monitor::try_lock`] never waits.
+//! Thread context only; no interrupt handler takes one. [`RawMonitor`] is the same without data, for structures whose
+//! generated routines take the word themselves: 0 free → 1 held with one compare-and-swap, and release with one exchange to 0; an old value of
+//! 2 means somebody waits and [`RawMonitor::wake_next`] must be called.
+//!
+//! Progress: blocking. It serializes parties in the sense of the *monitor* building block
+//! (Massalin and Pu 1989, section 2.3), where no lock-free form is at hand.
+
+use crate::primitive::atomic::{AtomicU32, Ordering};
+use crate::wait::WaitList;
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+/// Nobody holds it.
+pub const FREE: u32 = 0;
+/// Held, and nobody waits.
+pub const HELD: u32 = 1;
+/// Held, and somebody may wait.
+pub const CONTENDED: u32 = 2;
+
+/// The word and the list. The word is first in memory.
+#[repr(C)]
+pub struct RawMonitor {
+    word: AtomicU32,
+    waiters: WaitList,
+}
+
+impl RawMonitor {
+    /// A free monitor.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        RawMonitor {
+            word: AtomicU32::new(FREE),
+            waiters: WaitList::new(),
+        }
+    }
+
+    /// A free monitor.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        RawMonitor {
+            word: AtomicU32::new(FREE),
+            waiters: WaitList::new(),
+        }
+    }
+
+    /// The word, for generated code.
+    pub fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
+    /// Takes the monitor if it is free.
+    pub fn try_lock(&self) -> bool {
+        self.word
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes the monitor, sleeping while another thread holds it.
+    pub fn lock(&self) {
+        if !self.try_lock() {
+            self.waiters.wait_until(|| {
+                (self.word.swap(CONTENDED, Ordering::Acquire) == FREE).then_some(())
+            });
+        }
+    }
+
+    /// Gives the monitor back. Only the holder may call this.
+    pub fn unlock(&self) {
+        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
+            self.wake_next();
+        }
+    }
+
+    /// Wakes the longest waiter, after a release that found [`CONTENDED`].
+    pub fn wake_next(&self) {
+        self.waiters.wake_one();
+    }
+}
+
+impl Default for RawMonitor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Data that one thread at a time may touch.
+pub struct Monitor<T: ?Sized> {
+    raw: RawMonitor,
+    data: UnsafeCell<T>,
+}
+
+impl<T> Monitor<T> {
+    /// A free monitor around `data`.
+    #[cfg(not(loom))]
+    pub const fn new(data: T) -> Self {
+        Monitor {
+            raw: RawMonitor::new(),
+            data: UnsafeCell::new(data),
+        }
+    }
+
+    /// A free monitor around `data`.
+    #[cfg(loom)]
+    pub fn new(data: T) -> Self {
+        Monitor {
+            raw: RawMonitor::new(),
+            data: UnsafeCell::new(data),
+        }
+    }
+
+    /// Takes the data out again.
+    pub fn into_inner(self) -> T {
+        self.data.into_inner()
+    }
+}
+
+impl<T: ?Sized> Monitor<T> {
+    /// Takes the monitor, sleeping while another thread holds it.
+    pub fn lock(&self) -> Guard<'_, T> {
+        self.raw.lock();
+        Guard { monitor: self }
+    }
+
+    /// Takes the monitor if it is free.
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.raw.try_lock().then_some(Guard { monitor: self })
+    }
+
+    /// The data, when the borrow already proves that nobody else is there.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.data.get_mut()
+    }
+}
+
+impl<T: Default> Default for Monitor<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+// SAFETY: the data is reached only through a guard, of which there is one at a time.
+unsafe impl<T: ?Sized + Send> Send for Monitor<T> {}
+// SAFETY: as above.
+unsafe impl<T: ?Sized + Send> Sync for Monitor<T> {}
+
+/// Access to a monitor's data; dropping it gives the monitor back.
+pub struct Guard<'a, T: ?Sized> {
+    monitor: &'a Monitor<T>,
+}
+
+impl<T: ?Sized> Deref for Guard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the guard proves that this thread holds the monitor.
+        unsafe { &*self.monitor.data.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and `&mut self` makes this borrow the only one.
+        unsafe { &mut *self.monitor.data.get() }
+    }
+}
+
+impl<T: ?Sized> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        self.monitor.raw.unlock();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn no_increment_is_lost_under_contention() {
+        let total = Arc::new(Monitor::new(0u64));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let total = total.clone();
+                std::thread::spawn(move || (0..1000).for_each(|_| *total.lock() += 1))
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(*total.lock(), 4000);
+    }
+
+    #[test]
+    fn a_held_monitor_is_not_taken_twice() {
+        let monitor = Monitor::new(());
+        let guard = monitor.try_lock();
+        assert!(guard.is_some() && monitor.try_lock().is_none());
+        drop(guard);
+        assert!(monitor.try_lock().is_some());
+    }
+}
