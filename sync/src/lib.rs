@@ -13,4 +13,4 @@ mod primitive;
 pub mod wait;
 
 pub use monitor::{Guard, Monitor};
-pub use wait::{Interrupted, WaitList, WaitNode};
+pub use wait::{Interrupted, WaitList, WaitNode, Watch};

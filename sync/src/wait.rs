@@ -16,6 +16,8 @@
 
 use crate::callout;
 use crate::primitive::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 const FREE: usize = 0;
 const QUEUED: usize = 1;
@@ -218,6 +220,55 @@ impl WaitList {
 impl Default for WaitList {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// The running thread's places in several lists at once: what `poll` and `select` sleep on.
+///
+/// Watch first, look at every condition, then [`Watch::sleep`]; and again from the start.
+pub struct Watch<'a> {
+    places: Vec<(Box<WaitNode>, &'a WaitList)>,
+}
+
+impl<'a> Watch<'a> {
+    /// Watches nothing yet.
+    pub const fn new() -> Self {
+        Watch { places: Vec::new() }
+    }
+
+    /// Enrols the running thread in `list` until the watch is cleared or dropped.
+    pub fn watch(&mut self, list: &'a WaitList) {
+        let node = Box::new(WaitNode::new());
+        // SAFETY: the node is fresh, boxed, and leaves in `clear`, which `drop` calls. If the watch is
+        // forgotten instead, the box is leaked and so stays valid.
+        unsafe { list.enroll(&node) };
+        self.places.push((node, list));
+    }
+
+    /// Sleeps until a watched list is woken or something else resumes the thread.
+    pub fn sleep(&self) {
+        if self.places.iter().all(|(node, _)| node.is_queued()) {
+            (callout::get().suspend)();
+        }
+    }
+
+    /// Leaves every list.
+    pub fn clear(&mut self) {
+        for (node, list) in self.places.drain(..) {
+            list.leave(&node);
+        }
+    }
+}
+
+impl Default for Watch<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
