@@ -1,0 +1,93 @@
+//! Where things lie in the address space: the contract of docs/architecture.md.
+//!
+//! *Interface*: constants only; sizes in bytes, addresses canonical.
+
+/// Bytes in a page.
+pub const PAGE: usize = 4096;
+/// log2 of [`PAGE`].
+pub const PAGE_SHIFT: usize = 12;
+
+/// First address that no user mapping may reach; the last page below the
+/// canonical hole stays empty, so that no `syscall` can end at the hole.
+pub const USER_END: usize = 0x0000_7fff_ffff_f000;
+/// Lowest address a user mapping may take: page zero faults, always.
+pub const USER_START: usize = 0x1_0000;
+
+/// All physical memory: writable, never executable, large pages.
+pub const PHYS_MAP: usize = 0xffff_8000_0000_0000;
+
+/// Physical 0–1 GiB again: kernel image with its own rights, the rest writable and
+/// never executable. The heap lives here.
+pub const WINDOW: usize = 0xffff_ffff_8000_0000;
+/// Length of [`WINDOW`].
+pub const WINDOW_LEN: usize = 1 << 30;
+/// Where the kernel image is linked.
+pub const KERNEL: usize = WINDOW + (1 << 20);
+
+/// Generated code: readable and executable, written through [`PHYS_MAP`].
+pub const CODE: usize = 0xffff_ffff_c000_0000;
+/// Length of [`CODE`].
+pub const CODE_LEN: usize = 256 << 20;
+
+/// Kernel stacks, in slots of [`STACK_SLOT`].
+pub const STACKS: usize = 0xffff_ffff_d000_0000;
+/// Length of [`STACKS`].
+pub const STACKS_LEN: usize = 256 << 20;
+/// One slot: the lower half unmapped, the upper half a stack.
+pub const STACK_SLOT: usize = 32 << 10;
+/// The mapped upper half of a slot.
+pub const STACK_SIZE: usize = STACK_SLOT / 2;
+
+/// Device registers, uncached.
+pub const MMIO: usize = 0xffff_ffff_f000_0000;
+/// Length of [`MMIO`].
+pub const MMIO_LEN: usize = 128 << 20;
+
+/// Highest address of a new program's stack.
+pub const USER_STACK_TOP: usize = 0x0000_7fff_ff00_0000;
+/// Reserved for the stack of the first thread; pages appear when touched.
+pub const USER_STACK_LEN: usize = 8 << 20;
+/// Where mappings without an address go, growing downwards from here.
+pub const USER_MMAP_TOP: usize = 0x0000_7fff_0000_0000;
+/// Where position-independent programs are loaded.
+pub const USER_PIE_BASE: usize = 0x0000_5555_5555_4000;
+
+/// `address` rounded down to a page.
+pub const fn page_floor(address: usize) -> usize {
+    address & !(PAGE - 1)
+}
+
+/// `address` rounded up to a page; `None` past the top of the address space.
+pub const fn page_ceil(address: usize) -> Option<usize> {
+    match address.checked_add(PAGE - 1) {
+        Some(end) => Some(end & !(PAGE - 1)),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_do_not_overlap() {
+        let regions = [
+            (WINDOW, WINDOW_LEN),
+            (CODE, CODE_LEN),
+            (STACKS, STACKS_LEN),
+            (MMIO, MMIO_LEN),
+        ];
+        for pair in regions.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0);
+        }
+        assert!(MMIO.checked_add(MMIO_LEN).is_some());
+        assert!(USER_STACK_TOP < USER_END && USER_MMAP_TOP < USER_STACK_TOP - USER_STACK_LEN);
+    }
+
+    #[test]
+    fn rounding() {
+        assert_eq!(page_floor(0x1fff), 0x1000);
+        assert_eq!(page_ceil(0x1001), Some(0x2000));
+        assert_eq!(page_ceil(usize::MAX), None);
+    }
+}

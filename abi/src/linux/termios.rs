@@ -1,0 +1,59 @@
+//! Terminals: `termios`, `winsize`, and the `ioctl` requests.
+
+plain! {
+    /// The kernel's `struct termios`, as `TCGETS` copies it (36 bytes).
+    pub struct Termios {
+        pub iflag: u32,
+        pub oflag: u32,
+        pub cflag: u32,
+        pub lflag: u32,
+        pub line: u8,
+        pub cc: [u8; 19],
+    }
+    /// `struct winsize`.
+    pub struct Winsize {
+        pub row: u16,
+        pub col: u16,
+        pub xpixel: u16,
+        pub ypixel: u16,
+    }
+}
+
+constants! { usize:
+    VINTR = 0, VQUIT = 1, VERASE = 2, VKILL = 3, VEOF = 4, VTIME = 5, VMIN = 6, VSWTC = 7,
+    VSTART = 8, VSTOP = 9, VSUSP = 10, VEOL = 11, VREPRINT = 12, VDISCARD = 13, VWERASE = 14,
+    VLNEXT = 15, VEOL2 = 16, NCCS = 19,
+}
+
+constants! { u32:
+    IGNBRK = 0o1, BRKINT = 0o2, IGNPAR = 0o4, PARMRK = 0o10, INPCK = 0o20, ISTRIP = 0o40, INLCR = 0o100,
+    IGNCR = 0o200, ICRNL = 0o400, IUCLC = 0o1000, IXON = 0o2000, IXANY = 0o4000, IXOFF = 0o10000,
+    IMAXBEL = 0o20000, IUTF8 = 0o40000,
+
+    OPOST = 0o1, OLCUC = 0o2, ONLCR = 0o4, OCRNL = 0o10, ONOCR = 0o20, ONLRET = 0o40, TABDLY = 0o14000, XTABS = 0o14000,
+
+    CBAUD = 0o10017, B9600 = 0o15, B38400 = 0o17, B115200 = 0o10002,
+    CSIZE = 0o60, CS8 = 0o60, CSTOPB = 0o100, CREAD = 0o200, PARENB = 0o400, HUPCL = 0o2000, CLOCAL = 0o4000,
+
+    ISIG = 0o1, ICANON = 0o2, ECHO = 0o10, ECHOE = 0o20, ECHOK = 0o40, ECHONL = 0o100, NOFLSH = 0o200,
+    TOSTOP = 0o400, ECHOCTL = 0o1000, ECHOPRT = 0o2000, ECHOKE = 0o4000, FLUSHO = 0o10000,
+    PENDIN = 0o40000, IEXTEN = 0o100000,
+
+    TCGETS = 0x5401, TCSETS = 0x5402, TCSETSW = 0x5403, TCSETSF = 0x5404,
+    TCGETA = 0x5405, TCSETA = 0x5406, TCSETAW = 0x5407, TCSETAF = 0x5408,
+    TCSBRK = 0x5409, TCXONC = 0x540a, TCFLSH = 0x540b, TIOCEXCL = 0x540c, TIOCNXCL = 0x540d,
+    TIOCSCTTY = 0x540e, TIOCGPGRP = 0x540f, TIOCSPGRP = 0x5410, TIOCOUTQ = 0x5411, TIOCSTI = 0x5412,
+    TIOCGWINSZ = 0x5413, TIOCSWINSZ = 0x5414, TIOCMGET = 0x5415, FIONREAD = 0x541b, TIOCCONS = 0x541d,
+    FIONBIO = 0x5421, TIOCNOTTY = 0x5422, TIOCSETD = 0x5423, TIOCGETD = 0x5424, TCSBRKP = 0x5425,
+    TIOCGSID = 0x5429, FIOASYNC = 0x5452, FIOCLEX = 0x5451, FIONCLEX = 0x5450,
+    TIOCGPTN = 0x8004_5430, TIOCSPTLCK = 0x4004_5431,
+    TCIFLUSH = 0, TCOFLUSH = 1, TCIOFLUSH = 2,
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_are_linux() {
+        assert_eq!(core::mem::size_of::<super::Termios>(), 36);
+    }
+}

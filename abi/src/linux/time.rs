@@ -1,0 +1,135 @@
+//! Time: `timespec` and its kin, clocks, timers.
+
+plain! {
+    /// `struct timespec`: seconds and nanoseconds.
+    pub struct Timespec {
+        pub sec: i64,
+        pub nsec: i64,
+    }
+    /// `struct timeval`: seconds and microseconds.
+    pub struct Timeval {
+        pub sec: i64,
+        pub usec: i64,
+    }
+    /// `struct itimerval`.
+    pub struct Itimerval {
+        pub interval: Timeval,
+        pub value: Timeval,
+    }
+    /// `struct itimerspec`.
+    pub struct Itimerspec {
+        pub interval: Timespec,
+        pub value: Timespec,
+    }
+    /// `struct tms`, in clock ticks of 10 ms.
+    pub struct Tms {
+        pub utime: i64,
+        pub stime: i64,
+        pub cutime: i64,
+        pub cstime: i64,
+    }
+    /// `struct timezone`.
+    pub struct Timezone {
+        pub minuteswest: i32,
+        pub dsttime: i32,
+    }
+    /// `struct sigevent`, the parts that timers use.
+    pub struct Sigevent {
+        pub value: u64,
+        pub signo: i32,
+        pub notify: i32,
+        pub tid: i32,
+        pub rest: [i32; 11],
+    }
+}
+
+/// Nanoseconds in a second.
+pub const NSEC_PER_SEC: u64 = 1_000_000_000;
+
+impl Timespec {
+    /// From nanoseconds.
+    pub const fn from_ns(ns: u64) -> Timespec {
+        Timespec {
+            sec: (ns / NSEC_PER_SEC) as i64,
+            nsec: (ns % NSEC_PER_SEC) as i64,
+        }
+    }
+
+    /// To nanoseconds, saturating; `None` when negative or not normalized.
+    pub fn to_ns(self) -> Option<u64> {
+        if self.sec < 0 || !(0..NSEC_PER_SEC as i64).contains(&self.nsec) {
+            return None;
+        }
+        Some(
+            (self.sec as u64)
+                .saturating_mul(NSEC_PER_SEC)
+                .saturating_add(self.nsec as u64),
+        )
+    }
+}
+
+impl Timeval {
+    /// From nanoseconds, rounding down.
+    pub const fn from_ns(ns: u64) -> Timeval {
+        Timeval {
+            sec: (ns / NSEC_PER_SEC) as i64,
+            usec: (ns % NSEC_PER_SEC / 1000) as i64,
+        }
+    }
+
+    /// To nanoseconds, saturating; `None` when negative or not normalized.
+    pub fn to_ns(self) -> Option<u64> {
+        if !(0..1_000_000).contains(&self.usec) {
+            return None;
+        }
+        Timespec {
+            sec: self.sec,
+            nsec: self.usec * 1000,
+        }
+        .to_ns()
+    }
+}
+
+constants! { i32:
+    CLOCK_REALTIME = 0, CLOCK_MONOTONIC = 1, CLOCK_PROCESS_CPUTIME_ID = 2, CLOCK_THREAD_CPUTIME_ID = 3,
+    CLOCK_MONOTONIC_RAW = 4, CLOCK_REALTIME_COARSE = 5, CLOCK_MONOTONIC_COARSE = 6, CLOCK_BOOTTIME = 7,
+    CLOCK_TAI = 11,
+    TIMER_ABSTIME = 1,
+    ITIMER_REAL = 0, ITIMER_VIRTUAL = 1, ITIMER_PROF = 2,
+    SIGEV_SIGNAL = 0, SIGEV_NONE = 1, SIGEV_THREAD = 2, SIGEV_THREAD_ID = 4,
+}
+
+/// Clock ticks in a second, as `times` and `AT_CLKTCK` count.
+pub const CLK_TCK: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions() {
+        assert_eq!(
+            Timespec::from_ns(1_500_000_000).to_ns(),
+            Some(1_500_000_000)
+        );
+        assert_eq!(
+            Timespec {
+                sec: 1,
+                nsec: 1_000_000_000
+            }
+            .to_ns(),
+            None
+        );
+        assert_eq!(Timespec { sec: -1, nsec: 0 }.to_ns(), None);
+        assert_eq!(
+            Timespec {
+                sec: i64::MAX,
+                nsec: 0
+            }
+            .to_ns(),
+            Some(u64::MAX)
+        );
+        assert_eq!(Timeval { sec: 2, usec: 5 }.to_ns(), Some(2_000_005_000));
+        assert_eq!(core::mem::size_of::<Sigevent>(), 64);
+    }
+}
