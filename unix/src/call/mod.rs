@@ -1,0 +1,122 @@
+//! The calls by number: one table, put together at compile time from one list a family.
+//!
+//! *Interface*: [`dispatch`] answers a call; [`Args`] is what a handler sees, [`Handler`] what it is.
+//! A family (a file beside this one) exports `CALLS: &[(usize, Handler)]`
+//! and is named in [`FAMILIES`]. A number without a handler answers ENOSYS and is counted by
+//! number ([`unknown`]). Handlers run in process context with interrupts on and may sleep; an interrupted one
+//! returns one of the `ERESTART…` values and `signal` decides between a restart and EINTR.
+//!
+//! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
+//! never get here, they end in the thread's own dispatcher.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::nr;
+
+/// One call under way: its number and its arguments as the user gave them.
+#[derive(Debug)]
+pub struct Args {
+    /// The number, from rax.
+    pub nr: usize,
+    /// The arguments: rdi, rsi, rdx, r10, r8, r9.
+    pub arg: [usize; 6],
+}
+
+impl Args {
+    /// Argument `i` as a C `int` (the upper half is ignored, as by Linux).
+    pub fn int(&self, i: usize) -> i32 {
+        self.arg[i] as i32
+    }
+
+    /// Argument `i` as a C `unsigned int`.
+    pub fn uint(&self, i: usize) -> u32 {
+        self.arg[i] as u32
+    }
+
+    /// Argument `i` as a C `long`.
+    pub fn long(&self, i: usize) -> i64 {
+        self.arg[i] as i64
+    }
+
+    /// Argument `i` as a size in bytes, or an unchecked user address.
+    pub fn word(&self, i: usize) -> usize {
+        self.arg[i]
+    }
+}
+
+/// Answers one call: a value for rax, or an error number.
+pub type Handler = fn(&mut Args) -> Result<usize>;
+
+/// The lists that make up the table. A number may occur once.
+const FAMILIES: &[&[(usize, Handler)]] = &[];
+
+static TABLE: [Option<Handler>; nr::COUNT] = {
+    let mut table = [None; nr::COUNT];
+    let mut family = 0;
+    while family < FAMILIES.len() {
+        let calls = FAMILIES[family];
+        let mut i = 0;
+        while i < calls.len() {
+            let (number, handler) = calls[i];
+            let slot: &mut Option<Handler> = &mut table[number];
+            assert!(slot.is_none(), "two handlers for one call");
+            *slot = Some(handler);
+            i += 1;
+        }
+        family += 1;
+    }
+    table
+};
+
+static UNKNOWN: [AtomicU32; nr::COUNT] = [const { AtomicU32::new(0) }; nr::COUNT];
+static UNKNOWN_BEYOND: AtomicU32 = AtomicU32::new(0);
+
+/// Answers the call in `args`. ENOSYS, counted, when it has no handler.
+pub fn dispatch(args: &mut Args) -> Result<usize> {
+    match TABLE.get(args.nr) {
+        Some(Some(handler)) => handler(args),
+        Some(None) => {
+            UNKNOWN[args.nr].fetch_add(1, Ordering::Relaxed);
+            Err(Errno::ENOSYS)
+        }
+        None => {
+            UNKNOWN_BEYOND.fetch_add(1, Ordering::Relaxed);
+            Err(Errno::ENOSYS)
+        }
+    }
+}
+
+/// How often each call without a handler was tried: `(number, count)`, counts above zero only;
+/// all numbers past the table count as [`nr::COUNT`].
+pub fn unknown() -> impl Iterator<Item = (usize, u32)> {
+    UNKNOWN
+        .iter()
+        .chain(core::iter::once(&UNKNOWN_BEYOND))
+        .map(|count| count.load(Ordering::Relaxed))
+        .enumerate()
+        .filter(|&(_, count)| count != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_calls_are_counted_by_number() {
+        for _ in 0..3 {
+            let mut args = Args {
+                nr: 335,
+                arg: [0; 6],
+            };
+            assert_eq!(dispatch(&mut args), Err(Errno::ENOSYS));
+        }
+        let mut args = Args {
+            nr: usize::MAX,
+            arg: [0; 6],
+        };
+        assert_eq!(dispatch(&mut args), Err(Errno::ENOSYS));
+        assert!(unknown().any(|entry| entry == (335, 3)));
+        assert!(unknown().any(|entry| entry == (nr::COUNT, 1)));
+    }
+}

@@ -1,0 +1,43 @@
+//! A session: process groups that share a controlling terminal.
+//!
+//! *Interface*: [`Session`]; what it needs of a terminal is [`Terminal`], which the terminal implements.
+
+use alloc::sync::Arc;
+use core::any::Any;
+
+use sync::monitor::Monitor;
+
+/// What processes need of a controlling terminal.
+pub trait Terminal: Any + Send + Sync {
+    /// The foreground process group, 0 for none.
+    fn foreground(&self) -> i32;
+    /// The session leader has ended or given the terminal up: forget session and group. The caller sends the signals.
+    fn release(&self);
+    /// The device number, for `/proc/PID/stat`.
+    fn device(&self) -> u64;
+    /// For the terminal's own code to get at its type.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// A session.
+pub struct Session {
+    /// Its number, that of its leader.
+    pub id: i32,
+    /// Its controlling terminal.
+    pub terminal: Monitor<Option<Arc<dyn Terminal>>>,
+}
+
+impl Session {
+    /// A session without a terminal.
+    pub fn new(id: i32) -> Arc<Session> {
+        Arc::new(Session {
+            id,
+            terminal: Monitor::new(None),
+        })
+    }
+
+    /// The controlling terminal.
+    pub fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.terminal.lock().clone()
+    }
+}
