@@ -1,14 +1,18 @@
-//! File systems (placeholder shape until they are in).
+//! Names and inodes: what a path leads to.
+//!
+//! *Interface.* [`Inode`] is a file as a file system knows it; [`Place`] is an inode reached through a mount;
+//! [`FsContext`] is a process's root, working directory and umask; [`perm`] decides what a process may do.
+//! [`dev::register`] gives a device number its behaviour.
 
-use alloc::sync::Arc;
+pub mod attr;
+pub mod context;
+pub mod dev;
+pub mod inactive;
+pub mod inode;
+pub mod perm;
+pub mod place;
 
-/// Where a process stands in the tree of names: root, working directory, umask.
-#[derive(Default)]
-pub struct FsContext;
-
-impl FsContext {
-    /// A copy for a forked child.
-    pub fn fork_copy(&self) -> Arc<FsContext> {
-        Arc::new(FsContext)
-    }
-}
+pub use attr::{Attr, Kind, SetAttr, Time};
+pub use context::FsContext;
+pub use inode::{DirEntry, DirSink, How, Inode};
+pub use place::{FileSystem, Mount, Place};

@@ -1,0 +1,195 @@
+//! Open files: what a descriptor refers to, and the code generated for it.
+//!
+//! *Interface.* [`File`] is the behaviour (a regular file, a pipe end, a terminal); [`OpenFile`] is Linux's
+//! open file description: a behaviour, the access mode and status flags, the offset, the path it was
+//! opened by, and the routines generated for it ([`DescRoutines`], one set for each [`Sharing`]).
+//! Descriptors ([`crate::files`]) hold `Arc<OpenFile>`; dropping the last one calls [`File::close`].
+//! Dissertation 3.1 (code from `open`) and 4.1.2 (the inactive list).
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::{O_ACCMODE, O_APPEND, O_NONBLOCK, O_PATH, O_RDWR, O_WRONLY};
+use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+
+use crate::fs::{Attr, DirSink, How, Inode, Place};
+use crate::io::IoBuf;
+use crate::poll::PollTable;
+
+/// How far an open file description is shared (until quaject's own).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// One thread.
+    Exclusive,
+    /// Any number.
+    Shared,
+}
+
+/// A generated descriptor routine (until codegen's own).
+pub type DescRoutine = Arc<usize>;
+
+/// The generated routines of one open file. `None` leaves the `slow` stub of that call in place.
+#[derive(Clone, Default)]
+pub struct DescRoutines {
+    /// Code for `read`.
+    pub read: Option<DescRoutine>,
+    /// Code for `write`.
+    pub write: Option<DescRoutine>,
+    /// Code for `lseek`.
+    pub lseek: Option<DescRoutine>,
+}
+
+/// What can be done with an open file. Methods run in process context with interrupts on and may sleep.
+/// The default of each is the errno that Linux gives for a file without that operation.
+pub trait File: Send + Sync + Any {
+    /// Moves bytes from the file, at the description's offset, into `buf`; 0 at the end.
+    fn read(&self, _of: &OpenFile, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
+    /// Moves bytes from `buf` into the file at the description's offset (at its end with `O_APPEND`).
+    fn write(&self, _of: &OpenFile, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
+    /// `pread`: as `read`, at `offset` bytes, leaving the description's offset alone.
+    fn read_at(&self, _of: &OpenFile, _offset: u64, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::ESPIPE)
+    }
+    /// `pwrite`: as `write`, at `offset` bytes.
+    fn write_at(&self, _of: &OpenFile, _offset: u64, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::ESPIPE)
+    }
+    /// Moves the description's offset and returns it.
+    fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
+        Err(Errno::ESPIPE)
+    }
+    /// Which of `events` (POLLIN…) hold now; with a table, also enrols the caller to be woken on change.
+    fn poll(&self, _of: &OpenFile, events: u32, _table: Option<&mut PollTable>) -> u32 {
+        events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
+    }
+    /// A control operation; `arg` is the user's third argument unchecked.
+    fn ioctl(&self, _of: &OpenFile, _cmd: u32, _arg: usize) -> Result<usize> {
+        Err(Errno::ENOTTY)
+    }
+    /// Entries of a directory from the description's offset on, which it advances past those taken.
+    fn readdir(&self, _of: &OpenFile, _sink: &mut dyn DirSink) -> Result<()> {
+        Err(Errno::ENOTDIR)
+    }
+    /// Attributes; the default asks the inode, and describes an anonymous file without one.
+    fn stat(&self, of: &OpenFile) -> Attr {
+        of.inode().map_or_else(Attr::anonymous, |i| i.attr())
+    }
+    /// Sets the length in bytes.
+    fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
+        Err(Errno::EINVAL)
+    }
+    /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
+    fn flags_changed(&self, _of: &OpenFile) {}
+    /// The last descriptor is gone.
+    fn close(&self, _of: &OpenFile) {}
+    /// Code for this description. [`Sharing::Exclusive`] promises one thread until it is replugged.
+    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        Ok(DescRoutines::default())
+    }
+    /// Whether a description of this file may wait in its inode's inactive list and serve a later open with
+    /// no other ceremony (no side effect of open or close that anyone could see).
+    fn reusable(&self) -> bool {
+        false
+    }
+    /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// An open file description.
+pub struct OpenFile {
+    file: Arc<dyn File>,
+    place: Option<Place>,
+    path: Option<String>,
+    /// Access mode and status flags (`O_*`).
+    pub flags: AtomicU32,
+    /// Offset in bytes; generated routines hold this word's address.
+    pub offset: AtomicU64,
+}
+
+impl OpenFile {
+    /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).
+    pub fn new(file: Arc<dyn File>, flags: u32) -> Arc<OpenFile> {
+        Self::at(
+            file,
+            How {
+                flags,
+                place: None,
+                path: None,
+            },
+        )
+    }
+
+    /// A description of a file found as `how` says.
+    pub fn at(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
+        Arc::new(OpenFile {
+            file,
+            place: how.place,
+            path: how.path,
+            flags: AtomicU32::new(how.flags),
+            offset: AtomicU64::new(0),
+        })
+    }
+
+    /// The behaviour.
+    pub fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// The behaviour as the type `T`, if it is one.
+    pub fn file_as<T: File>(&self) -> Option<&T> {
+        self.file.as_any().downcast_ref()
+    }
+
+    /// The inode, of a file that has one.
+    pub fn inode(&self) -> Option<&Arc<dyn Inode>> {
+        self.place.as_ref().map(|p| &p.inode)
+    }
+
+    /// The inode and its mount, of a file that has one.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// The path it was opened under.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// Access mode and status flags.
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Whether `read` is allowed.
+    pub fn readable(&self) -> bool {
+        self.flags() & O_PATH == 0 && self.flags() & O_ACCMODE != O_WRONLY
+    }
+
+    /// Whether `write` is allowed.
+    pub fn writable(&self) -> bool {
+        self.flags() & O_PATH == 0 && matches!(self.flags() & O_ACCMODE, O_WRONLY | O_RDWR)
+    }
+
+    /// Whether calls that would wait fail with `EAGAIN` instead.
+    pub fn nonblocking(&self) -> bool {
+        self.flags() & O_NONBLOCK != 0
+    }
+
+    /// Whether writes go to the end of the file.
+    pub fn appending(&self) -> bool {
+        self.flags() & O_APPEND != 0
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.file.clone().close(self);
+    }
+}

@@ -1,0 +1,198 @@
+//! What `stat` tells about a file.
+//!
+//! *Interface.* [`Attr`] is the kernel's own record; it converts to `struct stat` and `struct statx`.
+
+use abi::linux::{
+    DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO,
+    S_IFLNK, S_IFMT, S_IFREG, S_IFSOCK, STATX_BASIC_STATS, STATX_BTIME, Stat, Statx,
+    StatxTimestamp, major, minor,
+};
+
+/// A point of wall-clock time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds since 1970.
+    pub sec: i64,
+    /// Nanoseconds within the second.
+    pub nsec: u32,
+}
+
+/// The seven kinds of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+impl Kind {
+    /// The kind that a mode's type bits name; a mode without type bits is a regular file's.
+    pub fn of_mode(mode: u32) -> Option<Kind> {
+        Some(match mode & S_IFMT {
+            S_IFREG | 0 => Kind::Regular,
+            S_IFDIR => Kind::Directory,
+            S_IFLNK => Kind::Symlink,
+            S_IFCHR => Kind::Char,
+            S_IFBLK => Kind::Block,
+            S_IFIFO => Kind::Fifo,
+            S_IFSOCK => Kind::Socket,
+            _ => return None,
+        })
+    }
+
+    /// The type bits of a mode.
+    pub const fn mode_bits(self) -> u32 {
+        match self {
+            Kind::Regular => S_IFREG,
+            Kind::Directory => S_IFDIR,
+            Kind::Symlink => S_IFLNK,
+            Kind::Char => S_IFCHR,
+            Kind::Block => S_IFBLK,
+            Kind::Fifo => S_IFIFO,
+            Kind::Socket => S_IFSOCK,
+        }
+    }
+
+    /// The `d_type` of a directory entry.
+    pub const fn dirent_type(self) -> u8 {
+        match self {
+            Kind::Regular => DT_REG,
+            Kind::Directory => DT_DIR,
+            Kind::Symlink => DT_LNK,
+            Kind::Char => DT_CHR,
+            Kind::Block => DT_BLK,
+            Kind::Fifo => DT_FIFO,
+            Kind::Socket => DT_SOCK,
+        }
+    }
+}
+
+/// A file's attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attr {
+    /// Device number of the file system.
+    pub dev: u64,
+    /// Number of the inode within it.
+    pub ino: u64,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Names that the file has.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number, of a device node.
+    pub rdev: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Memory in use, in units of 512 bytes.
+    pub blocks: u64,
+    /// Last read.
+    pub atime: Time,
+    /// Last change of contents.
+    pub mtime: Time,
+    /// Last change of contents or attributes.
+    pub ctime: Time,
+    /// Creation.
+    pub btime: Time,
+}
+
+/// Preferred size of a transfer, bytes.
+const BLOCK_SIZE: u32 = 4096;
+
+impl Attr {
+    /// What `fstat` says of a file that has no inode and no better answer.
+    pub fn anonymous() -> Attr {
+        Attr {
+            dev: 0xd,
+            ino: 1,
+            mode: 0o600,
+            nlink: 1,
+            ..Attr::default()
+        }
+    }
+
+    /// The file's kind.
+    pub fn kind(&self) -> Kind {
+        Kind::of_mode(self.mode).unwrap_or(Kind::Regular)
+    }
+
+    /// As `struct stat`.
+    pub fn to_stat(&self) -> Stat {
+        Stat {
+            dev: self.dev,
+            ino: self.ino,
+            nlink: u64::from(self.nlink),
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            rdev: self.rdev,
+            size: self.size as i64,
+            blksize: i64::from(BLOCK_SIZE),
+            blocks: self.blocks as i64,
+            atime: self.atime.sec,
+            atime_nsec: i64::from(self.atime.nsec),
+            mtime: self.mtime.sec,
+            mtime_nsec: i64::from(self.mtime.nsec),
+            ctime: self.ctime.sec,
+            ctime_nsec: i64::from(self.ctime.nsec),
+            ..Stat::default()
+        }
+    }
+
+    /// As `struct statx`.
+    pub fn to_statx(&self) -> Statx {
+        let stamp = |t: Time| StatxTimestamp {
+            sec: t.sec,
+            nsec: t.nsec,
+            reserved: 0,
+        };
+        Statx {
+            mask: (STATX_BASIC_STATS | STATX_BTIME) as u32,
+            blksize: BLOCK_SIZE,
+            nlink: self.nlink,
+            uid: self.uid,
+            gid: self.gid,
+            mode: self.mode as u16,
+            ino: self.ino,
+            size: self.size,
+            blocks: self.blocks,
+            atime: stamp(self.atime),
+            btime: stamp(self.btime),
+            ctime: stamp(self.ctime),
+            mtime: stamp(self.mtime),
+            rdev_major: major(self.rdev),
+            rdev_minor: minor(self.rdev),
+            dev_major: major(self.dev),
+            dev_minor: minor(self.dev),
+            ..Statx::default()
+        }
+    }
+}
+
+/// Attributes to change; `None` leaves one alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetAttr {
+    /// Permission bits (the low twelve).
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last read.
+    pub atime: Option<Time>,
+    /// Last change of contents.
+    pub mtime: Option<Time>,
+}

@@ -1,0 +1,4 @@
+//! The inactive list of an inode.
+
+/// Descriptions of one inode that wait for the next open.
+pub struct Inactive(());

@@ -1,0 +1,131 @@
+//! A file as its file system knows it.
+//!
+//! *Interface.* The methods of [`Inode`] check what the file system itself must (kinds, existence, emptiness); permission bits, mounts
+//! and symbolic links on the way are the business of `walk` and the calls. Names are one component, without `/`,
+//! never `.` or `..`, at most `NAME_MAX` bytes.
+
+use abi::errno::{Errno, Result};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+
+use super::attr::{Attr, SetAttr};
+use super::place::Place;
+use crate::file::{File, OpenFile};
+use crate::process::Cred;
+
+/// One entry of a directory.
+pub struct DirEntry<'a> {
+    /// Number of the inode.
+    pub ino: u64,
+    /// Offset at which the next `readdir` continues after this entry.
+    pub next: u64,
+    /// `DT_*`.
+    pub kind: u8,
+    /// The name.
+    pub name: &'a [u8],
+}
+
+/// Where `readdir` puts its entries.
+pub trait DirSink {
+    /// Takes an entry, or answers `false`: no room, try this one first next time.
+    fn entry(&mut self, entry: DirEntry<'_>) -> bool;
+}
+
+/// How a file is to be opened.
+pub struct How {
+    /// `O_*`, access mode included.
+    pub flags: u32,
+    /// Where it was found, if by a path.
+    pub place: Option<Place>,
+    /// The path from the root it was found under, if any.
+    pub path: Option<String>,
+}
+
+impl How {
+    /// The open file description with behaviour `file`, for [`Inode::open`] and devices to return.
+    pub fn finish(self, file: Arc<dyn File>) -> Arc<OpenFile> {
+        OpenFile::at(file, self)
+    }
+}
+
+/// A file in a file system.
+pub trait Inode: Send + Sync + Any {
+    /// The attributes.
+    fn attr(&self) -> Attr;
+    /// Changes attributes; permission was checked. The change time follows.
+    fn set_attr(&self, _set: &SetAttr) -> Result<()> {
+        Err(Errno::EPERM)
+    }
+    /// Opens the file. Access was checked.
+    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>>;
+    /// Sets the length in bytes.
+    fn truncate(&self, _size: u64) -> Result<()> {
+        Err(Errno::EINVAL)
+    }
+    /// The inode called `name` in this directory.
+    fn lookup(&self, _name: &[u8]) -> Result<Arc<dyn Inode>> {
+        Err(Errno::ENOTDIR)
+    }
+    /// The directory that this directory is in; itself at the root of the file system.
+    fn parent(&self) -> Option<Arc<dyn Inode>> {
+        None
+    }
+    /// The name of this directory in its parent; `None` at the root and when it was removed.
+    fn name(&self) -> Option<Vec<u8>> {
+        None
+    }
+    /// Makes a file of the kind that `mode` names, owned by `cred`; `rdev` is a device's number.
+    fn create(&self, _name: &[u8], _mode: u32, _rdev: u64, _cred: &Cred) -> Result<Arc<dyn Inode>> {
+        Err(Errno::EPERM)
+    }
+    /// Makes a symbolic link to `target`.
+    fn symlink(&self, _name: &[u8], _target: &[u8], _cred: &Cred) -> Result<Arc<dyn Inode>> {
+        Err(Errno::EPERM)
+    }
+    /// Makes a file without a name (`O_TMPFILE`).
+    fn tmpfile(&self, _mode: u32, _cred: &Cred) -> Result<Arc<dyn Inode>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Gives `inode`, of the same file system, another name in this directory.
+    fn link(&self, _name: &[u8], _inode: Arc<dyn Inode>) -> Result<()> {
+        Err(Errno::EPERM)
+    }
+    /// Removes a name that is not a directory's.
+    fn unlink(&self, _name: &[u8]) -> Result<()> {
+        Err(Errno::EPERM)
+    }
+    /// Removes an empty directory.
+    fn rmdir(&self, _name: &[u8]) -> Result<()> {
+        Err(Errno::EPERM)
+    }
+    /// Moves `name` to `new_name` in `new_dir` of the same file system; `flags` are `RENAME_*`.
+    fn rename(
+        &self,
+        _name: &[u8],
+        _new_dir: &Arc<dyn Inode>,
+        _new_name: &[u8],
+        _flags: u32,
+    ) -> Result<()> {
+        Err(Errno::EPERM)
+    }
+    /// The text of a symbolic link.
+    fn readlink(&self) -> Result<Vec<u8>> {
+        Err(Errno::EINVAL)
+    }
+    /// Where a link leads that is more than its text (`/proc/PID/cwd`); `None` for all others.
+    fn follow(&self) -> Option<Result<Place>> {
+        None
+    }
+    /// Hands the entries from offset `from` on to `sink` (`.` and `..` included, they are 0 and 1); returns the offset where it stopped.
+    fn readdir(&self, _from: u64, _sink: &mut dyn DirSink) -> Result<u64> {
+        Err(Errno::ENOTDIR)
+    }
+    /// Where descriptions of this file wait for the next open, if they may.
+    fn inactive(&self) -> Option<&crate::fs::inactive::Inactive> {
+        None
+    }
+    /// The concrete type, for the file system itself.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
