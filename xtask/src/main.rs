@@ -1,2 +1,61 @@
 //! The one door: `cargo xtask`.
-fn main() {}
+//!
+//! *Interface*: `run`, `test`, `bench`, `check`, `image`; each a module with one public
+//! `main`, which takes the rest of the command line and returns the exit status.
+
+mod cpio;
+mod failure;
+mod host;
+mod image;
+mod kernel;
+mod machine;
+mod options;
+mod program;
+mod rootfs;
+mod run;
+mod terminal;
+
+use failure::{Failure, Result, USAGE};
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  run [options] [-- CMD ARG...]   boot to a shell on this terminal, or run one command in the guest
+  test [options] [NAME...]        host tests, model checks, guest tests: all that CI runs
+  bench [NAME...] [--json FILE]   Synthesis beside Debian's Linux, instructions per operation
+  check                           format, clippy, layers, unsafe, documentation
+  image [options]                 kernel and root archive to boot elsewhere, in build/image
+
+`cargo xtask COMMAND --help` tells more.
+";
+
+fn dispatch() -> Result<i32> {
+    let mut arguments = std::env::args_os().skip(1);
+    let Some(command) = arguments.next() else {
+        return Err(Failure::new(
+            USAGE,
+            "no command given; try `cargo xtask --help`",
+        ));
+    };
+    let rest = arguments.collect();
+    match command.to_string_lossy().as_ref() {
+        "run" => run::main(rest),
+        "image" => image::main(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(0)
+        }
+        other => Err(Failure::new(
+            USAGE,
+            format!("unknown command `{other}`; try `cargo xtask --help`"),
+        )),
+    }
+}
+
+fn main() {
+    let status = dispatch().unwrap_or_else(|failure| {
+        eprintln!("xtask: {}", failure.message);
+        failure.status
+    });
+    std::process::exit(status);
+}

@@ -1,0 +1,192 @@
+//! What the host must supply: programs from Debian's packages, the Rust target, folders.
+//!
+//! *Interface*: `need` installs a missing program and says so; `need_target` the kernel's Rust
+//! target; `project`, `build_dir` where things are; `command_output`, `run_quietly`.
+
+use crate::failure::{Context, Failure, HOST, Result};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A program that some command needs, and the Debian package that has it.
+#[derive(Clone, Copy)]
+pub struct Need {
+    /// Name of the program, searched in `PATH`.
+    pub program: &'static str,
+    /// Debian package.
+    pub package: &'static str,
+}
+
+/// The emulator: the reference machine.
+pub const QEMU: Need = Need {
+    program: "qemu-system-x86_64",
+    package: "qemu-system-x86",
+};
+/// The shell and tools of the default root.
+pub const BUSYBOX: Need = Need {
+    program: "busybox",
+    package: "busybox-static",
+};
+/// The C compiler of the guest test programs.
+pub const GCC: Need = Need {
+    program: "gcc",
+    package: "gcc",
+};
+/// The same with another C library.
+pub const MUSL_GCC: Need = Need {
+    program: "musl-gcc",
+    package: "musl-tools",
+};
+
+/// The Rust target of the kernel.
+pub const KERNEL_TARGET: &str = "x86_64-unknown-none";
+
+/// The root of the work tree.
+pub fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask/ has a parent")
+        .to_path_buf()
+}
+
+/// `build/NAME`, created.
+pub fn build_dir(name: &str) -> Result<PathBuf> {
+    let path = project().join("build").join(name);
+    std::fs::create_dir_all(&path).context(format!("cannot create {}", path.display()))?;
+    Ok(path)
+}
+
+/// Where a program is, if `PATH` has it.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Installs what is missing of `needs`, with `apt-get`, saying so.
+///
+/// # Errors
+/// Host failure when there is no `apt-get`, no right to use it, or it fails.
+pub fn need(needs: &[Need]) -> Result<()> {
+    let missing: Vec<_> = needs.iter().filter(|need| !present(need)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<_> = missing.iter().map(|need| need.package).collect();
+    install(&packages)?;
+    match missing.iter().find(|need| !present(need)) {
+        Some(need) => Err(Failure::new(
+            HOST,
+            format!(
+                "package {} is installed, but {} is not in PATH",
+                need.package, need.program
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Installs Debian packages with `apt-get`, saying so.
+pub fn install(packages: &[&str]) -> Result<()> {
+    let list = packages.join(" ");
+    if find("apt-get").is_none() {
+        return Err(Failure::new(
+            HOST,
+            format!("missing: {list} (Debian's names); install them, there is no apt-get here"),
+        ));
+    }
+    let root = rustix::process::geteuid().is_root();
+    if !root && find("sudo").is_none() {
+        return Err(Failure::new(
+            HOST,
+            format!(
+                "missing packages; as root run: apt-get install --no-install-recommends {list}"
+            ),
+        ));
+    }
+    eprintln!("xtask: installing Debian packages: {list}");
+    let apt = |arguments: &[&str]| -> Result<bool> {
+        let mut command = if root {
+            Command::new("apt-get")
+        } else {
+            let mut sudo = Command::new("sudo");
+            sudo.arg("apt-get");
+            sudo
+        };
+        command
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdin(Stdio::null());
+        let output = command.output().context("cannot start apt-get")?;
+        if !output.status.success() {
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(output.status.success())
+    };
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(packages);
+    // A fresh machine has no package lists; an old one has stale ones.
+    if apt(&["update", "-qq"])? && apt(&arguments)? {
+        eprintln!("xtask: installed");
+        Ok(())
+    } else {
+        Err(Failure::new(
+            HOST,
+            format!("apt-get could not install {list}"),
+        ))
+    }
+}
+
+fn present(need: &Need) -> bool {
+    match find(need.program) {
+        // Debian's dynamic busybox has the same name and cannot run in the guest.
+        Some(path) if need.program == BUSYBOX.program => {
+            crate::program::interpreter(&path).is_ok_and(|interpreter| interpreter.is_none())
+        }
+        found => found.is_some(),
+    }
+}
+
+/// Installs the kernel's Rust target, when it is missing.
+pub fn need_target() -> Result<()> {
+    let sysroot = command_output(Command::new("rustc").arg("--print").arg("sysroot"))?;
+    if Path::new(sysroot.trim())
+        .join("lib/rustlib")
+        .join(KERNEL_TARGET)
+        .exists()
+    {
+        return Ok(());
+    }
+    eprintln!("xtask: installing the Rust target {KERNEL_TARGET}");
+    run_quietly(Command::new("rustup").args(["target", "add", KERNEL_TARGET]))
+}
+
+/// Runs a command in the project and returns its standard output; its errors become ours.
+pub fn command_output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .current_dir(project())
+        .stdin(Stdio::null())
+        .output()
+        .context(format!("cannot start {name}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    Err(Failure::new(
+        HOST,
+        format!("{name} failed ({})", output.status),
+    ))
+}
+
+/// Runs a command in the project; its output is shown only when it fails.
+pub fn run_quietly(command: &mut Command) -> Result<()> {
+    command_output(command).map(drop)
+}
+
+/// The `cargo` that started us.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(project());
+    command
+}

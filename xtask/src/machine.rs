@@ -1,0 +1,644 @@
+//! A virtual machine: QEMU's command line, and the running of one with its byte streams.
+//!
+//! *Interface*: `Machine` describes it; `Running::start` boots it; `wait` until it ends gives an
+//! `Outcome`. The streams are byte-exact and throttle both ways: a full pipe on the host holds the
+//! guest's output, a busy guest holds the host's input. Dropping `Running` ends QEMU.
+//!
+//! Source: `docs/run-contract.md`.
+
+use crate::failure::{Context, Failure, HOST, Result, USAGE};
+use crate::host;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long QEMU may take to connect, and to end after the guest has reported its status.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// The machine type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Chipset {
+    /// A PC with PCI Express.
+    Q35,
+    /// QEMU's minimal machine, without PCI.
+    Microvm,
+}
+
+/// Who executes the instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accel {
+    /// Software emulation.
+    Tcg,
+    /// The host's processor.
+    Kvm,
+    /// `Kvm` when the host's CPU can, else `Tcg`.
+    Auto,
+}
+
+/// Where the kernel's log goes.
+#[derive(Clone, Debug)]
+pub enum Log {
+    /// Into a file.
+    File(PathBuf),
+    /// On standard error.
+    Stderr,
+}
+
+/// The description of a machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Machine type.
+    pub chipset: Chipset,
+    /// CPUs.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// One instruction is one nanosecond.
+    pub icount: bool,
+    /// Who executes.
+    pub accel: Accel,
+    /// The kernel: an ELF with a PVH note, or a Linux bzImage.
+    pub kernel: PathBuf,
+    /// The kernel's command line.
+    pub append: String,
+    /// Where the log goes.
+    pub log: Log,
+    /// More words for QEMU.
+    pub extra: Vec<OsString>,
+    /// Show QEMU's display.
+    pub display: bool,
+}
+
+impl Machine {
+    /// A machine with the reference settings.
+    pub fn new(kernel: &Path) -> Self {
+        Self {
+            chipset: Chipset::Q35,
+            cpus: 1,
+            memory: 256 << 20,
+            icount: false,
+            accel: Accel::Tcg,
+            kernel: kernel.to_path_buf(),
+            append: String::new(),
+            log: Log::File(PathBuf::from("/dev/null")),
+            extra: Vec::new(),
+            display: false,
+        }
+    }
+
+    /// QEMU's words. `root` is the archive; `dir` has the sockets of the channels.
+    pub fn words(&self, root: &Path, dir: &Path) -> Result<Vec<OsString>> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut put = |list: &[&str]| words.extend(list.iter().map(OsString::from));
+        put(&["-nodefaults", "-no-user-config", "-no-reboot"]);
+        put(match self.chipset {
+            Chipset::Q35 => &["-machine", "q35"],
+            Chipset::Microvm => &["-machine", "microvm,acpi=on,rtc=on,isa-serial=off"],
+        });
+        let kvm = match self.accel {
+            Accel::Tcg => false,
+            Accel::Auto => host_virtualizes() && !self.icount,
+            Accel::Kvm if self.icount => {
+                return Err(Failure::new(
+                    USAGE,
+                    "--icount counts instructions, which --accel kvm cannot",
+                ));
+            }
+            Accel::Kvm if !host_virtualizes() => {
+                return Err(Failure::new(
+                    USAGE,
+                    "--accel kvm: this CPU shows neither vmx nor svm",
+                ));
+            }
+            Accel::Kvm => true,
+        };
+        if self.icount {
+            // Without `rep movsb` counting once a byte: see docs/results.md.
+            put(&["-icount", "shift=0,sleep=off", "-cpu", "max,-erms,-fsrm"]);
+        } else if kvm {
+            put(&["-accel", "kvm", "-cpu", "host"]);
+        } else {
+            put(&[
+                "-accel",
+                if self.cpus > 1 {
+                    "tcg,thread=multi"
+                } else {
+                    "tcg"
+                },
+                "-cpu",
+                "max",
+            ]);
+        }
+        put(&[
+            "-smp",
+            &self.cpus.to_string(),
+            "-m",
+            &format!("{}k", self.memory >> 10),
+        ]);
+        put(&["-display", if self.display { "gtk" } else { "none" }]);
+        let channel = |name: &str| format!("socket,id={name},path={}", dir.join(name).display());
+        for name in CHANNELS {
+            put(&["-chardev", &channel(name)]);
+        }
+        for (name, port, irq, index) in [("com1", "0x3f8", 4, 0), ("com2", "0x2f8", 3, 1)] {
+            put(&[
+                "-device",
+                &format!("isa-serial,chardev={name},iobase={port},irq={irq},index={index}"),
+            ]);
+        }
+        match &self.log {
+            Log::File(path) => put(&["-chardev", &format!("file,id=log,path={}", path.display())]),
+            Log::Stderr => put(&["-chardev", &channel("log")]),
+        }
+        put(&["-device", "isa-debugcon,iobase=0xe9,chardev=log"]);
+        put(&["-device", "isa-debugcon,iobase=0xe8,chardev=control"]);
+        put(&["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
+        put(&["-append", &self.append]);
+        words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
+        words.extend(["-initrd".into(), root.as_os_str().to_owned()]);
+        words.extend(self.extra.iter().cloned());
+        Ok(words)
+    }
+}
+
+/// Channels between QEMU and us, but for the log.
+const CHANNELS: [&str; 3] = ["com1", "com2", "control"];
+
+/// Whether the host's CPU can run guests itself and lets us.
+fn host_virtualizes() -> bool {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let has = flags
+        .lines()
+        .find(|line| line.starts_with("flags"))
+        .is_some_and(|line| {
+            line.split_whitespace()
+                .any(|flag| flag == "vmx" || flag == "svm")
+        });
+    has && std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+        .is_ok()
+}
+
+/// How a machine ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// The first process ended with this status.
+    Exit(i32),
+    /// The kernel panicked.
+    Panic,
+    /// The time was over.
+    Timeout,
+    /// A signal to us, or three escapes, ended it.
+    Interrupted(i32),
+    /// It stopped and did not say why.
+    Lost,
+}
+
+/// What is known of a machine that has ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// The report of a panic, or QEMU's own complaints.
+    pub report: String,
+    /// The `start` report: nanoseconds from reset to the first process.
+    pub start_ns: Option<u64>,
+}
+
+/// What the host connects to the guest.
+pub struct Streams {
+    /// Bytes for COM1.
+    pub input: Box<dyn Read + Send>,
+    /// Bytes from COM1.
+    pub output: Box<dyn Write + Send>,
+    /// Bytes from COM2.
+    pub error: Box<dyn Write + Send>,
+    /// COM1 is a terminal: no `eof` notice; three escapes end the machine.
+    pub terminal: bool,
+}
+
+enum Event {
+    Report(String),
+    Closed,
+    Ended,
+    Interrupt(i32),
+    Broken,
+}
+
+/// Ends or tells a running machine from another thread.
+#[derive(Clone)]
+pub struct Handle {
+    events: Sender<Event>,
+    notices: Arc<Mutex<UnixStream>>,
+}
+
+impl Handle {
+    /// Ends the machine; it counts as killed by this signal.
+    pub fn interrupt(&self, signal: i32) {
+        // The receiver is gone when the machine has ended already.
+        let _ = self.events.send(Event::Interrupt(signal));
+    }
+
+    /// The terminal has a new size.
+    pub fn resize(&self, rows: u16, cols: u16) {
+        self.notice(&format!("winsize {rows} {cols}\n"));
+    }
+
+    fn notice(&self, line: &str) {
+        let mut stream = self.notices.lock().expect("no panic while held");
+        // A guest that is gone needs no notice.
+        let _ = stream.write_all(line.as_bytes());
+    }
+}
+
+/// A machine that is running.
+pub struct Running {
+    dir: PathBuf,
+    child: Arc<Mutex<Child>>,
+    events: Receiver<Event>,
+    handle: Handle,
+    outputs: Vec<JoinHandle<()>>,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    /// Boots a machine with this root archive.
+    ///
+    /// # Errors
+    /// Host failure when QEMU cannot be started; its own words are in the message.
+    pub fn start(machine: &Machine, root: &[u8], streams: Streams) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        host::need(&[host::QEMU])?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("synthesis-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&dir).context(format!("cannot create {}", dir.display()))?;
+        let result = Self::boot(machine, root, streams, &dir);
+        if result.is_err() {
+            remove(&dir);
+        }
+        result
+    }
+
+    fn boot(machine: &Machine, root: &[u8], streams: Streams, dir: &Path) -> Result<Self> {
+        let archive = dir.join("root.cpio");
+        std::fs::write(&archive, root).context(format!("cannot write {}", archive.display()))?;
+        let mut names = CHANNELS.to_vec();
+        if matches!(machine.log, Log::Stderr) {
+            names.push("log");
+        }
+        let listeners: Vec<_> = names
+            .iter()
+            .map(|name| UnixListener::bind(dir.join(name)).context("cannot create a socket"))
+            .collect::<Result<_>>()?;
+        let mut command = qemu();
+        command.args(machine.words(&archive, dir)?);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start QEMU")?;
+        let mut stderr = child.stderr.take().expect("it was piped");
+        let complaints = thread::spawn(move || {
+            let mut text = String::new();
+            // Not UTF-8 or gone: nothing to show then.
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        let mut connected = match connect(&listeners, &mut child) {
+            Ok(connected) => connected,
+            Err(failure) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                let text = complaints.join().unwrap_or_default();
+                return Err(Failure::new(
+                    HOST,
+                    format!("{}: {}", failure.message, one_line(&text)),
+                ));
+            }
+        };
+        let log = (connected.len() > CHANNELS.len()).then(|| connected.pop().expect("it has four"));
+        let [com1, com2, control] = <[UnixStream; 3]>::try_from(connected).expect("three channels");
+
+        let (sender, events) = channel();
+        let clone = |stream: &UnixStream| stream.try_clone().context("cannot copy a socket");
+        let handle = Handle {
+            events: sender.clone(),
+            notices: Arc::new(Mutex::new(clone(&com2)?)),
+        };
+        let mut outputs = vec![
+            relay(clone(&com1)?, streams.output, sender.clone(), false),
+            relay(com2, streams.error, sender.clone(), false),
+        ];
+        if let Some(log) = log {
+            outputs.push(relay(
+                log,
+                Box::new(io::stderr()),
+                sender.clone(),
+                streams.terminal,
+            ));
+        }
+        outputs.push(reports(control, sender.clone()));
+        // Not joined: it may be waiting for the user's next key when the machine ends.
+        let notices = handle.clone();
+        let (input, terminal) = (streams.input, streams.terminal);
+        thread::spawn(move || feed(input, com1, &notices, terminal));
+        let child = Arc::new(Mutex::new(child));
+        watch(Arc::clone(&child), sender);
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            child,
+            events,
+            handle,
+            outputs,
+            complaints: Some(complaints),
+        })
+    }
+
+    /// What other threads may hold.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until the machine has ended and all its output has been passed on.
+    pub fn wait(mut self, timeout: Option<Duration>) -> Outcome {
+        let mut deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut outcome = Outcome {
+            status: Status::Lost,
+            report: String::new(),
+            start_ns: None,
+        };
+        loop {
+            let event = match deadline {
+                None => self
+                    .events
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => self
+                    .events
+                    .recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match event {
+                Ok(Event::Report(line)) if outcome.status == Status::Panic => {
+                    outcome.report.push_str(&line);
+                }
+                Ok(Event::Report(line)) => {
+                    let (word, rest) = line
+                        .trim_end()
+                        .split_once(' ')
+                        .unwrap_or((line.trim_end(), ""));
+                    match word {
+                        "start" => outcome.start_ns = rest.parse().ok(),
+                        "exit" => {
+                            outcome.status = rest.parse().map_or(Status::Lost, Status::Exit);
+                            deadline = Some(Instant::now() + GRACE);
+                        }
+                        "panic" => {
+                            outcome.status = Status::Panic;
+                            outcome.report = format!("kernel panic: {rest}\n");
+                            deadline = Some(Instant::now() + GRACE);
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(Event::Ended) => break,
+                Ok(Event::Closed) => {}
+                Ok(Event::Interrupt(signal)) => {
+                    outcome.status = Status::Interrupted(signal);
+                    break;
+                }
+                // Whoever read our output has gone, as after `| head`.
+                Ok(Event::Broken) => {
+                    outcome.status = Status::Interrupted(13);
+                    break;
+                }
+                Err(_) => {
+                    // After a report this is only a machine that was slow to power off.
+                    if outcome.status == Status::Lost {
+                        outcome.status = Status::Timeout;
+                    }
+                    break;
+                }
+            }
+        }
+        self.end();
+        for output in self.outputs.drain(..) {
+            // A relay that panicked has lost its stream; the status still stands.
+            let _ = output.join();
+        }
+        // What came between the end of the machine and now.
+        while let Ok(event) = self.events.try_recv() {
+            if let Event::Report(line) = event {
+                if outcome.status == Status::Panic {
+                    outcome.report.push_str(&line);
+                } else if let (Status::Lost, Some(status)) =
+                    (outcome.status, line.trim().strip_prefix("exit "))
+                {
+                    outcome.status = status.parse().map_or(Status::Lost, Status::Exit);
+                } else if let (Status::Lost, Some(cause)) =
+                    (outcome.status, line.strip_prefix("panic "))
+                {
+                    outcome.status = Status::Panic;
+                    outcome.report = format!("kernel panic: {cause}");
+                }
+            }
+        }
+        if let Some(complaints) = self.complaints.take()
+            && outcome.status == Status::Lost
+        {
+            outcome.report = complaints.join().unwrap_or_default();
+        }
+        outcome
+    }
+
+    fn end(&mut self) {
+        let mut child = self.child.lock().expect("no panic while held");
+        // It may have ended by itself.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+        remove(&self.dir);
+    }
+}
+
+fn remove(dir: &Path) {
+    // A leftover folder in /tmp is no reason to fail.
+    let _ = std::fs::remove_dir_all(dir);
+}
+
+/// QEMU, which ends when the thread that started it ends, however that comes.
+fn qemu() -> Command {
+    match host::find("setpriv") {
+        Some(setpriv) => {
+            let mut command = Command::new(setpriv);
+            command.args(["--pdeathsig", "KILL", host::QEMU.program]);
+            command
+        }
+        None => Command::new(host::QEMU.program),
+    }
+}
+
+/// The connections that QEMU makes to our sockets, in order.
+fn connect(listeners: &[UnixListener], child: &mut Child) -> Result<Vec<UnixStream>> {
+    let deadline = Instant::now() + GRACE;
+    let mut streams = Vec::new();
+    for listener in listeners {
+        loop {
+            let mut fds = [PollFd::new(listener, PollFlags::IN)];
+            let pause = Timespec {
+                tv_sec: 0,
+                tv_nsec: 50_000_000,
+            };
+            if poll(&mut fds, Some(&pause)).is_ok_and(|ready| ready > 0) {
+                streams.push(
+                    listener
+                        .accept()
+                        .context("cannot accept QEMU's connection")?
+                        .0,
+                );
+                break;
+            }
+            if !matches!(child.try_wait(), Ok(None)) {
+                return Err(Failure::new(HOST, "QEMU does not start"));
+            }
+            if Instant::now() > deadline {
+                return Err(Failure::new(HOST, "QEMU does not connect"));
+            }
+        }
+    }
+    Ok(streams)
+}
+
+/// Passes bytes on until the guest's end closes. A terminal in raw mode needs carriage returns.
+fn relay(
+    mut from: UnixStream,
+    mut to: Box<dyn Write + Send>,
+    events: Sender<Event>,
+    raw: bool,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut buffer = [0; 65536];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let passed = if raw {
+                let text = String::from_utf8_lossy(&buffer[..count]).replace('\n', "\r\n");
+                to.write_all(text.as_bytes())
+            } else {
+                to.write_all(&buffer[..count])
+            };
+            if passed.and_then(|()| to.flush()).is_err() {
+                let _ = events.send(Event::Broken);
+                return;
+            }
+        }
+        let _ = events.send(Event::Closed);
+    })
+}
+
+/// Turns the control channel into events, a line each.
+fn reports(from: UnixStream, events: Sender<Event>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut from = io::BufReader::new(from);
+        let mut line = Vec::new();
+        while let Ok(1..) = io::BufRead::read_until(&mut from, b'\n', &mut line) {
+            let _ = events.send(Event::Report(String::from_utf8_lossy(&line).into_owned()));
+            line.clear();
+        }
+    })
+}
+
+/// Sends the input to the guest, then the notice of its end.
+fn feed(mut input: Box<dyn Read + Send>, mut com1: UnixStream, handle: &Handle, terminal: bool) {
+    const ESCAPE: u8 = 0x1d;
+    let mut sent = 0u64;
+    let mut escapes: Vec<Instant> = Vec::new();
+    let mut buffer = [0; 65536];
+    loop {
+        let count = match input.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        if terminal {
+            for byte in &buffer[..count] {
+                if *byte == ESCAPE {
+                    escapes.push(Instant::now());
+                } else {
+                    escapes.clear();
+                }
+            }
+            escapes.retain(|at| at.elapsed() < Duration::from_secs(1));
+            if escapes.len() >= 3 {
+                handle.interrupt(15);
+            }
+        }
+        if com1.write_all(&buffer[..count]).is_err() {
+            return;
+        }
+        sent += count as u64;
+    }
+    if terminal {
+        handle.interrupt(1);
+    } else {
+        handle.notice(&format!("eof {sent}\n"));
+    }
+}
+
+/// Tells when QEMU has ended.
+fn watch(child: Arc<Mutex<Child>>, events: Sender<Event>) {
+    thread::spawn(move || {
+        loop {
+            if !matches!(
+                child.lock().expect("no panic while held").try_wait(),
+                Ok(None)
+            ) {
+                let _ = events.send(Event::Ended);
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().last().unwrap_or("no reason given").to_owned()
+}
+
+/// A sink that keeps what was written, for tests and measurements.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    /// What has been written so far.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().expect("no panic while held").clone()
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0
+            .lock()
+            .expect("no panic while held")
+            .extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! The options that describe the machine and the root, shared by `run` and `image`.
+//!
+//! *Interface*: `Options::parse`. Every wrong word is one clear line and status 2.
+
+use crate::failure::{Failure, Result, USAGE};
+use crate::machine::{Accel, Chipset};
+use lexopt::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Most CPUs that the kernel drives.
+const MAX_CPUS: u32 = 8;
+
+/// What `cargo xtask run --help` prints.
+pub const HELP: &str = "\
+usage: cargo xtask run [options] [-- CMD ARG...]
+
+Boots the kernel. Without CMD: a shell on this terminal (end it with `exit`; three times Ctrl-] within
+a second ends the machine). With CMD: runs it in the guest with standard input, output and error
+connected, and exits with its status. CMD with a slash is a program of the host, which is put into
+the guest's /root; a bare name or a path that the guest has is the guest's.
+
+  --cpus N            CPUs, 1 to 8 (1)
+  --mem SIZE          memory, such as 16M or 1G (256M)
+  --root DIR|CPIO     the guest's root, in place of busybox
+  --add HOST[:GUEST]  put a file or directory into the root (by default at /root/NAME); repeatable
+  --env NAME=VALUE    put a variable into the environment; repeatable
+  --timeout S         end the machine after S seconds, exit 124
+  -v, --verbose       the kernel's log on standard error (else in build/kernel.log)
+  --machine q35|microvm
+  --icount            one instruction is one nanosecond: measurements that repeat exactly
+  --accel tcg|kvm|auto
+  --gdb               wait for gdb on port 1234
+  --disk IMG          attach a disk
+  --audio FILE.wav    attach a sound card that records into FILE.wav
+  --display           attach a display and show it
+";
+
+/// What the command line asked for.
+pub struct Options {
+    /// CPUs.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// `--root`.
+    pub root: Option<PathBuf>,
+    /// `--add`, in order.
+    pub add: Vec<String>,
+    /// `--env`, in order.
+    pub environment: Vec<String>,
+    /// `--timeout`.
+    pub timeout: Option<Duration>,
+    /// `-v`.
+    pub verbose: bool,
+    /// `--machine`.
+    pub chipset: Chipset,
+    /// `--icount`.
+    pub icount: bool,
+    /// `--accel`.
+    pub accel: Accel,
+    /// `--gdb`.
+    pub gdb: bool,
+    /// `--disk`.
+    pub disk: Option<PathBuf>,
+    /// `--audio`.
+    pub audio: Option<PathBuf>,
+    /// `--display`.
+    pub display: bool,
+    /// `--help`.
+    pub help: bool,
+    /// What stands after `--`.
+    pub command: Vec<String>,
+}
+
+impl Options {
+    /// Reads the words after `run`.
+    pub fn parse(words: Vec<OsString>) -> Result<Self> {
+        let mut options = Self {
+            cpus: 1,
+            memory: 256 << 20,
+            root: None,
+            add: Vec::new(),
+            environment: Vec::new(),
+            timeout: None,
+            verbose: false,
+            chipset: Chipset::Q35,
+            icount: false,
+            accel: Accel::Tcg,
+            gdb: false,
+            disk: None,
+            audio: None,
+            display: false,
+            help: false,
+            command: Vec::new(),
+        };
+        // The command is everything after the first `--`, untouched.
+        let mut words = words.into_iter();
+        let before: Vec<_> = words.by_ref().take_while(|word| word != "--").collect();
+        options.command = words.map(|word| text(word, "CMD")).collect::<Result<_>>()?;
+        let mut parser = lexopt::Parser::from_args(before);
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("cpus") => {
+                    options.cpus = text(parser.value()?, "--cpus")?
+                        .parse()
+                        .ok()
+                        .filter(|cpus| (1..=MAX_CPUS).contains(cpus))
+                        .ok_or_else(|| {
+                            Failure::new(USAGE, format!("--cpus: a number from 1 to {MAX_CPUS}"))
+                        })?;
+                }
+                Long("mem") => options.memory = memory(&text(parser.value()?, "--mem")?)?,
+                Long("root") => options.root = Some(existing(parser.value()?, "--root")?),
+                Long("add") => options.add.push(text(parser.value()?, "--add")?),
+                Long("env") => {
+                    let variable = text(parser.value()?, "--env")?;
+                    if !variable.contains('=') {
+                        return Err(Failure::new(
+                            USAGE,
+                            format!("--env {variable}: not NAME=VALUE"),
+                        ));
+                    }
+                    options.environment.push(variable);
+                }
+                Long("timeout") => {
+                    let seconds = text(parser.value()?, "--timeout")?;
+                    options.timeout = Some(
+                        seconds
+                            .parse()
+                            .ok()
+                            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+                            .ok_or_else(|| {
+                                Failure::new(
+                                    USAGE,
+                                    format!("--timeout {seconds}: not a number of seconds"),
+                                )
+                            })?,
+                    );
+                }
+                Short('v') | Long("verbose") => options.verbose = true,
+                Long("machine") => {
+                    options.chipset = match text(parser.value()?, "--machine")?.as_str() {
+                        "q35" => Chipset::Q35,
+                        "microvm" => Chipset::Microvm,
+                        other => {
+                            return Err(Failure::new(
+                                USAGE,
+                                format!("--machine {other}: q35 or microvm"),
+                            ));
+                        }
+                    };
+                }
+                Long("icount") => options.icount = true,
+                Long("accel") => {
+                    options.accel = match text(parser.value()?, "--accel")?.as_str() {
+                        "tcg" => Accel::Tcg,
+                        "kvm" => Accel::Kvm,
+                        "auto" => Accel::Auto,
+                        other => {
+                            return Err(Failure::new(
+                                USAGE,
+                                format!("--accel {other}: tcg, kvm or auto"),
+                            ));
+                        }
+                    };
+                }
+                Long("gdb") => options.gdb = true,
+                Long("disk") => options.disk = Some(existing(parser.value()?, "--disk")?),
+                Long("audio") => options.audio = Some(parser.value()?.into()),
+                Long("display") => options.display = true,
+                Short('h') | Long("help") => options.help = true,
+                Value(word) => {
+                    let word = word.to_string_lossy().into_owned();
+                    return Err(Failure::new(
+                        USAGE,
+                        format!("unexpected `{word}`; a command stands after --"),
+                    ));
+                }
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn text(word: OsString, what: &str) -> Result<String> {
+    word.into_string()
+        .map_err(|_| Failure::new(USAGE, format!("{what}: not valid UTF-8")))
+}
+
+fn existing(word: OsString, option: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(word);
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(Failure::new(
+            USAGE,
+            format!("{option} {}: no such file", path.display()),
+        ))
+    }
+}
+
+/// A size in bytes: a number, by default of MiB, or with K, M or G.
+fn memory(text: &str) -> Result<u64> {
+    let wrong = || {
+        Failure::new(
+            USAGE,
+            format!("--mem {text}: a size such as 64M or 1G, at least 16M"),
+        )
+    };
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 20),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|size| (16 << 20..=1 << 40).contains(size))
+        .ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options> {
+        Options::parse(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn everything_after_the_dashes_is_the_command() {
+        let options = parse("--cpus 2 --mem 16M -- sh -c x -- --cpus").unwrap();
+        assert_eq!((options.cpus, options.memory), (2, 16 << 20));
+        assert_eq!(options.command, ["sh", "-c", "x", "--", "--cpus"]);
+    }
+
+    #[test]
+    fn wrong_words_are_usage_failures() {
+        for line in [
+            "--bogus",
+            "-x",
+            "sh",
+            "--cpus 0",
+            "--cpus 9",
+            "--cpus",
+            "--mem 1M",
+            "--mem x",
+            "--mem 99999999999G",
+            "--accel xen",
+            "--machine pc",
+            "--root /no/such",
+            "--timeout never",
+            "--timeout -1",
+            "--env A",
+        ] {
+            let failure = parse(line)
+                .err()
+                .unwrap_or_else(|| panic!("{line} was accepted"));
+            assert_eq!(failure.status, USAGE, "{line}");
+            assert!(!failure.message.contains('\n'), "{line}");
+        }
+    }
+}

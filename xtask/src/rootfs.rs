@@ -1,0 +1,316 @@
+//! The guest's root: busybox and a few text files, or what the user gives, and what was added.
+//!
+//! *Interface*: `Root::new` from `--root`, `add` from `--add`, `command` resolves the first
+//! process, `finish` puts in what the run contract wants and gives the archive's bytes.
+
+use crate::cpio::{Archive, Entry};
+use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
+use crate::{host, program};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the symbol table is in the root archive.
+pub const SYMBOLS: &str = ".synthesis/kernel.sym";
+
+/// Where relative names of the guest begin: the first process's working directory.
+pub const HOME: &str = "/root";
+
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const TEXTS: [(&str, &str); 5] = [
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    ),
+    ("etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\n"),
+    ("etc/hostname", "synthesis\n"),
+    (
+        "etc/profile",
+        "export PS1='\\u@synthesis:\\w\\$ '\nexport PAGER=less EDITOR=vi\nalias ll='ls -l'\numask 022\n",
+    ),
+    ("etc/shells", "/bin/sh\n"),
+];
+
+/// A root on its way into an archive.
+pub struct Root {
+    archive: Archive,
+}
+
+impl Root {
+    /// The root that `--root` names, or the default one.
+    ///
+    /// # Errors
+    /// Usage failure when the source is missing or is a disk image.
+    pub fn new(source: Option<&Path>) -> Result<Self> {
+        let mut root = Self {
+            archive: Archive::default(),
+        };
+        match source {
+            None => root.busybox()?,
+            Some(path) if path.is_dir() => root.tree(path, "")?,
+            Some(path) => root.archive.read(&archive_bytes(path)?)?,
+        }
+        for name in ["dev", "proc", "syn", "tmp", "root", "etc"] {
+            let permissions = match name {
+                "tmp" => 0o1777,
+                "root" => 0o700,
+                "proc" | "syn" => 0o555,
+                _ => 0o755,
+            };
+            root.archive
+                .add_missing(name, Entry::directory(permissions));
+        }
+        Ok(root)
+    }
+
+    fn busybox(&mut self) -> Result<()> {
+        host::need(&[host::BUSYBOX])?;
+        let path = host::find(host::BUSYBOX.program).expect("need() found it");
+        let bytes = std::fs::read(&path).context(path.display())?;
+        for name in [
+            "bin",
+            "sbin",
+            "usr/bin",
+            "usr/sbin",
+            "usr/local/bin",
+            "var/log",
+            "var/run",
+            "run",
+            "mnt",
+            "home",
+        ] {
+            self.archive.add(name, Entry::directory(0o755));
+        }
+        self.archive.add("var/tmp", Entry::directory(0o1777));
+        self.archive.add("bin/busybox", Entry::file(0o755, bytes));
+        let applets = host::command_output(Command::new(&path).arg("--list-full"))?;
+        for applet in applets.lines() {
+            self.archive
+                .add_missing(applet, Entry::link("/bin/busybox"));
+        }
+        for (name, text) in TEXTS {
+            self.archive.add(name, Entry::file(0o644, text));
+        }
+        Ok(())
+    }
+
+    /// Puts a file or a tree of the host into the guest; `HOST[:GUEST]`, by default at
+    /// `/root/NAME`.
+    ///
+    /// # Errors
+    /// Usage failure when there is no such file.
+    pub fn add(&mut self, what: &str) -> Result<()> {
+        let (source, target) = match what.split_once(':') {
+            Some((source, target)) if !target.is_empty() => (source, target.to_owned()),
+            _ => {
+                let source = what.trim_end_matches(':');
+                let name = Path::new(source)
+                    .file_name()
+                    .map(|name| name.to_string_lossy());
+                (source, format!("{HOME}/{}", name.unwrap_or_default()))
+            }
+        };
+        let path = Path::new(source);
+        if !path.exists() {
+            return Err(Failure::new(USAGE, format!("--add {source}: no such file")));
+        }
+        let target = if target.starts_with('/') {
+            target
+        } else {
+            format!("{HOME}/{target}")
+        };
+        let target = target.trim_matches('/');
+        if path.is_dir() {
+            self.tree(path, target)
+        } else {
+            self.file(path, target)
+        }
+    }
+
+    fn tree(&mut self, directory: &Path, target: &str) -> Result<()> {
+        if !target.is_empty() {
+            let metadata = directory.metadata().context(directory.display())?;
+            self.archive
+                .add(target, Entry::directory(metadata.mode() & 0o7777));
+        }
+        let listing = std::fs::read_dir(directory).context(directory.display())?;
+        for item in listing {
+            let item = item.context(directory.display())?;
+            let name = item.file_name().to_string_lossy().into_owned();
+            let target = if target.is_empty() {
+                name
+            } else {
+                format!("{target}/{name}")
+            };
+            let path = item.path();
+            let kind = item.file_type().context(path.display())?;
+            if kind.is_symlink() {
+                let link = std::fs::read_link(&path).context(path.display())?;
+                self.archive
+                    .add(&target, Entry::link(link.as_os_str().as_bytes()));
+            } else if kind.is_dir() {
+                self.tree(&path, &target)?;
+            } else if kind.is_file() {
+                self.file(&path, &target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, target: &str) -> Result<()> {
+        let metadata = path.metadata().context(path.display())?;
+        let data = std::fs::read(path).context(path.display())?;
+        let mut entry = Entry::file(metadata.mode() & 0o7777, data);
+        entry.mtime = metadata.mtime() as u32;
+        if rustix::process::geteuid().is_root() {
+            entry.owner = (metadata.uid(), metadata.gid());
+        }
+        self.archive.add(target, entry);
+        Ok(())
+    }
+
+    /// Puts text into the guest.
+    pub fn text(&mut self, name: &str, text: impl Into<Vec<u8>>) {
+        self.archive.add(name, Entry::file(0o755, text));
+    }
+
+    /// Whether the guest has this file.
+    pub fn has(&self, path: &str) -> bool {
+        self.archive.resolve(path).is_some()
+    }
+
+    /// The guest's name for the program that the user means: a bare name is searched in the
+    /// guest; a path names a file of the host, which is put in, or else one of the guest.
+    ///
+    /// # Errors
+    /// 127 when neither has it, 126 when it cannot be executed.
+    pub fn command(&mut self, name: &str) -> Result<String> {
+        if !name.contains('/') {
+            let found = PATH["PATH=".len()..]
+                .split(':')
+                .any(|dir| self.has(&format!("{dir}/{name}")));
+            return if found {
+                Ok(name.to_owned())
+            } else {
+                Err(Failure::new(NOT_FOUND, format!("{name}: not found")))
+            };
+        }
+        let guest = guest_path(name);
+        // An absolute path that the root has is the guest's own.
+        let own = self
+            .archive
+            .resolve(&guest)
+            .filter(|_| name.starts_with('/') || !Path::new(name).exists());
+        if let Some(entry) = own {
+            return if entry.is_file() && entry.mode & 0o111 != 0 {
+                Ok(guest)
+            } else {
+                Err(Failure::new(
+                    NOT_EXECUTABLE,
+                    format!("{name}: cannot be executed"),
+                ))
+            };
+        }
+        let path = Path::new(name);
+        program::check(path, |loader| self.has(loader))?;
+        self.file(path, guest.trim_start_matches('/'))?;
+        match self.archive.resolve(&guest) {
+            Some(entry) if entry.mode & 0o111 == 0 => Err(Failure::new(
+                NOT_EXECUTABLE,
+                format!("{name}: permission denied (not executable)"),
+            )),
+            _ => Ok(guest),
+        }
+    }
+
+    /// The archive, with the symbol table and the first process (none: the kernel's default).
+    pub fn finish(
+        mut self,
+        symbols: Vec<u8>,
+        command: &[String],
+        environment: &[String],
+    ) -> Vec<u8> {
+        self.archive.add(SYMBOLS, Entry::file(0o444, symbols));
+        if !command.is_empty() {
+            self.archive
+                .add(".synthesis/cmd", Entry::file(0o444, strings(command)));
+        }
+        let mut all = vec![PATH.to_owned(), "HOME=/root".into(), "USER=root".into()];
+        all.extend(environment.iter().cloned());
+        self.archive
+            .add(".synthesis/env", Entry::file(0o444, strings(&all)));
+        self.archive.add(".synthesis/cwd", Entry::file(0o444, HOME));
+        self.archive.write()
+    }
+}
+
+/// Strings as the run contract wants them: each ended by NUL.
+fn strings(list: &[String]) -> Vec<u8> {
+    list.iter()
+        .flat_map(|text| text.bytes().chain([0]))
+        .collect()
+}
+
+/// Where a host path goes in the guest: absolute ones stay, others are below `/root`.
+fn guest_path(name: &str) -> String {
+    if name.starts_with('/') {
+        return name.to_owned();
+    }
+    let mut path = PathBuf::from(HOME);
+    path.extend(
+        Path::new(name)
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_))),
+    );
+    path.to_string_lossy().into_owned()
+}
+
+fn archive_bytes(path: &Path) -> Result<Vec<u8>> {
+    let name = path.display();
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::new(USAGE, format!("--root {name}: {error}")))?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let output = Command::new("gzip")
+            .arg("-dc")
+            .arg(path)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot start gzip")?;
+        return if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(Failure::new(
+                USAGE,
+                format!("--root {name}: gzip cannot read it"),
+            ))
+        };
+    }
+    if bytes.starts_with(b"07070") {
+        return Ok(bytes);
+    }
+    Err(Failure::new(
+        USAGE,
+        format!(
+            "--root {name}: neither a directory nor a newc cpio archive (there is no disk driver yet for images)"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_paths_stay_inside_the_guests_home() {
+        assert_eq!(guest_path("./a/b"), "/root/a/b");
+        assert_eq!(guest_path("../../x"), "/root/x");
+        assert_eq!(guest_path("/usr/x"), "/usr/x");
+    }
+
+    #[test]
+    fn strings_end_in_nul() {
+        assert_eq!(strings(&["a".into(), "".into(), "bc".into()]), b"a\0\0bc\0");
+    }
+}

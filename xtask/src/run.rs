@@ -1,0 +1,181 @@
+//! `cargo xtask run`: a shell on this terminal, or one command in the guest.
+//!
+//! *Interface*: `main`; `boot_words` for the kernel's command line.
+
+use crate::failure::{Failure, PANIC, Result, TIMEOUT};
+use crate::machine::{Log, Machine, Running, Status, Streams};
+use crate::options::{HELP, Options};
+use crate::rootfs::Root;
+use crate::terminal::{self, Raw};
+use crate::{host, kernel};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+
+/// Runs the command; gives the guest's exit status.
+pub fn main(words: Vec<OsString>) -> Result<i32> {
+    let options = Options::parse(words)?;
+    if options.help {
+        print!("{HELP}");
+        return Ok(0);
+    }
+    let terminal = terminal::interactive();
+    let (root, command) = root(&options)?;
+    host::need(&[host::QEMU])?;
+    let kernel = kernel::build()?;
+    let mut environment = options.environment.clone();
+    if terminal {
+        let kind = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
+        environment.insert(0, format!("TERM={kind}"));
+    }
+    let archive = root.finish(kernel::symbols(&kernel)?, &command, &environment);
+
+    let mut machine = describe(&options, &kernel)?;
+    machine.append = boot_words(terminal);
+    let raw = if terminal { Some(Raw::enter()?) } else { None };
+    let streams = Streams {
+        input: standard_input()?,
+        output: standard(rustix::stdio::stdout())?,
+        error: standard(rustix::stdio::stderr())?,
+        terminal,
+    };
+    let running = Running::start(&machine, &archive, streams)?;
+    forward_signals(&running, terminal)?;
+    let outcome = running.wait(options.timeout);
+    drop(raw);
+    Ok(match outcome.status {
+        Status::Exit(status) => status,
+        Status::Panic => {
+            eprint!("{}", outcome.report);
+            PANIC
+        }
+        Status::Timeout => {
+            eprintln!("xtask: the time is over (--timeout)");
+            TIMEOUT
+        }
+        Status::Interrupted(signal) => 128 + signal,
+        Status::Lost => {
+            let why = outcome.report.trim();
+            let why = if why.is_empty() {
+                "reset or triple fault"
+            } else {
+                why
+            };
+            eprintln!("xtask: the machine stopped without a status: {why}");
+            PANIC
+        }
+    })
+}
+
+/// The root and the first process's words that the options ask for.
+pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
+    let mut root = Root::new(options.root.as_deref())?;
+    for item in &options.add {
+        root.add(item)?;
+    }
+    let mut command = options.command.clone();
+    if let Some(name) = command.first_mut() {
+        *name = root.command(name)?;
+    }
+    Ok((root, command))
+}
+
+/// The machine that the options ask for.
+pub fn describe(options: &Options, kernel: &std::path::Path) -> Result<Machine> {
+    let mut machine = Machine::new(kernel);
+    machine.chipset = options.chipset;
+    machine.cpus = options.cpus;
+    machine.memory = options.memory;
+    machine.icount = options.icount;
+    machine.accel = options.accel;
+    machine.display = options.display;
+    machine.log = if options.verbose {
+        Log::Stderr
+    } else {
+        Log::File(host::build_dir("")?.join("kernel.log"))
+    };
+    let mut extra = |words: &[String]| machine.extra.extend(words.iter().map(OsString::from));
+    if options.gdb {
+        eprintln!(
+            "xtask: waiting for gdb: gdb {} -ex 'target remote :1234'",
+            kernel.display()
+        );
+        extra(&["-s".into(), "-S".into()]);
+    }
+    let undriven = |what: &str| {
+        eprintln!("xtask: note: {what} is attached, but the kernel has no driver for it yet")
+    };
+    if let Some(disk) = &options.disk {
+        undriven("the disk");
+        extra(&[
+            "-drive".into(),
+            format!("if=none,id=disk,format=raw,file={}", disk.display()),
+        ]);
+        extra(&["-device".into(), "virtio-blk-pci,drive=disk".into()]);
+    }
+    if let Some(audio) = &options.audio {
+        undriven("the sound card");
+        extra(&[
+            "-audiodev".into(),
+            format!("wav,id=sound,path={}", audio.display()),
+        ]);
+        extra(&["-device".into(), "AC97,audiodev=sound".into()]);
+    }
+    if options.display {
+        undriven("the display");
+        extra(&["-vga".into(), "std".into()]);
+    }
+    Ok(machine)
+}
+
+/// The kernel's command line: see the run contract.
+pub fn boot_words(terminal: bool) -> String {
+    if terminal {
+        let (rows, cols) = terminal::size();
+        format!("console=tty rows={rows} cols={cols}")
+    } else {
+        "console=stream".into()
+    }
+}
+
+/// A standard stream without a buffer of Rust's.
+fn standard(fd: impl AsFd) -> Result<Box<dyn Write + Send>> {
+    Ok(Box::new(File::from(copy(fd)?)))
+}
+
+fn standard_input() -> Result<Box<dyn Read + Send>> {
+    Ok(Box::new(File::from(copy(rustix::stdio::stdin())?)))
+}
+
+fn copy(fd: impl AsFd) -> Result<std::os::fd::OwnedFd> {
+    fd.as_fd().try_clone_to_owned().map_err(|error| {
+        Failure::new(
+            crate::failure::HOST,
+            format!("a standard stream is closed: {error}"),
+        )
+    })
+}
+
+/// Signals to us end the machine (after which the terminal is restored) or resize it.
+fn forward_signals(running: &Running, terminal: bool) -> Result<()> {
+    use crate::failure::Context;
+    let handle = running.handle();
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]).context("cannot catch signals")?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGWINCH if terminal => {
+                    let (rows, cols) = terminal::size();
+                    handle.resize(rows, cols);
+                }
+                SIGWINCH => {}
+                signal => handle.interrupt(signal),
+            }
+        }
+    });
+    Ok(())
+}
