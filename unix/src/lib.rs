@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod call;
+pub mod exec;
 pub mod file;
 pub mod files;
 pub mod fs;

@@ -1,0 +1,3 @@
+//! Running a program: from a path to the first user instruction.
+
+pub mod elf;
