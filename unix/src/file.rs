@@ -66,7 +66,12 @@ pub trait File: Send + Sync + Any {
         Err(Errno::ESPIPE)
     }
     /// Which of `events` (POLLIN…) hold now; with a table, also enrols the caller to be woken on change.
-    fn poll(&self, _of: &OpenFile, events: u32, _table: Option<&mut PollTable>) -> u32 {
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        _table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
         events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
     }
     /// A control operation; `arg` is the user's third argument unchecked.
