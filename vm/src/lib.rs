@@ -1,2 +1,46 @@
 //! Frames, page tables, address spaces, and the kernel's code space.
+//!
+//! *Interface*: [`init`] once at boot; [`frame`] (physical memory), the kernel heap ([`heap`]),
+//! [`space::AddressSpace`] (what a process sees), [`user`] (the kernel's access to user memory),
+//! [`stack`] (kernel stacks), [`code`] (where generated code lives), [`mmio`] (device registers).
+//!
+//! Nothing here knows threads, files or system calls. A space asks a [`space::Pager`] for the
+//! content of a file page; running out of memory is an error value everywhere.
+//! On the host an arena of fake physical memory stands for the machine's ([`memory::Kernel`]),
+//! made at first use, so that higher rooms can test against frames and spaces.
 #![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
+
+pub mod code;
+pub mod frame;
+pub mod heap;
+#[cfg(not(target_os = "none"))]
+mod host;
+mod kernel;
+pub mod memory;
+pub mod mmio;
+mod primitive;
+pub mod space;
+pub mod stack;
+pub mod table;
+pub mod tlb;
+pub mod user;
+
+pub use frame::{Frame, FrameRef};
+pub use space::{Access, AddressSpace, AreaInfo, Backing, FaultError, Pager, Placement, Prot};
+
+/// Takes over the machine's memory: frame metadata from the boot memory map, the heap, the
+/// kernel's own page tables with the rights of each part of the image, the code space.
+/// On the boot CPU, with interrupts off, before any allocation. Panics when the memory map
+/// holds too little memory for the metadata.
+pub fn init() {
+    todo!("boot order")
+}
+
+/// What CPUs other than the first do once: load the kernel's page tables.
+pub fn init_cpu() {
+    todo!("boot order")
+}

@@ -1,0 +1,240 @@
+//! The bitmap of free frames: one bit a frame, set when free, and above it one bit for each word that may have one.
+//!
+//! *Interface*: [`Bitmap::take_top`], [`Bitmap::take_bottom`], [`Bitmap::take_run`], [`Bitmap::give`].
+//!
+//! A word that is emptied clears its summary bit and then looks at the word again, so a bit given in between
+//! is never lost: at rest, a word with a free frame has its summary bit. While a giver is between its two steps the
+//! word may be overlooked.
+//!
+//! Progress: `take_top`, `take_bottom` and `give` are lock-free (a failed compare-and-swap means that another
+//! succeeded); `take_run` is obstruction-free.
+
+use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// A set of frame numbers.
+pub(crate) struct Bitmap<'a> {
+    words: &'a [AtomicU64],
+    summary: &'a [AtomicU64],
+    /// No summary word below this one is set; a hint only.
+    bottom: AtomicUsize,
+    /// No summary word above this one is set; a hint only.
+    top: AtomicUsize,
+}
+
+impl<'a> Bitmap<'a> {
+    #[cfg(not(loom))]
+    pub(crate) const fn new(words: &'a [AtomicU64], summary: &'a [AtomicU64]) -> Self {
+        Bitmap {
+            words,
+            summary,
+            bottom: AtomicUsize::new(0),
+            top: AtomicUsize::new(0),
+        }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new(words: &'a [AtomicU64], summary: &'a [AtomicU64]) -> Self {
+        Bitmap {
+            words,
+            summary,
+            bottom: AtomicUsize::new(0),
+            top: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes a member, a high one if the hint is good.
+    #[inline]
+    pub(crate) fn take_top(&self) -> Option<usize> {
+        let top = self.top.load(Ordering::Relaxed);
+        for group in (0..self.summary.len().min(top + 1)).rev() {
+            if let Some(index) = self.take_in_group(group, usize::MAX, highest) {
+                if group != top {
+                    self.top.store(group, Ordering::Relaxed);
+                }
+                return Some(index);
+            }
+        }
+        // The hint may have been moved down while somebody gave above it.
+        (top + 1..self.summary.len())
+            .rev()
+            .find_map(|group| self.take_in_group(group, usize::MAX, highest))
+    }
+
+    /// Takes a member below `limit` (a multiple of 64), a low one if the hint is good.
+    #[inline]
+    pub(crate) fn take_bottom(&self, limit: usize) -> Option<usize> {
+        let bottom = self.bottom.load(Ordering::Relaxed);
+        let end = self.summary.len().min(limit.div_ceil(64 * 64));
+        for group in bottom..end {
+            if let Some(index) = self.take_in_group(group, limit, lowest) {
+                if group != bottom {
+                    self.bottom.store(group, Ordering::Relaxed);
+                }
+                return Some(index);
+            }
+        }
+        (0..bottom.min(end)).find_map(|group| self.take_in_group(group, limit, lowest))
+    }
+
+    /// Takes a member below `limit` from the 64 words of summary word `group`; `pick` chooses one bit of a word.
+    #[inline]
+    fn take_in_group(&self, group: usize, limit: usize, pick: fn(u64) -> u32) -> Option<usize> {
+        let mut candidates = self.summary[group].load(Ordering::Acquire);
+        while candidates != 0 {
+            let bit = pick(candidates);
+            let word = group * 64 + bit as usize;
+            if word * 64 < limit
+                && let Some(index) = self.take_in_word(word, pick)
+            {
+                return Some(index);
+            }
+            candidates &= !(1 << bit);
+        }
+        None
+    }
+
+    #[inline]
+    fn take_in_word(&self, word: usize, pick: fn(u64) -> u32) -> Option<usize> {
+        let mut seen = self.words[word].load(Ordering::Acquire);
+        while seen != 0 {
+            let bit = pick(seen);
+            let rest = seen & !(1 << bit);
+            match self.words[word].compare_exchange_weak(
+                seen,
+                rest,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    if rest == 0 {
+                        self.settle(word);
+                    }
+                    return Some(word * 64 + bit as usize);
+                }
+                Err(now) => seen = now,
+            }
+        }
+        self.settle(word);
+        None
+    }
+
+    /// Clears the summary bit of a word that was seen empty, unless somebody gives meanwhile.
+    fn settle(&self, word: usize) {
+        let bit = 1 << (word % 64);
+        let summary = &self.summary[word / 64];
+        summary.fetch_and(!bit, Ordering::SeqCst);
+        if self.words[word].load(Ordering::SeqCst) != 0 {
+            summary.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// Puts a number in that is not in.
+    #[inline]
+    pub(crate) fn give(&self, index: usize) {
+        let word = index / 64;
+        let before = self.words[word].fetch_or(1 << (index % 64), Ordering::SeqCst);
+        debug_assert!(before & (1 << (index % 64)) == 0, "frame given twice");
+        if before == 0 {
+            self.announce(word);
+        }
+    }
+
+    /// Puts `count` numbers from `start` in, none of which is in.
+    pub(crate) fn give_run(&self, start: usize, count: usize) {
+        for (word, mask) in parts(start, count) {
+            let before = self.words[word].fetch_or(mask, Ordering::SeqCst);
+            debug_assert!(before & mask == 0, "frame given twice");
+            if before == 0 {
+                self.announce(word);
+            }
+        }
+    }
+
+    /// A word that was empty has a member now.
+    fn announce(&self, word: usize) {
+        let group = word / 64;
+        self.summary[group].fetch_or(1 << (word % 64), Ordering::SeqCst);
+        if group < self.bottom.load(Ordering::Relaxed) {
+            self.bottom.store(group, Ordering::Relaxed);
+        }
+        if group > self.top.load(Ordering::Relaxed) {
+            self.top.store(group, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes `count` numbers in a row below `limit`, the first a multiple of `align` (a power of two).
+    pub(crate) fn take_run(&self, count: usize, align: usize, limit: usize) -> Option<usize> {
+        let limit = limit.min(self.words.len() * 64);
+        let mut start = 0;
+        while count != 0 && start + count <= limit {
+            match self.obstacle(start, count) {
+                Some(obstacle) => start = (obstacle + 1).next_multiple_of(align),
+                None if self.claim(start, count) => return Some(start),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// The last number of the first word's part of `start..start + count` that is not in; `None` when all are in.
+    fn obstacle(&self, start: usize, count: usize) -> Option<usize> {
+        parts(start, count).find_map(|(word, mask)| {
+            let missing = mask & !self.words[word].load(Ordering::Acquire);
+            (missing != 0).then(|| word * 64 + highest(missing) as usize)
+        })
+    }
+
+    /// Takes all of `start..start + count` or nothing.
+    fn claim(&self, start: usize, count: usize) -> bool {
+        for (done, (word, mask)) in parts(start, count).enumerate() {
+            if !self.claim_in_word(word, mask) {
+                if let Some((first_left, _)) = parts(start, count).nth(done) {
+                    self.give_run(start, (first_left * 64).saturating_sub(start));
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    fn claim_in_word(&self, word: usize, mask: u64) -> bool {
+        let mut seen = self.words[word].load(Ordering::Acquire);
+        while seen & mask == mask {
+            match self.words[word].compare_exchange_weak(
+                seen,
+                seen & !mask,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    if seen == mask {
+                        self.settle(word);
+                    }
+                    return true;
+                }
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+}
+
+/// The words that `start..start + count` touches, each with the mask of the bits in it.
+fn parts(start: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
+    let end = start + count;
+    (start / 64..end.div_ceil(64)).map(move |word| {
+        let from = start.max(word * 64) - word * 64;
+        let to = end.min(word * 64 + 64) - word * 64;
+        (word, (u64::MAX >> (64 - (to - from))) << from)
+    })
+}
+
+#[inline]
+fn lowest(bits: u64) -> u32 {
+    bits.trailing_zeros()
+}
+
+#[inline]
+fn highest(bits: u64) -> u32 {
+    63 - bits.leading_zeros()
+}

@@ -1,0 +1,281 @@
+//! The frame allocator: a bitmap of free frames, a stock of zeroed ones, a share count each.
+//!
+//! *Interface*: [`Frames`]; [`Frames::metadata_bytes`] and [`Frames::install`] at boot.
+
+use super::Frame;
+use super::bitmap::Bitmap;
+use super::stock::Stock;
+use crate::memory::Memory;
+use abi::layout::{PAGE, WINDOW_LEN};
+use core::cell::UnsafeCell;
+use core::mem::size_of;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Frames below this number lie in the window below 1 GiB.
+const LOW: usize = WINDOW_LEN / PAGE;
+
+/// Counts of frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Frames that the allocator was given.
+    pub total: usize,
+    /// Frames that nobody owns, the stock included.
+    pub free: usize,
+    /// Free frames that are known to be zero.
+    pub stocked: usize,
+    /// Frames that programs' pages may not take.
+    pub reserve: usize,
+}
+
+/// What is known after boot; constant from then on.
+struct Installed {
+    bitmap: Bitmap<'static>,
+    shares: &'static [AtomicU32],
+    total: usize,
+    reserve: usize,
+    stock_limit: usize,
+}
+
+/// An allocator of frames.
+pub struct Frames {
+    installed: UnsafeCell<Installed>,
+    free: AtomicUsize,
+    stock: Stock,
+}
+
+// SAFETY: `installed` is written once by `install`, before anybody else uses the allocator; all else is atomic.
+unsafe impl Sync for Frames {}
+
+impl Frames {
+    /// An allocator without frames.
+    pub const fn empty() -> Self {
+        Frames {
+            installed: UnsafeCell::new(Installed {
+                bitmap: Bitmap::new(&[], &[]),
+                shares: &[],
+                total: 0,
+                reserve: 0,
+                stock_limit: 0,
+            }),
+            free: AtomicUsize::new(0),
+            stock: Stock::new(),
+        }
+    }
+
+    /// Bytes of metadata for memory of `frames` frames, counted from physical address zero.
+    pub const fn metadata_bytes(frames: usize) -> usize {
+        let words = frames.div_ceil(64);
+        (words + words.div_ceil(64)) * size_of::<u64>() + frames * size_of::<AtomicU32>()
+    }
+
+    /// Gives the allocator its metadata, for frames 0 to `frames`; none of them is free yet.
+    ///
+    /// # Safety
+    /// Nobody else uses the allocator yet. `metadata` is aligned to 8, has [`Frames::metadata_bytes`] of `frames` bytes, and is the
+    /// allocator's for ever.
+    pub unsafe fn install(&self, metadata: *mut u8, frames: usize) {
+        let words = frames.div_ceil(64);
+        let summary_words = words.div_ceil(64);
+        // SAFETY: by the caller's promise the bytes are ours; zero is valid for atomics, and the
+        // arrays lie one after the other, the wider ones first.
+        let (words, summary, shares) = unsafe {
+            core::ptr::write_bytes(metadata, 0, Self::metadata_bytes(frames));
+            let first = metadata.cast::<AtomicU64>();
+            let second = first.add(words);
+            let third = second.add(summary_words).cast::<AtomicU32>();
+            (
+                core::slice::from_raw_parts(first, words),
+                core::slice::from_raw_parts(second, summary_words),
+                core::slice::from_raw_parts(third, frames),
+            )
+        };
+        // SAFETY: nobody else uses the allocator yet.
+        unsafe {
+            *self.installed.get() = Installed {
+                bitmap: Bitmap::new(words, summary),
+                shares,
+                total: 0,
+                reserve: 0,
+                stock_limit: 0,
+            };
+        }
+    }
+
+    /// Adds the free frames `first` to `end`, at boot, and sets the kernel's reserve anew.
+    ///
+    /// # Safety
+    /// Nobody else uses the allocator yet. The frames are memory, below the number given to `install`, and
+    /// nobody uses them.
+    pub unsafe fn add(&self, first: Frame, end: Frame) {
+        // SAFETY: nobody else uses the allocator yet.
+        let installed = unsafe { &mut *self.installed.get() };
+        let count = end.index().saturating_sub(first.index());
+        installed.bitmap.give_run(first.index(), count);
+        self.free.fetch_add(count, Ordering::Relaxed);
+        installed.total += count;
+        // A thirty-second, between 1 MiB and 16 MiB, and never more than an eighth.
+        installed.reserve = (installed.total / 32)
+            .clamp(256, 4096)
+            .min(installed.total / 8);
+        installed.stock_limit = (installed.total / 64).clamp(16, 512);
+    }
+
+    #[inline]
+    fn known(&self) -> &Installed {
+        // SAFETY: written only before the allocator is in use.
+        unsafe { &*self.installed.get() }
+    }
+
+    /// Is there room for `count` more frames beyond the kernel's reserve?
+    #[inline]
+    pub fn admits(&self, count: usize) -> bool {
+        self.free.load(Ordering::Relaxed) >= self.known().reserve.saturating_add(count)
+    }
+
+    /// A frame from the top of memory, with whatever content.
+    #[inline]
+    pub fn alloc(&self) -> Option<Frame> {
+        match self.known().bitmap.take_top() {
+            Some(index) => {
+                self.free.fetch_sub(1, Ordering::Relaxed);
+                Some(Frame(index as u32))
+            }
+            None => self.stocked(),
+        }
+    }
+
+    /// A frame for a program, with whatever content; leaves the kernel its reserve.
+    #[inline]
+    pub fn alloc_user(&self) -> Option<Frame> {
+        if self.admits(1) { self.alloc() } else { None }
+    }
+
+    /// A frame below 1 GiB, with whatever content.
+    #[inline]
+    pub fn alloc_low(&self) -> Option<Frame> {
+        let index = match self.known().bitmap.take_bottom(LOW) {
+            Some(index) => index,
+            None => {
+                self.destock();
+                self.known().bitmap.take_bottom(LOW)?
+            }
+        };
+        self.free.fetch_sub(1, Ordering::Relaxed);
+        Some(Frame(index as u32))
+    }
+
+    /// `count` contiguous frames below 1 GiB, the first a multiple of `align` frames (a power of two).
+    pub fn alloc_run(&self, count: usize, align: usize) -> Option<Frame> {
+        if count == 1 && align == 1 {
+            return self.alloc_low();
+        }
+        let index = match self.known().bitmap.take_run(count, align, LOW) {
+            Some(index) => index,
+            None => {
+                self.destock();
+                self.known().bitmap.take_run(count, align, LOW)?
+            }
+        };
+        self.free.fetch_sub(count, Ordering::Relaxed);
+        Some(Frame(index as u32))
+    }
+
+    /// Gives back `count` frames that nobody shares.
+    pub fn free_run(&self, first: Frame, count: usize) {
+        self.known().bitmap.give_run(first.index(), count);
+        self.free.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Adds an owner.
+    #[inline]
+    pub fn share(&self, frame: Frame) {
+        self.known().shares[frame.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many owners there are besides the caller, who owns a share. Zero stays zero until the caller shares it.
+    #[inline]
+    pub fn others(&self, frame: Frame) -> u32 {
+        self.known().shares[frame.index()].load(Ordering::Acquire)
+    }
+
+    /// Gives back one share; the last one frees the frame. Answers whether it was the last.
+    #[inline]
+    pub fn release(&self, frame: Frame) -> bool {
+        let last = self.drop_share(frame);
+        if last {
+            self.known().bitmap.give(frame.index());
+            self.free.fetch_add(1, Ordering::Relaxed);
+        }
+        last
+    }
+
+    /// Gives back the only share of a frame of zeros: into the stock while that has room.
+    #[inline]
+    pub fn release_zeroed(&self, frame: Frame) {
+        let known = self.known();
+        if self.stock.len() < known.stock_limit {
+            self.stock.push(known.shares, frame.0);
+        } else {
+            known.bitmap.give(frame.index());
+        }
+        self.free.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes away one share; `true` when there was no other.
+    #[inline]
+    fn drop_share(&self, frame: Frame) -> bool {
+        let count = &self.known().shares[frame.index()];
+        let mut seen = count.load(Ordering::Acquire);
+        loop {
+            // An only owner cannot become two behind its own back, so a plain look is enough.
+            if seen == 0 {
+                return true;
+            }
+            match count.compare_exchange_weak(seen, seen - 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return false,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// A frame of zeros from the stock.
+    #[inline]
+    pub fn stocked(&self) -> Option<Frame> {
+        let frame = Frame(self.stock.pop(self.known().shares)?);
+        self.free.fetch_sub(1, Ordering::Relaxed);
+        Some(frame)
+    }
+
+    /// Zeroes one free frame for the stock; `false` when the stock is full or memory scarce.
+    pub fn restock(&self, memory: impl Memory) -> bool {
+        let known = self.known();
+        if self.stock.len() >= known.stock_limit || !self.admits(1) {
+            return false;
+        }
+        let Some(index) = known.bitmap.take_top() else {
+            return false;
+        };
+        let frame = Frame(index as u32);
+        memory.zero(frame);
+        self.stock.push(known.shares, frame.0);
+        true
+    }
+
+    /// Gives the stock's frames back to the bitmap, for those who need a place and not zeros.
+    fn destock(&self) {
+        let known = self.known();
+        while let Some(index) = self.stock.pop(known.shares) {
+            known.bitmap.give(index as usize);
+        }
+    }
+
+    /// Counts of frames.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            total: self.known().total,
+            free: self.free.load(Ordering::Relaxed),
+            stocked: self.stock.len(),
+            reserve: self.known().reserve,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Physical memory in frames of 4096 bytes: who owns each, and how many share it.
+//!
+//! *Interface*: a [`Frame`] is a number, not an owner; whoever got it from [`alloc`] owns one share and
+//! gives it back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner
+//! that gives back by itself. The kernel's own frames come from the bottom of memory and
+//! programs' from the top, so that the heap finds room below 1 GiB. Programs' pages ask
+//! [`alloc_user`], which leaves the kernel a reserve: so the kernel's own small
+//! allocations succeed when programs have eaten everything else.
+//!
+//! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at boot.
+//!
+//! Progress: single frames lock-free; runs obstruction-free (two that collide both step back).
+//! Source: Massalin and Pu 1991, "real memory management" (a lock-free free list there; a bitmap
+//! here, because contiguous runs can be found in it).
+
+mod bitmap;
+mod frames;
+mod reference;
+mod stock;
+#[cfg(test)]
+mod tests;
+
+pub use frames::{Frames, Stats};
+pub use reference::FrameRef;
+
+use crate::memory::{Kernel, Memory};
+use abi::layout::PAGE_SHIFT;
+
+/// The number of a frame: its physical address divided by 4096.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct Frame(pub u32);
+
+impl Frame {
+    /// The frame that contains physical address `physical`.
+    #[inline]
+    pub const fn containing(physical: u64) -> Frame {
+        Frame((physical >> PAGE_SHIFT) as u32)
+    }
+
+    /// Its first physical address.
+    #[inline]
+    pub const fn address(self) -> u64 {
+        (self.0 as u64) << PAGE_SHIFT
+    }
+
+    /// Its number, as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The address at which the kernel reads and writes it.
+    #[inline]
+    pub fn virt(self) -> *mut u8 {
+        Kernel.at(self)
+    }
+}
+
+static FRAMES: Frames = Frames::empty();
+
+/// The allocator of the machine's memory.
+#[inline]
+pub fn global() -> &'static Frames {
+    #[cfg(not(target_os = "none"))]
+    crate::host::arena();
+    &FRAMES
+}
+
+/// The allocator before anything is known about the memory.
+pub(crate) fn uninitialized() -> &'static Frames {
+    &FRAMES
+}
+
+/// A frame for the kernel, with whatever content. `None`: out of memory.
+#[inline]
+pub fn alloc() -> Option<Frame> {
+    global().alloc()
+}
+
+/// A frame of zeros for the kernel.
+#[inline]
+pub fn alloc_zeroed() -> Option<Frame> {
+    Kernel.zeroed()
+}
+
+/// A frame for a program's page or a file's, with whatever content; leaves the kernel its reserve.
+#[inline]
+pub fn alloc_user() -> Option<Frame> {
+    global().alloc_user()
+}
+
+/// A frame of zeros for a program's page or a file's; leaves the kernel its reserve.
+#[inline]
+pub fn alloc_user_zeroed() -> Option<Frame> {
+    Kernel.zeroed_user()
+}
+
+/// `count` contiguous frames below 1 GiB, the first a multiple of `align` frames (a power of two).
+pub fn alloc_run(count: usize, align: usize) -> Option<Frame> {
+    global().alloc_run(count, align)
+}
+
+/// Gives back a run; it may be a part of what [`alloc_run`] gave.
+pub fn free_run(first: Frame, count: usize) {
+    global().free_run(first, count);
+}
+
+/// Adds an owner to a frame that the caller owns a share of.
+#[inline]
+pub fn share(frame: Frame) {
+    global().share(frame);
+}
+
+/// Gives back one share; the last one frees the frame.
+#[inline]
+pub fn release(frame: Frame) {
+    global().release(frame);
+}
+
+/// How many owners the frame has besides the caller.
+#[inline]
+pub fn others(frame: Frame) -> u32 {
+    global().others(frame)
+}
+
+/// Is there room for `count` more frames of a program beyond the kernel's reserve? Ask before starting something
+/// whose small kernel allocations cannot fail softly (a process, a pipe, an open file).
+#[inline]
+pub fn admits(count: usize) -> bool {
+    global().admits(count)
+}
+
+/// Zeroes one frame for the stock of zeroed frames; `false` when the stock is full. For idle CPUs
+/// (dissertation, 7.3.2: idle time maintains a pool of zeroed pages).
+pub fn idle_zero() -> bool {
+    global().restock(Kernel)
+}
+
+/// Counts of frames.
+pub fn stats() -> Stats {
+    global().stats()
+}

@@ -1,0 +1,131 @@
+//! Where physical memory is seen from: the seam between the algorithms here and the machine.
+//!
+//! *Interface*: [`Memory`] is what the page tables, spaces and heap need of physical memory; [`Kernel`] is
+//! the machine's own (all memory at `PHYS_MAP`). Host tests bring their own fake memory.
+
+use crate::frame::{Frame, Frames};
+use abi::layout::PAGE;
+
+/// Physical memory: its frames, and where the kernel sees a physical address.
+pub trait Memory: Copy + Send + Sync + 'static {
+    /// The allocator of this memory's frames.
+    fn frames(self) -> &'static Frames;
+
+    /// The address at which the kernel reads and writes physical address `physical`.
+    fn virt(self, physical: u64) -> *mut u8;
+
+    /// Makes every CPU on which the address space `root` is active forget its translation of the `pages`
+    /// pages from `address` on; the table entries have been changed before. `pages` of `usize::MAX`: all of them.
+    fn forget(self, root: u64, address: usize, pages: usize);
+
+    /// Makes sure that no CPU still has `root` loaded; its user half is empty and nobody will load it again.
+    fn leave(self, root: u64);
+
+    /// The entries of the kernel's half that a new space copies, as (index, entry) pairs. They never change.
+    fn kernel_entries(self) -> &'static [(usize, u64)];
+
+    /// The kernel's view of `frame`.
+    #[inline]
+    fn at(self, frame: Frame) -> *mut u8 {
+        self.virt(frame.address())
+    }
+
+    /// Fills `frame` with zeros. The caller owns it.
+    #[inline]
+    fn zero(self, frame: Frame) {
+        // SAFETY: the caller owns the frame, and `at` maps all of it.
+        unsafe { zero_page(self.at(frame)) }
+    }
+
+    /// A frame of zeros for the kernel's own use, from the stock if it has one.
+    #[inline]
+    fn zeroed(self) -> Option<Frame> {
+        if let Some(frame) = self.frames().stocked() {
+            return Some(frame);
+        }
+        let frame = self.frames().alloc()?;
+        self.zero(frame);
+        Some(frame)
+    }
+
+    /// A frame of zeros for a program; leaves the kernel its reserve.
+    #[inline]
+    fn zeroed_user(self) -> Option<Frame> {
+        if !self.frames().admits(1) {
+            return None;
+        }
+        self.zeroed()
+    }
+}
+
+/// Fills one page with zeros.
+///
+/// # Safety
+/// `page` is page-aligned, and the caller owns the page.
+#[inline]
+unsafe fn zero_page(page: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller promises; the string instruction writes exactly one page.
+    unsafe {
+        core::arch::asm!(
+            "rep stosq",
+            inout("rcx") PAGE / 8 => _,
+            inout("rdi") page => _,
+            in("rax") 0u64,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: as the caller promises.
+    unsafe {
+        core::ptr::write_bytes(page, 0, PAGE)
+    }
+}
+
+/// The machine's memory. On the host: an arena that stands for it.
+#[derive(Clone, Copy, Default)]
+pub struct Kernel;
+
+#[cfg(target_os = "none")]
+impl Memory for Kernel {
+    #[inline]
+    fn frames(self) -> &'static Frames {
+        crate::frame::global()
+    }
+
+    #[inline]
+    fn virt(self, physical: u64) -> *mut u8 {
+        (abi::layout::PHYS_MAP + physical as usize) as *mut u8
+    }
+
+    fn forget(self, root: u64, address: usize, pages: usize) {
+        crate::tlb::forget(root, address, pages);
+    }
+
+    fn leave(self, root: u64) {
+        crate::tlb::leave(root);
+    }
+
+    fn kernel_entries(self) -> &'static [(usize, u64)] {
+        crate::kernel::entries()
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+impl Memory for Kernel {
+    fn frames(self) -> &'static Frames {
+        crate::frame::global()
+    }
+
+    fn virt(self, physical: u64) -> *mut u8 {
+        crate::host::arena().virt(physical)
+    }
+
+    fn forget(self, _root: u64, _address: usize, _pages: usize) {}
+
+    fn leave(self, _root: u64) {}
+
+    fn kernel_entries(self) -> &'static [(usize, u64)] {
+        &[]
+    }
+}

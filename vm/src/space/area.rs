@@ -1,0 +1,214 @@
+//! What a space knows about one range of its addresses.
+//!
+//! *Interface*: [`Prot`], [`Backing`], [`Placement`] are what a caller of `map` chooses; [`AreaInfo`] is what it can look at.
+
+use super::pager::{Pager, PagerInfo};
+use abi::layout::PAGE;
+use alloc::sync::Arc;
+
+/// Rights of an area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Prot(u8);
+
+impl Prot {
+    /// No access at all.
+    pub const NONE: Prot = Prot(0);
+    /// May be read.
+    pub const READ: Prot = Prot(1);
+    /// May be written (which on this machine includes reading).
+    pub const WRITE: Prot = Prot(2);
+    /// May be executed.
+    pub const EXEC: Prot = Prot(4);
+    /// Read and write.
+    pub const RW: Prot = Prot(3);
+    /// Read and execute.
+    pub const RX: Prot = Prot(5);
+
+    /// From Linux's `PROT_READ | PROT_WRITE | PROT_EXEC`, whose bits are the same; others are ignored.
+    pub const fn from_bits(bits: usize) -> Prot {
+        Prot(bits as u8 & 7)
+    }
+
+    /// As Linux's bits.
+    pub const fn bits(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Are all rights of `other` in this?
+    pub const fn contains(self, other: Prot) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The rights of either.
+    pub const fn or(self, other: Prot) -> Prot {
+        Prot(self.0 | other.0)
+    }
+}
+
+/// Where the content of an area comes from.
+#[derive(Clone)]
+pub enum Backing {
+    /// Zeros at first, private to this space (copied on write after fork).
+    Anonymous,
+    /// Zeros at first, shared with the spaces forked from this one.
+    AnonymousShared,
+    /// A private copy of the object's pages from byte `offset` (a multiple of 4096) on.
+    FilePrivate {
+        /// Who supplies the pages.
+        pager: Arc<dyn Pager>,
+        /// Byte offset in the object of the area's first byte.
+        offset: u64,
+    },
+    /// The object's pages themselves.
+    FileShared {
+        /// Who supplies the pages.
+        pager: Arc<dyn Pager>,
+        /// Byte offset in the object of the area's first byte.
+        offset: u64,
+        /// Whether the area may ever become writable (`mprotect` refuses otherwise).
+        may_write: bool,
+    },
+}
+
+/// Where an area goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// Wherever there is room.
+    Anywhere,
+    /// At this address if there is room, else anywhere.
+    Hint(usize),
+    /// Below 4 GiB (`MAP_32BIT` means the lower 2 GiB there).
+    Below(usize),
+    /// Exactly there; what was there before is unmapped.
+    Fixed(usize),
+    /// Exactly there, or `EEXIST`.
+    FixedNoReplace(usize),
+}
+
+/// What an area is for, beside its backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Nothing special.
+    Plain,
+    /// The heap that `brk` moves.
+    Heap,
+    /// A stack: grows down on faults below it, no further than this address.
+    Stack {
+        /// The lowest address it may reach.
+        floor: usize,
+    },
+}
+
+/// One range of addresses with the same rights and backing.
+#[derive(Clone)]
+pub(super) struct Area {
+    pub(super) end: usize,
+    pub(super) prot: Prot,
+    pub(super) role: Role,
+    pub(super) content: Content,
+}
+
+/// The backing as the space keeps it.
+#[derive(Clone)]
+pub(super) enum Content {
+    Zeros,
+    Pager {
+        pager: Arc<dyn Pager>,
+        /// Page index in the object of the area's first page.
+        first: u64,
+        shared: bool,
+        may_write: bool,
+    },
+}
+
+impl Area {
+    /// Writes go to this space's own copy.
+    pub(super) fn private(&self) -> bool {
+        !matches!(self.content, Content::Pager { shared: true, .. })
+    }
+
+    /// Cuts the area that starts at `start` at `at`, which lies inside; answers the upper part.
+    pub(super) fn split(&mut self, start: usize, at: usize) -> Area {
+        let mut upper = self.clone();
+        upper.advance(at - start);
+        self.end = at;
+        upper
+    }
+
+    /// The start moves up by `bytes`, or down by minus that; the content stays where it is.
+    pub(super) fn advance(&mut self, bytes: usize) {
+        if let Content::Pager { first, .. } = &mut self.content {
+            *first += (bytes / PAGE) as u64;
+        }
+    }
+
+    /// Could this area, from `start` on, and `next`, which starts where it ends, be one?
+    pub(super) fn joins(&self, start: usize, next: &Area) -> bool {
+        if self.prot != next.prot || self.role != next.role {
+            return false;
+        }
+        match (&self.content, &next.content) {
+            (Content::Zeros, Content::Zeros) => true,
+            (
+                Content::Pager {
+                    pager: a,
+                    first: i,
+                    shared: s,
+                    may_write: m,
+                },
+                Content::Pager {
+                    pager: b,
+                    first: j,
+                    shared: t,
+                    may_write: n,
+                },
+            ) => {
+                Arc::ptr_eq(a, b)
+                    && s == t
+                    && m == n
+                    && i + ((self.end - start) / PAGE) as u64 == *j
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn info(&self, start: usize) -> AreaInfo {
+        let (shared, offset, pager) = match &self.content {
+            Content::Zeros => (false, 0, None),
+            Content::Pager {
+                pager,
+                first,
+                shared,
+                ..
+            } => (*shared, first * PAGE as u64, Some(pager.describe())),
+        };
+        AreaInfo {
+            start,
+            end: self.end,
+            prot: self.prot,
+            role: self.role,
+            shared,
+            offset,
+            pager,
+        }
+    }
+}
+
+/// An area, for people and `/proc`.
+#[derive(Clone, Debug)]
+pub struct AreaInfo {
+    /// First address.
+    pub start: usize,
+    /// First address after it.
+    pub end: usize,
+    /// Rights.
+    pub prot: Prot,
+    /// Heap, stack, or neither.
+    pub role: Role,
+    /// Are writes seen by others?
+    pub shared: bool,
+    /// Byte offset in the object.
+    pub offset: u64,
+    /// The object; `None` for private zeros.
+    pub pager: Option<PagerInfo>,
+}

@@ -1,0 +1,40 @@
+//! Who supplies the content of file pages.
+//!
+//! *Interface*: [`Pager`], implemented by whoever has the pages (a file in memory, a device).
+//! Source: Massalin and Pu 1991, section on virtual memory: the address space holds a list of segments,
+//! each with the pager that is expected to supply the content of its pages.
+
+use crate::frame::FrameRef;
+use abi::errno::Errno;
+use alloc::string::String;
+
+/// The supplier of a mapping's pages. Called without the space's monitor, so it may sleep and take its own.
+pub trait Pager: Send + Sync {
+    /// The frame that holds page `index` (in units of 4096 bytes) of the object, with one share for the caller.
+    /// `write`: a shared mapping is about to be written; otherwise the frame is only read.
+    /// Errors: `ENOMEM` when there is no memory for it; anything else means that the
+    /// object has no such page (past its end, or an I/O error), and the program gets SIGBUS.
+    fn frame(&self, index: u64, write: bool) -> Result<FrameRef, Errno>;
+
+    /// The frame of page `index` if it is in memory now; must not sleep. Lets one
+    /// fault map the neighbours too.
+    fn resident(&self, _index: u64) -> Option<FrameRef> {
+        None
+    }
+
+    /// What `/proc/PID/maps` shows: path, device, inode.
+    fn describe(&self) -> PagerInfo {
+        PagerInfo::default()
+    }
+}
+
+/// Where a mapping's content comes from, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PagerInfo {
+    /// The path, or a name in brackets.
+    pub path: String,
+    /// Device number, as `stat` gives it.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+}

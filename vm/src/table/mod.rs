@@ -1,0 +1,1 @@
+//! Four-level page tables over [`crate::memory::Memory`].
