@@ -16,3 +16,4 @@ pub mod fs;
 pub mod io;
 pub mod poll;
 pub mod process;
+pub mod signal;
