@@ -347,11 +347,17 @@ impl Running {
                 streams.terminal,
             ));
         }
-        outputs.push(reports(control, sender.clone()));
+        let (started, start) = channel();
+        outputs.push(reports(control, sender.clone(), started));
         // Not joined: it may be waiting for the user's next key when the machine ends.
         let notices = handle.clone();
         let (input, terminal) = (streams.input, streams.terminal);
-        thread::spawn(move || feed(input, com1, &notices, terminal));
+        thread::spawn(move || {
+            // Setting up a serial line clears its receive queue, so nothing is sent before.
+            if start.recv().is_ok() {
+                feed(input, com1, &notices, terminal);
+            }
+        });
         let child = Arc::new(Mutex::new(child));
         watch(Arc::clone(&child), sender);
         Ok(Self {
@@ -548,12 +554,15 @@ fn relay(
     })
 }
 
-/// Turns the control channel into events, a line each.
-fn reports(from: UnixStream, events: Sender<Event>) -> JoinHandle<()> {
+/// Turns the control channel into events, a line each; tells `started` of the start report.
+fn reports(from: UnixStream, events: Sender<Event>, started: Sender<()>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut from = io::BufReader::new(from);
         let mut line = Vec::new();
         while let Ok(1..) = io::BufRead::read_until(&mut from, b'\n', &mut line) {
+            if line.starts_with(b"start") {
+                let _ = started.send(());
+            }
             let _ = events.send(Event::Report(String::from_utf8_lossy(&line).into_owned()));
             line.clear();
         }

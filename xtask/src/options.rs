@@ -31,6 +31,7 @@ the guest's /root; a bare name or a path that the guest has is the guest's.
   --machine q35|microvm
   --icount            one instruction is one nanosecond: measurements that repeat exactly
   --accel tcg|kvm|auto
+  --kernel FILE       boot this kernel, do not build one
   --gdb               wait for gdb on port 1234
   --disk IMG          attach a disk
   --audio FILE.wav    attach a sound card that records into FILE.wav
@@ -59,6 +60,8 @@ pub struct Options {
     pub icount: bool,
     /// `--accel`.
     pub accel: Accel,
+    /// `--kernel`.
+    pub kernel: Option<PathBuf>,
     /// `--gdb`.
     pub gdb: bool,
     /// `--disk`.
@@ -87,6 +90,7 @@ impl Options {
             chipset: Chipset::Q35,
             icount: false,
             accel: Accel::Tcg,
+            kernel: None,
             gdb: false,
             disk: None,
             audio: None,
@@ -165,6 +169,7 @@ impl Options {
                         }
                     };
                 }
+                Long("kernel") => options.kernel = Some(existing(parser.value()?, "--kernel")?),
                 Long("gdb") => options.gdb = true,
                 Long("disk") => options.disk = Some(existing(parser.value()?, "--disk")?),
                 Long("audio") => options.audio = Some(parser.value()?.into()),

@@ -25,13 +25,20 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let terminal = terminal::interactive();
     let (root, command) = root(&options)?;
     host::need(&[host::QEMU])?;
-    let kernel = kernel::build()?;
+    let (kernel, symbols) = match &options.kernel {
+        Some(kernel) => (kernel.clone(), Vec::new()),
+        None => {
+            let kernel = kernel::build()?;
+            let symbols = kernel::symbols(&kernel)?;
+            (kernel, symbols)
+        }
+    };
     let mut environment = options.environment.clone();
     if terminal {
         let kind = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
         environment.insert(0, format!("TERM={kind}"));
     }
-    let archive = root.finish(kernel::symbols(&kernel)?, &command, &environment);
+    let archive = root.finish(symbols, &command, &environment);
 
     let mut machine = describe(&options, &kernel)?;
     machine.append = boot_words(terminal);
