@@ -21,21 +21,7 @@ pub fn check(address: usize, length: usize) -> Result<()> {
 }
 
 /// Types of which every bit pattern is a value and which have no padding to leak.
-///
-/// # Safety
-/// Both must hold, and the type has no pointers that the kernel would follow.
-pub unsafe trait Plain: Copy {}
-
-macro_rules! plain {
-    ($($t:ty)*) => { $(
-        // SAFETY: an integer.
-        unsafe impl Plain for $t {}
-    )* };
-}
-plain!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
-
-// SAFETY: an array has no padding beyond its elements'.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+pub use bytemuck::Pod as Plain;
 
 /// Copies `into.len()` bytes from the program.
 pub fn copy_in(into: &mut [u8], address: usize) -> Result<()> {
@@ -49,12 +35,14 @@ pub fn copy_out(address: usize, from: &[u8]) -> Result<()> {
 
 /// Reads a value at `address`, aligned or not.
 pub fn get<T: Plain>(address: usize) -> Result<T> {
-    todo!()
+    let mut value = T::zeroed();
+    copy_in(bytemuck::bytes_of_mut(&mut value), address)?;
+    Ok(value)
 }
 
 /// Writes a value at `address`, aligned or not.
 pub fn put<T: Plain>(address: usize, value: &T) -> Result<()> {
-    todo!()
+    copy_out(address, bytemuck::bytes_of(value))
 }
 
 /// Writes `length` zero bytes at `address`.
