@@ -1,4 +1,102 @@
-//! The inactive list of an inode.
+//! The inactive list of an inode: descriptions that were closed and wait, code and all, for the next open.
+//!
+//! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each access
+//! mode. Only an inode that the name cache knows keeps any ([`Inactive::admit`], [`Inactive::expel`]), so that
+//! their number is bounded by that of its entries and a file that nobody opens twice keeps nothing.
+//! Lock-free; every word is one pointer, taken by exchange.
+//!
+//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one is cheap.
 
-/// Descriptions of one inode that wait for the next open.
-pub struct Inactive(());
+use alloc::sync::Arc;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::file::OpenFile;
+
+/// The waiting descriptions of one inode, by access mode.
+pub struct Inactive {
+    waiting: [AtomicPtr<OpenFile>; 3],
+    /// Entries of the name cache that lead here.
+    entries: AtomicU32,
+}
+
+impl Inactive {
+    /// Nothing waits, and nothing may.
+    pub const fn new() -> Inactive {
+        Inactive {
+            waiting: [const { AtomicPtr::new(ptr::null_mut()) }; 3],
+            entries: AtomicU32::new(0),
+        }
+    }
+
+    /// The name cache leads here by one more entry.
+    pub fn admit(&self) {
+        self.entries.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The name cache leads here by one entry less; after the last, nothing waits any more.
+    pub fn expel(&self) {
+        if self.entries.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.clear();
+        }
+    }
+
+    /// Whether the name cache leads here.
+    pub fn admitted(&self) -> bool {
+        self.entries.load(Ordering::Acquire) != 0
+    }
+
+    /// A description opened with access mode `mode` (`O_RDONLY`, `O_WRONLY`, `O_RDWR`).
+    #[inline]
+    pub fn take(&self, mode: u32) -> Option<Arc<OpenFile>> {
+        let slot = self.waiting.get(mode as usize)?;
+        if slot.load(Ordering::Relaxed).is_null() {
+            return None;
+        }
+        let raw = slot.swap(ptr::null_mut(), Ordering::Acquire);
+        // SAFETY: a pointer in a slot came from `Arc::into_raw`, and the exchange made its one count ours.
+        (!raw.is_null()).then(|| unsafe { Arc::from_raw(raw) })
+    }
+
+    /// Leaves `of` to wait, or gives it back when the place is taken or the inode may keep none.
+    #[inline]
+    pub fn put(&self, mode: u32, of: Arc<OpenFile>) -> Result<(), Arc<OpenFile>> {
+        let Some(slot) = self.waiting.get(mode as usize) else {
+            return Err(of);
+        };
+        if !self.admitted() {
+            return Err(of);
+        }
+        let raw = Arc::into_raw(of).cast_mut();
+        match slot.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => {
+                if !self.admitted() {
+                    // The last entry left in between; its `clear` may have been too early to see this one.
+                    self.clear();
+                }
+                Ok(())
+            }
+            // SAFETY: the exchange failed, so the count that `into_raw` gave up is still ours.
+            Err(_) => Err(unsafe { Arc::from_raw(raw) }),
+        }
+    }
+
+    /// Lets all that wait go.
+    pub fn clear(&self) {
+        for mode in 0..self.waiting.len() as u32 {
+            drop(self.take(mode));
+        }
+    }
+}
+
+impl Default for Inactive {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Inactive {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-use super::attr::{Attr, SetAttr};
+use super::attr::{Attr, Kind, SetAttr};
 use super::place::Place;
 use crate::file::{File, OpenFile};
 use crate::process::Cred;
@@ -54,6 +54,15 @@ impl How {
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
+    /// File system and number: equal for the same file only.
+    fn id(&self) -> (u64, u64) {
+        let attr = self.attr();
+        (attr.dev, attr.ino)
+    }
+    /// The kind of file.
+    fn kind(&self) -> Kind {
+        self.attr().kind()
+    }
     /// Changes attributes; permission was checked. The change time follows.
     fn set_attr(&self, _set: &SetAttr) -> Result<()> {
         Err(Errno::EPERM)

@@ -9,8 +9,10 @@ pub mod context;
 pub mod dev;
 pub mod inactive;
 pub mod inode;
+pub mod names;
 pub mod perm;
 pub mod place;
+pub mod walk;
 
 pub use attr::{Attr, Kind, SetAttr, Time};
 pub use context::FsContext;

@@ -1,9 +1,18 @@
 //! An inode reached through a mount, and the table of mounts.
+//!
+//! *Interface.* [`Place::down`] crosses into what is mounted on a directory, [`Place::parent`] is `..`, [`Place::path`]
+//! a directory's path. [`mount`], [`unmount`] and [`mounts`] are the table. A change of the table is
+//! a change of names ([`super::names::changed`]).
 
-use super::inode::Inode;
+use abi::errno::{Errno, Result};
 use abi::linux::Statfs;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+use sync::Monitor;
+
+use super::inode::Inode;
 
 /// A file system that can be mounted.
 pub trait FileSystem: Send + Sync {
@@ -14,6 +23,19 @@ pub trait FileSystem: Send + Sync {
     /// What `statfs` says.
     fn statfs(&self) -> Statfs;
 }
+
+/// Mounted read-only (`MS_RDONLY`).
+pub const MS_RDONLY: u64 = 1;
+/// Set-user-id bits are ignored.
+pub const MS_NOSUID: u64 = 2;
+/// Device nodes do not open.
+pub const MS_NODEV: u64 = 4;
+/// Programs do not run.
+pub const MS_NOEXEC: u64 = 8;
+/// Change the flags of a mount.
+pub const MS_REMOUNT: u64 = 32;
+/// Show a directory at a second place.
+pub const MS_BIND: u64 = 4096;
 
 /// A file system in its place in the tree.
 pub struct Mount {
@@ -27,8 +49,25 @@ pub struct Mount {
     pub covers: Option<Place>,
     /// First column of `/proc/mounts`.
     pub source: String,
+    flags: AtomicU32,
+    /// How many mounts cover a directory of this one.
+    covered: AtomicU32,
+}
+
+impl Mount {
     /// `MS_*`.
-    pub flags: u64,
+    pub fn flags(&self) -> u64 {
+        u64::from(self.flags.load(Ordering::Relaxed))
+    }
+
+    /// `EROFS` on a file system that was mounted read-only.
+    pub fn writable(&self) -> Result<()> {
+        if self.flags() & MS_RDONLY != 0 {
+            Err(Errno::EROFS)
+        } else {
+            Ok(())
+        }
+    }
 }
 
 /// An inode reached through a mount.
@@ -38,4 +77,167 @@ pub struct Place {
     pub mount: Arc<Mount>,
     /// The inode.
     pub inode: Arc<dyn Inode>,
+}
+
+impl Place {
+    /// Whether both are the same file through the same mount.
+    pub fn same(&self, other: &Place) -> bool {
+        Arc::ptr_eq(&self.mount, &other.mount) && self.inode.id() == other.inode.id()
+    }
+
+    /// Another inode of the same mount.
+    pub fn beside(&self, inode: Arc<dyn Inode>) -> Place {
+        Place {
+            mount: self.mount.clone(),
+            inode,
+        }
+    }
+
+    /// The root of what is mounted here, or this place itself.
+    pub fn down(self) -> Place {
+        let mut place = self;
+        while place.mount.covered.load(Ordering::Relaxed) != 0 {
+            let on_top = TABLE
+                .lock()
+                .iter()
+                .rfind(|m| m.covers.as_ref().is_some_and(|c| c.same(&place)))
+                .cloned();
+            match on_top {
+                Some(mount) => {
+                    let inode = mount.root.clone();
+                    place = Place { mount, inode };
+                }
+                None => break,
+            }
+        }
+        place
+    }
+
+    /// Whether this is the root directory of its mount.
+    pub fn is_mount_root(&self) -> bool {
+        self.inode.id() == self.mount.root.id()
+    }
+
+    /// The directory above, for a process whose root is `root`: never above that.
+    pub fn parent(&self, root: &Place) -> Place {
+        let mut place = self.clone();
+        loop {
+            if place.same(root) {
+                return place;
+            }
+            if !place.is_mount_root() {
+                break;
+            }
+            match &place.mount.covers {
+                Some(covered) => place = covered.clone(),
+                None => return place,
+            }
+        }
+        match place.inode.parent() {
+            Some(inode) => place.beside(inode).down(),
+            None => place,
+        }
+    }
+
+    /// The path of this directory seen from `root`. `ENOENT` when it was removed or lies outside `root`.
+    pub fn path(&self, root: &Place) -> Result<Vec<u8>> {
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut place = self.clone();
+        while !place.same(root) {
+            if place.is_mount_root() {
+                place = place.mount.covers.clone().ok_or(Errno::ENOENT)?;
+                continue;
+            }
+            names.push(place.inode.name().ok_or(Errno::ENOENT)?);
+            let above = place.inode.parent().ok_or(Errno::ENOENT)?;
+            place = place.beside(above);
+        }
+        if names.is_empty() {
+            return Ok(b"/".to_vec());
+        }
+        let mut path = Vec::new();
+        for name in names.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        Ok(path)
+    }
+}
+
+static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
+static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+
+/// Mounts `fs` over the directory `covers`, or as the root of everything. Returns its root.
+pub fn mount(
+    fs: Arc<dyn FileSystem>,
+    root: Arc<dyn Inode>,
+    covers: Option<Place>,
+    source: &str,
+    flags: u64,
+) -> Place {
+    if let Some(covered) = &covers {
+        covered.mount.covered.fetch_add(1, Ordering::Relaxed);
+    }
+    let mount = Arc::new(Mount {
+        id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+        root: root.clone(),
+        fs,
+        covers,
+        source: source.into(),
+        flags: AtomicU32::new(flags as u32 & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC) as u32),
+        covered: AtomicU32::new(0),
+    });
+    TABLE.lock().push(mount.clone());
+    super::names::changed();
+    Place { mount, inode: root }
+}
+
+/// Changes the flags of the mount at `place`. `EINVAL` when `place` is not its root.
+pub fn remount(place: &Place, flags: u64) -> Result<()> {
+    if !place.is_mount_root() {
+        return Err(Errno::EINVAL);
+    }
+    let kept = (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC) as u32;
+    place
+        .mount
+        .flags
+        .store(flags as u32 & kept, Ordering::Relaxed);
+    super::names::changed();
+    Ok(())
+}
+
+/// Takes the mount at `place` out of the tree. `EINVAL` when `place` is not its root, `EBUSY` while something
+/// in it is in use, unless `detach`.
+pub fn unmount(place: Place, detach: bool) -> Result<()> {
+    if !place.is_mount_root() {
+        return Err(Errno::EINVAL);
+    }
+    super::names::purge();
+    let Place { mount, inode } = place;
+    drop(inode);
+    if mount.covers.is_none() || mount.covered.load(Ordering::Relaxed) != 0 {
+        return Err(Errno::EBUSY);
+    }
+    let mut table = TABLE.lock();
+    // One count is the table's, one is ours; whoever else is inside the mount has another.
+    if !detach && Arc::strong_count(&mount) > 2 {
+        return Err(Errno::EBUSY);
+    }
+    let before = table.len();
+    table.retain(|m| !Arc::ptr_eq(m, &mount));
+    let removed = table.len() != before;
+    drop(table);
+    if !removed {
+        return Err(Errno::EINVAL);
+    }
+    if let Some(covered) = &mount.covers {
+        covered.mount.covered.fetch_sub(1, Ordering::Relaxed);
+    }
+    super::names::changed();
+    Ok(())
+}
+
+/// Every mount, in the order in which they were made.
+pub fn mounts() -> Vec<Arc<Mount>> {
+    TABLE.lock().clone()
 }

@@ -1,0 +1,173 @@
+//! From a path to a place.
+//!
+//! *Interface.* [`walk`] resolves a path for one process ([`View`]) and answers a [`Target`]: the directory of the last component, that
+//! component, and the place it names if there is one. Errors are those of path_resolution(7):
+//! `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP` after 40 links, `ENAMETOOLONG`.
+
+use abi::errno::{Errno, Result};
+use abi::linux::NAME_MAX;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use super::attr::{Attr, Kind};
+use super::perm;
+use super::place::Place;
+use crate::process::Cred;
+
+/// Symbolic links that one walk follows.
+const MAX_LINKS: u32 = 40;
+
+/// Who walks, and from where `/` is.
+pub struct View<'a> {
+    /// The process's root.
+    pub root: Place,
+    /// What it may do.
+    pub cred: &'a Cred,
+}
+
+/// What the last component of a path was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// A name.
+    Name,
+    /// `.`
+    Dot,
+    /// `..`
+    DotDot,
+    /// None: the path was all slashes.
+    Root,
+}
+
+/// Where a path leads.
+pub struct Target {
+    /// The directory that the last component was looked up in.
+    pub dir: Place,
+    /// The last component.
+    pub name: Vec<u8>,
+    /// What kind of component that was.
+    pub last: Last,
+    /// The path ended in a slash.
+    pub slash: bool,
+    /// What it names; `None` when nothing has that name.
+    pub place: Option<Place>,
+}
+
+impl Target {
+    /// The place named; `ENOENT` when there is none.
+    pub fn existing(self) -> Result<Place> {
+        self.place.ok_or(Errno::ENOENT)
+    }
+}
+
+/// `ENOTDIR` unless `place` is a directory, `EACCES` unless `cred` may search it.
+pub fn searchable(place: &Place, cred: &Cred) -> Result<Attr> {
+    let attr = place.inode.attr();
+    if attr.kind() != Kind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    perm::may(cred, &attr, perm::EXEC)?;
+    Ok(attr)
+}
+
+/// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash comes after it.
+pub fn walk(view: &View, start: Place, path: &[u8], follow: bool) -> Result<Target> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let mut text = Cow::Borrowed(path);
+    let mut at = 0;
+    let mut links = 0;
+    let mut here = if path[0] == b'/' {
+        view.root.clone()
+    } else {
+        start
+    };
+    loop {
+        at += text[at..].iter().take_while(|b| **b == b'/').count();
+        if at == text.len() {
+            // Only slashes: the root itself.
+            return Ok(Target {
+                dir: here.clone(),
+                name: Vec::new(),
+                last: Last::Root,
+                slash: true,
+                place: Some(here),
+            });
+        }
+        let len = text[at..].iter().take_while(|b| **b != b'/').count();
+        let name = &text[at..at + len];
+        let after = at + len + text[at + len..].iter().take_while(|b| **b == b'/').count();
+        let is_last = after == text.len();
+        let slash = after != at + len;
+        searchable(&here, view.cred)?;
+        if name.len() > NAME_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let last = match name {
+            b"." => Last::Dot,
+            b".." => Last::DotDot,
+            _ => Last::Name,
+        };
+        let found = match last {
+            Last::Dot => Ok(here.clone()),
+            Last::DotDot => Ok(here.parent(&view.root)),
+            _ => here.inode.lookup(name).map(|i| here.beside(i).down()),
+        };
+        let mut next = match found {
+            Ok(next) => next,
+            Err(Errno::ENOENT) if is_last => {
+                return Ok(Target {
+                    name: name.to_vec(),
+                    dir: here,
+                    last,
+                    slash,
+                    place: None,
+                });
+            }
+            Err(e) => return Err(e),
+        };
+        let mut kind = Kind::Directory;
+        if last == Last::Name {
+            kind = next.inode.kind();
+            if kind == Kind::Symlink && (!is_last || slash || follow) {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(Errno::ELOOP);
+                }
+                if let Some(jump) = next.inode.follow() {
+                    next = jump?;
+                    kind = next.inode.kind();
+                } else {
+                    let mut target = next.inode.readlink()?;
+                    if target.is_empty() {
+                        return Err(Errno::ENOENT);
+                    }
+                    if slash {
+                        target.push(b'/');
+                        target.extend_from_slice(&text[after..]);
+                    }
+                    if target[0] == b'/' {
+                        here = view.root.clone();
+                    }
+                    text = Cow::Owned(target);
+                    at = 0;
+                    continue;
+                }
+            }
+        }
+        if is_last {
+            if slash && kind != Kind::Directory {
+                return Err(Errno::ENOTDIR);
+            }
+            return Ok(Target {
+                name: name.to_vec(),
+                dir: here,
+                last,
+                slash,
+                place: Some(next),
+            });
+        }
+        here = next;
+        at = after;
+    }
+}
