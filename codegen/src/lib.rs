@@ -1,2 +1,39 @@
 //! The synthesizer: drafts, routines and the code space (dissertation, chapter 3).
-#![cfg_attr(not(test), no_std)]
+//!
+//! *Interface*
+//! - [`Draft`]: code being written. The `dynasm!` macro (re-exported) emits into it; generators are Rust functions over
+//!   `&mut Draft` that call smaller generators (section 3.1).
+//! - [`Template`]: a routine assembled once, with holes; making one more is a copy and a patch.
+//! - [`Draft::seal`] and [`Template::instantiate`] give [`Sealed`] bytes in the code space; [`Routine::from`] turns them
+//!   into a typed, counted handle. That constructor is the one unsafe step: it states the calling contract.
+//! - [`CodeSpace`] is what the room above lends: addresses, a writable alias, the grace period. [`link`] binds it.
+//! - [`fixup`], [`image_at`], [`for_each`], [`disassemble`], [`stats`]: seeing what was generated.
+//! - [`methods`]: the three methods of section 3.2 as idioms.
+//!
+//! An assembler line needs `use codegen::{dynasm, Draft}` and `; .arch x64` as its first directive.
+#![cfg_attr(not(any(test, feature = "host")), no_std)]
+
+extern crate alloc;
+
+mod blocks;
+mod draft;
+mod image;
+mod limbo;
+mod listing;
+pub mod methods;
+mod registry;
+mod routine;
+mod space;
+mod template;
+
+#[cfg(any(test, feature = "host"))]
+pub mod host;
+
+pub use draft::{Absolute, Draft, Label, Mark};
+pub use dynasm::dynasm;
+pub use image::{Class, ImageInfo, Name};
+pub use listing::{disassemble, disassemble_bytes};
+pub use registry::{Stats, fixup, for_each, image_at, stats};
+pub use routine::{Routine, Sealed};
+pub use space::{BLOCK, CodeSpace, OutOfCode, PAGE, link, trim};
+pub use template::{Hole, Template};

@@ -1,0 +1,435 @@
+//! Where code goes: blocks of 64 bytes in committed pages.
+//!
+//! *Interface*: [`allocate`], [`free`], [`trim`]; [`place`] and [`unplace`] for the registry; [`at`] to find a record by address.
+//!
+//! A page has 64 blocks, so one word is its map and one compare-and-swap takes a run of them; an image larger than a page takes
+//! whole fresh pages. 64 pages make a chunk, whose records are allocated when its first page is. Progress: lock-free. A failed
+//! compare-and-swap means another one succeeded; nobody waits for anybody. Memory order: `Acquire` on taking bits pairs with `Release` on
+//! giving them back, so the former owner's stores are over before the next one's begin.
+
+use alloc::boxed::Box;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use crate::image::Image;
+use crate::limbo::{self, Limbo};
+use crate::space::{BLOCK, CodeSpace, OutOfCode, PAGE};
+
+/// Blocks in a page, pages in a chunk: the bits of a word.
+const BITS: usize = 64;
+const CHUNK: usize = BITS * PAGE;
+/// Enough for 256 MiB of code.
+const CHUNKS: usize = 1024;
+
+/// Which image begins at each block of a page.
+#[repr(C)]
+struct Slots {
+    limbo: Limbo,
+    image: [AtomicPtr<Image>; BITS],
+}
+
+struct Chunk {
+    /// Pages that have memory behind them, or are being given or refused it.
+    claimed: AtomicU64,
+    /// Per page: blocks taken. All ones while the page has no memory.
+    used: [AtomicU64; BITS],
+    /// Per page: blocks at which an image begins (or a further page of a large one).
+    starts: [AtomicU64; BITS],
+    slots: [AtomicPtr<Slots>; BITS],
+}
+
+static CHUNK_TABLE: [AtomicPtr<Chunk>; CHUNKS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+/// Page (in the window) to look at first.
+static HINT: AtomicUsize = AtomicUsize::new(0);
+/// One more than the highest page ever committed.
+static TOP: AtomicUsize = AtomicUsize::new(0);
+/// Bytes in taken blocks, and in committed pages.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+static COMMITTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes in taken blocks.
+pub(crate) fn taken_bytes() -> usize {
+    TAKEN.load(Ordering::Relaxed)
+}
+
+/// Bytes in pages with memory behind them.
+pub(crate) fn committed_bytes() -> usize {
+    COMMITTED.load(Ordering::Relaxed)
+}
+
+fn chunk(index: usize) -> Option<&'static Chunk> {
+    let at = CHUNK_TABLE.get(index)?.load(Ordering::Acquire);
+    // SAFETY: chunks are never freed once published.
+    unsafe { at.as_ref() }
+}
+
+fn chunk_or_new(index: usize) -> Option<&'static Chunk> {
+    if let Some(found) = chunk(index) {
+        return Some(found);
+    }
+    let place = CHUNK_TABLE.get(index)?;
+    let new = try_box(Chunk {
+        claimed: AtomicU64::new(0),
+        used: [const { AtomicU64::new(!0) }; BITS],
+        starts: [const { AtomicU64::new(0) }; BITS],
+        slots: [const { AtomicPtr::new(ptr::null_mut()) }; BITS],
+    })?;
+    let new = Box::into_raw(new);
+    match place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: just published, never freed.
+        Ok(_) => Some(unsafe { &*new }),
+        Err(other) => {
+            // SAFETY: ours was never published; the other one is never freed.
+            unsafe {
+                drop(Box::from_raw(new));
+                Some(&*other)
+            }
+        }
+    }
+}
+
+/// A box, or `None` when the heap is empty.
+pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
+    const { assert!(size_of::<T>() != 0) };
+    // SAFETY: the layout has a size; the memory is fresh, aligned and written before the box is made.
+    unsafe {
+        let at = alloc::alloc::alloc(core::alloc::Layout::new::<T>()).cast::<T>();
+        if at.is_null() {
+            return None;
+        }
+        at.write(value);
+        Some(Box::from_raw(at))
+    }
+}
+
+/// The lowest run of `n` zero bits (1 to 64), as a mask.
+fn run_of_zeros(word: u64, n: usize) -> Option<u64> {
+    let mut free = !word;
+    let mut have = 1;
+    while have < n {
+        let step = (n - have).min(have);
+        free &= free >> step;
+        have += step;
+    }
+    if free == 0 {
+        return None;
+    }
+    let mask = if n == BITS { !0 } else { (1u64 << n) - 1 };
+    Some(mask << free.trailing_zeros())
+}
+
+fn blocks_of(len: usize) -> usize {
+    len.div_ceil(BLOCK)
+}
+
+/// Room for `len` bytes (at least 1); the exec address. Contents unspecified until written.
+pub(crate) fn allocate(space: &dyn CodeSpace, len: usize) -> Result<usize, OutOfCode> {
+    let base = space.window().start;
+    let n = blocks_of(len);
+    let at = if n > BITS {
+        base + fresh_pages(space, len.div_ceil(PAGE))? * PAGE
+    } else {
+        base + small(space, n)?
+    };
+    TAKEN.fetch_add(n * BLOCK, Ordering::Relaxed);
+    Ok(at)
+}
+
+fn take_in_page(chunk: &Chunk, page: usize, n: usize) -> Option<usize> {
+    let word = &chunk.used[page];
+    let mut seen = word.load(Ordering::Relaxed);
+    while let Some(mask) = run_of_zeros(seen, n) {
+        match word.compare_exchange_weak(seen, seen | mask, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => return Some(mask.trailing_zeros() as usize),
+            Err(now) => seen = now,
+        }
+    }
+    None
+}
+
+fn small(space: &dyn CodeSpace, n: usize) -> Result<usize, OutOfCode> {
+    let top = TOP.load(Ordering::Acquire);
+    let hint = HINT.load(Ordering::Relaxed);
+    for page in (hint..top).chain(0..hint.min(top)) {
+        let Some(chunk) = chunk(page / BITS) else {
+            continue;
+        };
+        if let Some(block) = take_in_page(chunk, page % BITS, n) {
+            if page != hint {
+                HINT.store(page, Ordering::Relaxed);
+            }
+            return Ok(page * PAGE + block * BLOCK);
+        }
+    }
+    // Nothing free: one more page, of which the first blocks are ours before others see it.
+    let page = claim(space, 1)?;
+    commit(space, page, if n == BITS { !0 } else { (1 << n) - 1 })?;
+    HINT.store(page, Ordering::Relaxed);
+    Ok(page * PAGE)
+}
+
+/// Whole pages for a large image; the first page.
+fn fresh_pages(space: &dyn CodeSpace, pages: usize) -> Result<usize, OutOfCode> {
+    let first = claim(space, pages)?;
+    for page in first..first + pages {
+        if commit(space, page, !0).is_err() {
+            for done in first..page {
+                if let Some(chunk) = chunk(done / BITS) {
+                    chunk.used[done % BITS].store(0, Ordering::Release);
+                }
+            }
+            for undone in page + 1..first + pages {
+                unclaim(undone);
+            }
+            return Err(OutOfCode);
+        }
+    }
+    Ok(first)
+}
+
+/// Claim a run of pages that have no memory yet, within one chunk.
+fn claim(space: &dyn CodeSpace, pages: usize) -> Result<usize, OutOfCode> {
+    if pages > BITS {
+        return Err(OutOfCode);
+    }
+    let limit = space.window().len() / PAGE;
+    for index in 0..CHUNKS.min(limit.div_ceil(BITS)) {
+        let chunk = chunk_or_new(index).ok_or(OutOfCode)?;
+        let beyond = limit - index * BITS;
+        let outside = if beyond >= BITS { 0 } else { !0u64 << beyond };
+        let mut seen = chunk.claimed.load(Ordering::Relaxed);
+        while let Some(mask) = run_of_zeros(seen | outside, pages) {
+            match chunk.claimed.compare_exchange_weak(
+                seen,
+                seen | mask,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(index * BITS + mask.trailing_zeros() as usize),
+                Err(now) => seen = now,
+            }
+        }
+    }
+    Err(OutOfCode)
+}
+
+fn unclaim(page: usize) {
+    if let Some(chunk) = chunk(page / BITS) {
+        chunk
+            .claimed
+            .fetch_and(!(1 << (page % BITS)), Ordering::AcqRel);
+    }
+}
+
+/// Memory behind a claimed page; `used` are the blocks taken from the start. On failure the claim is given up.
+fn commit(space: &dyn CodeSpace, page: usize, used: u64) -> Result<(), OutOfCode> {
+    let exec = space.window().start + page * PAGE;
+    let (Some(chunk), Some(slots)) = (
+        chunk(page / BITS),
+        try_box(Slots {
+            limbo: Limbo::new(drop_slots),
+            image: [const { AtomicPtr::new(ptr::null_mut()) }; BITS],
+        }),
+    ) else {
+        unclaim(page);
+        return Err(OutOfCode);
+    };
+    if !space.commit(exec) {
+        unclaim(page);
+        return Err(OutOfCode);
+    }
+    fill(space, exec, PAGE);
+    chunk.slots[page % BITS].store(Box::into_raw(slots), Ordering::Release);
+    COMMITTED.fetch_add(PAGE, Ordering::Relaxed);
+    chunk.used[page % BITS].store(used, Ordering::Release);
+    TOP.fetch_max(page + 1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// Frees the slots of a page that was given back.
+unsafe fn drop_slots(limbo: *mut Limbo) {
+    // SAFETY: `limbo` is the first field of a boxed `Slots` (`repr(C)`), given up by `trim`.
+    drop(unsafe { Box::from_raw(limbo.cast::<Slots>()) });
+}
+
+/// Breakpoints over `len` bytes within one page: a stray jump traps.
+fn fill(space: &dyn CodeSpace, exec: usize, len: usize) {
+    // SAFETY: the page is committed and these blocks are ours alone.
+    unsafe { space.alias(exec).write_bytes(0xcc, len) };
+}
+
+/// Give the room of an image back. No CPU may be able to run it any more.
+pub(crate) fn free(space: &dyn CodeSpace, exec: usize, len: usize) {
+    let n = blocks_of(len);
+    let offset = exec - space.window().start;
+    let (page, block) = (offset / PAGE, offset % PAGE / BLOCK);
+    if n <= BITS {
+        fill(space, exec, n * BLOCK);
+        let mask = if n == BITS {
+            !0
+        } else {
+            ((1u64 << n) - 1) << block
+        };
+        if let Some(chunk) = chunk(page / BITS) {
+            chunk.used[page % BITS].fetch_and(!mask, Ordering::Release);
+        }
+    } else {
+        for page in page..page + len.div_ceil(PAGE) {
+            fill(space, space.window().start + page * PAGE, PAGE);
+            if let Some(chunk) = chunk(page / BITS) {
+                chunk.used[page % BITS].store(0, Ordering::Release);
+            }
+        }
+    }
+    TAKEN.fetch_sub(n * BLOCK, Ordering::Relaxed);
+    if page < HINT.load(Ordering::Relaxed) {
+        HINT.store(page, Ordering::Relaxed);
+    }
+}
+
+/// Give empty pages back; how many went.
+pub(crate) fn trim(space: &dyn CodeSpace) -> usize {
+    let mut gone = 0;
+    for page in 0..TOP.load(Ordering::Acquire) {
+        let Some(chunk) = chunk(page / BITS) else {
+            continue;
+        };
+        let word = &chunk.used[page % BITS];
+        // Taking all blocks makes the page ours; a page without memory has them all taken.
+        if word
+            .compare_exchange(0, !0, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            continue;
+        }
+        if !space.decommit(space.window().start + page * PAGE) {
+            word.store(0, Ordering::Release);
+            continue;
+        }
+        let slots = chunk.slots[page % BITS].swap(ptr::null_mut(), Ordering::SeqCst);
+        COMMITTED.fetch_sub(PAGE, Ordering::Relaxed);
+        unclaim(page);
+        gone += 1;
+        // SAFETY: unlinked by the swap, made by `commit` from a box.
+        unsafe { limbo::free(slots.cast()) };
+    }
+    gone
+}
+
+/// The page records of an exec address, with its block.
+fn find(space: &dyn CodeSpace, exec: usize) -> Option<(&'static Chunk, usize, usize)> {
+    let window = space.window();
+    if !window.contains(&exec) {
+        return None;
+    }
+    let offset = exec - window.start;
+    Some((
+        chunk(offset / CHUNK)?,
+        offset / PAGE % BITS,
+        offset % PAGE / BLOCK,
+    ))
+}
+
+/// Every first block of an image and of each further page of it.
+fn each_start(entry: usize, len: usize, mut f: impl FnMut(usize)) {
+    f(entry);
+    if blocks_of(len) > BITS {
+        (1..len.div_ceil(PAGE)).for_each(|page| f(entry + page * PAGE));
+    }
+}
+
+/// Make an image findable by address. Its room is taken and its bytes are written.
+pub(crate) fn place(space: &dyn CodeSpace, image: *mut Image, entry: usize, len: usize) {
+    each_start(entry, len, |at| {
+        let Some((chunk, page, block)) = find(space, at) else {
+            return;
+        };
+        // SAFETY: the page has taken blocks, so its slots stay until `unplace` and `free`.
+        if let Some(slots) = unsafe { chunk.slots[page].load(Ordering::Acquire).as_ref() } {
+            slots.image[block].store(image, Ordering::Release);
+            chunk.starts[page].fetch_or(1 << block, Ordering::Release);
+        }
+    });
+}
+
+/// Undo [`place`]: readers that enter from now on do not find the image.
+pub(crate) fn unplace(space: &dyn CodeSpace, entry: usize, len: usize) {
+    each_start(entry, len, |at| {
+        let Some((chunk, page, block)) = find(space, at) else {
+            return;
+        };
+        chunk.starts[page].fetch_and(!(1 << block), Ordering::SeqCst);
+        // SAFETY: as in `place`.
+        if let Some(slots) = unsafe { chunk.slots[page].load(Ordering::Acquire).as_ref() } {
+            slots.image[block].store(ptr::null_mut(), Ordering::SeqCst);
+        }
+    });
+}
+
+/// The image whose first block is the last one at or before `exec` in its page. The pointer is good while the caller is a
+/// [`Reader`](limbo::Reader) or knows that the image lives; whether `exec` is within its length is for the caller to see.
+pub(crate) fn at(space: &dyn CodeSpace, exec: usize) -> *mut Image {
+    let Some((chunk, page, block)) = find(space, exec) else {
+        return ptr::null_mut();
+    };
+    let before = chunk.starts[page].load(Ordering::SeqCst) & (!0u64 >> (63 - block));
+    if before == 0 {
+        return ptr::null_mut();
+    }
+    // SAFETY: slots are freed through the holding tank, and pages with live images keep theirs.
+    match unsafe { chunk.slots[page].load(Ordering::SeqCst).as_ref() } {
+        Some(slots) => slots.image[63 - before.leading_zeros() as usize].load(Ordering::SeqCst),
+        None => ptr::null_mut(),
+    }
+}
+
+/// Every image in address order, as found by a reader; once per image.
+pub(crate) fn walk(space: &dyn CodeSpace, mut f: impl FnMut(*mut Image)) {
+    let base = space.window().start;
+    for page in 0..TOP.load(Ordering::Acquire) {
+        let Some(chunk) = chunk(page / BITS) else {
+            continue;
+        };
+        let mut starts = chunk.starts[page % BITS].load(Ordering::SeqCst);
+        while starts != 0 {
+            let block = starts.trailing_zeros() as usize;
+            starts &= starts - 1;
+            let exec = base + page * PAGE + block * BLOCK;
+            let image = at(space, exec);
+            // SAFETY: the caller is a reader.
+            if !image.is_null() && unsafe { (*image).entry } == exec {
+                f(image);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run_of_zeros;
+
+    #[test]
+    fn runs() {
+        assert_eq!(run_of_zeros(0, 64), Some(!0));
+        assert_eq!(run_of_zeros(1, 64), None);
+        assert_eq!(run_of_zeros(1, 63), Some(!1));
+        assert_eq!(run_of_zeros(0b0110_1001, 2), Some(0b110));
+        assert_eq!(run_of_zeros(0b0110_1001, 1), Some(0b10));
+        assert_eq!(run_of_zeros(!0, 1), None);
+        assert_eq!(run_of_zeros(!(0b11111 << 59), 5), Some(0b11111 << 59));
+        for n in 1..=64 {
+            for word in [
+                0u64,
+                0x8000_0000_0000_0001,
+                0xf0f0_f0f0_0f0f_0f0f,
+                0x0123_4567_89ab_cdef,
+            ] {
+                let slow = (0..=64 - n)
+                    .map(|s| if n == 64 { !0 } else { ((1u64 << n) - 1) << s })
+                    .find(|m| word & m == 0);
+                assert_eq!(run_of_zeros(word, n), slow, "{word:x} {n}");
+            }
+        }
+    }
+}

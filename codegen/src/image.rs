@@ -1,0 +1,166 @@
+//! What is known about each routine in the code space: name, class, owner, place, fault table, reference count.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::limbo::Limbo;
+
+/// A source of routines: one per generator. Declared as a `static`; counts what it made.
+pub struct Class {
+    /// Name as listings show it, for instance `pipe.read`.
+    pub name: &'static str,
+    live: AtomicUsize,
+    made: AtomicU64,
+    bytes: AtomicUsize,
+}
+
+impl Class {
+    /// A class with nothing made yet.
+    pub const fn new(name: &'static str) -> Class {
+        Class {
+            name,
+            live: AtomicUsize::new(0),
+            made: AtomicU64::new(0),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Routines that exist now.
+    pub fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// Routines generated since boot.
+    pub fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of code of the routines that exist now.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_in(&self, len: usize) {
+        self.live.fetch_add(1, Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(len, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_out(&self, len: usize) {
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(len, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What one routine is called: a fixed text and, where there are many, a number. Formatted only when somebody looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The words.
+    pub text: &'static str,
+    /// The number; `u64::MAX` for none.
+    pub number: u64,
+}
+
+impl From<&'static str> for Name {
+    fn from(text: &'static str) -> Name {
+        Name {
+            text,
+            number: u64::MAX,
+        }
+    }
+}
+
+impl From<(&'static str, u64)> for Name {
+    fn from((text, number): (&'static str, u64)) -> Name {
+        Name { text, number }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.number == u64::MAX {
+            f.write_str(self.text)
+        } else {
+            write!(f, "{}#{}", self.text, self.number)
+        }
+    }
+}
+
+/// Instructions `start..end` (offsets in the image) whose page faults resume at `fixup`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub start: u32,
+    pub end: u32,
+    pub fixup: u32,
+}
+
+/// A fault table: most have one entry or none, those of templates are shared.
+pub(crate) enum Faults {
+    None,
+    One(Fault),
+    Owned(Box<[Fault]>),
+    Shared(&'static [Fault]),
+}
+
+impl Faults {
+    pub fn as_slice(&self) -> &[Fault] {
+        match self {
+            Faults::None => &[],
+            Faults::One(one) => core::slice::from_ref(one),
+            Faults::Owned(all) => all,
+            Faults::Shared(all) => all,
+        }
+    }
+}
+
+/// The record of one routine. Reached from [`Sealed`](crate::Sealed) and [`Routine`](crate::Routine) by pointer and from an address through
+/// [`registry`](crate::registry). Freed through [`limbo`](crate::limbo).
+#[repr(C)]
+pub(crate) struct Image {
+    /// First field: the node in the holding tank.
+    pub limbo: Limbo,
+    pub entry: usize,
+    pub len: u32,
+    pub count: AtomicU32,
+    pub owner: AtomicU64,
+    pub class: &'static Class,
+    pub name: Name,
+    pub faults: Faults,
+}
+
+impl Image {
+    pub fn info(&self) -> ImageInfo {
+        ImageInfo {
+            entry: self.entry,
+            len: self.len as usize,
+            class: self.class.name,
+            name: self.name,
+            owner: self.owner.load(Ordering::Relaxed),
+            references: self.count.load(Ordering::Relaxed) as usize,
+        }
+    }
+}
+
+/// A copy of what is known about one routine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// Exec address of the first byte.
+    pub entry: usize,
+    /// Length of the code in bytes.
+    pub len: usize,
+    /// Name of the class it was generated from.
+    pub class: &'static str,
+    /// Its own name.
+    pub name: Name,
+    /// Whose it is, as the generator's caller said (a process or thread number); 0 for the kernel's.
+    pub owner: u64,
+    /// Handles that keep it; 0 while it waits for its grace period.
+    pub references: usize,
+}

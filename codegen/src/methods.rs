@@ -1,0 +1,102 @@
+//! The three methods of code generation (dissertation, section 3.2), as idioms.
+//!
+//! **Factoring invariants** (3.2.1): `F_create(p1)` is a Rust function that takes the constant parameters and emits only what is left to compute. Its
+//! `if`s on known values are Rust `if`s; its constants go through [`constant`], the lowest generator of the hierarchy; its
+//! sub-generators are functions over the same `&mut Draft`. Where all that changes are values in fixed fields, the generator takes
+//! [`Hole`](crate::Hole)s and becomes a [`Template`](crate::Template).
+//!
+//! **Collapsing layers** (3.2.2): a lower layer offers itself as a [`Layer`], a fragment that can stand in-line and a shared routine that can be called. The upper
+//! layer's generator says [`inline_or_call`] with the number of bytes it is willing to spend, which is section 3.4.1's decision "made by
+//! the programmer writing `F_create`".
+//!
+//! **Executable data structures** (3.2.3): each node carries the code that handles it, and ends by going to the next node's code. On this machine the link is
+//! a word beside the code, not bytes inside it (rewriting a jump and running it costs five times the word): [`jump_through`].
+
+use crate::{Absolute, Draft, dynasm};
+
+/// Numbers of the general registers, for generators that choose one.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Reg {
+    Rax = 0,
+    Rcx,
+    Rdx,
+    Rbx,
+    Rsp,
+    Rbp,
+    Rsi,
+    Rdi,
+    R8,
+    R9,
+    R10,
+    R11,
+    R12,
+    R13,
+    R14,
+    R15,
+}
+
+/// Move a constant into a register in the most efficient way possible. Changes the flags when `value` is 0.
+pub fn constant(d: &mut Draft, to: Reg, value: u64) {
+    let r = to as u8;
+    if value == 0 {
+        dynasm!(d ; .arch x64 ; xor Rd(r), Rd(r));
+    } else if let Ok(short) = u32::try_from(value) {
+        dynasm!(d ; .arch x64 ; mov Rd(r), short as i32);
+    } else if let Ok(short) = i32::try_from(value as i64) {
+        dynasm!(d ; .arch x64 ; mov Rq(r), DWORD short);
+    } else {
+        dynasm!(d ; .arch x64 ; mov Rq(r), QWORD value as i64);
+    }
+}
+
+/// Add a constant to a register, or nothing when there is nothing to add. Changes the flags.
+pub fn add_constant(d: &mut Draft, to: Reg, value: i32) {
+    let r = to as u8;
+    match value {
+        0 => {}
+        1 => dynasm!(d ; .arch x64 ; inc Rq(r)),
+        -1 => dynasm!(d ; .arch x64 ; dec Rq(r)),
+        -128..=127 => dynasm!(d ; .arch x64 ; add Rq(r), BYTE value as i8),
+        _ => dynasm!(d ; .arch x64 ; add Rq(r), DWORD value),
+    }
+}
+
+/// A lower layer that an upper one may swallow.
+pub trait Layer {
+    /// Emit the body for in-line use: arguments and results in the registers of its convention, falling through at the end.
+    fn emit(&self, d: &mut Draft);
+    /// Entry of the shared routine with the same convention, ending in `ret`.
+    fn entry(&self) -> usize;
+}
+
+/// Emit `layer` in-line if that takes at most `limit` bytes, else a call of its shared routine. True when in-line. A body no longer than the call is always in-line.
+pub fn inline_or_call(d: &mut Draft, layer: &dyn Layer, limit: usize) -> bool {
+    const CALL: usize = 5;
+    let mark = d.mark();
+    let before = d.len();
+    layer.emit(d);
+    if d.len() - before <= limit.max(CALL) {
+        return true;
+    }
+    d.rewind(mark);
+    d.call_abs(layer.entry());
+    false
+}
+
+/// `jmp` through the word at a sign-extended 32-bit address: the link of an executable data structure.
+pub fn jump_through(d: &mut Draft, word: i32) {
+    dynasm!(d ; .arch x64 ; jmp QWORD [word]);
+}
+
+/// `call` through the word at a sign-extended 32-bit address: a callout that is linked later.
+pub fn call_through(d: &mut Draft, word: i32) {
+    dynasm!(d ; .arch x64 ; call QWORD [word]);
+}
+
+/// Leave for `target` when the quasi-invariant `word == expected` (32 bits) does not hold: a guard.
+pub fn guard(d: &mut Draft, word: i32, expected: i32, target: impl Absolute) {
+    let target = target.absolute();
+    dynasm!(d ; .arch x64 ; cmp DWORD [word], expected ; jne extern target);
+}

@@ -1,0 +1,94 @@
+//! The code space as the room above lends it.
+//!
+//! *Interface*: implement [`CodeSpace`], hand it to [`link`] once. Until then every seal reports [`OutOfCode`].
+//!
+//! No page is ever writable and executable: routines run at their *exec* address and are written through an *alias*,
+//! a second mapping of the same frame. Only code is placed in these pages; data that code reads lives elsewhere, since a
+//! store into a line (under software emulation: a page) that is being executed costs ten times the store.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// Granularity of allocation, in bytes: one cache line, so that no two images share one.
+pub const BLOCK: usize = 64;
+
+/// Granularity in which the code space grows and shrinks, in bytes.
+pub const PAGE: usize = 4096;
+
+/// No address, frame or heap is left for more code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfCode;
+
+impl fmt::Display for OutOfCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of code space")
+    }
+}
+
+/// Memory for code, a way to write it, and the grace period after which it may be written again.
+///
+/// # Safety
+/// The implementor promises that `window` never changes and is page-aligned; that between a successful `commit` and the `decommit` of
+/// a page its bytes can be executed and read at the exec address and written through `alias`, [`PAGE`] bytes on from an aligned
+/// address; that it is nobody else's; and that `retire` calls back only after every CPU has passed a serializing instruction
+/// outside generated code.
+pub unsafe trait CodeSpace: Sync {
+    /// Exec addresses that code may take: page-aligned, at most 256 MiB.
+    fn window(&self) -> Range<usize>;
+    /// Put memory behind one page of the window. False when there is none.
+    fn commit(&self, exec: usize) -> bool;
+    /// Take the memory of an unused page back. False keeps the page committed. After true, the page's next `commit` must not
+    /// leave any CPU with the former translation.
+    fn decommit(&self, exec: usize) -> bool;
+    /// Where the byte that runs at `exec` is written. Contiguous within a page only.
+    fn alias(&self, exec: usize) -> *mut u8;
+    /// Serialize this CPU after writing code through the alias, before running it.
+    fn serialize(&self);
+    /// Call `f(arg)` when no CPU can be running or have prefetched what it could when this was called.
+    fn retire(&self, f: fn(usize), arg: usize);
+}
+
+struct Linked {
+    space: UnsafeCell<Option<&'static dyn CodeSpace>>,
+    /// 0 empty, 1 being written, 2 readable for ever.
+    state: AtomicU8,
+}
+
+// SAFETY: `space` is written by the one caller that moved `state` from 0 to 1 and read only after it became 2.
+unsafe impl Sync for Linked {}
+
+static LINKED: Linked = Linked {
+    space: UnsafeCell::new(None),
+    state: AtomicU8::new(0),
+};
+
+/// Lend the code space. Once, at boot; false (and no effect) when one was already linked.
+pub fn link(space: &'static dyn CodeSpace) -> bool {
+    if LINKED
+        .state
+        .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+        .is_err()
+    {
+        return false;
+    }
+    // SAFETY: this caller moved `state` from 0 to 1; no one reads before it is 2.
+    unsafe { *LINKED.space.get() = Some(space) };
+    LINKED.state.store(2, Ordering::Release);
+    true
+}
+
+/// The linked space, if any.
+pub(crate) fn linked() -> Option<&'static dyn CodeSpace> {
+    if LINKED.state.load(Ordering::Acquire) != 2 {
+        return None;
+    }
+    // SAFETY: state 2 means written and never written again.
+    unsafe { *LINKED.space.get() }
+}
+
+/// Give the memory of empty pages back to the room below the code space; how many pages went. For memory pressure and leak checks.
+pub fn trim() -> usize {
+    linked().map_or(0, crate::blocks::trim)
+}

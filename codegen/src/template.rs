@@ -1,0 +1,280 @@
+//! Templates: code assembled once, with holes for key values (dissertation, section 3.1).
+//!
+//! *Interface*: declare `static T: Template<N>` from a class and a generator over `N` [`Hole`]s; [`Template::instantiate`] copies the
+//! code and fills the holes. The generator is the same function that generates directly when given values
+//! ([`Hole::value`]), so the two ways are always the same code; only holes must stand in 32- or 64-bit fields.
+//!
+//! ```ignore
+//! static CLASS: Class = Class::new("counter.add");
+//! fn add(d: &mut Draft, [word]: &[Hole; 1]) {
+//!     dynasm!(d ; .arch x64 ; lock add [word.imm32()], rdi ; ret)
+//! }
+//! static ADD: Template<1> = Template::new(&CLASS, add);
+//! let sealed = ADD.instantiate("add", 0, &[address])?;
+//! ```
+
+use alloc::boxed::Box;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::blocks;
+use crate::draft::{Absolute, Draft, Placed, apply, put, record, write};
+use crate::image::{Class, Fault, Faults, Name};
+use crate::routine::Sealed;
+use crate::space::{OutOfCode, PAGE, linked};
+
+/// Markers stand for holes while a template is assembled: base + hole * 64 Ki + 32 Ki + addend.
+const MARK32: i64 = 0x5e00_0000;
+const MARK64: i64 = 0x5ea1_ed00_0000_0000;
+const STEP: i64 = 1 << 16;
+const MAX_HOLES: i64 = 64;
+
+/// A key value that is known now ([`Hole::value`]) or that a template leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Value(i64),
+    Open(u8),
+}
+
+impl Hole {
+    /// A known value: the generator then generates directly.
+    pub const fn value(value: i64) -> Hole {
+        Hole(Kind::Value(value))
+    }
+
+    /// For a 32-bit field, sign-extended by the instruction: an address in the top 2 GiB, a displacement, a constant.
+    ///
+    /// # Panics
+    /// When a known value does not fit.
+    pub fn imm32(self) -> i32 {
+        match self.0 {
+            Kind::Value(v) => match i32::try_from(v) {
+                Ok(v) => v,
+                Err(_) => panic!("{v:#x} does not fit a sign-extended 32-bit field"),
+            },
+            Kind::Open(n) => (MARK32 + i64::from(n) * STEP + STEP / 2) as i32,
+        }
+    }
+
+    /// For a 64-bit field (`mov r64, QWORD hole.imm64()`).
+    pub fn imm64(self) -> i64 {
+        match self.0 {
+            Kind::Value(v) => v,
+            Kind::Open(n) => MARK64 + i64::from(n) * STEP + STEP / 2,
+        }
+    }
+}
+
+impl Absolute for Hole {
+    /// As a target of `call extern`, `jmp extern`, [`Draft::call_abs`], [`Draft::jmp_abs`].
+    fn absolute(self) -> i64 {
+        self.imm64()
+    }
+}
+
+fn marked(value: i64, base: i64) -> Option<(u8, i64)> {
+    let distance = value.wrapping_sub(base);
+    (0..MAX_HOLES * STEP)
+        .contains(&distance)
+        .then(|| ((distance / STEP) as u8, distance % STEP - STEP / 2))
+}
+
+pub(crate) fn hole_in_imm32(value: i32) -> Option<(u8, i64)> {
+    marked(i64::from(value), MARK32)
+}
+
+pub(crate) fn hole_in_imm64(value: i64) -> Option<(u8, i64)> {
+    marked(value, MARK64)
+}
+
+/// One field that a hole fills.
+#[derive(Clone, Copy)]
+pub(crate) struct HoleUse {
+    at: u32,
+    /// For a branch: the offset that it counts from.
+    from: u32,
+    hole: u8,
+    size: u8,
+    branch: bool,
+    addend: i32,
+}
+
+impl HoleUse {
+    pub fn imm32(at: usize, hole: u8, addend: i64) -> HoleUse {
+        HoleUse {
+            at: at as u32,
+            from: 0,
+            hole,
+            size: 4,
+            branch: false,
+            addend: addend as i32,
+        }
+    }
+    pub fn imm64(at: usize, hole: u8, addend: i64) -> HoleUse {
+        HoleUse {
+            at: at as u32,
+            from: 0,
+            hole,
+            size: 8,
+            branch: false,
+            addend: addend as i32,
+        }
+    }
+    pub fn rel32(at: usize, from: usize, hole: u8, addend: i64) -> HoleUse {
+        HoleUse {
+            at: at as u32,
+            from: from as u32,
+            hole,
+            size: 4,
+            branch: true,
+            addend: addend as i32,
+        }
+    }
+}
+
+/// The assembled form. Kept for ever once published.
+struct Assembled {
+    code: Box<[u8]>,
+    placed: Box<[Placed]>,
+    holes: Box<[HoleUse]>,
+    faults: Box<[Fault]>,
+}
+
+/// Code with `N` holes, assembled at its first use.
+pub struct Template<const N: usize> {
+    class: &'static Class,
+    generate: fn(&mut Draft, &[Hole; N]),
+    assembled: AtomicPtr<Assembled>,
+}
+
+impl<const N: usize> Template<N> {
+    /// A template of what `generate` emits. At most 64 holes.
+    pub const fn new(class: &'static Class, generate: fn(&mut Draft, &[Hole; N])) -> Template<N> {
+        assert!(N as i64 <= MAX_HOLES);
+        Template {
+            class,
+            generate,
+            assembled: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    fn assembled(&self) -> Result<&'static Assembled, OutOfCode> {
+        // SAFETY: published below, never freed.
+        if let Some(ready) = unsafe { self.assembled.load(Ordering::Acquire).as_ref() } {
+            return Ok(ready);
+        }
+        let mut draft = Draft::new(self.class, "template");
+        draft.with_holes = true;
+        (self.generate)(
+            &mut draft,
+            &core::array::from_fn(|n| Hole(Kind::Open(n as u8))),
+        );
+        let faults = draft.finish()?;
+        let new = Box::into_raw(
+            blocks::try_box(Assembled {
+                code: draft.code.as_slice().into(),
+                placed: draft.placed.as_slice().into(),
+                holes: draft.holes.as_slice().into(),
+                faults: faults.as_slice().into(),
+            })
+            .ok_or(OutOfCode)?,
+        );
+        match self.assembled.compare_exchange(
+            ptr::null_mut(),
+            new,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            // SAFETY: published just now, never freed.
+            Ok(_) => Ok(unsafe { &*new }),
+            Err(other) => {
+                // SAFETY: ours was never published; the other is never freed.
+                unsafe {
+                    drop(Box::from_raw(new));
+                    Ok(&*other)
+                }
+            }
+        }
+    }
+
+    /// One more routine: copy the code, fill the holes with `values`.
+    ///
+    /// # Errors
+    /// [`OutOfCode`] when addresses, frames or heap are exhausted, or no code space is linked.
+    ///
+    /// # Panics
+    /// When a value does not fit its field.
+    pub fn instantiate(
+        &self,
+        name: impl Into<Name>,
+        owner: u64,
+        values: &[i64; N],
+    ) -> Result<Sealed, OutOfCode> {
+        let name = name.into();
+        let template = self.assembled()?;
+        let space = linked().ok_or(OutOfCode)?;
+        let len = template.code.len();
+        let entry = blocks::allocate(space, len)?;
+        let fill = |code: &mut [u8]| {
+            code.copy_from_slice(&template.code);
+            for placed in &template.placed {
+                apply(code, placed, entry, self.class, name);
+            }
+            for field in &template.holes {
+                let mut value = values[field.hole as usize].wrapping_add(i64::from(field.addend));
+                if field.branch {
+                    value = value.wrapping_sub(entry as i64 + i64::from(field.from));
+                }
+                put(
+                    code,
+                    field.at as usize,
+                    field.size as usize,
+                    value,
+                    self.class,
+                    name,
+                );
+            }
+        };
+        if len <= PAGE {
+            // SAFETY: allocated just now within one committed page, so these bytes are contiguous in the alias, initialized
+            // (with breakpoints or former code), and nobody else's.
+            fill(unsafe { core::slice::from_raw_parts_mut(space.alias(entry), len) });
+        } else {
+            let mut code: SmallVec<[u8; 0]> = SmallVec::new();
+            if code.try_reserve_exact(len).is_err() {
+                blocks::free(space, entry, len);
+                return Err(OutOfCode);
+            }
+            code.resize(len, 0);
+            fill(&mut code);
+            write(space, entry, &code);
+        }
+        let faults = if template.faults.is_empty() {
+            Faults::None
+        } else {
+            Faults::Shared(&template.faults)
+        };
+        record(space, entry, len, self.class, name, owner, faults)
+    }
+
+    /// The same routine generated directly, for comparison and for values that choose other code.
+    ///
+    /// # Errors
+    /// As [`Draft::seal`].
+    pub fn generate(
+        &self,
+        name: impl Into<Name>,
+        owner: u64,
+        values: &[i64; N],
+    ) -> Result<Sealed, OutOfCode> {
+        let mut draft = Draft::new(self.class, name);
+        draft.owner(owner);
+        (self.generate)(&mut draft, &values.map(Hole::value));
+        draft.seal()
+    }
+}

@@ -1,0 +1,247 @@
+//! Exact bytes, labels, listings: what a draft becomes.
+
+use codegen::methods::{Layer, Reg, add_constant, constant, guard, inline_or_call, jump_through};
+use codegen::{Class, Draft, Routine, disassemble, disassemble_bytes, dynasm, host};
+
+static CLASS: Class = Class::new("test");
+
+fn draft() -> Draft {
+    host::link();
+    Draft::new(&CLASS, "draft")
+}
+
+fn run(d: Draft) -> Routine<extern "sysv64" fn(u64, u64) -> u64> {
+    // SAFETY: each test's code takes two integers and returns one.
+    unsafe { Routine::from(d.seal().expect("sealed")) }
+}
+
+#[test]
+fn constants_take_the_shortest_form() {
+    for (value, bytes) in [
+        (0, &[0x31, 0xc0][..]),
+        (1, &[0xb8, 1, 0, 0, 0]),
+        (0xffff_ffff, &[0xb8, 0xff, 0xff, 0xff, 0xff]),
+        (-2i64 as u64, &[0x48, 0xc7, 0xc0, 0xfe, 0xff, 0xff, 0xff]),
+        (
+            0x1234_5678_9abc,
+            &[0x48, 0xb8, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0, 0],
+        ),
+    ] {
+        let mut d = draft();
+        constant(&mut d, Reg::Rax, value);
+        assert_eq!(d.bytes(), bytes, "{value:#x}");
+        dynasm!(d ; .arch x64 ; ret);
+        assert_eq!(run(d).function()(0, 0), value);
+    }
+    let mut d = draft();
+    constant(&mut d, Reg::R9, 0);
+    constant(&mut d, Reg::R12, 7);
+    assert_eq!(d.bytes(), [0x45, 0x31, 0xc9, 0x41, 0xbc, 7, 0, 0, 0]);
+}
+
+#[test]
+fn sums_take_the_shortest_form() {
+    for value in [0, 1, -1, 5, -128, 127, 128, 100_000, i32::MIN, i32::MAX] {
+        let mut d = draft();
+        dynasm!(d ; .arch x64 ; mov rax, rdi);
+        add_constant(&mut d, Reg::Rax, value);
+        dynasm!(d ; .arch x64 ; ret);
+        assert_eq!(
+            run(d).function()(1 << 40, 0),
+            (1u64 << 40).wrapping_add_signed(i64::from(value))
+        );
+    }
+}
+
+#[test]
+fn labels_of_every_kind() {
+    let mut d = draft();
+    let out = d.label();
+    // Sum of 1..=rdi, leaving early with rsi when it is not zero.
+    dynasm!(d
+        ; .arch x64
+        ; xor eax, eax
+        ; test rsi, rsi
+        ; jnz =>out
+        ; again:
+        ; test rdi, rdi
+        ; jz BYTE >done
+        ; add rax, rdi
+        ; dec rdi
+        ; jmp BYTE <again
+        ; done:
+        ; jmp ->end
+        ; =>out
+        ; mov rax, rsi
+        ; ->end:
+        ; ret
+    );
+    let r = run(d);
+    assert_eq!(r.function()(10, 0), 55);
+    assert_eq!(r.function()(10, 7), 7);
+    assert_eq!(r.function()(0, 0), 0);
+}
+
+#[test]
+fn a_local_name_may_be_used_again() {
+    let mut d = draft();
+    dynasm!(d ; .arch x64 ; xor eax, eax);
+    for bit in 0..5 {
+        dynasm!(d ; .arch x64 ; bt rdi, bit ; jnc BYTE >skip ; inc eax ; skip:);
+    }
+    dynasm!(d ; .arch x64 ; ret);
+    assert_eq!(run(d).function()(0b110_1011, 0), 3);
+}
+
+extern "sysv64" fn thousand(x: u64) -> u64 {
+    x + 1000
+}
+
+#[test]
+fn absolute_calls_and_jumps_reach_the_program() {
+    let mut d = draft();
+    dynasm!(d ; .arch x64 ; sub rsp, 8 ; call extern thousand as *const () as usize ; add rsp, 8 ; mov rdi, rax);
+    d.jmp_abs(thousand as *const () as usize);
+    assert_eq!(run(d).function()(1, 0), 2001);
+    let mut d = draft();
+    dynasm!(d ; .arch x64 ; push rbx);
+    d.call_abs(thousand as *const () as usize);
+    dynasm!(d ; .arch x64 ; pop rbx ; ret);
+    assert_eq!(run(d).function()(1, 0), 1001);
+}
+
+#[test]
+fn addresses_of_labels() {
+    let mut d = draft();
+    let there = d.label();
+    dynasm!(d ; .arch x64 ; lea rax, [=>there] ; jmp rax ; ud2 ; =>there ; mov eax, 9 ; ret);
+    assert_eq!(run(d).function()(0, 0), 9);
+}
+
+#[test]
+#[should_panic(expected = "not bound")]
+fn an_unbound_label_is_the_generators_mistake() {
+    let mut d = draft();
+    let never = d.label();
+    dynasm!(d ; .arch x64 ; jmp =>never);
+    let _ = d.seal();
+}
+
+#[test]
+#[should_panic(expected = "out of the reach")]
+fn a_short_branch_must_reach() {
+    let mut d = draft();
+    dynasm!(d ; .arch x64 ; jmp BYTE >far);
+    (0..200).for_each(|_| dynasm!(d ; .arch x64 ; nop));
+    dynasm!(d ; .arch x64 ; far: ; ret);
+}
+
+struct Twice(usize);
+impl Layer for Twice {
+    fn emit(&self, d: &mut Draft) {
+        dynasm!(d ; .arch x64 ; lea rax, [rdi + rdi] ; test rax, rax ; jnz BYTE >some ; mov eax, 1 ; some:);
+    }
+    fn entry(&self) -> usize {
+        self.0
+    }
+}
+
+#[test]
+fn collapsing_a_layer_or_calling_it() {
+    let mut d = draft();
+    Twice(0).emit(&mut d);
+    dynasm!(d ; .arch x64 ; ret);
+    let shared = run(d);
+    let layer = Twice(shared.entry());
+    let make = |limit| {
+        let mut d = draft();
+        dynasm!(d ; .arch x64 ; push rbx);
+        let inline = inline_or_call(&mut d, &layer, limit);
+        dynasm!(d ; .arch x64 ; pop rbx ; inc rax ; ret);
+        (inline, run(d))
+    };
+    let (inline, flat) = make(64);
+    let (called, layered) = make(0);
+    assert!(inline && !called);
+    assert_eq!(layered.bytes().len(), 1 + 5 + 1 + 3 + 1);
+    for x in [0, 1, 21, u64::MAX / 2] {
+        assert_eq!(flat.function()(x, 0), layered.function()(x, 0));
+    }
+    assert_eq!(flat.function()(21, 0), 43);
+}
+
+/// A ring of nodes that each add their own constant and go on to the next: the queue does the traversal.
+#[test]
+fn an_executable_data_structure() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let links: host::Low<[AtomicUsize; 4]> = host::Low::new([const { AtomicUsize::new(0) }; 4]);
+    let word = |n: usize| links.address() + 8 * n as i32;
+    let mut node = Vec::new();
+    for n in 0..3 {
+        let mut d = draft();
+        dynasm!(d ; .arch x64 ; add rax, 10i32.pow(n as u32));
+        jump_through(&mut d, word(n));
+        node.push(run(d));
+    }
+    let mut d = draft();
+    dynasm!(d ; .arch x64 ; ret);
+    let end = run(d);
+    let mut d = draft();
+    constant(&mut d, Reg::Rax, 0);
+    jump_through(&mut d, word(3));
+    let start = run(d);
+    let publish = |n: usize, to: usize| links[n].store(to, Ordering::Release);
+    publish(3, node[0].entry());
+    publish(0, node[1].entry());
+    publish(1, node[2].entry());
+    publish(2, end.entry());
+    assert_eq!(start.function()(0, 0), 111);
+    // Unlink the middle node: one word.
+    publish(0, node[2].entry());
+    assert_eq!(start.function()(0, 0), 101);
+}
+
+#[test]
+fn a_guard_leaves_when_its_invariant_fails() {
+    let word = host::Low::new(std::sync::atomic::AtomicU32::new(5));
+    let mut d = draft();
+    guard(&mut d, word.address(), 5, thousand as *const () as usize);
+    dynasm!(d ; .arch x64 ; mov rax, rdi ; ret);
+    let r = run(d);
+    assert_eq!(r.function()(1, 0), 1);
+    word.store(6, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(r.function()(1, 0), 1001);
+}
+
+#[test]
+fn listings_name_what_they_show() {
+    let mut d = draft();
+    d.owner(42);
+    dynasm!(d ; .arch x64 ; mov eax, 1 ; test rdi, rdi ; jz BYTE >out ; mov eax, [0x1234] ; out: ; ret);
+    let r = run(d);
+    let mut text = String::new();
+    disassemble(r.entry() + 3, &mut text)
+        .expect("found")
+        .expect("written");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[0],
+        format!(
+            "test draft owner 42 at {:#x}, {} bytes",
+            r.entry(),
+            r.bytes().len()
+        )
+    );
+    assert!(lines[1].ends_with("mov eax, 0x1"), "{text}");
+    assert!(
+        lines[3].contains("jz") && lines[3].ends_with("; 11"),
+        "{text}"
+    );
+    assert!(lines[5].ends_with("ret"), "{text}");
+    assert_eq!(lines.len(), 6);
+    assert!(disassemble(0x1000, &mut text).is_none());
+    // Bytes that are no instruction are shown, not lost.
+    let mut text = String::new();
+    disassemble_bytes(&[0x06, 0x90, 0xe8], 0, &mut text).expect("written");
+    assert_eq!(text.lines().count(), 3);
+}
