@@ -39,15 +39,33 @@ pub enum Reg {
 
 /// Move a constant into a register in the most efficient way possible. Changes the flags when `value` is 0.
 pub fn constant(d: &mut Draft, to: Reg, value: u64) {
+    // Not dynasm's dynamic registers: they always spend a prefix byte, which the lower eight need not.
     let r = to as u8;
+    let (low, high) = (r & 7, r >> 3);
+    let short = |d: &mut Draft, bytes: &[u8]| {
+        if high != 0 {
+            d.push(0x41);
+        }
+        d.extend(bytes);
+    };
     if value == 0 {
-        dynasm!(d ; .arch x64 ; xor Rd(r), Rd(r));
-    } else if let Ok(short) = u32::try_from(value) {
-        dynasm!(d ; .arch x64 ; mov Rd(r), short as i32);
-    } else if let Ok(short) = i32::try_from(value as i64) {
-        dynasm!(d ; .arch x64 ; mov Rq(r), DWORD short);
+        // xor r32, r32
+        if high != 0 {
+            d.push(0x45);
+        }
+        d.extend(&[0x31, 0xc0 | low << 3 | low]);
+    } else if let Ok(value) = u32::try_from(value) {
+        // mov r32, imm32
+        short(d, &[0xb8 | low]);
+        d.push_u32(value);
+    } else if let Ok(value) = i32::try_from(value as i64) {
+        // mov r64, simm32
+        d.extend(&[0x48 | high, 0xc7, 0xc0 | low]);
+        d.push_i32(value);
     } else {
-        dynasm!(d ; .arch x64 ; mov Rq(r), QWORD value as i64);
+        // mov r64, imm64
+        d.extend(&[0x48 | high, 0xb8 | low]);
+        d.push_i64(value as i64);
     }
 }
 
