@@ -175,6 +175,10 @@ impl<const N: usize> Template<N> {
             &core::array::from_fn(|n| Hole(Kind::Open(n as u8))),
         );
         let faults = draft.finish()?;
+        for n in 0..N {
+            let used = draft.holes.iter().any(|u| usize::from(u.hole) == n);
+            assert!(used, "{}: hole {n} is in no 32- or 64-bit field", self.class.name);
+        }
         let new = Box::into_raw(
             blocks::try_box(Assembled {
                 code: draft.code.as_slice().into(),
