@@ -38,10 +38,15 @@ pub const STACK_SLOT: usize = 32 << 10;
 /// The mapped upper half of a slot.
 pub const STACK_SIZE: usize = STACK_SLOT / 2;
 
+/// The first slots hold the boot and interrupt stacks of every CPU (`machine` maps them).
+pub const MACHINE_STACK_SLOTS: usize = 32;
+
 /// Device registers, uncached.
 pub const MMIO: usize = 0xffff_ffff_f000_0000;
 /// Length of [`MMIO`].
 pub const MMIO_LEN: usize = 128 << 20;
+/// The first bytes of [`MMIO`] are the interrupt controllers (`machine` maps them).
+pub const MACHINE_MMIO_LEN: usize = 64 << 10;
 
 /// Highest address of a new program's stack.
 pub const USER_STACK_TOP: usize = 0x0000_7fff_ff00_0000;

@@ -1,2 +1,38 @@
 //! The x86-64 itself: boot, traps, interrupts, clocks, ports, per-CPU data.
+//!
+//! *Interface*: one module a subject. The assembly entry brings the boot CPU up and then calls the
+//! kernel room's `kernel_main`; everything else is called from there. [`cpu::start_others`] brings the
+//! other processors up. What the machine needs of higher rooms it calls through
+//! [`trap::Callouts`] and [`report::Callouts`] (dissertation, section 4.1.3).
+//!
+//! On a host (unit tests of this and higher rooms) the crate compiles with no machine underneath: one
+//! CPU, no interrupts, user copies are plain copies.
 #![cfg_attr(not(test), no_std)]
+// On a host nothing boots, so what only boot calls is unused there.
+#![cfg_attr(not(target_os = "none"), allow(dead_code, unused_imports))]
+
+pub mod apic;
+pub mod boot;
+pub mod clock;
+pub mod cpu;
+pub mod features;
+pub mod fpu;
+pub mod irq;
+pub mod log;
+pub mod paging;
+pub mod port;
+pub mod power;
+pub mod random;
+pub mod report;
+pub mod symbols;
+pub mod trap;
+pub mod user;
+
+#[cfg(target_os = "none")]
+mod entry;
+mod ioapic;
+mod segments;
+#[cfg(target_os = "none")]
+mod smp;
+#[cfg(target_os = "none")]
+mod tables;

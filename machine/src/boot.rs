@@ -1,0 +1,329 @@
+//! What the loader handed over: memory, initrd, command line.
+//!
+//! *Interface*: [`info`]. The loader speaks PVH (`hvm_start_info`, version 1): QEMU's `-kernel` on q35 and
+//! microvm. Strings and lists are copied out of the loader's memory first; the initrd is
+//! left where it is and kept out of the free regions.
+
+use core::cell::UnsafeCell;
+
+/// What a range of physical addresses is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// Free memory.
+    Usable,
+    /// Not to be touched.
+    #[default]
+    Reserved,
+    /// Holds ACPI tables.
+    Acpi,
+}
+
+impl Kind {
+    pub(crate) fn is_memory(self) -> bool {
+        self != Kind::Reserved
+    }
+}
+
+/// A range of physical addresses; in [`BootInfo::regions`] page-aligned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Region {
+    /// First address.
+    pub start: usize,
+    /// Length in bytes.
+    pub len: usize,
+    /// What it is.
+    pub kind: Kind,
+}
+
+impl Region {
+    /// First address behind it.
+    pub const fn end(&self) -> usize {
+        self.start.saturating_add(self.len)
+    }
+}
+
+const MAX_REGIONS: usize = 32;
+const MAX_COMMAND_LINE: usize = 2048;
+
+/// What the rest of the kernel may know of its loading.
+pub struct BootInfo {
+    /// Free memory: whole pages that nobody has, ascending. The first MiB, the image, the initrd and what the
+    /// machine room has taken are left out.
+    pub regions: &'static [Region],
+    /// All memory that the firmware names, ascending, for `/proc/iomem` and the like.
+    pub memory: &'static [Region],
+    /// The initial root archive; empty when there is none.
+    pub initrd: &'static [u8],
+    /// Physical address of the archive.
+    pub initrd_phys: usize,
+    /// The kernel's command line.
+    pub cmdline: &'static str,
+    /// Physical address of the ACPI root pointer; 0: none.
+    pub rsdp: usize,
+}
+
+struct State {
+    memory: [Region; MAX_REGIONS],
+    memory_count: usize,
+    free: [Region; MAX_REGIONS],
+    free_count: usize,
+    command_line: [u8; MAX_COMMAND_LINE],
+    command_line_len: usize,
+    initrd: Region,
+    rsdp: usize,
+}
+
+struct Shared(UnsafeCell<State>);
+// SAFETY: written by the boot CPU before any other code runs, only read afterwards.
+unsafe impl Sync for Shared {}
+
+static STATE: Shared = Shared(UnsafeCell::new(State {
+    memory: [Region {
+        start: 0,
+        len: 0,
+        kind: Kind::Reserved,
+    }; MAX_REGIONS],
+    memory_count: 0,
+    free: [Region {
+        start: 0,
+        len: 0,
+        kind: Kind::Reserved,
+    }; MAX_REGIONS],
+    free_count: 0,
+    command_line: [0; MAX_COMMAND_LINE],
+    command_line_len: 0,
+    initrd: Region {
+        start: 0,
+        len: 0,
+        kind: Kind::Reserved,
+    },
+    rsdp: 0,
+}));
+
+fn state() -> &'static State {
+    // SAFETY: only read after `init` and `finish`, which nothing runs beside.
+    unsafe { &*STATE.0.get() }
+}
+
+pub(crate) fn memory() -> &'static [Region] {
+    &state().memory[..state().memory_count]
+}
+
+/// What the loader handed over.
+pub fn info() -> BootInfo {
+    let state = state();
+    let initrd = match state.initrd.len {
+        0 => &[][..],
+        // SAFETY: the loader put the archive there, `finish` keeps the memory from everybody else, and the direct map covers it.
+        len => unsafe {
+            core::slice::from_raw_parts(
+                crate::paging::phys_to_virt(state.initrd.start) as *const u8,
+                len,
+            )
+        },
+    };
+    BootInfo {
+        regions: &state.free[..state.free_count],
+        memory: memory(),
+        initrd,
+        initrd_phys: state.initrd.start,
+        cmdline: core::str::from_utf8(&state.command_line[..state.command_line_len]).unwrap_or(""),
+        rsdp: state.rsdp,
+    }
+}
+
+/// Free memory: `memory` without `taken`, in whole pages, ascending.
+fn subtract(memory: &[Region], taken: &[Region], out: &mut [Region]) -> usize {
+    let mut count = 0;
+    for region in memory.iter().filter(|r| r.kind == Kind::Usable) {
+        let mut at = region.start.next_multiple_of(PAGE);
+        let end = region.end() & !(PAGE - 1);
+        while at < end {
+            // The taken range that covers `at`, or the nearest one above.
+            let covering = taken
+                .iter()
+                .find(|t| t.len > 0 && t.start <= at && at < t.end());
+            if let Some(covering) = covering {
+                at = covering.end().next_multiple_of(PAGE);
+                continue;
+            }
+            let stop = taken
+                .iter()
+                .filter(|t| t.len > 0 && t.start > at)
+                .map(|t| t.start & !(PAGE - 1))
+                .fold(end, usize::min);
+            if stop > at && count < out.len() {
+                out[count] = Region {
+                    start: at,
+                    len: stop - at,
+                    kind: Kind::Usable,
+                };
+                count += 1;
+            }
+            at = stop.max(at + PAGE);
+        }
+    }
+    count
+}
+
+const PAGE: usize = abi::layout::PAGE;
+
+#[cfg(target_os = "none")]
+pub(crate) use bare::*;
+
+#[cfg(target_os = "none")]
+mod bare {
+    use super::*;
+    use crate::paging::{self, phys_to_virt};
+
+    /// `struct hvm_start_info` (Xen, public/arch-x86/hvm/start_info.h).
+    #[repr(C)]
+    struct StartInfo {
+        magic: u32,
+        version: u32,
+        flags: u32,
+        modules: u32,
+        modules_at: u64,
+        command_line: u64,
+        rsdp: u64,
+        memory_map: u64,
+        memory_map_entries: u32,
+        reserved: u32,
+    }
+
+    #[repr(C)]
+    struct Module {
+        start: u64,
+        len: u64,
+        command_line: u64,
+        reserved: u64,
+    }
+
+    #[repr(C)]
+    struct MapEntry {
+        start: u64,
+        len: u64,
+        kind: u32,
+        reserved: u32,
+    }
+
+    const MAGIC: u32 = 0x336e_c578;
+
+    /// Reads the loader's structures at physical `at`.
+    pub(crate) fn init(at: usize) {
+        // SAFETY: the entry passes what the loader passed; the temporary tables map 4 GiB; nothing else runs.
+        unsafe {
+            let state = &mut *STATE.0.get();
+            let start = &*(phys_to_virt(at) as *const StartInfo);
+            assert!(start.magic == MAGIC, "not loaded by a PVH loader");
+            state.rsdp = start.rsdp as usize;
+            if start.modules > 0 {
+                let module = &*(phys_to_virt(start.modules_at as usize) as *const Module);
+                state.initrd.start = module.start as usize;
+                state.initrd.len = module.len as usize;
+            }
+            if start.command_line != 0 {
+                let text = phys_to_virt(start.command_line as usize) as *const u8;
+                while state.command_line_len < MAX_COMMAND_LINE {
+                    let byte = text.add(state.command_line_len).read();
+                    if byte == 0 {
+                        break;
+                    }
+                    state.command_line[state.command_line_len] = byte;
+                    state.command_line_len += 1;
+                }
+            }
+            assert!(
+                start.version >= 1 && start.memory_map_entries > 0,
+                "the loader gives no memory map"
+            );
+            let map = phys_to_virt(start.memory_map as usize) as *const MapEntry;
+            for i in 0..(start.memory_map_entries as usize).min(MAX_REGIONS) {
+                let entry = &*map.add(i);
+                state.memory[i] = Region {
+                    start: entry.start as usize,
+                    len: entry.len as usize,
+                    kind: match entry.kind {
+                        1 => Kind::Usable,
+                        3 | 4 => Kind::Acpi,
+                        _ => Kind::Reserved,
+                    },
+                };
+                state.memory_count = i + 1;
+            }
+            state.memory[..state.memory_count].sort_unstable_by_key(|r| r.start);
+        }
+    }
+
+    /// The memory directly behind the image, for the first page tables.
+    pub(crate) fn early_frames() -> paging::EarlyFrames {
+        let image = paging::image();
+        let next = image[3].next_multiple_of(PAGE);
+        let end = memory()
+            .iter()
+            .find(|r| r.kind == Kind::Usable && (r.start..r.end()).contains(&next))
+            .map_or(next, Region::end);
+        let initrd = state().initrd.start;
+        let end = if initrd >= next { end.min(initrd) } else { end };
+        paging::EarlyFrames {
+            next,
+            end: end & !(PAGE - 1),
+        }
+    }
+
+    /// Computes the free regions once the machine room has taken what it needs, up to `taken_end`.
+    pub(crate) fn finish(taken_end: usize) {
+        // SAFETY: the boot CPU alone runs.
+        let state = unsafe { &mut *STATE.0.get() };
+        let taken = [
+            Region {
+                start: 0,
+                len: 1 << 20,
+                kind: Kind::Reserved,
+            },
+            Region {
+                start: 1 << 20,
+                len: taken_end - (1 << 20),
+                kind: Kind::Reserved,
+            },
+            state.initrd,
+        ];
+        state.free_count = subtract(&state.memory[..state.memory_count], &taken, &mut state.free);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usable(start: usize, end: usize) -> Region {
+        Region {
+            start,
+            len: end - start,
+            kind: Kind::Usable,
+        }
+    }
+
+    #[test]
+    fn taken_ranges_are_left_out() {
+        let memory = [usable(0, 0x9fc00), usable(0x10_0000, 0x100_0000)];
+        let taken = [
+            usable(0, 0x10_0000),
+            usable(0x10_0000, 0x20_0800),
+            usable(0xf0_0123, 0xf0_2345),
+        ];
+        let mut out = [Region::default(); 8];
+        let count = subtract(&memory, &taken, &mut out);
+        assert_eq!(
+            &out[..count],
+            [usable(0x20_1000, 0xf0_0000), usable(0xf0_3000, 0x100_0000)]
+        );
+    }
+
+    #[test]
+    fn nothing_taken() {
+        let mut out = [Region::default(); 2];
+        assert_eq!(subtract(&[usable(0x800, 0x3800)], &[], &mut out), 1);
+        assert_eq!(out[0], usable(0x1000, 0x3000));
+    }
+}

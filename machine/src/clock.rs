@@ -1,0 +1,204 @@
+//! Time: nanoseconds since boot from the TSC, and the date from the CMOS clock.
+//!
+//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]. The TSC is measured once against channel 2 of the PIT.
+//! Under `-icount` both count guest instructions, so time there is instructions.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+static BASE: AtomicU64 = AtomicU64::new(0);
+/// Nanoseconds in 2^32 TSC ticks.
+static SCALE: AtomicU64 = AtomicU64::new(1 << 32);
+static KHZ: AtomicU64 = AtomicU64::new(1_000_000);
+static WALL: AtomicU64 = AtomicU64::new(0);
+
+/// The time stamp counter.
+#[inline(always)]
+pub fn tsc() -> u64 {
+    // SAFETY: reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Nanoseconds since the entry of the kernel. Never goes back on one CPU.
+pub fn now_ns() -> u64 {
+    let ticks = tsc().saturating_sub(BASE.load(Ordering::Relaxed));
+    ((u128::from(ticks) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
+}
+
+/// TSC ticks in a millisecond.
+pub fn tsc_khz() -> u64 {
+    KHZ.load(Ordering::Relaxed)
+}
+
+/// Seconds since 1970 (UTC) at the moment when [`now_ns`] was 0; 0 when the machine has no clock.
+pub fn wall_at_boot() -> u64 {
+    WALL.load(Ordering::Relaxed)
+}
+
+/// Waits for `us` microseconds. For boot only.
+#[cfg(target_os = "none")]
+pub(crate) fn delay_us(us: u64) {
+    let end = now_ns() + us * 1000;
+    while now_ns() < end {
+        core::hint::spin_loop();
+    }
+}
+
+/// Remembers when the kernel began. The first thing the entry does.
+#[cfg(target_os = "none")]
+pub(crate) fn start() {
+    BASE.store(tsc(), Ordering::Relaxed);
+}
+
+/// Measures the TSC and the APIC timer against the PIT, and reads the date.
+#[cfg(target_os = "none")]
+pub(crate) fn calibrate() {
+    if let Some(window) = pit::measure() {
+        let scale = (u128::from(window.ns) << 32) / u128::from(window.tsc.max(1));
+        SCALE.store(scale as u64, Ordering::Relaxed);
+        KHZ.store(window.tsc * 1_000_000 / window.ns, Ordering::Relaxed);
+        crate::apic::calibrated(window.apic, window.ns);
+    }
+    let now = rtc::read().unwrap_or(0);
+    WALL.store(
+        now.saturating_sub(now_ns() / 1_000_000_000),
+        Ordering::Relaxed,
+    );
+}
+
+/// Channel 2 of the 8254 interval timer.
+#[cfg(target_os = "none")]
+mod pit {
+    use crate::port::{inb, outb};
+
+    const HZ: u64 = 1_193_182;
+    const COUNTER: u16 = 0x42;
+    const COMMAND: u16 = 0x43;
+    const GATE: u16 = 0x61;
+    /// Ticks of the window: about 5 ms.
+    const WINDOW: u16 = 6000;
+
+    pub struct Window {
+        pub ns: u64,
+        pub tsc: u64,
+        pub apic: u32,
+    }
+
+    fn count() -> u16 {
+        // SAFETY: channel 2 is ours; latch, then low and high byte.
+        unsafe {
+            outb(COMMAND, 0x80);
+            let low = inb(COUNTER);
+            u16::from_le_bytes([low, inb(COUNTER)])
+        }
+    }
+
+    /// The count, and the TSC and APIC timer at the instant when it had just changed.
+    fn edge() -> Option<(u16, u64, u32)> {
+        let before = count();
+        for _ in 0..100_000 {
+            let now = count();
+            if now != before {
+                return Some((now, super::tsc(), crate::apic::measured()));
+            }
+        }
+        None
+    }
+
+    /// `None` when there is no PIT (the count stands still).
+    pub fn measure() -> Option<Window> {
+        // SAFETY: gate on, speaker off; channel 2, both bytes, mode 0, from the top.
+        unsafe {
+            outb(GATE, inb(GATE) & !2 | 1);
+            outb(COMMAND, 0xb0);
+            outb(COUNTER, 0xff);
+            outb(COUNTER, 0xff);
+        }
+        crate::apic::start_measuring();
+        let (from, tsc, apic) = edge()?;
+        let last = from.checked_sub(WINDOW)?;
+        while count() > last {}
+        let (to, tsc_end, apic_end) = edge()?;
+        Some(Window {
+            ns: u64::from(from.wrapping_sub(to)) * 1_000_000_000 / HZ,
+            tsc: tsc_end - tsc,
+            apic: apic_end.wrapping_sub(apic),
+        })
+    }
+}
+
+/// The battery clock.
+#[cfg(target_os = "none")]
+mod rtc {
+    use crate::port::{inb, outb};
+
+    fn register(index: u8) -> u8 {
+        // SAFETY: the CMOS index and data ports; bit 7 (NMI off) stays clear.
+        unsafe {
+            outb(0x70, index);
+            inb(0x71)
+        }
+    }
+
+    /// Seconds since 1970, or `None` when there is no clock.
+    pub fn read() -> Option<u64> {
+        let mut last = None;
+        // Two equal readings outside an update.
+        for _ in 0..1000 {
+            if register(0x0a) & 0x80 != 0 {
+                continue;
+            }
+            let fields = [0u8, 2, 4, 7, 8, 9].map(register);
+            if last == Some(fields) {
+                return super::seconds(fields, register(0x0b));
+            }
+            last = Some(fields);
+        }
+        None
+    }
+}
+
+/// Seconds since 1970 from the CMOS fields second, minute, hour, day, month, year of the century, and status B.
+fn seconds(fields: [u8; 6], status: u8) -> Option<u64> {
+    let binary = status & 4 != 0;
+    let number = |x: u8| u64::from(if binary { x } else { (x >> 4) * 10 + (x & 15) });
+    let afternoon = status & 2 == 0 && fields[2] & 0x80 != 0;
+    let mut hour = number(fields[2] & 0x7f);
+    if status & 2 == 0 {
+        hour = hour % 12 + if afternoon { 12 } else { 0 };
+    }
+    let [second, minute, _, day, month, year] = fields.map(number);
+    if second > 59 || minute > 59 || hour > 23 || !(1..=31).contains(&day) {
+        return None;
+    }
+    if !(1..=12).contains(&month) || year > 99 {
+        return None;
+    }
+    // Days by the civil calendar, years from March (H. Hinnant, chrono-compatible date algorithms).
+    let year = 2000 + year - u64::from(month <= 2);
+    let shifted = (month + 9) % 12;
+    let day_of_year = (153 * shifted + 2) / 5 + day - 1;
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn dates() {
+        // 2026-11-21 19:49:51, BCD, 24 hours.
+        assert_eq!(
+            seconds([0x51, 0x49, 0x19, 0x21, 0x11, 0x26], 2),
+            Some(1_795_290_591)
+        );
+        // The same in binary, 12 hours.
+        assert_eq!(
+            seconds([51, 49, 0x80 | 7, 21, 11, 26], 4),
+            Some(1_795_290_591)
+        );
+        assert_eq!(seconds([0xff; 6], 0xff), None);
+        // 2000-02-29
+        assert_eq!(seconds([0, 0, 0, 0x29, 2, 0], 2), Some(951_782_400));
+    }
+}

@@ -1,0 +1,322 @@
+//! The processors: their per-CPU data, and how running code finds its own.
+//!
+//! *Interface*: [`this_cpu`], [`cpu`], [`online`], [`StackBase`], [`irq_save`]/[`irq_restore`], [`start_others`].
+//! The kernel never uses GS: every kernel stack ends in a [`StackBase`], found from the stack pointer alone
+//! (docs/architecture.md). The CPU under a thread can change whenever interrupts are on.
+
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::segments::{GDT_WORDS, Tss};
+
+/// As many processors as the machine room brings up.
+pub const MAX_CPUS: usize = 8;
+
+/// One processor's data. Generated code addresses the fields by absolute address ([`Cpu::address`] of
+/// [`cpu`] plus the offset constants), so the layout is C's.
+#[repr(C, align(64))]
+pub struct Cpu {
+    /// Entry of the running thread's dispatcher; the `syscall` entry stub jumps through this word.
+    pub dispatcher: AtomicUsize,
+    /// The running thread's table entry.
+    pub current: AtomicUsize,
+    /// Not zero: the running thread should give way at the next chance.
+    pub need_resched: AtomicU32,
+    /// The number of this CPU: 0 is the boot CPU.
+    pub id: AtomicU32,
+    /// Its local APIC's identifier.
+    pub apic_id: AtomicU32,
+    /// It has come up and takes interrupts.
+    pub online: AtomicBool,
+    /// A word for the thread room (its per-CPU block).
+    pub thread: AtomicUsize,
+    /// Interrupts taken here.
+    pub interrupts: AtomicU64,
+    /// Exceptions taken here.
+    pub exceptions: AtomicU64,
+    /// Where the generated or assembled one-instruction `syscall` entry of this CPU is.
+    pub syscall_entry: AtomicUsize,
+    /// Task state: stack pointers that the processor itself loads.
+    pub tss: UnsafeCell<Tss>,
+    /// Segment descriptors.
+    pub(crate) gdt: UnsafeCell<[u64; GDT_WORDS]>,
+}
+
+// SAFETY: everything but `tss` and `gdt` is atomic; those two are written only by their own CPU with interrupts
+// off, or before it starts.
+unsafe impl Sync for Cpu {}
+
+impl Cpu {
+    /// Offset of [`Cpu::dispatcher`].
+    pub const DISPATCHER: usize = offset_of!(Cpu, dispatcher);
+    /// Offset of [`Cpu::current`].
+    pub const CURRENT: usize = offset_of!(Cpu, current);
+    /// Offset of [`Cpu::need_resched`] (32 bits).
+    pub const NEED_RESCHED: usize = offset_of!(Cpu, need_resched);
+    /// Offset of the kernel stack pointer that an interrupt from user mode starts with. Not 8-aligned.
+    pub const RSP0: usize = offset_of!(Cpu, tss) + offset_of!(Tss, rsp0);
+    /// Offset of [`Cpu::thread`].
+    pub const THREAD: usize = offset_of!(Cpu, thread);
+    /// Offset of [`Cpu::id`] (32 bits).
+    pub const ID: usize = offset_of!(Cpu, id);
+
+    const fn new() -> Self {
+        Cpu {
+            dispatcher: AtomicUsize::new(0),
+            current: AtomicUsize::new(0),
+            need_resched: AtomicU32::new(0),
+            id: AtomicU32::new(0),
+            apic_id: AtomicU32::new(0),
+            online: AtomicBool::new(false),
+            thread: AtomicUsize::new(0),
+            interrupts: AtomicU64::new(0),
+            exceptions: AtomicU64::new(0),
+            syscall_entry: AtomicUsize::new(0),
+            tss: UnsafeCell::new(Tss::new()),
+            gdt: UnsafeCell::new([0; GDT_WORDS]),
+        }
+    }
+
+    /// Number of this CPU.
+    pub fn number(&self) -> usize {
+        self.id.load(Ordering::Relaxed) as usize
+    }
+
+    /// Address of the structure, for generated code: within the top 2 GiB.
+    pub fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    /// Sets the stack that interrupts from user mode and the next `syscall_slow` start on.
+    ///
+    /// # Safety
+    /// Called by this CPU with interrupts off; `top` is the address of a [`StackBase`] (the stack grows down from it).
+    pub unsafe fn set_rsp0(&self, top: usize) {
+        // SAFETY: only this CPU writes its own TSS, and interrupts are off.
+        unsafe {
+            (&raw mut (*self.tss.get()).rsp0).write_unaligned(top as u64);
+        }
+    }
+}
+
+pub(crate) static CPUS: [Cpu; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
+static PRESENT: AtomicUsize = AtomicUsize::new(1);
+static ONLINE: AtomicUsize = AtomicUsize::new(1);
+
+/// The 64 bytes at the upper end of every kernel stack.
+#[repr(C)]
+pub struct StackBase {
+    /// The CPU this stack runs on now; whoever switches to the stack stores it.
+    pub cpu: AtomicPtr<Cpu>,
+    /// The thread this stack belongs to; null on boot and interrupt stacks.
+    pub tte: AtomicUsize,
+    /// The user's stack pointer, stored by the dispatcher before it changes stacks.
+    pub user_rsp: AtomicU64,
+    /// For generated code.
+    pub scratch: [AtomicU64; 5],
+}
+
+impl StackBase {
+    /// Size in bytes; also its alignment.
+    pub const SIZE: usize = size_of::<StackBase>();
+    /// Stacks lie in slots of this size and alignment.
+    pub const SLOT: usize = abi::layout::STACK_SLOT;
+    /// Offset of [`StackBase::cpu`].
+    pub const CPU: usize = offset_of!(StackBase, cpu);
+    /// Offset of [`StackBase::tte`].
+    pub const TTE: usize = offset_of!(StackBase, tte);
+    /// Offset of [`StackBase::user_rsp`].
+    pub const USER_RSP: usize = offset_of!(StackBase, user_rsp);
+
+    /// Address of the base of the stack that `rsp` points into.
+    pub const fn address_of(rsp: usize) -> usize {
+        (rsp | (Self::SLOT - 1)) - (Self::SIZE - 1)
+    }
+
+    /// The base of the running stack.
+    #[cfg(target_os = "none")]
+    #[inline(always)]
+    pub fn here() -> &'static StackBase {
+        let base: usize;
+        // SAFETY: reads the stack pointer; every kernel stack ends in a `StackBase`.
+        unsafe {
+            core::arch::asm!("mov {0}, rsp", "or {0}, {mask}", "sub {0}, {less}", out(reg) base,
+                mask = const Self::SLOT - 1, less = const Self::SIZE - 1,
+                options(nomem, nostack));
+            &*(base as *const StackBase)
+        }
+    }
+}
+
+const _: () = assert!(StackBase::SIZE == 64);
+
+/// The running CPU. Meaningful only while interrupts are off, or as a hint.
+#[inline(always)]
+pub fn this_cpu() -> &'static Cpu {
+    #[cfg(target_os = "none")]
+    {
+        // SAFETY: whoever switched to this stack stored a pointer to one of `CPUS`.
+        unsafe { &*StackBase::here().cpu.load(Ordering::Relaxed) }
+    }
+    #[cfg(not(target_os = "none"))]
+    {
+        &CPUS[0]
+    }
+}
+
+/// CPU number `i`; `i < MAX_CPUS`.
+pub fn cpu(i: usize) -> &'static Cpu {
+    &CPUS[i]
+}
+
+/// Number of CPUs that the firmware names (at most [`MAX_CPUS`]).
+pub fn present() -> usize {
+    PRESENT.load(Ordering::Relaxed)
+}
+
+/// Number of CPUs that are up; they are numbered from 0 without gaps.
+pub fn cpus() -> usize {
+    ONLINE.load(Ordering::Acquire)
+}
+
+/// The CPUs that are up.
+pub fn online() -> impl Iterator<Item = &'static Cpu> {
+    CPUS[..cpus()].iter()
+}
+
+/// Turns interrupts off; returns what [`irq_restore`] needs (the interrupt flag as it was).
+#[inline(always)]
+pub fn irq_save() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        let flags: usize;
+        // SAFETY: interrupts off is always allowed in the kernel. Not `nomem`: what follows must not move up.
+        unsafe { core::arch::asm!("pushfq", "pop {}", "cli", out(reg) flags) };
+        flags & IF
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
+/// Restores the interrupt state that [`irq_save`] returned.
+#[inline(always)]
+pub fn irq_restore(state: usize) {
+    if state & IF != 0 {
+        irq_enable();
+    }
+}
+
+/// Turns interrupts on.
+#[inline(always)]
+pub fn irq_enable() {
+    #[cfg(target_os = "none")]
+    // SAFETY: the caller is outside every interrupts-off section. Not `nomem`: what precedes must not move down.
+    unsafe {
+        core::arch::asm!("sti")
+    };
+}
+
+/// Turns interrupts off.
+#[inline(always)]
+pub fn irq_disable() {
+    #[cfg(target_os = "none")]
+    // SAFETY: always allowed in the kernel.
+    unsafe {
+        core::arch::asm!("cli")
+    };
+}
+
+/// Whether interrupts are on.
+#[inline(always)]
+pub fn irq_enabled() -> bool {
+    let state = irq_save();
+    irq_restore(state);
+    state & IF != 0
+}
+
+const IF: usize = 1 << 9;
+
+/// Called with interrupts off: turns them on and sleeps until one comes, in one step; returns with interrupts on.
+#[inline(always)]
+pub fn wait_for_interrupt() {
+    #[cfg(target_os = "none")]
+    // SAFETY: `sti` takes effect after `hlt` has begun, so no interrupt is lost between the two.
+    unsafe {
+        core::arch::asm!("sti", "hlt")
+    };
+}
+
+/// Stops this CPU for good.
+pub fn halt() -> ! {
+    loop {
+        #[cfg(target_os = "none")]
+        // SAFETY: nothing runs here any more.
+        unsafe {
+            core::arch::asm!("cli", "hlt")
+        };
+        #[cfg(not(target_os = "none"))]
+        panic!("halt");
+    }
+}
+
+/// Reads a model-specific register.
+///
+/// # Safety
+/// The processor has the register.
+pub unsafe fn rdmsr(register: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller's promise.
+    unsafe {
+        core::arch::asm!("rdmsr", in("ecx") register, out("eax") low, out("edx") high,
+            options(nomem, nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Writes a model-specific register.
+///
+/// # Safety
+/// The processor has the register, and the value keeps the kernel sound.
+pub unsafe fn wrmsr(register: u32, value: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        core::arch::asm!("wrmsr", in("ecx") register, in("eax") value as u32,
+            in("edx") (value >> 32) as u32, options(nostack, preserves_flags));
+    }
+}
+
+/// MSR of the user's FS base (thread-local storage).
+pub const MSR_FS_BASE: u32 = 0xc000_0100;
+/// MSR of the GS base: the user's alone.
+pub const MSR_GS_BASE: u32 = 0xc000_0101;
+
+/// Starts every other processor that the firmware names. Each gets its own stacks and tables, then runs `entry` on its
+/// boot stack with interrupts off; `entry` must not return. Returns when all are up; a processor that does
+/// not answer within 200 ms is left out and logged.
+pub fn start_others(entry: fn() -> !) {
+    #[cfg(target_os = "none")]
+    crate::smp::start_others(entry);
+    #[cfg(not(target_os = "none"))]
+    let _ = entry;
+}
+
+pub(crate) fn set_present(apic_ids: &[u32]) {
+    for (i, (cpu, &apic_id)) in CPUS.iter().zip(apic_ids).enumerate() {
+        cpu.id.store(i as u32, Ordering::Relaxed);
+        cpu.apic_id.store(apic_id, Ordering::Relaxed);
+    }
+    PRESENT.store(apic_ids.len().clamp(1, MAX_CPUS), Ordering::Relaxed);
+}
+
+pub(crate) fn came_up(cpu: &Cpu) {
+    cpu.online.store(true, Ordering::Release);
+    sync::epoch::idle_exit(cpu.number());
+    ONLINE.fetch_max(cpu.number() + 1, Ordering::AcqRel);
+}
+
+pub(crate) fn init_boot_cpu() {
+    #[cfg(target_os = "none")]
+    crate::segments::init_this_cpu();
+    came_up(&CPUS[0]);
+}

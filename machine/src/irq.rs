@@ -1,0 +1,104 @@
+//! Interrupt vectors: who handles which, and which source goes where.
+//!
+//! *Interface*: [`alloc_vector`], [`set_handler`] (Rust) or [`set_image`] (generated code), [`route`], [`isa`], [`eoi`].
+//! Source: dissertation, section 3.3.3.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+pub use crate::apic::{SPURIOUS_VECTOR, TIMER_VECTOR, eoi, eoi_address};
+use crate::trap::TrapFrame;
+
+/// A handler in Rust: runs with interrupts off; the controller is told after it returns.
+pub type Handler = fn(&mut TrapFrame);
+
+const FIRST: usize = 0x30;
+const LAST: usize = 0xef;
+
+static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
+static HANDLERS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+static COUNTS: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+
+/// A vector that nobody uses; `None` when all are taken. Vectors are the same on all CPUs and are never given back.
+pub fn alloc_vector() -> Option<u8> {
+    let vector = NEXT.fetch_add(1, Ordering::Relaxed);
+    (vector <= LAST).then_some(vector as u8)
+}
+
+/// Links `handler` to `vector`, in place of what was there. Takes effect with the next interrupt.
+pub fn set_handler(vector: u8, handler: Handler) {
+    HANDLERS[vector as usize].store(handler as usize, Ordering::Release);
+    #[cfg(target_os = "none")]
+    crate::segments::set_gate(vector, crate::trap::stub(vector));
+}
+
+/// Makes `vector` enter generated code at `entry`. It starts on the kernel stack with interrupts off and the
+/// processor's frame alone on it (no error code); it saves what it uses, acknowledges (a zero to [`eoi_address`]) and leaves with `iretq`,
+/// or, when it has woken a thread, restores everything and jumps to [`crate::trap::irq_tail`]. With SMAP it must not
+/// assume that AC is clear.
+///
+/// # Safety
+/// `entry` is such code, and stays until the vector is set again and a grace period has passed.
+pub unsafe fn set_image(vector: u8, entry: usize) {
+    #[cfg(target_os = "none")]
+    crate::segments::set_gate(vector, entry);
+    #[cfg(not(target_os = "none"))]
+    let _ = (vector, entry);
+}
+
+/// The global interrupt number of an ISA interrupt (the firmware may have moved it).
+pub fn isa(irq: u8) -> u32 {
+    crate::ioapic::isa(irq)
+}
+
+/// Sends global interrupt `gsi` to `vector` on CPU number `cpu`, and unmasks it. Returns whether a controller has it.
+pub fn route(gsi: u32, vector: u8, cpu: usize) -> bool {
+    crate::ioapic::route(gsi, vector, cpu)
+}
+
+/// Masks global interrupt `gsi`.
+pub fn mask(gsi: u32) {
+    crate::ioapic::mask(gsi);
+}
+
+/// Interrupts taken at `vector` through [`set_handler`], since boot.
+pub fn count(vector: u8) -> u64 {
+    COUNTS[vector as usize].load(Ordering::Relaxed)
+}
+
+pub(crate) fn dispatch(frame: &mut TrapFrame) {
+    let vector = frame.vector as usize & 0xff;
+    COUNTS[vector].fetch_add(1, Ordering::Relaxed);
+    let handler = HANDLERS[vector].load(Ordering::Acquire);
+    if handler != 0 {
+        // SAFETY: only `set_handler` stores here, and it takes a `Handler`.
+        let handler = unsafe { core::mem::transmute::<usize, Handler>(handler) };
+        handler(frame);
+    }
+    if vector != SPURIOUS_VECTOR as usize {
+        eoi();
+    }
+}
+
+/// Masks the two 8259s for good, moved away from the exceptions first (a spurious interrupt of theirs still
+/// arrives).
+#[cfg(target_os = "none")]
+pub(crate) fn init() {
+    // SAFETY: the classic initialization sequence; on machines without 8259s nothing is at the ports.
+    unsafe {
+        for (port, value) in [
+            (0x20, 0x11u8),
+            (0xa0, 0x11),
+            (0x21, 0x20),
+            (0xa1, 0x28),
+            (0x21, 4),
+            (0xa1, 2),
+            (0x21, 1),
+            (0xa1, 1),
+            (0x21, 0xff),
+            (0xa1, 0xff),
+        ] {
+            crate::port::outb(port, value);
+        }
+    }
+    crate::ioapic::init();
+}

@@ -1,0 +1,295 @@
+//! The kernel's own page tables, as built at boot.
+//!
+//! *Interface*: [`kernel_root`] for `vm` to copy the upper half from; [`phys_to_virt`], [`window`], [`machine_stack`]. The upper
+//! half has two root entries ([`ROOT_SLOTS`]), shared by every address space and never changed; below them `vm` extends
+//! [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Kernel text is readable and executable, its constants
+//! readable, everything else writable and never executable.
+//! Source: docs/architecture.md, "Addresses".
+
+use abi::layout::{PAGE, PHYS_MAP, STACK_SLOT, STACKS, WINDOW, WINDOW_LEN};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cpu::StackBase;
+
+/// Page-table entry bits.
+#[allow(missing_docs)]
+pub mod bits {
+    pub const PRESENT: u64 = 1;
+    pub const WRITE: u64 = 1 << 1;
+    pub const USER: u64 = 1 << 2;
+    pub const WRITE_THROUGH: u64 = 1 << 3;
+    pub const NO_CACHE: u64 = 1 << 4;
+    pub const ACCESSED: u64 = 1 << 5;
+    pub const DIRTY: u64 = 1 << 6;
+    pub const LARGE: u64 = 1 << 7;
+    pub const GLOBAL: u64 = 1 << 8;
+    pub const NO_EXECUTE: u64 = 1 << 63;
+    pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+}
+
+/// The root entries of the upper half: `PHYS_MAP`, and the top 512 GiB.
+pub const ROOT_SLOTS: [usize; 2] = [256, 511];
+
+static ROOT: AtomicUsize = AtomicUsize::new(0);
+
+/// Physical address of the kernel's own root table: upper half only.
+pub fn kernel_root() -> usize {
+    ROOT.load(Ordering::Relaxed)
+}
+
+/// The address in the direct map of physical `address`.
+pub const fn phys_to_virt(address: usize) -> usize {
+    PHYS_MAP + address
+}
+
+/// The address in the window of physical `address`, which must be below 1 GiB.
+pub const fn window(address: usize) -> usize {
+    debug_assert!(address < WINDOW_LEN);
+    WINDOW + address
+}
+
+/// The stacks that every CPU has from boot on. The numbers of the last three are their IST numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MachineStack {
+    /// Runs `kernel_main` or the entry of `start_others`.
+    Boot = 0,
+    /// For double faults.
+    DoubleFault = 1,
+    /// For NMIs.
+    Nmi = 2,
+    /// For machine checks.
+    MachineCheck = 3,
+}
+
+/// Address of the [`StackBase`] of a machine stack of CPU number `cpu`; the stack grows down from it.
+pub const fn machine_stack(cpu: usize, stack: MachineStack) -> usize {
+    let slot = cpu * 4 + stack as usize;
+    STACKS + (slot + 1) * STACK_SLOT - StackBase::SIZE
+}
+
+/// Where the page of the firmware's sleep register is mapped, on machines that have one in memory.
+pub(crate) const SLEEP_REGISTER_PAGE: usize = abi::layout::MMIO + 15 * PAGE;
+
+const _: () =
+    assert!(SLEEP_REGISTER_PAGE + PAGE == abi::layout::MMIO + abi::layout::MACHINE_MMIO_LEN);
+const _: () = assert!(crate::cpu::MAX_CPUS * 4 <= abi::layout::MACHINE_STACK_SLOTS);
+const _: () = assert!(WINDOW & (PAGE - 1) == 0);
+
+#[cfg(target_os = "none")]
+pub(crate) use bare::*;
+
+#[cfg(target_os = "none")]
+mod bare {
+    use super::*;
+    use crate::boot::{self, Region};
+    use crate::{apic, cpu, features, ioapic, power};
+    use abi::layout::{MMIO, STACK_SIZE, page_ceil, page_floor};
+    use bits::*;
+    use core::arch::asm;
+
+    const LARGE_PAGE: usize = 2 << 20;
+    const HUGE_PAGE: usize = 1 << 30;
+
+    unsafe extern "C" {
+        static __image_start: [u8; 0];
+        static __text_end: [u8; 0];
+        static __rodata_end: [u8; 0];
+        static __image_end: [u8; 0];
+    }
+
+    /// The physical addresses that bound the image's parts: start, end of text, end of constants, end.
+    pub(crate) fn image() -> [usize; 4] {
+        [
+            &raw const __image_start,
+            &raw const __text_end,
+            &raw const __rodata_end,
+            &raw const __image_end,
+        ]
+        .map(|symbol| symbol as usize - WINDOW)
+    }
+
+    /// Hands out zeroed frames from the memory after the image, before there is a frame allocator.
+    pub(crate) struct EarlyFrames {
+        pub next: usize,
+        pub end: usize,
+    }
+
+    impl EarlyFrames {
+        fn frame(&mut self) -> usize {
+            assert!(
+                self.next + PAGE <= self.end,
+                "not enough memory for the first page tables"
+            );
+            let frame = self.next;
+            self.next += PAGE;
+            // SAFETY: the frame is usable memory that nobody has; the direct map covers it.
+            unsafe { (phys_to_virt(frame) as *mut u8).write_bytes(0, PAGE) };
+            frame
+        }
+    }
+
+    struct Tables<'a> {
+        root: usize,
+        frames: &'a mut EarlyFrames,
+        no_execute: u64,
+    }
+
+    impl Tables<'_> {
+        fn entry(&mut self, address: usize, level: u32) -> *mut u64 {
+            let mut table = self.root;
+            let mut at = 3;
+            loop {
+                let index = address >> (12 + 9 * at) & 511;
+                let entry = (phys_to_virt(table) as *mut u64).wrapping_add(index);
+                if at == level {
+                    return entry;
+                }
+                // SAFETY: `table` is one of the tables being built, in the direct map.
+                unsafe {
+                    if *entry & PRESENT == 0 {
+                        *entry = self.frames.frame() as u64 | PRESENT | WRITE;
+                    }
+                    table = (*entry & ADDRESS) as usize;
+                }
+                at -= 1;
+            }
+        }
+
+        fn map(&mut self, address: usize, physical: usize, level: u32, flags: u64) {
+            let large = if level > 0 { LARGE } else { 0 };
+            let entry = self.entry(address, level);
+            // SAFETY: `entry` returns a valid slot of the tables being built.
+            unsafe { *entry = physical as u64 | flags | large | PRESENT };
+        }
+
+        fn data(&self) -> u64 {
+            WRITE | GLOBAL | self.no_execute
+        }
+
+        fn map_direct(&mut self, region: &Region) {
+            let data = self.data();
+            let mut at = region.start & !(LARGE_PAGE - 1);
+            while at < region.end() {
+                let whole = at.is_multiple_of(HUGE_PAGE) && at + HUGE_PAGE <= region.end();
+                if whole && features::get().gb_pages() {
+                    self.map(phys_to_virt(at), at, 2, data);
+                    at += HUGE_PAGE;
+                } else {
+                    self.map(phys_to_virt(at), at, 1, data);
+                    at += LARGE_PAGE;
+                }
+            }
+        }
+
+        fn map_window(&mut self, top: usize) {
+            let data = self.data();
+            let [start, text, constants, end] = image();
+            let small_end = end.next_multiple_of(LARGE_PAGE);
+            for at in (0..small_end).step_by(PAGE) {
+                let flags = match at {
+                    _ if at < start || at >= constants => data,
+                    _ if at < text => GLOBAL,
+                    _ => GLOBAL | self.no_execute,
+                };
+                self.map(window(at), at, 0, flags);
+            }
+            for at in (small_end..top.min(WINDOW_LEN)).step_by(LARGE_PAGE) {
+                self.map(window(at), at, 1, data);
+            }
+        }
+
+        fn map_stacks(&mut self, cpus: usize) {
+            let data = self.data();
+            for cpu in 0..cpus {
+                for stack in [
+                    MachineStack::Boot,
+                    MachineStack::DoubleFault,
+                    MachineStack::Nmi,
+                    MachineStack::MachineCheck,
+                ] {
+                    // Interrupt stacks carry at most the panic report.
+                    let size = if stack == MachineStack::Boot {
+                        STACK_SIZE
+                    } else {
+                        STACK_SIZE / 2
+                    };
+                    let base = machine_stack(cpu, stack);
+                    let end = base + StackBase::SIZE;
+                    for at in (end - size..end).step_by(PAGE) {
+                        let frame = self.frames.frame();
+                        self.map(at, frame, 0, data);
+                        if at + PAGE == end {
+                            let base = phys_to_virt(frame) + PAGE - StackBase::SIZE;
+                            // SAFETY: the frame has just been taken, and ends in the base.
+                            let base = unsafe { &*(base as *const StackBase) };
+                            base.cpu.store(
+                                core::ptr::from_ref(cpu::cpu(cpu)).cast_mut(),
+                                Ordering::Relaxed,
+                            );
+                        }
+                    }
+                }
+            }
+        }
+
+        fn map_device(&mut self, address: usize, physical: usize) {
+            let flags = self.data() | NO_CACHE | WRITE_THROUGH;
+            self.map(address, physical, 0, flags);
+        }
+    }
+
+    /// Builds the kernel's page tables with frames from `frames` and loads them. The temporary tables, which cover 4 GiB
+    /// at `PHYS_MAP`, are in force until then.
+    pub(crate) fn build(frames: &mut EarlyFrames, local_apic: usize, io_apics: &[usize]) {
+        let root = frames.frame();
+        let no_execute = if features::get().nx() { NO_EXECUTE } else { 0 };
+        let mut tables = Tables {
+            root,
+            frames,
+            no_execute,
+        };
+        let mut top = 0;
+        for region in boot::memory() {
+            if region.kind.is_memory() {
+                tables.map_direct(region);
+                if region.kind == boot::Kind::Usable {
+                    top = top.max(region.end());
+                }
+            }
+        }
+        // The first MiB: trampoline, firmware tables.
+        tables.map_direct(&Region {
+            start: 0,
+            len: 1 << 20,
+            kind: boot::Kind::Reserved,
+        });
+        tables.map_window(top);
+        tables.map_stacks(cpu::present());
+        tables.map_device(MMIO, page_floor(local_apic));
+        for (i, &registers) in io_apics.iter().enumerate() {
+            tables.map_device(ioapic::registers(i), page_floor(registers));
+        }
+        if let Some(register) = power::sleep_register() {
+            tables.map_device(SLEEP_REGISTER_PAGE, page_floor(register));
+        }
+        ROOT.store(root, Ordering::Relaxed);
+        debug_assert!(apic::REGISTERS == MMIO && page_ceil(top).is_some());
+        load_kernel_root();
+    }
+
+    /// The bit of EFER that turns no-execute on, where the processor has it.
+    pub(crate) fn efer_no_execute() -> usize {
+        usize::from(features::get().nx()) << 11
+    }
+
+    fn load_kernel_root() {
+        const MSR_EFER: u32 = 0xc000_0080;
+        // SAFETY: the bit is one that the processor has; the tables map everything the kernel uses, this
+        // code and stack included.
+        unsafe {
+            cpu::wrmsr(MSR_EFER, cpu::rdmsr(MSR_EFER) | efer_no_execute() as u64);
+            asm!("mov cr3, {}", in(reg) kernel_root(), options(nostack));
+        }
+    }
+}

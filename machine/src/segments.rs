@@ -1,0 +1,236 @@
+//! Segment descriptors, task state and control registers of one CPU.
+//!
+//! *Interface*: `init_this_cpu` on each CPU as it comes up. Selectors are Linux's, so that what a program sees of
+//! them is what it expects. Double fault, NMI and machine check have stacks of their own (IST).
+
+/// Words in a descriptor table: null, unused, kernel code and data, user 32-bit code (unused), user data, user code, unused,
+/// task state (two words).
+pub(crate) const GDT_WORDS: usize = 10;
+
+/// The 64-bit task state segment.
+#[repr(C, packed(4))]
+#[allow(missing_docs)]
+pub struct Tss {
+    reserved0: u32,
+    pub rsp0: u64,
+    pub rsp1: u64,
+    pub rsp2: u64,
+    reserved1: u64,
+    pub ist: [u64; 7],
+    reserved2: u64,
+    reserved3: u16,
+    pub io_map: u16,
+}
+
+const _: () = assert!(size_of::<Tss>() == 104);
+
+impl Tss {
+    pub(crate) const fn new() -> Self {
+        Tss {
+            reserved0: 0,
+            rsp0: 0,
+            rsp1: 0,
+            rsp2: 0,
+            reserved1: 0,
+            ist: [0; 7],
+            reserved2: 0,
+            reserved3: 0,
+            // Beyond the limit: user mode has no port.
+            io_map: size_of::<Tss>() as u16,
+        }
+    }
+}
+
+#[cfg(target_os = "none")]
+pub(crate) use bare::*;
+
+#[cfg(target_os = "none")]
+mod bare {
+    use super::*;
+    use crate::cpu::{self, Cpu};
+    use crate::features;
+    use crate::paging::{self, MachineStack};
+    use crate::trap::{self, KERNEL_CS, USER_CS};
+    use core::arch::asm;
+    use core::cell::UnsafeCell;
+    use core::sync::atomic::Ordering;
+
+    const TSS_SELECTOR: u16 = 0x40;
+    const CODE: u64 = 0x00af_9a00_0000_ffff;
+    const DATA: u64 = 0x00cf_9200_0000_ffff;
+    const RING3: u64 = 3 << 45;
+
+    const MSR_EFER: u32 = 0xc000_0080;
+    const MSR_STAR: u32 = 0xc000_0081;
+    const MSR_LSTAR: u32 = 0xc000_0082;
+    const MSR_SFMASK: u32 = 0xc000_0084;
+    const EFER_SCE: u64 = 1;
+
+    /// A gate of the interrupt descriptor table.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Gate([u64; 2]);
+
+    impl Gate {
+        const fn new(entry: usize, ist: u8, ring: u64) -> Gate {
+            let entry = entry as u64;
+            Gate([
+                entry & 0xffff
+                    | KERNEL_CS << 16
+                    | (ist as u64) << 32
+                    | (0x8e | ring << 5) << 40
+                    | (entry >> 16 & 0xffff) << 48,
+                entry >> 32,
+            ])
+        }
+    }
+
+    #[repr(align(4096))]
+    struct Idt(UnsafeCell<[Gate; 256]>);
+    // SAFETY: written at boot, and later one gate at a time by `set_gate`, which orders the two halves.
+    unsafe impl Sync for Idt {}
+    static IDT: Idt = Idt(UnsafeCell::new([Gate([0; 2]); 256]));
+
+    #[repr(C, packed)]
+    struct Pointer {
+        limit: u16,
+        base: u64,
+    }
+
+    /// Points the gate of an interrupt vector at `entry`. All entries lie in the same 4 GiB, so that the one store that
+    /// matters is a single word.
+    pub(crate) fn set_gate(vector: u8, entry: usize) {
+        let gate = Gate::new(entry, 0, 0);
+        // SAFETY: the upper half never changes once set (every entry is in the top 2 GiB), and the lower is one aligned store.
+        unsafe {
+            let slot = IDT.0.get().cast::<u64>().add(2 * vector as usize);
+            slot.add(1).write_volatile(gate.0[1]);
+            slot.write_volatile(gate.0[0]);
+        }
+    }
+
+    /// Fills the table that all CPUs share.
+    pub(crate) fn init_gates() {
+        for vector in 0..=255u8 {
+            let (ist, ring) = match u64::from(vector) {
+                trap::exception::DOUBLE_FAULT => (MachineStack::DoubleFault as u8, 0),
+                trap::exception::NMI => (MachineStack::Nmi as u8, 0),
+                trap::exception::MACHINE_CHECK => (MachineStack::MachineCheck as u8, 0),
+                trap::exception::BREAKPOINT | trap::exception::OVERFLOW => (0, 3),
+                _ => (0, 0),
+            };
+            // SAFETY: only the boot CPU runs, and the table is not loaded yet.
+            unsafe {
+                (*IDT.0.get())[vector as usize] = Gate::new(trap::stub(vector), ist, ring);
+            }
+        }
+    }
+
+    /// Loads this CPU's own tables, sets its control registers and its `syscall` entry.
+    pub(crate) fn init_this_cpu() {
+        let cpu = cpu::this_cpu();
+        // SAFETY: interrupts are off and only this CPU touches its own structures; every value below is what the
+        // architecture chapter prescribes.
+        unsafe {
+            load_tables(cpu);
+            set_control_registers();
+            cpu::wrmsr(MSR_STAR, (USER_CS - 16) << 48 | KERNEL_CS << 32);
+            cpu::wrmsr(MSR_SFMASK, trap::SFMASK);
+            cpu::wrmsr(MSR_EFER, cpu::rdmsr(MSR_EFER) | EFER_SCE);
+            cpu.dispatcher
+                .store(trap::no_dispatcher(), Ordering::Relaxed);
+            set_syscall_entry(cpu, trap::static_syscall_entry(cpu.number()));
+        }
+        crate::fpu::init_this_cpu();
+    }
+
+    /// Sets where `syscall` enters the kernel on this CPU.
+    ///
+    /// # Safety
+    /// Called on `cpu` with interrupts off; `entry` is code that jumps through `cpu.dispatcher`.
+    pub(crate) unsafe fn set_syscall_entry(cpu: &Cpu, entry: usize) {
+        cpu.syscall_entry.store(entry, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { cpu::wrmsr(MSR_LSTAR, entry as u64) };
+    }
+
+    unsafe fn load_tables(cpu: &Cpu) {
+        // SAFETY: the caller is alone with this CPU's structures.
+        unsafe {
+            let tss = cpu.tss.get();
+            for stack in [
+                MachineStack::DoubleFault,
+                MachineStack::Nmi,
+                MachineStack::MachineCheck,
+            ] {
+                (*tss).ist[stack as usize - 1] = paging::machine_stack(cpu.number(), stack) as u64;
+            }
+            (*tss).rsp0 = paging::machine_stack(cpu.number(), MachineStack::Boot) as u64;
+            let at = tss as u64;
+            let gdt = &mut *cpu.gdt.get();
+            *gdt = [
+                0,
+                0,
+                CODE,
+                DATA,
+                0,
+                DATA | RING3,
+                CODE | RING3,
+                0,
+                (size_of::<Tss>() as u64 - 1)
+                    | (at & 0xff_ffff) << 16
+                    | 0x89 << 40
+                    | (at >> 24 & 0xff) << 56,
+                at >> 32,
+            ];
+            let pointer = Pointer {
+                limit: size_of_val(gdt) as u16 - 1,
+                base: gdt.as_ptr() as u64,
+            };
+            asm!(
+                "lgdt [{pointer}]",
+                "push {cs}",
+                "lea {scratch}, [rip + 2f]",
+                "push {scratch}",
+                "retfq",
+                "2:",
+                "mov ss, {ss:e}",
+                "mov ds, {zero:e}",
+                "mov es, {zero:e}",
+                "mov fs, {zero:e}",
+                "mov gs, {zero:e}",
+                pointer = in(reg) &pointer,
+                cs = const KERNEL_CS,
+                ss = in(reg) trap::KERNEL_SS,
+                zero = in(reg) 0u64,
+                scratch = out(reg) _,
+            );
+            let pointer = Pointer {
+                limit: size_of::<[Gate; 256]>() as u16 - 1,
+                base: IDT.0.get() as u64,
+            };
+            asm!("lidt [{}]", in(reg) &pointer, options(nostack));
+            asm!("ltr {:x}", in(reg) TSS_SELECTOR, options(nostack));
+        }
+    }
+
+    unsafe fn set_control_registers() {
+        const CR0: u64 = 1 << 31 | 1 << 16 | 1 << 5 | 1 << 4 | 1 << 1 | 1; // PG WP NE ET MP PE
+        let found = features::get();
+        let mut cr4: u64 = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 9 | 1 << 10; // PAE MCE PGE OSFXSR OSXMMEXCPT
+        for (have, bit) in [
+            (found.umip(), 11),
+            (found.fsgsbase(), 16),
+            (found.xsave(), 18),
+            (found.smep(), 20),
+            (found.smap(), 21),
+        ] {
+            cr4 |= u64::from(have) << bit;
+        }
+        // SAFETY: every bit is one that the processor has.
+        unsafe {
+            asm!("mov cr0, {}", in(reg) CR0, options(nostack));
+            asm!("mov cr4, {}", in(reg) cr4, options(nostack));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Starting the other processors: INIT, start-up, and the way from real mode to Rust.
+//!
+//! *Interface*: `start_others`. One at a time: the trampoline page and its parameters are shared.
+
+use core::arch::global_asm;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cpu::{self, Cpu};
+use crate::paging::{self, MachineStack, machine_stack, phys_to_virt};
+use crate::{apic, clock, log};
+
+/// Physical page of the trampoline: below 1 MiB, page-aligned, outside everything the firmware uses on a PC.
+const TRAMPOLINE: usize = 0x8000;
+
+// Position-independent apart from TRAMPOLINE: copied there, entered in real mode with CS = TRAMPOLINE >> 4.
+global_asm!(
+    r#"
+    .pushsection .rodata.trampoline, "a"
+    .balign 16
+    .global trampoline_start
+    trampoline_start:
+    .code16
+    cli
+    cld
+    movw %cs, %ax
+    movw %ax, %ds
+    movl $0x620, %eax
+    movl %eax, %cr4
+    movl trampoline_root - trampoline_start, %eax
+    movl %eax, %cr3
+    movl $0xc0000080, %ecx
+    rdmsr
+    orl $0x100, %eax
+    wrmsr
+    movl $0x80010033, %eax
+    movl %eax, %cr0
+    lgdtl trampoline_gdt_pointer - trampoline_start
+    ljmpl $0x10, $({at} + 1f - trampoline_start)
+    .code64
+    1:
+    movl $0x18, %eax
+    movl %eax, %ss
+    xorl %eax, %eax
+    movl %eax, %ds
+    movl %eax, %es
+    movl %eax, %fs
+    movl %eax, %gs
+    movq {at} + trampoline_entry - trampoline_start, %rax
+    movq {at} + trampoline_stack - trampoline_start, %rdi
+    jmp *%rax
+    .balign 8
+    trampoline_gdt:
+    .quad 0, 0, 0x00af9a000000ffff, 0x00cf92000000ffff
+    trampoline_gdt_pointer:
+    .word . - trampoline_gdt - 1
+    .long {at} + trampoline_gdt - trampoline_start
+    .balign 8
+    .global trampoline_root
+    trampoline_root: .quad 0
+    .global trampoline_entry
+    trampoline_entry: .quad 0
+    .global trampoline_stack
+    trampoline_stack: .quad 0
+    .global trampoline_end
+    trampoline_end:
+    .popsection
+    "#,
+    at = const TRAMPOLINE,
+    options(att_syntax),
+);
+
+unsafe extern "C" {
+    static trampoline_start: [u8; 0];
+    static trampoline_end: [u8; 0];
+    static trampoline_root: [u8; 0];
+    static trampoline_entry: [u8; 0];
+    static trampoline_stack: [u8; 0];
+    static boot_pml4: [u8; 0];
+}
+
+static ENTRY: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) fn start_others(entry: fn() -> !) {
+    ROOT.store(paging::kernel_root(), Ordering::Release);
+    EFER.store(paging::efer_no_execute(), Ordering::Release);
+    ENTRY.store(entry as usize, Ordering::Release);
+    for i in 1..cpu::present() {
+        let cpu = cpu::cpu(i);
+        prepare(machine_stack(i, MachineStack::Boot));
+        apic::start(
+            cpu.apic_id.load(Ordering::Relaxed),
+            TRAMPOLINE,
+            clock::delay_us,
+        );
+        if !wait_for(cpu) {
+            // Numbers have no gaps: those behind it stay asleep as well.
+            log!(
+                "cpu {i} (apic {}) does not answer",
+                cpu.apic_id.load(Ordering::Relaxed)
+            );
+            return;
+        }
+    }
+}
+
+fn wait_for(cpu: &Cpu) -> bool {
+    const LIMIT_NS: u64 = 200_000_000;
+    let end = clock::now_ns() + LIMIT_NS;
+    while !cpu.online.load(Ordering::Acquire) {
+        if clock::now_ns() > end {
+            return false;
+        }
+        core::hint::spin_loop();
+    }
+    true
+}
+
+/// Copies the trampoline and its parameters into place.
+fn prepare(stack: usize) {
+    let start = &raw const trampoline_start as usize;
+    let place = phys_to_virt(TRAMPOLINE);
+    // SAFETY: the page is below 1 MiB, which no frame allocator has; the symbols bound the code.
+    unsafe {
+        let len = &raw const trampoline_end as usize - start;
+        (place as *mut u8).copy_from(start as *const u8, len);
+        let set = |symbol: usize, value: usize| {
+            ((place + symbol - start) as *mut usize).write_volatile(value);
+        };
+        set(
+            &raw const trampoline_root as usize,
+            &raw const boot_pml4 as usize - abi::layout::WINDOW,
+        );
+        set(
+            &raw const trampoline_entry as usize,
+            arrive as *const () as usize,
+        );
+        set(&raw const trampoline_stack as usize, stack);
+    }
+}
+
+/// First Rust on another CPU, without a stack yet: the temporary tables do not map it.
+#[unsafe(naked)]
+unsafe extern "C" fn arrive() -> ! {
+    core::arch::naked_asm!(
+        // The final tables use no-execute, which must be on before they are.
+        "mov ecx, 0xc0000080",
+        "rdmsr",
+        "or eax, [rip + {efer}]",
+        "wrmsr",
+        "mov rax, [rip + {root}]",
+        "mov cr3, rax",
+        "mov rsp, rdi",
+        "xor ebp, ebp",
+        "call {up}",
+        "ud2",
+        efer = sym EFER,
+        root = sym ROOT,
+        up = sym up,
+    )
+}
+
+static EFER: AtomicUsize = AtomicUsize::new(0);
+static ROOT: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn up() -> ! {
+    crate::segments::init_this_cpu();
+    apic::init_this_cpu();
+    cpu::came_up(cpu::this_cpu());
+    let entry = ENTRY.load(Ordering::Acquire);
+    // SAFETY: `start_others` stored a `fn() -> !` before it woke this CPU.
+    let entry = unsafe { core::mem::transmute::<usize, fn() -> !>(entry) };
+    entry()
+}

@@ -1,0 +1,515 @@
+//! Entering and leaving the kernel: the trap frame, exceptions, interrupts and slow system calls.
+//!
+//! *Interface*: [`TrapFrame`], [`Callouts`] and [`link`], the entry addresses [`syscall_slow`] and [`irq_tail`] for
+//! generated code, [`return_from`]. Source: dissertation, section 3.3.3 and 3.3.4; docs/architecture.md, "Entering the kernel".
+//!
+//! Exceptions reach the callout with interrupts off, so that [`fault_address`] is still the fault's; the callout
+//! turns them on when it may sleep. Interrupt handlers run with interrupts off throughout.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::cpu;
+
+/// Everything a trap saved, in the order in which it lies on the stack.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+#[allow(missing_docs)]
+pub struct TrapFrame {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    /// 0–255: as the processor counts; [`VECTOR_SYSCALL`]; [`VECTOR_TAIL`].
+    pub vector: u64,
+    /// The processor's error code, or the number of the system call.
+    pub error: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+}
+
+/// [`TrapFrame::vector`] of a system call.
+pub const VECTOR_SYSCALL: u64 = 0x100;
+/// [`TrapFrame::vector`] of the tail of a generated interrupt handler.
+pub const VECTOR_TAIL: u64 = 0x101;
+
+/// Exceptions by number.
+#[allow(missing_docs)]
+pub mod exception {
+    pub const DIVIDE: u64 = 0;
+    pub const DEBUG: u64 = 1;
+    pub const NMI: u64 = 2;
+    pub const BREAKPOINT: u64 = 3;
+    pub const OVERFLOW: u64 = 4;
+    pub const BOUND: u64 = 5;
+    pub const INVALID_OPCODE: u64 = 6;
+    pub const NO_FPU: u64 = 7;
+    pub const DOUBLE_FAULT: u64 = 8;
+    pub const SEGMENT: u64 = 11;
+    pub const STACK: u64 = 12;
+    pub const PROTECTION: u64 = 13;
+    pub const PAGE_FAULT: u64 = 14;
+    pub const FPU: u64 = 16;
+    pub const ALIGNMENT: u64 = 17;
+    pub const MACHINE_CHECK: u64 = 18;
+    pub const SIMD: u64 = 19;
+}
+
+/// Code selector of the kernel.
+pub const KERNEL_CS: u64 = 0x10;
+/// Stack selector of the kernel.
+pub const KERNEL_SS: u64 = 0x18;
+/// Code selector of user mode (Linux's value).
+pub const USER_CS: u64 = 0x33;
+/// Stack and data selector of user mode (Linux's value).
+pub const USER_SS: u64 = 0x2b;
+
+/// The interrupt flag.
+pub const RFLAGS_IF: u64 = 1 << 9;
+/// The flags a user may set: CF PF AF ZF SF TF DF OF RF AC ID.
+pub const RFLAGS_USER: u64 = 0x0025_0dd5;
+const RFLAGS_TF: u64 = 1 << 8;
+const RFLAGS_RF: u64 = 1 << 16;
+
+/// Flags that `syscall` clears: TF, IF, DF, NT, AC.
+pub(crate) const SFMASK: u64 = 1 << 8 | 1 << 9 | 1 << 10 | 1 << 14 | 1 << 18;
+
+impl TrapFrame {
+    /// Whether the trap came from user mode.
+    pub fn from_user(&self) -> bool {
+        self.cs & 3 == 3
+    }
+
+    /// Whether this is a system call.
+    pub fn is_syscall(&self) -> bool {
+        self.vector == VECTOR_SYSCALL
+    }
+
+    /// Whether `sysretq` restores this frame exactly, and safely (RIP below the hole, no debug flags).
+    fn clean(&self) -> bool {
+        self.vector == VECTOR_SYSCALL
+            && self.rcx == self.rip
+            && self.r11 == self.rflags
+            && self.rip < abi::layout::USER_END as u64
+            && self.rflags & (RFLAGS_TF | RFLAGS_RF) == 0
+            && self.cs == USER_CS
+            && self.ss == USER_SS
+    }
+}
+
+/// What the machine needs of higher rooms.
+pub struct Callouts {
+    /// An exception other than NMI, double fault and machine check. Interrupts are off.
+    pub exception: fn(&mut TrapFrame),
+    /// A system call that no generated code has answered: number in `error` and `rax`, result into `rax`.
+    /// Interrupts are on.
+    pub syscall: fn(&mut TrapFrame),
+    /// Last thing before going back to user mode (signals, stops, giving way). Called and returns with interrupts off.
+    pub return_to_user: fn(&mut TrapFrame),
+    /// Last thing in every interrupt, after the controller has been told (preemption). Interrupts are off.
+    pub irq_exit: fn(&mut TrapFrame),
+}
+
+/// Default actions: exceptions end in the report, calls give ENOSYS, the rest is nothing.
+static DEFAULT: Callouts = Callouts {
+    exception: |frame| crate::report::fatal_exception(frame),
+    syscall: |frame| frame.rax = (-38i64) as u64,
+    return_to_user: |_| {},
+    irq_exit: |_| {},
+};
+
+static LINKED: AtomicPtr<Callouts> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Links the callouts, once, at boot.
+pub fn link(callouts: &'static Callouts) {
+    LINKED.store(core::ptr::from_ref(callouts).cast_mut(), Ordering::Release);
+}
+
+fn callouts() -> &'static Callouts {
+    let linked = LINKED.load(Ordering::Acquire);
+    if linked.is_null() {
+        return &DEFAULT;
+    }
+    // SAFETY: only `link` stores here, and it takes a `&'static`.
+    unsafe { &*linked }
+}
+
+/// The address whose access caused the page fault being handled (CR2). Valid until interrupts are turned on.
+pub fn fault_address() -> usize {
+    let address: usize;
+    // SAFETY: reads a control register.
+    unsafe {
+        core::arch::asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags))
+    };
+    address
+}
+
+/// `stac`, recorded so that it becomes a no-op where the processor has no SMAP.
+macro_rules! stac {
+    () => {
+        ".pushsection .smapsites,\"a\"\n.quad 771f\n.popsection\n771: stac"
+    };
+}
+/// `clac`, recorded as [`stac!`] is.
+macro_rules! clac {
+    () => {
+        ".pushsection .smapsites,\"a\"\n.quad 772f\n.popsection\n772: clac"
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use {clac, stac};
+
+#[cfg(target_os = "none")]
+pub use bare::*;
+
+#[cfg(not(target_os = "none"))]
+pub use host::*;
+
+#[cfg(target_os = "none")]
+mod bare {
+    use super::*;
+    use core::arch::{global_asm, naked_asm};
+    use core::mem::offset_of;
+
+    macro_rules! save {
+        () => {
+            "push rdi\npush rsi\npush rdx\npush rcx\npush rax\npush r8\npush r9\npush r10\npush r11\n\
+             push rbx\npush rbp\npush r12\npush r13\npush r14\npush r15"
+        };
+    }
+    macro_rules! restore {
+        () => {
+            "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx\npop r11\npop r10\npop r9\npop r8\n\
+             pop rax\npop rcx\npop rdx\npop rsi\npop rdi"
+        };
+    }
+
+    // One 16-byte stub a vector: an error code of zero where the processor pushes none, then the number.
+    global_asm!(
+        ".pushsection .text.trap,\"ax\"",
+        ".balign 16",
+        ".global trap_stubs",
+        ".type trap_stubs, @function",
+        "trap_stubs:",
+        ".set vector, 0",
+        ".rept 256",
+        ".balign 16",
+        ".if (vector == 8) || (vector >= 10 && vector <= 14) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)",
+        ".else",
+        "pushq $0",
+        ".endif",
+        "pushq $vector",
+        "jmp {common}",
+        ".set vector, vector + 1",
+        ".endr",
+        ".popsection",
+        common = sym trap_common,
+        options(att_syntax),
+    );
+
+    // Until an entry is generated for each CPU: one jump through its word, 8 bytes apart.
+    global_asm!(
+        ".pushsection .text.trap,\"ax\"",
+        ".balign 16",
+        ".global syscall_entries",
+        ".type syscall_entries, @function",
+        "syscall_entries:",
+        ".set cpu, 0",
+        ".rept {count}",
+        ".balign 8",
+        "jmpq *({cpus} + cpu * {size} + {dispatcher})",
+        ".set cpu, cpu + 1",
+        ".endr",
+        ".popsection",
+        count = const cpu::MAX_CPUS,
+        cpus = sym cpu::CPUS,
+        size = const size_of::<cpu::Cpu>(),
+        dispatcher = const cpu::Cpu::DISPATCHER,
+        options(att_syntax),
+    );
+
+    unsafe extern "C" {
+        fn trap_stubs();
+        fn syscall_entries();
+    }
+
+    /// The assembled `syscall` entry of CPU number `cpu`.
+    pub(crate) fn static_syscall_entry(cpu: usize) -> usize {
+        syscall_entries as *const () as usize + 8 * cpu
+    }
+
+    /// The dispatcher of a CPU on which no thread with user code has run.
+    pub fn no_dispatcher() -> usize {
+        extern "C" fn trap() -> ! {
+            crate::report::panic(format_args!("system call without a thread"))
+        }
+        trap as *const () as usize
+    }
+
+    /// Entry of the stub for `vector`.
+    pub(crate) fn stub(vector: u8) -> usize {
+        trap_stubs as *const () as usize + 16 * vector as usize
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn trap_common() {
+        naked_asm!(
+            save!(),
+            clac!(),
+            "cld",
+            "mov rdi, rsp",
+            "call {trap}",
+            "jmp {leave}",
+            trap = sym trap,
+            leave = sym trap_leave,
+        )
+    }
+
+    /// Restores the frame that the stack pointer points at.
+    #[unsafe(naked)]
+    unsafe extern "C" fn trap_leave() {
+        naked_asm!(restore!(), "add rsp, 16", "iretq")
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn syscall_slow_entry() {
+        naked_asm!(
+            "or rsp, {mask}",
+            "sub rsp, {less}",
+            "push {ss}",
+            "push qword ptr [rsp + 8 + {user_rsp}]",
+            "push r11",
+            "push {cs}",
+            "push rcx",
+            "push rax",
+            "push {vector}",
+            save!(),
+            "mov rdi, rsp",
+            "call {syscall}",
+            "test al, al",
+            "jz {leave}",
+            restore!(),
+            "mov rsp, [rsp + 40]",
+            "sysretq",
+            mask = const cpu::StackBase::SLOT - 1,
+            less = const cpu::StackBase::SIZE - 1,
+            user_rsp = const cpu::StackBase::USER_RSP,
+            ss = const USER_SS,
+            cs = const USER_CS,
+            vector = const VECTOR_SYSCALL,
+            syscall = sym syscall,
+            leave = sym trap_leave,
+        )
+    }
+
+    const _: () = assert!(offset_of!(TrapFrame, rsp) - offset_of!(TrapFrame, vector) == 40);
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn irq_tail_entry() {
+        naked_asm!(
+            "push 0",
+            "push {vector}",
+            save!(),
+            clac!(),
+            "cld",
+            "mov rdi, rsp",
+            "call {tail}",
+            "jmp {leave}",
+            vector = const VECTOR_TAIL,
+            tail = sym irq_tail_body,
+            leave = sym trap_leave,
+        )
+    }
+
+    /// The code address to `jmp` to for a system call that generated code does not answer: at any depth of
+    /// the thread's kernel stack, interrupts off, number in rax, user's rip in rcx and flags in r11, user's stack pointer in
+    /// the [`cpu::StackBase`], all other registers as the user left them.
+    pub fn syscall_slow() -> usize {
+        syscall_slow_entry as *const () as usize
+    }
+
+    /// The code address a generated interrupt handler jumps to when it has woken somebody: stack and registers exactly
+    /// as the interrupt left them, the controller told. Runs the end of an ordinary interrupt: giving way, signals.
+    pub fn irq_tail() -> usize {
+        irq_tail_entry as *const () as usize
+    }
+
+    /// Leaves the kernel (or goes to a kernel context) through `frame`.
+    ///
+    /// # Safety
+    /// Interrupts are off, `frame` lies on the running kernel stack, nothing above it is needed, and it describes a
+    /// state the kernel may go to.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn return_from(frame: *const TrapFrame) -> ! {
+        naked_asm!("mov rsp, rdi", "jmp {leave}", leave = sym trap_leave)
+    }
+
+    unsafe extern "C" fn trap(frame: *mut TrapFrame) {
+        // SAFETY: `trap_common` passes the frame it has just built.
+        let frame = unsafe { &mut *frame };
+        let cpu = cpu::this_cpu();
+        if frame.vector >= 32 {
+            cpu.interrupts.fetch_add(1, Ordering::Relaxed);
+            sync::epoch::quiescent(cpu.number());
+            crate::irq::dispatch(frame);
+            (callouts().irq_exit)(frame);
+        } else {
+            cpu.exceptions.fetch_add(1, Ordering::Relaxed);
+            match frame.vector {
+                exception::NMI => return crate::report::nmi(frame),
+                exception::DOUBLE_FAULT | exception::MACHINE_CHECK => {
+                    crate::report::fatal_exception(frame)
+                }
+                exception::INVALID_OPCODE => {
+                    if !skip_smap_instruction(frame) {
+                        (callouts().exception)(frame);
+                    }
+                }
+                _ => (callouts().exception)(frame),
+            }
+        }
+        leave(frame);
+    }
+
+    unsafe extern "C" fn irq_tail_body(frame: *mut TrapFrame) {
+        // SAFETY: `irq_tail_entry` passes the frame it has just built.
+        let frame = unsafe { &mut *frame };
+        sync::epoch::quiescent(cpu::this_cpu().number());
+        (callouts().irq_exit)(frame);
+        leave(frame);
+    }
+
+    fn leave(frame: &mut TrapFrame) {
+        cpu::irq_disable();
+        if frame.from_user() {
+            (callouts().return_to_user)(frame);
+        }
+    }
+
+    /// Returns whether `sysretq` may be used.
+    unsafe extern "C" fn syscall(frame: *mut TrapFrame) -> bool {
+        // SAFETY: `syscall_slow_entry` passes the frame it has just built.
+        let frame = unsafe { &mut *frame };
+        cpu::irq_enable();
+        (callouts().syscall)(frame);
+        leave(frame);
+        frame.clean()
+    }
+
+    /// Generated code uses `stac` and `clac` unconditionally; on a processor without SMAP they are undefined, and skipped here.
+    fn skip_smap_instruction(frame: &mut TrapFrame) -> bool {
+        if frame.from_user() || crate::features::get().smap() {
+            return false;
+        }
+        // SAFETY: kernel code at a faulting instruction is readable; an x86 instruction is at least as long as the bytes compared
+        // when they match.
+        let bytes = unsafe { (frame.rip as *const [u8; 3]).read() };
+        let skip = matches!(bytes, [0x0f, 0x01, 0xca | 0xcb]);
+        if skip {
+            frame.rip += 3;
+        }
+        skip
+    }
+
+    /// Makes every recorded `stac` and `clac` a no-op on a processor without SMAP. Called while the image is still
+    /// writable and no other code runs.
+    pub(crate) fn patch_smap_sites() {
+        unsafe extern "C" {
+            static __smapsites_start: [usize; 0];
+            static __smapsites_end: [usize; 0];
+        }
+        if crate::features::get().smap() {
+            return;
+        }
+        let start = (&raw const __smapsites_start).cast::<usize>();
+        let end = (&raw const __smapsites_end).cast::<usize>();
+        // SAFETY: the linker script bounds the table; each entry is a 3-byte instruction in writable, not yet running code.
+        unsafe {
+            for i in 0..end.offset_from(start) {
+                let site = start.offset(i).read() as *mut u8;
+                // nopl (%rax)
+                site.copy_from_nonoverlapping([0x0f, 0x1f, 0x00].as_ptr(), 3);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+mod host {
+    use super::*;
+
+    /// No kernel entry on a host.
+    pub fn syscall_slow() -> usize {
+        0
+    }
+
+    /// No kernel entry on a host.
+    pub fn irq_tail() -> usize {
+        0
+    }
+
+    /// No kernel exit on a host.
+    ///
+    /// # Safety
+    /// Never to be called.
+    pub unsafe extern "C" fn return_from(_frame: *const TrapFrame) -> ! {
+        unreachable!("no machine")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_frames_are_clean() {
+        let frame = TrapFrame {
+            vector: VECTOR_SYSCALL,
+            rip: 0x40_0000,
+            rcx: 0x40_0000,
+            rflags: 0x246,
+            r11: 0x246,
+            cs: USER_CS,
+            ss: USER_SS,
+            ..Default::default()
+        };
+        assert!(frame.clean());
+        assert!(!TrapFrame { rcx: 1, ..frame }.clean());
+        assert!(
+            !TrapFrame {
+                rip: abi::layout::USER_END as u64,
+                rcx: abi::layout::USER_END as u64,
+                ..frame
+            }
+            .clean()
+        );
+        assert!(
+            !TrapFrame {
+                rflags: 0x346,
+                r11: 0x346,
+                ..frame
+            }
+            .clean()
+        );
+        assert!(
+            !TrapFrame {
+                vector: 14,
+                ..frame
+            }
+            .clean()
+        );
+    }
+}
