@@ -31,6 +31,10 @@ pub struct Cpu {
     pub online: AtomicBool,
     /// A word for the thread room (its per-CPU block).
     pub thread: AtomicUsize,
+    /// Table entry of the thread whose state the vector registers hold; 0 for none.
+    pub fp_owner: AtomicUsize,
+    /// 1 while CR0.TS is set: floating-point instructions trap.
+    pub fp_trap: AtomicU32,
     /// Interrupts taken here.
     pub interrupts: AtomicU64,
     /// Exceptions taken here.
@@ -58,6 +62,10 @@ impl Cpu {
     pub const RSP0: usize = offset_of!(Cpu, tss) + offset_of!(Tss, rsp0);
     /// Offset of [`Cpu::thread`].
     pub const THREAD: usize = offset_of!(Cpu, thread);
+    /// Offset of [`Cpu::fp_owner`].
+    pub const FP_OWNER: usize = offset_of!(Cpu, fp_owner);
+    /// Offset of [`Cpu::fp_trap`] (32 bits).
+    pub const FP_TRAP: usize = offset_of!(Cpu, fp_trap);
     /// Offset of [`Cpu::id`] (32 bits).
     pub const ID: usize = offset_of!(Cpu, id);
 
@@ -70,6 +78,8 @@ impl Cpu {
             apic_id: AtomicU32::new(0),
             online: AtomicBool::new(false),
             thread: AtomicUsize::new(0),
+            fp_owner: AtomicUsize::new(0),
+            fp_trap: AtomicU32::new(1),
             interrupts: AtomicU64::new(0),
             exceptions: AtomicU64::new(0),
             syscall_entry: AtomicUsize::new(0),
