@@ -3,6 +3,8 @@
 //! *Interface*: `run`, `test`, `bench`, `check`, `image`; each a module with one public
 //! `main`, which takes the rest of the command line and returns the exit status.
 
+mod bench;
+mod compile;
 mod cpio;
 mod failure;
 mod host;
@@ -40,6 +42,7 @@ fn dispatch() -> Result<i32> {
     let rest = arguments.collect();
     match command.to_string_lossy().as_ref() {
         "run" => run::main(rest),
+        "bench" => bench::main(rest),
         "image" => image::main(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -1,0 +1,535 @@
+/* Measures kernel operations in instructions: run it under `-icount shift=0`, where rdtsc counts them.
+ *
+ * Interface: bench [NAME...] prints one line `row SECTION OP UNIT COUNT` for each operation (all, or
+ * those named), and `end`. `bench memory` prints the memory in use only. Started as /init on Linux it
+ * mounts what it needs first and ends the machine afterwards. Nothing here knows which kernel it runs on
+ * otherwise. System calls are made directly, so that the C library's own work is in no figure.
+ *
+ * Source: the dissertation's appendix A (the seven programs; this is our text of them), tables 3.3, 3.5.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/io.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096
+#define KIB 1024
+
+/* A system call with three arguments, without the C library around it. */
+static inline long call(long number, long a, long b, long c)
+{
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return result;
+}
+
+static inline long call6(long number, long a, long b, long c, long d, long e, long f)
+{
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+/* Instructions executed since the machine was reset. */
+static inline uint64_t instructions(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+static char page[PAGE];
+static int ends[2], back[2], file = -1, null = -1;
+static volatile int signalled;
+
+static void must(int good, const char *what)
+{
+    if (!good) {
+        printf("fail %s\n", what);
+        fflush(stdout);
+    }
+}
+
+/* --- operations: each does `n` of it --- */
+
+static void do_getpid(long n)
+{
+    while (n--)
+        call(SYS_getpid, 0, 0, 0);
+}
+
+static void through_pipe(long n, long size)
+{
+    while (n--) {
+        call(SYS_write, ends[1], (long)page, size);
+        call(SYS_read, ends[0], (long)page, size);
+    }
+}
+
+static void do_pipe_1(long n) { through_pipe(n, 1); }
+static void do_pipe_1024(long n) { through_pipe(n, KIB); }
+static void do_pipe_4096(long n) { through_pipe(n, PAGE); }
+
+static void do_file_loop(long n)
+{
+    while (n--) {
+        call(SYS_lseek, file, 0, SEEK_SET);
+        for (int i = 10; i--;)
+            call(SYS_write, file, (long)page, KIB);
+        call(SYS_lseek, file, 0, SEEK_SET);
+        for (int i = 10; i--;)
+            call(SYS_read, file, (long)page, KIB);
+    }
+}
+
+static void do_file_read_1(long n)
+{
+    call(SYS_lseek, file, 0, SEEK_SET);
+    while (n--)
+        call(SYS_read, file, (long)page, 1);
+}
+
+static void do_file_write_1(long n)
+{
+    call(SYS_lseek, file, 0, SEEK_SET);
+    while (n--)
+        call(SYS_write, file, (long)page, 1);
+}
+
+static void do_file_read_1024(long n)
+{
+    while (n--) {
+        call(SYS_lseek, file, 0, SEEK_SET);
+        call(SYS_read, file, (long)page, KIB);
+    }
+}
+
+static void do_lseek(long n)
+{
+    while (n--)
+        call(SYS_lseek, file, 0, SEEK_SET);
+}
+
+static void do_null_write_1(long n)
+{
+    while (n--)
+        call(SYS_write, null, (long)page, 1);
+}
+
+static void do_null_read_1(long n)
+{
+    while (n--)
+        call(SYS_read, null, (long)page, 1);
+}
+
+static void open_close(const char *name, long n)
+{
+    while (n--)
+        call(SYS_close, call(SYS_open, (long)name, O_RDONLY, 0), 0, 0);
+}
+
+static void do_null_open_close(long n) { open_close("/dev/null", n); }
+static void do_console_open_close(long n) { open_close("/dev/console", n); }
+static void do_file_open_close(long n) { open_close("/tmp/bench-file", n); }
+
+static void do_pipe_open_close(long n)
+{
+    int fd[2];
+    while (n--) {
+        call(SYS_pipe, (long)fd, 0, 0);
+        call(SYS_close, fd[0], 0, 0);
+        call(SYS_close, fd[1], 0, 0);
+    }
+}
+
+static void do_sched_yield(long n)
+{
+    while (n--)
+        call(SYS_sched_yield, 0, 0, 0);
+}
+
+/* The other side of a ping-pong: sends back what it gets, until end of file. */
+static int echo(void *unused)
+{
+    char c;
+    (void)unused;
+    while (call(SYS_read, ends[0], (long)&c, 1) == 1)
+        call(SYS_write, back[1], (long)&c, 1);
+    return 0;
+}
+
+static void pingpong(long n, int flags)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    char c = 0;
+    int status, keep;
+    must(pipe(back) == 0, "pipe");
+    int old[2] = {ends[0], ends[1]};
+    must(pipe(ends) == 0, "pipe");
+    pid_t child;
+    if (flags) {
+        child = clone(echo, stack + sizeof stack, flags | SIGCHLD, 0);
+        keep = ends[0];
+    } else {
+        fflush(stdout);
+        child = fork();
+        if (child == 0) {
+            close(ends[1]);
+            _exit(echo(0));
+        }
+        keep = -1;
+    }
+    must(child > 0, "clone");
+    while (n--) {
+        call(SYS_write, ends[1], (long)&c, 1);
+        call(SYS_read, back[0], (long)&c, 1);
+    }
+    close(ends[1]);
+    wait4(child, &status, 0, 0);
+    if (keep >= 0)
+        close(keep);
+    else
+        close(ends[0]);
+    close(back[0]);
+    close(back[1]);
+    ends[0] = old[0];
+    ends[1] = old[1];
+}
+
+static void do_pipe_pingpong(long n) { pingpong(n, 0); }
+static void do_pipe_pingpong_threads(long n) { pingpong(n, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND); }
+
+/* Two parties that only yield to each other; with `floating`, both use vector registers. */
+static volatile int floating;
+static long rounds;
+
+static int yield_party(void *unused)
+{
+    (void)unused;
+    for (long n = rounds; n--;) {
+        if (floating)
+            __asm__ volatile("addpd %%xmm1, %%xmm0" : : : "xmm0");
+        call(SYS_sched_yield, 0, 0, 0);
+    }
+    return 0;
+}
+
+static void yield_pair(long n, int flags, int with_floating)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    int status;
+    pid_t child;
+    floating = with_floating;
+    rounds = n / 2;
+    if (flags) {
+        child = clone(yield_party, stack + sizeof stack, flags | SIGCHLD, 0);
+    } else {
+        fflush(stdout);
+        child = fork();
+        if (child == 0)
+            _exit(yield_party(0));
+    }
+    must(child > 0, "clone");
+    yield_party(0);
+    wait4(child, &status, 0, 0);
+}
+
+static void do_switch_thread(long n) { yield_pair(n, CLONE_VM, 0); }
+static void do_switch_thread_fp(long n) { yield_pair(n, CLONE_VM, 1); }
+static void do_switch_process(long n) { yield_pair(n, 0, 0); }
+static void do_switch_process_fp(long n) { yield_pair(n, 0, 1); }
+
+static void do_fork_exit_wait(long n)
+{
+    int status;
+    while (n--) {
+        long child = call(SYS_fork, 0, 0, 0);
+        if (child == 0)
+            for (;;)
+                call(SYS_exit_group, 0, 0, 0);
+        call6(SYS_wait4, child, (long)&status, 0, 0, 0, 0);
+    }
+}
+
+static void do_vfork_exec_wait(long n)
+{
+    static char *words[] = {"/bin/bench", "nothing", 0}, *none[] = {0};
+    int status;
+    while (n--) {
+        pid_t child = vfork();
+        if (child == 0) {
+            execve(words[0], words, none);
+            _exit(1);
+        }
+        wait4(child, &status, 0, 0);
+    }
+}
+
+static char *mapping;
+
+static void do_page_touch(long n)
+{
+    for (long i = 0; i < n; i++)
+        *(volatile char *)(mapping + i * PAGE) = 1;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    signalled++;
+}
+
+static void do_signal_self(long n)
+{
+    long self = getpid();
+    while (n--)
+        call(SYS_kill, self, SIGUSR1, 0);
+}
+
+static void do_mmap_munmap(long n)
+{
+    while (n--) {
+        long at = call6(SYS_mmap, 0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        call(SYS_munmap, at, PAGE, 0);
+    }
+}
+
+static __attribute__((noinline)) void nothing(void) { __asm__ volatile(""); }
+
+static void do_c_call(long n)
+{
+    while (n--)
+        nothing();
+}
+
+static void do_bad_call(long n)
+{
+    while (n--)
+        call(1000, 0, 0, 0);
+}
+
+static void do_bad_read(long n)
+{
+    while (n--)
+        call(SYS_read, -1, (long)page, 1);
+}
+
+/* --- appendix A: whole programs --- */
+
+#define CHAOS 500000
+static int chaos[CHAOS];
+
+static void program_1(long n)
+{
+    while (n--)
+        for (int pass = 0; pass < 5; pass++) {
+            chaos[0] = chaos[1] = 1;
+            for (int i = 2; i < CHAOS; i++)
+                chaos[i] = chaos[i - chaos[i - 1]] + chaos[i - chaos[i - 2]];
+            __asm__ volatile("" : : "r"(chaos) : "memory");
+        }
+}
+
+static void pipe_program(long size)
+{
+    int fd[2];
+    must(pipe(fd) == 0, "pipe");
+    for (int i = 10000; i--;) {
+        call(SYS_write, fd[1], (long)page, size);
+        call(SYS_read, fd[0], (long)page, size);
+    }
+    close(fd[0]);
+    close(fd[1]);
+}
+
+static void program_2(long n) { while (n--) pipe_program(1); }
+static void program_3(long n) { while (n--) pipe_program(KIB); }
+static void program_4(long n) { while (n--) pipe_program(PAGE); }
+
+static void program_5(long n)
+{
+    while (n--) {
+        int fd = open("/tmp/bench-program", O_RDWR | O_CREAT | O_TRUNC, 0666);
+        must(fd >= 0, "create");
+        for (int pass = 1000; pass--;) {
+            call(SYS_lseek, fd, 0, SEEK_SET);
+            for (int i = 10; i--;)
+                call(SYS_write, fd, (long)page, KIB);
+            call(SYS_lseek, fd, 0, SEEK_SET);
+            for (int i = 10; i--;)
+                call(SYS_read, fd, (long)page, KIB);
+        }
+        close(fd);
+    }
+}
+
+static void program_6(long n) { while (n--) open_close("/dev/null", 10000); }
+static void program_7(long n) { while (n--) open_close("/dev/console", 10000); }
+
+/* --- the table --- */
+
+static const struct operation {
+    const char *section, *name;
+    void (*run)(long);
+    long count, warm;
+} operations[] = {
+    {"calls", "getpid", do_getpid, 10000, 100},
+    {"calls", "pipe_1", do_pipe_1, 5000, 100},
+    {"calls", "pipe_1024", do_pipe_1024, 2000, 100},
+    {"calls", "pipe_4096", do_pipe_4096, 2000, 100},
+    {"calls", "file_loop", do_file_loop, 200, 10},
+    {"calls", "file_read_1", do_file_read_1, 5000, 100},
+    {"calls", "file_write_1", do_file_write_1, 5000, 100},
+    {"calls", "file_read_1024", do_file_read_1024, 2000, 100},
+    {"calls", "lseek", do_lseek, 5000, 100},
+    {"calls", "null_write_1", do_null_write_1, 5000, 100},
+    {"calls", "null_read_1", do_null_read_1, 5000, 100},
+    {"calls", "null_open_close", do_null_open_close, 2000, 100},
+    {"calls", "console_open_close", do_console_open_close, 2000, 100},
+    {"calls", "file_open_close", do_file_open_close, 2000, 100},
+    {"calls", "pipe_open_close", do_pipe_open_close, 1000, 100},
+    {"calls", "sched_yield", do_sched_yield, 5000, 100},
+    {"calls", "pipe_pingpong", do_pipe_pingpong, 3000, 100},
+    {"calls", "fork_exit_wait", do_fork_exit_wait, 100, 10},
+    {"calls", "vfork_exec_wait", do_vfork_exec_wait, 50, 5},
+    {"calls", "page_touch", do_page_touch, 1000, 0},
+    {"calls", "signal_self", do_signal_self, 2000, 100},
+    {"calls", "mmap_munmap", do_mmap_munmap, 1000, 100},
+    {"table-3.5", "c_call", do_c_call, 10000, 100},
+    {"table-3.5", "bad_call", do_bad_call, 5000, 100},
+    {"table-3.5", "bad_read", do_bad_read, 5000, 100},
+    {"table-3.3", "yield_switch_thread", do_switch_thread, 4000, 100},
+    {"table-3.3", "yield_switch_thread_fp", do_switch_thread_fp, 4000, 100},
+    {"table-3.3", "yield_switch_process", do_switch_process, 4000, 100},
+    {"table-3.3", "yield_switch_process_fp", do_switch_process_fp, 4000, 100},
+    {"table-3.3", "pipe_pingpong_threads", do_pipe_pingpong_threads, 3000, 100},
+    {"appendix-a", "program_1_compute", program_1, 1, 0},
+    {"appendix-a", "program_2_pipe_1", program_2, 1, 0},
+    {"appendix-a", "program_3_pipe_1024", program_3, 1, 0},
+    {"appendix-a", "program_4_pipe_4096", program_4, 1, 0},
+    {"appendix-a", "program_5_file", program_5, 1, 0},
+    {"appendix-a", "program_6_open_null", program_6, 1, 0},
+    {"appendix-a", "program_7_open_console", program_7, 1, 0},
+};
+
+static int wanted(const char *name, int argc, char **argv)
+{
+    if (argc < 2)
+        return 1;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return 1;
+    return 0;
+}
+
+/* Whether rdtsc counts instructions: a loop of two instructions a million times. */
+static void calibrate(void)
+{
+    long n = 1000000;
+    uint64_t before = instructions();
+    __asm__ volatile("1: dec %0; jnz 1b" : "+r"(n) : : "cc");
+    printf("row check clock ticks_per_1000_instructions %ld\n", (long)((instructions() - before) / 2000));
+}
+
+/* Memory that is not free, in KiB, of the `MEMORY_KIB` that the machine has. */
+static void memory(void)
+{
+    char line[256];
+    long total = 0, available = -1;
+    const char *machine = getenv("MEMORY_KIB");
+    FILE *info = fopen("/proc/meminfo", "r");
+    while (info && fgets(line, sizeof line, info)) {
+        sscanf(line, "MemTotal: %ld", &total);
+        sscanf(line, "MemFree: %ld", &available);
+    }
+    if (info)
+        fclose(info);
+    if (machine)
+        total = atol(machine);
+    if (available >= 0)
+        printf("row boot memory_at_prompt KiB %ld\n", total - available);
+    fflush(stdout);
+}
+
+static void measure(const struct operation *operation)
+{
+    fflush(stdout);
+    if (operation->warm)
+        operation->run(operation->warm);
+    uint64_t before = instructions();
+    operation->run(operation->count);
+    uint64_t spent = instructions() - before;
+    printf("row %s %s instructions %ld\n", operation->section, operation->name,
+           (long)((spent + operation->count / 2) / operation->count));
+    fflush(stdout);
+}
+
+static void ready(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    must(pipe(ends) == 0, "pipe");
+    null = open("/dev/null", O_RDWR);
+    must(null >= 0, "/dev/null");
+    file = open("/tmp/bench-file", O_RDWR | O_CREAT | O_TRUNC, 0666);
+    must(file >= 0, "/tmp/bench-file");
+    for (int i = 0; i < 10; i++)
+        must(write(file, page, KIB) == KIB, "write");
+    mapping = mmap(0, 2000 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(mapping != MAP_FAILED, "mmap");
+    must(sigaction(SIGUSR1, &action, 0) == 0, "sigaction");
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = instructions();
+    int init = strcmp(argv[0], "/init") == 0;
+    if (argc == 2 && strcmp(argv[1], "nothing") == 0)
+        return 0;
+    if (argc == 2 && strcmp(argv[1], "memory") == 0) {
+        memory();
+        return 0;
+    }
+    if (init) {
+        mount("dev", "/dev", "devtmpfs", 0, 0);
+        mount("proc", "/proc", "proc", 0, 0);
+        mount("tmp", "/tmp", "tmpfs", 0, 0);
+    }
+    if (wanted("first_instruction", argc, argv))
+        printf("row boot first_instruction ns %lu\n", first);
+    fflush(stdout);
+    if (wanted("memory_at_prompt", argc, argv) && system("/bin/bench memory; :"))
+        printf("fail memory\n");
+    calibrate();
+    ready();
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        if (wanted(operations[i].name, argc, argv))
+            measure(&operations[i]);
+    printf("end\n");
+    fflush(stdout);
+    if (init) {
+        /* The line drains, then the host hears of the end and QEMU ends. */
+        sleep(1);
+        iopl(3);
+        for (const char *c = "exit 0\n"; *c; c++)
+            outb(*c, 0xe8);
+        outb(0, 0xf4);
+    }
+    return 0;
+}

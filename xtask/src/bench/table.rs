@@ -1,0 +1,214 @@
+//! The rows of a measurement: merged, printed, written as JSON and as `docs/results.md`.
+//!
+//! *Interface*: `Row`; `merge`, `text`, `json`, `markdown`.
+
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Which table it belongs to.
+    pub section: String,
+    /// Name of the operation.
+    pub op: String,
+    /// Unit of both figures.
+    pub unit: String,
+    /// The peer's figure: Linux, or on the host what generated code is compared with.
+    pub linux: Option<f64>,
+    /// Ours.
+    pub synthesis: Option<f64>,
+}
+
+impl Row {
+    /// How many times less we need than the peer.
+    pub fn ratio(&self) -> Option<f64> {
+        match (self.linux, self.synthesis) {
+            (Some(linux), Some(synthesis)) if synthesis > 0.0 => Some(linux / synthesis),
+            _ => None,
+        }
+    }
+}
+
+/// One line `row SECTION OP UNIT COUNT` of the guest's program.
+pub fn parse(line: &str) -> Option<(String, String, String, f64)> {
+    let mut words = line.split_whitespace();
+    if words.next()? != "row" {
+        return None;
+    }
+    let mut word = || words.next().map(str::to_owned);
+    let (section, op, unit, count) = (word()?, word()?, word()?, word()?);
+    Some((section, op, unit, count.parse().ok()?))
+}
+
+/// Puts what both kernels printed side by side, in the order of whoever printed first.
+pub fn merge(linux: &str, synthesis: &str) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (text, ours) in [(linux, false), (synthesis, true)] {
+        for (section, op, unit, count) in text.lines().filter_map(parse) {
+            let at = rows
+                .iter()
+                .position(|row| row.section == section && row.op == op)
+                .unwrap_or_else(|| {
+                    rows.push(Row {
+                        section,
+                        op,
+                        unit,
+                        linux: None,
+                        synthesis: None,
+                    });
+                    rows.len() - 1
+                });
+            let figure = if ours {
+                &mut rows[at].synthesis
+            } else {
+                &mut rows[at].linux
+            };
+            *figure = Some(count);
+        }
+    }
+    rows
+}
+
+fn figure(value: Option<f64>) -> String {
+    match value {
+        None => "–".into(),
+        Some(value) if value.fract() != 0.0 && value < 1000.0 => format!("{value:.2}"),
+        Some(value) => {
+            let digits = format!("{value:.0}");
+            let mut out = String::new();
+            for (at, digit) in digits.chars().enumerate() {
+                if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                    out.push(' ');
+                }
+                out.push(digit);
+            }
+            out
+        }
+    }
+}
+
+fn ratio(row: &Row) -> String {
+    row.ratio().map_or("–".into(), |ratio| {
+        if ratio < 10.0 {
+            format!("{ratio:.2}")
+        } else {
+            format!("{ratio:.1}")
+        }
+    })
+}
+
+fn sections(rows: &[Row]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.section.as_str()) {
+            names.push(&row.section);
+        }
+    }
+    names
+}
+
+/// For a terminal.
+pub fn text(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for section in sections(rows) {
+        let peer = if section.starts_with("host") {
+            "peer"
+        } else {
+            "Linux"
+        };
+        writeln!(
+            out,
+            "{section:<28} {:<14} {peer:>14} {:>14} {:>8}",
+            "unit", "Synthesis", "ratio"
+        )
+        .expect("a string");
+        for row in rows.iter().filter(|row| row.section == section) {
+            let (linux, synthesis) = (figure(row.linux), figure(row.synthesis));
+            writeln!(
+                out,
+                "  {:<26} {:<14} {linux:>14} {synthesis:>14} {:>8}",
+                row.op,
+                row.unit,
+                ratio(row)
+            )
+            .expect("a string");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// For a reader of `docs/results.md`.
+pub fn markdown(rows: &[Row]) -> String {
+    let mut out = String::new();
+    for section in sections(rows) {
+        let peer = if section.starts_with("host") {
+            "peer"
+        } else {
+            "Linux"
+        };
+        writeln!(out, "\n## {section}\n\n| operation | unit | {peer} | Synthesis | ratio |\n| --- | --- | ---: | ---: | ---: |")
+            .expect("a string");
+        for row in rows.iter().filter(|row| row.section == section) {
+            let (linux, synthesis) = (figure(row.linux), figure(row.synthesis));
+            writeln!(
+                out,
+                "| {} | {} | {linux} | {synthesis} | {} |",
+                row.op,
+                row.unit,
+                ratio(row)
+            )
+            .expect("a string");
+        }
+    }
+    out
+}
+
+/// For a program.
+pub fn json(rows: &[Row]) -> String {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "section": row.section, "op": row.op, "unit": row.unit,
+                "linux": row.linux, "synthesis": row.synthesis, "ratio": row.ratio(),
+            })
+        })
+        .collect();
+    serde_json::to_string_pretty(&json!({ "rows": rows })).expect("rows are plain values")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_both_kernels_meet_in_one_row() {
+        let rows = merge(
+            "noise\nrow calls getpid instructions 330\r\n",
+            "row calls getpid instructions 30\nrow x y z 1\n",
+        );
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[0].ratio(), Some(11.0));
+        assert_eq!(rows[1].ratio(), None);
+        assert!(text(&rows).contains("11.0"));
+    }
+
+    #[test]
+    fn json_has_the_promised_fields() {
+        let value: Value =
+            serde_json::from_str(&json(&merge("row a b c 4", "row a b c 2"))).unwrap();
+        assert_eq!(
+            value["rows"][0],
+            json!({"section": "a", "op": "b", "unit": "c", "linux": 4.0, "synthesis": 2.0, "ratio": 2.0})
+        );
+    }
+
+    #[test]
+    fn large_figures_are_grouped() {
+        assert_eq!(figure(Some(148159.0)), "148 159");
+        assert_eq!(figure(Some(1.5)), "1.50");
+        assert_eq!(figure(None), "–");
+    }
+}

@@ -1,0 +1,59 @@
+//! Guest programs in C: compiled from `user/` into `build/user`, static.
+//!
+//! *Interface*: `program(name, compiler)`; the two compilers.
+
+use crate::failure::Result;
+use crate::host::{self, Need};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A compiler and its C library.
+#[derive(Clone, Copy)]
+pub struct Compiler {
+    need: Need,
+    suffix: &'static str,
+    /// What the linker is told.
+    link: &'static str,
+}
+
+/// gcc with Debian's glibc.
+pub const GLIBC: Compiler = Compiler {
+    need: host::GCC,
+    suffix: "glibc",
+    link: "-static",
+};
+/// The same, position-independent.
+pub const GLIBC_PIE: Compiler = Compiler {
+    need: host::GCC,
+    suffix: "glibc-pie",
+    link: "-static-pie",
+};
+/// musl's wrapper of gcc.
+pub const MUSL: Compiler = Compiler {
+    need: host::MUSL_GCC,
+    suffix: "musl",
+    link: "-static",
+};
+
+/// Compiles `user/NAME.c`; gives the path of the program.
+///
+/// # Errors
+/// Host failure when a compiler cannot be had or refuses.
+pub fn program(name: &str, compiler: &Compiler) -> Result<PathBuf> {
+    host::need(&[compiler.need])?;
+    let source = host::project().join("user").join(format!("{name}.c"));
+    let target = host::build_dir("user")?.join(format!("{name}-{}", compiler.suffix));
+    let changed = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
+    if let (Some(source), Some(target_time)) = (changed(&source), changed(&target))
+        && source < target_time
+    {
+        return Ok(target);
+    }
+    let mut command = Command::new(compiler.need.program);
+    command.args(["-O2", "-g", "-Wall", "-Wextra", compiler.link, "-pthread"]);
+    if compiler.link == "-static-pie" {
+        command.arg("-fPIE");
+    }
+    host::run_quietly(command.arg("-o").arg(&target).arg(&source))?;
+    Ok(target)
+}
