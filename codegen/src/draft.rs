@@ -12,19 +12,19 @@
 //! Lack of memory never panics: `seal` reports it.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use smallvec::SmallVec;
-
 use crate::blocks;
+use crate::few::Few;
 use crate::image::{Class, Fault, Faults, Image, Name};
 use crate::limbo::Limbo;
 use crate::routine::{Sealed, drop_image, publish};
 use crate::space::{CodeSpace, OutOfCode, PAGE, linked};
 use crate::template::{HoleUse, hole_in_imm32, hole_in_imm64};
 
-/// Code bytes that a draft holds without asking the heap.
-const INLINE: usize = 384;
+/// Bytes for which the first emission asks the heap: more than most routines need.
+const FIRST: usize = 512;
 const UNBOUND: u32 = u32::MAX;
 
 /// A place in one draft, bound once by `=>label` (dynasm) or [`Draft::bind`].
@@ -110,19 +110,19 @@ pub struct Mark {
 
 /// Code being written.
 pub struct Draft {
-    pub(crate) code: SmallVec<[u8; INLINE]>,
+    pub(crate) code: Vec<u8>,
     /// Definitions of local labels, latest last.
-    locals: SmallVec<[(&'static str, u32); 8]>,
-    globals: SmallVec<[(&'static str, u32); 2]>,
-    labels: SmallVec<[u32; 8]>,
-    pending: SmallVec<[Pending; 6]>,
-    pub(crate) placed: SmallVec<[Placed; 6]>,
+    locals: Few<(&'static str, u32), 8>,
+    globals: Few<(&'static str, u32), 2>,
+    labels: Few<u32, 8>,
+    pending: Few<Pending, 6>,
+    pub(crate) placed: Few<Placed, 6>,
     /// `fixup` is a dynamic label's number until the draft is finished.
-    faults: SmallVec<[Fault; 2]>,
+    faults: Few<Fault, 2>,
     fault_open: Option<u32>,
     /// Record pushes of hole markers (the draft is a template's).
     pub(crate) with_holes: bool,
-    pub(crate) holes: SmallVec<[HoleUse; 0]>,
+    pub(crate) holes: Few<HoleUse, 0>,
     class: &'static Class,
     name: Name,
     owner: u64,
@@ -133,16 +133,16 @@ impl Draft {
     /// An empty draft of a routine of `class`.
     pub fn new(class: &'static Class, name: impl Into<Name>) -> Draft {
         Draft {
-            code: SmallVec::new(),
-            locals: SmallVec::new(),
-            globals: SmallVec::new(),
-            labels: SmallVec::new(),
-            pending: SmallVec::new(),
-            placed: SmallVec::new(),
-            faults: SmallVec::new(),
+            code: Vec::new(),
+            locals: Few::new(),
+            globals: Few::new(),
+            labels: Few::new(),
+            pending: Few::new(),
+            placed: Few::new(),
+            faults: Few::new(),
             fault_open: None,
             with_holes: false,
-            holes: SmallVec::new(),
+            holes: Few::new(),
             class,
             name: name.into(),
             owner: 0,
@@ -173,11 +173,10 @@ impl Draft {
 
     /// A new label, not bound yet.
     pub fn label(&mut self) -> Label {
-        if self.labels.try_reserve(1).is_err() {
+        if !self.labels.push(UNBOUND) {
             self.out_of_memory = true;
             return Label(0);
         }
-        self.labels.push(UNBOUND);
         Label(self.labels.len() as u32 - 1)
     }
 
@@ -216,15 +215,12 @@ impl Draft {
             debug_assert!(false, "{}: fault_end without fault_begin", self.name);
             return;
         };
-        if self.faults.try_reserve(1).is_err() {
-            self.out_of_memory = true;
-            return;
-        }
-        self.faults.push(Fault {
+        let fault = Fault {
             start,
             end: self.code.len() as u32,
             fixup: fixup.0,
-        });
+        };
+        self.out_of_memory |= !self.faults.push(fault);
     }
 
     /// Remember this place.
@@ -283,7 +279,7 @@ impl Draft {
             self.class.name,
             self.name
         );
-        for fault in &mut self.faults {
+        for fault in self.faults.iter_mut() {
             fault.fixup = self.labels[fault.fixup as usize];
             assert!(
                 fault.fixup != UNBOUND,
@@ -292,11 +288,11 @@ impl Draft {
                 self.name
             );
         }
-        Ok(match self.faults.as_slice() {
+        Ok(match &*self.faults {
             [] => Faults::None,
             [one] => Faults::One(*one),
             all => {
-                let mut list = alloc::vec::Vec::new();
+                let mut list = Vec::new();
                 list.try_reserve_exact(all.len()).map_err(|_| OutOfCode)?;
                 list.extend_from_slice(all);
                 Faults::Owned(list.into_boxed_slice())
@@ -315,7 +311,7 @@ impl Draft {
         let faults = self.finish()?;
         let space = linked().ok_or(OutOfCode)?;
         let entry = blocks::allocate(space, self.code.len())?;
-        for placed in &self.placed {
+        for placed in self.placed.iter() {
             apply(&mut self.code, placed, entry, self.class, self.name);
         }
         write(space, entry, &self.code);
@@ -358,23 +354,16 @@ impl Draft {
     }
 
     fn place(&mut self, placed: Placed) {
-        if self.placed.try_reserve(1).is_err() {
-            self.out_of_memory = true;
-        } else {
-            self.placed.push(placed);
-        }
+        self.out_of_memory |= !self.placed.push(placed);
     }
 
     fn await_label(&mut self, awaited: Awaited, field: Field, addend: i64) {
-        if self.pending.try_reserve(1).is_err() {
-            self.out_of_memory = true;
-        } else {
-            self.pending.push(Pending {
-                field,
-                awaited,
-                addend,
-            });
-        }
+        let pending = Pending {
+            field,
+            awaited,
+            addend,
+        };
+        self.out_of_memory |= !self.pending.push(pending);
     }
 
     fn arrived(&mut self, awaited: Awaited) {
@@ -382,7 +371,7 @@ impl Draft {
         let mut i = 0;
         while i < self.pending.len() {
             if self.pending[i].awaited == awaited {
-                let pending = self.pending.remove(i);
+                let pending = self.pending.swap_remove(i);
                 self.resolve(pending.field, here, pending.addend);
             } else {
                 i += 1;
@@ -399,6 +388,20 @@ impl Draft {
         }
     }
 
+    fn note_hole(&mut self, hole: HoleUse) {
+        self.out_of_memory |= !self.holes.push(hole);
+    }
+
+    /// Room for `n` more bytes, or false.
+    #[cold]
+    fn grow(&mut self, n: usize) -> bool {
+        let wish = if self.code.capacity() == 0 { FIRST } else { 0 };
+        let enough = self.code.try_reserve(n.max(wish)).is_ok();
+        self.out_of_memory |= !enough;
+        enough
+    }
+
+    #[inline]
     fn push_u32_raw(&mut self, value: u32) {
         self.extend(&value.to_le_bytes());
     }
@@ -409,11 +412,16 @@ impl Draft {
 impl Draft {
     #[inline]
     pub fn extend(&mut self, bytes: &[u8]) {
-        if self.code.try_reserve(bytes.len()).is_err() {
-            self.out_of_memory = true;
+        let (len, n) = (self.code.len(), bytes.len());
+        if self.code.capacity() - len < n && !self.grow(n) {
             return;
         }
-        self.code.extend_from_slice(bytes);
+        // SAFETY: there is room for `n` more bytes, and a draft's buffer is nobody else's.
+        unsafe {
+            let end = self.code.as_mut_ptr().add(len);
+            end.copy_from_nonoverlapping(bytes.as_ptr(), n);
+            self.code.set_len(len + n);
+        }
     }
 
     #[inline]
@@ -446,8 +454,7 @@ impl Draft {
         if self.with_holes
             && let Some((hole, addend)) = hole_in_imm32(value)
         {
-            self.holes
-                .push(HoleUse::imm32(self.code.len(), hole, addend));
+            self.note_hole(HoleUse::imm32(self.code.len(), hole, addend));
         }
         self.push_u32_raw(value as u32);
     }
@@ -462,8 +469,7 @@ impl Draft {
         if self.with_holes
             && let Some((hole, addend)) = hole_in_imm64(value)
         {
-            self.holes
-                .push(HoleUse::imm64(self.code.len(), hole, addend));
+            self.note_hole(HoleUse::imm64(self.code.len(), hole, addend));
         }
         self.extend(&value.to_le_bytes());
     }
@@ -476,11 +482,7 @@ impl Draft {
 
     pub fn local_label(&mut self, name: &'static str) {
         let here = self.code.len() as u32;
-        if self.locals.try_reserve(1).is_err() {
-            self.out_of_memory = true;
-            return;
-        }
-        self.locals.push((name, here));
+        self.out_of_memory |= !self.locals.push((name, here));
         self.arrived(Awaited::Local(name));
     }
 
@@ -492,11 +494,7 @@ impl Draft {
             self.class.name,
             self.name
         );
-        if self.globals.try_reserve(1).is_err() {
-            self.out_of_memory = true;
-            return;
-        }
-        self.globals.push((name, here));
+        self.out_of_memory |= !self.globals.push((name, here));
         self.arrived(Awaited::Global(name));
     }
 
@@ -587,7 +585,7 @@ impl Draft {
                         self.class.name,
                         self.name
                     );
-                    self.holes.push(HoleUse::rel32(
+                    self.note_hole(HoleUse::rel32(
                         field.at as usize,
                         field.from as usize,
                         hole,

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::limbo::Limbo;
 
@@ -10,46 +10,37 @@ use crate::limbo::Limbo;
 pub struct Class {
     /// Name as listings show it, for instance `pipe.read`.
     pub name: &'static str,
-    live: AtomicUsize,
-    made: AtomicU64,
-    bytes: AtomicUsize,
+    /// Routines made since boot in the upper 40 bits, those that exist in the lower 24: one locked instruction counts both.
+    counts: AtomicU64,
 }
+
+const MADE_ONE: u64 = 1 << 24;
 
 impl Class {
     /// A class with nothing made yet.
     pub const fn new(name: &'static str) -> Class {
         Class {
             name,
-            live: AtomicUsize::new(0),
-            made: AtomicU64::new(0),
-            bytes: AtomicUsize::new(0),
+            counts: AtomicU64::new(0),
         }
     }
 
     /// Routines that exist now.
     pub fn live(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
+        (self.counts.load(Ordering::Relaxed) % MADE_ONE) as usize
     }
 
     /// Routines generated since boot.
     pub fn made(&self) -> u64 {
-        self.made.load(Ordering::Relaxed)
+        self.counts.load(Ordering::Relaxed) / MADE_ONE
     }
 
-    /// Bytes of code of the routines that exist now.
-    pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+    pub(crate) fn count_in(&self) {
+        self.counts.fetch_add(MADE_ONE + 1, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_in(&self, len: usize) {
-        self.live.fetch_add(1, Ordering::Relaxed);
-        self.made.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(len, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_out(&self, len: usize) {
-        self.live.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(len, Ordering::Relaxed);
+    pub(crate) fn count_out(&self) {
+        self.counts.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -17,6 +17,7 @@ extern crate alloc;
 
 mod blocks;
 mod draft;
+mod few;
 mod image;
 mod limbo;
 mod listing;

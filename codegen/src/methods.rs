@@ -70,7 +70,10 @@ pub fn constant(d: &mut Draft, to: Reg, value: u64) {
 }
 
 /// Add a constant to a register, or nothing when there is nothing to add. Changes the flags.
-#[allow(clippy::useless_conversion, reason = "dynasm converts every register number")]
+#[allow(
+    clippy::useless_conversion,
+    reason = "dynasm converts every register number"
+)]
 pub fn add_constant(d: &mut Draft, to: Reg, value: i32) {
     let r = to as u8;
     match value {

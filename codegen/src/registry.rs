@@ -79,8 +79,10 @@ pub struct Stats {
 
 /// Count what the code space holds.
 pub fn stats() -> Stats {
+    let mut images = 0;
+    for_each(|_| images += 1);
     Stats {
-        images: crate::routine::LIVE.load(Ordering::Relaxed),
+        images,
         bytes: blocks::taken_bytes(),
         committed: blocks::committed_bytes(),
         made: crate::routine::MADE.load(Ordering::Relaxed),

@@ -12,13 +12,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::image::{Image, ImageInfo};
 use crate::limbo::{self, Limbo};
 use crate::{blocks, space};
 
-pub(crate) static LIVE: AtomicUsize = AtomicUsize::new(0);
 pub(crate) static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// Code in the code space, written and findable, with no contract yet.
@@ -179,8 +178,7 @@ impl<F> fmt::Debug for Routine<F> {
 /// Count the image in and make it findable. Its bytes are written.
 pub(crate) fn publish(space: &dyn crate::CodeSpace, image: Box<Image>) -> Sealed {
     let (entry, len) = (image.entry, image.len as usize);
-    image.class.count_in(len);
-    LIVE.fetch_add(1, Ordering::Relaxed);
+    image.class.count_in();
     MADE.fetch_add(1, Ordering::Relaxed);
     let image = NonNull::from(Box::leak(image));
     blocks::place(space, image.as_ptr(), entry, len);
@@ -219,8 +217,7 @@ fn reclaim(image: usize) {
 pub(crate) unsafe fn drop_image(record: *mut Limbo) {
     // SAFETY: `record` is the first field of an `Image` (`repr(C)`) that `publish` leaked from a box.
     let image = unsafe { Box::from_raw(record.cast::<Image>()) };
-    image.class.count_out(image.len as usize);
-    LIVE.fetch_sub(1, Ordering::Relaxed);
+    image.class.count_out();
     if let Some(space) = space::linked() {
         blocks::free(space, image.entry, image.len as usize);
     }

@@ -14,13 +14,12 @@
 //! ```
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use smallvec::SmallVec;
-
 use crate::blocks;
-use crate::draft::{Absolute, Draft, Placed, apply, put, record, write};
+use crate::draft::{Absolute, Draft, Placed, apply, record, write};
 use crate::image::{Class, Fault, Faults, Name};
 use crate::routine::Sealed;
 use crate::space::{OutOfCode, PAGE, linked};
@@ -137,6 +136,21 @@ impl HoleUse {
     }
 }
 
+#[inline]
+fn store<const SIZE: usize>(code: &mut [u8], at: u32, bytes: [u8; SIZE]) {
+    if let Some(field) = code[at as usize..].first_chunk_mut() {
+        *field = bytes;
+    }
+}
+
+#[cold]
+fn out_of_reach(class: &Class, name: Name, field: &HoleUse, value: i64) -> ! {
+    panic!(
+        "{} {name}: {value:#x} is out of the reach of hole {}",
+        class.name, field.hole
+    )
+}
+
 /// The assembled form. Kept for ever once published.
 struct Assembled {
     code: Box<[u8]>,
@@ -177,13 +191,17 @@ impl<const N: usize> Template<N> {
         let faults = draft.finish()?;
         for n in 0..N {
             let used = draft.holes.iter().any(|u| usize::from(u.hole) == n);
-            assert!(used, "{}: hole {n} is in no 32- or 64-bit field", self.class.name);
+            assert!(
+                used,
+                "{}: hole {n} is in no 32- or 64-bit field",
+                self.class.name
+            );
         }
         let new = Box::into_raw(
             blocks::try_box(Assembled {
                 code: draft.code.as_slice().into(),
-                placed: draft.placed.as_slice().into(),
-                holes: draft.holes.as_slice().into(),
+                placed: Box::from(&*draft.placed),
+                holes: Box::from(&*draft.holes),
                 faults: faults.as_slice().into(),
             })
             .ok_or(OutOfCode)?,
@@ -234,14 +252,13 @@ impl<const N: usize> Template<N> {
                 if field.branch {
                     value = value.wrapping_sub(entry as i64 + i64::from(field.from));
                 }
-                put(
-                    code,
-                    field.at as usize,
-                    field.size as usize,
-                    value,
-                    self.class,
-                    name,
-                );
+                if field.size == 8 {
+                    store(code, field.at, value.to_le_bytes());
+                } else if let Ok(value) = i32::try_from(value) {
+                    store(code, field.at, value.to_le_bytes());
+                } else {
+                    out_of_reach(self.class, name, field, value);
+                }
             }
         };
         if len <= PAGE {
@@ -249,7 +266,7 @@ impl<const N: usize> Template<N> {
             // (with breakpoints or former code), and nobody else's.
             fill(unsafe { core::slice::from_raw_parts_mut(space.alias(entry), len) });
         } else {
-            let mut code: SmallVec<[u8; 0]> = SmallVec::new();
+            let mut code = Vec::new();
             if code.try_reserve_exact(len).is_err() {
                 blocks::free(space, entry, len);
                 return Err(OutOfCode);
