@@ -32,6 +32,9 @@ const TASK_PRIORITY: usize = 0x80;
 const MASKED: u32 = 1 << 16;
 const ENABLE: u32 = 1 << 8;
 const DIVIDE_BY_1: u32 = 0b1011;
+/// Processors of this century need no more than a moment between INIT and the start-up command.
+const INIT_DELAY_US: u64 = 10;
+const START_DELAY_US: u64 = 50;
 const PENDING: u32 = 1 << 12;
 
 /// Timer ticks in 2^32 ns.
@@ -100,10 +103,10 @@ pub(crate) fn nmi_all_but_self() {
 /// INIT, then the start-up command for code at physical `page` (below 1 MiB).
 pub(crate) fn start(apic_id: u32, page: usize, delay_us: fn(u64)) {
     send(apic_id, 0b101 << 8 | 1 << 14);
-    delay_us(10_000);
+    delay_us(INIT_DELAY_US);
     for _ in 0..2 {
         send(apic_id, 0b110 << 8 | 1 << 14 | (page >> 12) as u32);
-        delay_us(200);
+        delay_us(START_DELAY_US);
     }
 }
 

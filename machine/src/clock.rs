@@ -76,6 +76,8 @@ mod pit {
     const GATE: u16 = 0x61;
     /// Ticks of the window: about 5 ms.
     const WINDOW: u16 = 6000;
+    /// TSC ticks after which a count that has not got there never will: far more than 5 ms at any rate.
+    const TSC_LIMIT: u64 = 1_000_000_000;
 
     pub struct Window {
         pub ns: u64,
@@ -92,16 +94,31 @@ mod pit {
         }
     }
 
-    /// The count, and the TSC and APIC timer at the instant when it had just changed.
-    fn edge() -> Option<(u16, u64, u32)> {
-        let before = count();
-        for _ in 0..100_000 {
-            let now = count();
-            if now != before {
-                return Some((now, super::tsc(), crate::apic::measured()));
+    struct Sample {
+        count: u16,
+        tsc: u64,
+        apic: u32,
+    }
+
+    /// The count with the TSC and the APIC timer of the same instant: the tightest of a few readings, so that whatever
+    /// interrupts us (a hypervisor) falls out.
+    fn sample() -> Sample {
+        let one = || {
+            let before = super::tsc();
+            let count = count();
+            let apic = crate::apic::measured();
+            let after = super::tsc();
+            let tsc = before + (after - before) / 2;
+            (after - before, Sample { count, tsc, apic })
+        };
+        let mut best = one();
+        for _ in 0..20 {
+            let next = one();
+            if next.0 < best.0 {
+                best = next;
             }
         }
-        None
+        best.1
     }
 
     /// `None` when there is no PIT (the count stands still).
@@ -114,14 +131,19 @@ mod pit {
             outb(COUNTER, 0xff);
         }
         crate::apic::start_measuring();
-        let (from, tsc, apic) = edge()?;
-        let last = from.checked_sub(WINDOW)?;
-        while count() > last {}
-        let (to, tsc_end, apic_end) = edge()?;
+        let from = sample();
+        let last = from.count.checked_sub(WINDOW)?;
+        let limit = super::tsc().saturating_add(TSC_LIMIT);
+        while count() > last {
+            if super::tsc() > limit {
+                return None;
+            }
+        }
+        let to = sample();
         Some(Window {
-            ns: u64::from(from.wrapping_sub(to)) * 1_000_000_000 / HZ,
-            tsc: tsc_end - tsc,
-            apic: apic_end.wrapping_sub(apic),
+            ns: u64::from(from.count.wrapping_sub(to.count)) * 1_000_000_000 / HZ,
+            tsc: to.tsc - from.tsc,
+            apic: to.apic.wrapping_sub(from.apic),
         })
     }
 }

@@ -25,6 +25,7 @@ pub mod power;
 pub mod random;
 pub mod report;
 pub mod symbols;
+pub mod syscall_entry;
 pub mod trap;
 pub mod user;
 
