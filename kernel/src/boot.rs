@@ -44,5 +44,8 @@ fn hello() {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
-    machine::report::panic(format_args!("{info}"))
+    match info.location() {
+        Some(at) => machine::report::panic(format_args!("{} ({at})", info.message())),
+        None => machine::report::panic(format_args!("{}", info.message())),
+    }
 }
