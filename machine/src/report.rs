@@ -4,7 +4,7 @@
 //! the log and to the control port (docs/run-contract.md), then powers off. The other CPUs are stopped first. Uses no heap and takes no lock.
 
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::cpu;
 use crate::trap::{TrapFrame, exception};
@@ -18,7 +18,8 @@ pub struct Callouts {
 }
 
 static LINKED: AtomicPtr<Callouts> = AtomicPtr::new(core::ptr::null_mut());
-static UNDER_WAY: AtomicBool = AtomicBool::new(false);
+/// Number of the reporting CPU plus one; 0: nobody reports.
+static REPORTER: AtomicUsize = AtomicUsize::new(0);
 
 /// Links the callouts; without them the report has no thread and no names for generated code.
 pub fn link(callouts: &'static Callouts) {
@@ -94,9 +95,13 @@ fn exception_name(vector: u64) -> &'static str {
 
 fn report(cause: fmt::Arguments, frame: Option<&TrapFrame>, rip: usize, rbp: usize) -> ! {
     cpu::irq_disable();
-    if UNDER_WAY.swap(true, Ordering::AcqRel) {
-        // A fault while reporting, or a second CPU: what is out is out.
-        crate::power::off();
+    let me = cpu::this_cpu().number() + 1;
+    match REPORTER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {}
+        // A fault while reporting: what is out is out.
+        Err(reporter) if reporter == me => crate::power::off(),
+        // Another CPU was first; this one's trouble may be the same.
+        Err(_) => cpu::halt(),
     }
     crate::apic::nmi_all_but_self();
     crate::power::report_bytes(b"panic ");
@@ -209,7 +214,7 @@ fn in_image(_address: usize) -> bool {
 
 /// A non-maskable interrupt: another CPU's panic stops this one; anything else is logged.
 pub(crate) fn nmi(frame: &TrapFrame) {
-    if UNDER_WAY.load(Ordering::Acquire) {
+    if REPORTER.load(Ordering::Acquire) != 0 {
         cpu::halt();
     }
     crate::log!("nmi at {:#x}", frame.rip);
