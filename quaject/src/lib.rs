@@ -1,7 +1,22 @@
-//! Quajects: their definition, linking, and the catalogue (dissertation, chapter 4).
-#![cfg_attr(not(test), no_std)]
+//! The quajects: building blocks of the kernel, the creator and interfacer that make and connect them, and the
+//! generators of the routines behind descriptors.
+//!
+//! *Interface*: each module's first lines. Knows no threads: blocking and waking are callouts that a higher room links
+//! (dissertation, sections 4.1.3 and 4.1.4).
+#![cfg_attr(not(any(test, loom)), no_std)]
 
 extern crate alloc;
 
+pub mod callback;
 pub mod cook_tty_in;
 pub mod cook_tty_out;
+mod emit;
+pub mod guard;
+pub mod pipe;
+mod primitive;
+pub mod regs;
+mod seam;
+#[cfg(test)]
+mod testing;
+
+pub use seam::{Conv, DescFn, Seam, Sharing, Unmade};

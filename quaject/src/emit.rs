@@ -1,0 +1,87 @@
+//! The small generators at the bottom of the hierarchy, which the descriptor routines share.
+//!
+//! Source: dissertation, section 3.1 (generators that call smaller generators).
+
+use codegen::{Draft, Hole, Label, dynasm};
+use sync::monitor::CONTENDED;
+
+/// Turns on access to user memory. Emits nothing where the CPU does not guard it.
+pub(crate) fn open_user(d: &mut Draft, guarded: bool) {
+    if guarded {
+        dynasm!(d ; .arch x64 ; stac);
+    }
+}
+
+/// Turns off access to user memory.
+pub(crate) fn close_user(d: &mut Draft, guarded: bool) {
+    if guarded {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+}
+
+/// Copies edx bytes from [rsi] to [rdi], eight at a time. Changes rcx, rsi, rdi. For counts that are mostly multiples of eight.
+pub(crate) fn copy_edx(d: &mut Draft) {
+    dynasm!(d ; .arch x64
+        ; mov ecx, edx
+        ; shr ecx, 3
+        ; rep movsq
+        ; test dl, 7
+        ; jz >even
+        ; mov ecx, edx
+        ; and ecx, 7
+        ; rep movsb
+        ; even:
+    );
+}
+
+/// Copies ecx bytes from [rsi] to [rdi]. Changes rax, rcx, rsi, rdi.
+pub(crate) fn copy_ecx(d: &mut Draft) {
+    dynasm!(d ; .arch x64
+        ; mov eax, ecx
+        ; shr ecx, 3
+        ; rep movsq
+        ; mov ecx, eax
+        ; and ecx, 7
+        ; rep movsb
+    );
+}
+
+/// Takes the monitor whose word is at `word`, or goes to `busy`. Changes rax and rcx.
+pub(crate) fn take_monitor(d: &mut Draft, word: Hole, busy: Label) {
+    dynasm!(d ; .arch x64
+        ; xor eax, eax
+        ; mov ecx, 1
+        ; lock cmpxchg [word.imm32()], ecx
+        ; jne =>busy
+    );
+}
+
+/// Goes to `busy` unless the monitor is free.
+pub(crate) fn look_at_monitor(d: &mut Draft, word: Hole, busy: Label) {
+    dynasm!(d ; .arch x64 ; cmp DWORD [word.imm32()], 0 ; jne =>busy);
+}
+
+/// Gives the monitor back, and wakes the next who waits for it through the callback stub `wake_next`. Changes rcx only.
+pub(crate) fn give_monitor(d: &mut Draft, word: Hole, wake_next: Hole) {
+    dynasm!(d ; .arch x64
+        ; xor ecx, ecx
+        ; xchg [word.imm32()], ecx
+        ; cmp ecx, CONTENDED as i32
+        ; jne >given
+        ; push rax
+        ; mov rax, word.imm32()
+        ; call extern wake_next
+        ; pop rax
+        ; given:
+    );
+}
+
+/// The slow exit: the whole call again, by its number, in ordinary Rust.
+pub(crate) fn leave_slowly(d: &mut Draft, number: usize, slow: Hole) {
+    if number == 0 {
+        dynasm!(d ; .arch x64 ; xor eax, eax);
+    } else {
+        dynasm!(d ; .arch x64 ; mov eax, number as i32);
+    }
+    d.jmp_abs(slow);
+}

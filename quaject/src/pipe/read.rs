@@ -1,0 +1,184 @@
+//! The routine behind `read` from a pipe.
+//!
+//! One byte goes straight through; everything else through the general part, which gives what is there, wraps around, and wakes a waiting
+//! writer after it published. An empty pipe is left to the slow exit.
+
+use super::{PipeCore, RING, offset};
+use crate::emit;
+use crate::guard::Flag;
+use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
+
+static CLASS: Class = Class::new("pipe read");
+
+static TEMPLATES: [Template<6>; VARIANTS] = templates!(&CLASS, usual);
+
+fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 6]) {
+    generate(d, Variant::new(V), RING, holes);
+}
+
+/// The routine behind `read` for a pipe.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+///
+/// # Safety
+/// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive routine is plugged only
+/// where one thread reaches the reading end.
+pub unsafe fn synthesize_read(
+    pipe: &PipeCore,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
+    let variant = seam.variant(sharing);
+    let values = [
+        near(pipe)?,
+        near(pipe.buffer.as_ptr())?,
+        near(&pipe.tail.reading)?,
+        seam.slow() as i64,
+        seam.space_came.entry() as i64,
+        seam.wake_next.entry() as i64,
+    ];
+    let sealed = if pipe.size == RING {
+        TEMPLATES[variant.index()].instantiate("read", 0, &values)?
+    } else {
+        let mut draft = Draft::new(&CLASS, "read");
+        generate(&mut draft, variant, pipe.size, &values.map(Hole::value));
+        draft.seal()?
+    };
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `pipe`.
+    Ok(unsafe { Routine::from(sealed) })
+}
+
+fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
+    let &[core, ring, monitor, slow, space_came, wake_next] = holes;
+    let [head, tail, guard, flags] = [
+        offset::HEAD,
+        offset::TAIL,
+        offset::FOR_READER,
+        offset::FOR_READER_FLAGS,
+    ]
+    .map(|field| core.imm32() + field);
+    let ring = ring.imm32();
+    let mask = size as i32 - 1;
+    let size = size as i32;
+    let waited = Flag::Waited.bit();
+    let [leave, unlock, byte_fault, fault, wake] = core::array::from_fn(|_| d.label());
+
+    if !v.takes_monitor() {
+        dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
+        if v.looks_at_monitor() {
+            emit::look_at_monitor(d, monitor, leave);
+        }
+        // Bytes there less one, or less than nothing when the guard is raised; or the sign of a kernel address.
+        dynasm!(d ; .arch x64
+            ; mov rax, [head]
+            ; sub rax, [tail]
+            ; add rax, [guard]
+            ; or rax, rsi
+            ; js >general
+        );
+        if mask == 0xffff {
+            dynasm!(d ; .arch x64 ; movzx eax, WORD [tail]);
+        } else {
+            dynasm!(d ; .arch x64 ; mov eax, [tail] ; and eax, mask);
+        }
+        dynasm!(d ; .arch x64 ; movzx eax, BYTE [rax + ring]);
+        emit::open_user(d, v.guarded_user);
+        d.fault_begin();
+        dynasm!(d ; .arch x64 ; mov [rsi], al);
+        d.fault_end(byte_fault);
+        emit::close_user(d, v.guarded_user);
+        publish(d, v, tail);
+        dynasm!(d ; .arch x64 ; mov eax, edx);
+        if v.several_cpus {
+            dynasm!(d ; .arch x64 ; test BYTE [flags], waited ; jz =>wake);
+        }
+        dynasm!(d ; .arch x64 ; ret ; general:);
+    }
+
+    if v.looks_at_monitor() {
+        emit::look_at_monitor(d, monitor, leave);
+    }
+    dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
+    if v.takes_monitor() {
+        let busy = d.label();
+        emit::take_monitor(d, monitor, busy);
+        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
+    }
+    dynasm!(d ; .arch x64
+        ; mov rax, [head]
+        ; sub rax, [tail]
+        ; je =>unlock
+        ; push rdx
+        ; push rsi
+        ; push rdi
+        ; cmp rdx, rax
+        ; cmova rdx, rax
+        ; mov rdi, rsi
+    );
+    if mask == 0xffff {
+        dynasm!(d ; .arch x64 ; movzx esi, WORD [tail]);
+    } else {
+        dynasm!(d ; .arch x64 ; mov esi, [tail] ; and esi, mask);
+    }
+    dynasm!(d ; .arch x64 ; lea eax, [rsi + rdx] ; add rsi, ring ; cmp eax, size);
+    emit::open_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; ja >wrap);
+    d.fault_begin();
+    emit::copy_edx(d);
+    d.fault_end(fault);
+    dynasm!(d ; .arch x64 ; copied:);
+    emit::close_user(d, v.guarded_user);
+    publish(d, v, tail);
+    dynasm!(d ; .arch x64 ; mov eax, edx ; pop rdi ; pop rsi ; pop rdx);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    // The guard's calm word is negative, so its flags are cleared bits.
+    dynasm!(d ; .arch x64
+        ; pop rcx
+        ; test BYTE [flags], waited
+        ; jz =>wake
+        ; ret
+        ; =>wake
+        ; push rax
+        ; mov rax, core.imm32()
+        ; call extern space_came
+        ; pop rax
+        ; ret
+    );
+
+    // eax = end of the read behind the ring's start, which is more than the ring's size.
+    dynasm!(d ; .arch x64
+        ; wrap:
+        ; mov ecx, edx
+        ; sub eax, size
+        ; sub ecx, eax
+    );
+    d.fault_begin();
+    emit::copy_ecx(d);
+    dynasm!(d ; .arch x64 ; mov ecx, [tail] ; and ecx, mask ; lea ecx, [rcx + rdx - size] ; mov rsi, ring);
+    emit::copy_ecx(d);
+    d.fault_end(fault);
+    dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; pop rdx ; =>unlock);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
+    emit::leave_slowly(d, abi::nr::READ, slow);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; jmp =>leave);
+}
+
+/// Moves the counter by rdx. With several CPUs also a full barrier, before the guard is looked at.
+fn publish(d: &mut Draft, v: Variant, counter: i32) {
+    if v.several_cpus {
+        dynasm!(d ; .arch x64 ; lock add [counter], rdx);
+    } else {
+        dynasm!(d ; .arch x64 ; add [counter], rdx);
+    }
+}

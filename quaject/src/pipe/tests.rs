@@ -1,0 +1,336 @@
+//! Pipe routines against their twins, on the same inputs.
+
+use super::*;
+use crate::seam::{Conv, Seam};
+use crate::testing::{Ended, Random, UserMemory, call, hot_path, listing, low, low_block, seam};
+use abi::nr;
+
+fn pipe<const N: usize>() -> &'static PipeCore {
+    let ring = NonNull::from(low_block::<N>()).cast();
+    // SAFETY: the ring is leaked.
+    low(unsafe { PipeCore::lent(ring, N) })
+}
+
+/// The same pipe twice: one for routines, one for twins.
+struct Pair {
+    made: &'static PipeCore,
+    twin: &'static PipeCore,
+    read: codegen::Routine<crate::DescFn>,
+    write: codegen::Routine<crate::DescFn>,
+    sharing: Sharing,
+    user: UserMemory,
+}
+
+impl Pair {
+    fn new<const N: usize>(seam: &Seam, sharing: Sharing) -> Pair {
+        let made = pipe::<N>();
+        Pair {
+            made,
+            twin: pipe::<N>(),
+            // SAFETY: the pipe is leaked, and this thread is the only one.
+            read: unsafe { synthesize_read(made, seam, sharing).unwrap() },
+            // SAFETY: as above.
+            write: unsafe { synthesize_write(made, seam, sharing).unwrap() },
+            sharing,
+            user: UserMemory::new(2 * RING),
+        }
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        self.user.bytes()[at..at + bytes.len()].copy_from_slice(bytes);
+        let ended = call(&self.write, [7, self.user.at(at), bytes.len() as u64]);
+        let wanted = self.twin.write(self.sharing, bytes);
+        assert_eq!(ended, expected(wanted, nr::WRITE), "write of {}", bytes.len());
+    }
+
+    fn read(&mut self, at: usize, count: usize) {
+        self.user.bytes().fill(0xa5);
+        let ended = call(&self.read, [7, self.user.at(at), count as u64]);
+        let mut wanted = vec![0xa5; 2 * RING];
+        let result = self.twin.read(self.sharing, &mut wanted[at..at + count]);
+        assert_eq!(ended, expected(result, nr::READ), "read of {count}");
+        assert!(self.user.bytes() == wanted, "read of {count} moved other bytes");
+    }
+
+    fn agree(&self) {
+        assert_eq!(self.made.available(), self.twin.available());
+        assert_eq!(
+            self.made.tail.tail.load(Ordering::Relaxed),
+            self.twin.tail.tail.load(Ordering::Relaxed)
+        );
+    }
+}
+
+fn expected(result: Option<usize>, number: usize) -> Ended {
+    result.map_or(Ended::Slowly(number), |count| Ended::With(count as isize))
+}
+
+fn every_variant(mut check: impl FnMut(&Seam, Sharing)) {
+    for cpus in [1, 2] {
+        let seam = seam(cpus, Conv::Host);
+        check(&seam, Sharing::Exclusive);
+        check(&seam, Sharing::Shared);
+    }
+}
+
+fn random_traffic<const N: usize>(seam: &Seam, sharing: Sharing, seed: u64) {
+    let mut random = Random::new(seed);
+    let mut pair = Pair::new::<N>(seam, sharing);
+    for _ in 0..400 {
+        let count = match random.below(5) {
+            0 | 1 => 1,
+            2 => random.below(20),
+            3 => random.below(5000),
+            _ => random.below(RING as u64 + 10),
+        } as usize;
+        let at = random.below(64) as usize;
+        if random.below(2) == 0 {
+            let bytes = random.bytes(count);
+            pair.write(at, &bytes);
+        } else {
+            pair.read(at, count);
+        }
+        pair.agree();
+    }
+}
+
+#[test]
+fn routines_and_twins_move_the_same_bytes() {
+    every_variant(|seam, sharing| {
+        for seed in 0..3 {
+            random_traffic::<RING>(seam, sharing, seed);
+            random_traffic::<4096>(seam, sharing, seed);
+        }
+    });
+}
+
+#[test]
+fn bytes_one_at_a_time_fill_and_drain_the_ring() {
+    every_variant(|seam, sharing| {
+        let mut pair = Pair::new::<4096>(seam, sharing);
+        for n in 0..4097 {
+            pair.write(0, &[n as u8]);
+        }
+        for _ in 0..4097 {
+            pair.read(3, 1);
+        }
+        pair.agree();
+    });
+}
+
+#[test]
+fn a_kernel_address_or_an_absurd_count_leaves_slowly() {
+    every_variant(|seam, sharing| {
+        let mut pair = Pair::new::<RING>(seam, sharing);
+        pair.write(0, b"something");
+        for address in [u64::MAX, 1 << 63, 0xffff_8000_0000_0000] {
+            for count in [1, 2, 8] {
+                assert_eq!(call(&pair.read, [0, address, count]), Ended::Slowly(nr::READ));
+                assert_eq!(call(&pair.write, [0, address, count]), Ended::Slowly(nr::WRITE));
+            }
+        }
+        for count in [u64::MAX, 1 << 63, (RING + 1) as u64] {
+            assert_eq!(
+                call(&pair.write, [0, pair.user.at(0), count]),
+                Ended::Slowly(nr::WRITE)
+            );
+        }
+        let all = call(&pair.read, [0, pair.user.at(0), u64::MAX]);
+        assert_eq!(all, Ended::With(9));
+    });
+}
+
+#[test]
+fn a_count_of_zero_moves_nothing() {
+    every_variant(|seam, sharing| {
+        let mut pair = Pair::new::<RING>(seam, sharing);
+        pair.write(0, b"");
+        pair.write(0, b"x");
+        pair.read(0, 0);
+        assert_eq!(pair.made.available(), 1);
+    });
+}
+
+#[test]
+fn a_fault_leaves_slowly_and_publishes_nothing() {
+    every_variant(|seam, sharing| {
+        let mut pair = Pair::new::<4096>(seam, sharing);
+        let end = 2 * RING;
+        pair.write(0, &[3; 100]);
+        for (before, count) in [(0, 1), (0, 8), (3, 8), (20, 64), (99, 100)] {
+            let address = pair.user.at(end - before);
+            assert_eq!(call(&pair.read, [0, address, count]), Ended::Slowly(nr::READ));
+            assert_eq!(call(&pair.write, [0, address, count]), Ended::Slowly(nr::WRITE));
+            pair.agree();
+        }
+        // And across the ring's end.
+        pair.read(0, 100);
+        pair.write(0, &[4; 3990]);
+        pair.read(0, 3980);
+        let address = pair.user.at(end - 40);
+        assert_eq!(call(&pair.write, [0, address, 41]), Ended::Slowly(nr::WRITE));
+        pair.write(0, &[5; 50]);
+        let address = pair.user.at(end - 20);
+        assert_eq!(call(&pair.read, [0, address, 30]), Ended::Slowly(nr::READ));
+        let address = pair.user.at(end - 58);
+        assert_eq!(call(&pair.read, [0, address, 60]), Ended::Slowly(nr::READ));
+        pair.read(0, 60);
+        assert!(pair.made.writing.try_lock() && pair.made.tail.reading.try_lock());
+    });
+}
+
+#[test]
+fn a_held_end_is_left_alone_when_shared() {
+    for cpus in [1, 2] {
+        let seam = seam(cpus, Conv::Host);
+        let mut pair = Pair::new::<RING>(&seam, Sharing::Shared);
+        pair.write(0, b"abc");
+        let (reader, writer) = (pair.made.read_end(), pair.made.write_end());
+        for count in [1, 2] {
+            let user = pair.user.at(0);
+            assert_eq!(call(&pair.read, [0, user, count]), Ended::Slowly(nr::READ));
+            assert_eq!(call(&pair.write, [0, user, count]), Ended::Slowly(nr::WRITE));
+        }
+        drop((reader, writer));
+        pair.read(0, 3);
+    }
+}
+
+#[test]
+fn the_last_reader_gone_leaves_every_write_to_the_slow_exit() {
+    every_variant(|seam, sharing| {
+        let mut pair = Pair::new::<RING>(seam, sharing);
+        for core in [pair.made, pair.twin] {
+            core.set_readers(false);
+        }
+        pair.write(0, b"x");
+        pair.write(0, b"xyz");
+        for core in [pair.made, pair.twin] {
+            core.set_readers(true);
+        }
+        pair.write(0, b"x");
+        assert_eq!(pair.made.available(), 1);
+    });
+}
+
+#[test]
+fn who_waits_is_woken_by_the_routine() {
+    every_variant(|seam, sharing| {
+        for count in [1, 2, 100] {
+            let mut pair = Pair::new::<4096>(seam, sharing);
+            let node = sync::WaitNode::new();
+            // SAFETY: the node leaves below.
+            unsafe { pair.made.expect_data().enroll(&node) };
+            pair.write(0, &vec![1; count]);
+            assert!(!node.is_queued(), "no reader was woken by {count}");
+            assert!(!pair.made.for_writer.is_raised(Flag::Waited));
+            pair.write(0, &vec![2; 4096 - count]);
+            // SAFETY: the node leaves below.
+            unsafe { pair.made.expect_space().enroll(&node) };
+            pair.read(0, count);
+            assert!(!node.is_queued(), "no writer was woken by {count}");
+            assert!(!pair.made.tail.for_reader.is_raised(Flag::Waited));
+            pair.made.writers.leave(&node);
+            pair.agree();
+        }
+    });
+}
+
+#[test]
+fn threads_pass_bytes_through_exclusive_routines() {
+    let seam = seam(2, Conv::Host);
+    for step in [1u64, 7, 1000] {
+        let pair = Pair::new::<4096>(&seam, Sharing::Exclusive);
+        let total = 20_000 * step;
+        let (write, user) = (pair.write.clone(), pair.user.at(0) as usize);
+        let mut pattern = UserMemory::new(8192);
+        (0..8192).for_each(|n| pattern.bytes()[n] = (n % 251) as u8);
+        let source = pattern.at(0);
+        let writer = std::thread::spawn(move || {
+            let mut sent = 0;
+            while sent < total {
+                match call(&write, [1, source + sent % 251, step]) {
+                    Ended::With(n) => sent += n as u64,
+                    Ended::Slowly(_) => std::thread::yield_now(),
+                }
+            }
+        });
+        let mut got = 0;
+        while got < total {
+            match call(&pair.read, [0, user as u64, step]) {
+                Ended::With(n) => {
+                    let n = n as u64;
+                    // SAFETY: the pair's user memory, which the writer does not touch.
+                    let bytes = unsafe { core::slice::from_raw_parts(user as *const u8, n as usize) };
+                    for byte in bytes {
+                        assert_eq!(u64::from(*byte), got % 251);
+                        got += 1;
+                    }
+                }
+                Ended::Slowly(_) => std::thread::yield_now(),
+            }
+        }
+        writer.join().unwrap();
+        drop(pattern);
+    }
+}
+
+#[test]
+fn threads_share_an_end_without_losing_a_byte() {
+    let seam = seam(2, Conv::Host);
+    let pair = Pair::new::<4096>(&seam, Sharing::Shared);
+    let source = pair.user.at(0);
+    let writers: Vec<_> = (0..3)
+        .map(|_| {
+            let write = pair.write.clone();
+            std::thread::spawn(move || {
+                let mut sent = 0;
+                while sent < 3000 {
+                    match call(&write, [1, source, 100]) {
+                        Ended::With(n) => {
+                            assert_eq!(n, 100, "a write of up to {ATOMIC} bytes is whole");
+                            sent += 1;
+                        }
+                        Ended::Slowly(_) => std::thread::yield_now(),
+                    }
+                }
+            })
+        })
+        .collect();
+    let into = pair.user.at(8192);
+    let mut got = 0;
+    while got < 900_000 {
+        match call(&pair.read, [1, into, 4096]) {
+            Ended::With(n) => got += n,
+            Ended::Slowly(_) => std::thread::yield_now(),
+        }
+    }
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    assert_eq!(pair.made.available(), 0);
+}
+
+#[test]
+fn the_hot_paths_keep_their_budget() {
+    let seam = seam(1, Conv::Kernel);
+    let core = pipe::<RING>();
+    // SAFETY: never called.
+    let (read, write) = unsafe {
+        (
+            synthesize_read(core, &seam, Sharing::Exclusive).unwrap(),
+            synthesize_write(core, &seam, Sharing::Exclusive).unwrap(),
+        )
+    };
+    assert!(hot_path(&read) <= 15, "{}", listing(&read));
+    assert!(hot_path(&write) <= 16, "{}", listing(&write));
+}
+
+#[test]
+fn a_pipe_of_its_own_memory_can_be_used_again() {
+    let mut core = PipeCore::new(4096).unwrap();
+    assert!(PipeCore::new(5000).is_none() && PipeCore::new(2048).is_none());
+    assert_eq!(core.write(Sharing::Shared, b"left over"), Some(9));
+    core.set_readers(false);
+    core.reset();
+    assert_eq!((core.available(), core.free()), (0, 4096));
+    assert_eq!(core.write(Sharing::Shared, b"x"), Some(1));
+}

@@ -1,0 +1,196 @@
+//! The routine behind `write` to a pipe.
+//!
+//! One byte goes straight through; everything else through the general part, which copies eight bytes at a time, wraps
+//! around, and wakes a waiting reader after it published. What does not fit whole is left to the slow exit.
+
+use super::{PipeCore, RING, offset};
+use crate::emit;
+use crate::guard::Flag;
+use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
+
+static CLASS: Class = Class::new("pipe write");
+
+static TEMPLATES: [Template<6>; VARIANTS] = templates!(&CLASS, usual);
+
+fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 6]) {
+    generate(d, Variant::new(V), RING, holes);
+}
+
+/// The routine behind `write` for a pipe.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+///
+/// # Safety
+/// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive routine is plugged only
+/// where one thread reaches the writing end.
+pub unsafe fn synthesize_write(
+    pipe: &PipeCore,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
+    let variant = seam.variant(sharing);
+    let values = [
+        near(pipe)?,
+        near(pipe.buffer.as_ptr())?,
+        near(&pipe.writing)?,
+        seam.slow() as i64,
+        seam.data_came.entry() as i64,
+        seam.wake_next.entry() as i64,
+    ];
+    let sealed = if pipe.size == RING {
+        TEMPLATES[variant.index()].instantiate("write", 0, &values)?
+    } else {
+        let mut draft = Draft::new(&CLASS, "write");
+        generate(&mut draft, variant, pipe.size, &values.map(Hole::value));
+        draft.seal()?
+    };
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `pipe`.
+    Ok(unsafe { Routine::from(sealed) })
+}
+
+fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
+    let &[core, ring, monitor, slow, data_came, wake_next] = holes;
+    let [head, tail, guard, flags] = [
+        offset::HEAD,
+        offset::TAIL,
+        offset::FOR_WRITER,
+        offset::FOR_WRITER_FLAGS,
+    ]
+    .map(|field| core.imm32() + field);
+    let ring = ring.imm32();
+    let mask = size as i32 - 1;
+    let size = size as i32;
+    let (waited, closed) = (Flag::Waited.bit(), Flag::Closed.bit());
+    let [leave, unlock, byte_fault, fault, wake] = core::array::from_fn(|_| d.label());
+
+    if !v.takes_monitor() {
+        dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
+        if v.looks_at_monitor() {
+            emit::look_at_monitor(d, monitor, leave);
+        }
+        // Free places less one, or less than nothing when the guard is raised; or the sign of a kernel address.
+        dynasm!(d ; .arch x64
+            ; mov rax, [tail]
+            ; sub rax, [head]
+            ; add rax, [guard]
+            ; or rax, rsi
+            ; js >general
+        );
+        emit::open_user(d, v.guarded_user);
+        d.fault_begin();
+        dynasm!(d ; .arch x64 ; movzx edx, BYTE [rsi]);
+        d.fault_end(byte_fault);
+        emit::close_user(d, v.guarded_user);
+        load_index(d, head, mask, Index::Eax);
+        dynasm!(d ; .arch x64 ; mov [rax + ring], dl ; mov edx, 1);
+        publish(d, v, head);
+        if v.several_cpus {
+            dynasm!(d ; .arch x64 ; test BYTE [flags], waited ; jnz =>wake);
+        }
+        dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
+    }
+
+    if v.looks_at_monitor() {
+        emit::look_at_monitor(d, monitor, leave);
+    }
+    dynasm!(d ; .arch x64
+        ; test BYTE [flags], closed
+        ; jnz =>leave
+        ; push rcx
+    );
+    if v.takes_monitor() {
+        let busy = d.label();
+        emit::take_monitor(d, monitor, busy);
+        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
+    }
+    // Places left after this write; the sign also catches a count or an address with the top bit.
+    dynasm!(d ; .arch x64
+        ; mov rax, [tail]
+        ; sub rax, [head]
+        ; add rax, size
+        ; sub rax, rdx
+        ; or rax, rdx
+        ; or rax, rsi
+        ; js =>unlock
+        ; push rsi
+        ; push rdi
+    );
+    load_index(d, head, mask, Index::Edi);
+    dynasm!(d ; .arch x64 ; lea eax, [rdi + rdx] ; add rdi, ring ; cmp eax, size);
+    emit::open_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; ja >wrap);
+    d.fault_begin();
+    emit::copy_edx(d);
+    d.fault_end(fault);
+    dynasm!(d ; .arch x64 ; copied:);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi);
+    publish(d, v, head);
+    dynasm!(d ; .arch x64 ; mov eax, edx);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64
+        ; pop rcx
+        ; test BYTE [flags], waited
+        ; jnz =>wake
+        ; ret
+        ; =>wake
+        ; push rdx
+        ; mov rax, core.imm32()
+        ; call extern data_came
+        ; pop rax
+        ; ret
+    );
+
+    // eax = end of the write behind the ring's start, which is more than the ring's size.
+    dynasm!(d ; .arch x64
+        ; wrap:
+        ; mov ecx, edx
+        ; sub eax, size
+        ; sub ecx, eax
+    );
+    d.fault_begin();
+    emit::copy_ecx(d);
+    dynasm!(d ; .arch x64 ; mov ecx, [head] ; and ecx, mask ; lea ecx, [rcx + rdx - size] ; mov rdi, ring);
+    emit::copy_ecx(d);
+    d.fault_end(fault);
+    dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; =>unlock);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
+    emit::leave_slowly(d, abi::nr::WRITE, slow);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);
+}
+
+/// Moves the counter by rdx. With several CPUs also a full barrier, before the guard is looked at.
+fn publish(d: &mut Draft, v: Variant, counter: i32) {
+    if v.several_cpus {
+        dynasm!(d ; .arch x64 ; lock add [counter], rdx);
+    } else {
+        dynasm!(d ; .arch x64 ; add [counter], rdx);
+    }
+}
+
+/// Where the index goes.
+enum Index {
+    Eax,
+    Edi,
+}
+
+/// Loads a counter's place in the ring: for the usual ring of 64 KiB its low half.
+fn load_index(d: &mut Draft, counter: i32, mask: i32, to: Index) {
+    match (mask, to) {
+        (0xffff, Index::Eax) => dynasm!(d ; .arch x64 ; movzx eax, WORD [counter]),
+        (0xffff, Index::Edi) => dynasm!(d ; .arch x64 ; movzx edi, WORD [counter]),
+        (_, Index::Eax) => dynasm!(d ; .arch x64 ; mov eax, [counter] ; and eax, mask),
+        (_, Index::Edi) => dynasm!(d ; .arch x64 ; mov edi, [counter] ; and edi, mask),
+    }
+}

@@ -1,0 +1,130 @@
+//! Sets of general registers, and saving them: what the interfacer places around a call.
+//!
+//! *Interface*: [`Regs`] is a set; [`Regs::save`] and [`Regs::restore`] emit the pushes and pops of one.
+//! A callentry declares the registers that it changes, a callout those that must live through it; the code between
+//! them saves the intersection and nothing else.
+//!
+//! Source: dissertation, section 4.1.3 ("save any machine registers used by both caller and callee").
+
+use codegen::methods::Reg;
+use codegen::{Draft, dynasm};
+use core::ops::{BitAnd, BitOr, Sub};
+
+/// A set of general registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Regs(u16);
+
+const ALL: [Reg; 16] = [
+    Reg::Rax,
+    Reg::Rcx,
+    Reg::Rdx,
+    Reg::Rbx,
+    Reg::Rsp,
+    Reg::Rbp,
+    Reg::Rsi,
+    Reg::Rdi,
+    Reg::R8,
+    Reg::R9,
+    Reg::R10,
+    Reg::R11,
+    Reg::R12,
+    Reg::R13,
+    Reg::R14,
+    Reg::R15,
+];
+
+impl Regs {
+    /// No register.
+    pub const NONE: Regs = Regs(0);
+    /// What a function of the System V convention may change.
+    pub const SYSV: Regs = Regs::of(&[
+        Reg::Rax,
+        Reg::Rcx,
+        Reg::Rdx,
+        Reg::Rsi,
+        Reg::Rdi,
+        Reg::R8,
+        Reg::R9,
+        Reg::R10,
+        Reg::R11,
+    ]);
+
+    /// The set of `members`.
+    pub const fn of(members: &[Reg]) -> Regs {
+        let mut set = 0;
+        let mut at = 0;
+        while at < members.len() {
+            set |= 1 << members[at] as u16;
+            at += 1;
+        }
+        Regs(set)
+    }
+
+    /// Whether `reg` is in the set.
+    pub const fn contains(self, reg: Reg) -> bool {
+        self.0 & 1 << reg as u16 != 0
+    }
+
+    /// Number of members.
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether there is no member.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The members, in the order of their numbers.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = Reg> {
+        ALL.into_iter().filter(move |reg| self.contains(*reg))
+    }
+
+    /// Pushes every member. Leaves flags and registers as they are, but for rsp.
+    pub fn save(self, d: &mut Draft) {
+        for number in self.iter().map(|reg| reg as u8) {
+            dynasm!(d ; .arch x64 ; push Rq(number));
+        }
+    }
+
+    /// Pops what [`save`](Self::save) pushed.
+    pub fn restore(self, d: &mut Draft) {
+        for number in self.iter().rev().map(|reg| reg as u8) {
+            dynasm!(d ; .arch x64 ; pop Rq(number));
+        }
+    }
+}
+
+impl BitAnd for Regs {
+    type Output = Regs;
+    fn bitand(self, other: Regs) -> Regs {
+        Regs(self.0 & other.0)
+    }
+}
+
+impl BitOr for Regs {
+    type Output = Regs;
+    fn bitor(self, other: Regs) -> Regs {
+        Regs(self.0 | other.0)
+    }
+}
+
+impl Sub for Regs {
+    type Output = Regs;
+    fn sub(self, other: Regs) -> Regs {
+        Regs(self.0 & !other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_both_use_is_saved() {
+        let live = Regs::of(&[Reg::Rcx, Reg::Rbx, Reg::R11]);
+        let saved = live & Regs::SYSV;
+        assert_eq!(saved, Regs::of(&[Reg::Rcx, Reg::R11]));
+        assert_eq!((live - saved).iter().collect::<Vec<_>>(), [Reg::Rbx]);
+    }
+}
