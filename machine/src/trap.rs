@@ -347,14 +347,25 @@ mod bare {
         irq_tail_entry as *const () as usize
     }
 
-    /// Leaves the kernel (or goes to a kernel context) through `frame`.
+    /// Leaves the kernel (or goes to a kernel context) through `frame`, past the `return_to_user` callout.
     ///
     /// # Safety
     /// Interrupts are off, `frame` lies on the running kernel stack, nothing above it is needed, and it describes a
     /// state the kernel may go to.
     #[unsafe(naked)]
     pub unsafe extern "C" fn return_from(frame: *const TrapFrame) -> ! {
-        naked_asm!("mov rsp, rdi", "jmp {leave}", leave = sym trap_leave)
+        naked_asm!(
+            "mov rsp, rdi",
+            "call {gate}",
+            "jmp {leave}",
+            gate = sym gate,
+            leave = sym trap_leave,
+        )
+    }
+
+    unsafe extern "C" fn gate(frame: *mut TrapFrame) {
+        // SAFETY: `return_from` passes its caller's frame.
+        leave(unsafe { &mut *frame });
     }
 
     unsafe extern "C" fn trap(frame: *mut TrapFrame) {
