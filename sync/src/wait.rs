@@ -211,6 +211,11 @@ impl WaitList {
         }
     }
 
+    /// Address of the word that is zero while nobody is enrolled, for generated code.
+    pub fn word_address(&self) -> usize {
+        core::ptr::from_ref(&self.head) as usize
+    }
+
     /// Whether anyone is enrolled at this instant.
     pub fn has_waiters(&self) -> bool {
         !self.head.load(Ordering::SeqCst).is_null()
