@@ -1,0 +1,613 @@
+//! The memory-resident file system: the root, `/tmp`, `/dev` and whatever is mounted as `tmpfs`.
+//!
+//! *Interface.* [`MemFs::new`]; all else through [`Inode`] and [`FileSystem`]. Directories keep their entries (`dir`), regular
+//! files their pages (`store`, read and written by generated code: `regular`).
+//!
+//! Every change of names holds the file system's one `tree` monitor, so that a rename sees a tree at rest; a look-up takes
+//! only the monitor of the directory it looks in. Permission bits were checked by the callers; this file system checks kinds,
+//! existence and emptiness.
+
+pub mod dir;
+pub mod regular;
+pub mod store;
+#[cfg(test)]
+mod tests;
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    DT_DIR, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFMT, S_ISGID, S_ISUID, Statfs, TMPFS_MAGIC,
+};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use sync::Monitor;
+
+use super::attr::{Attr, Kind, SetAttr, Time};
+use super::dev;
+use super::directory::Directory;
+use super::fifo::FifoSlot;
+use super::inactive::Inactive;
+use super::inode::{DirEntry, DirSink, How, Inode};
+use super::names;
+use super::place::FileSystem;
+use crate::file::OpenFile;
+use crate::process::Cred;
+use dir::Dir;
+use store::Store;
+
+/// What all nodes of one file system share.
+pub struct Super {
+    kind: &'static str,
+    dev: u64,
+    next_ino: AtomicU64,
+    nodes: AtomicUsize,
+    tree: Monitor<()>,
+}
+
+/// A file system in memory.
+pub struct MemFs {
+    shared: Arc<Super>,
+    root: Arc<MemNode>,
+}
+
+/// Changeable attributes.
+#[derive(Clone, Copy)]
+struct Meta {
+    mode: u32,
+    nlink: u32,
+    uid: u32,
+    gid: u32,
+    atime: Time,
+    mtime: Time,
+    ctime: Time,
+    btime: Time,
+}
+
+/// What a node is, besides its attributes.
+enum Body {
+    Regular(Store),
+    Directory(Monitor<Dir>),
+    Symlink(Vec<u8>),
+    Device(u64),
+    Fifo(FifoSlot),
+    Socket,
+}
+
+/// A file in memory.
+pub struct MemNode {
+    ino: u64,
+    kind: Kind,
+    fs: Arc<Super>,
+    meta: Monitor<Meta>,
+    body: Body,
+    inactive: Inactive,
+    this: Weak<MemNode>,
+}
+
+static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
+
+/// A device number for a file system without a device, major 0.
+pub fn anonymous_dev() -> u64 {
+    abi::linux::makedev(0, NEXT_DEV.fetch_add(1, Ordering::Relaxed) as u32)
+}
+
+/// Bytes that `stat` reports for a directory, for each entry.
+const ENTRY_SIZE: u64 = 20;
+
+impl MemFs {
+    /// An empty file system whose root directory has `mode`; `kind` as in `/proc/mounts`.
+    pub fn new(kind: &'static str, mode: u32) -> Arc<MemFs> {
+        let shared = Arc::new(Super {
+            kind,
+            dev: anonymous_dev(),
+            next_ino: AtomicU64::new(1),
+            nodes: AtomicUsize::new(0),
+            tree: Monitor::new(()),
+        });
+        let body = Body::Directory(Monitor::new(Dir::new(Weak::new(), None)));
+        let root = shared.node(Kind::Directory, mode, 2, 0, 0, body);
+        Arc::new(MemFs { shared, root })
+    }
+
+    /// The root directory.
+    pub fn root_node(&self) -> &Arc<MemNode> {
+        &self.root
+    }
+}
+
+impl FileSystem for MemFs {
+    fn kind(&self) -> &'static str {
+        self.shared.kind
+    }
+
+    fn root(&self) -> Arc<dyn Inode> {
+        self.root.clone()
+    }
+
+    fn statfs(&self) -> Statfs {
+        let frames = vm::frame::stats();
+        let available = frames.free.saturating_sub(frames.reserve) as u64;
+        Statfs {
+            kind: TMPFS_MAGIC,
+            bsize: abi::layout::PAGE as i64,
+            blocks: frames.total as u64,
+            bfree: available,
+            bavail: available,
+            files: frames.total as u64,
+            ffree: available,
+            fsid: [self.shared.dev as i32, 0],
+            namelen: abi::linux::NAME_MAX as i64,
+            frsize: abi::layout::PAGE as i64,
+            ..Statfs::default()
+        }
+    }
+}
+
+impl Super {
+    fn node(
+        self: &Arc<Self>,
+        kind: Kind,
+        mode: u32,
+        nlink: u32,
+        uid: u32,
+        gid: u32,
+        body: Body,
+    ) -> Arc<MemNode> {
+        let now = super::now();
+        self.nodes.fetch_add(1, Ordering::Relaxed);
+        Arc::new_cyclic(|this| MemNode {
+            ino: self.next_ino.fetch_add(1, Ordering::Relaxed),
+            kind,
+            fs: self.clone(),
+            meta: Monitor::new(Meta {
+                mode: mode & !S_IFMT | kind.mode_bits(),
+                nlink,
+                uid,
+                gid,
+                atime: now,
+                mtime: now,
+                ctime: now,
+                btime: now,
+            }),
+            body,
+            inactive: Inactive::new(),
+            this: this.clone(),
+        })
+    }
+}
+
+impl MemNode {
+    fn dir(&self) -> Result<&Monitor<Dir>> {
+        match &self.body {
+            Body::Directory(dir) => Ok(dir),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    fn store(&self) -> Option<&Store> {
+        match &self.body {
+            Body::Regular(store) => Some(store),
+            _ => None,
+        }
+    }
+
+    fn touch(&self) {
+        let now = super::now();
+        let mut meta = self.meta.lock();
+        meta.mtime = now;
+        meta.ctime = now;
+    }
+
+    fn change_links(&self, by: i32) {
+        let mut meta = self.meta.lock();
+        meta.nlink = meta.nlink.saturating_add_signed(by);
+        meta.ctime = super::now();
+    }
+
+    /// A node for a new name in this directory; the group is inherited from a directory with the set-group-id bit.
+    fn make(&self, mode: u32, cred: &Cred, nlink: u32, kind: Kind, body: Body) -> Arc<MemNode> {
+        let above = *self.meta.lock();
+        let mut mode = mode;
+        let mut gid = cred.fsgid;
+        if above.mode & S_ISGID != 0 {
+            gid = above.gid;
+            if kind == Kind::Directory {
+                mode |= S_ISGID;
+            }
+        }
+        self.fs.node(kind, mode, nlink, cred.fsuid, gid, body)
+    }
+
+    fn enter(&self, name: &[u8], node: &Arc<MemNode>) -> Result<()> {
+        self.dir()?.lock().add(name, node.clone())?;
+        if node.kind == Kind::Directory {
+            self.change_links(1);
+        }
+        self.touch();
+        Ok(())
+    }
+
+    /// A node lost a name (a directory: its only one).
+    fn lost_name(&self) {
+        if let Body::Directory(dir) = &self.body {
+            let mut dir = dir.lock();
+            dir.dead = true;
+            dir.name = None;
+            drop(dir);
+            self.change_links(-2);
+        } else {
+            self.change_links(-1);
+        }
+        if self.meta.lock().nlink == 0 {
+            names::forget(self);
+        }
+        names::changed();
+    }
+
+    fn node_of(&self, inode: Arc<dyn Inode>) -> Result<Arc<MemNode>> {
+        let node = inode
+            .into_any()
+            .downcast::<MemNode>()
+            .map_err(|_| Errno::EXDEV)?;
+        if Arc::ptr_eq(&node.fs, &self.fs) {
+            Ok(node)
+        } else {
+            Err(Errno::EXDEV)
+        }
+    }
+
+    /// Whether this directory is `other` or lies below it.
+    fn lies_below(&self, other: &MemNode) -> bool {
+        let mut at = self.this.upgrade();
+        while let Some(node) = at {
+            if node.ino == other.ino {
+                return true;
+            }
+            at = node.dir().ok().and_then(|d| d.lock().parent.upgrade());
+        }
+        false
+    }
+
+    fn set_home(&self, parent: &MemNode, name: &[u8]) {
+        if let Body::Directory(dir) = &self.body {
+            let mut dir = dir.lock();
+            dir.parent = parent.this.clone();
+            dir.name = Some(name.into());
+        }
+    }
+
+    fn exchange(&self, name: &[u8], node: &Arc<MemNode>, to: &Arc<MemNode>, new_name: &[u8], other: &Arc<MemNode>) -> Result<()> {
+        if other.kind == Kind::Directory && self.lies_below(other) {
+            return Err(Errno::EINVAL);
+        }
+        self.dir()?.lock().replace(name, other.clone());
+        to.dir()?.lock().replace(new_name, node.clone());
+        node.set_home(to, new_name);
+        other.set_home(self, name);
+        let links = |n: &Arc<MemNode>| i32::from(n.kind == Kind::Directory);
+        if self.ino != to.ino {
+            self.change_links(links(other) - links(node));
+            to.change_links(links(node) - links(other));
+        }
+        Ok(())
+    }
+}
+
+impl Inode for MemNode {
+    fn attr(&self) -> Attr {
+        let meta = *self.meta.lock();
+        let (size, blocks) = match &self.body {
+            Body::Regular(store) => (store.size(), store.resident() as u64 * 8),
+            Body::Directory(dir) => ((dir.lock().len() as u64 + 2) * ENTRY_SIZE, 0),
+            Body::Symlink(text) => (text.len() as u64, 0),
+            _ => (0, 0),
+        };
+        Attr {
+            dev: self.fs.dev,
+            ino: self.ino,
+            mode: meta.mode,
+            nlink: meta.nlink,
+            uid: meta.uid,
+            gid: meta.gid,
+            rdev: match self.body {
+                Body::Device(rdev) => rdev,
+                _ => 0,
+            },
+            size,
+            blocks,
+            atime: meta.atime,
+            mtime: meta.mtime,
+            ctime: meta.ctime,
+            btime: meta.btime,
+        }
+    }
+
+    fn id(&self) -> (u64, u64) {
+        (self.fs.dev, self.ino)
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn set_attr(&self, set: &SetAttr) -> Result<()> {
+        let mut meta = self.meta.lock();
+        if let Some(mode) = set.mode {
+            meta.mode = meta.mode & S_IFMT | mode & 0o7777;
+        }
+        if let Some(uid) = set.uid {
+            meta.uid = uid;
+        }
+        if let Some(gid) = set.gid {
+            meta.gid = gid;
+        }
+        if let Some(time) = set.atime {
+            meta.atime = time;
+        }
+        if let Some(time) = set.mtime {
+            meta.mtime = time;
+        }
+        meta.ctime = super::now();
+        drop(meta);
+        if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
+            names::changed();
+        }
+        Ok(())
+    }
+
+    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+        match &self.body {
+            Body::Regular(_) => Ok(how.finish(self.clone())),
+            Body::Directory(_) => Ok(how.finish(Arc::new(Directory))),
+            Body::Device(rdev) if self.kind == Kind::Char => dev::open(*rdev, how),
+            Body::Fifo(slot) => slot.open(how),
+            Body::Symlink(_) => Err(Errno::ELOOP),
+            Body::Device(_) | Body::Socket => Err(Errno::ENXIO),
+        }
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
+        match &self.body {
+            Body::Regular(store) => {
+                store.resize(size)?;
+                self.touch();
+                self.drop_privileges();
+                Ok(())
+            }
+            Body::Directory(_) => Err(Errno::EISDIR),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        match self.dir()?.lock().get(name) {
+            Some(node) => Ok(node.clone()),
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    fn parent(&self) -> Option<Arc<dyn Inode>> {
+        let above = self.dir().ok()?.lock().parent.upgrade();
+        above.map(|node| node as Arc<dyn Inode>)
+    }
+
+    fn name(&self) -> Option<Vec<u8>> {
+        self.dir().ok()?.lock().name.as_ref().map(|n| n.to_vec())
+    }
+
+    fn create(&self, name: &[u8], mode: u32, rdev: u64, cred: &Cred) -> Result<Arc<dyn Inode>> {
+        let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
+        let (nlink, body) = match kind {
+            Kind::Regular => (1, Body::Regular(Store::new())),
+            Kind::Directory => {
+                let dir = Dir::new(self.this.clone(), Some(name));
+                (2, Body::Directory(Monitor::new(dir)))
+            }
+            Kind::Char | Kind::Block => (1, Body::Device(rdev)),
+            Kind::Fifo => (1, Body::Fifo(FifoSlot::new())),
+            Kind::Socket => (1, Body::Socket),
+            Kind::Symlink => return Err(Errno::EINVAL),
+        };
+        let _tree = self.fs.tree.lock();
+        let node = self.make(mode, cred, nlink, kind, body);
+        self.enter(name, &node)?;
+        Ok(node)
+    }
+
+    fn symlink(&self, name: &[u8], target: &[u8], cred: &Cred) -> Result<Arc<dyn Inode>> {
+        let _tree = self.fs.tree.lock();
+        let body = Body::Symlink(target.to_vec());
+        let node = self.make(0o777, cred, 1, Kind::Symlink, body);
+        self.enter(name, &node)?;
+        Ok(node)
+    }
+
+    fn tmpfile(&self, mode: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
+        self.dir()?;
+        Ok(self.make(mode, cred, 0, Kind::Regular, Body::Regular(Store::new())))
+    }
+
+    fn link(&self, name: &[u8], inode: Arc<dyn Inode>) -> Result<()> {
+        let node = self.node_of(inode)?;
+        if node.kind == Kind::Directory {
+            return Err(Errno::EPERM);
+        }
+        let _tree = self.fs.tree.lock();
+        self.enter(name, &node)?;
+        node.change_links(1);
+        Ok(())
+    }
+
+    fn unlink(&self, name: &[u8]) -> Result<()> {
+        let _tree = self.fs.tree.lock();
+        let mut dir = self.dir()?.lock();
+        let node = dir.get(name).ok_or(Errno::ENOENT)?;
+        if node.kind == Kind::Directory {
+            return Err(Errno::EISDIR);
+        }
+        let node = dir.remove(name).ok_or(Errno::ENOENT)?;
+        drop(dir);
+        node.lost_name();
+        self.touch();
+        Ok(())
+    }
+
+    fn rmdir(&self, name: &[u8]) -> Result<()> {
+        let _tree = self.fs.tree.lock();
+        let mut dir = self.dir()?.lock();
+        let node = dir.get(name).ok_or(Errno::ENOENT)?;
+        if !node.dir()?.lock().is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        let node = dir.remove(name).ok_or(Errno::ENOENT)?;
+        drop(dir);
+        node.lost_name();
+        self.change_links(-1);
+        self.touch();
+        Ok(())
+    }
+
+    fn rename(&self, name: &[u8], new_dir: &Arc<dyn Inode>, new_name: &[u8], flags: u32) -> Result<()> {
+        let to = self.node_of(new_dir.clone())?;
+        let _tree = self.fs.tree.lock();
+        let node = self.dir()?.lock().get(name).cloned().ok_or(Errno::ENOENT)?;
+        let other = to.dir()?.lock().get(new_name).cloned();
+        if flags & RENAME_NOREPLACE != 0 && other.is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if node.kind == Kind::Directory && to.lies_below(&node) {
+            return Err(Errno::EINVAL);
+        }
+        if flags & RENAME_EXCHANGE != 0 {
+            let other = other.ok_or(Errno::ENOENT)?;
+            self.exchange(name, &node, &to, new_name, &other)?;
+        } else {
+            if let Some(other) = &other {
+                if other.ino == node.ino {
+                    return Ok(());
+                }
+                match (node.kind == Kind::Directory, &other.body) {
+                    (true, Body::Directory(dir)) => {
+                        if !dir.lock().is_empty() {
+                            return Err(Errno::ENOTEMPTY);
+                        }
+                    }
+                    (true, _) => return Err(Errno::ENOTDIR),
+                    (false, Body::Directory(_)) => return Err(Errno::EISDIR),
+                    (false, _) => {}
+                }
+            }
+            let links = i32::from(node.kind == Kind::Directory);
+            match other {
+                Some(other) => {
+                    to.dir()?.lock().replace(new_name, node.clone());
+                    other.lost_name();
+                }
+                None => {
+                    to.dir()?.lock().add(new_name, node.clone())?;
+                    to.change_links(links);
+                }
+            }
+            self.dir()?.lock().remove(name);
+            self.change_links(-links);
+            node.set_home(&to, new_name);
+        }
+        node.change_links(0);
+        self.touch();
+        if to.ino != self.ino {
+            to.touch();
+        }
+        names::changed();
+        Ok(())
+    }
+
+    fn readlink(&self) -> Result<Vec<u8>> {
+        match &self.body {
+            Body::Symlink(text) => Ok(text.clone()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn readdir(&self, from: u64, sink: &mut dyn DirSink) -> Result<u64> {
+        let above = self.parent().map_or(self.ino, |p| p.id().1);
+        let dots: [(&[u8], u64); 2] = [(b".", self.ino), (b"..", above)];
+        let mut at = from;
+        while let Some((name, ino)) = dots.get(at as usize) {
+            let entry = DirEntry {
+                ino: *ino,
+                next: at + 1,
+                kind: DT_DIR,
+                name,
+            };
+            if !sink.entry(entry) {
+                return Ok(at);
+            }
+            at += 1;
+        }
+        let dir = self.dir()?.lock();
+        if dir.dead {
+            return Err(Errno::ENOENT);
+        }
+        for (place, name, node) in dir.from(at) {
+            let entry = DirEntry {
+                ino: node.ino,
+                next: place + 1,
+                kind: node.kind.dirent_type(),
+                name,
+            };
+            if !sink.entry(entry) {
+                return Ok(place);
+            }
+            at = place + 1;
+        }
+        Ok(at)
+    }
+
+    fn inactive(&self) -> Option<&Inactive> {
+        Some(&self.inactive)
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl MemNode {
+    /// A write by an ordinary user takes the set-id bits away.
+    fn drop_privileges(&self) {
+        let mut meta = self.meta.lock();
+        if meta.mode & (S_ISUID | S_ISGID) != 0 {
+            meta.mode &= !S_ISUID;
+            if meta.mode & 0o010 != 0 {
+                meta.mode &= !S_ISGID;
+            }
+        }
+    }
+}
+
+impl Drop for MemNode {
+    fn drop(&mut self) {
+        self.fs.nodes.fetch_sub(1, Ordering::Relaxed);
+        // A deep tree is taken apart here, level by level: recursion would be as deep as the tree.
+        let Body::Directory(dir) = &mut self.body else {
+            return;
+        };
+        let mut left: Vec<Arc<MemNode>> = Vec::new();
+        let mut take = |dir: &mut Dir, left: &mut Vec<Arc<MemNode>>| {
+            while let Some(node) = dir.pop() {
+                left.push(node);
+            }
+        };
+        take(dir.get_mut(), &mut left);
+        while let Some(mut node) = left.pop() {
+            if let Some(MemNode {
+                body: Body::Directory(dir),
+                ..
+            }) = Arc::get_mut(&mut node)
+            {
+                take(dir.get_mut(), &mut left);
+            }
+        }
+    }
+}

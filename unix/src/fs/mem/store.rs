@@ -1,0 +1,384 @@
+//! The contents of a memory-resident file: an array of pages, with holes.
+//!
+//! *Interface.* [`Store::read`], [`Store::write`], [`Store::append`] and [`Store::resize`] are the plain paths; [`Store::core`] is what generated
+//! routines work on (`quaject::fsmap`); [`Store::page`] hands a page to a mapping.
+//! Offsets and sizes in bytes. Errors: `ENOSPC` without memory, `EFBIG` past [`MAX_SIZE`].
+//!
+//! Two monitors: `writers` is held for the length of one write or resize, `table` only while the array is looked at or
+//! changed, never across a copy from or to user memory. A fault during such a copy may need a page of this very
+//! file; it takes `table` alone. Pages are counted frames, so a page being copied or mapped outlives its removal; arrays and
+//! pages that a generated routine may still be using go through `sync::epoch`.
+//!
+//! Bytes of the last page beyond the size are always zero.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use quaject::fsmap::FileCore;
+use sync::{Monitor, epoch};
+use vm::frame::{self, Frame, FrameRef};
+
+use crate::io::IoBuf;
+
+/// The largest offset that can hold a byte, plus one.
+pub const MAX_SIZE: u64 = i64::MAX as u64 & !(PAGE as u64 - 1);
+/// The most pages an array may have: 256 GiB, far beyond memory.
+const MAX_PAGES: usize = 1 << 26;
+const FIRST_CAPACITY: usize = 4;
+
+/// The pages and size of one file.
+pub struct Store {
+    core: FileCore,
+    writers: Monitor<()>,
+    table: Monitor<Table>,
+}
+
+/// Owner of the array that `core` points to.
+#[derive(Default)]
+struct Table {
+    pages: Box<[AtomicUsize]>,
+    /// Pages that are not holes.
+    resident: usize,
+}
+
+/// The frame that the kernel sees at `address`.
+fn frame_at(address: usize) -> Frame {
+    Frame::containing((address - Frame(0).virt() as usize) as u64)
+}
+
+impl Store {
+    /// An empty file.
+    pub fn new() -> Store {
+        Store {
+            core: FileCore::new(),
+            writers: Monitor::new(()),
+            table: Monitor::new(Table::default()),
+        }
+    }
+
+    /// What the generated routines of this file work on.
+    pub fn core(&self) -> &FileCore {
+        &self.core
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> u64 {
+        self.core.size.load(Ordering::Acquire)
+    }
+
+    /// Pages in memory.
+    pub fn resident(&self) -> usize {
+        self.table.lock().resident
+    }
+
+    /// A share of page `index` if it is not a hole.
+    pub fn page(&self, index: u64) -> Option<FrameRef> {
+        let table = self.table.lock();
+        let address = table
+            .pages
+            .get(usize::try_from(index).ok()?)?
+            .load(Ordering::Acquire);
+        (address != 0).then(|| FrameRef::share(frame_at(address)))
+    }
+
+    /// As [`Store::page`], without sleeping: `None` also when the table is being changed.
+    pub fn page_now(&self, index: u64) -> Option<FrameRef> {
+        let table = self.table.try_lock()?;
+        let address = table
+            .pages
+            .get(usize::try_from(index).ok()?)?
+            .load(Ordering::Acquire);
+        (address != 0).then(|| FrameRef::share(frame_at(address)))
+    }
+
+    /// A share of page `index`, which becomes a page of zeros if it is a hole. `ENOSPC`, `EFBIG`.
+    pub fn page_or_zeros(&self, index: u64) -> Result<FrameRef> {
+        if let Some(page) = self.page(index) {
+            return Ok(page);
+        }
+        let fresh = frame::alloc_user_zeroed().ok_or(Errno::ENOSPC)?;
+        self.publish(index, FrameRef::own(fresh))
+    }
+
+    /// Puts `fresh` in the place of the hole `index`. Somebody else's page, if one came first, is the result instead.
+    fn publish(&self, index: u64, fresh: FrameRef) -> Result<FrameRef> {
+        let index = usize::try_from(index)
+            .ok()
+            .filter(|i| *i < MAX_PAGES)
+            .ok_or(Errno::EFBIG)?;
+        let mut table = self.table.lock();
+        if index >= table.pages.len() {
+            self.grow(&mut table, index + 1)?;
+        }
+        let slot = &table.pages[index];
+        let there = slot.load(Ordering::Acquire);
+        if there != 0 {
+            return Ok(FrameRef::share(frame_at(there)));
+        }
+        let ours = fresh.clone();
+        slot.store(ours.into_frame().virt() as usize, Ordering::Release);
+        table.resident += 1;
+        Ok(fresh)
+    }
+
+    /// Makes room for `needed` pages: a larger array, published before the old one is retired.
+    fn grow(&self, table: &mut Table, needed: usize) -> Result<()> {
+        let capacity = needed
+            .max(table.pages.len() * 2)
+            .max(FIRST_CAPACITY)
+            .min(MAX_PAGES);
+        let mut larger: Vec<AtomicUsize> = Vec::new();
+        larger
+            .try_reserve_exact(capacity)
+            .map_err(|_| Errno::ENOSPC)?;
+        larger.extend(table.pages.iter().map(|p| AtomicUsize::new(p.load(Ordering::Relaxed))));
+        larger.resize_with(capacity, || AtomicUsize::new(0));
+        let larger = larger.into_boxed_slice();
+        self.core.publish_pages(larger.as_ptr(), larger.len());
+        let old = core::mem::replace(&mut table.pages, larger);
+        if !old.is_empty() {
+            retire(old);
+        }
+        Ok(())
+    }
+
+    /// Fills `buf` from `offset`; stops at the end of the file.
+    pub fn read(&self, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let mut at = offset;
+        let mut total = 0;
+        loop {
+            let within = (at % PAGE as u64) as usize;
+            let left = self.size().saturating_sub(at);
+            let want = ((PAGE - within) as u64).min(left).min(buf.remaining() as u64) as usize;
+            if want == 0 {
+                return Ok(total);
+            }
+            let moved = match self.page(at / PAGE as u64) {
+                Some(page) => {
+                    // SAFETY: the share keeps the frame alive; its bytes are plain memory that others may change meanwhile,
+                    // which a reader of a file being written has to expect.
+                    let bytes = unsafe { core::slice::from_raw_parts(page.virt().add(within), want) };
+                    buf.put(bytes)
+                }
+                None => buf.put_zeros(want),
+            };
+            match moved {
+                Ok(n) => {
+                    total += n;
+                    at += n as u64;
+                    if n < want {
+                        return Ok(total);
+                    }
+                }
+                Err(e) => return if total > 0 { Ok(total) } else { Err(e) },
+            }
+        }
+    }
+
+    /// Stores all of `buf` at `offset`, or as much as there is memory for.
+    pub fn write(&self, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let _turn = self.writers.lock();
+        self.write_at(offset, buf)
+    }
+
+    /// Stores all of `buf` at the end; answers the offset after it and the count.
+    pub fn append(&self, buf: &mut IoBuf) -> Result<(u64, usize)> {
+        let _turn = self.writers.lock();
+        let end = self.size();
+        let count = self.write_at(end, buf)?;
+        Ok((end + count as u64, count))
+    }
+
+    fn write_at(&self, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let room = MAX_SIZE.saturating_sub(offset);
+        if room == 0 && buf.remaining() > 0 {
+            return Err(Errno::EFBIG);
+        }
+        buf.limit(usize::try_from(room).unwrap_or(usize::MAX));
+        let mut at = offset;
+        let mut total = 0;
+        while buf.remaining() > 0 {
+            match self.write_page(at, buf) {
+                Ok(n) => {
+                    total += n;
+                    at += n as u64;
+                    self.core.size.fetch_max(at, Ordering::AcqRel);
+                    if n == 0 {
+                        break;
+                    }
+                }
+                Err(e) => return if total > 0 { Ok(total) } else { Err(e) },
+            }
+        }
+        Ok(total)
+    }
+
+    /// Stores bytes into the one page that `at` lies in.
+    fn write_page(&self, at: u64, buf: &mut IoBuf) -> Result<usize> {
+        let index = at / PAGE as u64;
+        let within = (at % PAGE as u64) as usize;
+        let want = (PAGE - within).min(buf.remaining());
+        if let Some(page) = self.page(index) {
+            // SAFETY: as in `read`; writers to one file may overlap, as on Linux.
+            let bytes = unsafe { core::slice::from_raw_parts_mut(page.virt().add(within), want) };
+            return buf.take(bytes);
+        }
+        if index >= MAX_PAGES as u64 {
+            return Err(Errno::EFBIG);
+        }
+        // A hole: the page is filled before anybody else sees it, so a whole one need not be cleared first.
+        let whole = want == PAGE;
+        let fresh = if whole { frame::alloc_user() } else { frame::alloc_user_zeroed() };
+        let fresh = FrameRef::own(fresh.ok_or(Errno::ENOSPC)?);
+        // SAFETY: the frame is ours alone.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(fresh.virt(), PAGE) };
+        let n = buf.take(&mut bytes[within..within + want])?;
+        if whole {
+            bytes[n..].fill(0);
+        }
+        let filled = fresh.clone();
+        let page = self.publish(index, fresh)?;
+        if page.frame() != filled.frame() {
+            // A mapping made the page first; it holds only what others wrote, so ours goes on top.
+            // SAFETY: both are kept alive by their shares, and they are different frames.
+            unsafe {
+                core::ptr::copy_nonoverlapping(filled.virt().add(within), page.virt().add(within), n);
+            }
+        }
+        Ok(n)
+    }
+
+    /// Sets the size: pages beyond it go, and what comes to lie inside reads as zeros.
+    pub fn resize(&self, size: u64) -> Result<()> {
+        if size > MAX_SIZE {
+            return Err(Errno::EFBIG);
+        }
+        let _turn = self.writers.lock();
+        let old = self.core.size.swap(size, Ordering::AcqRel);
+        if size >= old {
+            return Ok(());
+        }
+        let keep = size.div_ceil(PAGE as u64) as usize;
+        let mut gone: Vec<usize> = Vec::new();
+        let mut table = self.table.lock();
+        let within = (size % PAGE as u64) as usize;
+        if within != 0
+            && let Some(slot) = table.pages.get(keep - 1)
+            && let address @ 1.. = slot.load(Ordering::Acquire)
+        {
+            // SAFETY: the table owns the page; what is cleared lies within it, behind the end of the file.
+            unsafe { core::ptr::write_bytes((address as *mut u8).add(within), 0, PAGE - within) };
+        }
+        for slot in table.pages.iter().skip(keep) {
+            let address = slot.swap(0, Ordering::AcqRel);
+            if address != 0 {
+                gone.push(address);
+            }
+        }
+        table.resident -= gone.len();
+        drop(table);
+        if !gone.is_empty() {
+            retire(Pages(gone));
+        }
+        Ok(())
+    }
+
+    /// Makes pages of zeros of the holes in `from..to` (`fallocate`). `ENOSPC`.
+    pub fn fill_holes(&self, from: u64, to: u64) -> Result<()> {
+        let _turn = self.writers.lock();
+        for index in from / PAGE as u64..to.div_ceil(PAGE as u64) {
+            self.page_or_zeros(index)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `from..to` read as zeros; whole pages become holes (`FALLOC_FL_PUNCH_HOLE`).
+    pub fn punch(&self, from: u64, to: u64) {
+        let _turn = self.writers.lock();
+        let mut gone: Vec<usize> = Vec::new();
+        let mut table = self.table.lock();
+        let first = usize::try_from(from / PAGE as u64).unwrap_or(usize::MAX);
+        for (index, slot) in table.pages.iter().enumerate().skip(first) {
+            let start = (index * PAGE) as u64;
+            if start >= to {
+                break;
+            }
+            let address = slot.load(Ordering::Acquire);
+            if address == 0 {
+                continue;
+            }
+            let a = from.max(start) - start;
+            let b = (to - start).min(PAGE as u64);
+            if b - a == PAGE as u64 {
+                slot.store(0, Ordering::Release);
+                gone.push(address);
+            } else {
+                // SAFETY: the table owns the page, and a..b lies within it.
+                unsafe {
+                    core::ptr::write_bytes((address as *mut u8).add(a as usize), 0, (b - a) as usize);
+                }
+            }
+        }
+        table.resident -= gone.len();
+        drop(table);
+        if !gone.is_empty() {
+            retire(Pages(gone));
+        }
+    }
+
+    /// The next offset from `offset` on, below the size, whose page is a hole (`hole`) or is not; `None` at the end.
+    pub fn seek(&self, offset: u64, hole: bool) -> Option<u64> {
+        let size = self.size();
+        let table = self.table.lock();
+        let mut at = offset;
+        while at < size {
+            let index = usize::try_from(at / PAGE as u64).ok()?;
+            let is_hole = table.pages.get(index).is_none_or(|p| p.load(Ordering::Relaxed) == 0);
+            if is_hole == hole {
+                return Some(at);
+            }
+            if index >= table.pages.len() {
+                break;
+            }
+            at = ((index + 1) * PAGE) as u64;
+        }
+        hole.then_some(size).filter(|_| offset < size)
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let table = self.table.get_mut();
+        drop(Pages(
+            table.pages.iter().map(|p| p.load(Ordering::Relaxed)).filter(|a| *a != 0).collect(),
+        ));
+    }
+}
+
+/// Pages, by address, whose shares go when this is dropped.
+struct Pages(Vec<usize>);
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        for address in &self.0 {
+            frame::release(frame_at(*address));
+        }
+    }
+}
+
+/// Drops `garbage` after a grace period.
+fn retire<T: 'static>(garbage: T) {
+    epoch::retire(
+        // SAFETY: the argument is the box made below, and the callback runs once.
+        |raw| drop(unsafe { Box::from_raw(raw as *mut T) }),
+        Box::into_raw(Box::new(garbage)) as usize,
+    );
+}
