@@ -9,12 +9,17 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
-use abi::linux::{O_ACCMODE, O_APPEND, O_NONBLOCK, O_PATH, O_RDWR, O_WRONLY};
+use abi::linux::{
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_LARGEFILE, O_NOCTTY,
+    O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDWR, O_TRUNC, O_WRONLY,
+};
 use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+use sync::Monitor;
 
+use crate::files;
 use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
@@ -29,7 +34,7 @@ pub enum Sharing {
 }
 
 /// A generated descriptor routine (until codegen's own).
-pub type DescRoutine = Arc<usize>;
+pub type DescRoutine = codegen::Routine<fn()>;
 
 /// The generated routines of one open file. `None` leaves the `slow` stub of that call in place.
 #[derive(Clone, Default)]
@@ -90,6 +95,14 @@ pub trait File: Send + Sync + Any {
     fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
         Err(Errno::EINVAL)
     }
+    /// `fallocate` with its `mode`, offset and length in bytes.
+    fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
+        Err(Errno::ENODEV)
+    }
+    /// The source of this file's pages for `mmap`.
+    fn pager(&self, _of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
+        Err(Errno::ENODEV)
+    }
     /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
     fn flags_changed(&self, _of: &OpenFile) {}
     /// The last descriptor is gone.
@@ -116,7 +129,30 @@ pub struct OpenFile {
     pub flags: AtomicU32,
     /// Offset in bytes; generated routines hold this word's address.
     pub offset: AtomicU64,
+    /// Held while a call reads, uses and advances the offset.
+    pub position: Monitor<()>,
+    /// Descriptors, over all tables, that refer to it.
+    pub(crate) slots: AtomicU32,
+    /// More than one thread may reach it: only shared routines may be plugged.
+    pub(crate) shared: AtomicBool,
+    /// It may wait in its inode's inactive list.
+    pub(crate) reusable: bool,
+    closed: AtomicBool,
+    code: Code,
 }
+
+/// The routines of a description: for one thread, and for many.
+#[derive(Default)]
+struct Code {
+    exclusive: Monitor<Option<DescRoutines>>,
+    shared: Monitor<Option<DescRoutines>>,
+    /// Entries of the exclusive routines, access mode considered; zeros before they are made.
+    entries: [AtomicUsize; 3],
+    shared_known: AtomicBool,
+}
+
+/// Flags of `open` that are not status flags.
+const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
 
 impl OpenFile {
     /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).
@@ -133,13 +169,126 @@ impl OpenFile {
 
     /// A description of a file found as `how` says.
     pub fn at(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
+        let listed = how
+            .place
+            .as_ref()
+            .is_some_and(|p| p.inode.inactive().is_some());
         Arc::new(OpenFile {
+            reusable: listed && file.reusable(),
             file,
             place: how.place,
             path: how.path,
-            flags: AtomicU32::new(how.flags),
+            flags: AtomicU32::new(how.flags & !CREATION),
             offset: AtomicU64::new(0),
+            position: Monitor::new(()),
+            slots: AtomicU32::new(0),
+            shared: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            code: Code::default(),
         })
+    }
+
+    /// The entries to plug for `sharing`, in the order read, write, lseek; generates the routines if they are not there.
+    pub(crate) fn entries(&self, sharing: Sharing) -> [usize; 3] {
+        let cell = match sharing {
+            Sharing::Exclusive => &self.code.exclusive,
+            Sharing::Shared => &self.code.shared,
+        };
+        let mut cell = cell.lock();
+        let routines = cell.get_or_insert_with(|| {
+            if self.flags() & O_PATH != 0 {
+                return DescRoutines::default();
+            }
+            // Without room for code, every call takes the plain path.
+            self.file.synthesize(self, sharing).unwrap_or_default()
+        });
+        let stubs = files::stubs();
+        let entry = |allowed: bool, routine: &Option<DescRoutine>, slow: usize| match routine {
+            _ if !allowed => stubs.bad_fd,
+            Some(routine) => routine.entry(),
+            None => slow,
+        };
+        let entries = [
+            entry(self.readable(), &routines.read, stubs.slow[0]),
+            entry(self.writable(), &routines.write, stubs.slow[1]),
+            entry(self.flags() & O_PATH == 0, &routines.lseek, stubs.slow[2]),
+        ];
+        match sharing {
+            Sharing::Exclusive => {
+                for (word, entry) in self.code.entries.iter().zip(entries) {
+                    word.store(entry, Ordering::Relaxed);
+                }
+            }
+            Sharing::Shared => self.code.shared_known.store(true, Ordering::Relaxed),
+        }
+        entries
+    }
+
+    /// The entries of the exclusive routines if they were generated before.
+    #[inline]
+    pub(crate) fn ready_entries(&self) -> Option<[usize; 3]> {
+        let [read, write, lseek] = &self.code.entries;
+        let read = read.load(Ordering::Relaxed);
+        (read != 0).then(|| {
+            [
+                read,
+                write.load(Ordering::Relaxed),
+                lseek.load(Ordering::Relaxed),
+            ]
+        })
+    }
+
+    /// Whether the shared routines were generated.
+    pub(crate) fn shared_known(&self) -> bool {
+        self.code.shared_known.load(Ordering::Relaxed)
+    }
+
+    /// What the routines were generated for has changed: the next plugging generates them again.
+    pub(crate) fn forget_code(&self) {
+        let old = self.code.exclusive.lock().take();
+        let old_shared = self.code.shared.lock().take();
+        self.code.shared_known.store(false, Ordering::Relaxed);
+        for word in &self.code.entries {
+            word.store(0, Ordering::Relaxed);
+        }
+        drop((old, old_shared));
+    }
+
+    /// Every routine that exists for it: `("read", handle)` and so on.
+    pub fn for_each_routine(&self, mut f: impl FnMut(&'static str, &DescRoutine)) {
+        for cell in [&self.code.exclusive, &self.code.shared] {
+            if let Some(routines) = &*cell.lock() {
+                let all = [
+                    ("read", &routines.read),
+                    ("write", &routines.write),
+                    ("lseek", &routines.lseek),
+                ];
+                for (name, routine) in all {
+                    if let Some(routine) = routine {
+                        f(name, routine);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the status flags are those of a plain open, so that it may wait for another.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.reusable && self.flags() & !(O_ACCMODE | O_LARGEFILE) == 0
+    }
+
+    /// Made ready for another open with `flags`.
+    pub(crate) fn reopen(&self, flags: u32) {
+        self.flags.store(flags & !CREATION, Ordering::Relaxed);
+        self.offset.store(0, Ordering::Relaxed);
+        self.shared.store(false, Ordering::Relaxed);
+    }
+
+    /// Tells the behaviour that the last descriptor is gone, once.
+    pub(crate) fn finish(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.file.close(self);
+        }
     }
 
     /// The behaviour.
@@ -195,6 +344,6 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.file.clone().close(self);
+        self.finish();
     }
 }

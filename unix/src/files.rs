@@ -1,9 +1,27 @@
 //! The descriptor table and its kernel procedure table.
+//!
+//! *Interface.* [`Files`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three arrays of code addresses, `read`,
+//! `write` and `lseek`, that the dispatchers of the threads using the table index by descriptor. A closed
+//! descriptor holds the `bad_fd` stub, one without generated code the `slow` stub. Publishing an open file is one word in
+//! each array.
+//!
+//! *Quasi-invariant* (docs/architecture.md): while one thread alone can reach a description, its exclusive routines are plugged.
+//! [`Files::fork_copy`] and [`Files::share`] are the guards: they take the exclusive code out, leaving the shared routines, or
+//! the slow stub until the first call that takes the plain path asks for them ([`Files::warm`]). The same
+//! call puts exclusive code back when the description has one descriptor left.
+//!
+//! A table used by several threads frees what it closes after a grace period, since another CPU may be inside a routine.
+//! Source: dissertation, 4.2 (kernel procedure tables), 3.1 (code from `open`).
 
-use abi::errno::Result;
+use abi::errno::{Errno, Result};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use sync::{Monitor, epoch};
 
-use crate::file::OpenFile;
+use crate::file::{OpenFile, Sharing};
+use crate::fs::lock;
 
 /// The three arrays of code addresses that a thread's dispatcher indexes by descriptor.
 #[derive(Clone, Copy, Debug)]
@@ -14,73 +32,551 @@ pub struct KptView {
     pub write: *const usize,
     /// First word of the `lseek` array.
     pub lseek: *const usize,
-    /// Words in each array; a descriptor beyond is bad.
+    /// Words in each array; a descriptor beyond has no code.
     pub len: usize,
 }
 
+/// Entries of the code that stands where no routine does.
+#[derive(Clone, Copy, Debug)]
+pub struct Stubs {
+    /// Leave for the plain call: read, write, lseek.
+    pub slow: [usize; 3],
+    /// Answer `EBADF`.
+    pub bad_fd: usize,
+}
+
+static SLOW: [AtomicUsize; 3] = [const { AtomicUsize::new(1) }; 3];
+static BAD_FD: AtomicUsize = AtomicUsize::new(2);
+static MOVED: AtomicUsize = AtomicUsize::new(0);
+
+/// Links the stubs, at boot, before the first table. Until then they are the words 1 and 2, which only tests look at.
+pub fn link_stubs(stubs: Stubs) {
+    for (word, entry) in SLOW.iter().zip(stubs.slow) {
+        word.store(entry, Ordering::Relaxed);
+    }
+    BAD_FD.store(stubs.bad_fd, Ordering::Relaxed);
+}
+
+/// The stubs.
+#[inline]
+pub fn stubs() -> Stubs {
+    Stubs {
+        slow: [
+            SLOW[0].load(Ordering::Relaxed),
+            SLOW[1].load(Ordering::Relaxed),
+            SLOW[2].load(Ordering::Relaxed),
+        ],
+        bad_fd: BAD_FD.load(Ordering::Relaxed),
+    }
+}
+
+/// Called with a table whose arrays have moved to the given place, before the old ones are retired: the dispatchers of
+/// the threads that use the table must be generated again. The table's monitor is held: use only what is passed.
+pub type Moved = fn(&Files, KptView);
+
+/// Links what happens when arrays move; nothing by default.
+pub fn link_moved(moved: Moved) {
+    MOVED.store(moved as usize, Ordering::Release);
+}
+
+/// Descriptors of a new table.
+const FIRST_CAPACITY: usize = 64;
+/// No table grows beyond this.
+const MAX_CAPACITY: usize = 4096;
+
 /// A descriptor table.
-pub struct Files(());
+pub struct Files {
+    table: Monitor<Table>,
+    limit: AtomicUsize,
+    /// Threads that use the table.
+    users: AtomicU32,
+    /// More than one thread may use the table.
+    threaded: AtomicBool,
+}
+
+struct Table {
+    slots: Vec<Option<Arc<OpenFile>>>,
+    used: Vec<u64>,
+    cloexec: Vec<u64>,
+    /// Three arrays of `slots.len()` words each, one behind the other.
+    kpt: Box<[AtomicUsize]>,
+}
+
+impl Table {
+    fn new(capacity: usize) -> Result<Table> {
+        let mut slots = Vec::new();
+        slots
+            .try_reserve_exact(capacity)
+            .map_err(|_| Errno::ENOMEM)?;
+        slots.resize_with(capacity, || None);
+        let mut kpt = Vec::new();
+        kpt.try_reserve_exact(3 * capacity)
+            .map_err(|_| Errno::ENOMEM)?;
+        let bad_fd = stubs().bad_fd;
+        kpt.resize_with(3 * capacity, || AtomicUsize::new(bad_fd));
+        Ok(Table {
+            slots,
+            used: alloc::vec![0; capacity / 64],
+            cloexec: alloc::vec![0; capacity / 64],
+            kpt: kpt.into_boxed_slice(),
+        })
+    }
+
+    fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn view(&self) -> KptView {
+        let len = self.capacity();
+        let base = self.kpt.as_ptr().cast::<usize>();
+        KptView {
+            read: base,
+            // SAFETY: the box holds three arrays of `len` words.
+            write: unsafe { base.add(len) },
+            // SAFETY: as above.
+            lseek: unsafe { base.add(2 * len) },
+            len,
+        }
+    }
+
+    #[inline]
+    fn publish(&self, fd: usize, entries: [usize; 3]) {
+        let len = self.capacity();
+        for (array, entry) in entries.into_iter().enumerate() {
+            self.kpt[array * len + fd].store(entry, Ordering::Release);
+        }
+    }
+
+    /// The lowest free descriptor from `from` on.
+    #[inline]
+    fn lowest(&self, from: usize) -> usize {
+        let mut word = from / 64;
+        let mut taken = match self.used.get(word) {
+            Some(bits) => bits | ((1u64 << (from % 64)) - 1),
+            None => return from,
+        };
+        while taken == u64::MAX {
+            word += 1;
+            match self.used.get(word) {
+                Some(bits) => taken = *bits,
+                None => return word * 64,
+            }
+        }
+        word * 64 + taken.trailing_ones() as usize
+    }
+
+    #[inline]
+    fn set(&mut self, fd: usize, of: Arc<OpenFile>, cloexec: bool) -> Option<Arc<OpenFile>> {
+        let bit = 1u64 << (fd % 64);
+        self.used[fd / 64] |= bit;
+        if cloexec {
+            self.cloexec[fd / 64] |= bit;
+        } else {
+            self.cloexec[fd / 64] &= !bit;
+        }
+        self.slots[fd].replace(of)
+    }
+
+    #[inline]
+    fn clear(&mut self, fd: usize) -> Option<Arc<OpenFile>> {
+        let of = self.slots.get_mut(fd)?.take()?;
+        let bit = 1u64 << (fd % 64);
+        self.used[fd / 64] &= !bit;
+        self.cloexec[fd / 64] &= !bit;
+        let bad_fd = BAD_FD.load(Ordering::Relaxed);
+        self.publish(fd, [bad_fd; 3]);
+        Some(of)
+    }
+
+    #[inline]
+    fn get(&self, fd: i32) -> Result<&Arc<OpenFile>> {
+        match self.slots.get(fd as u32 as usize) {
+            Some(Some(of)) => Ok(of),
+            _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// The descriptors in use, in order.
+    fn in_use(&self) -> impl Iterator<Item = usize> + use<> {
+        let used = self.used.clone();
+        used.into_iter().enumerate().flat_map(|(word, mut bits)| {
+            core::iter::from_fn(move || {
+                if bits == 0 {
+                    return None;
+                }
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                Some(word * 64 + bit)
+            })
+        })
+    }
+
+    /// Makes room for descriptor `fd`.
+    fn reserve(&mut self, files: &Files, fd: usize) -> Result<()> {
+        if fd < self.capacity() {
+            return Ok(());
+        }
+        if fd >= MAX_CAPACITY {
+            return Err(Errno::EMFILE);
+        }
+        let capacity = (fd + 1).next_power_of_two().max(FIRST_CAPACITY);
+        let mut larger = Table::new(capacity)?;
+        let len = self.capacity();
+        for array in 0..3 {
+            for fd in 0..len {
+                let entry = self.kpt[array * len + fd].load(Ordering::Relaxed);
+                larger.kpt[array * capacity + fd].store(entry, Ordering::Relaxed);
+            }
+        }
+        for (slot, old) in larger.slots.iter_mut().zip(&mut self.slots) {
+            *slot = old.take();
+        }
+        larger.used[..self.used.len()].copy_from_slice(&self.used);
+        larger.cloexec[..self.cloexec.len()].copy_from_slice(&self.cloexec);
+        let old = core::mem::replace(self, larger);
+        let moved = MOVED.load(Ordering::Acquire);
+        if moved != 0 {
+            // SAFETY: only `link_moved` stores here, and it stores a `Moved`.
+            let moved = unsafe { core::mem::transmute::<usize, Moved>(moved) };
+            moved(files, self.view());
+        }
+        epoch::retire(
+            // SAFETY: the argument is the box made below, and the callback runs once.
+            |raw| drop(unsafe { Box::from_raw(raw as *mut Box<[AtomicUsize]>) }),
+            Box::into_raw(Box::new(old.kpt)) as usize,
+        );
+        Ok(())
+    }
+}
 
 impl Files {
-    /// An empty table that may hold up to `limit` descriptors (RLIMIT_NOFILE).
-    pub fn new(_limit: usize) -> Result<Arc<Files>> {
-        todo!()
+    /// An empty table for one thread, with room for `limit` descriptors (RLIMIT_NOFILE). `ENOMEM`.
+    pub fn new(limit: usize) -> Result<Arc<Files>> {
+        Ok(Arc::new(Files {
+            table: Monitor::new(Table::new(FIRST_CAPACITY)?),
+            limit: AtomicUsize::new(limit.min(MAX_CAPACITY)),
+            users: AtomicU32::new(1),
+            threaded: AtomicBool::new(false),
+        }))
     }
-    /// The open file behind `fd`; `EBADF`.
-    pub fn get(&self, _fd: i32) -> Result<Arc<OpenFile>> {
-        todo!()
+
+    /// The open file behind `fd`. `EBADF`.
+    #[inline]
+    pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>> {
+        self.table.lock().get(fd).cloned()
     }
-    /// Gives `of` the lowest free descriptor; `EMFILE`.
-    pub fn install(&self, _of: Arc<OpenFile>, _cloexec: bool) -> Result<i32> {
-        todo!()
+
+    /// As [`Files::get`], and whether [`Files::warm`] could plug better code.
+    #[inline]
+    pub fn get_cold(&self, fd: i32) -> Result<(Arc<OpenFile>, bool)> {
+        let of = self.get(fd)?;
+        let cold =
+            of.shared.load(Ordering::Relaxed) && (!of.shared_known() || self.may_be_exclusive(&of));
+        Ok((of, cold))
     }
-    /// As [`Files::install`], not below `from` (`F_DUPFD`).
-    pub fn install_from(&self, _from: i32, _of: Arc<OpenFile>, _cloexec: bool) -> Result<i32> {
-        todo!()
+
+    fn threaded(&self) -> bool {
+        self.threaded.load(Ordering::Relaxed)
     }
-    /// Gives `of` the descriptor `fd`, closing what was there (`dup2`); `EBADF` beyond the limit.
-    pub fn install_at(&self, _fd: i32, _of: Arc<OpenFile>, _cloexec: bool) -> Result<i32> {
-        todo!()
+
+    fn may_be_exclusive(&self, of: &OpenFile) -> bool {
+        !self.threaded() && of.slots.load(Ordering::Acquire) == 1
     }
-    /// Closes `fd`; `EBADF`.
-    pub fn close(&self, _fd: i32) -> Result<()> {
-        todo!()
+
+    /// A call took the plain path: plugs the routines that fit how `of` is shared now.
+    #[cold]
+    pub fn warm(&self, fd: i32, of: &Arc<OpenFile>) {
+        let table = self.table.lock();
+        if !table.get(fd).is_ok_and(|there| Arc::ptr_eq(there, of)) {
+            return;
+        }
+        if self.may_be_exclusive(of) {
+            of.shared.store(false, Ordering::Relaxed);
+        }
+        self.plug(&table, fd as usize, of);
     }
-    /// A copy for a child; from now on the open files are shared, and both tables hold the shared routines.
+
+    /// Publishes the code of `of` at `fd`.
+    fn plug(&self, table: &Table, fd: usize, of: &OpenFile) {
+        let entries = if of.shared.load(Ordering::Relaxed) {
+            of.entries(Sharing::Shared)
+        } else {
+            match of.ready_entries() {
+                Some(entries) => entries,
+                None => of.entries(Sharing::Exclusive),
+            }
+        };
+        table.publish(fd, entries);
+    }
+
+    /// Takes exclusive code out at `fd`: the shared routines if they exist, else the slow stubs.
+    fn plug_shared(table: &Table, fd: usize, of: &OpenFile) {
+        of.shared.store(true, Ordering::Relaxed);
+        let stubs = stubs();
+        let entries = if of.shared_known() {
+            of.entries(Sharing::Shared)
+        } else {
+            let or_bad = |allowed, slow| if allowed { slow } else { stubs.bad_fd };
+            [
+                or_bad(of.readable(), stubs.slow[0]),
+                or_bad(of.writable(), stubs.slow[1]),
+                stubs.slow[2],
+            ]
+        };
+        table.publish(fd, entries);
+    }
+
+    #[inline]
+    fn put(
+        &self,
+        table: &mut Table,
+        fd: usize,
+        of: Arc<OpenFile>,
+        cloexec: bool,
+    ) -> Option<Arc<OpenFile>> {
+        of.slots.fetch_add(1, Ordering::AcqRel);
+        if self.threaded() {
+            of.shared.store(true, Ordering::Relaxed);
+        }
+        self.plug(table, fd, &of);
+        table.set(fd, of, cloexec)
+    }
+
+    /// Gives `of` the lowest free descriptor. `EMFILE`, `ENOMEM`.
+    #[inline]
+    pub fn install(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
+        self.install_from(0, of, cloexec)
+    }
+
+    /// As [`Files::install`], not below `from` (`F_DUPFD`). `EINVAL` when `from` is no possible descriptor.
+    #[inline]
+    pub fn install_from(&self, from: i32, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let from = usize::try_from(from).map_err(|_| Errno::EINVAL)?;
+        if from >= limit && from != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let mut table = self.table.lock();
+        let fd = table.lowest(from);
+        if fd >= limit {
+            return Err(Errno::EMFILE);
+        }
+        if fd >= table.capacity() {
+            table.reserve(self, fd)?;
+        }
+        self.put(&mut table, fd, of, cloexec);
+        Ok(fd as i32)
+    }
+
+    /// Gives `of` the descriptor `fd`, closing what was there (`dup2`). `EBADF` when `fd` is no possible descriptor.
+    pub fn install_at(&self, fd: i32, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
+        let index = usize::try_from(fd).map_err(|_| Errno::EBADF)?;
+        if index >= self.limit.load(Ordering::Relaxed) {
+            return Err(Errno::EBADF);
+        }
+        let mut table = self.table.lock();
+        table.reserve(self, index)?;
+        let old = self.put(&mut table, index, of, cloexec);
+        drop(table);
+        if let Some(old) = old {
+            self.release(old);
+        }
+        Ok(fd)
+    }
+
+    /// Closes `fd`. `EBADF`.
+    #[inline]
+    pub fn close(&self, fd: i32) -> Result<()> {
+        let of = self
+            .table
+            .lock()
+            .clear(fd as u32 as usize)
+            .ok_or(Errno::EBADF)?;
+        self.release(of);
+        Ok(())
+    }
+
+    /// A descriptor of `of` is gone from this table.
+    #[inline]
+    fn release(&self, of: Arc<OpenFile>) {
+        of.slots.fetch_sub(1, Ordering::AcqRel);
+        if lock::any() {
+            lock::descriptor_closed(self.lock_owner(), &of);
+        }
+        if self.threaded() {
+            if Arc::strong_count(&of) == 1 {
+                of.finish();
+            }
+            epoch::retire(
+                // SAFETY: the argument is the count given up below, and the callback runs once.
+                |raw| drop(unsafe { Arc::from_raw(raw as *const OpenFile) }),
+                Arc::into_raw(of) as usize,
+            );
+        } else if of.is_plain() && Arc::strong_count(&of) == 1 {
+            let mode = of.flags() & abi::linux::O_ACCMODE;
+            // The list is the inode's; our count of it outlasts the one that `put` may give away.
+            let inode = of.inode().cloned();
+            if let Some(list) = inode.as_ref().and_then(|i| i.inactive()) {
+                drop(list.put(mode, of));
+            }
+        }
+    }
+
+    /// What advisory locks of this table are owned by.
+    pub fn lock_owner(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    /// Closes, or with `cloexec` only marks, the descriptors `first..=last`.
+    pub fn close_range(&self, first: u32, last: u32, cloexec: bool) {
+        let all = self.table.lock().in_use();
+        for fd in all.filter(|fd| (first as usize..=last as usize).contains(fd)) {
+            if cloexec {
+                // Closed meanwhile by another thread: nothing to mark.
+                let _ = self.set_cloexec(fd as i32, true);
+            } else {
+                let _ = self.close(fd as i32);
+            }
+        }
+    }
+
+    /// Whether `fd` is closed by `exec`. `EBADF`.
+    pub fn cloexec(&self, fd: i32) -> Result<bool> {
+        let table = self.table.lock();
+        table.get(fd)?;
+        let fd = fd as usize;
+        Ok(table.cloexec[fd / 64] >> (fd % 64) & 1 != 0)
+    }
+
+    /// Sets whether `fd` is closed by `exec`. `EBADF`.
+    pub fn set_cloexec(&self, fd: i32, on: bool) -> Result<()> {
+        let mut table = self.table.lock();
+        table.get(fd)?;
+        let fd = fd as usize;
+        let bit = 1u64 << (fd % 64);
+        if on {
+            table.cloexec[fd / 64] |= bit;
+        } else {
+            table.cloexec[fd / 64] &= !bit;
+        }
+        Ok(())
+    }
+
+    /// A copy for a child; from now on the open files are shared, and no exclusive code is left in either table. `ENOMEM`.
     pub fn fork_copy(&self) -> Result<Arc<Files>> {
-        todo!()
+        let old = self.table.lock();
+        let last = old.in_use().last().unwrap_or(0);
+        let capacity = (last + 1).next_power_of_two().max(FIRST_CAPACITY);
+        let mut new = Table::new(capacity)?;
+        for fd in old.in_use() {
+            let Some(of) = &old.slots[fd] else { continue };
+            of.slots.fetch_add(1, Ordering::AcqRel);
+            Self::plug_shared(&old, fd, of);
+            Self::plug_shared(&new, fd, of);
+            let cloexec = old.cloexec[fd / 64] >> (fd % 64) & 1 != 0;
+            new.set(fd, of.clone(), cloexec);
+        }
+        Ok(Arc::new(Files {
+            table: Monitor::new(new),
+            limit: AtomicUsize::new(self.limit.load(Ordering::Relaxed)),
+            users: AtomicU32::new(1),
+            threaded: AtomicBool::new(false),
+        }))
     }
-    /// A thread is about to join this table (`CLONE_FILES`): the shared routines are plugged.
+
+    /// Another thread is about to use this table (`CLONE_FILES`); call before it can run.
     pub fn share(&self) {
-        todo!()
+        let table = self.table.lock();
+        self.users.fetch_add(1, Ordering::Relaxed);
+        self.threaded.store(true, Ordering::Relaxed);
+        for fd in table.in_use() {
+            if let Some(of) = &table.slots[fd] {
+                Self::plug_shared(&table, fd, of);
+            }
+        }
     }
-    /// A thread left this table (exit, `exec`, `unshare`).
-    pub fn unshare(&self) {
-        todo!()
+
+    /// A thread no longer uses this table; the last one closes every descriptor.
+    pub fn leave(&self) {
+        let before = {
+            let _table = self.table.lock();
+            let before = self.users.fetch_sub(1, Ordering::AcqRel);
+            self.threaded.store(before > 2, Ordering::Relaxed);
+            before
+        };
+        if before == 1 {
+            self.close_all();
+        }
     }
+
     /// Closes the descriptors marked close-on-exec.
     pub fn close_on_exec(&self) {
-        todo!()
+        let table = self.table.lock();
+        let marked: Vec<usize> = table
+            .in_use()
+            .filter(|fd| table.cloexec[fd / 64] >> (fd % 64) & 1 != 0)
+            .collect();
+        drop(table);
+        for fd in marked {
+            // Closed meanwhile: as wanted.
+            let _ = self.close(fd as i32);
+        }
     }
-    /// Closes every descriptor, when the last thread exits.
+
+    /// Closes every descriptor.
     pub fn close_all(&self) {
-        todo!()
+        self.close_range(0, u32::MAX, false);
     }
+
     /// Changes RLIMIT_NOFILE.
-    pub fn set_limit(&self, _limit: usize) {
-        todo!()
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit.min(MAX_CAPACITY), Ordering::Relaxed);
     }
+
     /// Where the dispatcher finds the code.
     pub fn kpt(&self) -> KptView {
-        todo!()
+        self.table.lock().view()
     }
-    /// Puts the routines of `fd` in place again after the object behind it changed (a pipe got a second writer).
-    pub fn replug(&self, _fd: i32) {
-        todo!()
+
+    /// The object behind `fd` changed what its routines may assume: they are generated again.
+    pub fn replug(&self, fd: i32) {
+        let table = self.table.lock();
+        if let Ok(of) = table.get(fd) {
+            of.forget_code();
+            self.plug(&table, fd as usize, of);
+        }
+    }
+
+    /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor at this instant.
+    pub fn for_each(&self, mut f: impl FnMut(i32, &Arc<OpenFile>, bool)) {
+        let snapshot: Vec<(usize, Arc<OpenFile>, bool)> = {
+            let table = self.table.lock();
+            table
+                .in_use()
+                .filter_map(|fd| {
+                    let cloexec = table.cloexec[fd / 64] >> (fd % 64) & 1 != 0;
+                    Some((fd, table.slots[fd].clone()?, cloexec))
+                })
+                .collect()
+        };
+        for (fd, of, cloexec) in &snapshot {
+            f(*fd as i32, of, *cloexec);
+        }
+    }
+
+    /// Descriptors that the table has room for now (`FDSize` in `/proc/PID/status`).
+    pub fn capacity(&self) -> usize {
+        self.table.lock().capacity()
     }
 }
 
-/// Called with a table whose arrays moved, before the old ones are retired: the dispatchers of its threads must be generated again.
-pub fn link_moved(_moved: fn(&Files)) {
-    todo!()
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.threaded.store(false, Ordering::Relaxed);
+        self.close_all();
+    }
 }
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

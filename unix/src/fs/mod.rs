@@ -7,8 +7,12 @@
 pub mod attr;
 pub mod context;
 pub mod dev;
+pub mod directory;
+pub mod fifo;
 pub mod inactive;
 pub mod inode;
+pub mod lock;
+pub mod mem;
 pub mod names;
 pub mod perm;
 pub mod place;
@@ -18,3 +22,8 @@ pub use attr::{Attr, Kind, SetAttr, Time};
 pub use context::FsContext;
 pub use inode::{DirEntry, DirSink, How, Inode};
 pub use place::{FileSystem, Mount, Place};
+
+/// The time of day.
+pub fn now() -> Time {
+    Time::default()
+}

@@ -7,20 +7,21 @@
 //! only the monitor of the directory it looks in. Permission bits were checked by the callers; this file system checks kinds,
 //! existence and emptiness.
 
+pub mod core;
 pub mod dir;
 pub mod regular;
 pub mod store;
 #[cfg(test)]
 mod tests;
 
+use ::core::any::Any;
+use ::core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use abi::errno::{Errno, Result};
 use abi::linux::{
     DT_DIR, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFMT, S_ISGID, S_ISUID, Statfs, TMPFS_MAGIC,
 };
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::any::Any;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::Monitor;
 
 use super::attr::{Attr, Kind, SetAttr, Time};
@@ -277,7 +278,14 @@ impl MemNode {
         }
     }
 
-    fn exchange(&self, name: &[u8], node: &Arc<MemNode>, to: &Arc<MemNode>, new_name: &[u8], other: &Arc<MemNode>) -> Result<()> {
+    fn exchange(
+        &self,
+        name: &[u8],
+        node: &Arc<MemNode>,
+        to: &Arc<MemNode>,
+        new_name: &[u8],
+        other: &Arc<MemNode>,
+    ) -> Result<()> {
         if other.kind == Kind::Directory && self.lies_below(other) {
             return Err(Errno::EINVAL);
         }
@@ -468,7 +476,13 @@ impl Inode for MemNode {
         Ok(())
     }
 
-    fn rename(&self, name: &[u8], new_dir: &Arc<dyn Inode>, new_name: &[u8], flags: u32) -> Result<()> {
+    fn rename(
+        &self,
+        name: &[u8],
+        new_dir: &Arc<dyn Inode>,
+        new_name: &[u8],
+        flags: u32,
+    ) -> Result<()> {
         let to = self.node_of(new_dir.clone())?;
         let _tree = self.fs.tree.lock();
         let node = self.dir()?.lock().get(name).cloned().ok_or(Errno::ENOENT)?;
@@ -594,20 +608,19 @@ impl Drop for MemNode {
             return;
         };
         let mut left: Vec<Arc<MemNode>> = Vec::new();
-        let mut take = |dir: &mut Dir, left: &mut Vec<Arc<MemNode>>| {
-            while let Some(node) = dir.pop() {
-                left.push(node);
-            }
-        };
-        take(dir.get_mut(), &mut left);
-        while let Some(mut node) = left.pop() {
-            if let Some(MemNode {
-                body: Body::Directory(dir),
-                ..
-            }) = Arc::get_mut(&mut node)
+        drain(dir.get_mut(), &mut left);
+        while let Some(node) = left.pop() {
+            if let Some(mut node) = Arc::into_inner(node)
+                && let Body::Directory(dir) = &mut node.body
             {
-                take(dir.get_mut(), &mut left);
+                drain(dir.get_mut(), &mut left);
             }
         }
+    }
+}
+
+fn drain(dir: &mut Dir, into: &mut Vec<Arc<MemNode>>) {
+    while let Some(node) = dir.pop() {
+        into.push(node);
     }
 }

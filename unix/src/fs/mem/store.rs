@@ -11,12 +11,12 @@
 //!
 //! Bytes of the last page beyond the size are always zero.
 
+use super::core::FileCore;
+use ::core::sync::atomic::{AtomicUsize, Ordering};
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
-use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
 use vm::frame::{self, Frame, FrameRef};
 
@@ -133,11 +133,16 @@ impl Store {
         larger
             .try_reserve_exact(capacity)
             .map_err(|_| Errno::ENOSPC)?;
-        larger.extend(table.pages.iter().map(|p| AtomicUsize::new(p.load(Ordering::Relaxed))));
+        larger.extend(
+            table
+                .pages
+                .iter()
+                .map(|p| AtomicUsize::new(p.load(Ordering::Relaxed))),
+        );
         larger.resize_with(capacity, || AtomicUsize::new(0));
         let larger = larger.into_boxed_slice();
         self.core.publish_pages(larger.as_ptr(), larger.len());
-        let old = core::mem::replace(&mut table.pages, larger);
+        let old = ::core::mem::replace(&mut table.pages, larger);
         if !old.is_empty() {
             retire(old);
         }
@@ -151,7 +156,9 @@ impl Store {
         loop {
             let within = (at % PAGE as u64) as usize;
             let left = self.size().saturating_sub(at);
-            let want = ((PAGE - within) as u64).min(left).min(buf.remaining() as u64) as usize;
+            let want = ((PAGE - within) as u64)
+                .min(left)
+                .min(buf.remaining() as u64) as usize;
             if want == 0 {
                 return Ok(total);
             }
@@ -159,7 +166,8 @@ impl Store {
                 Some(page) => {
                     // SAFETY: the share keeps the frame alive; its bytes are plain memory that others may change meanwhile,
                     // which a reader of a file being written has to expect.
-                    let bytes = unsafe { core::slice::from_raw_parts(page.virt().add(within), want) };
+                    let bytes =
+                        unsafe { ::core::slice::from_raw_parts(page.virt().add(within), want) };
                     buf.put(bytes)
                 }
                 None => buf.put_zeros(want),
@@ -222,7 +230,7 @@ impl Store {
         let want = (PAGE - within).min(buf.remaining());
         if let Some(page) = self.page(index) {
             // SAFETY: as in `read`; writers to one file may overlap, as on Linux.
-            let bytes = unsafe { core::slice::from_raw_parts_mut(page.virt().add(within), want) };
+            let bytes = unsafe { ::core::slice::from_raw_parts_mut(page.virt().add(within), want) };
             return buf.take(bytes);
         }
         if index >= MAX_PAGES as u64 {
@@ -230,10 +238,14 @@ impl Store {
         }
         // A hole: the page is filled before anybody else sees it, so a whole one need not be cleared first.
         let whole = want == PAGE;
-        let fresh = if whole { frame::alloc_user() } else { frame::alloc_user_zeroed() };
+        let fresh = if whole {
+            frame::alloc_user()
+        } else {
+            frame::alloc_user_zeroed()
+        };
         let fresh = FrameRef::own(fresh.ok_or(Errno::ENOSPC)?);
         // SAFETY: the frame is ours alone.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(fresh.virt(), PAGE) };
+        let bytes = unsafe { ::core::slice::from_raw_parts_mut(fresh.virt(), PAGE) };
         let n = buf.take(&mut bytes[within..within + want])?;
         if whole {
             bytes[n..].fill(0);
@@ -244,7 +256,11 @@ impl Store {
             // A mapping made the page first; it holds only what others wrote, so ours goes on top.
             // SAFETY: both are kept alive by their shares, and they are different frames.
             unsafe {
-                core::ptr::copy_nonoverlapping(filled.virt().add(within), page.virt().add(within), n);
+                ::core::ptr::copy_nonoverlapping(
+                    filled.virt().add(within),
+                    page.virt().add(within),
+                    n,
+                );
             }
         }
         Ok(n)
@@ -269,7 +285,7 @@ impl Store {
             && let address @ 1.. = slot.load(Ordering::Acquire)
         {
             // SAFETY: the table owns the page; what is cleared lies within it, behind the end of the file.
-            unsafe { core::ptr::write_bytes((address as *mut u8).add(within), 0, PAGE - within) };
+            unsafe { ::core::ptr::write_bytes((address as *mut u8).add(within), 0, PAGE - within) };
         }
         for slot in table.pages.iter().skip(keep) {
             let address = slot.swap(0, Ordering::AcqRel);
@@ -317,7 +333,11 @@ impl Store {
             } else {
                 // SAFETY: the table owns the page, and a..b lies within it.
                 unsafe {
-                    core::ptr::write_bytes((address as *mut u8).add(a as usize), 0, (b - a) as usize);
+                    ::core::ptr::write_bytes(
+                        (address as *mut u8).add(a as usize),
+                        0,
+                        (b - a) as usize,
+                    );
                 }
             }
         }
@@ -335,7 +355,10 @@ impl Store {
         let mut at = offset;
         while at < size {
             let index = usize::try_from(at / PAGE as u64).ok()?;
-            let is_hole = table.pages.get(index).is_none_or(|p| p.load(Ordering::Relaxed) == 0);
+            let is_hole = table
+                .pages
+                .get(index)
+                .is_none_or(|p| p.load(Ordering::Relaxed) == 0);
             if is_hole == hole {
                 return Some(at);
             }
@@ -358,7 +381,12 @@ impl Drop for Store {
     fn drop(&mut self) {
         let table = self.table.get_mut();
         drop(Pages(
-            table.pages.iter().map(|p| p.load(Ordering::Relaxed)).filter(|a| *a != 0).collect(),
+            table
+                .pages
+                .iter()
+                .map(|p| p.load(Ordering::Relaxed))
+                .filter(|a| *a != 0)
+                .collect(),
         ));
     }
 }

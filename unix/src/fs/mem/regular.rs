@@ -1,0 +1,189 @@
+//! An open regular file in memory.
+//!
+//! *Interface.* The behaviour ([`File`]) of a regular [`MemNode`], the code generated for its descriptions
+//! (`quaject::fsmap`), and its pages for mappings.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::Ordering;
+use vm::frame::FrameRef;
+use vm::space::{Pager, PagerInfo};
+
+use super::MemNode;
+use super::store::{MAX_SIZE, Store};
+use crate::file::{DescRoutines, File, OpenFile, Sharing};
+use crate::fs::inode::Inode;
+use crate::io::IoBuf;
+
+impl MemNode {
+    fn contents(&self) -> Result<&Store> {
+        self.store().ok_or(Errno::EINVAL)
+    }
+
+    fn written(&self) {
+        self.touch();
+        self.drop_privileges();
+    }
+}
+
+impl File for MemNode {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let _turn = of.position.lock();
+        let at = of.offset.load(Ordering::Relaxed);
+        let count = self.contents()?.read(at, buf)?;
+        of.offset.store(at + count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let store = self.contents()?;
+        let _turn = of.position.lock();
+        let (end, count) = if of.appending() {
+            store.append(buf)?
+        } else {
+            let at = of.offset.load(Ordering::Relaxed);
+            let count = store.write(at, buf)?;
+            (at + count as u64, count)
+        };
+        of.offset.store(end, Ordering::Relaxed);
+        if count > 0 {
+            self.written();
+        }
+        Ok(count)
+    }
+
+    fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        self.contents()?.read(offset, buf)
+    }
+
+    fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let store = self.contents()?;
+        // Linux appends even here when the description says so.
+        let count = if of.appending() {
+            store.append(buf)?.1
+        } else {
+            store.write(offset, buf)?
+        };
+        if count > 0 {
+            self.written();
+        }
+        Ok(count)
+    }
+
+    fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
+        let store = self.contents()?;
+        let _turn = of.position.lock();
+        let from = |base: u64| base.checked_add_signed(offset).ok_or(Errno::EINVAL);
+        let search = |hole| {
+            let start = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+            store.seek(start, hole).ok_or(Errno::ENXIO)
+        };
+        let to = match whence as i32 {
+            SEEK_SET => from(0)?,
+            SEEK_CUR => from(of.offset.load(Ordering::Relaxed))?,
+            SEEK_END => from(store.size())?,
+            SEEK_DATA => search(false)?,
+            SEEK_HOLE => search(true)?,
+            _ => return Err(Errno::EINVAL),
+        };
+        if to > MAX_SIZE {
+            return Err(Errno::EINVAL);
+        }
+        of.offset.store(to, Ordering::Relaxed);
+        Ok(to)
+    }
+
+    fn truncate(&self, _of: &OpenFile, size: u64) -> Result<()> {
+        Inode::truncate(self, size)
+    }
+
+    fn allocate(&self, _of: &OpenFile, mode: u32, offset: u64, len: u64) -> Result<()> {
+        const KEEP_SIZE: u32 = 1;
+        const PUNCH_HOLE: u32 = 2;
+        const ZERO_RANGE: u32 = 16;
+        let store = self.contents()?;
+        let end = offset
+            .checked_add(len)
+            .filter(|e| *e <= MAX_SIZE)
+            .ok_or(Errno::EFBIG)?;
+        let keep = mode & KEEP_SIZE != 0;
+        match mode & !KEEP_SIZE {
+            PUNCH_HOLE if keep => store.punch(offset, end.min(store.size())),
+            0 | ZERO_RANGE => {
+                if mode & ZERO_RANGE != 0 {
+                    store.punch(offset, end.min(store.size()));
+                }
+                let last = if keep { end.min(store.size()) } else { end };
+                store.fill_holes(offset, last)?;
+                if !keep && end > store.size() {
+                    store.resize(end)?;
+                }
+            }
+            _ => return Err(Errno::EOPNOTSUPP),
+        }
+        self.written();
+        Ok(())
+    }
+
+    fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
+        Ok(Arc::new(FilePager {
+            node: self.this.upgrade().ok_or(Errno::ENODEV)?,
+            path: of.path().unwrap_or("").into(),
+        }))
+    }
+
+    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        let _ = (of, sharing, self.contents()?.core());
+        Ok(DescRoutines::default())
+    }
+
+    fn reusable(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A file's pages for mappings.
+struct FilePager {
+    node: Arc<MemNode>,
+    path: String,
+}
+
+impl FilePager {
+    fn store_with(&self, index: u64) -> Result<&Store> {
+        let store = self.node.contents()?;
+        if index < store.size().div_ceil(PAGE as u64) {
+            Ok(store)
+        } else {
+            Err(Errno::EFAULT)
+        }
+    }
+}
+
+impl Pager for FilePager {
+    fn frame(&self, index: u64, _write: bool) -> Result<FrameRef> {
+        self.store_with(index)?
+            .page_or_zeros(index)
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    fn resident(&self, index: u64) -> Option<FrameRef> {
+        self.store_with(index).ok()?.page_now(index)
+    }
+
+    fn describe(&self) -> PagerInfo {
+        let (device, inode) = self.node.id();
+        PagerInfo {
+            path: self.path.clone(),
+            device,
+            inode,
+        }
+    }
+}
