@@ -13,6 +13,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::blocks;
@@ -679,6 +680,7 @@ pub(crate) fn record(
         class,
         name,
         faults,
+        keep: UnsafeCell::new(None),
     });
     match image {
         Some(image) => Ok(publish(space, image)),

@@ -1,6 +1,9 @@
 //! What is known about each routine in the code space: name, class, owner, place, fault table, reference count.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -124,6 +127,8 @@ pub(crate) struct Image {
     pub class: &'static Class,
     pub name: Name,
     pub faults: Faults,
+    /// What the code names, kept until nobody can run it any more. Written before the image is handed out, then only dropped.
+    pub keep: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Image {

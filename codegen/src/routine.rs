@@ -8,6 +8,8 @@
 //! return address lies in the image must hold a count of it (contract in `docs/architecture.md`: nothing blocks inside an image).
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -118,6 +120,21 @@ impl<F> Routine<F> {
     /// Whether another handle to the same image exists.
     pub fn is_shared(&self) -> bool {
         self.image().count.load(Ordering::Relaxed) > 1
+    }
+
+    /// Keep `data`, whose words the code names, alive as long as anyone can run the code: it is dropped after the grace period of
+    /// the image. Replaces what was kept before.
+    ///
+    /// # Panics
+    /// When the routine has been cloned: this is for its maker.
+    pub fn keeping(self, data: Arc<dyn Any + Send + Sync>) -> Routine<F> {
+        assert!(
+            !self.is_shared(),
+            "only the maker of a routine says what it keeps"
+        );
+        // SAFETY: we hold the only handle, and nobody who finds the image through the registry looks at this field.
+        unsafe { *self.image().keep.get() = Some(data) };
+        self
     }
 
     /// The same image under another contract.

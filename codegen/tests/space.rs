@@ -90,6 +90,23 @@ fn grace_period() {
     assert_ne!(routine(8, 0).expect("room").entry(), entry);
     drop(hold);
     assert!(codegen::image_at(entry).is_none());
+    what_code_names_outlives_it();
+}
+
+fn what_code_names_outlives_it() {
+    let data = std::sync::Arc::new(5u64);
+    let mut d = Draft::new(&CLASS, "kept");
+    dynasm!(d ; .arch x64 ; mov rax, QWORD std::sync::Arc::as_ptr(&data) as i64 ; mov rax, [rax] ; ret);
+    let sealed = d.seal().expect("room");
+    // SAFETY: the code takes nothing, returns an integer, and keeps what it reads.
+    let r: Routine<F> = unsafe { Routine::from(sealed) }.keeping(data.clone());
+    let (f, weak) = (r.function(), std::sync::Arc::downgrade(&data));
+    drop(data);
+    let hold = host::hold();
+    drop(r);
+    assert_eq!(f(), 5, "the data lives through the grace period");
+    drop(hold);
+    assert!(weak.upgrade().is_none(), "and not longer");
 }
 
 fn faults() {

@@ -18,12 +18,33 @@ pub use write::synthesize_write;
 
 use crate::guard::{Flag, Guard};
 use crate::primitive::{AtomicU64, Ordering};
-use crate::seam::Sharing;
+use crate::seam::{DescFn, Seam, Sharing, Unmade};
 use alloc::alloc::{Layout, alloc, dealloc};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use codegen::Routine;
 use core::ptr::NonNull;
 use sync::monitor::RawMonitor;
 use sync::{Interrupted, WaitList};
+
+/// The routine behind `read` for a pipe that it keeps alive. An exclusive one is plugged only where one thread
+/// reaches the reading end: with more, bytes would be lost or doubled.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+pub fn reader(pipe: &Arc<PipeCore>, seam: &Seam, sharing: Sharing) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the image keeps the pipe whose words it names.
+    Ok(unsafe { synthesize_read(pipe, seam, sharing)? }.keeping(pipe.clone()))
+}
+
+/// The routine behind `write` for a pipe; as [`reader`], for the writing end.
+///
+/// # Errors
+/// [`Unmade`].
+pub fn writer(pipe: &Arc<PipeCore>, seam: &Seam, sharing: Sharing) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the image keeps the pipe whose words it names.
+    Ok(unsafe { synthesize_write(pipe, seam, sharing)? }.keeping(pipe.clone()))
+}
 
 /// The usual size of a ring, in bytes.
 pub const RING: usize = 64 * 1024;
