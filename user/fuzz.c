@@ -1,0 +1,179 @@
+/* Makes random system calls with random numbers and pointers from several processes, for a while.
+ *
+ * Interface: fuzz SECONDS PROCESSES SEED. Each process loses nothing that matters when it dies: the
+ * parent starts another. Ends with `ok` when the time is over; the machine has survived then.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t state;
+
+static uint64_t random64(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state * 0x2545f4914f6cdd1dULL;
+}
+
+static char *area;
+
+/* A value that a careless kernel might trust. */
+static long value(void)
+{
+    static const uint64_t edges[] = {0, 1, 2, 3, 4, 7, 8, 4095, 4096, 4097, 0x7ffffffff000, 0x7fffffffffff, 0x800000000000,
+                                     0xffff800000000000, 0xffffffff80000000, 0xffffffff80100000, 0xffffffffc0000000,
+                                     0xffffffffffffffff, 0xfffffffffffff000, 0x80000000, 0xffffffff, 0x7fffffff,
+                                     0x7fffffffffffffff, 0x8000000000000000};
+    switch (random64() % 8) {
+    case 0:
+        return random64();
+    case 1:
+        return edges[random64() % (sizeof edges / sizeof *edges)];
+    case 2:
+        return (long)area + random64() % 16384;
+    case 3:
+        return (long)area + 4096 - random64() % 16;
+    case 4:
+        return random64() % 16;
+    case 5:
+        return 1L << random64() % 64;
+    case 6:
+        return -(long)(random64() % 200);
+    default:
+        return random64() % 70000;
+    }
+}
+
+/* Calls that would end the experiment rather than test anything. */
+static int harmless(long number)
+{
+    switch (number) {
+    case SYS_reboot:
+    case SYS_kill:
+    case SYS_tkill:
+    case SYS_tgkill:
+    case SYS_rt_sigqueueinfo:
+    case SYS_pause:
+    case SYS_exit:
+    case SYS_exit_group:
+    case SYS_setrlimit:
+    case SYS_prlimit64:
+    case SYS_setsid:
+    case SYS_setpgid:
+    case SYS_umount2:
+    case SYS_mount:
+    case SYS_pivot_root:
+    case SYS_chroot:
+    case SYS_settimeofday:
+    case SYS_clock_settime:
+    case SYS_ioperm:
+    case SYS_iopl:
+    case SYS_fork:
+    case SYS_vfork:
+    case SYS_clone:
+    case 435: /* clone3 */
+    case SYS_rename:
+    case SYS_renameat:
+    case SYS_unlink:
+    case SYS_unlinkat:
+    case SYS_rmdir:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+static void ignore(int number) { (void)number; }
+
+static void child(uint64_t seed)
+{
+    char directory[64];
+    state = seed | 1;
+    sprintf(directory, "/tmp/fuzz-%d", getpid());
+    if (syscall(SYS_mkdir, directory, 0700) == 0)
+        (void)!chdir(directory);
+    struct rlimit small = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_FSIZE, &small);
+    area = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(area + 4096, 4096);
+    mprotect(area + 8192, 4096, PROT_READ);
+    struct sigaction action = {.sa_handler = ignore};
+    sigaction(SIGALRM, &action, 0);
+    for (int i = 0; i < 2000; i++) {
+        long number = random64() % 16 ? (long)(random64() % 340) : value();
+        if (!harmless((int)number))
+            continue;
+        /* A call that blocks is cut short. */
+        alarm(1);
+        for (int j = 0; j < 8; j++)
+            ((uint64_t *)area)[random64() % 512] = value();
+        register long r10 __asm__("r10") = value();
+        register long r8 __asm__("r8") = value();
+        register long r9 __asm__("r9") = value();
+        long result;
+        __asm__ volatile("syscall"
+                         : "=a"(result)
+                         : "a"(number), "D"(value()), "S"(value()), "d"(value()), "r"(r10), "r"(r8), "r"(r9)
+                         : "rcx", "r11", "memory");
+    }
+    _exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    int seconds = argc > 1 ? atoi(argv[1]) : 10, processes = argc > 2 ? atoi(argv[2]) : 4;
+    uint64_t seed = argc > 3 ? strtoull(argv[3], 0, 0) : 1;
+    time_t end = time(0) + seconds;
+    long started = 0, died = 0;
+    pid_t running[64] = {0};
+    time_t since[64] = {0};
+    signal(SIGCHLD, SIG_DFL);
+    while (time(0) < end) {
+        for (int i = 0; i < processes && i < 64; i++) {
+            if (running[i] == 0) {
+                pid_t pid = fork();
+                if (pid == 0) {
+                    setpgid(0, 0);
+                    child(seed * 1000003 + started);
+                }
+                if (pid > 0) {
+                    running[i] = pid;
+                    since[i] = time(0);
+                    started++;
+                }
+            } else if (time(0) - since[i] > 5) {
+                kill(running[i], SIGKILL);
+            }
+        }
+        int status;
+        pid_t pid;
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+            for (int i = 0; i < processes; i++)
+                if (running[i] == pid) {
+                    running[i] = 0;
+                    died += WIFSIGNALED(status);
+                }
+        usleep(1000);
+    }
+    for (int i = 0; i < processes && i < 64; i++)
+        if (running[i])
+            kill(running[i], SIGKILL);
+    while (wait(0) > 0)
+        ;
+    /* What the children left behind must not look like a leak. */
+    (void)!system("rm -rf /tmp/fuzz-* 2>/dev/null");
+    printf("ok %ld processes, %ld killed by a signal\n", started, died);
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* The test programs' way to report: one line a check, as the Test Anything Protocol has it.
+ *
+ * Interface: check(condition, name) and equal(actual, expected, name) print `ok N name` or
+ * `not ok N name`; done() prints the plan and gives the exit status.
+ */
+#ifndef TAP_H
+#define TAP_H
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int tap_count, tap_failed;
+
+static inline int tap_report(int good, const char *name)
+{
+    tap_count++;
+    if (!good)
+        tap_failed++;
+    printf("%sok %d %s\n", good ? "" : "not ", tap_count, name);
+    fflush(stdout);
+    return good;
+}
+
+static inline int check(int good, const char *name)
+{
+    int error = errno;
+    if (!tap_report(good, name))
+        printf("# errno %d (%s)\n", error, strerror(error));
+    fflush(stdout);
+    return good;
+}
+
+static inline int equal(long actual, long expected, const char *name)
+{
+    int error = errno;
+    if (!tap_report(actual == expected, name))
+        printf("# got %ld, expected %ld, errno %d (%s)\n", actual, expected, error, strerror(error));
+    fflush(stdout);
+    return actual == expected;
+}
+
+/* The call must fail with this errno. */
+#define fails(call, error, name)                                                                                  \
+    do {                                                                                                          \
+        errno = 0;                                                                                                \
+        long tap_result = (long)(call);                                                                           \
+        int tap_errno = errno;                                                                                    \
+        if (!tap_report(tap_result == -1 && tap_errno == (error), name))                                          \
+            printf("# got %ld, errno %d (%s), expected %d (%s)\n", tap_result, tap_errno, strerror(tap_errno),    \
+                   (error), #error);                                                                              \
+        fflush(stdout);                                                                                           \
+    } while (0)
+
+static inline int done(void)
+{
+    printf("1..%d\n", tap_count);
+    fflush(stdout);
+    return tap_failed != 0;
+}
+#endif
