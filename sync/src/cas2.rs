@@ -1,0 +1,83 @@
+//! Compare-and-swap of two adjacent words.
+//!
+//! *Interface*: [`Pair`], an atomic pair of words; [`Pair::load`], [`Pair::compare_exchange`].
+//!
+//! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`, which compares two adjacent ones, so the
+//! structures here put what must change together side by side: a pointer and its tag, a value and its round.
+//!
+//! Progress: wait-free; one locked instruction. Memory order: both are acquire and release, a full barrier on this machine.
+//! Every x86-64 processor since 2006 has the instruction; `machine` refuses to boot on one that does not.
+
+/// Two words that change together. Aligned to 16 bytes.
+#[repr(C, align(16))]
+pub struct Pair {
+    #[cfg(not(loom))]
+    words: core::cell::UnsafeCell<u128>,
+    /// loom has no 128-bit atomics; a lock of its own orders accesses as the locked instruction does.
+    #[cfg(loom)]
+    words: loom::sync::Mutex<u128>,
+}
+
+// SAFETY: `words` is reached only by locked instructions (or under loom's lock).
+unsafe impl Sync for Pair {}
+// SAFETY: plain words.
+unsafe impl Send for Pair {}
+
+fn pack((low, high): (u64, u64)) -> u128 {
+    u128::from(low) | u128::from(high) << 64
+}
+
+fn unpack(words: u128) -> (u64, u64) {
+    (words as u64, (words >> 64) as u64)
+}
+
+crate::primitive::constructor! {
+    fn words(low: u64, high: u64) -> u128 {
+        low as u128 | (high as u128) << 64
+    }
+}
+
+impl Pair {
+    crate::primitive::constructor! {
+        /// A pair holding `low` and `high`.
+        pub fn new(low: u64, high: u64) -> Pair {
+            #[cfg(not(loom))]
+            return Pair { words: core::cell::UnsafeCell::new(words(low, high)) };
+            #[cfg(loom)]
+            return Pair { words: loom::sync::Mutex::new(words(low, high)) };
+        }
+    }
+
+    #[cfg(not(loom))]
+    fn exchange(&self, old: u128, new: u128) -> u128 {
+        use core::sync::atomic::Ordering::{AcqRel, Acquire};
+        // SAFETY: aligned to 16 bytes, valid while borrowed, accessed only so; the instruction exists (see the head of the file).
+        unsafe { core::arch::x86_64::cmpxchg16b(self.words.get(), old, new, AcqRel, Acquire) }
+    }
+
+    #[cfg(loom)]
+    fn exchange(&self, old: u128, new: u128) -> u128 {
+        let mut words = self.words.lock().unwrap();
+        let was = *words;
+        if was == old {
+            *words = new;
+        }
+        was
+    }
+
+    /// Both words at one instant.
+    pub fn load(&self) -> (u64, u64) {
+        // Writes back what is there when both words are zero, and nothing otherwise.
+        unpack(self.exchange(0, 0))
+    }
+
+    /// Put `new` if both words are `old`; else the words that are there.
+    ///
+    /// # Errors
+    /// The current pair, when it was not `old`.
+    pub fn compare_exchange(&self, old: (u64, u64), new: (u64, u64)) -> Result<(), (u64, u64)> {
+        let old = pack(old);
+        let was = self.exchange(old, pack(new));
+        if was == old { Ok(()) } else { Err(unpack(was)) }
+    }
+}
