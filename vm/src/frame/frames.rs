@@ -186,16 +186,21 @@ impl Frames {
         self.free.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Adds an owner.
+    /// Adds an owner. Beyond the top of memory, where devices are, nobody owns anything.
     #[inline]
     pub fn share(&self, frame: Frame) {
-        self.known().shares[frame.index()].fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = self.known().shares.get(frame.index()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// How many owners there are besides the caller, who owns a share. Zero stays zero until the caller shares it.
     #[inline]
     pub fn others(&self, frame: Frame) -> u32 {
-        self.known().shares[frame.index()].load(Ordering::Acquire)
+        match self.known().shares.get(frame.index()) {
+            Some(count) => count.load(Ordering::Acquire),
+            None => 1,
+        }
     }
 
     /// Gives back one share; the last one frees the frame. Answers whether it was the last.
@@ -224,7 +229,9 @@ impl Frames {
     /// Takes away one share; `true` when there was no other.
     #[inline]
     fn drop_share(&self, frame: Frame) -> bool {
-        let count = &self.known().shares[frame.index()];
+        let Some(count) = self.known().shares.get(frame.index()) else {
+            return false;
+        };
         let mut seen = count.load(Ordering::Acquire);
         loop {
             // An only owner cannot become two behind its own back, so a plain look is enough.

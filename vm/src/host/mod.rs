@@ -2,10 +2,13 @@
 //!
 //! *Interface*: [`arena`], made at first use.
 
+use crate::frame::{Frame, Frames, uninitialized};
+use abi::layout::PAGE;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::OnceLock;
 
-/// Bytes of fake physical memory. The first page is left out, so that no frame has number zero.
-const BYTES: usize = 64 << 20;
+/// Frames of fake physical memory. The first is left out, so that none has number zero.
+const FRAMES: usize = 16384;
 
 /// Fake physical memory.
 pub struct Arena {
@@ -19,8 +22,28 @@ impl Arena {
     }
 }
 
+fn zeroed(bytes: usize) -> *mut u8 {
+    let layout = Layout::from_size_align(bytes, PAGE).unwrap_or(Layout::new::<u64>());
+    // SAFETY: the size is not zero.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    memory
+}
+
 /// The arena behind [`crate::memory::Kernel`].
 pub fn arena() -> &'static Arena {
     static ARENA: OnceLock<Arena> = OnceLock::new();
-    ARENA.get_or_init(|| todo!())
+    ARENA.get_or_init(|| {
+        let frames = uninitialized();
+        // SAFETY: whoever wants the allocator comes by here first; the memory is ours for ever.
+        unsafe {
+            frames.install(zeroed(Frames::metadata_bytes(FRAMES)), FRAMES);
+            frames.add(Frame(1), Frame(FRAMES as u32));
+        }
+        Arena {
+            base: zeroed(FRAMES * PAGE) as usize,
+        }
+    })
 }

@@ -4,14 +4,27 @@
 //! page-aligned where Linux wants them so (`EINVAL` otherwise).
 
 mod area;
+mod copy;
+mod fault;
+mod fork;
+mod gather;
+mod map;
 mod pager;
+mod shared;
 
 pub use area::{AreaInfo, Backing, Placement, Prot, Role};
 pub use pager::{Pager, PagerInfo};
 
+use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};
+use crate::table::{Tables, frame_of, occupied};
 use abi::errno::Errno;
+use abi::layout::{PAGE, USER_END};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use area::Area;
+use core::sync::atomic::Ordering;
+use sync::Monitor;
 
 /// What an instruction wanted to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,9 +68,28 @@ pub enum Remap {
 }
 
 /// The memory of a process: areas and the page table that is built from them on demand.
+///
+/// Invariant: a page-table entry in the user half is occupied only inside an area and then owns one share of its
+/// frame; a table below the top exists only where its span touches an area.
 pub struct AddressSpace<M: Memory = Kernel> {
     root: u64,
     memory: M,
+    inner: Monitor<Inner>,
+}
+
+/// What the space's monitor guards, together with the entries of the user half.
+pub(crate) struct Inner {
+    areas: BTreeMap<usize, Area>,
+    /// Where the heap starts.
+    brk_start: usize,
+    /// Where the heap ends, to the byte.
+    brk: usize,
+    /// Bytes of all areas.
+    size: usize,
+    /// Entries that are occupied.
+    resident: usize,
+    /// Counts changes of the areas, so that a pager's late answer is noticed.
+    version: u64,
 }
 
 impl AddressSpace {
@@ -70,114 +102,85 @@ impl AddressSpace {
 impl<M: Memory> AddressSpace<M> {
     /// An empty space of `memory`. Error: `ENOMEM`.
     pub fn new_in(memory: M) -> Result<Arc<Self>, Errno> {
-        todo!()
-    }
-
-    /// A copy, as `fork` makes it: private pages are shared until one side writes. Error: `ENOMEM`.
-    pub fn fork(&self) -> Result<Arc<Self>, Errno> {
-        todo!()
+        let root = memory.zeroed_user().ok_or(Errno::ENOMEM)?.address();
+        let space = AddressSpace {
+            root,
+            memory,
+            inner: Monitor::new(Inner {
+                areas: BTreeMap::new(),
+                brk_start: 0,
+                brk: 0,
+                size: 0,
+                resident: 0,
+                version: 0,
+            }),
+        };
+        for (index, entry) in memory.kernel_entries() {
+            space.tables().set_top(*index, *entry);
+        }
+        Ok(Arc::new(space))
     }
 
     /// Physical address of the top page table, for CR3.
+    #[inline]
     pub fn root(&self) -> u64 {
         self.root
     }
 
-    /// Maps `length` bytes. Answers the address. Errors: `EINVAL` (zero length, unaligned), `ENOMEM` (no room, above
-    /// the top, or more private memory than the machine has), `EEXIST`.
-    pub fn map(
-        &self,
-        place: Placement,
-        length: usize,
-        prot: Prot,
-        backing: Backing,
-    ) -> Result<usize, Errno> {
-        todo!()
-    }
-
-    /// Maps the stack of a new program, up to `top`, growing down on demand to `length` bytes. Errors as `map`.
-    pub fn map_stack(&self, top: usize, length: usize, prot: Prot) -> Result<(), Errno> {
-        todo!()
-    }
-
-    /// Unmaps whatever is in the range. Errors: `EINVAL`; `ENOMEM` (no memory to split an area).
-    pub fn unmap(&self, address: usize, length: usize) -> Result<(), Errno> {
-        todo!()
-    }
-
-    /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file opened for reading).
-    pub fn protect(&self, address: usize, length: usize, prot: Prot) -> Result<(), Errno> {
-        todo!()
-    }
-
-    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`.
-    pub fn remap(
-        &self,
-        address: usize,
-        old: usize,
-        new: usize,
-        how: Remap,
-    ) -> Result<usize, Errno> {
-        todo!()
-    }
-
-    /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Errors: `EINVAL`, `ENOMEM` (a hole).
-    pub fn discard(&self, address: usize, length: usize) -> Result<(), Errno> {
-        todo!()
-    }
-
-    /// Is every page of the range mapped (`msync`, `madvise`, `mincore`)?
-    pub fn covers(&self, address: usize, length: usize) -> bool {
-        todo!()
-    }
-
-    /// Sets where the heap starts (after loading a program); it is empty.
-    pub fn set_brk_start(&self, start: usize) {
-        todo!()
-    }
-
-    /// Moves the end of the heap to `end` if that is possible. Answers where the end is now, as Linux's `brk` does.
-    pub fn brk(&self, end: usize) -> usize {
-        todo!()
-    }
-
-    /// Makes the page at `address` ready for `access`. In thread context, interrupts on; may sleep in a pager.
-    pub fn fault(&self, address: usize, access: Access) -> Result<(), FaultError> {
-        todo!()
-    }
-
-    /// Makes every page of the range ready for `access` (`MAP_POPULATE`).
-    pub fn populate(
-        &self,
-        address: usize,
-        length: usize,
-        access: Access,
-    ) -> Result<(), FaultError> {
-        todo!()
-    }
-
-    /// Reads this space, active or not; pages appear as if the program had read. All or an error.
-    pub fn read_at(&self, address: usize, into: &mut [u8]) -> Result<(), FaultError> {
-        todo!()
-    }
-
-    /// Writes this space, active or not, as if the program had written. All or an error.
-    pub fn write_at(&self, address: usize, from: &[u8]) -> Result<(), FaultError> {
-        todo!()
+    #[inline]
+    fn tables(&self) -> Tables<M> {
+        // SAFETY: the root was made by `new_in` and lives as long as the space.
+        unsafe { Tables::new(self.root, self.memory) }
     }
 
     /// Pages that are present now.
     pub fn resident(&self) -> usize {
-        todo!()
+        self.inner.lock().resident
     }
 
     /// Bytes of all areas.
     pub fn size(&self) -> usize {
-        todo!()
+        self.inner.lock().size
     }
 
     /// Shows the areas in order of address. The space's monitor is held meanwhile.
-    pub fn for_each_area(&self, show: impl FnMut(AreaInfo)) {
-        todo!()
+    pub fn for_each_area(&self, mut show: impl FnMut(AreaInfo)) {
+        for (start, area) in &self.inner.lock().areas {
+            show(area.info(*start));
+        }
     }
 }
+
+impl<M: Memory> Drop for AddressSpace<M> {
+    /// One pass over the entries that exist. Cleared tables are frames of zeros and go to the stock.
+    fn drop(&mut self) {
+        let tables = self.tables();
+        let frames = self.memory.frames();
+        self.memory.leave(self.root);
+        let inner = self.inner.get_mut();
+        let mut areas = inner.areas.iter().peekable();
+        while let Some((&start, area)) = areas.next() {
+            tables.each_leaf_table(start, area.end, |_, words| {
+                for word in words {
+                    let entry = word.load(Ordering::Relaxed);
+                    if occupied(entry) {
+                        word.store(0, Ordering::Relaxed);
+                        frames.release(frame_of(entry));
+                    }
+                }
+            });
+            // What reaches into the next area's span is left for its turn.
+            let ceiling = areas.peek().map_or(USER_END + PAGE, |(start, _)| **start);
+            tables.prune(start, area.end, 0, ceiling, &mut |frame| {
+                frames.release_zeroed(frame);
+            });
+        }
+        for (index, _) in self.memory.kernel_entries() {
+            tables.set_top(*index, 0);
+        }
+        frames.release_zeroed(Frame::containing(self.root));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,205 @@
-//! Four-level page tables over [`crate::memory::Memory`].
+//! Four-level page tables: a walker over atomic words.
+//!
+//! *Interface*: [`Tables::leaf`] and [`Tables::leaf_or_make`] find the word that maps one page; [`Tables::each_leaf_table`] visits
+//! the leaf tables of a range that exist; [`Tables::prune`] takes tables out that map nothing any more.
+//! Tables are built by compare-and-swap, so that two CPUs may build at once: the loser gives its table back.
+//! A table whose entries are all clear again is a frame of zeros, and goes back to the stock as one.
+//!
+//! Progress: lock-free. Who may clear or prune while others walk is the owner's affair (a space holds its monitor).
+//! Source: Massalin and Pu 1991, "virtual memory management" (compare-and-swap into a null entry); layout: AMD64
+//! Architecture Programmer's Manual, volume 2, section 5.3.
+
+mod entry;
+
+pub use entry::*;
+
+use crate::frame::Frame;
+use crate::memory::Memory;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Entries in a table.
+pub const ENTRIES: usize = 512;
+
+/// log2 of the bytes that one entry of a table of `level` maps (1: leaf table, 4: top table).
+#[inline]
+const fn shift(level: u32) -> u32 {
+    12 + 9 * (level - 1)
+}
+
+/// The index of `address` in its table of `level`.
+#[inline]
+pub const fn index(address: usize, level: u32) -> usize {
+    (address >> shift(level)) & (ENTRIES - 1)
+}
+
+/// The page tables under one top table.
+#[derive(Clone, Copy)]
+pub struct Tables<M> {
+    root: u64,
+    memory: M,
+}
+
+impl<M: Memory> Tables<M> {
+    /// The tables under `root`, a frame's physical address.
+    ///
+    /// # Safety
+    /// `root` is a top table, and stays one while the result is in use.
+    pub unsafe fn new(root: u64, memory: M) -> Self {
+        Tables { root, memory }
+    }
+
+    /// The entries of the table at `physical`.
+    #[inline]
+    fn table(&self, physical: u64) -> &[AtomicU64; ENTRIES] {
+        // SAFETY: only tables under a valid root are asked for, and a frame holds one table of words that are
+        // only accessed atomically.
+        unsafe { &*self.memory.virt(physical).cast() }
+    }
+
+    /// The word that maps the page of `address`, if its leaf table exists.
+    #[inline]
+    pub fn leaf(&self, address: usize) -> Option<&AtomicU64> {
+        let mut physical = self.root;
+        for level in [4, 3, 2] {
+            let entry = self.table(physical)[index(address, level)].load(Ordering::Acquire);
+            if entry & (PRESENT | LARGE) != PRESENT {
+                return None;
+            }
+            physical = entry & ADDRESS;
+        }
+        Some(&self.table(physical)[index(address, 1)])
+    }
+
+    /// The word that maps the page of `address`, with tables made as needed. `None`: out of memory, or a large page.
+    #[inline]
+    pub fn leaf_or_make(&self, address: usize) -> Option<&AtomicU64> {
+        let mut physical = self.root;
+        for level in [4, 3, 2] {
+            let word = &self.table(physical)[index(address, level)];
+            let mut entry = word.load(Ordering::Acquire);
+            if entry & PRESENT == 0 {
+                entry = self.make(word, address)?;
+            }
+            if entry & LARGE != 0 {
+                return None;
+            }
+            physical = entry & ADDRESS;
+        }
+        Some(&self.table(physical)[index(address, 1)])
+    }
+
+    /// The leaf table of `address`, made as needed. `None`: out of memory, or a large page.
+    #[inline]
+    pub fn leaf_table_or_make(&self, address: usize) -> Option<&[AtomicU64; ENTRIES]> {
+        let word: *const AtomicU64 = self.leaf_or_make(address & !((1 << shift(2)) - 1))?;
+        // SAFETY: the word is the first of a table.
+        Some(unsafe { &*word.cast() })
+    }
+
+    /// Sets entry `index` of the top table. The caller owns the tables.
+    pub fn set_top(&self, index: usize, entry: u64) {
+        self.table(self.root)[index].store(entry, Ordering::Release);
+    }
+
+    /// Hangs a new table into `word` unless somebody else was faster; answers the entry that is there now.
+    #[cold]
+    fn make(&self, word: &AtomicU64, address: usize) -> Option<u64> {
+        let (frame, rights) = if address <= abi::layout::USER_END {
+            (self.memory.zeroed_user()?, TABLE | USER)
+        } else {
+            (self.memory.zeroed()?, TABLE)
+        };
+        let entry = frame.address() | rights;
+        match word.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(entry),
+            Err(theirs) => {
+                self.memory.frames().release_zeroed(frame);
+                Some(theirs)
+            }
+        }
+    }
+
+    /// Calls `visit` with the address of the first page and the words of each part of `start..end` whose leaf table exists,
+    /// in order. Both bounds are page-aligned.
+    #[inline]
+    pub fn each_leaf_table(
+        &self,
+        start: usize,
+        end: usize,
+        mut visit: impl FnMut(usize, &[AtomicU64]),
+    ) {
+        let mut address = start;
+        while address < end {
+            let mut physical = self.root;
+            let mut missing = None;
+            for level in [4, 3, 2] {
+                let entry = self.table(physical)[index(address, level)].load(Ordering::Acquire);
+                if entry & (PRESENT | LARGE) != PRESENT {
+                    missing = Some(level);
+                    break;
+                }
+                physical = entry & ADDRESS;
+            }
+            // Where the span of the missing table, or of this leaf table, ends.
+            let span = 1usize << shift(missing.unwrap_or(2));
+            let next = match (address & !(span - 1)).checked_add(span) {
+                Some(next) if next < end => next,
+                _ => end,
+            };
+            if missing.is_none() {
+                let first = index(address, 1);
+                let count = (next - address) >> shift(1);
+                visit(address, &self.table(physical)[first..first + count]);
+            }
+            address = next;
+        }
+    }
+
+    /// Takes out the tables under `start..end` whose whole span lies in `floor..ceiling`, where nothing is mapped any more, and
+    /// hands each, all zero, to `gone`. The top table stays.
+    pub fn prune(
+        &self,
+        start: usize,
+        end: usize,
+        floor: usize,
+        ceiling: usize,
+        gone: &mut impl FnMut(Frame),
+    ) {
+        if start < end {
+            self.prune_level(self.root, 4, start, end, (floor, ceiling), gone);
+        }
+    }
+
+    fn prune_level(
+        &self,
+        physical: u64,
+        level: u32,
+        start: usize,
+        end: usize,
+        gap: (usize, usize),
+        gone: &mut impl FnMut(Frame),
+    ) {
+        let span = 1usize << shift(level);
+        let mut address = start;
+        while address < end {
+            let base = address & !(span - 1);
+            let next = base.checked_add(span).map_or(end, |next| next.min(end));
+            let word = &self.table(physical)[index(address, level)];
+            let entry = word.load(Ordering::Acquire);
+            if entry & (PRESENT | LARGE) == PRESENT {
+                let child = entry & ADDRESS;
+                if level > 2 {
+                    self.prune_level(child, level - 1, address, next, gap, gone);
+                }
+                if gap.0 <= base && base + span <= gap.1 {
+                    word.store(0, Ordering::Release);
+                    gone(Frame::containing(child));
+                }
+            }
+            address = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

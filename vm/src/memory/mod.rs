@@ -3,6 +3,9 @@
 //! *Interface*: [`Memory`] is what the page tables, spaces and heap need of physical memory; [`Kernel`] is
 //! the machine's own (all memory at `PHYS_MAP`). Host tests bring their own fake memory.
 
+#[cfg(test)]
+pub(crate) mod fake;
+
 use crate::frame::{Frame, Frames};
 use abi::layout::PAGE;
 
@@ -23,6 +26,11 @@ pub trait Memory: Copy + Send + Sync + 'static {
 
     /// The entries of the kernel's half that a new space copies, as (index, entry) pairs. They never change.
     fn kernel_entries(self) -> &'static [(usize, u64)];
+
+    /// Tries to free memory that is held without need; `false` when there was none.
+    fn reclaim(self) -> bool {
+        false
+    }
 
     /// The kernel's view of `frame`.
     #[inline]
@@ -108,6 +116,10 @@ impl Memory for Kernel {
 
     fn kernel_entries(self) -> &'static [(usize, u64)] {
         crate::kernel::entries()
+    }
+
+    fn reclaim(self) -> bool {
+        crate::heap::trim() > 0
     }
 }
 

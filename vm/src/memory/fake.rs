@@ -1,0 +1,64 @@
+//! Fake physical memory for host tests, one for each test.
+//!
+//! *Interface*: [`Fake::new`]. It is never freed.
+
+use super::Memory;
+use crate::frame::{Frame, Frames};
+use abi::layout::PAGE;
+use std::alloc::{Layout, alloc_zeroed};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a fake memory is made of.
+pub(crate) struct Parts {
+    base: usize,
+    frames: Frames,
+    /// Calls of `forget`.
+    pub(crate) forgotten: AtomicUsize,
+}
+
+/// Fake physical memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Fake(pub(crate) &'static Parts);
+
+impl Fake {
+    /// Memory of `count` frames, filled with a pattern; frame 0 is left out.
+    pub(crate) fn new(count: usize) -> Fake {
+        let layout = Layout::from_size_align(count * PAGE, PAGE).unwrap();
+        // SAFETY: the size is not zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        // SAFETY: just allocated.
+        unsafe { base.write_bytes(0xa5, count * PAGE) };
+        let metadata = vec![0u64; Frames::metadata_bytes(count).div_ceil(8)].leak();
+        let parts = Box::leak(Box::new(Parts {
+            base: base as usize,
+            frames: Frames::empty(),
+            forgotten: AtomicUsize::new(0),
+        }));
+        // SAFETY: nobody else knows the allocator; the frames are ours.
+        unsafe {
+            parts.frames.install(metadata.as_mut_ptr().cast(), count);
+            parts.frames.add(Frame(1), Frame(count as u32));
+        }
+        Fake(parts)
+    }
+}
+
+impl Memory for Fake {
+    fn frames(self) -> &'static Frames {
+        &self.0.frames
+    }
+
+    fn virt(self, physical: u64) -> *mut u8 {
+        (self.0.base + physical as usize) as *mut u8
+    }
+
+    fn forget(self, _root: u64, _address: usize, _pages: usize) {
+        self.0.forgotten.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn leave(self, _root: u64) {}
+
+    fn kernel_entries(self) -> &'static [(usize, u64)] {
+        &[(256, 0x1003), (511, 0x2003)]
+    }
+}

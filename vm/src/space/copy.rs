@@ -1,0 +1,74 @@
+//! Reading and writing a space from outside, whether a CPU has it loaded or not.
+//!
+//! *Interface*: [`AddressSpace::read_at`], [`AddressSpace::write_at`]: for loading programs, `/proc/PID/cmdline`, a debugger.
+
+use super::{Access, AddressSpace, FaultError};
+use crate::memory::Memory;
+use crate::table::{PRESENT, WRITE, frame_of};
+use abi::layout::{PAGE, USER_END, page_floor};
+use core::sync::atomic::Ordering;
+
+impl<M: Memory> AddressSpace<M> {
+    /// Reads this space, active or not; pages appear as if the program had read. All or an error.
+    pub fn read_at(&self, address: usize, into: &mut [u8]) -> Result<(), FaultError> {
+        let mut done = 0;
+        self.each_part(address, into.len(), Access::Read, |from, count| {
+            // SAFETY: `from` is `count` bytes of a frame that stays while the monitor is held.
+            unsafe {
+                core::ptr::copy_nonoverlapping(from, into[done..done + count].as_mut_ptr(), count)
+            };
+            done += count;
+        })
+    }
+
+    /// Writes this space, active or not, as if the program had written. All or an error.
+    pub fn write_at(&self, address: usize, from: &[u8]) -> Result<(), FaultError> {
+        let mut done = 0;
+        self.each_part(address, from.len(), Access::Write, |to, count| {
+            // SAFETY: `to` is `count` bytes of a frame that is this space's to write, while the monitor is held.
+            unsafe { core::ptr::copy_nonoverlapping(from[done..done + count].as_ptr(), to, count) };
+            done += count;
+        })
+    }
+
+    /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`.
+    fn each_part(
+        &self,
+        address: usize,
+        length: usize,
+        access: Access,
+        mut show: impl FnMut(*mut u8, usize),
+    ) -> Result<(), FaultError> {
+        let end = address
+            .checked_add(length)
+            .filter(|end| *end <= USER_END)
+            .ok_or(FaultError::NotMapped)?;
+        let needed = if access == Access::Write {
+            PRESENT | WRITE
+        } else {
+            PRESENT
+        };
+        let mut at = address;
+        while at < end {
+            let next = (page_floor(at) + PAGE).min(end);
+            loop {
+                // The monitor keeps the page from being taken away between look and copy.
+                let inner = self.inner.lock();
+                let entry = self
+                    .tables()
+                    .leaf(at)
+                    .map_or(0, |word| word.load(Ordering::Acquire));
+                if entry & needed == needed {
+                    let page = self.memory.at(frame_of(entry));
+                    // SAFETY: an offset inside the page.
+                    show(unsafe { page.add(at % PAGE) }, next - at);
+                    break;
+                }
+                drop(inner);
+                self.fault(at, access)?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+}

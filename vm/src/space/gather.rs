@@ -1,0 +1,85 @@
+//! Frames that were taken out of a table and may be freed once no CPU translates to them.
+//!
+//! *Interface*: [`Gather::page`], [`Gather::table`] while clearing; [`Gather::finish`] at the end. In
+//! between, a full gather forgets and frees what it has.
+
+use crate::frame::Frame;
+use crate::memory::Memory;
+
+/// Frames held back at once.
+const ROOM: usize = 64;
+
+/// More pages than this are forgotten all at once.
+pub(super) const MANY: usize = 8;
+
+pub(super) struct Gather<M: Memory> {
+    memory: M,
+    root: u64,
+    frames: [(Frame, bool); ROOM],
+    len: usize,
+    /// Range of addresses whose entries have changed since the last `forget`.
+    low: usize,
+    high: usize,
+}
+
+impl<M: Memory> Gather<M> {
+    pub(super) fn new(memory: M, root: u64) -> Self {
+        Gather {
+            memory,
+            root,
+            frames: [(Frame(0), false); ROOM],
+            len: 0,
+            low: usize::MAX,
+            high: 0,
+        }
+    }
+
+    /// The entry of `address` has changed from one that was present.
+    #[inline]
+    pub(super) fn changed(&mut self, address: usize) {
+        self.low = self.low.min(address);
+        self.high = self.high.max(address + abi::layout::PAGE);
+    }
+
+    /// The page at `address` is cleared; one share of `frame` goes.
+    #[inline]
+    pub(super) fn page(&mut self, address: usize, frame: Frame) {
+        self.changed(address);
+        self.push(frame, false);
+    }
+
+    /// A table that mapped nothing, in a range that was noted.
+    #[inline]
+    pub(super) fn table(&mut self, frame: Frame) {
+        // The CPU may cache the path to an empty table too.
+        self.low = 0;
+        self.high = usize::MAX;
+        self.push(frame, true);
+    }
+
+    #[inline]
+    fn push(&mut self, frame: Frame, zeroed: bool) {
+        if self.len == ROOM {
+            self.finish();
+        }
+        self.frames[self.len] = (frame, zeroed);
+        self.len += 1;
+    }
+
+    /// Makes CPUs forget, then frees.
+    pub(super) fn finish(&mut self) {
+        if self.low < self.high {
+            let pages = (self.high - self.low) / abi::layout::PAGE;
+            let pages = if pages > MANY { usize::MAX } else { pages };
+            self.memory.forget(self.root, self.low, pages);
+        }
+        for (frame, zeroed) in &self.frames[..self.len] {
+            if *zeroed {
+                self.memory.frames().release_zeroed(*frame);
+            } else {
+                self.memory.frames().release(*frame);
+            }
+        }
+        (self.len, self.low, self.high) = (0, usize::MAX, 0);
+    }
+}

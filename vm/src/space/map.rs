@@ -1,0 +1,578 @@
+//! Changing what is mapped: areas are cut, joined, moved and removed, and the table follows.
+//!
+//! *Interface*: the methods of [`AddressSpace`] that `mmap`, `munmap`, `mprotect`, `mremap`, `madvise` and `brk` need.
+
+use super::area::{Area, Backing, Content, Placement, Prot, Role};
+use super::gather::Gather;
+use super::shared::Shared;
+use super::{Access, AddressSpace, FaultError, Inner, Remap};
+use crate::memory::Memory;
+use crate::table::{self, PRESENT, WRITE, frame_of, occupied};
+use abi::errno::Errno;
+use abi::layout::{PAGE, USER_END, USER_MMAP_TOP, USER_START, page_ceil, page_floor};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+/// Frames that must be left beyond the kernel's reserve before areas are made or cut.
+const SLACK: usize = 8;
+
+/// Bytes of a new stack's area; the rest appears as the stack grows.
+const STACK_START: usize = 32 * PAGE;
+
+/// A page-aligned range in a program's half; its length rounded up.
+fn range(address: usize, length: usize) -> Result<(usize, usize), Errno> {
+    if !address.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    let length = page_ceil(length).ok_or(Errno::EINVAL)?;
+    match address.checked_add(length) {
+        Some(end) if end <= USER_END => Ok((address, end)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+impl<M: Memory> AddressSpace<M> {
+    /// Maps `length` bytes. Answers the address. Errors: `EINVAL` (zero length, unaligned), `ENOMEM` (no room, above
+    /// the top, or more private memory than the machine has), `EEXIST`.
+    pub fn map(
+        &self,
+        place: Placement,
+        length: usize,
+        prot: Prot,
+        backing: Backing,
+    ) -> Result<usize, Errno> {
+        if length == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
+        if length > USER_END {
+            return Err(Errno::ENOMEM);
+        }
+        let content = self.content(backing, length, prot)?;
+        self.map_content(place, length, prot, content, Role::Plain)
+    }
+
+    /// Maps the stack of a new program, up to `top`, growing down on demand to `length` bytes. Errors as `map`.
+    pub fn map_stack(&self, top: usize, length: usize, prot: Prot) -> Result<(), Errno> {
+        let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
+        let floor = top.checked_sub(length).ok_or(Errno::ENOMEM)?;
+        let start = floor.max(top - STACK_START.min(length));
+        let place = Placement::FixedNoReplace(start);
+        self.map_content(
+            place,
+            top - start,
+            prot,
+            Content::Zeros,
+            Role::Stack { floor },
+        )?;
+        Ok(())
+    }
+
+    fn content(&self, backing: Backing, length: usize, prot: Prot) -> Result<Content, Errno> {
+        let first_page = |offset: u64| {
+            let pages = (length / PAGE) as u64;
+            if !offset.is_multiple_of(PAGE as u64) {
+                return Err(Errno::EINVAL);
+            }
+            let first = offset / PAGE as u64;
+            first
+                .checked_add(pages)
+                .map(|_| first)
+                .ok_or(Errno::EOVERFLOW)
+        };
+        Ok(match backing {
+            Backing::Anonymous => {
+                let machine = self.memory.frames().stats().total;
+                if prot.contains(Prot::WRITE) && length / PAGE > machine {
+                    return Err(Errno::ENOMEM);
+                }
+                Content::Zeros
+            }
+            Backing::AnonymousShared => Content::Pager {
+                pager: Arc::new(Shared::new(self.memory)),
+                first: 0,
+                shared: true,
+                may_write: true,
+            },
+            Backing::FilePrivate { pager, offset } => Content::Pager {
+                pager,
+                first: first_page(offset)?,
+                shared: false,
+                may_write: true,
+            },
+            Backing::FileShared {
+                pager,
+                offset,
+                may_write,
+            } => {
+                if prot.contains(Prot::WRITE) && !may_write {
+                    return Err(Errno::EACCES);
+                }
+                let first = first_page(offset)?;
+                Content::Pager {
+                    pager,
+                    first,
+                    shared: true,
+                    may_write,
+                }
+            }
+        })
+    }
+
+    fn map_content(
+        &self,
+        place: Placement,
+        length: usize,
+        prot: Prot,
+        content: Content,
+        role: Role,
+    ) -> Result<usize, Errno> {
+        self.admit()?;
+        let mut inner = self.inner.lock();
+        let fits = |inner: &Inner, start: usize| {
+            start >= USER_START
+                && start.checked_add(length).is_some_and(|end| end <= USER_END)
+                && inner.is_free(start, start + length)
+        };
+        let start = match place {
+            Placement::Fixed(start) | Placement::FixedNoReplace(start) => {
+                let (start, end) = match range(start, length) {
+                    Ok(range) => range,
+                    Err(_) if start.is_multiple_of(PAGE) => return Err(Errno::ENOMEM),
+                    Err(error) => return Err(error),
+                };
+                if start < USER_START {
+                    return Err(Errno::EPERM);
+                }
+                if !inner.is_free(start, end) {
+                    if matches!(place, Placement::FixedNoReplace(_)) {
+                        return Err(Errno::EEXIST);
+                    }
+                    self.clear(&mut inner, start, end);
+                }
+                start
+            }
+            Placement::Hint(hint) if fits(&inner, page_floor(hint)) => page_floor(hint),
+            Placement::Hint(_) | Placement::Anywhere => {
+                inner.room(length, USER_MMAP_TOP).ok_or(Errno::ENOMEM)?
+            }
+            Placement::Below(limit) => inner
+                .room(length, page_floor(limit).min(USER_MMAP_TOP))
+                .ok_or(Errno::ENOMEM)?,
+        };
+        let end = start + length;
+        inner.insert(
+            start,
+            Area {
+                end,
+                prot,
+                role,
+                content,
+            },
+        );
+        Ok(start)
+    }
+
+    /// Unmaps whatever is in the range. Errors: `EINVAL`; `ENOMEM` (no memory to split an area).
+    pub fn unmap(&self, address: usize, length: usize) -> Result<(), Errno> {
+        let (start, end) = range(address, length)?;
+        if start == end {
+            return Err(Errno::EINVAL);
+        }
+        self.clear(&mut self.inner.lock(), start, end);
+        Ok(())
+    }
+
+    /// Removes all areas from the range, and their pages.
+    pub(super) fn clear(&self, inner: &mut Inner, start: usize, end: usize) {
+        inner.cut(start);
+        inner.cut(end);
+        let mut gather = Gather::new(self.memory, self.root);
+        let mut gone = 0;
+        while let Some((&first, area)) = inner.areas.range(start..end).next() {
+            let last = area.end;
+            inner.areas.remove(&first);
+            inner.size -= last - first;
+            gone += self.zap(first, last, &mut gather);
+        }
+        inner.resident -= gone;
+        inner.version += 1;
+        let floor = inner
+            .areas
+            .range(..start)
+            .next_back()
+            .map_or(0, |(_, area)| area.end);
+        let ceiling = inner
+            .areas
+            .range(end..)
+            .next()
+            .map_or(USER_END + PAGE, |(start, _)| *start);
+        self.tables()
+            .prune(start, end, floor, ceiling, &mut |frame| gather.table(frame));
+        gather.finish();
+    }
+
+    /// Clears the entries of the range; answers how many pages there were.
+    fn zap(&self, start: usize, end: usize, gather: &mut Gather<M>) -> usize {
+        let mut gone = 0;
+        self.tables().each_leaf_table(start, end, |base, words| {
+            for (i, word) in words.iter().enumerate() {
+                let entry = word.load(Ordering::Relaxed);
+                if occupied(entry) {
+                    word.store(0, Ordering::Release);
+                    gather.page(base + i * PAGE, frame_of(entry));
+                    gone += 1;
+                }
+            }
+        });
+        gone
+    }
+
+    /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file opened for reading).
+    pub fn protect(&self, address: usize, length: usize, prot: Prot) -> Result<(), Errno> {
+        let (start, end) = range(address, length)?;
+        if start == end {
+            return Ok(());
+        }
+        self.admit()?;
+        let mut inner = self.inner.lock();
+        if !inner.covers(start, end) {
+            return Err(Errno::ENOMEM);
+        }
+        let refused = |area: &Area| {
+            prot.contains(Prot::WRITE)
+                && matches!(
+                    area.content,
+                    Content::Pager {
+                        may_write: false,
+                        ..
+                    }
+                )
+        };
+        if inner.areas_in(start, end).any(|(_, area)| refused(area)) {
+            return Err(Errno::EACCES);
+        }
+        inner.cut(start);
+        inner.cut(end);
+        for (_, area) in inner.areas.range_mut(start..end) {
+            area.prot = prot;
+        }
+        inner.version += 1;
+        let mut gather = Gather::new(self.memory, self.root);
+        self.tables().each_leaf_table(start, end, |base, words| {
+            for (i, word) in words.iter().enumerate() {
+                let entry = word.load(Ordering::Relaxed);
+                if occupied(entry) {
+                    // A page that is not writable yet becomes so by a fault, which knows whether to copy.
+                    let entry_now = table::page(frame_of(entry), prot, entry & WRITE != 0);
+                    if entry_now != entry {
+                        word.store(entry_now, Ordering::Release);
+                        if entry & PRESENT != 0 {
+                            gather.changed(base + i * PAGE);
+                        }
+                    }
+                }
+            }
+        });
+        gather.finish();
+        inner.join_around(start, end);
+        Ok(())
+    }
+
+    /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Errors: `EINVAL`, `ENOMEM` (a hole).
+    pub fn discard(&self, address: usize, length: usize) -> Result<(), Errno> {
+        let (start, end) = range(address, length)?;
+        let mut inner = self.inner.lock();
+        let whole = inner.covers(start, end);
+        let mut gather = Gather::new(self.memory, self.root);
+        let gone = self.zap(start, end, &mut gather);
+        gather.finish();
+        inner.resident -= gone;
+        // A pager's answer that is under way may be from before.
+        inner.version += 1;
+        if whole { Ok(()) } else { Err(Errno::ENOMEM) }
+    }
+
+    /// Is every page of the range mapped (`msync`, `madvise`, `mincore`)?
+    pub fn covers(&self, address: usize, length: usize) -> bool {
+        range(page_floor(address), length)
+            .is_ok_and(|(start, end)| self.inner.lock().covers(start, end))
+    }
+
+    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`.
+    pub fn remap(
+        &self,
+        address: usize,
+        old: usize,
+        new: usize,
+        how: Remap,
+    ) -> Result<usize, Errno> {
+        let (start, old_end) = range(address, old)?;
+        let new = page_ceil(new).ok_or(Errno::ENOMEM)?;
+        if new == 0 || start == old_end || new > USER_END {
+            return Err(Errno::EINVAL);
+        }
+        let old = old_end - start;
+        self.admit()?;
+        let mut inner = self.inner.lock();
+        let inside = inner
+            .areas
+            .range(..=start)
+            .next_back()
+            .is_some_and(|(_, area)| start < area.end && old_end <= area.end);
+        if !inside {
+            return Err(Errno::EFAULT);
+        }
+        if let Remap::To(target) = how {
+            let (target, target_end) = range(target, new)?;
+            if target < USER_START || (target < old_end && start < target_end) {
+                return Err(Errno::EINVAL);
+            }
+            self.clear(&mut inner, target, target_end);
+            if new < old {
+                self.clear(&mut inner, start + new, old_end);
+            }
+            return self.relocate(&mut inner, start, old.min(new), target, new);
+        }
+        if new <= old {
+            if new < old {
+                self.clear(&mut inner, start + new, old_end);
+            }
+            return Ok(start);
+        }
+        let new_end = start.checked_add(new).filter(|end| *end <= USER_END);
+        if let Some(new_end) = new_end
+            && inner.is_free(old_end, new_end)
+        {
+            inner.cut(start);
+            if let Some(area) = inner.areas.get_mut(&start) {
+                area.end = new_end;
+                inner.size += new - old;
+                inner.version += 1;
+                inner.join_around(start, new_end);
+            }
+            return Ok(start);
+        }
+        if how == Remap::InPlace {
+            return Err(Errno::ENOMEM);
+        }
+        let target = inner.room(new, USER_MMAP_TOP).ok_or(Errno::ENOMEM)?;
+        self.relocate(&mut inner, start, old, target, new)
+    }
+
+    /// Moves `old` bytes from `start` to the free range of `new` bytes at `target`, with their pages.
+    fn relocate(
+        &self,
+        inner: &mut Inner,
+        start: usize,
+        old: usize,
+        target: usize,
+        new: usize,
+    ) -> Result<usize, Errno> {
+        let tables = self.tables();
+        // All tables first, so that nothing can fail half-way.
+        let mut made = true;
+        tables.each_leaf_table(start, start + old, |base, words| {
+            for (i, word) in words.iter().enumerate() {
+                if occupied(word.load(Ordering::Relaxed)) {
+                    let there = base + i * PAGE - start + target;
+                    made = made && tables.leaf_or_make(there).is_some();
+                }
+            }
+        });
+        if !made {
+            self.clear(inner, target, target + new);
+            return Err(Errno::ENOMEM);
+        }
+        inner.cut(start);
+        inner.cut(start + old);
+        let Some(mut area) = inner.areas.remove(&start) else {
+            return Err(Errno::EFAULT);
+        };
+        inner.size -= old;
+        tables.each_leaf_table(start, start + old, |base, words| {
+            for (i, word) in words.iter().enumerate() {
+                let entry = word.load(Ordering::Relaxed);
+                if occupied(entry)
+                    && let Some(there) = tables.leaf(base + i * PAGE - start + target)
+                {
+                    word.store(0, Ordering::Release);
+                    there.store(entry, Ordering::Release);
+                }
+            }
+        });
+        self.memory.forget(self.root, start, usize::MAX);
+        // Nothing is left in the old place but tables.
+        self.clear(inner, start, start + old);
+        area.end = target + new;
+        inner.insert(target, area);
+        Ok(target)
+    }
+
+    /// Sets where the heap starts (after loading a program); it is empty.
+    pub fn set_brk_start(&self, start: usize) {
+        let mut inner = self.inner.lock();
+        let start = page_ceil(start).unwrap_or(USER_END);
+        (inner.brk_start, inner.brk) = (start, start);
+    }
+
+    /// Moves the end of the heap to `end` if that is possible. Answers where the end is now, as Linux's `brk` does.
+    pub fn brk(&self, end: usize) -> usize {
+        let mut inner = self.inner.lock();
+        let now = inner.brk;
+        if end < inner.brk_start || end > USER_END {
+            return now;
+        }
+        let (Some(old), Some(new)) = (page_ceil(now), page_ceil(end)) else {
+            return now;
+        };
+        if new > old {
+            let machine = self.memory.frames().stats().total;
+            if new > USER_END
+                || (new - old) / PAGE > machine
+                || self.admit().is_err()
+                || !inner.is_free(old, new)
+            {
+                return now;
+            }
+            let area = Area {
+                end: new,
+                prot: Prot::RW,
+                role: Role::Heap,
+                content: Content::Zeros,
+            };
+            inner.insert(old, area);
+        } else if new < old {
+            self.clear(&mut inner, new, old);
+        }
+        inner.brk = end;
+        end
+    }
+
+    /// Makes every page of the range ready for `access` (`MAP_POPULATE`).
+    pub fn populate(
+        &self,
+        address: usize,
+        length: usize,
+        access: Access,
+    ) -> Result<(), FaultError> {
+        let end = address.saturating_add(length);
+        let mut page = page_floor(address);
+        while page < end {
+            self.fault(page, access)?;
+            page += PAGE;
+        }
+        Ok(())
+    }
+
+    /// Refuses new areas when only the kernel's reserve is left: the maps cannot fail softly.
+    pub(super) fn admit(&self) -> Result<(), Errno> {
+        if self.memory.frames().admits(SLACK) || self.memory.reclaim() {
+            Ok(())
+        } else {
+            Err(Errno::ENOMEM)
+        }
+    }
+}
+
+impl Inner {
+    /// The areas that touch the range.
+    fn areas_in(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, &Area)> {
+        let first = match self.areas.range(..=start).next_back() {
+            Some((first, area)) if start < area.end => *first,
+            _ => start,
+        };
+        self.areas
+            .range(first..end)
+            .map(|(start, area)| (*start, area))
+    }
+
+    /// Is nothing mapped in the range?
+    fn is_free(&self, start: usize, end: usize) -> bool {
+        self.areas
+            .range(..end)
+            .next_back()
+            .is_none_or(|(_, area)| area.end <= start)
+    }
+
+    /// Is everything mapped in the range?
+    fn covers(&self, start: usize, end: usize) -> bool {
+        let mut reached = start;
+        for (first, area) in self.areas_in(start, end) {
+            if first > reached {
+                return false;
+            }
+            reached = area.end;
+        }
+        reached >= end
+    }
+
+    /// The highest free range of `length` bytes that ends at or below `top`.
+    fn room(&self, length: usize, top: usize) -> Option<usize> {
+        let mut end = top;
+        for (start, area) in self.areas.range(..top).rev() {
+            if area.end < end && end - area.end >= length {
+                break;
+            }
+            end = end.min(*start);
+        }
+        let start = end
+            .checked_sub(length)
+            .filter(|start| *start >= USER_START)?;
+        self.is_free(start, end).then_some(start)
+    }
+
+    /// Makes sure that no area reaches across `at`.
+    fn cut(&mut self, at: usize) {
+        if let Some((&start, area)) = self.areas.range_mut(..at).next_back()
+            && at < area.end
+        {
+            let upper = area.split(start, at);
+            self.areas.insert(at, upper);
+        }
+    }
+
+    /// Adds an area in a free range, and joins it with its neighbours.
+    fn insert(&mut self, start: usize, area: Area) {
+        let end = area.end;
+        self.size += end - start;
+        self.version += 1;
+        if let Some((&below, lower)) = self.areas.range_mut(..start).next_back()
+            && lower.end == start
+            && lower.joins(below, &area)
+        {
+            lower.end = end;
+            self.join_at(end);
+            return;
+        }
+        self.areas.insert(start, area);
+        self.join_at(end);
+    }
+
+    /// Joins the areas that meet at `at`, if they can be one.
+    fn join_at(&mut self, at: usize) {
+        let Some(upper) = self.areas.get(&at) else {
+            return;
+        };
+        let Some((&below, lower)) = self.areas.range(..at).next_back() else {
+            return;
+        };
+        if lower.end == at && lower.joins(below, upper) {
+            let end = upper.end;
+            self.areas.remove(&at);
+            if let Some(lower) = self.areas.get_mut(&below) {
+                lower.end = end;
+            }
+        }
+    }
+
+    /// Joins what can be joined at both ends of a range and inside it.
+    fn join_around(&mut self, start: usize, end: usize) {
+        self.join_at(start);
+        let mut at = start;
+        while let Some((&next, _)) = self.areas.range(at + 1..=end).next() {
+            self.join_at(next);
+            at = next;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Shared memory without a file: zeros at first, seen by all spaces that were forked from the one that mapped it.
+//!
+//! *Interface*: [`Shared`], a [`Pager`].
+
+use super::pager::{Pager, PagerInfo};
+use crate::frame::{Frame, FrameRef};
+use crate::memory::Memory;
+use abi::errno::Errno;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use sync::Monitor;
+
+pub(super) struct Shared<M: Memory> {
+    memory: M,
+    pages: Monitor<BTreeMap<u64, Frame>>,
+}
+
+impl<M: Memory> Shared<M> {
+    pub(super) fn new(memory: M) -> Self {
+        Shared {
+            memory,
+            pages: Monitor::new(BTreeMap::new()),
+        }
+    }
+}
+
+impl<M: Memory> Pager for Shared<M> {
+    fn frame(&self, index: u64, _write: bool) -> Result<FrameRef, Errno> {
+        let mut pages = self.pages.lock();
+        let frame = match pages.get(&index) {
+            Some(frame) => *frame,
+            None => {
+                let frame = self.memory.zeroed_user().ok_or(Errno::ENOMEM)?;
+                pages.insert(index, frame);
+                frame
+            }
+        };
+        self.memory.frames().share(frame);
+        Ok(FrameRef::own_in(self.memory.frames(), frame))
+    }
+
+    fn describe(&self) -> PagerInfo {
+        PagerInfo {
+            path: String::from("/dev/zero (deleted)"),
+            ..PagerInfo::default()
+        }
+    }
+}
+
+impl<M: Memory> Drop for Shared<M> {
+    fn drop(&mut self) {
+        for frame in self.pages.get_mut().values() {
+            self.memory.frames().release(*frame);
+        }
+    }
+}
