@@ -35,6 +35,9 @@ pub struct Cpu {
     pub fp_owner: AtomicUsize,
     /// 1 while CR0.TS is set: floating-point instructions trap.
     pub fp_trap: AtomicU32,
+    /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the first
+    /// load counts as the kernel's. Whoever loads CR3 stores it here first (`vm::tlb`).
+    pub root: AtomicUsize,
     /// Interrupts taken here.
     pub interrupts: AtomicU64,
     /// Exceptions taken here.
@@ -66,6 +69,8 @@ impl Cpu {
     pub const FP_OWNER: usize = offset_of!(Cpu, fp_owner);
     /// Offset of [`Cpu::fp_trap`] (32 bits).
     pub const FP_TRAP: usize = offset_of!(Cpu, fp_trap);
+    /// Offset of [`Cpu::root`].
+    pub const ROOT: usize = offset_of!(Cpu, root);
     /// Offset of [`Cpu::id`] (32 bits).
     pub const ID: usize = offset_of!(Cpu, id);
 
@@ -80,6 +85,7 @@ impl Cpu {
             thread: AtomicUsize::new(0),
             fp_owner: AtomicUsize::new(0),
             fp_trap: AtomicU32::new(1),
+            root: AtomicUsize::new(0),
             interrupts: AtomicU64::new(0),
             exceptions: AtomicU64::new(0),
             syscall_entry: AtomicUsize::new(0),

@@ -1,6 +1,6 @@
 //! Frames, page tables, address spaces, and the kernel's code space.
 //!
-//! *Interface*: [`init`] once at boot; [`frame`] (physical memory), the kernel heap ([`heap`]),
+//! *Interface*: `init` once at boot; [`frame`] (physical memory), the kernel heap ([`heap`]),
 //! [`space::AddressSpace`] (what a process sees), [`user`] (the kernel's access to user memory),
 //! [`stack`] (kernel stacks), [`code`] (where generated code lives), [`mmio`] (device registers).
 //!
@@ -14,6 +14,9 @@ extern crate alloc;
 #[cfg(not(target_os = "none"))]
 extern crate std;
 
+#[cfg(target_os = "none")]
+mod boot;
+mod boot_cell;
 pub mod code;
 pub mod frame;
 pub mod heap;
@@ -32,15 +35,16 @@ pub mod user;
 pub use frame::{Frame, FrameRef};
 pub use space::{Access, AddressSpace, AreaInfo, Backing, FaultError, Pager, Placement, Prot};
 
-/// Takes over the machine's memory: frame metadata from the boot memory map, the heap, the
-/// kernel's own page tables with the rights of each part of the image, the code space.
+/// Takes over the machine's memory: frame metadata from the boot memory map, the heap, the code space.
 /// On the boot CPU, with interrupts off, before any allocation. Panics when the memory map
 /// holds too little memory for the metadata.
+#[cfg(target_os = "none")]
 pub fn init() {
-    todo!("boot order")
-}
-
-/// What CPUs other than the first do once: load the kernel's page tables.
-pub fn init_cpu() {
-    todo!("boot order")
+    // SAFETY: the caller promises to be alone and early.
+    unsafe {
+        boot::memory();
+        kernel::init();
+    }
+    tlb::init();
+    code::link();
 }

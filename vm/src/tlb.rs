@@ -1,13 +1,218 @@
 //! Making CPUs forget translations.
 //!
-//! *Interface*: [`forget`] after table entries of a space were changed; [`leave`] before its root is freed.
+//! *Interface*: [`load`] puts a space into force; [`forget`] after entries of a space were changed; [`leave`] before its
+//! root is freed; [`forget_kernel`] after kernel entries were changed.
+//!
+//! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an entry and then
+//! looks either sees that a CPU has the space and interrupts it, or that CPU walks the tables after the change.
+//! A CPU is asked by a ticket in its mailbox and an interrupt; it forgets everything and answers with the highest
+//! ticket it saw. The asker waits, and serves its own mailbox while it does, so two that ask each other both go on.
+//! The wait is bounded by the longest stretch that a CPU has its interrupts off (docs/caveats.md).
 
-/// Every CPU on which `root` is loaded forgets the `pages` pages from `address` on (`usize::MAX`: all).
-pub fn forget(root: u64, address: usize, pages: usize) {
-    todo!()
+#[cfg(target_os = "none")]
+pub use bare::*;
+#[cfg(not(target_os = "none"))]
+pub use host::*;
+
+#[cfg(target_os = "none")]
+mod bare {
+    use crate::memory::{Kernel, Memory};
+    use abi::layout::PAGE;
+    use core::arch::asm;
+    use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+    use machine::cpu::{self, MAX_CPUS};
+    use machine::paging::kernel_root;
+    use machine::trap::TrapFrame;
+
+    /// More pages than this are forgotten all at once.
+    const MANY: usize = 8;
+
+    /// A mark in the first entry of a top table (not present, so the machine ignores it): nobody shall use it any more.
+    const DEAD: u64 = 1 << 9;
+
+    #[repr(align(64))]
+    struct Mailbox {
+        asked: AtomicU64,
+        answered: AtomicU64,
+        /// The kernel's generation that this CPU has forgotten up to.
+        kernel: AtomicU64,
+    }
+
+    static MAILBOXES: [Mailbox; MAX_CPUS] = [const {
+        Mailbox {
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            kernel: AtomicU64::new(0),
+        }
+    }; MAX_CPUS];
+
+    /// Counts changes of kernel entries that all CPUs must notice.
+    static KERNEL: AtomicU64 = AtomicU64::new(0);
+    static VECTOR: AtomicU8 = AtomicU8::new(0);
+
+    /// Takes an interrupt vector. At boot.
+    pub(crate) fn init() {
+        if let Some(vector) = machine::irq::alloc_vector() {
+            machine::irq::set_handler(vector, asked);
+            VECTOR.store(vector, Ordering::Release);
+        }
+    }
+
+    fn cr3() -> u64 {
+        let root: u64;
+        // SAFETY: reads a register.
+        unsafe { asm!("mov {}, cr3", out(reg) root, options(nomem, nostack, preserves_flags)) };
+        root
+    }
+
+    fn set_cr3(root: u64) {
+        // SAFETY: every root that gets here maps the kernel as the present one does.
+        unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) };
+    }
+
+    /// Puts the tables under `root` into force on this CPU.
+    ///
+    /// # Safety
+    /// `root` is the kernel's or that of a space which outlives its use here, up to [`leave`].
+    pub unsafe fn load(root: u64) {
+        let state = cpu::irq_save();
+        cpu::this_cpu().root.store(root as usize, Ordering::Relaxed);
+        set_cr3(root);
+        cpu::irq_restore(state);
+    }
+
+    /// Makes this CPU discard what it fetched and decoded (CPUID is serializing).
+    pub fn serialize() {
+        core::hint::black_box(core::arch::x86_64::__cpuid(0));
+    }
+
+    /// Forgets all translations of the kernel's half on this CPU too: changing CR4.PGE discards the global ones.
+    fn forget_global() {
+        const PGE: u64 = 1 << 7;
+        // SAFETY: the bit is put back as it was.
+        unsafe {
+            let cr4: u64;
+            asm!("mov {}, cr4", out(reg) cr4, options(nomem, nostack, preserves_flags));
+            if cr4 & PGE != 0 {
+                asm!("mov cr4, {}", in(reg) cr4 & !PGE, options(nostack, preserves_flags));
+                asm!("mov cr4, {}", in(reg) cr4, options(nostack, preserves_flags));
+            }
+        }
+        set_cr3(cr3());
+    }
+
+    /// The interrupt.
+    fn asked(_: &mut TrapFrame) {
+        serve();
+    }
+
+    /// Forgets everything, if anybody has asked. Interrupts are off.
+    fn serve() {
+        let own = cpu::this_cpu();
+        let mailbox = &MAILBOXES[own.number()];
+        let asked = mailbox.asked.load(Ordering::Acquire);
+        if asked == mailbox.answered.load(Ordering::Relaxed) {
+            return;
+        }
+        let generation = KERNEL.load(Ordering::Acquire);
+        let root = cr3();
+        // SAFETY: a loaded root is a top table.
+        let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
+        if first.load(Ordering::Acquire) == DEAD {
+            own.root.store(kernel_root(), Ordering::Relaxed);
+            set_cr3(kernel_root() as u64);
+        } else if mailbox.kernel.swap(generation, Ordering::Relaxed) != generation {
+            forget_global();
+        } else {
+            set_cr3(root);
+        }
+        mailbox.answered.store(asked, Ordering::Release);
+    }
+
+    /// Does `here` on this CPU, asks those that `choose` picks among the others, and waits for their answers.
+    fn ask(here: impl FnOnce(), choose: impl Fn(&cpu::Cpu) -> bool) {
+        let mut tickets = [0u64; MAX_CPUS];
+        // The caller stays on this CPU between doing its part and asking the others.
+        let state = cpu::irq_save();
+        here();
+        if cpu::cpus() == 1 {
+            cpu::irq_restore(state);
+            return;
+        }
+        let own = cpu::this_cpu().number();
+        // The change of the tables before, the look at the roots after.
+        fence(Ordering::SeqCst);
+        for other in cpu::online() {
+            let number = other.number();
+            if number != own && choose(other) {
+                tickets[number] = MAILBOXES[number].asked.fetch_add(1, Ordering::AcqRel) + 1;
+                machine::apic::ipi(number, VECTOR.load(Ordering::Relaxed));
+            }
+        }
+        cpu::irq_restore(state);
+        for (mailbox, ticket) in MAILBOXES.iter().zip(tickets) {
+            while mailbox.answered.load(Ordering::Acquire) < ticket {
+                let state = cpu::irq_save();
+                serve();
+                cpu::irq_restore(state);
+                core::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Every CPU on which `root` is loaded forgets the `pages` pages from `address` on (`usize::MAX`: all).
+    pub fn forget(root: u64, address: usize, pages: usize) {
+        let here = || {
+            if cr3() != root {
+            } else if pages > MANY {
+                set_cr3(root);
+            } else {
+                for page in 0..pages {
+                    // SAFETY: forgetting is always allowed.
+                    unsafe {
+                        asm!("invlpg [{}]", in(reg) address + page * PAGE, options(nostack, preserves_flags));
+                    }
+                }
+            }
+        };
+        ask(here, |other| has(other, root));
+    }
+
+    fn has(cpu: &cpu::Cpu, root: u64) -> bool {
+        cpu.root.load(Ordering::Acquire) == root as usize
+    }
+
+    /// No CPU has `root` loaded afterwards. No thread will load it again: those of the space have ended or have another.
+    pub fn leave(root: u64) {
+        // SAFETY: the caller frees it, so it is still a top table, and nobody changes it.
+        let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
+        let entry = first.swap(DEAD, Ordering::AcqRel);
+        let here = || {
+            if cr3() == root {
+                // SAFETY: the kernel's own tables.
+                unsafe { load(kernel_root() as u64) };
+            }
+        };
+        ask(here, |other| has(other, root));
+        first.store(entry, Ordering::Release);
+    }
+
+    /// Every CPU forgets everything, the kernel's half included.
+    pub(crate) fn forget_kernel() {
+        KERNEL.fetch_add(1, Ordering::AcqRel);
+        ask(forget_global, |_| true);
+    }
 }
 
-/// No CPU has `root` loaded afterwards.
-pub fn leave(root: u64) {
-    todo!()
+#[cfg(not(target_os = "none"))]
+mod host {
+    /// Nothing is loaded on the host.
+    ///
+    /// # Safety
+    /// None needed.
+    pub unsafe fn load(_root: u64) {}
+
+    pub(crate) fn serialize() {}
+
+    pub(crate) fn forget_kernel() {}
 }

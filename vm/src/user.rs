@@ -1,13 +1,13 @@
 //! The kernel's access to the running program's memory, checked.
 //!
-//! *Interface*: [`get`], [`put`] (typed values), [`copy_in`], [`copy_out`], [`cstr`], [`fill`]; [`UserSlice`] is a checked range to take
-//! bytes from bit by bit. Error: always `EFAULT`, also when the page cannot be had for lack of memory.
+//! *Interface*: [`get`], [`put`] (typed values), [`copy_in`], [`copy_out`], [`zero`], [`cstr`], [`array`].
+//! Error: always `EFAULT`, also when the page cannot be had for lack of memory.
 //!
 //! The copies are `machine::user`'s: a page fault in them goes to the vm like any other, and only when that cannot
 //! resolve it do they stop. Nothing may be held meanwhile that a pager could want.
 
 use abi::errno::{Errno, Result};
-use abi::layout::USER_END;
+use abi::layout::{PAGE, USER_END};
 use alloc::vec::Vec;
 
 /// Is `address..address + length` in the half of the address space that belongs to programs?
@@ -23,14 +23,20 @@ pub fn check(address: usize, length: usize) -> Result<()> {
 /// Types of which every bit pattern is a value and which have no padding to leak.
 pub use bytemuck::Pod as Plain;
 
-/// Copies `into.len()` bytes from the program.
+/// Copies `into.len()` bytes from the program. On an error some may have been copied.
+#[inline]
 pub fn copy_in(into: &mut [u8], address: usize) -> Result<()> {
-    todo!()
+    // SAFETY: the slice is valid for its length.
+    unsafe { machine::user::copy_in(into.as_mut_ptr(), address, into.len()) }
+        .map_err(|()| Errno::EFAULT)
 }
 
-/// Copies `from` to the program.
+/// Copies `from` to the program. On an error some may have been copied.
+#[inline]
 pub fn copy_out(address: usize, from: &[u8]) -> Result<()> {
-    todo!()
+    // SAFETY: the slice is valid for its length.
+    unsafe { machine::user::copy_out(address, from.as_ptr(), from.len()) }
+        .map_err(|()| Errno::EFAULT)
 }
 
 /// Reads a value at `address`, aligned or not.
@@ -47,15 +53,40 @@ pub fn put<T: Plain>(address: usize, value: &T) -> Result<()> {
 
 /// Writes `length` zero bytes at `address`.
 pub fn zero(address: usize, length: usize) -> Result<()> {
-    todo!()
+    machine::user::zero(address, length).map_err(|()| Errno::EFAULT)
 }
 
 /// The bytes of a string before its NUL. `ENAMETOOLONG` when there is none in the first `limit` bytes.
 pub fn cstr(address: usize, limit: usize) -> Result<Vec<u8>> {
-    todo!()
+    const PART: usize = 256;
+    let mut text = Vec::new();
+    let mut part = [0; PART];
+    while text.len() < limit {
+        let at = address.checked_add(text.len()).ok_or(Errno::EFAULT)?;
+        // Never into the next page: the string may end in this one, and the next not exist.
+        let count = (limit - text.len()).min(PAGE - at % PAGE).min(PART);
+        let part = &mut part[..count];
+        copy_in(part, at)?;
+        let end = part.iter().position(|byte| *byte == 0);
+        let found = &part[..end.unwrap_or(count)];
+        text.try_reserve(found.len()).map_err(|_| Errno::ENOMEM)?;
+        text.extend_from_slice(found);
+        if end.is_some() {
+            return Ok(text);
+        }
+    }
+    Err(Errno::ENAMETOOLONG)
 }
 
-/// `count` values from `address` on; the caller has bounded `count`.
+/// `count` values from `address` on. `ENOMEM` when there is no memory for them.
 pub fn array<T: Plain>(address: usize, count: usize) -> Result<Vec<T>> {
-    todo!()
+    check(
+        address,
+        count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?,
+    )?;
+    let mut values = Vec::new();
+    values.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+    values.resize(count, T::zeroed());
+    copy_in(bytemuck::cast_slice_mut(&mut values), address)?;
+    Ok(values)
 }

@@ -226,6 +226,12 @@ impl Frames {
         self.free.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A word for the owner of a frame that nobody shares (its share count); zero again before the frame is given back.
+    #[inline]
+    pub(crate) fn word(&self, frame: Frame) -> &AtomicU32 {
+        &self.known().shares[frame.index()]
+    }
+
     /// Takes away one share; `true` when there was no other.
     #[inline]
     fn drop_share(&self, frame: Frame) -> bool {

@@ -52,6 +52,10 @@ impl Memory for Fake {
         (self.0.base + physical as usize) as *mut u8
     }
 
+    fn frame_at(self, address: *mut u8) -> Frame {
+        Frame::containing((address as usize - self.0.base) as u64)
+    }
+
     fn forget(self, _root: u64, _address: usize, _pages: usize) {
         self.0.forgotten.fetch_add(1, Ordering::Relaxed);
     }

@@ -38,6 +38,15 @@ pub trait Memory: Copy + Send + Sync + 'static {
         self.virt(frame.address())
     }
 
+    /// The heap's view of `frame`, which lies below 1 GiB.
+    #[inline]
+    fn window(self, frame: Frame) -> *mut u8 {
+        self.at(frame)
+    }
+
+    /// The frame that the heap sees at `address`.
+    fn frame_at(self, address: *mut u8) -> Frame;
+
     /// Fills `frame` with zeros. The caller owns it.
     #[inline]
     fn zero(self, frame: Frame) {
@@ -106,6 +115,16 @@ impl Memory for Kernel {
         (abi::layout::PHYS_MAP + physical as usize) as *mut u8
     }
 
+    #[inline]
+    fn window(self, frame: Frame) -> *mut u8 {
+        (abi::layout::WINDOW + frame.address() as usize) as *mut u8
+    }
+
+    #[inline]
+    fn frame_at(self, address: *mut u8) -> Frame {
+        Frame::containing((address as usize - abi::layout::WINDOW) as u64)
+    }
+
     fn forget(self, root: u64, address: usize, pages: usize) {
         crate::tlb::forget(root, address, pages);
     }
@@ -131,6 +150,10 @@ impl Memory for Kernel {
 
     fn virt(self, physical: u64) -> *mut u8 {
         crate::host::arena().virt(physical)
+    }
+
+    fn frame_at(self, address: *mut u8) -> Frame {
+        Frame::containing((address as usize - self.virt(0) as usize) as u64)
     }
 
     fn forget(self, _root: u64, _address: usize, _pages: usize) {}

@@ -4,6 +4,7 @@
 
 use crate::frame::Frame;
 use crate::space::Prot;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The entry maps something.
 pub const PRESENT: u64 = 1;
@@ -32,14 +33,25 @@ pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// An entry above the leaves; the leaves decide.
 pub const TABLE: u64 = PRESENT | WRITE | ACCESSED;
-/// The kernel's data.
-pub const KERNEL_DATA: u64 = PRESENT | WRITE | ACCESSED | DIRTY | GLOBAL | NO_EXECUTE;
-/// The kernel's constants.
-pub const KERNEL_CONST: u64 = PRESENT | ACCESSED | DIRTY | GLOBAL | NO_EXECUTE;
-/// The kernel's text and generated code.
+/// The kernel's data; [`no_execute`] goes with it.
+pub const KERNEL_DATA: u64 = PRESENT | WRITE | ACCESSED | DIRTY | GLOBAL;
+/// Generated code.
 pub const KERNEL_TEXT: u64 = PRESENT | ACCESSED | DIRTY | GLOBAL;
-/// Device registers.
+/// Device registers; [`no_execute`] goes with it.
 pub const KERNEL_DEVICE: u64 = KERNEL_DATA | WRITE_THROUGH | NO_CACHE;
+
+static EXECUTE_BIT: AtomicU64 = AtomicU64::new(NO_EXECUTE);
+
+/// The bit that forbids execution, or nothing where the processor lacks it (then the bit is reserved).
+#[inline]
+pub fn no_execute() -> u64 {
+    EXECUTE_BIT.load(Ordering::Relaxed)
+}
+
+/// The processor has no such bit. At boot.
+pub(crate) fn without_no_execute() {
+    EXECUTE_BIT.store(0, Ordering::Relaxed);
+}
 
 /// Does the entry keep a frame?
 #[inline]
@@ -55,14 +67,15 @@ pub const fn frame_of(entry: u64) -> Frame {
 
 /// The entry of a program's page with rights `prot`, writable only if `writable` as well.
 #[inline]
-pub const fn page(frame: Frame, prot: Prot, writable: bool) -> u64 {
+pub fn page(frame: Frame, prot: Prot, writable: bool) -> u64 {
     let mut entry = frame.address() | USER | ACCESSED | DIRTY;
     entry |= if prot.bits() == 0 { HELD } else { PRESENT };
     if prot.contains(Prot::WRITE) && writable {
         entry |= WRITE;
     }
-    if !prot.contains(Prot::EXEC) {
-        entry |= NO_EXECUTE;
+    if prot.contains(Prot::EXEC) {
+        entry
+    } else {
+        entry | no_execute()
     }
-    entry
 }

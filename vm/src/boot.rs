@@ -1,0 +1,37 @@
+//! From the boot memory map to an allocator of frames and a heap.
+//!
+//! *Interface*: [`memory`], once.
+
+use crate::frame::{Frame, Frames, uninitialized};
+use crate::heap;
+use crate::memory::{Kernel, Memory};
+use abi::layout::{PAGE, WINDOW_LEN};
+use machine::boot::Region;
+
+/// Places the metadata, and hands out the rest of the free regions.
+///
+/// # Safety
+/// On the boot CPU, once, before anybody allocates.
+pub(crate) unsafe fn memory() {
+    let regions = machine::boot::info().regions;
+    let frames = regions.iter().map(Region::end).max().unwrap_or(0) / PAGE;
+    let frame_bytes = Frames::metadata_bytes(frames).next_multiple_of(64);
+    let low = frames.min(WINDOW_LEN / PAGE);
+    let bytes = (frame_bytes + heap::metadata_bytes(low)).next_multiple_of(PAGE);
+    let home = regions
+        .iter()
+        .position(|region| region.len >= bytes)
+        .unwrap_or_else(|| panic!("no room for the metadata of {frames} frames"));
+    let metadata = Kernel.virt(regions[home].start as u64);
+    let allocator = uninitialized();
+    // SAFETY: the range is free memory, large enough, taken out of what is handed on below; nobody allocates yet.
+    unsafe {
+        allocator.install(metadata, frames);
+        for (i, region) in regions.iter().enumerate() {
+            let taken = if i == home { bytes } else { 0 };
+            let first = Frame::containing((region.start + taken) as u64);
+            allocator.add(first, Frame::containing(region.end() as u64));
+        }
+        heap::install(metadata.add(frame_bytes), low);
+    }
+}

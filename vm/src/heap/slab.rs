@@ -1,0 +1,420 @@
+//! Slabs: pages of objects of one size, each with its own free list in one atomic word.
+//!
+//! *Interface*: [`Heap::alloc`], [`Heap::free`], [`Heap::trim`], [`Heap::stats`].
+//!
+//! A slab's word (layout below) holds the first free object, how many are free, the size class, whether the slab is
+//! on its class's list, and a tag that every change increments. Free objects are linked by their
+//! numbers, in their own first bytes. The words lie outside the pages and are never used for anything else, so a late
+//! compare-and-swap on a page that has long been given back fails by its tag.
+//!
+//! A class's list is a stack of slabs that may have free objects. Whoever finds the top one exhausted takes it off;
+//! whoever then frees into it puts it back. `Listed` passes between them: a slab is on the list, or in one party's hands who will
+//! put it back or clear the bit, exactly when the bit is set. [`Heap::trim`] takes whole lists and gives the
+//! pages back whose objects are all free.
+//!
+//! Progress: lock-free. Source: M. Michael, *Scalable Lock-Free Dynamic Memory Allocation*, PLDI 2004 (the anchor word; no
+//! descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
+
+use crate::boot_cell::BootCell;
+use crate::frame::Frame;
+use crate::memory::Memory;
+use abi::layout::PAGE;
+use core::alloc::Layout;
+use core::mem::size_of;
+use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+
+/// Object sizes. All are multiples of 16; every power of two up to the largest is among them.
+const SIZES: [usize; 21] = [
+    16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 816, 1024, 1360,
+    2048,
+];
+
+/// The largest object in a slab.
+const LARGEST: usize = SIZES[SIZES.len() - 1];
+
+/// Class of each size, by size rounded up in units of 16.
+const CLASS_OF: [u8; LARGEST / 16 + 1] = {
+    let mut table = [0; LARGEST / 16 + 1];
+    let mut class = 0;
+    let mut i = 0;
+    while i < table.len() {
+        if i * 16 > SIZES[class] {
+            class += 1;
+        }
+        table[i] = class as u8;
+        i += 1;
+    }
+    table
+};
+
+/// A slab's word: bits 0–8 first free object, 9–17 number of free objects, 18–22 class, 23 listed, 24–63 tag.
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Word {
+    const LISTED: u64 = 1 << 23;
+    const TAG: u64 = 1 << 24;
+    /// Class of a page that is no slab.
+    const NONE: usize = 31;
+
+    fn first(self) -> usize {
+        (self.0 & 0x1ff) as usize
+    }
+
+    fn free(self) -> usize {
+        (self.0 >> 9 & 0x1ff) as usize
+    }
+
+    fn class(self) -> usize {
+        (self.0 >> 18 & 31) as usize
+    }
+
+    fn listed(self) -> bool {
+        self.0 & Word::LISTED != 0
+    }
+
+    /// The word that follows this one.
+    fn next(self, first: usize, free: usize, class: usize, listed: bool) -> u64 {
+        let tag = (self.0 & !(Word::TAG - 1)).wrapping_add(Word::TAG);
+        let listed = if listed { Word::LISTED } else { 0 };
+        tag | listed | (class as u64) << 18 | (free as u64) << 9 | (first as u64 & 0x1ff)
+    }
+}
+
+/// Counts of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes that callers hold now (as they asked, not rounded).
+    pub used: usize,
+    /// Bytes of frames that the heap holds.
+    pub held: usize,
+}
+
+/// A class's list: tag in the upper 32 bits; frame number plus one in the lower, zero when empty. A line each, so
+/// that classes do not disturb each other.
+#[repr(align(64))]
+struct List(AtomicU64);
+
+/// A heap in `memory`.
+pub(crate) struct Heap<M: Memory> {
+    memory: M,
+    lists: [List; SIZES.len()],
+    /// One word for each frame below 1 GiB.
+    words: BootCell<&'static [AtomicU64]>,
+    used: AtomicUsize,
+    held: AtomicUsize,
+}
+
+impl<M: Memory> Heap<M> {
+    /// A heap without metadata, which gives out nothing small.
+    pub(crate) const fn new(memory: M) -> Self {
+        Heap {
+            memory,
+            lists: [const { List(AtomicU64::new(0)) }; SIZES.len()],
+            words: BootCell::new(&[]),
+            used: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+        }
+    }
+
+    /// Bytes of metadata for `frames` frames below 1 GiB.
+    pub(crate) const fn metadata_bytes(frames: usize) -> usize {
+        frames * size_of::<AtomicU64>()
+    }
+
+    /// Gives the heap its metadata.
+    ///
+    /// # Safety
+    /// Nobody else uses the heap yet. `metadata` is aligned to 8, has [`Heap::metadata_bytes`] of `frames` bytes, and is the
+    /// heap's for ever.
+    pub(crate) unsafe fn install(&self, metadata: *mut u8, frames: usize) {
+        let nothing = Word(0).next(0, 0, Word::NONE, false);
+        // SAFETY: the caller's promise; the words are written before a reference to them exists.
+        unsafe {
+            let words = metadata.cast::<u64>();
+            for i in 0..frames {
+                words.add(i).write(nothing);
+            }
+            self.words.set(core::slice::from_raw_parts(
+                words.cast::<AtomicU64>(),
+                frames,
+            ));
+        }
+    }
+
+    /// The class for a layout; `None`: a run of frames.
+    #[inline]
+    fn class_of(layout: Layout) -> Option<usize> {
+        let size = if layout.align() <= 16 {
+            layout.size()
+        } else {
+            // Objects of a power of two lie at multiples of it.
+            layout.size().max(layout.align()).next_power_of_two()
+        };
+        (size <= LARGEST).then(|| CLASS_OF[size.div_ceil(16)] as usize)
+    }
+
+    /// Frames of a run, and their alignment in frames.
+    fn run_of(layout: Layout) -> (usize, usize) {
+        (layout.size().div_ceil(PAGE), (layout.align() / PAGE).max(1))
+    }
+
+    /// An object of `layout`, with whatever content. `None`: out of memory.
+    #[inline]
+    pub(crate) fn alloc(&self, layout: Layout) -> Option<*mut u8> {
+        let object = match Self::class_of(layout) {
+            Some(class) => self.take(class)?,
+            None => self.take_run(layout)?,
+        };
+        self.used.fetch_add(layout.size(), Ordering::Relaxed);
+        Some(object)
+    }
+
+    /// Gives an object back.
+    ///
+    /// # Safety
+    /// `alloc` gave it for this layout, and nobody uses it any more.
+    #[inline]
+    pub(crate) unsafe fn free(&self, object: *mut u8, layout: Layout) {
+        self.used.fetch_sub(layout.size(), Ordering::Relaxed);
+        match Self::class_of(layout) {
+            Some(class) => self.give(class, object),
+            None => {
+                let (count, _) = Self::run_of(layout);
+                self.memory
+                    .frames()
+                    .free_run(self.memory.frame_at(object), count);
+                self.held.fetch_sub(count * PAGE, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Can an object of layout `old` serve as one of `new`, which has the same alignment? Then it does from now on.
+    #[cfg_attr(not(target_os = "none"), allow(dead_code))]
+    pub(crate) fn resize_in_place(&self, old: Layout, new: Layout) -> bool {
+        let same = match (Self::class_of(old), Self::class_of(new)) {
+            (Some(a), Some(b)) => a == b,
+            (None, None) => Self::run_of(old) == Self::run_of(new),
+            _ => false,
+        };
+        if same {
+            self.used.fetch_add(new.size(), Ordering::Relaxed);
+            self.used.fetch_sub(old.size(), Ordering::Relaxed);
+        }
+        same
+    }
+
+    #[cold]
+    fn take_run(&self, layout: Layout) -> Option<*mut u8> {
+        let (count, align) = Self::run_of(layout);
+        let first = self.memory.frames().alloc_run(count, align)?;
+        self.held.fetch_add(count * PAGE, Ordering::Relaxed);
+        Some(self.memory.window(first))
+    }
+
+    #[inline]
+    fn word(&self, frame: usize) -> &AtomicU64 {
+        &self.words.get()[frame]
+    }
+
+    /// The address of object `index` in the slab `frame` of `class`.
+    #[inline]
+    fn object(&self, frame: usize, class: usize, index: usize) -> *mut u8 {
+        self.memory
+            .window(Frame(frame as u32))
+            .wrapping_add(index * SIZES[class])
+    }
+
+    /// The first bytes of a free object: the number of the next.
+    #[inline]
+    fn link(&self, object: *mut u8) -> &AtomicU16 {
+        // SAFETY: the window maps every frame below 1 GiB for ever. A racing reader of an object in use, or of a page that is no slab any
+        // more, throws away what it read, since the slab's tag has changed.
+        unsafe { &*object.cast::<AtomicU16>() }
+    }
+
+    /// Takes an object of `class`.
+    #[inline]
+    fn take(&self, class: usize) -> Option<*mut u8> {
+        let list = &self.lists[class].0;
+        let mut head = list.load(Ordering::Acquire);
+        while let Some(frame) = (head as u32).checked_sub(1) {
+            let frame = frame as usize;
+            let word = self.word(frame);
+            let seen = Word(word.load(Ordering::Acquire));
+            if seen.class() == class {
+                if seen.free() != 0 {
+                    let object = self.object(frame, class, seen.first());
+                    let next = self.link(object).load(Ordering::Relaxed) as usize;
+                    let new = seen.next(next, seen.free() - 1, class, seen.listed());
+                    if word
+                        .compare_exchange_weak(seen.0, new, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok()
+                    {
+                        return Some(object);
+                    }
+                } else {
+                    self.unlist(class, head, frame);
+                }
+            }
+            head = list.load(Ordering::Acquire);
+        }
+        self.grow(class)
+    }
+
+    /// Gives an object of `class` back.
+    #[inline]
+    fn give(&self, class: usize, object: *mut u8) {
+        let frame = self.memory.frame_at(object).index();
+        let index = (object as usize % PAGE) / SIZES[class];
+        let word = self.word(frame);
+        let mut seen = Word(word.load(Ordering::Relaxed));
+        loop {
+            debug_assert!(
+                seen.class() == class,
+                "object of another class, or given twice"
+            );
+            self.link(object)
+                .store(seen.first() as u16, Ordering::Relaxed);
+            let new = seen.next(index, seen.free() + 1, class, true);
+            match word.compare_exchange_weak(seen.0, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => seen = Word(now),
+            }
+        }
+        if !seen.listed() {
+            self.push(class, frame);
+        }
+    }
+
+    /// Puts a slab, whose bit is set and which nobody else holds, on its class's list.
+    fn push(&self, class: usize, frame: usize) {
+        let list = &self.lists[class].0;
+        let link = self.memory.frames().word(Frame(frame as u32));
+        let mut head = list.load(Ordering::Relaxed);
+        loop {
+            link.store(head as u32, Ordering::Relaxed);
+            let new = tagged(head, frame as u32 + 1);
+            match list.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes the slab `frame`, which was seen exhausted, off the top of the list.
+    #[cold]
+    fn unlist(&self, class: usize, head: u64, frame: usize) {
+        let below = self
+            .memory
+            .frames()
+            .word(Frame(frame as u32))
+            .load(Ordering::Relaxed);
+        let list = &self.lists[class].0;
+        if list
+            .compare_exchange(
+                head,
+                tagged(head, below),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_err()
+        {
+            return;
+        }
+        // It is in our hands now: clear the bit, or put it back if somebody has freed into it.
+        let word = self.word(frame);
+        let mut seen = Word(word.load(Ordering::Acquire));
+        while seen.free() == 0 {
+            let new = seen.next(seen.first(), 0, class, false);
+            match word.compare_exchange_weak(seen.0, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => seen = Word(now),
+            }
+        }
+        self.push(class, frame);
+    }
+
+    /// A new slab; its first object is the caller's.
+    #[cold]
+    fn grow(&self, class: usize) -> Option<*mut u8> {
+        let frame = self.memory.frames().alloc_low()?.index();
+        self.held.fetch_add(PAGE, Ordering::Relaxed);
+        let count = PAGE / SIZES[class];
+        for index in 1..count {
+            self.link(self.object(frame, class, index))
+                .store(index as u16 + 1, Ordering::Relaxed);
+        }
+        // Late-comers may still try the old word, and fail by its tag.
+        let word = self.word(frame);
+        let seen = Word(word.load(Ordering::Relaxed));
+        word.store(seen.next(1, count - 1, class, true), Ordering::Release);
+        self.push(class, frame);
+        Some(self.object(frame, class, 0))
+    }
+
+    /// Gives pages without objects back to the frame allocator. Answers how many.
+    pub(crate) fn trim(&self) -> usize {
+        let mut given = 0;
+        for (class, list) in self.lists.iter().enumerate() {
+            let mut head = list.0.load(Ordering::Acquire);
+            while let Err(now) = list.0.compare_exchange_weak(
+                head,
+                tagged(head, 0),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                head = now;
+            }
+            let mut next = head as u32;
+            while let Some(frame) = next.checked_sub(1) {
+                let frame = frame as usize;
+                next = self
+                    .memory
+                    .frames()
+                    .word(Frame(frame as u32))
+                    .load(Ordering::Relaxed);
+                if self.retire(class, frame) {
+                    given += 1;
+                } else {
+                    self.push(class, frame);
+                }
+            }
+        }
+        given
+    }
+
+    /// Gives the page of a slab back, which is in the caller's hands, if all its objects are free.
+    fn retire(&self, class: usize, frame: usize) -> bool {
+        let word = self.word(frame);
+        let mut seen = Word(word.load(Ordering::Acquire));
+        while seen.free() == PAGE / SIZES[class] {
+            let new = seen.next(0, 0, Word::NONE, false);
+            match word.compare_exchange_weak(seen.0, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    let frame = Frame(frame as u32);
+                    self.memory.frames().word(frame).store(0, Ordering::Relaxed);
+                    self.held.fetch_sub(PAGE, Ordering::Relaxed);
+                    self.memory.frames().release(frame);
+                    return true;
+                }
+                Err(now) => seen = Word(now),
+            }
+        }
+        false
+    }
+
+    /// Counts of bytes.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            used: self.used.load(Ordering::Relaxed),
+            held: self.held.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// `low` with the tag of `head`, incremented.
+#[inline]
+fn tagged(head: u64, low: u32) -> u64 {
+    ((head >> 32).wrapping_add(1)) << 32 | u64::from(low)
+}
