@@ -222,7 +222,8 @@ impl<'a> Bitmap<'a> {
 /// The words that `start..start + count` touches, each with the mask of the bits in it.
 fn parts(start: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
     let end = start + count;
-    (start / 64..end.div_ceil(64)).map(move |word| {
+    let last = if count == 0 { 0 } else { end.div_ceil(64) };
+    (start / 64..last).map(move |word| {
         let from = start.max(word * 64) - word * 64;
         let to = end.min(word * 64 + 64) - word * 64;
         (word, (u64::MAX >> (64 - (to - from))) << from)

@@ -23,7 +23,7 @@ pub(crate) struct Fake(pub(crate) &'static Parts);
 impl Fake {
     /// Memory of `count` frames, filled with a pattern; frame 0 is left out.
     pub(crate) fn new(count: usize) -> Fake {
-        let layout = Layout::from_size_align(count * PAGE, PAGE).unwrap();
+        let layout = Layout::from_size_align(count * PAGE, 16 * PAGE).unwrap();
         // SAFETY: the size is not zero.
         let base = unsafe { alloc_zeroed(layout) };
         // SAFETY: just allocated.

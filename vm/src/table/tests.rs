@@ -1,1 +1,98 @@
+//! Page tables over fake memory.
 
+use super::*;
+use crate::memory::fake::Fake;
+
+fn tables(frames: usize) -> (Tables<Fake>, Fake) {
+    let memory = Fake::new(frames);
+    let root = memory.zeroed().unwrap().address();
+    // SAFETY: just made.
+    (unsafe { Tables::new(root, memory) }, memory)
+}
+
+#[test]
+fn a_leaf_is_found_where_it_was_made() {
+    let (tables, _) = tables(100);
+    let address = 0x7fff_1234_5000;
+    assert!(tables.leaf(address).is_none());
+    tables
+        .leaf_or_make(address)
+        .unwrap()
+        .store(0xabc, Ordering::Relaxed);
+    assert_eq!(tables.leaf(address).unwrap().load(Ordering::Relaxed), 0xabc);
+    assert_eq!(
+        tables
+            .leaf(address + 0x1000)
+            .unwrap()
+            .load(Ordering::Relaxed),
+        0
+    );
+    assert!(tables.leaf(address + (2 << 20)).is_none());
+}
+
+#[test]
+fn only_tables_that_exist_are_visited() {
+    let (tables, _) = tables(100);
+    let (low, high) = (0x40_0000, 0x7fff_0000_0000);
+    tables.leaf_or_make(low);
+    tables.leaf_or_make(high);
+    let mut seen = Vec::new();
+    tables.each_leaf_table(low - 0x1000, high + 0x3000, |base, words| {
+        seen.push((base, words.len()));
+    });
+    assert_eq!(seen, [(low, 512), (high, 3)]);
+}
+
+#[test]
+fn pruning_respects_the_neighbours() {
+    let (tables, memory) = tables(100);
+    let before = memory.frames().stats().free;
+    for address in [0x40_0000, 0x60_0000, 0x8000_0000] {
+        tables.leaf_or_make(address).unwrap();
+    }
+    let mut gone = Vec::new();
+    // Something is mapped at 0x5ff000: the first leaf table and all above it stay.
+    tables.prune(0x60_0000, 0x80_0000, 0x60_0000, usize::MAX, &mut |f| {
+        gone.push(f)
+    });
+    assert_eq!(gone.len(), 1);
+    tables.prune(0x40_0000, 0x8020_0000, 0, 1 << 47, &mut |f| gone.push(f));
+    for frame in gone {
+        // SAFETY: nobody uses the frame.
+        let words = unsafe { std::slice::from_raw_parts(memory.at(frame).cast::<u64>(), 512) };
+        assert!(words.iter().all(|word| *word == 0));
+        memory.frames().release_zeroed(frame);
+    }
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn threads_build_one_tree() {
+    let (tables, memory) = tables(2000);
+    let before = memory.frames().stats().free;
+    std::thread::scope(|scope| {
+        for thread in 0..4usize {
+            scope.spawn(move || {
+                for i in 0..2000usize {
+                    let address = (i * 3 + thread) << 12 << (i % 7);
+                    tables
+                        .leaf_or_make(address)
+                        .unwrap()
+                        .fetch_or(PRESENT, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let mut used = 0;
+    tables.each_leaf_table(0, 1 << 47, |_, words| {
+        for word in words {
+            word.store(0, Ordering::Relaxed);
+        }
+    });
+    tables.prune(0, 1 << 47, 0, 1 << 47, &mut |frame| {
+        used += 1;
+        memory.frames().release_zeroed(frame);
+    });
+    assert!(used > 3);
+    assert_eq!(memory.frames().stats().free, before);
+}
