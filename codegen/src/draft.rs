@@ -124,6 +124,8 @@ pub struct Draft {
     /// Record pushes of hole markers (the draft is a template's).
     pub(crate) with_holes: bool,
     pub(crate) holes: Few<HoleUse, 0>,
+    /// Holes that the generator says it does without, a bit each.
+    pub(crate) spared: u64,
     class: &'static Class,
     name: Name,
     owner: u64,
@@ -143,6 +145,7 @@ impl Draft {
             faults: Few::new(),
             fault_open: None,
             with_holes: false,
+            spared: 0,
             holes: Few::new(),
             class,
             name: name.into(),

@@ -76,6 +76,15 @@ impl Absolute for Hole {
     }
 }
 
+impl Draft {
+    /// Say that this variant of a generator has no use for `hole`, which a template otherwise takes for a mistake.
+    pub fn spare(&mut self, hole: Hole) {
+        if let Kind::Open(n) = hole.0 {
+            self.spared |= 1 << n;
+        }
+    }
+}
+
 fn marked(value: i64, base: i64) -> Option<(u8, i64)> {
     let distance = value.wrapping_sub(base);
     (0..MAX_HOLES * STEP)
@@ -192,7 +201,7 @@ impl<const N: usize> Template<N> {
         for n in 0..N {
             let used = draft.holes.iter().any(|u| usize::from(u.hole) == n);
             assert!(
-                used,
+                used || draft.spared & 1 << n != 0,
                 "{}: hole {n} is in no 32- or 64-bit field",
                 self.class.name
             );
