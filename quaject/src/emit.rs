@@ -47,29 +47,29 @@ pub(crate) fn copy_ecx(d: &mut Draft) {
 }
 
 /// Takes the monitor whose word is at `word`, or goes to `busy`. Changes rax and rcx.
-pub(crate) fn take_monitor(d: &mut Draft, word: Hole, busy: Label) {
+pub(crate) fn take_monitor(d: &mut Draft, word: i32, busy: Label) {
     dynasm!(d ; .arch x64
         ; xor eax, eax
         ; mov ecx, 1
-        ; lock cmpxchg [word.imm32()], ecx
+        ; lock cmpxchg [word], ecx
         ; jne =>busy
     );
 }
 
 /// Goes to `busy` unless the monitor is free.
-pub(crate) fn look_at_monitor(d: &mut Draft, word: Hole, busy: Label) {
-    dynasm!(d ; .arch x64 ; cmp DWORD [word.imm32()], 0 ; jne =>busy);
+pub(crate) fn look_at_monitor(d: &mut Draft, word: i32, busy: Label) {
+    dynasm!(d ; .arch x64 ; cmp DWORD [word], 0 ; jne =>busy);
 }
 
 /// Gives the monitor back, and wakes the next who waits for it through the callback stub `wake_next`. Changes rcx only.
-pub(crate) fn give_monitor(d: &mut Draft, word: Hole, wake_next: Hole) {
+pub(crate) fn give_monitor(d: &mut Draft, word: i32, wake_next: Hole) {
     dynasm!(d ; .arch x64
         ; xor ecx, ecx
-        ; xchg [word.imm32()], ecx
+        ; xchg [word], ecx
         ; cmp ecx, CONTENDED as i32
         ; jne >given
         ; push rax
-        ; mov rax, word.imm32()
+        ; mov rax, word
         ; call extern wake_next
         ; pop rax
         ; given:

@@ -8,9 +8,11 @@
 extern crate alloc;
 
 pub mod callback;
+pub mod constant;
 pub mod cook_tty_in;
 pub mod cook_tty_out;
 mod emit;
+pub mod fsmap;
 pub mod guard;
 pub mod pipe;
 mod primitive;

@@ -81,6 +81,7 @@ impl Regs {
     }
 
     /// Pushes every member. Leaves flags and registers as they are, but for rsp.
+    #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
     pub fn save(self, d: &mut Draft) {
         for number in self.iter().map(|reg| reg as u8) {
             dynasm!(d ; .arch x64 ; push Rq(number));
@@ -88,6 +89,7 @@ impl Regs {
     }
 
     /// Pops what [`save`](Self::save) pushed.
+    #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
     pub fn restore(self, d: &mut Draft) {
         for number in self.iter().rev().map(|reg| reg as u8) {
             dynasm!(d ; .arch x64 ; pop Rq(number));

@@ -32,7 +32,11 @@ use sync::{Interrupted, WaitList};
 ///
 /// # Errors
 /// [`Unmade`]; the caller then leaves the slow stub in place.
-pub fn reader(pipe: &Arc<PipeCore>, seam: &Seam, sharing: Sharing) -> Result<Routine<DescFn>, Unmade> {
+pub fn reader(
+    pipe: &Arc<PipeCore>,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
     // SAFETY: the image keeps the pipe whose words it names.
     Ok(unsafe { synthesize_read(pipe, seam, sharing)? }.keeping(pipe.clone()))
 }
@@ -41,7 +45,11 @@ pub fn reader(pipe: &Arc<PipeCore>, seam: &Seam, sharing: Sharing) -> Result<Rou
 ///
 /// # Errors
 /// [`Unmade`].
-pub fn writer(pipe: &Arc<PipeCore>, seam: &Seam, sharing: Sharing) -> Result<Routine<DescFn>, Unmade> {
+pub fn writer(
+    pipe: &Arc<PipeCore>,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
     // SAFETY: the image keeps the pipe whose words it names.
     Ok(unsafe { synthesize_write(pipe, seam, sharing)? }.keeping(pipe.clone()))
 }
@@ -296,7 +304,10 @@ impl PipeCore {
         let at = from as usize & (self.size - 1);
         let first = len.min(self.size - at);
         // SAFETY: `at` is inside the ring.
-        [(unsafe { self.buffer.add(at) }, first), (self.buffer, len - first)]
+        [
+            (unsafe { self.buffer.add(at) }, first),
+            (self.buffer, len - first),
+        ]
     }
 }
 
@@ -414,9 +425,11 @@ pub(crate) mod offset {
     pub const HEAD: i32 = offset_of!(PipeCore, head) as i32;
     pub const FOR_WRITER: i32 = offset_of!(PipeCore, for_writer) as i32;
     pub const FOR_WRITER_FLAGS: i32 = FOR_WRITER + FLAG_BYTE;
+    pub const WRITING: i32 = offset_of!(PipeCore, writing) as i32;
     pub const TAIL: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, tail)) as i32;
     pub const FOR_READER: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, for_reader)) as i32;
     pub const FOR_READER_FLAGS: i32 = FOR_READER + FLAG_BYTE;
+    pub const READING: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, reading)) as i32;
 }
 
 #[cfg(all(test, not(loom)))]

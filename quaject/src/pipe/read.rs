@@ -11,9 +11,9 @@ use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("pipe read");
 
-static TEMPLATES: [Template<6>; VARIANTS] = templates!(&CLASS, usual);
+static TEMPLATES: [Template<5>; VARIANTS] = templates!(&CLASS, usual);
 
-fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 6]) {
+fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 5]) {
     generate(d, Variant::new(V), RING, holes);
 }
 
@@ -34,7 +34,6 @@ pub unsafe fn synthesize_read(
     let values = [
         near(pipe)?,
         near(pipe.buffer.as_ptr())?,
-        near(&pipe.tail.reading)?,
         seam.slow() as i64,
         seam.space_came.entry() as i64,
         seam.wake_next.entry() as i64,
@@ -50,16 +49,20 @@ pub unsafe fn synthesize_read(
     Ok(unsafe { Routine::from(sealed) })
 }
 
-fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
-    let &[core, ring, monitor, slow, space_came, wake_next] = holes;
-    let [head, tail, guard, flags] = [
+fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
+    let &[core, ring, slow, space_came, wake_next] = holes;
+    let [head, tail, guard, flags, monitor] = [
         offset::HEAD,
         offset::TAIL,
         offset::FOR_READER,
         offset::FOR_READER_FLAGS,
+        offset::READING,
     ]
     .map(|field| core.imm32() + field);
     let ring = ring.imm32();
+    if !v.takes_monitor() {
+        d.spare(wake_next);
+    }
     let mask = size as i32 - 1;
     let size = size as i32;
     let waited = Flag::Waited.bit();

@@ -40,7 +40,12 @@ impl Pair {
         self.user.bytes()[at..at + bytes.len()].copy_from_slice(bytes);
         let ended = call(&self.write, [7, self.user.at(at), bytes.len() as u64]);
         let wanted = self.twin.write(self.sharing, bytes);
-        assert_eq!(ended, expected(wanted, nr::WRITE), "write of {}", bytes.len());
+        assert_eq!(
+            ended,
+            expected(wanted, nr::WRITE),
+            "write of {}",
+            bytes.len()
+        );
     }
 
     fn read(&mut self, at: usize, count: usize) {
@@ -49,7 +54,10 @@ impl Pair {
         let mut wanted = vec![0xa5; 2 * RING];
         let result = self.twin.read(self.sharing, &mut wanted[at..at + count]);
         assert_eq!(ended, expected(result, nr::READ), "read of {count}");
-        assert!(self.user.bytes() == wanted, "read of {count} moved other bytes");
+        assert!(
+            self.user.bytes() == wanted,
+            "read of {count} moved other bytes"
+        );
     }
 
     fn agree(&self) {
@@ -125,8 +133,14 @@ fn a_kernel_address_or_an_absurd_count_leaves_slowly() {
         pair.write(0, b"something");
         for address in [u64::MAX, 1 << 63, 0xffff_8000_0000_0000] {
             for count in [1, 2, 8] {
-                assert_eq!(call(&pair.read, [0, address, count]), Ended::Slowly(nr::READ));
-                assert_eq!(call(&pair.write, [0, address, count]), Ended::Slowly(nr::WRITE));
+                assert_eq!(
+                    call(&pair.read, [0, address, count]),
+                    Ended::Slowly(nr::READ)
+                );
+                assert_eq!(
+                    call(&pair.write, [0, address, count]),
+                    Ended::Slowly(nr::WRITE)
+                );
             }
         }
         for count in [u64::MAX, 1 << 63, (RING + 1) as u64] {
@@ -159,8 +173,14 @@ fn a_fault_leaves_slowly_and_publishes_nothing() {
         pair.write(0, &[3; 100]);
         for (before, count) in [(0, 1), (0, 8), (3, 8), (20, 64), (99, 100)] {
             let address = pair.user.at(end - before);
-            assert_eq!(call(&pair.read, [0, address, count]), Ended::Slowly(nr::READ));
-            assert_eq!(call(&pair.write, [0, address, count]), Ended::Slowly(nr::WRITE));
+            assert_eq!(
+                call(&pair.read, [0, address, count]),
+                Ended::Slowly(nr::READ)
+            );
+            assert_eq!(
+                call(&pair.write, [0, address, count]),
+                Ended::Slowly(nr::WRITE)
+            );
             pair.agree();
         }
         // And across the ring's end.
@@ -168,7 +188,10 @@ fn a_fault_leaves_slowly_and_publishes_nothing() {
         pair.write(0, &[4; 3990]);
         pair.read(0, 3980);
         let address = pair.user.at(end - 40);
-        assert_eq!(call(&pair.write, [0, address, 41]), Ended::Slowly(nr::WRITE));
+        assert_eq!(
+            call(&pair.write, [0, address, 41]),
+            Ended::Slowly(nr::WRITE)
+        );
         pair.write(0, &[5; 50]);
         let address = pair.user.at(end - 20);
         assert_eq!(call(&pair.read, [0, address, 30]), Ended::Slowly(nr::READ));
@@ -189,7 +212,10 @@ fn a_held_end_is_left_alone_when_shared() {
         for count in [1, 2] {
             let user = pair.user.at(0);
             assert_eq!(call(&pair.read, [0, user, count]), Ended::Slowly(nr::READ));
-            assert_eq!(call(&pair.write, [0, user, count]), Ended::Slowly(nr::WRITE));
+            assert_eq!(
+                call(&pair.write, [0, user, count]),
+                Ended::Slowly(nr::WRITE)
+            );
         }
         drop((reader, writer));
         pair.read(0, 3);
@@ -261,7 +287,8 @@ fn threads_pass_bytes_through_exclusive_routines() {
                 Ended::With(n) => {
                     let n = n as u64;
                     // SAFETY: the pair's user memory, which the writer does not touch.
-                    let bytes = unsafe { core::slice::from_raw_parts(user as *const u8, n as usize) };
+                    let bytes =
+                        unsafe { core::slice::from_raw_parts(user as *const u8, n as usize) };
                     for byte in bytes {
                         assert_eq!(u64::from(*byte), got % 251);
                         got += 1;
@@ -305,7 +332,9 @@ fn threads_share_an_end_without_losing_a_byte() {
             Ended::Slowly(_) => std::thread::yield_now(),
         }
     }
-    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    writers
+        .into_iter()
+        .for_each(|writer| writer.join().unwrap());
     assert_eq!(pair.made.available(), 0);
 }
 

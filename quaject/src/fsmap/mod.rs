@@ -1,0 +1,262 @@
+//! FSmap for a file that lies in memory: from an offset to a page, and the generators of the routines that read, write and seek it.
+//!
+//! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`synthesize_read`],
+//! [`synthesize_write`] and [`synthesize_lseek`] make descriptor routines over a pair of them; [`FileCore::read`], [`FileCore::write`]
+//! and [`FileCore::lseek`] are their plain twins. Holes, growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and
+//! everything unusual go through the slow exit to whoever owns the file.
+//!
+//! What the owner keeps: `size` is at most [`FileCore::capacity`]; a page array that is replaced by a larger one holds the same pages and is
+//! retired with `sync::epoch`, as are pages that are taken out; whoever moves `size` past bytes that he did not write fills them with zeros first;
+//! a file with read-only pages has no writing routine.
+//!
+//! Source: dissertation, table 4.2 (FSmap) and section 3.2.1 (`open` as F_create, `read` as F_small).
+
+mod read;
+mod seek;
+mod write;
+
+pub use read::synthesize_read;
+pub use seek::synthesize_lseek;
+pub use write::synthesize_write;
+
+use crate::seam::Sharing;
+use abi::linux::{SEEK_CUR, SEEK_END, SEEK_SET};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use sync::monitor::RawMonitor;
+
+/// Size of a page, in bytes.
+pub const PAGE: usize = 4096;
+
+/// The most bytes that a routine moves, since nothing can interrupt it.
+pub const LARGEST: usize = 64 * 1024;
+
+/// One file: its size and the addresses of its pages.
+#[repr(C)]
+pub struct FileCore {
+    /// Size in bytes.
+    pub size: AtomicU64,
+    pages: AtomicPtr<AtomicU64>,
+    /// Pages that the array has places for, times [`PAGE`].
+    capacity: AtomicU64,
+    /// A routine wrote since [`take_touched`](Self::take_touched).
+    touched: AtomicU32,
+    /// Excludes appending writers from each other.
+    appending: RawMonitor,
+}
+
+impl FileCore {
+    /// An empty file without places for pages.
+    pub fn new() -> FileCore {
+        FileCore {
+            size: AtomicU64::new(0),
+            pages: AtomicPtr::new(ptr::null_mut()),
+            capacity: AtomicU64::new(0),
+            touched: AtomicU32::new(0),
+            appending: RawMonitor::new(),
+        }
+    }
+
+    /// Bytes that the page array has places for.
+    pub fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Acquire)
+    }
+
+    /// The page array: an address for each page, 0 for a hole.
+    pub fn pages(&self) -> *mut AtomicU64 {
+        self.pages.load(Ordering::Acquire)
+    }
+
+    /// Replaces the page array. Retire the old one, which is returned, with `sync::epoch`.
+    ///
+    /// # Safety
+    /// `pages` holds the same pages as before and then some, `count` in all, none fewer than before; each entry
+    /// is 0 or the address of a page that stays until a grace period after it was taken out of the array.
+    pub unsafe fn replace_pages(&self, pages: *mut AtomicU64, count: usize) -> *mut AtomicU64 {
+        let old = self.pages.swap(pages, Ordering::AcqRel);
+        self.capacity
+            .store((count * PAGE) as u64, Ordering::Release);
+        old
+    }
+
+    /// Whether a routine wrote since the last time; for the modification time.
+    pub fn take_touched(&self) -> bool {
+        self.touched.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// The monitor that appending writers take.
+    pub fn appending(&self) -> &RawMonitor {
+        &self.appending
+    }
+
+    /// The page that holds the byte at `offset`, which is below the capacity.
+    fn page(&self, offset: u64) -> Option<*mut u8> {
+        let index = (offset / PAGE as u64) as usize;
+        // SAFETY: the index is below the capacity, which the array has places for.
+        let address = unsafe { &*self.pages().add(index) }.load(Ordering::Acquire);
+        (address != 0).then(|| ptr::with_exposed_provenance_mut(address as usize))
+    }
+
+    /// Calls `each` with the place in memory and the length of every piece of `offset..offset + count`. None at a hole.
+    fn pieces(
+        &self,
+        offset: u64,
+        count: usize,
+        mut each: impl FnMut(*mut u8, usize),
+    ) -> Option<()> {
+        let (mut offset, mut left) = (offset, count);
+        while left > 0 {
+            let within = (offset % PAGE as u64) as usize;
+            let len = left.min(PAGE - within);
+            // SAFETY: inside the page.
+            each(unsafe { self.page(offset)?.add(within) }, len);
+            offset += len as u64;
+            left -= len;
+        }
+        Some(())
+    }
+
+    /// Plain twin of the reading routine. None where the routine takes the slow exit.
+    pub fn read(&self, cursor: &Cursor, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
+        cursor.with(sharing, |offset| {
+            let size = self.size.load(Ordering::Acquire);
+            let at = offset.load(Ordering::Relaxed);
+            if at >= size {
+                return Some(0);
+            }
+            let count = into.len().min((size - at) as usize);
+            if count > LARGEST {
+                return None;
+            }
+            let mut done = 0;
+            self.pieces(at, count, |from, len| {
+                // SAFETY: a piece of a page of the file, and `into` has `count` bytes.
+                unsafe { ptr::copy_nonoverlapping(from, into[done..].as_mut_ptr(), len) };
+                done += len;
+            })?;
+            offset.store(at + count as u64, Ordering::Relaxed);
+            Some(count)
+        })
+    }
+
+    /// Plain twin of the writing routine. None where the routine takes the slow exit.
+    pub fn write(
+        &self,
+        cursor: &Cursor,
+        sharing: Sharing,
+        append: bool,
+        from: &[u8],
+    ) -> Option<usize> {
+        cursor.with(sharing, |offset| {
+            if append && !self.appending.try_lock() {
+                return None;
+            }
+            let result = self.write_at(offset, append, from);
+            if append {
+                self.appending.unlock();
+            }
+            result
+        })
+    }
+
+    fn write_at(&self, offset: &AtomicU64, append: bool, from: &[u8]) -> Option<usize> {
+        let size = self.size.load(Ordering::Acquire);
+        let at = if append {
+            size
+        } else {
+            offset.load(Ordering::Relaxed)
+        };
+        let end = at.checked_add(from.len() as u64)?;
+        if from.is_empty() || from.len() > LARGEST || at > size || end > self.capacity() {
+            return None;
+        }
+        let mut done = 0;
+        self.pieces(at, from.len(), |to, len| {
+            // SAFETY: a piece of a page of the file, and `from` has the bytes.
+            unsafe { ptr::copy_nonoverlapping(from[done..].as_ptr(), to, len) };
+            done += len;
+        })?;
+        self.size.fetch_max(end, Ordering::AcqRel);
+        self.touched.store(1, Ordering::Relaxed);
+        offset.store(end, Ordering::Relaxed);
+        Some(from.len())
+    }
+
+    /// Plain twin of the seeking routine. None where the routine takes the slow exit.
+    pub fn lseek(&self, cursor: &Cursor, sharing: Sharing, to: i64, whence: i32) -> Option<u64> {
+        cursor.with(sharing, |offset| {
+            let base = match whence {
+                SEEK_SET => 0,
+                SEEK_CUR => offset.load(Ordering::Relaxed),
+                SEEK_END => self.size.load(Ordering::Relaxed),
+                _ => return None,
+            };
+            let new = (base as i64).wrapping_add(to);
+            if new < 0 {
+                return None;
+            }
+            offset.store(new as u64, Ordering::Relaxed);
+            Some(new as u64)
+        })
+    }
+}
+
+impl Default for FileCore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The position of one open file description.
+#[repr(C)]
+pub struct Cursor {
+    /// Offset in bytes, at most 2^63 - 1.
+    pub offset: AtomicU64,
+    /// Taken by whoever moves the offset while the description is shared.
+    pub monitor: RawMonitor,
+}
+
+impl Cursor {
+    /// At the beginning.
+    pub fn new() -> Cursor {
+        Cursor {
+            offset: AtomicU64::new(0),
+            monitor: RawMonitor::new(),
+        }
+    }
+
+    fn with<T>(&self, sharing: Sharing, f: impl FnOnce(&AtomicU64) -> Option<T>) -> Option<T> {
+        if sharing == Sharing::Exclusive {
+            return f(&self.offset);
+        }
+        if !self.monitor.try_lock() {
+            return None;
+        }
+        let result = f(&self.offset);
+        self.monitor.unlock();
+        result
+    }
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Offsets of the words that routines name.
+pub(crate) mod offset {
+    use super::{Cursor, FileCore};
+    use core::mem::offset_of;
+
+    pub const SIZE: i32 = offset_of!(FileCore, size) as i32;
+    pub const PAGES: i32 = offset_of!(FileCore, pages) as i32;
+    pub const CAPACITY: i32 = offset_of!(FileCore, capacity) as i32;
+    pub const TOUCHED: i32 = offset_of!(FileCore, touched) as i32;
+    pub const APPENDING: i32 = offset_of!(FileCore, appending) as i32;
+    pub const AT: i32 = offset_of!(Cursor, offset) as i32;
+    pub const MONITOR: i32 = offset_of!(Cursor, monitor) as i32;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,181 @@
+//! The routine behind `read` of a file in memory.
+//!
+//! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages. Each ends by moving the offset, which is the
+//! only thing it publishes.
+
+use super::{Cursor, FileCore, LARGEST, offset};
+use crate::emit;
+use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
+
+static CLASS: Class = Class::new("file read");
+
+static TEMPLATES: [Template<4>; VARIANTS] = templates!(&CLASS, usual);
+
+/// The routine behind `read` for `file` at `cursor`.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+///
+/// # Safety
+/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone. An exclusive routine is
+/// plugged only where one thread reaches the cursor.
+pub unsafe fn synthesize_read(
+    file: &FileCore,
+    cursor: &Cursor,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
+    let values = [
+        near(file)?,
+        near(cursor)?,
+        seam.slow() as i64,
+        seam.wake_next.entry() as i64,
+    ];
+    let sealed = TEMPLATES[seam.variant(sharing).index()].instantiate("read", 0, &values)?;
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise.
+    Ok(unsafe { Routine::from(sealed) })
+}
+
+fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4]) {
+    let v = Variant::new(V);
+    let [size, pages] = [offset::SIZE, offset::PAGES].map(|field| core.imm32() + field);
+    let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
+    if !v.takes_monitor() {
+        d.spare(wake_next);
+    }
+    let [leave, unlock, fault, byte_fault] = core::array::from_fn(|_| d.label());
+    let [hole, byte_hole, many, out] = core::array::from_fn(|_| d.label());
+
+    if !v.takes_monitor() {
+        dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
+        if v.looks_at_monitor() {
+            emit::look_at_monitor(d, monitor, leave);
+        }
+        dynasm!(d ; .arch x64
+            ; test rsi, rsi
+            ; js =>leave
+            ; mov rax, [at]
+            ; cmp rax, [size]
+            ; jae >general
+            ; shr rax, 12
+            ; mov rdx, [pages]
+            ; mov rdx, [rdx + rax * 8]
+            ; test rdx, rdx
+            ; jz =>byte_hole
+            ; mov eax, [at]
+            ; and eax, 0xfff
+            ; movzx eax, BYTE [rdx + rax]
+            ; mov edx, 1
+        );
+        emit::open_user(d, v.guarded_user);
+        d.fault_begin();
+        dynasm!(d ; .arch x64 ; mov [rsi], al);
+        d.fault_end(byte_fault);
+        emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; ret ; general:);
+    }
+
+    if v.looks_at_monitor() {
+        emit::look_at_monitor(d, monitor, leave);
+    }
+    dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
+    if v.takes_monitor() {
+        let busy = d.label();
+        emit::take_monitor(d, monitor, busy);
+        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
+    }
+    dynasm!(d ; .arch x64
+        ; mov rcx, [at]
+        ; mov rax, [size]
+        ; sub rax, rcx
+        ; jbe >end
+        ; push rdx
+        ; push rsi
+        ; push rdi
+        ; cmp rdx, rax
+        ; cmova rdx, rax
+        ; mov rdi, rsi
+        ; mov eax, ecx
+        ; and eax, 0xfff
+        ; lea rsi, [rax + rdx]
+        ; cmp rsi, 0x1000
+        ; ja =>many
+        // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+        ; shr rcx, 12
+        ; mov rsi, [pages]
+        ; mov rsi, [rsi + rcx * 8]
+        ; test rsi, rsi
+        ; jz =>hole
+        ; add rsi, rax
+    );
+    emit::open_user(d, v.guarded_user);
+    d.fault_begin();
+    emit::copy_edx(d);
+    d.fault_end(fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; add [at], rdx ; mov rax, rdx ; =>out ; pop rdi ; pop rsi ; pop rdx);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; ret ; end: ; xor eax, eax);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; ret);
+
+    // Several pages: r8 = bytes left, r9 = offset, eax = offset within the page.
+    let [many_hole, many_fault] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; =>many
+        ; cmp rdx, LARGEST as i32
+        ; ja =>hole
+        ; push r8
+        ; push r9
+        ; mov r8, rdx
+        ; mov r9, rcx
+    );
+    emit::open_user(d, v.guarded_user);
+    d.fault_begin();
+    dynasm!(d ; .arch x64
+        ; next:
+        ; mov rcx, r9
+        ; shr rcx, 12
+        ; mov rsi, [pages]
+        ; mov rsi, [rsi + rcx * 8]
+        ; test rsi, rsi
+        ; jz =>many_hole
+        ; add rsi, rax
+        ; mov ecx, 0x1000
+        ; sub ecx, eax
+        ; cmp rcx, r8
+        ; cmova rcx, r8
+        ; sub r8, rcx
+        ; add r9, rcx
+    );
+    emit::copy_ecx(d);
+    dynasm!(d ; .arch x64 ; xor eax, eax ; test r8, r8 ; jnz <next);
+    d.fault_end(many_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64
+        ; mov [at], r9
+        ; mov rax, rdx
+        ; pop r9
+        ; pop r8
+        ; jmp =>out
+        ; =>many_hole
+        ; =>many_fault
+    );
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; jmp =>hole ; =>fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; =>hole ; pop rdi ; pop rsi ; pop rdx ; =>unlock);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
+    emit::leave_slowly(d, abi::nr::READ, slow);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; =>byte_hole ; mov edx, 1 ; jmp =>leave);
+}

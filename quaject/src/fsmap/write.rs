@@ -1,0 +1,252 @@
+//! The routine behind `write` of a file in memory.
+//!
+//! One byte inside the file; a piece of one page; pieces of several pages; the latter two also where they make the file longer inside the pages
+//! that it has. An appending routine begins at the size instead of the offset, and holds the file's own monitor
+//! besides, since what is assumed there, the size, belongs to all its writers.
+
+use super::{Cursor, FileCore, LARGEST, offset};
+use crate::emit;
+use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
+
+static CLASS: Class = Class::new("file write");
+
+static PLAIN: [Template<4>; VARIANTS] = templates!(&CLASS, plain);
+static APPEND: [Template<4>; VARIANTS] = templates!(&CLASS, append);
+
+/// The routine behind `write` for `file` at `cursor`; `append` for a description opened with `O_APPEND`.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+///
+/// # Safety
+/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone, and every page of the file may be
+/// written. An exclusive routine is plugged only where one thread reaches the cursor.
+pub unsafe fn synthesize_write(
+    file: &FileCore,
+    cursor: &Cursor,
+    seam: &Seam,
+    sharing: Sharing,
+    append: bool,
+) -> Result<Routine<DescFn>, Unmade> {
+    let values = [
+        near(file)?,
+        near(cursor)?,
+        seam.slow() as i64,
+        seam.wake_next.entry() as i64,
+    ];
+    let (templates, name) = if append {
+        (&APPEND, "append")
+    } else {
+        (&PLAIN, "write")
+    };
+    let sealed = templates[seam.variant(sharing).index()].instantiate(name, 0, &values)?;
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise.
+    Ok(unsafe { Routine::from(sealed) })
+}
+
+fn plain<const V: usize>(d: &mut Draft, holes: &[Hole; 4]) {
+    generate(d, Variant::new(V), false, holes);
+}
+
+fn append<const V: usize>(d: &mut Draft, holes: &[Hole; 4]) {
+    generate(d, Variant::new(V), true, holes);
+}
+
+fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
+    let &[core, cursor, slow, wake_next] = holes;
+    let [size, pages, capacity, touched, appending] = [
+        offset::SIZE,
+        offset::PAGES,
+        offset::CAPACITY,
+        offset::TOUCHED,
+        offset::APPENDING,
+    ]
+    .map(|field| core.imm32() + field);
+    let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
+    let start = if append { size } else { at };
+    // The file's monitor is needed even when the description is not shared.
+    let takes_appending = append && v.several_cpus;
+    let looks_at_appending = append && !v.several_cpus;
+    if !(takes_appending || v.takes_monitor()) {
+        d.spare(wake_next);
+    }
+    let [leave, unlock, give_file, fault, byte_fault] = core::array::from_fn(|_| d.label());
+    let [hole, byte_hole, many, grow, done] = core::array::from_fn(|_| d.label());
+
+    if !v.takes_monitor() && !append {
+        dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
+        if v.looks_at_monitor() {
+            emit::look_at_monitor(d, monitor, leave);
+        }
+        dynasm!(d ; .arch x64
+            ; test rsi, rsi
+            ; js =>leave
+            ; mov rax, [at]
+            ; cmp rax, [size]
+            ; jae >general
+            ; shr rax, 12
+            ; mov rdx, [pages]
+            ; mov rdx, [rdx + rax * 8]
+            ; test rdx, rdx
+            ; jz =>byte_hole
+            ; mov eax, [at]
+            ; and eax, 0xfff
+            ; add rdx, rax
+        );
+        emit::open_user(d, v.guarded_user);
+        d.fault_begin();
+        dynasm!(d ; .arch x64 ; movzx eax, BYTE [rsi]);
+        d.fault_end(byte_fault);
+        emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64
+            ; mov [rdx], al
+            ; mov edx, 1
+            ; mov [touched], edx
+            ; add [at], rdx
+            ; mov eax, edx
+            ; ret
+            ; general:
+        );
+    }
+
+    if v.looks_at_monitor() {
+        emit::look_at_monitor(d, monitor, leave);
+    }
+    if looks_at_appending {
+        emit::look_at_monitor(d, appending, leave);
+    }
+    // No count of 0, none above the largest, no kernel address.
+    dynasm!(d ; .arch x64
+        ; lea rax, [rdx - 1]
+        ; cmp rax, LARGEST as i32 - 1
+        ; ja =>leave
+        ; test rsi, rsi
+        ; js =>leave
+        ; push rcx
+    );
+    if v.takes_monitor() {
+        let busy = d.label();
+        emit::take_monitor(d, monitor, busy);
+        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
+    }
+    if takes_appending {
+        emit::take_monitor(d, appending, unlock);
+    }
+    dynasm!(d ; .arch x64 ; mov rcx, [start]);
+    if !append {
+        dynasm!(d ; .arch x64 ; cmp rcx, [size] ; ja =>give_file);
+    }
+    dynasm!(d ; .arch x64
+        ; lea rax, [rcx + rdx]
+        ; cmp rax, [capacity]
+        ; ja =>give_file
+        ; push rsi
+        ; push rdi
+        ; push rax
+        ; mov eax, ecx
+        ; and eax, 0xfff
+        ; lea edi, [rax + rdx]
+        ; cmp edi, 0x1000
+        ; ja =>many
+        // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+        ; shr rcx, 12
+        ; mov rdi, [pages]
+        ; mov rdi, [rdi + rcx * 8]
+        ; test rdi, rdi
+        ; jz =>hole
+        ; add rdi, rax
+    );
+    emit::open_user(d, v.guarded_user);
+    d.fault_begin();
+    emit::copy_edx(d);
+    d.fault_end(fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64
+        ; =>done
+        ; pop rax
+        ; cmp rax, [size]
+        ; ja =>grow
+        ; grown:
+        ; mov [at], rax
+        ; mov DWORD [touched], 1
+        ; pop rdi
+        ; pop rsi
+    );
+    let give_both = |d: &mut Draft| {
+        if takes_appending {
+            emit::give_monitor(d, appending, wake_next);
+        }
+        if v.takes_monitor() {
+            emit::give_monitor(d, monitor, wake_next);
+        }
+    };
+    give_both(d);
+    dynasm!(d ; .arch x64 ; pop rcx ; mov eax, edx ; ret ; =>grow);
+    if v.several_cpus && !append {
+        // The size only grows here; who was faster by more wins.
+        dynasm!(d ; .arch x64
+            ; mov rcx, rax
+            ; mov rax, [size]
+            ; again:
+            ; cmp rcx, rax
+            ; jbe >larger
+            ; lock cmpxchg [size], rcx
+            ; jne <again
+            ; larger:
+            ; mov rax, rcx
+            ; jmp <grown
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov [size], rax ; jmp <grown);
+    }
+
+    // Several pages: r8 = bytes left, r9 = offset, eax = offset within the page.
+    let [many_hole, many_fault] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; =>many
+        ; push r8
+        ; push r9
+        ; mov r8, rdx
+        ; mov r9, rcx
+    );
+    emit::open_user(d, v.guarded_user);
+    d.fault_begin();
+    dynasm!(d ; .arch x64
+        ; next:
+        ; mov rcx, r9
+        ; shr rcx, 12
+        ; mov rdi, [pages]
+        ; mov rdi, [rdi + rcx * 8]
+        ; test rdi, rdi
+        ; jz =>many_hole
+        ; add rdi, rax
+        ; mov ecx, 0x1000
+        ; sub ecx, eax
+        ; cmp rcx, r8
+        ; cmova rcx, r8
+        ; sub r8, rcx
+        ; add r9, rcx
+    );
+    emit::copy_ecx(d);
+    dynasm!(d ; .arch x64 ; xor eax, eax ; test r8, r8 ; jnz <next);
+    d.fault_end(many_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; jmp =>done ; =>many_hole ; =>many_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; jmp =>hole ; =>fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; =>hole ; pop rax ; pop rdi ; pop rsi ; =>give_file);
+    if takes_appending {
+        emit::give_monitor(d, appending, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; =>unlock);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
+    emit::leave_slowly(d, abi::nr::WRITE, slow);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; =>byte_hole ; mov edx, 1 ; jmp =>leave);
+}

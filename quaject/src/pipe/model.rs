@@ -1,0 +1,82 @@
+//! Loom model: no wake-up is lost between a routine that publishes and looks at the guard, and a thread that raises the guard and looks again.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p quaject --release model`.
+
+use crate::guard::{Flag, Guard};
+use crate::primitive::{AtomicU64, Ordering};
+use loom::sync::Arc;
+
+/// The words of one direction of a pipe, and the token of the one who waits.
+struct Words {
+    head: AtomicU64,
+    guard: Guard,
+    token: AtomicU64,
+}
+
+fn words() -> Arc<Words> {
+    Arc::new(Words {
+        head: AtomicU64::new(0),
+        guard: Guard::new(4095),
+        token: AtomicU64::new(0),
+    })
+}
+
+/// What the writing routine does on several CPUs: `lock add`, then `test`.
+fn publish(words: &Words) {
+    words.head.fetch_add(1, Ordering::SeqCst);
+    if words.guard.is_raised(Flag::Waited) {
+        words.guard.lower(Flag::Waited);
+        words.token.store(1, Ordering::SeqCst);
+    }
+}
+
+/// What a waiting reader does; true when it may go on without sleeping.
+fn look(words: &Words) -> bool {
+    words.guard.raise(Flag::Waited);
+    words.head.load(Ordering::Acquire) > 0
+}
+
+#[test]
+fn a_reader_that_sleeps_is_woken() {
+    loom::model(|| {
+        let words = words();
+        let writer = {
+            let words = words.clone();
+            loom::thread::spawn(move || publish(&words))
+        };
+        let awake = look(&words);
+        writer.join().unwrap();
+        assert!(awake || words.token.load(Ordering::SeqCst) == 1);
+    });
+}
+
+#[test]
+fn two_writers_leave_no_reader_asleep() {
+    loom::model(|| {
+        let words = words();
+        let writers = [(); 2].map(|()| {
+            let words = words.clone();
+            loom::thread::spawn(move || publish(&words))
+        });
+        let awake = look(&words);
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
+        assert!(awake || words.token.load(Ordering::SeqCst) == 1);
+    });
+}
+
+#[test]
+fn closing_survives_a_wake_up() {
+    loom::model(|| {
+        let words = words();
+        words.guard.raise(Flag::Waited);
+        let closer = {
+            let words = words.clone();
+            loom::thread::spawn(move || words.guard.raise(Flag::Closed))
+        };
+        words.guard.lower(Flag::Waited);
+        closer.join().unwrap();
+        assert!(words.guard.is_raised(Flag::Closed) && words.guard.word() < 0);
+    });
+}
