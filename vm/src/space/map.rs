@@ -570,7 +570,9 @@ impl Inner {
     fn join_around(&mut self, start: usize, end: usize) {
         self.join_at(start);
         let mut at = start;
-        while let Some((&next, _)) = self.areas.range(at + 1..=end).next() {
+        while at < end
+            && let Some((&next, _)) = self.areas.range(at + 1..=end).next()
+        {
             self.join_at(next);
             at = next;
         }

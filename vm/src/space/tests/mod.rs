@@ -1,0 +1,531 @@
+//! Spaces over fake memory: case by case, and against a model (`model`).
+
+mod model;
+
+use super::*;
+use crate::frame::FrameRef;
+use crate::memory::fake::Fake;
+use crate::table::WRITE;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+/// A file of so many pages, made on demand; page `i` begins with byte `i + 1`.
+pub(super) struct File {
+    memory: Fake,
+    length: u64,
+    pages: Mutex<BTreeMap<u64, Frame>>,
+    asked: AtomicUsize,
+}
+
+impl File {
+    pub(super) fn new(memory: Fake, length: u64) -> Arc<File> {
+        Arc::new(File {
+            memory,
+            length,
+            pages: Mutex::new(BTreeMap::new()),
+            asked: AtomicUsize::new(0),
+        })
+    }
+
+    fn share(&self, frame: Frame) -> FrameRef {
+        self.memory.frames().share(frame);
+        FrameRef::own_in(self.memory.frames(), frame)
+    }
+}
+
+impl Pager for File {
+    fn frame(&self, index: u64, _write: bool) -> Result<FrameRef, Errno> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if index >= self.length {
+            return Err(Errno::ENXIO);
+        }
+        let mut pages = self.pages.lock().unwrap();
+        if let Some(frame) = pages.get(&index) {
+            return Ok(self.share(*frame));
+        }
+        let frame = self.memory.zeroed_user().ok_or(Errno::ENOMEM)?;
+        // SAFETY: the frame is ours.
+        unsafe { self.memory.at(frame).write(index as u8 + 1) };
+        pages.insert(index, frame);
+        Ok(self.share(frame))
+    }
+
+    fn resident(&self, index: u64) -> Option<FrameRef> {
+        let pages = self.pages.lock().unwrap();
+        pages.get(&index).map(|frame| self.share(*frame))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        for frame in self.pages.get_mut().unwrap().values() {
+            self.memory.frames().release(*frame);
+        }
+    }
+}
+
+pub(super) fn read(space: &AddressSpace<Fake>, address: usize) -> Result<u8, FaultError> {
+    let mut byte = [0];
+    space.read_at(address, &mut byte)?;
+    Ok(byte[0])
+}
+
+fn entry(space: &AddressSpace<Fake>, address: usize) -> u64 {
+    space
+        .tables()
+        .leaf(address)
+        .map_or(0, |word| word.load(Ordering::Relaxed))
+}
+
+fn space(frames: usize) -> (Arc<AddressSpace<Fake>>, Fake, usize) {
+    let memory = Fake::new(frames);
+    let before = memory.frames().stats().free;
+    (AddressSpace::new_in(memory).unwrap(), memory, before)
+}
+
+fn areas(space: &AddressSpace<Fake>) -> Vec<(usize, usize, Prot)> {
+    let mut found = Vec::new();
+    space.for_each_area(|area| found.push((area.start, area.end, area.prot)));
+    found
+}
+
+const A: usize = 0x40_0000;
+
+#[test]
+fn zeros_appear_on_demand_and_all_comes_back() {
+    let (space, memory, before) = space(2000);
+    let at = space
+        .map(Placement::Anywhere, 3 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    assert_eq!((space.resident(), space.size()), (0, 3 * PAGE));
+    assert_eq!(space.fault(at + 5, Access::Read), Ok(()));
+    assert_eq!(space.fault(at + PAGE, Access::Write), Ok(()));
+    assert_eq!(
+        space.fault(at, Access::Execute),
+        Err(FaultError::Protection)
+    );
+    assert_eq!(
+        space.fault(at + 3 * PAGE, Access::Read),
+        Err(FaultError::NotMapped)
+    );
+    assert_eq!(read(&space, at + PAGE - 1), Ok(0));
+    assert_eq!(space.resident(), 2);
+    drop(space);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn a_new_space_has_the_kernels_half() {
+    let (space, _, _) = space(100);
+    for (index, value) in Fake::new(10).kernel_entries() {
+        let mut seen = 0;
+        // SAFETY: the root is a table.
+        unsafe {
+            seen += space
+                .memory
+                .virt(space.root())
+                .cast::<u64>()
+                .add(*index)
+                .read()
+        };
+        assert_eq!(seen, *value);
+    }
+}
+
+#[test]
+fn placement() {
+    let (space, _, _) = space(500);
+    let map = |place, pages: usize| space.map(place, pages * PAGE, Prot::RW, Backing::Anonymous);
+    assert_eq!(map(Placement::Fixed(A), 4), Ok(A));
+    assert_eq!(
+        map(Placement::FixedNoReplace(A + PAGE), 1),
+        Err(Errno::EEXIST)
+    );
+    assert_eq!(map(Placement::Hint(A + 8 * PAGE), 1), Ok(A + 8 * PAGE));
+    let elsewhere = map(Placement::Hint(A), 2).unwrap();
+    assert_eq!(elsewhere, abi::layout::USER_MMAP_TOP - 2 * PAGE);
+    assert_eq!(map(Placement::Anywhere, 1), Ok(elsewhere - PAGE));
+    assert_eq!(space.unmap(elsewhere, PAGE), Ok(()));
+    assert_eq!(map(Placement::Anywhere, 1), Ok(elsewhere));
+    assert!(map(Placement::Below(1 << 31), 1).unwrap() < 1 << 31);
+    assert_eq!(map(Placement::Fixed(A + 1), 1), Err(Errno::EINVAL));
+    assert_eq!(map(Placement::Fixed(0), 1), Err(Errno::EPERM));
+    assert_eq!(
+        map(Placement::Fixed(USER_END - PAGE), 2),
+        Err(Errno::ENOMEM)
+    );
+    assert_eq!(map(Placement::Anywhere, 0), Err(Errno::EINVAL));
+    assert_eq!(map(Placement::Anywhere, 1 << 36), Err(Errno::ENOMEM));
+    let reserve = space.map(Placement::Anywhere, 1 << 40, Prot::NONE, Backing::Anonymous);
+    assert!(reserve.is_ok());
+}
+
+#[test]
+fn areas_are_cut_and_joined() {
+    let (space, memory, before) = space(500);
+    space
+        .map(Placement::Fixed(A), 8 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    space.unmap(A + 2 * PAGE, PAGE).unwrap();
+    assert_eq!(
+        areas(&space),
+        [
+            (A, A + 2 * PAGE, Prot::RW),
+            (A + 3 * PAGE, A + 8 * PAGE, Prot::RW)
+        ]
+    );
+    space
+        .map(
+            Placement::Fixed(A + 2 * PAGE),
+            PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .unwrap();
+    assert_eq!(areas(&space).len(), 1);
+    space.protect(A + 4 * PAGE, PAGE, Prot::READ).unwrap();
+    assert_eq!(areas(&space).len(), 3);
+    assert_eq!(
+        space.protect(A + 7 * PAGE, 2 * PAGE, Prot::READ),
+        Err(Errno::ENOMEM)
+    );
+    space.protect(A + 4 * PAGE, PAGE, Prot::RW).unwrap();
+    assert_eq!(areas(&space).len(), 1);
+    assert_eq!(space.size(), 8 * PAGE);
+    space.unmap(0, USER_END).unwrap();
+    assert_eq!((areas(&space).len(), space.size()), (0, 0));
+    drop(space);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn rights_are_kept_by_the_table() {
+    let (space, _, _) = space(500);
+    space
+        .map(Placement::Fixed(A), PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    space.write_at(A, b"x").unwrap();
+    assert_ne!(entry(&space, A) & WRITE, 0);
+    space.protect(A, PAGE, Prot::READ).unwrap();
+    assert_eq!(entry(&space, A) & WRITE, 0);
+    assert_eq!(space.fault(A, Access::Write), Err(FaultError::Protection));
+    space.protect(A, PAGE, Prot::NONE).unwrap();
+    assert_eq!(entry(&space, A) & crate::table::PRESENT, 0);
+    assert_eq!(space.fault(A, Access::Read), Err(FaultError::Protection));
+    space.protect(A, PAGE, Prot::RW).unwrap();
+    assert_eq!(read(&space, A), Ok(b'x'));
+    space.write_at(A, b"y").unwrap();
+    assert_eq!((read(&space, A), space.resident()), (Ok(b'y'), 1));
+}
+
+#[test]
+fn fork_shares_until_written_and_the_last_owner_does_not_copy() {
+    let (parent, memory, before) = space(500);
+    parent
+        .map(Placement::Fixed(A), 2 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    parent.write_at(A, b"p").unwrap();
+    let frame = frame_of(entry(&parent, A));
+    let child = parent.fork().unwrap();
+    assert_eq!(frame_of(entry(&child, A)), frame);
+    assert_eq!((entry(&parent, A) | entry(&child, A)) & WRITE, 0);
+    child.write_at(A, b"c").unwrap();
+    assert_ne!(frame_of(entry(&child, A)), frame);
+    parent.write_at(A, b"q").unwrap();
+    assert_eq!(frame_of(entry(&parent, A)), frame);
+    assert_eq!((read(&parent, A), read(&child, A)), (Ok(b'q'), Ok(b'c')));
+    drop(parent);
+    assert_eq!(read(&child, A), Ok(b'c'));
+    drop(child);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn shared_memory_is_seen_by_both_sides_of_a_fork() {
+    let (parent, memory, before) = space(500);
+    parent
+        .map(
+            Placement::Fixed(A),
+            2 * PAGE,
+            Prot::RW,
+            Backing::AnonymousShared,
+        )
+        .unwrap();
+    parent.write_at(A, b"p").unwrap();
+    let child = parent.fork().unwrap();
+    child.write_at(A + PAGE, b"c").unwrap();
+    assert_eq!(
+        (read(&child, A), read(&parent, A + PAGE)),
+        (Ok(b'p'), Ok(b'c'))
+    );
+    child.write_at(A, b"d").unwrap();
+    assert_eq!(read(&parent, A), Ok(b'd'));
+    drop((parent, child));
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn file_pages_are_mapped_around_copied_and_shared() {
+    let (space, memory, before) = space(500);
+    let file = File::new(memory, 40);
+    for index in 0..40 {
+        file.frame(index, false).unwrap();
+    }
+    let private = Backing::FilePrivate {
+        pager: file.clone(),
+        offset: 0,
+    };
+    space
+        .map(Placement::Fixed(A), 64 * PAGE, Prot::RW, private)
+        .unwrap();
+    let asked = file.asked.load(Ordering::Relaxed);
+    assert_eq!(read(&space, A + 20 * PAGE), Ok(21));
+    assert_eq!(read(&space, A + 16 * PAGE), Ok(17));
+    assert_eq!(
+        (space.resident(), file.asked.load(Ordering::Relaxed)),
+        (16, asked + 1)
+    );
+    space.write_at(A, b"z").unwrap();
+    space.write_at(A + 17 * PAGE, b"y").unwrap();
+    assert_eq!(read(&space, A + 40 * PAGE), Err(FaultError::BeyondEnd));
+    let shared = Backing::FileShared {
+        pager: file.clone(),
+        offset: PAGE as u64,
+        may_write: true,
+    };
+    let b = space
+        .map(Placement::Anywhere, 4 * PAGE, Prot::RW, shared)
+        .unwrap();
+    assert_eq!(read(&space, b), Ok(2));
+    space.write_at(b, b"w").unwrap();
+    assert_eq!(
+        (read(&space, A + PAGE), read(&space, A)),
+        (Ok(b'w'), Ok(b'z'))
+    );
+    let read_only = Backing::FileShared {
+        pager: file.clone(),
+        offset: 0,
+        may_write: false,
+    };
+    let c = space
+        .map(Placement::Anywhere, PAGE, Prot::READ, read_only)
+        .unwrap();
+    assert_eq!(space.protect(c, PAGE, Prot::RW), Err(Errno::EACCES));
+    drop(space);
+    drop(file);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn the_stack_grows_to_its_floor_and_not_further() {
+    let (space, _, _) = space(500);
+    let top = abi::layout::USER_STACK_TOP;
+    space.map_stack(top, 512 * PAGE, Prot::RW).unwrap();
+    assert_eq!(space.fault(top - 8, Access::Write), Ok(()));
+    assert_eq!(space.fault(top - 400 * PAGE, Access::Write), Ok(()));
+    assert_eq!(space.size(), 400 * PAGE);
+    assert_eq!(
+        space.fault(top - 513 * PAGE, Access::Write),
+        Err(FaultError::NotMapped)
+    );
+    // What lies too near below stops it.
+    space
+        .map(
+            Placement::Fixed(top - 700 * PAGE),
+            PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .unwrap();
+    assert_eq!(
+        space.fault(top - 500 * PAGE, Access::Write),
+        Err(FaultError::NotMapped)
+    );
+    assert_eq!(space.fault(top - 440 * PAGE, Access::Write), Ok(()));
+}
+
+#[test]
+fn the_heap_moves_with_brk() {
+    let (space, memory, before) = space(500);
+    space.set_brk_start(A + 10);
+    let start = A + PAGE;
+    assert_eq!(space.brk(0), start);
+    assert_eq!(space.brk(start + 5000), start + 5000);
+    space.write_at(start + 4999, b"h").unwrap();
+    assert_eq!(space.size(), 2 * PAGE);
+    assert_eq!(space.brk(start + 100), start + 100);
+    assert_eq!(
+        space.fault(start + PAGE, Access::Write),
+        Err(FaultError::NotMapped)
+    );
+    assert_eq!(space.brk(start + 2 * PAGE), start + 2 * PAGE);
+    assert_eq!(read(&space, start + 4999), Ok(0));
+    assert_eq!(areas(&space).len(), 1);
+    space
+        .map(
+            Placement::Fixed(start + 4 * PAGE),
+            PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .unwrap();
+    assert_eq!(space.brk(start + 5 * PAGE), start + 2 * PAGE);
+    assert_eq!(space.brk(usize::MAX), start + 2 * PAGE);
+    let child = space.fork().unwrap();
+    assert_eq!(child.brk(0), start + 2 * PAGE);
+    drop((space, child));
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn remap_keeps_the_pages() {
+    let (space, memory, before) = space(500);
+    space
+        .map(Placement::Fixed(A), 2 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    space.write_at(A + PAGE, b"r").unwrap();
+    assert_eq!(space.remap(A, 2 * PAGE, 4 * PAGE, Remap::InPlace), Ok(A));
+    space
+        .map(
+            Placement::Fixed(A + 4 * PAGE),
+            PAGE,
+            Prot::READ,
+            Backing::Anonymous,
+        )
+        .unwrap();
+    assert_eq!(
+        space.remap(A, 4 * PAGE, 6 * PAGE, Remap::InPlace),
+        Err(Errno::ENOMEM)
+    );
+    let moved = space.remap(A, 4 * PAGE, 6 * PAGE, Remap::MayMove).unwrap();
+    assert_eq!(read(&space, moved + PAGE), Ok(b'r'));
+    assert_eq!(space.fault(A, Access::Read), Err(FaultError::NotMapped));
+    let there = 0x1234_5000;
+    assert_eq!(
+        space.remap(moved + PAGE, PAGE, 2 * PAGE, Remap::To(there)),
+        Ok(there)
+    );
+    assert_eq!(read(&space, there), Ok(b'r'));
+    assert_eq!(space.size(), (1 + 4 + 1 + 2) * PAGE);
+    assert_eq!(
+        space.remap(there, 3 * PAGE, PAGE, Remap::MayMove),
+        Err(Errno::EFAULT)
+    );
+    assert_eq!(
+        space.remap(there, 2 * PAGE, PAGE, Remap::MayMove),
+        Ok(there)
+    );
+    drop(space);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn discarded_zeros_are_zero_again() {
+    let (space, _, _) = space(500);
+    space
+        .map(Placement::Fixed(A), 2 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    space.write_at(A, b"d").unwrap();
+    assert_eq!(space.discard(A, 2 * PAGE), Ok(()));
+    assert_eq!((space.resident(), read(&space, A)), (0, Ok(0)));
+    assert_eq!(space.discard(A, 3 * PAGE), Err(Errno::ENOMEM));
+}
+
+#[test]
+fn running_out_is_an_error_and_leaves_the_reserve() {
+    let (space, memory, before) = space(600);
+    let at = space
+        .map(
+            Placement::Anywhere,
+            590 * PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .unwrap();
+    let result = space.populate(at, 590 * PAGE, Access::Write);
+    assert_eq!(result, Err(FaultError::OutOfMemory));
+    let stats = memory.frames().stats();
+    assert!(stats.free >= stats.reserve && stats.reserve > 0);
+    assert_eq!(space.fork().err(), Some(Errno::ENOMEM));
+    let refused = space.map(Placement::Anywhere, PAGE, Prot::RW, Backing::Anonymous);
+    assert_eq!(refused, Err(Errno::ENOMEM));
+    assert_eq!(space.unmap(at, 590 * PAGE), Ok(()));
+    assert!(space.fork().is_ok());
+    drop(space);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn a_fork_that_runs_out_half_way_leaves_nothing() {
+    let (space, memory, _) = space(600);
+    // One page in each of many leaf tables, so that the child needs as many tables.
+    for i in 0..120 {
+        let at = A + (i << 21);
+        space
+            .map(Placement::Fixed(at), PAGE, Prot::RW, Backing::Anonymous)
+            .unwrap();
+        space.write_at(at, &[i as u8]).unwrap();
+    }
+    let mut held = Vec::new();
+    while memory.frames().admits(60) {
+        held.push(memory.frames().alloc_user().unwrap());
+    }
+    let free = memory.frames().stats().free;
+    assert_eq!(space.fork().err(), Some(Errno::ENOMEM));
+    assert_eq!(memory.frames().stats().free, free);
+    for i in 0..120 {
+        space.write_at(A + (i << 21), &[i as u8 + 1]).unwrap();
+    }
+    assert_eq!(memory.frames().stats().free, free);
+}
+
+#[test]
+fn threads_fault_in_one_space() {
+    let (space, memory, before) = space(3000);
+    let file = File::new(memory, 64);
+    let backing = Backing::FilePrivate {
+        pager: file.clone(),
+        offset: 0,
+    };
+    space
+        .map(Placement::Fixed(A), 64 * PAGE, Prot::RW, backing)
+        .unwrap();
+    let zeros = A + 64 * PAGE;
+    space
+        .map(
+            Placement::Fixed(zeros),
+            256 * PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4usize {
+            let space = &space;
+            scope.spawn(move || {
+                for i in 0..1000usize {
+                    let page = (i * 7 + thread * 13) % 64;
+                    assert_eq!(read(space, A + page * PAGE), Ok(page as u8 + 1));
+                    let mine = zeros + (i % 64 * 4 + thread) * PAGE;
+                    space.write_at(mine, &[thread as u8 + 1]).unwrap();
+                    assert_eq!(read(space, mine), Ok(thread as u8 + 1));
+                    match i % 50 {
+                        0 => space.discard(A + page * PAGE, PAGE).unwrap(),
+                        1 => drop(space.fork().unwrap()),
+                        2 => space.unmap(0x2000_0000, PAGE).unwrap(),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(
+        space.resident(),
+        256 + (0..64)
+            .filter(|i| occupied(entry(&space, A + i * PAGE)))
+            .count()
+    );
+    drop(space);
+    drop(file);
+    assert_eq!(memory.frames().stats().free, before);
+}
