@@ -402,10 +402,10 @@ impl<M: Memory> AddressSpace<M> {
             }
         });
         self.memory.forget(self.root, start, usize::MAX);
-        // Nothing is left in the old place but tables.
-        self.clear(inner, start, start + old);
         area.end = target + new;
         inner.insert(target, area);
+        // Nothing is left in the old place but tables.
+        self.clear(inner, start, start + old);
         Ok(target)
     }
 
