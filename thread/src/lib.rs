@@ -1,2 +1,52 @@
-//! Threads: table entries, ready rings, generated switches (dissertation, 3.3.2, 4.3, 5.3).
+//! Threads: table entries, generated switches, executable ready rings (dissertation, 3.3.2, 4.3, 5.3).
+//!
+//! *Interface*
+//! - boot: [`init`] on the boot CPU once memory and code space work, [`init_cpu`] on each other one; then [`idle`];
+//! - life: [`create`], [`start`], [`spawn`], [`exit`]; [`Tte`] and its handle [`Thread`]; [`current`], [`for_each`];
+//! - blocking: [`suspend`], [`resume`], [`yield_now`];
+//! - one thread on another: the methods of [`Tte`] in [`ops`]: stop, proceed, step, interrupt, signal, notify, alert, kill; [`wait`];
+//! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`] and
+//!   [`no_fpu`] from its own;
+//! - [`clock`]: alarms, sleeping, deadlines; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
+//!
+//! Nothing here knows processes, files or signals of Linux: a thread has one owner word.
 #![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
+mod alarm;
+mod block;
+mod callouts;
+pub mod clock;
+pub mod dispatch;
+pub mod flags;
+pub mod fp;
+mod gate;
+mod idle;
+mod kick;
+mod local;
+pub mod ops;
+mod primitive;
+pub mod ready;
+pub mod selftest;
+pub mod signal;
+mod spawn;
+mod start_up;
+pub mod switch;
+mod timer;
+pub mod token;
+mod tte;
+mod turn;
+mod yielding;
+
+pub use block::{resume, resume_address, start, suspend, yield_now};
+pub use fp::no_fpu;
+pub use gate::{before_user, debug_trap, irq_exit};
+pub use ops::{EVENTS, find, wait};
+pub use signal::{Mode, Procedure, Refused};
+pub use spawn::{Body, Spec, bury, create, exit, spawn};
+pub use start_up::{CpuStats, idle, init, init_cpu, stats};
+pub use tte::{
+    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, current, current_opt, entry_bytes,
+    for_each,
+};

@@ -1,0 +1,292 @@
+//! `AlarmHeap`: one CPU's alarms, soonest first.
+//!
+//! *Interface*: [`AlarmHeap::add`], [`AlarmHeap::due`], [`AlarmHeap::next_ns`] on the owning CPU with interrupts off;
+//! [`Slot::cancel`] from anywhere.
+//!
+//! A binary heap of (time, slot). Slots are type-stable and carry a generation, so that an old [`Key`] finds
+//! nothing. A cancelled alarm stays in the heap, silent, until its time comes or until slots run out and [`AlarmHeap::add`] sweeps; the
+//! owner of the heap cancels at once with [`AlarmHeap::remove`]. Every operation is bounded: O(log n), the sweep O(n), n ≤ 64 × 64.
+
+use alloc::alloc::{Layout, alloc};
+use alloc::vec::Vec;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+const CHUNK: usize = 64;
+const CHUNKS: usize = 64;
+
+const FREE: u64 = 0;
+const ARMED: u64 = 1;
+const CANCELLED: u64 = 2;
+const STATE_BITS: u32 = 2;
+
+/// What a slot does at its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub call: fn(usize),
+    pub argument: usize,
+}
+
+/// Names one alarm for ever: the slot and its generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Key {
+    pub slot: u32,
+    pub generation: u64,
+}
+
+pub(crate) struct Slot {
+    /// Generation and state.
+    state: AtomicU64,
+    place: AtomicU32,
+    call: AtomicUsize,
+    argument: AtomicUsize,
+}
+
+impl Slot {
+    /// Silences the alarm `generation` if it has not been called yet. Any CPU.
+    pub fn cancel(&self, generation: u64) -> bool {
+        self.step(
+            generation << STATE_BITS | ARMED,
+            generation << STATE_BITS | CANCELLED,
+        )
+    }
+
+    fn step(&self, from: u64, to: u64) -> bool {
+        self.state
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    fn release(&self) {
+        let generation = self.state.load(Ordering::Relaxed) >> STATE_BITS;
+        self.state
+            .store((generation + 1) << STATE_BITS | FREE, Ordering::Release);
+    }
+}
+
+/// A CPU's slots, which every CPU may look at.
+pub(crate) struct Slots([AtomicPtr<Slot>; CHUNKS]);
+
+impl Slots {
+    pub const fn new() -> Self {
+        Slots([const { AtomicPtr::new(null_mut()) }; CHUNKS])
+    }
+
+    /// Slot number `index`, for cancelling. `None` for a number that never was.
+    pub fn slot(&self, index: u32) -> Option<&Slot> {
+        let chunk = self.0.get(index as usize / CHUNK)?.load(Ordering::Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: published chunks hold `CHUNK` slots and are never freed.
+        Some(unsafe { &*chunk.add(index as usize % CHUNK) })
+    }
+
+    fn known(&self, index: u32) -> &Slot {
+        match self.slot(index) {
+            Some(slot) => slot,
+            None => unreachable!("slot numbers in the heap come from `free`"),
+        }
+    }
+}
+
+/// The times and which slots are free: the owner's part.
+pub(crate) struct AlarmHeap<'a> {
+    slots: &'a Slots,
+    heap: Vec<(u64, u32)>,
+    free: Vec<u32>,
+    used: usize,
+}
+
+impl<'a> AlarmHeap<'a> {
+    pub const fn new(slots: &'a Slots) -> Self {
+        AlarmHeap {
+            slots,
+            heap: Vec::new(),
+            free: Vec::new(),
+            used: 0,
+        }
+    }
+
+    /// Calls `call(argument)` at `at_ns`. `None`: no memory, or 4096 alarms.
+    pub fn add(&mut self, at_ns: u64, call: fn(usize), argument: usize) -> Option<Key> {
+        if self.free.is_empty() {
+            self.sweep();
+        }
+        if self.free.is_empty() && !self.grow() {
+            return None;
+        }
+        let index = self.free.pop()?;
+        let slot = self.slots.known(index);
+        slot.call.store(call as usize, Ordering::Relaxed);
+        slot.argument.store(argument, Ordering::Relaxed);
+        let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
+        slot.state
+            .store(generation << STATE_BITS | ARMED, Ordering::Release);
+        self.heap.push((at_ns, index));
+        self.rise(self.heap.len() - 1);
+        Some(Key {
+            slot: index,
+            generation,
+        })
+    }
+
+    /// Takes the alarm out. False: it has been called, or was cancelled.
+    pub fn remove(&mut self, key: Key) -> bool {
+        let Some(slot) = self.slots.slot(key.slot) else {
+            return false;
+        };
+        if !slot.cancel(key.generation) {
+            return false;
+        }
+        let place = slot.place.load(Ordering::Relaxed) as usize;
+        self.take(place);
+        true
+    }
+
+    /// When [`AlarmHeap::due`] has something next, `u64::MAX` for never.
+    pub fn next_ns(&self) -> u64 {
+        self.heap.first().map_or(u64::MAX, |e| e.0)
+    }
+
+    /// Takes one alarm whose time has come.
+    pub fn due(&mut self, now_ns: u64) -> Option<Due> {
+        while self.next_ns() <= now_ns {
+            let index = self.heap[0].1;
+            let slot = self.slots.known(index);
+            let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
+            // From here on a canceller comes too late.
+            let mine = slot.step(
+                generation << STATE_BITS | ARMED,
+                generation << STATE_BITS | FREE,
+            );
+            let call = slot.call.load(Ordering::Relaxed);
+            let argument = slot.argument.load(Ordering::Relaxed);
+            self.take(0);
+            if mine {
+                // SAFETY: `add` stored a `fn(usize)` here.
+                let call = unsafe { core::mem::transmute::<usize, fn(usize)>(call) };
+                return Some(Due { call, argument });
+            }
+        }
+        None
+    }
+
+    /// Alarms in the heap, cancelled ones included.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    fn take(&mut self, place: usize) {
+        let (_, index) = self.heap.swap_remove(place);
+        self.slots.known(index).release();
+        self.free.push(index);
+        if place < self.heap.len() {
+            self.sink(place);
+            self.rise(place);
+        }
+    }
+
+    fn sweep(&mut self) {
+        let mut place = 0;
+        while place < self.heap.len() {
+            let state = self
+                .slots
+                .known(self.heap[place].1)
+                .state
+                .load(Ordering::Acquire);
+            if state & (1 << STATE_BITS) - 1 == CANCELLED {
+                let (_, index) = self.heap.swap_remove(place);
+                self.slots.known(index).release();
+                self.free.push(index);
+            } else {
+                place += 1;
+            }
+        }
+        for place in (0..self.heap.len() / 2).rev() {
+            self.sink(place);
+        }
+        for place in 0..self.heap.len() {
+            self.note(place);
+        }
+    }
+
+    fn grow(&mut self) -> bool {
+        if self.used == CHUNKS {
+            return false;
+        }
+        let more = CHUNK;
+        if self.free.try_reserve(self.used * CHUNK + more).is_err()
+            || self.heap.try_reserve(more).is_err()
+        {
+            return false;
+        }
+        let Ok(layout) = Layout::array::<Slot>(CHUNK) else {
+            return false;
+        };
+        // SAFETY: the size is not zero.
+        let chunk = unsafe { alloc(layout) }.cast::<Slot>();
+        if chunk.is_null() {
+            return false;
+        }
+        for i in 0..CHUNK {
+            // SAFETY: inside the fresh allocation.
+            unsafe {
+                chunk.add(i).write(Slot {
+                    state: AtomicU64::new(FREE),
+                    place: AtomicU32::new(0),
+                    call: AtomicUsize::new(0),
+                    argument: AtomicUsize::new(0),
+                });
+            }
+            self.free.push((self.used * CHUNK + CHUNK - 1 - i) as u32);
+        }
+        self.slots.0[self.used].store(chunk, Ordering::Release);
+        self.used += 1;
+        true
+    }
+
+    fn note(&self, place: usize) {
+        self.slots
+            .known(self.heap[place].1)
+            .place
+            .store(place as u32, Ordering::Relaxed);
+    }
+
+    fn rise(&mut self, mut place: usize) {
+        while place > 0 {
+            let above = (place - 1) / 2;
+            if self.heap[above].0 <= self.heap[place].0 {
+                break;
+            }
+            self.heap.swap(above, place);
+            self.note(place);
+            place = above;
+        }
+        self.note(place);
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        loop {
+            let mut below = 2 * place + 1;
+            if below >= self.heap.len() {
+                break;
+            }
+            if below + 1 < self.heap.len() && self.heap[below + 1].0 < self.heap[below].0 {
+                below += 1;
+            }
+            if self.heap[place].0 <= self.heap[below].0 {
+                break;
+            }
+            self.heap.swap(place, below);
+            self.note(place);
+            place = below;
+        }
+        self.note(place);
+    }
+}
+
+#[cfg(test)]
+#[path = "alarm_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! Blocking and waking: the token protocol joined to the ready rings.
+//!
+//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room [`enqueue`], [`switch`], [`preempt`].
+//!
+//! A thread belongs to one CPU's ring, its home, and only that CPU puts it in or takes it out, with interrupts
+//! off. Between marking itself asleep and the end of `sw_out` a thread's home is busy switching it out; so a waker elsewhere,
+//! who can but send the thread home through the inbox, never finds a thread that is half switched out.
+//! Source: dissertation, section 5.3.2; Table 5.2.
+
+use crate::flags::{ASLEEP, PENDING, POKED, STOPME};
+use crate::local::{Local, here, local};
+use crate::ready::End;
+use crate::switch::SwOut;
+use crate::token::{self, Given, Taken};
+use crate::tte::Tte;
+use crate::{idle, kick, ops, timer};
+use core::sync::atomic::Ordering;
+use machine::cpu::{Cpu, irq_restore, irq_save};
+
+/// The running thread consumes its token, or sleeps until it is given one. May return spuriously: look at the
+/// condition again. Thread context.
+pub fn suspend() {
+    let irq = irq_save();
+    let (cpu, local, me) = here();
+    if !me.on_ring.load(Ordering::Relaxed) {
+        idle::wait(cpu, local, me);
+    } else if token::take_or_sleep(&me.state) == Taken::Sleeps {
+        local.ring.remove(me, me);
+        switch(cpu, me);
+        if me.state.load(Ordering::Relaxed) & POKED != 0 {
+            ops::poked(me);
+        }
+    }
+    irq_restore(irq);
+    if me.is_kernel() && me.flags() & (STOPME | PENDING) != 0 {
+        ops::kernel_gate(me);
+    }
+}
+
+/// Gives `tte` its token and wakes it if it sleeps. From anywhere: interrupt handlers, other CPUs.
+#[inline]
+pub fn resume(tte: &Tte) {
+    if token::give(&tte.state, 0) == Given::Wake {
+        enqueue(tte, End::Front);
+    }
+}
+
+/// [`resume`] by the address that `Tte::address` gave. Stale addresses are harmless.
+pub fn resume_address(address: usize) {
+    if address != 0 {
+        // SAFETY: callers pass addresses of entries, and those are never unmapped.
+        resume(unsafe { &*(address as *const Tte) });
+    }
+}
+
+/// Starts a new thread, on an idle CPU if there is one. False: it had been started before.
+pub fn start(tte: &Tte) -> bool {
+    // The count that the running thread holds of itself, given up by its undertaker.
+    tte.count.fetch_add(1, Ordering::Relaxed);
+    if token::start(&tte.state) == Given::Token {
+        tte.count.fetch_sub(1, Ordering::Relaxed);
+        return false;
+    }
+    if !tte.pinned.load(Ordering::Relaxed) {
+        let irq = irq_save();
+        let home = idle::claim().unwrap_or_else(|| here().0.number());
+        tte.cpu.store(home as u32, Ordering::Relaxed);
+        irq_restore(irq);
+    }
+    enqueue(tte, End::Back);
+    true
+}
+
+/// Lets the next ready thread run, if there is one. Thread context.
+pub fn yield_now() {
+    let irq = irq_save();
+    let (cpu, local, me) = here();
+    if !local.ring.is_alone(me) {
+        switch(cpu, me);
+    }
+    irq_restore(irq);
+    if me.is_kernel() && me.flags() & (STOPME | PENDING) != 0 {
+        ops::kernel_gate(me);
+    }
+}
+
+/// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring.
+pub(crate) fn enqueue(tte: &Tte, end: End) {
+    let irq = irq_save();
+    let (cpu, local, me) = here();
+    if tte.cpu() == cpu.number() {
+        // In an interrupt the thread gets the CPU when the interrupt ends; a thread that wakes another keeps it.
+        if irq == 0 || !me.on_ring.load(Ordering::Relaxed) {
+            cpu.need_resched.store(1, Ordering::Relaxed);
+        }
+        local.ring.insert(me, tte, end);
+        if !local.ticking.load(Ordering::Relaxed) {
+            timer::begin(local, me);
+        }
+    } else {
+        send_home(tte);
+    }
+    irq_restore(irq);
+}
+
+/// Puts a thread into its home CPU's inbox, and interrupts that CPU when the inbox was empty.
+pub(crate) fn send_home(tte: &Tte) {
+    let home = tte.cpu();
+    let inbox = &local(home).inbox;
+    let mut head = inbox.load(Ordering::Relaxed);
+    loop {
+        tte.inbox_next.store(head, Ordering::Relaxed);
+        match inbox.compare_exchange_weak(head, tte.as_ptr(), Ordering::Release, Ordering::Relaxed)
+        {
+            Ok(_) => break,
+            Err(now) => head = now,
+        }
+    }
+    if head.is_null() {
+        kick::send(home);
+    }
+}
+
+/// Empties the inbox into the ring, oldest first. With interrupts off. Whether there was anything.
+pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
+    if local.inbox.load(Ordering::Relaxed).is_null() {
+        return false;
+    }
+    let mut chain = local.inbox.swap(core::ptr::null_mut(), Ordering::Acquire);
+    let mut oldest_first = core::ptr::null_mut::<Tte>();
+    while !chain.is_null() {
+        // SAFETY: the inbox holds entries, and the chain is ours since the swap.
+        let tte = unsafe { &*chain };
+        chain = tte.inbox_next.load(Ordering::Relaxed);
+        tte.inbox_next.store(oldest_first, Ordering::Relaxed);
+        oldest_first = tte.as_ptr();
+    }
+    while !oldest_first.is_null() {
+        // SAFETY: as above.
+        let tte = unsafe { &*oldest_first };
+        oldest_first = tte.inbox_next.load(Ordering::Relaxed);
+        local.ring.insert(me, tte, End::Front);
+    }
+    if !local.ticking.load(Ordering::Relaxed) {
+        timer::begin(local, me);
+    }
+    true
+}
+
+/// Runs the thread's `sw_out`. With interrupts off; returns, perhaps on another CPU, when the thread runs again.
+#[inline(always)]
+pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
+    cpu.need_resched.store(0, Ordering::Relaxed);
+    me.switches.store(
+        me.switches.load(Ordering::Relaxed).wrapping_add(1),
+        Ordering::Relaxed,
+    );
+    let sw_out = me.sw_out.load(Ordering::Relaxed);
+    // SAFETY: a thread that runs has switch code, whose `sw_out` keeps the contract in `switch`.
+    let sw_out = unsafe { core::mem::transmute::<usize, SwOut>(sw_out) };
+    sw_out(cpu);
+}
+
+/// An asynchronous switch, at the end of an interrupt, where the trap frame holds the thread's registers.
+pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
+    cpu.need_resched.store(0, Ordering::Relaxed);
+    let nothing_else = if me.on_ring.load(Ordering::Relaxed) {
+        local.ring.is_alone(me)
+    } else {
+        local.ring.ready() == 0
+    };
+    if !nothing_else {
+        switch(cpu, me);
+    }
+}
+
+const _: () = assert!(ASLEEP & POKED == 0);

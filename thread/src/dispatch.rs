@@ -1,0 +1,201 @@
+//! The dispatcher: the code that one thread's `syscall` instruction enters, generated for that thread.
+//!
+//! *Interface*: describe it with a [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with
+//! `Tte::set_dispatcher`. A new one is needed when a [`Leaf::Value`] or the descriptor table's arrays or size change.
+//!
+//! Entered by a jump: interrupts off, user's stack pointer, rax = number, rcx = user's rip, r11 = user's flags. Known when
+//! generated: where the thread's stack base is, the addresses and the size of its kernel procedure table, the answers of
+//! its leaf calls. `read` and `write` come first, then `lseek` and the first leaf, then a tree of comparisons.
+//! - a leaf is answered on the spot: no stack, no register but rax;
+//! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call leaves the table;
+//! - everything else, descriptors beyond the table too, goes to the machine's slow entry.
+//!
+//! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
+
+use crate::tte::Tte;
+use crate::yielding;
+use abi::nr;
+use alloc::vec::Vec;
+use codegen::{Class, Draft, Label, OutOfCode, Routine, dynasm};
+use core::mem::offset_of;
+use machine::cpu::StackBase;
+
+/// A kernel procedure table, as constants for the generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kpt {
+    /// Address of the array of `read` routines.
+    pub read: usize,
+    /// Address of the array of `write` routines.
+    pub write: usize,
+    /// Address of the array of `lseek` routines.
+    pub lseek: usize,
+    /// Entries in each; descriptors from here on take the slow way.
+    pub n: u32,
+}
+
+/// How a call without side effects is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaf {
+    /// Always this value.
+    Value(u32),
+    /// The 32-bit word at this address, which stays valid as long as the dispatcher does.
+    Word(usize),
+    /// `sched_yield`: zero at once when the thread is alone in its ring, else a switch.
+    Yield,
+}
+
+/// What a thread's dispatcher knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec<'a> {
+    /// The thread's descriptor routines; `None` sends `read`, `write` and `lseek` the slow way.
+    pub kpt: Option<Kpt>,
+    /// Leaf calls by number, the most frequent one first.
+    pub leaves: &'a [(u32, Leaf)],
+}
+
+/// Entered by a jump from the CPU's `syscall` stub; nobody calls it from Rust.
+pub struct Jump;
+
+/// A thread's dispatcher.
+pub struct Dispatcher(Routine<Jump>);
+
+static DISPATCHER: Class = Class::new("thread.dispatcher");
+
+/// Where a dispatcher leads outside itself.
+#[derive(Clone, Copy)]
+struct Exits {
+    slow: usize,
+    yielding: usize,
+}
+
+impl Dispatcher {
+    /// The dispatcher of `tte`, whose stack is in place.
+    pub fn synthesize(tte: &Tte, spec: &Spec) -> Result<Dispatcher, OutOfCode> {
+        let exits = Exits {
+            slow: machine::trap::syscall_slow(),
+            yielding: yielding::entry(),
+        };
+        let mut draft = Draft::new(&DISPATCHER, "dispatcher");
+        draft.owner(tte.serial());
+        generate(&mut draft, tte, spec, exits);
+        let sealed = draft.seal()?;
+        // SAFETY: the generator keeps the contract at the head of this file for this thread; the table outlives the
+        // dispatcher by the contract of `Spec`, the thread owns the dispatcher.
+        Ok(Dispatcher(unsafe { Routine::from(sealed) }))
+    }
+
+    /// The address to publish.
+    pub fn entry(&self) -> usize {
+        self.0.entry()
+    }
+}
+
+fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) {
+    let base = tte.stack_top() as i32;
+    let slow = d.label();
+    let refuse = d.label();
+    let mut leaves: Vec<(u32, Label, Leaf)> = Vec::new();
+    for &(number, leaf) in spec.leaves {
+        leaves.push((number, d.label(), leaf));
+    }
+    let seek = d.label();
+    let write = d.label();
+    let rest = d.label();
+
+    if let Some(kpt) = spec.kpt {
+        dynasm!(d ; .arch x64 ; cmp eax, nr::WRITE as i32 ; ja =>rest ; je =>write);
+        const { assert!(nr::READ == 0 && nr::WRITE == 1) };
+        procedure(d, base, kpt.read, kpt.n, refuse);
+        dynasm!(d ; .arch x64 ; =>write);
+        procedure(d, base, kpt.write, kpt.n, refuse);
+        dynasm!(d ; .arch x64 ; =>seek);
+        procedure(d, base, kpt.lseek, kpt.n, refuse);
+        dynasm!(d ; .arch x64 ; =>rest ; cmp eax, nr::LSEEK as i32 ; je =>seek);
+    } else {
+        dynasm!(d ; .arch x64 ; =>write ; =>seek ; =>rest);
+    }
+    if let Some(&(number, label, _)) = leaves.first() {
+        dynasm!(d ; .arch x64 ; cmp eax, number as i32 ; je =>label);
+        let mut sorted: Vec<(u32, Label)> = leaves[1..].iter().map(|l| (l.0, l.1)).collect();
+        sorted.sort_unstable_by_key(|l| l.0);
+        tree(d, &sorted, slow, true);
+    }
+    dynasm!(d
+        ; .arch x64
+        ; =>slow
+        ; mov [base + StackBase::USER_RSP as i32], rsp
+        ; mov rsp, base
+        ; =>refuse
+    );
+    d.jmp_abs(exits.slow);
+    for (_, label, leaf) in leaves {
+        d.bind(label);
+        answer(d, tte, base, leaf, exits);
+    }
+}
+
+/// One descriptor call. The routine leaves every register but rax alone.
+fn procedure(d: &mut Draft, base: i32, table: usize, n: u32, refuse: Label) {
+    dynasm!(d
+        ; .arch x64
+        ; mov [base + StackBase::USER_RSP as i32], rsp
+        ; mov rsp, base
+        ; cmp edi, n as i32
+        ; jae =>refuse
+        ; sbb eax, eax
+        ; and eax, edi
+        ; call QWORD [table as i32 + rax * 8]
+        ; mov rsp, [base + StackBase::USER_RSP as i32]
+    );
+    sysret(d);
+}
+
+/// Compares eax with the sorted `leaves`, half by half; ends at `slow`, by falling through where it is `last`.
+fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, last: bool) {
+    if leaves.len() <= 2 {
+        for &(number, label) in leaves {
+            dynasm!(d ; .arch x64 ; cmp eax, number as i32 ; je =>label);
+        }
+        if !last {
+            dynasm!(d ; .arch x64 ; jmp =>slow);
+        }
+        return;
+    }
+    let middle = leaves.len() / 2;
+    let (number, label) = leaves[middle];
+    let above = d.label();
+    dynasm!(d ; .arch x64 ; cmp eax, number as i32 ; je =>label ; ja =>above);
+    tree(d, &leaves[..middle], slow, false);
+    d.bind(above);
+    tree(d, &leaves[middle + 1..], slow, last);
+}
+
+fn answer(d: &mut Draft, tte: &Tte, base: i32, leaf: Leaf, exits: Exits) {
+    match leaf {
+        Leaf::Value(value) => dynasm!(d ; .arch x64 ; mov eax, value as i32),
+        Leaf::Word(address) => dynasm!(d ; .arch x64 ; mov eax, [address as i32]),
+        Leaf::Yield => {
+            let tte = tte.address() as i32;
+            dynasm!(d
+                ; .arch x64
+                ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
+                ; cmp [tte + offset_of!(Tte, link) as i32], rax
+                ; je >alone
+                ; mov [base + StackBase::USER_RSP as i32], rsp
+                ; mov rsp, base
+            );
+            d.jmp_abs(exits.yielding);
+            dynasm!(d ; .arch x64 ; alone: ; xor eax, eax);
+        }
+    }
+    sysret(d);
+}
+
+/// `sysretq`, which the assembler does not know.
+fn sysret(d: &mut Draft) {
+    dynasm!(d ; .arch x64 ; .bytes &[0x48, 0x0f, 0x07]);
+}
+
+#[cfg(test)]
+#[path = "dispatch_tests.rs"]
+mod tests;

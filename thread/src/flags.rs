@@ -1,0 +1,34 @@
+//! The state word of a thread: one atomic word that carries the token, the marks and every transition.
+//!
+//! *Interface*: constants; [`crate::token`] holds the protocol, `Tte::flags` reads the word.
+//! Source: dissertation, section 5.3.2, figure 5.10 (STOPME, STOPPED), and "marked killed".
+
+/// The token is here: the next `suspend` takes it and does not sleep.
+pub const TOKEN: u32 = 1 << 0;
+/// Sleeps, in no ring; the one who clears this bit puts the thread back.
+pub const ASLEEP: u32 = 1 << 1;
+/// Created, never started; tokens do not start it, only `start` does.
+pub const NEW: u32 = 1 << 2;
+/// Is to stop at its next crossing into user mode (a kernel thread: at its next suspend or yield).
+pub const STOPME: u32 = 1 << 3;
+/// Has stopped.
+pub const STOPPED: u32 = 1 << 4;
+/// Is to end at its next crossing into user mode.
+pub const KILLED: u32 = 1 << 5;
+/// Something waits to be looked at before the thread returns to user mode; ends interruptible sleeps.
+pub const SIGNAL: u32 = 1 << 6;
+/// Pending signal procedures stand on the thread's signal stack.
+pub const PENDING: u32 = 1 << 7;
+/// A single-step is under way (the advisory lock of section 5.3.2).
+pub const STEP: u32 = 1 << 8;
+/// The mark of section 5.3.1: a CPU is moving the thread to another CPU's ring.
+pub const MARK: u32 = 1 << 9;
+/// Was asleep and was woken only to run signal procedures; goes back to sleep after them.
+pub const POKED: u32 = 1 << 11;
+/// Has ended; its stack waits for the next thread to free it.
+pub const DEAD: u32 = 1 << 10;
+
+/// Any of these sends a thread that is about to enter user mode through its slow path.
+pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | STEP;
+/// Any of these ends an interruptible sleep.
+pub const INTERRUPTS: u32 = KILLED | SIGNAL;

@@ -1,0 +1,335 @@
+//! Floating point: switch code with vector registers for the threads that use them, made at the first use.
+//!
+//! *Interface*: [`no_fpu`] is the #NM exception; `inherited` copies the running thread's state for a new one; [`forget`] takes it
+//! away (exec); [`save`] and [`load`] are for signal frames.
+//!
+//! A thread starts without. While it runs CR0.TS is set, so that nothing of another thread's registers can be read (CVE-2018-3665).
+//! From its first use on its switch code saves them at each switch-out and loads them at a switch-in, unless
+//! the CPU's registers are still this thread's. Kernel threads and the kernel itself never touch them.
+//! Source: dissertation, section 3.3.2.
+
+use crate::local::here;
+use crate::switch::{Keys, Kind, SwitchCode};
+use crate::tte::{NoMemory, Tte, current};
+use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
+use machine::fpu;
+
+/// Offsets in the legacy part of the area.
+const FCW: usize = 0;
+const MXCSR: usize = 24;
+const MXCSR_MASK: usize = 28;
+const HEADER: usize = 512;
+const FCW_INIT: u16 = 0x037f;
+const MXCSR_INIT: u32 = 0x1f80;
+const MXCSR_DEFAULT_MASK: u32 = 0xffbf;
+
+/// What new switch code does about the save area.
+pub(crate) enum FpChange {
+    /// It stays as it is, if there is one.
+    Keep,
+    /// This one from now on, with its content in the registers.
+    Take(FpArea),
+    /// None any more.
+    Drop,
+}
+
+/// A save area.
+pub(crate) struct FpArea {
+    area: NonNull<u8>,
+}
+
+// SAFETY: plain memory with one owner.
+unsafe impl Send for FpArea {}
+
+fn layout() -> Option<Layout> {
+    Layout::from_size_align(fpu::area_size(), fpu::ALIGN).ok()
+}
+
+impl FpArea {
+    /// An area in the state of a program's start.
+    fn new() -> Result<FpArea, NoMemory> {
+        let layout = layout().ok_or(NoMemory)?;
+        // SAFETY: the size is at least 512.
+        let area = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(NoMemory)?;
+        let area = FpArea { area };
+        area.set(FCW, FCW_INIT);
+        area.set(MXCSR, MXCSR_INIT);
+        Ok(area)
+    }
+
+    fn copy(&self) -> Result<FpArea, NoMemory> {
+        let copy = FpArea::new()?;
+        // SAFETY: both are areas of this size.
+        unsafe {
+            copy.area
+                .as_ptr()
+                .copy_from_nonoverlapping(self.area.as_ptr(), fpu::area_size());
+        }
+        Ok(copy)
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.area.as_ptr() as usize
+    }
+
+    fn set<T: Copy>(&self, offset: usize, value: T) {
+        debug_assert!(offset + size_of::<T>() <= HEADER);
+        // SAFETY: inside the area, aligned by the callers' constants.
+        unsafe { self.area.as_ptr().add(offset).cast::<T>().write(value) }
+    }
+
+    fn get<T: Copy>(&self, offset: usize) -> T {
+        debug_assert!(offset + size_of::<T>() <= HEADER + 64);
+        // SAFETY: as above.
+        unsafe { self.area.as_ptr().add(offset).cast::<T>().read() }
+    }
+}
+
+impl Drop for FpArea {
+    fn drop(&mut self) {
+        if let Some(layout) = layout() {
+            // SAFETY: allocated by `new` with this layout.
+            unsafe { dealloc(self.area.as_ptr(), layout) }
+        }
+    }
+}
+
+/// The #NM exception, from user mode, interrupts off before and after. It comes only from a thread without: a thread
+/// with vector registers runs with the trap off.
+///
+/// # Errors
+/// No memory for the area or the code: the thread cannot go on.
+pub fn no_fpu() -> Result<(), NoMemory> {
+    let me = current();
+    irq_enable();
+    let made = FpArea::new().and_then(|area| take(me, area));
+    irq_disable();
+    made
+}
+
+/// Plugs switch code with vector registers, whose state is in `area`, into the running thread, and loads them.
+fn take(me: &Tte, area: FpArea) -> Result<(), NoMemory> {
+    me.replug(me.kind().with(Kind::FP), FpChange::Take(area))
+}
+
+/// Loads the running thread's area into the registers. With interrupts off.
+fn make_live(cpu: &Cpu, me: &Tte) {
+    // SAFETY: the thread itself with interrupts off.
+    let Some(area) = (unsafe { &me.parts().fp }) else {
+        return;
+    };
+    fpu::clear_trap();
+    cpu.fp_trap.store(0, Ordering::Relaxed);
+    // SAFETY: the area holds a valid state, and traps are off.
+    unsafe { restore(area) };
+    cpu.fp_owner.store(me.address(), Ordering::Relaxed);
+    me.fp_cpu.store(cpu.address(), Ordering::Relaxed);
+}
+
+/// Brings the running thread's area up to date with the registers. With interrupts off.
+fn settle(cpu: &Cpu, me: &Tte) {
+    if cpu.fp_owner.load(Ordering::Relaxed) == me.address()
+        && cpu.fp_trap.load(Ordering::Relaxed) == 0
+        // SAFETY: the thread itself with interrupts off.
+        && let Some(area) = unsafe { &me.parts().fp }
+    {
+        // SAFETY: the registers are this thread's, and traps are off.
+        unsafe { store(area) };
+    }
+}
+
+/// A copy of the running thread's floating-point state, for its child; `None` when it has none.
+///
+/// # Errors
+/// No memory.
+pub(crate) fn inherited() -> Result<Option<FpArea>, NoMemory> {
+    let irq = irq_save();
+    let (cpu, _, me) = here();
+    settle(cpu, me);
+    irq_restore(irq);
+    // SAFETY: the thread itself; nobody else changes its area, and a switch in between only saves the same state again.
+    match unsafe { &me.parts().fp } {
+        Some(area) => area.copy().map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Takes the running thread's floating-point state away: it starts over without, as after exec.
+pub fn forget() {
+    let me = current();
+    if !me.uses_fp() {
+        return;
+    }
+    if me
+        .replug(me.kind().without(Kind::FP), FpChange::Drop)
+        .is_err()
+    {
+        // No memory for smaller code: keep the code, and start over in it.
+        let irq = irq_save();
+        let (cpu, _, me) = here();
+        // SAFETY: the thread itself with interrupts off.
+        if let Some(area) = unsafe { &me.parts().fp } {
+            // SAFETY: an area of this size; all zero but for the two control words is the initial state.
+            unsafe { area.area.as_ptr().write_bytes(0, fpu::area_size()) };
+            area.set(FCW, FCW_INIT);
+            area.set(MXCSR, MXCSR_INIT);
+        }
+        make_live(cpu, me);
+        irq_restore(irq);
+    }
+}
+
+/// With interrupts off, after the running thread lost its state: the next floating-point instruction traps again.
+pub(crate) fn disown(cpu: &Cpu, me: &Tte) {
+    me.fp_cpu.store(0, Ordering::Relaxed);
+    cpu.fp_owner.store(0, Ordering::Relaxed);
+    fpu::set_trap();
+    cpu.fp_trap.store(1, Ordering::Relaxed);
+}
+
+/// Copies the running thread's state (XSAVE's standard format, or FXSAVE's) into `buffer`, as much as fits. `None`: it has none.
+pub fn save(buffer: &mut [u8]) -> Option<usize> {
+    let irq = irq_save();
+    let (cpu, _, me) = here();
+    settle(cpu, me);
+    irq_restore(irq);
+    // SAFETY: the thread itself; see `inherited`.
+    let area = unsafe { &me.parts().fp }.as_ref()?;
+    let len = buffer.len().min(fpu::area_size());
+    // SAFETY: inside the area.
+    buffer[..len].copy_from_slice(unsafe { core::slice::from_raw_parts(area.area.as_ptr(), len) });
+    Some(len)
+}
+
+/// Makes `state`, which a user may have written, the running thread's: as [`save`] gave it. Whatever the processor would
+/// refuse is cleared first.
+///
+/// # Errors
+/// No memory.
+pub fn load(state: &[u8]) -> Result<(), NoMemory> {
+    let me = current();
+    let area = FpArea::new()?;
+    let len = state.len().min(fpu::area_size());
+    let mask = match mxcsr_mask(me) {
+        0 => MXCSR_DEFAULT_MASK,
+        mask => mask,
+    };
+    // SAFETY: inside the area.
+    unsafe {
+        area.area
+            .as_ptr()
+            .copy_from_nonoverlapping(state.as_ptr(), len);
+    }
+    area.set(MXCSR, area.get::<u32>(MXCSR) & mask);
+    if fpu::area_size() > HEADER {
+        // SAFETY: the 64-byte header lies inside an XSAVE area. Unknown components, the compacted format and reserved words would fault.
+        unsafe {
+            let header = area.area.as_ptr().add(HEADER).cast::<u64>();
+            let present = if len > HEADER + 8 { header.read() } else { 3 };
+            header.write_bytes(0, 8);
+            header.write(present & fpu::components());
+        }
+    }
+    if me.uses_fp() {
+        let irq = irq_save();
+        let (cpu, _, me) = here();
+        // SAFETY: the thread itself with interrupts off.
+        if let Some(old) = unsafe { &me.parts().fp } {
+            // SAFETY: two areas of this size.
+            unsafe {
+                old.area
+                    .as_ptr()
+                    .copy_from_nonoverlapping(area.area.as_ptr(), fpu::area_size());
+            }
+        }
+        make_live(cpu, me);
+        irq_restore(irq);
+        return Ok(());
+    }
+    take(me, area)
+}
+
+/// The bits that MXCSR may have, as the processor told in an area saved before; 0 when there is none.
+fn mxcsr_mask(me: &Tte) -> u32 {
+    // SAFETY: the thread itself; the word is constant once saved.
+    match unsafe { &me.parts().fp } {
+        Some(area) => area.get(MXCSR_MASK),
+        None => 0,
+    }
+}
+
+/// # Safety
+/// Floating-point instructions do not trap, and the registers are the area's thread's.
+unsafe fn store(area: &FpArea) {
+    let at = area.area.as_ptr();
+    // SAFETY: aligned and large enough for the enabled components.
+    unsafe {
+        if machine::features::get().xsave() {
+            core::arch::asm!("xsave64 [{}]", in(reg) at, in("eax") -1, in("edx") -1, options(nostack));
+        } else {
+            core::arch::asm!("fxsave64 [{}]", in(reg) at, options(nostack));
+        }
+    }
+}
+
+/// # Safety
+/// Floating-point instructions do not trap; the area holds a state that the processor accepts.
+unsafe fn restore(area: &FpArea) {
+    let at = area.area.as_ptr();
+    // SAFETY: as promised. The kernel itself uses none of these registers.
+    unsafe {
+        if machine::features::get().xsave() {
+            core::arch::asm!("xrstor64 [{}]", in(reg) at, in("eax") -1, in("edx") -1, options(nostack));
+        } else {
+            core::arch::asm!("fxrstor64 [{}]", in(reg) at, options(nostack));
+        }
+    }
+}
+
+impl Tte {
+    /// Makes switch code of `kind` for the running thread and plugs it in. Interrupts on.
+    ///
+    /// # Errors
+    /// No memory: nothing has changed.
+    pub(crate) fn replug(&self, kind: Kind, change: FpChange) -> Result<(), NoMemory> {
+        let fp_area = match &change {
+            // SAFETY: the thread itself; nobody else changes its area.
+            FpChange::Keep => unsafe { &self.parts().fp }
+                .as_ref()
+                .map_or(0, FpArea::address),
+            FpChange::Take(area) => area.address(),
+            FpChange::Drop => 0,
+        };
+        let keys = Keys {
+            tte: self.address(),
+            stack_top: self.stack_top(),
+            fp_area,
+        };
+        let code = SwitchCode::synthesize(kind, &keys, self.serial())?;
+        let irq = irq_save();
+        let (cpu, local, me) = here();
+        me.publish(kind, &code);
+        local.ring.replug(me, me);
+        // SAFETY: the thread itself with interrupts off.
+        let parts = unsafe { me.parts() };
+        let former = parts.switch.replace(code);
+        let former_area = match change {
+            FpChange::Keep => None,
+            FpChange::Take(area) => {
+                let former = parts.fp.replace(area);
+                make_live(cpu, me);
+                former
+            }
+            FpChange::Drop => {
+                disown(cpu, me);
+                parts.fp.take()
+            }
+        };
+        irq_restore(irq);
+        drop((former, former_area));
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! The crossings: what the room does at the end of an interrupt, before user mode, and in its own exceptions.
+//!
+//! *Interface*: [`irq_exit`] is the machine's callout of that name; [`before_user`] is the first thing in the room above's
+//! `return_to_user`, [`debug_trap`] and [`crate::fp::no_fpu`] the first things in its `exception`.
+//! Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
+
+use crate::block::preempt;
+use crate::flags::{ATTENTION, KILLED, PENDING, SIGNAL, STEP, STOPME};
+use crate::local::here;
+use crate::signal::Mode;
+use crate::tte::{Tte, current};
+use crate::{idle, ops};
+use core::sync::atomic::Ordering;
+use machine::cpu::{Cpu, irq_disable, irq_enable};
+use machine::trap::{RFLAGS_IF, TrapFrame};
+
+const RFLAGS_TF: u64 = 1 << 8;
+/// Below the user's stack pointer, the ABI's red zone.
+const RED_ZONE: u64 = 128;
+
+/// Last thing in every interrupt: gives way when somebody was woken or the quantum is over. Interrupts are off.
+pub fn irq_exit(frame: &mut TrapFrame) {
+    let (cpu, local, me) = here();
+    if !me.on_ring.load(Ordering::Relaxed) {
+        idle::awake(cpu);
+    }
+    fresh_dispatcher(cpu, me);
+    if cpu.need_resched.load(Ordering::Relaxed) != 0 && frame.rflags & RFLAGS_IF != 0 {
+        preempt(cpu, local, me);
+    }
+}
+
+/// Before each return to user mode: stops, steps, and runs procedures as the thread's marks say. Returns the marks that are left to the
+/// room above, `SIGNAL` and `KILLED`. Interrupts are off before and after, and on in between when there is something to do.
+#[inline]
+pub fn before_user(frame: &mut TrapFrame) -> u32 {
+    let (cpu, _, me) = here();
+    fresh_dispatcher(cpu, me);
+    if me.state.load(Ordering::Relaxed) & ATTENTION == 0 {
+        return 0;
+    }
+    attend(frame, me)
+}
+
+#[cold]
+fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
+    loop {
+        let flags = me.flags();
+        if flags & KILLED != 0 {
+            return flags & (SIGNAL | KILLED);
+        }
+        if flags & STOPME != 0 {
+            irq_enable();
+            ops::stop_here(me);
+            irq_disable();
+        } else if flags & PENDING != 0 {
+            irq_enable();
+            ops::run_supervisor(me);
+            if let Some(address) = me.signals.pop(Mode::User) {
+                call_in_user_mode(frame, me, address);
+            }
+            irq_disable();
+        } else {
+            if flags & STEP != 0 {
+                frame.rflags |= RFLAGS_TF;
+            }
+            return flags & SIGNAL;
+        }
+    }
+}
+
+/// Makes it look as if the thread had called `address` just now. A stack that cannot be written drops the call.
+fn call_in_user_mode(frame: &mut TrapFrame, me: &Tte, address: usize) {
+    if !me.signals.any() {
+        me.state.fetch_and(!PENDING, Ordering::AcqRel);
+    }
+    let rsp = frame.rsp.wrapping_sub(RED_ZONE + 8);
+    if vm::user::put(rsp as usize, &frame.rip).is_ok() {
+        frame.rsp = rsp;
+        frame.rip = address as u64;
+    }
+}
+
+/// A debug exception: true when it was the end of a step, which stops the thread again.
+pub fn debug_trap(frame: &mut TrapFrame) -> bool {
+    let me = current();
+    if !frame.from_user() || me.flags() & STEP == 0 {
+        return false;
+    }
+    frame.rflags &= !RFLAGS_TF;
+    me.state.fetch_or(STOPME, Ordering::AcqRel);
+    me.state.fetch_and(!STEP, Ordering::AcqRel);
+    true
+}
+
+/// A dispatcher that another thread replaced is taken up at every quiescent point and every crossing, before its grace period can end.
+#[inline(always)]
+fn fresh_dispatcher(cpu: &Cpu, me: &Tte) {
+    if !me.is_kernel() {
+        cpu.dispatcher
+            .store(me.dispatch.load(Ordering::Acquire), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,42 @@
+//! The interrupt by which one CPU makes another look at its inbox, its requests and its running thread.
+//!
+//! *Interface*: [`send`], [`send_to_others`]; [`init`] once. Every interrupt is a quiescent point, so this one also ends
+//! grace periods.
+
+use crate::local::here;
+use crate::{block, idle};
+use core::sync::atomic::{AtomicU8, Ordering};
+use machine::trap::TrapFrame;
+
+static VECTOR: AtomicU8 = AtomicU8::new(0);
+
+/// Takes a vector; panics when there is none left this early.
+pub(crate) fn init() {
+    match machine::irq::alloc_vector() {
+        Some(vector) => {
+            VECTOR.store(vector, Ordering::Relaxed);
+            machine::irq::set_handler(vector, kicked);
+        }
+        None => panic!("no interrupt vector for the thread room"),
+    }
+}
+
+/// Interrupts CPU number `cpu`.
+pub(crate) fn send(cpu: usize) {
+    machine::apic::ipi(cpu, VECTOR.load(Ordering::Relaxed));
+}
+
+/// Interrupts all other CPUs.
+pub(crate) fn send_to_others() {
+    if machine::cpu::cpus() > 1 {
+        machine::apic::ipi_all_but_self(VECTOR.load(Ordering::Relaxed));
+    }
+}
+
+fn kicked(_: &mut TrapFrame) {
+    let (cpu, local, me) = here();
+    if block::receive(local, me) {
+        cpu.need_resched.store(1, Ordering::Relaxed);
+    }
+    idle::serve(local, me);
+}

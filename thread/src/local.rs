@@ -1,0 +1,95 @@
+//! What the room keeps for each CPU.
+//!
+//! *Interface*: [`Local`]; [`here`] gives the running CPU's parts, with interrupts off.
+
+use crate::alarm::{AlarmHeap, Slots};
+use crate::ready::ReadyRing;
+use crate::tte::Tte;
+use core::cell::UnsafeCell;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
+
+/// One CPU's scheduling state. Only `inbox` and the `alarms`' cancel words are written by other CPUs.
+#[repr(C, align(64))]
+pub(crate) struct Local {
+    pub ring: ReadyRing,
+    /// Threads that other CPUs made ready here.
+    pub inbox: AtomicPtr<Tte>,
+    /// Ended threads whose stacks are to be freed.
+    pub zombies: AtomicPtr<Tte>,
+    /// When the timer fires next, `u64::MAX` for never, nanoseconds.
+    pub armed_ns: AtomicU64,
+    /// Whether the timer keeps quanta.
+    pub ticking: AtomicBool,
+    /// Threads given away to idle CPUs.
+    pub given: AtomicU32,
+    alarms: UnsafeCell<AlarmHeap<'static>>,
+}
+
+// SAFETY: `alarms` is reached through `Local::alarms` alone, which has the discipline; the rest is atomic.
+unsafe impl Sync for Local {}
+
+impl Local {
+    const fn new(slots: &'static Slots) -> Self {
+        Local {
+            ring: ReadyRing::new(),
+            inbox: AtomicPtr::new(null_mut()),
+            zombies: AtomicPtr::new(null_mut()),
+            armed_ns: AtomicU64::new(u64::MAX),
+            ticking: AtomicBool::new(false),
+            given: AtomicU32::new(0),
+            alarms: UnsafeCell::new(AlarmHeap::new(slots)),
+        }
+    }
+
+    /// The alarm heap.
+    ///
+    /// # Safety
+    /// On this CPU with interrupts off; one borrow at a time.
+    #[expect(clippy::mut_from_ref, reason = "per-CPU data, see Safety")]
+    pub unsafe fn alarms(&self) -> &mut AlarmHeap<'static> {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.alarms.get() }
+    }
+}
+
+static SLOTS: [Slots; MAX_CPUS] = [const { Slots::new() }; MAX_CPUS];
+
+static LOCALS: [Local; MAX_CPUS] = [
+    Local::new(&SLOTS[0]),
+    Local::new(&SLOTS[1]),
+    Local::new(&SLOTS[2]),
+    Local::new(&SLOTS[3]),
+    Local::new(&SLOTS[4]),
+    Local::new(&SLOTS[5]),
+    Local::new(&SLOTS[6]),
+    Local::new(&SLOTS[7]),
+];
+
+/// The alarm slots of CPU number `cpu`, for cancelling. `None` for a number that is no CPU.
+pub(crate) fn slots(cpu: usize) -> Option<&'static Slots> {
+    SLOTS.get(cpu)
+}
+
+/// The state of CPU number `cpu`.
+pub(crate) fn local(cpu: usize) -> &'static Local {
+    &LOCALS[cpu]
+}
+
+/// CPUs that want work, one bit each: the standing requests of section 5.3.1's stealing.
+pub(crate) static IDLE: AtomicU32 = AtomicU32::new(0);
+
+/// The running CPU, its state, and the thread that it runs. With interrupts off.
+#[inline(always)]
+pub(crate) fn here() -> (&'static Cpu, &'static Local, &'static Tte) {
+    let cpu = this_cpu();
+    // SAFETY: `init_cpu` stored this CPU's `Local` and its idle thread before anything of the room runs on it.
+    unsafe {
+        (
+            cpu,
+            &*(cpu.thread.load(Ordering::Relaxed) as *const Local),
+            &*(cpu.current.load(Ordering::Relaxed) as *const Tte),
+        )
+    }
+}

@@ -1,0 +1,245 @@
+//! `ReadyRing`: one CPU's rings of ready threads, eight levels, each an executable circular list.
+//!
+//! *Interface*: [`ReadyRing::insert`], [`ReadyRing::remove`], [`ReadyRing::is_alone`]; the running thread is an argument,
+//! and stays in its ring while it runs. Called on the ring's own CPU with interrupts off, nowhere else.
+//!
+//! A thread's `link` word holds the code address where its `sw_out` ends up. Two invariants:
+//! - in a ring, `link` is the next thread's `sw_in` (`sw_in_mm` if the next thread has another address space),
+//!   or the CPU's turn routine;
+//! - the *running* thread's `link` is right for this moment: the turn routine when several levels are populated, the next
+//!   thread directly when one is, the idle thread when none is.
+//!
+//! So insertion and removal mend at most three words, nothing is searched at a switch, and nothing is walked when the number of populated levels
+//! changes: a `link` still leading to the turn routine when one level is left is mended by that routine on its way through.
+//! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
+
+use crate::tte::{LEVELS, Tte};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+
+/// Which end of its level a thread joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Next to run: a thread that was unblocked.
+    Front,
+    /// Last: a new thread.
+    Back,
+}
+
+/// Turns in the policy table.
+pub const TURNS: usize = 256;
+
+/// The policy: 0, 1, 0, 2, 0, 1, 0, 3, …: entry `i`, counted from 1, is the number of zero bits that `i` ends in.
+const fn policy() -> [u8; TURNS] {
+    let mut table = [LEVELS as u8 - 1; TURNS];
+    let mut i = 1;
+    while i < TURNS {
+        let level = (i as u32).trailing_zeros() as usize;
+        table[i] = if level < LEVELS { level } else { LEVELS - 1 } as u8;
+        i += 1;
+    }
+    table
+}
+
+/// One CPU's ready rings.
+#[repr(C, align(64))]
+pub struct ReadyRing {
+    /// Who is next in each level that the running thread is not in; null where the level is empty.
+    pub(crate) heads: [AtomicPtr<Tte>; LEVELS],
+    /// Bit for each level with a thread.
+    pub(crate) populated: AtomicU32,
+    /// Turns already given, in units of the table.
+    pub(crate) counter: AtomicU32,
+    /// Distance to the next turn that could belong to a populated level.
+    pub(crate) stride: AtomicU32,
+    /// Ready threads, the running one included, the idle thread not.
+    pub(crate) ready: AtomicU32,
+    /// Entry of the CPU's turn routine.
+    pub(crate) turn: AtomicUsize,
+    /// The CPU's idle thread.
+    pub(crate) idle: AtomicPtr<Tte>,
+    pub(crate) table: [u8; TURNS],
+}
+
+impl ReadyRing {
+    /// Empty rings; `turn` and `idle` are set before the first use.
+    pub const fn new() -> Self {
+        ReadyRing {
+            heads: [const { AtomicPtr::new(null_mut()) }; LEVELS],
+            populated: AtomicU32::new(0),
+            counter: AtomicU32::new(0),
+            stride: AtomicU32::new(1),
+            ready: AtomicU32::new(0),
+            turn: AtomicUsize::new(0),
+            idle: AtomicPtr::new(null_mut()),
+            table: policy(),
+        }
+    }
+
+    /// Number of ready threads, the running one included. Any CPU may ask.
+    pub fn ready(&self) -> u32 {
+        self.ready.load(Relaxed)
+    }
+
+    /// Whether a switch from `current` would lead back to it.
+    #[inline]
+    pub fn is_alone(&self, current: &Tte) -> bool {
+        self.ready() <= 1 && current.on_ring.load(Relaxed)
+    }
+
+    /// Puts `tte`, which is in no ring and has switch code, into its level.
+    pub fn insert(&self, current: &Tte, tte: &Tte, end: End) {
+        let level = tte.wanted_level.load(Relaxed) as usize % LEVELS;
+        tte.level.store(level as u8, Relaxed);
+        let own_level = holds(current, level);
+        let head = self.heads[level].load(Relaxed);
+        let next = if own_level {
+            current.next.load(Relaxed)
+        } else {
+            head
+        };
+        tte.on_ring.store(true, Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
+        if next.is_null() {
+            tte.next.store(tte.as_ptr(), Relaxed);
+            tte.prev.store(tte.as_ptr(), Relaxed);
+            self.heads[level].store(tte.as_ptr(), Relaxed);
+            self.populate(self.populated.load(Relaxed) | 1 << level);
+        } else {
+            let before = match end {
+                End::Back if own_level => current,
+                // SAFETY: ring pointers lead to entries, which are never unmapped.
+                _ => unsafe { &*next },
+            };
+            if end == End::Front && !own_level {
+                self.heads[level].store(tte.as_ptr(), Relaxed);
+            }
+            // SAFETY: as above.
+            let previous = unsafe { &*before.prev.load(Relaxed) };
+            tte.next.store(before.as_ptr(), Relaxed);
+            tte.prev.store(previous.as_ptr(), Relaxed);
+            previous.next.store(tte.as_ptr(), Relaxed);
+            before.prev.store(tte.as_ptr(), Relaxed);
+            previous.link.store(entry(previous, tte), Relaxed);
+        }
+        // SAFETY: as above.
+        tte.link
+            .store(entry(tte, unsafe { &*tte.next.load(Relaxed) }), Relaxed);
+        self.mend(current);
+    }
+
+    /// Takes `tte` (the running thread or another one) out of its ring.
+    pub fn remove(&self, current: &Tte, tte: &Tte) {
+        let level = tte.level.load(Relaxed) as usize % LEVELS;
+        let next = tte.next.load(Relaxed);
+        tte.on_ring.store(false, Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_sub(1), Relaxed);
+        if next == tte.as_ptr() {
+            self.heads[level].store(null_mut(), Relaxed);
+            self.populate(self.populated.load(Relaxed) & !(1 << level));
+        } else {
+            // SAFETY: ring pointers lead to entries, which are never unmapped.
+            let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*next) };
+            previous.next.store(next.as_ptr(), Relaxed);
+            next.prev.store(previous.as_ptr(), Relaxed);
+            previous.link.store(entry(previous, next), Relaxed);
+            if current.is(tte) || self.heads[level].load(Relaxed) == tte.as_ptr() {
+                self.heads[level].store(next.as_ptr(), Relaxed);
+            }
+        }
+        self.mend(current);
+    }
+
+    /// After `tte`'s switch code or address space changed: mends the link that leads to it, and its own.
+    pub fn replug(&self, current: &Tte, tte: &Tte) {
+        if tte.on_ring.load(Relaxed) {
+            // SAFETY: ring pointers lead to entries, which are never unmapped.
+            let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*tte.next.load(Relaxed)) };
+            previous.link.store(entry(previous, tte), Relaxed);
+            tte.link.store(entry(tte, next), Relaxed);
+        }
+        self.mend(current);
+    }
+
+    /// Makes the running thread's link right for this moment.
+    #[inline]
+    pub fn mend(&self, current: &Tte) {
+        let populated = self.populated.load(Relaxed);
+        let link = if populated & populated.wrapping_sub(1) != 0 {
+            self.turn.load(Relaxed)
+        } else {
+            let next = if current.on_ring.load(Relaxed) {
+                current.next.load(Relaxed)
+            } else if populated != 0 {
+                self.heads[populated.trailing_zeros() as usize % LEVELS].load(Relaxed)
+            } else {
+                self.idle.load(Relaxed)
+            };
+            // SAFETY: heads of populated levels, ring pointers and `idle` lead to entries.
+            entry(current, unsafe { &*next })
+        };
+        current.link.store(link, Relaxed);
+    }
+
+    /// A thread that a thief may have: the last in line of the most patient level, unless it runs or is pinned.
+    pub fn spare(&self, current: &Tte) -> Option<&'static Tte> {
+        let mut populated = self.populated.load(Relaxed);
+        while populated != 0 {
+            let level = (31 - populated.leading_zeros()) as usize;
+            populated &= !(1 << level);
+            let last = if holds(current, level) {
+                current.prev.load(Relaxed)
+            } else {
+                // SAFETY: the head of a populated level.
+                unsafe { (*self.heads[level].load(Relaxed)).prev.load(Relaxed) }
+            };
+            // SAFETY: ring pointers lead to entries.
+            let last = unsafe { &*last };
+            if !last.is(current) && !last.pinned.load(Relaxed) {
+                return Some(last);
+            }
+        }
+        None
+    }
+
+    fn populate(&self, populated: u32) {
+        let stride = if populated == 0 {
+            1
+        } else {
+            populated & populated.wrapping_neg()
+        };
+        self.populated.store(populated, Relaxed);
+        self.stride.store(stride, Relaxed);
+        // The lowest populated level's turns are the odd multiples of the stride.
+        self.counter
+            .store(self.counter.load(Relaxed) & !(stride - 1), Relaxed);
+    }
+}
+
+impl Default for ReadyRing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where `from`'s `sw_out` must go for `to` to run.
+#[inline]
+fn entry(from: &Tte, to: &Tte) -> usize {
+    if from.root.load(Relaxed) == to.root.load(Relaxed) {
+        to.sw_in.load(Relaxed)
+    } else {
+        to.sw_in_mm.load(Relaxed)
+    }
+}
+
+#[inline]
+fn holds(current: &Tte, level: usize) -> bool {
+    current.on_ring.load(Relaxed) && current.level.load(Relaxed) as usize == level
+}
+
+#[cfg(test)]
+#[path = "ready_tests.rs"]
+mod tests;

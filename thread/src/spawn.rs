@@ -1,0 +1,359 @@
+//! Creation, first steps, and end of threads.
+//!
+//! *Interface*: [`create`] from a [`Spec`], then [`crate::block::start`]; [`spawn`] for a kernel thread in one step; [`exit`].
+//! `Tte::set_space`, `Tte::set_dispatcher`, `Tte::set_fs_base`, `Tte::set_gs_base` change what switching sets up.
+//!
+//! A thread that ends leaves its stack while it still stands on it. It puts itself on its CPU's list of dead threads, with interrupts off until
+//! the next thread runs; whoever creates or ends a thread there next, or the idle thread, buries it: frees stack, code and save area, and gives up
+//! the count that a thread has of itself.
+//! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
+
+use crate::block::{start, switch};
+use crate::dispatch::{self, Dispatcher};
+use crate::flags::DEAD;
+use crate::fp::FpChange;
+use crate::local::here;
+use crate::switch::{Keys, Kind, SwitchCode};
+use crate::tte::{NoMemory, QUANTUM_NS, Thread, Tte, activate};
+use crate::{fp, tte};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use machine::cpu::{StackBase, irq_disable, irq_restore, irq_save};
+use machine::trap::TrapFrame;
+
+/// What a new thread does first.
+#[derive(Clone, Copy)]
+pub enum Body<'a> {
+    /// Calls a kernel function and ends when it returns; never enters user mode.
+    Kernel(fn(usize), usize),
+    /// Goes to user mode with these registers.
+    User(&'a TrapFrame),
+}
+
+/// A thread to be.
+#[derive(Clone, Copy)]
+pub struct Spec<'a> {
+    /// Name, cut to 15 bytes.
+    pub name: &'a [u8],
+    /// What it does.
+    pub body: Body<'a>,
+    /// Physical address of its page-table root; 0 for the kernel's own.
+    pub root: u64,
+    /// Level in the ready rings, 0 to 7.
+    pub level: u8,
+    /// Quantum, nanoseconds.
+    pub quantum_ns: u64,
+    /// The only CPU it may run on.
+    pub cpu: Option<usize>,
+    /// The owner word.
+    pub owner: usize,
+    /// Base of the user's FS segment.
+    pub fs_base: u64,
+    /// Whether it starts with a copy of the running thread's floating-point state and GS base (fork).
+    pub inherit: bool,
+    /// Its dispatcher; without one, every system call takes the slow way.
+    pub dispatch: Option<dispatch::Spec<'a>>,
+}
+
+impl<'a> Spec<'a> {
+    /// A thread with this name and body, everything else as usual.
+    pub const fn new(name: &'a [u8], body: Body<'a>) -> Self {
+        Spec {
+            name,
+            body,
+            root: 0,
+            level: 0,
+            quantum_ns: QUANTUM_NS,
+            cpu: None,
+            owner: 0,
+            fs_base: 0,
+            inherit: false,
+            dispatch: None,
+        }
+    }
+}
+
+/// Makes a thread; [`crate::block::start`] starts it. Thread context.
+///
+/// # Errors
+/// No memory for entry, stack, save area or code.
+pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
+    bury();
+    let thread = activate()?;
+    let kind = match spec.body {
+        Body::Kernel(..) => Kind::KERNEL,
+        Body::User(_) => Kind::USER,
+    };
+    let root = match spec.root {
+        0 => machine::paging::kernel_root() as u64,
+        root => root,
+    };
+    thread.set_name(spec.name);
+    thread.root.store(root, Ordering::Relaxed);
+    thread.level.store(spec.level, Ordering::Relaxed);
+    thread.wanted_level.store(spec.level, Ordering::Relaxed);
+    thread.set_quantum_ns(spec.quantum_ns);
+    thread.set_owner(spec.owner);
+    thread.fs_base.store(spec.fs_base, Ordering::Relaxed);
+    if let Some(cpu) = spec.cpu {
+        thread.cpu.store(cpu as u32, Ordering::Relaxed);
+        thread.pinned.store(true, Ordering::Relaxed);
+    }
+    let mut kind = kind;
+    let mut area = None;
+    if spec.inherit {
+        area = fp::inherited()?;
+        let parent = tte::current();
+        if area.is_some() {
+            kind = kind.with(Kind::FP);
+        }
+        if parent.kind().contains(Kind::GS) {
+            kind = kind.with(Kind::GS);
+            thread
+                .gs_base
+                .store(parent.gs_base.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+    // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping the handle frees.
+    let parts = unsafe { thread.parts() };
+    let stack = vm::stack::alloc().ok_or(NoMemory)?;
+    let top = stack.top - StackBase::SIZE;
+    parts.stack = Some(stack);
+    thread.stack_top.store(top, Ordering::Relaxed);
+    // SAFETY: a fresh stack, whose last bytes are the stack base, and the space below it is unused.
+    let rsp = unsafe {
+        (top as *mut StackBase).write(StackBase {
+            cpu: AtomicPtr::new(null_mut()),
+            tte: AtomicUsize::new(thread.address()),
+            user_rsp: AtomicU64::new(0),
+            scratch: [const { AtomicU64::new(0) }; 5],
+        });
+        first_frame(top, spec.body)
+    };
+    thread.rsp.store(rsp as u64, Ordering::Relaxed);
+    let keys = Keys {
+        tte: thread.address(),
+        stack_top: top,
+        fp_area: area.as_ref().map_or(0, fp::FpArea::address),
+    };
+    parts.fp = area;
+    let code = SwitchCode::synthesize(kind, &keys, thread.serial())?;
+    thread.publish(kind, &code);
+    parts.switch = Some(code);
+    if kind.contains(Kind::USER) {
+        let slow = dispatch::Spec {
+            kpt: None,
+            leaves: &[],
+        };
+        thread.set_dispatcher(&spec.dispatch.unwrap_or(slow))?;
+    }
+    Ok(thread)
+}
+
+/// Makes and starts a kernel thread.
+///
+/// # Errors
+/// As [`create`].
+pub fn spawn(name: &[u8], body: fn(usize), argument: usize) -> Result<Thread, NoMemory> {
+    let thread = create(&Spec::new(name, Body::Kernel(body, argument)))?;
+    start(&thread);
+    Ok(thread)
+}
+
+/// Ends the running thread. The caller has dropped everything it owns.
+pub fn exit() -> ! {
+    bury();
+    irq_disable();
+    let (cpu, local, me) = here();
+    assert!(
+        me.on_ring.load(Ordering::Relaxed),
+        "an idle thread cannot end"
+    );
+    me.state.fetch_or(DEAD, Ordering::AcqRel);
+    me.inbox_next
+        .store(local.zombies.load(Ordering::Relaxed), Ordering::Relaxed);
+    local.zombies.store(me.as_ptr(), Ordering::Relaxed);
+    if cpu.fp_owner.load(Ordering::Relaxed) == me.address() {
+        cpu.fp_owner.store(0, Ordering::Relaxed);
+    }
+    local.ring.remove(me, me);
+    switch(cpu, me);
+    unreachable!("a dead thread was switched in")
+}
+
+/// Frees what threads that ended on this CPU have left. Thread context.
+pub fn bury() {
+    let irq = irq_save();
+    let (_, local, _) = here();
+    let mut chain = local.zombies.load(Ordering::Relaxed);
+    local.zombies.store(null_mut(), Ordering::Relaxed);
+    irq_restore(irq);
+    while !chain.is_null() {
+        // SAFETY: the list holds entries, and this chain is ours now.
+        let tte = unsafe { &*chain };
+        chain = tte.inbox_next.load(Ordering::Relaxed);
+        // SAFETY: it has been switched out for good, since another thread runs where it ended.
+        unsafe { dismantle(tte) };
+        drop(tte.own_count());
+    }
+}
+
+/// Frees what a thread owns besides its entry.
+///
+/// # Safety
+/// The thread does not run and never will again, and the caller has it alone.
+pub(crate) unsafe fn dismantle(tte: &Tte) {
+    // SAFETY: the caller's promise.
+    let parts = unsafe { tte.parts() };
+    drop(parts.switch.take());
+    drop(parts.fp.take());
+    if let Some(stack) = parts.stack.take() {
+        vm::stack::free(stack);
+    }
+    let dispatcher = tte.dispatcher.lock().take();
+    drop(dispatcher);
+}
+
+impl Tte {
+    /// Gives the thread a new dispatcher. Another CPU that runs the thread takes it up at its next interrupt, which this
+    /// sends, or crossing; until then the old one answers. Thread context.
+    ///
+    /// # Errors
+    /// No memory: the old one stays.
+    pub fn set_dispatcher(&self, spec: &dispatch::Spec) -> Result<(), NoMemory> {
+        let dispatcher = Dispatcher::synthesize(self, spec)?;
+        let mut slot = self.dispatcher.lock();
+        self.dispatch.store(dispatcher.entry(), Ordering::Release);
+        let former = slot.replace(dispatcher);
+        let irq = irq_save();
+        let (cpu, _, me) = here();
+        if me.is(self) {
+            cpu.dispatcher
+                .store(self.dispatch.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        irq_restore(irq);
+        self.nudge();
+        drop(slot);
+        drop(former);
+        Ok(())
+    }
+
+    /// Moves the running thread, which this is, into another address space; 0 for the kernel's own. Cannot fail.
+    ///
+    /// # Safety
+    /// `root` is a top-level page table that maps the kernel and stays until the thread has another.
+    pub unsafe fn set_space(&self, root: u64) {
+        let root = match root {
+            0 => machine::paging::kernel_root() as u64,
+            root => root,
+        };
+        let irq = irq_save();
+        let (_, local, me) = here();
+        debug_assert!(me.is(self));
+        me.root.store(root, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { vm::tlb::load(root) };
+        local.ring.replug(me, me);
+        irq_restore(irq);
+    }
+
+    /// Sets the user's FS base of the running thread, which this is. The caller has checked that it is a user address.
+    pub fn set_fs_base(&self, base: u64) {
+        let irq = irq_save();
+        self.fs_base.store(base, Ordering::Relaxed);
+        // SAFETY: every x86-64 has the register; the kernel does not use it, and the address is canonical.
+        unsafe { machine::cpu::wrmsr(machine::cpu::MSR_FS_BASE, base) };
+        irq_restore(irq);
+    }
+
+    /// The user's FS base.
+    pub fn fs_base(&self) -> u64 {
+        self.fs_base.load(Ordering::Relaxed)
+    }
+
+    /// Sets the user's GS base of the running thread, which this is; from now on its switch code carries it. The caller has checked
+    /// that it is a user address.
+    ///
+    /// # Errors
+    /// No memory for the switch code.
+    pub fn set_gs_base(&self, base: u64) -> Result<(), NoMemory> {
+        if !self.kind().contains(Kind::GS) {
+            self.replug(self.kind().with(Kind::GS), FpChange::Keep)?;
+        }
+        let irq = irq_save();
+        self.gs_base.store(base, Ordering::Relaxed);
+        // SAFETY: as in `set_fs_base`; the kernel does not use GS.
+        unsafe { machine::cpu::wrmsr(machine::cpu::MSR_GS_BASE, base) };
+        irq_restore(irq);
+        Ok(())
+    }
+
+    /// The user's GS base.
+    pub fn gs_base(&self) -> u64 {
+        self.gs_base.load(Ordering::Relaxed)
+    }
+}
+
+/// Prepares the stack below `top` so that the first `sw_in` comes to the body. Returns its stack pointer.
+///
+/// # Safety
+/// The stack is unused.
+unsafe fn first_frame(top: usize, body: Body) -> usize {
+    let (start, r12, r13, below) = match body {
+        Body::Kernel(function, argument) => {
+            (first::kernel(), function as usize, argument, top - 16)
+        }
+        Body::User(frame) => {
+            let at = top - size_of::<TrapFrame>();
+            // SAFETY: on the unused stack, aligned as the stack base is.
+            unsafe { (at as *mut TrapFrame).write(*frame) };
+            (first::user(), at, 0, at)
+        }
+    };
+    // As `sw_in` pops them: r15, r14, r13, r12, rbp, rbx, and where to return.
+    let words = [0, 0, r13, r12, 0, 0, start];
+    let rsp = below - size_of_val(&words);
+    // SAFETY: on the unused stack.
+    unsafe { (rsp as *mut [usize; 7]).write(words) };
+    rsp
+}
+
+/// Where a new thread's first switch-in returns to: r12 and r13 as `first_frame` left them, interrupts off.
+#[cfg(target_os = "none")]
+mod first {
+    use super::exit;
+    use core::arch::naked_asm;
+
+    pub(super) fn kernel() -> usize {
+        kernel_body as *const () as usize
+    }
+
+    pub(super) fn user() -> usize {
+        user_body as *const () as usize
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn kernel_body() {
+        naked_asm!("sti", "mov rdi, r13", "call r12", "call {exit}", exit = sym ended)
+    }
+
+    extern "C" fn ended() -> ! {
+        exit()
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn user_body() {
+        naked_asm!("mov rdi, r12", "jmp {enter}", enter = sym machine::trap::return_from)
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+mod first {
+    pub(super) fn kernel() -> usize {
+        0
+    }
+
+    pub(super) fn user() -> usize {
+        0
+    }
+}

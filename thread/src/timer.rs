@@ -1,0 +1,72 @@
+//! The quantum timer: one one-shot interrupt a CPU, for the end of quanta and for alarms.
+//!
+//! *Interface*: [`begin`] when a second thread becomes ready, [`arm`] for the alarm heap; [`fired`] is the handler.
+//!
+//! No ticks while a CPU has one ready thread or none. A running timer is left alone when the ring shrinks
+//! to one thread: it fires once more and finds nothing to do. So two threads that wake each other in turn arm it once a quantum, not
+//! once a wake-up. A thread that got the CPU in the middle of another's quantum has its own quantum from there.
+//! Source: dissertation, section 4.3.3.
+
+use crate::idle;
+use crate::local::{Local, here};
+use crate::tte::Tte;
+use core::sync::atomic::Ordering;
+use machine::clock::{now_ns, tsc, tsc_khz};
+use machine::trap::TrapFrame;
+
+/// `ticks` of the time-stamp counter in nanoseconds.
+pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
+    (u128::from(ticks) * 1_000_000 / u128::from(tsc_khz().max(1))) as u64
+}
+
+fn ns_to_ticks(ns: u64) -> u64 {
+    (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64
+}
+
+/// Starts keeping quanta if there is anybody to give the CPU to. With interrupts off.
+pub(crate) fn begin(local: &Local, me: &Tte) {
+    if local.ring.ready() >= 2 {
+        local.ticking.store(true, Ordering::Relaxed);
+        arm(local, now_ns() + me.quantum_ns());
+    }
+}
+
+/// Has the timer fire no later than `at_ns`. With interrupts off.
+pub(crate) fn arm(local: &Local, at_ns: u64) {
+    if at_ns < local.armed_ns.load(Ordering::Relaxed) {
+        local.armed_ns.store(at_ns, Ordering::Relaxed);
+        machine::apic::timer_arm_ns(at_ns.saturating_sub(now_ns()));
+    }
+}
+
+/// The timer interrupt.
+pub(crate) fn fired(_: &mut TrapFrame) {
+    let (cpu, local, me) = here();
+    local.armed_ns.store(u64::MAX, Ordering::Relaxed);
+    let now = now_ns();
+    loop {
+        // SAFETY: on this CPU with interrupts off; the borrow ends before the call.
+        let due = unsafe { local.alarms() }.due(now);
+        match due {
+            Some(due) => (due.call)(due.argument),
+            None => break,
+        }
+    }
+    let tick = local.ring.ready() >= 2;
+    local.ticking.store(tick, Ordering::Relaxed);
+    if tick {
+        idle::serve(local, me);
+        let quantum = ns_to_ticks(me.quantum_ns());
+        let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
+        // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
+        let left = if ran >= quantum - quantum / 8 {
+            cpu.need_resched.store(1, Ordering::Relaxed);
+            quantum
+        } else {
+            quantum - ran
+        };
+        arm(local, now + ticks_to_ns(left));
+    }
+    // SAFETY: as above.
+    arm(local, unsafe { local.alarms() }.next_ns());
+}

@@ -1,0 +1,496 @@
+//! `Tte`: the thread table entry, in type-stable memory, counted.
+//!
+//! *Interface*: [`Thread`] is a counted handle, [`Tte`] what it leads to; [`current`] the running
+//! thread; [`for_each`] visits every thread that has not ended.
+//!
+//! An entry's memory never becomes anything else: entries come from an inactive list and go back to it, so a stale address (in a
+//! wait list, an alarm) reaches a thread, at worst another one, whom it gives a token too many. The words that generated
+//! code touches come first; their offsets are computed, never typed in.
+//! Progress: taking and returning an entry are lock-free; `for_each` is wait-free but for what its closure does.
+//! Source: dissertation, sections 3.3.2 (figure 3.4), 4.3 and 5.3.1.
+
+use crate::dispatch::Dispatcher;
+use crate::flags;
+use crate::fp::FpArea;
+use crate::signal::Signals;
+use crate::switch::{Kind, SwitchCode};
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use core::ops::Deref;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use sync::Monitor;
+use sync::stack::{Node, Stack};
+
+/// Longest name of a thread, in bytes.
+pub const NAME_LEN: usize = 16;
+/// Number of scheduling levels; level 0 gets every second turn.
+pub const LEVELS: usize = 8;
+/// A new thread's quantum, nanoseconds.
+pub const QUANTUM_NS: u64 = 400_000;
+
+/// The data part of the thread quaject.
+#[repr(C, align(64))]
+pub struct Tte {
+    // What a switch touches, in one cache line.
+    /// Where `sw_out` goes: the next thread's `sw_in` or `sw_in_mm`, or the CPU's turn routine.
+    pub(crate) link: AtomicUsize,
+    /// Stack pointer while switched out.
+    pub(crate) rsp: AtomicU64,
+    /// Time-stamp counts run so far; while the thread runs, minus the count at its switch-in.
+    pub(crate) time: AtomicU64,
+    /// Time-stamp count at the last switch-in.
+    pub(crate) in_at: AtomicU64,
+    /// Base of the user's FS segment.
+    pub(crate) fs_base: AtomicU64,
+    /// Entry of the thread's dispatcher.
+    pub(crate) dispatch: AtomicUsize,
+    /// Physical address of the page-table root.
+    pub(crate) root: AtomicU64,
+    /// Entry of the thread's `sw_out`.
+    pub(crate) sw_out: AtomicUsize,
+
+    // What the ring and the state protocol touch.
+    pub(crate) sw_in: AtomicUsize,
+    pub(crate) sw_in_mm: AtomicUsize,
+    pub(crate) state: AtomicU32,
+    pub(crate) level: AtomicU8,
+    pub(crate) on_ring: AtomicBool,
+    pub(crate) next: AtomicPtr<Tte>,
+    pub(crate) prev: AtomicPtr<Tte>,
+    /// Number of the CPU whose ring the thread belongs to.
+    pub(crate) cpu: AtomicU32,
+    pub(crate) pinned: AtomicBool,
+    /// [`Kind`] of its switch code, as bits.
+    pub(crate) kind: AtomicU8,
+    pub(crate) wanted_level: AtomicU8,
+    /// Chain of threads on their way to another CPU.
+    pub(crate) inbox_next: AtomicPtr<Tte>,
+
+    // What only the thread itself, or its creator and its undertaker, touch.
+    pub(crate) gs_base: AtomicU64,
+    /// The CPU (address of its `Cpu`) whose vector registers were last loaded for this thread.
+    pub(crate) fp_cpu: AtomicUsize,
+    pub(crate) quantum_ns: AtomicU64,
+    /// Address of the stack base, the end of the kernel stack.
+    pub(crate) stack_top: AtomicUsize,
+    pub(crate) events: AtomicU64,
+    pub(crate) awaited: AtomicU64,
+    pub(crate) owner: AtomicUsize,
+    pub(crate) switches: AtomicU64,
+    pub(crate) count: AtomicU32,
+    node: Node,
+    serial: AtomicU64,
+    name: [AtomicU64; NAME_LEN / 8],
+    pub(crate) signals: Signals,
+    pub(crate) dispatcher: Monitor<Option<Dispatcher>>,
+    parts: UnsafeCell<Parts>,
+}
+
+/// What a thread owns besides its entry. Touched by the thread itself with interrupts off, or by
+/// whoever has it alone: its creator before `start`, its undertaker after its end.
+pub(crate) struct Parts {
+    pub stack: Option<vm::stack::KStack>,
+    pub switch: Option<SwitchCode>,
+    pub fp: Option<FpArea>,
+}
+
+// SAFETY: every shared field is atomic; `parts` has the discipline stated on `Parts`.
+unsafe impl Sync for Tte {}
+// SAFETY: as above.
+unsafe impl Send for Tte {}
+
+impl Tte {
+    fn new() -> Self {
+        Tte {
+            link: AtomicUsize::new(0),
+            rsp: AtomicU64::new(0),
+            time: AtomicU64::new(0),
+            in_at: AtomicU64::new(0),
+            fs_base: AtomicU64::new(0),
+            dispatch: AtomicUsize::new(0),
+            sw_in: AtomicUsize::new(0),
+            sw_in_mm: AtomicUsize::new(0),
+            sw_out: AtomicUsize::new(0),
+            state: AtomicU32::new(flags::DEAD),
+            level: AtomicU8::new(0),
+            on_ring: AtomicBool::new(false),
+            next: AtomicPtr::new(null_mut()),
+            prev: AtomicPtr::new(null_mut()),
+            root: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+            pinned: AtomicBool::new(false),
+            kind: AtomicU8::new(0),
+            wanted_level: AtomicU8::new(0),
+            inbox_next: AtomicPtr::new(null_mut()),
+            gs_base: AtomicU64::new(0),
+            fp_cpu: AtomicUsize::new(0),
+            quantum_ns: AtomicU64::new(QUANTUM_NS),
+            stack_top: AtomicUsize::new(0),
+            events: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
+            owner: AtomicUsize::new(0),
+            switches: AtomicU64::new(0),
+            count: AtomicU32::new(0),
+            node: Node::new(),
+            serial: AtomicU64::new(0),
+            name: [const { AtomicU64::new(0) }; NAME_LEN / 8],
+            signals: Signals::new(),
+            dispatcher: Monitor::new(None),
+            parts: UnsafeCell::new(Parts {
+                stack: None,
+                switch: None,
+                fp: None,
+            }),
+        }
+    }
+
+    /// A counted handle to this thread. The caller got `self` from a handle, or is this thread.
+    pub fn handle(&self) -> Thread {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Thread(NonNull::from(self))
+    }
+
+    /// The count that a started thread has of itself. For its undertaker, once.
+    pub(crate) fn own_count(&self) -> Thread {
+        Thread(NonNull::from(self))
+    }
+
+    /// The address, as the `sync` callouts and alarms carry it.
+    pub fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    /// The state word; bits in [`crate::flags`].
+    pub fn flags(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// A number that no other thread ever had.
+    pub fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    /// Level in the ready rings, 0 to 7.
+    pub fn level(&self) -> u8 {
+        self.wanted_level.load(Ordering::Relaxed)
+    }
+
+    /// Number of the CPU whose ring the thread belongs to.
+    pub fn cpu(&self) -> usize {
+        self.cpu.load(Ordering::Relaxed) as usize
+    }
+
+    /// Quantum, nanoseconds.
+    pub fn quantum_ns(&self) -> u64 {
+        self.quantum_ns.load(Ordering::Relaxed)
+    }
+
+    /// Sets the quantum, nanoseconds (at least 50 µs); it holds from the thread's next turn.
+    pub fn set_quantum_ns(&self, quantum_ns: u64) {
+        self.quantum_ns
+            .store(quantum_ns.max(50_000), Ordering::Relaxed);
+    }
+
+    /// The word that the room above keeps here (its own thread record).
+    pub fn owner(&self) -> usize {
+        self.owner.load(Ordering::Acquire)
+    }
+
+    /// Sets the owner word.
+    pub fn set_owner(&self, owner: usize) {
+        self.owner.store(owner, Ordering::Release);
+    }
+
+    /// Whether the thread never enters user mode.
+    pub fn is_kernel(&self) -> bool {
+        !self.kind().contains(Kind::USER)
+    }
+
+    /// Whether the thread's switch code carries vector registers.
+    pub fn uses_fp(&self) -> bool {
+        self.kind().contains(Kind::FP)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::from_bits(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// Makes `code` the thread's switch code. The caller mends the links that lead to it.
+    pub(crate) fn publish(&self, kind: Kind, code: &SwitchCode) {
+        self.kind.store(kind.bits(), Ordering::Relaxed);
+        self.sw_in.store(code.sw_in(), Ordering::Relaxed);
+        self.sw_in_mm.store(code.sw_in_mm(), Ordering::Relaxed);
+        self.sw_out.store(code.sw_out(), Ordering::Relaxed);
+    }
+
+    /// End of the kernel stack: the address of its stack base.
+    pub fn stack_top(&self) -> usize {
+        self.stack_top.load(Ordering::Relaxed)
+    }
+
+    /// How often the thread has blocked or been preempted by Rust code.
+    pub fn switches(&self) -> u64 {
+        self.switches.load(Ordering::Relaxed)
+    }
+
+    /// Copies the name into `buffer`; returns it without the padding.
+    pub fn name<'a>(&self, buffer: &'a mut [u8; NAME_LEN]) -> &'a str {
+        for (bytes, word) in buffer.chunks_exact_mut(8).zip(&self.name) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let len = buffer.iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
+        match core::str::from_utf8(&buffer[..len]) {
+            Ok(name) => name,
+            Err(error) => core::str::from_utf8(&buffer[..error.valid_up_to()]).unwrap_or(""),
+        }
+    }
+
+    /// Sets the name, cut to 15 bytes.
+    pub fn set_name(&self, name: &[u8]) {
+        let mut padded = [0u8; NAME_LEN];
+        let len = name.len().min(NAME_LEN - 1);
+        padded[..len].copy_from_slice(&name[..len]);
+        for (bytes, word) in padded.chunks_exact(8).zip(&self.name) {
+            let mut value = [0; 8];
+            value.copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(value), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether two references mean the same thread.
+    #[inline]
+    pub(crate) fn is(&self, other: &Tte) -> bool {
+        core::ptr::eq(self, other)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut Tte {
+        core::ptr::from_ref(self).cast_mut()
+    }
+
+    /// The thread's own parts.
+    ///
+    /// # Safety
+    /// The caller is this thread with interrupts off, or has it alone (see [`Parts`]).
+    #[expect(clippy::mut_from_ref, reason = "the discipline is on Parts")]
+    pub(crate) unsafe fn parts(&self) -> &mut Parts {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.parts.get() }
+    }
+}
+
+/// A counted handle of a thread. The entry stays this thread's for as long as there is one.
+pub struct Thread(NonNull<Tte>);
+
+// SAFETY: `Tte` is Sync and Send, and the count is atomic.
+unsafe impl Send for Thread {}
+// SAFETY: as above.
+unsafe impl Sync for Thread {}
+
+impl Deref for Thread {
+    type Target = Tte;
+    fn deref(&self) -> &Tte {
+        // SAFETY: entries are never unmapped, and the count keeps this one.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for Thread {
+    fn clone(&self) -> Self {
+        self.handle()
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Only a thread that never started has any left.
+            // SAFETY: the last count is gone, so nobody else has it.
+            unsafe { crate::spawn::dismantle(self) };
+            inactive::put(self);
+        }
+    }
+}
+
+impl PartialEq for Thread {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Thread {}
+
+impl core::fmt::Debug for Thread {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut name = [0; NAME_LEN];
+        write!(
+            f,
+            "thread {} {:?} {:#x}",
+            self.serial(),
+            self.name(&mut name),
+            self.flags()
+        )
+    }
+}
+
+/// There was no memory (entry, stack, or code space) for what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoMemory;
+
+impl From<codegen::OutOfCode> for NoMemory {
+    fn from(_: codegen::OutOfCode) -> Self {
+        NoMemory
+    }
+}
+
+/// Takes an inactive entry, or makes more. It comes with count 1 and state NEW and ASLEEP, everything else as after creation.
+pub(crate) fn activate() -> Result<Thread, NoMemory> {
+    static SERIAL: AtomicU64 = AtomicU64::new(1);
+    let tte = inactive::take().ok_or(NoMemory)?;
+    for word in [&tte.fs_base, &tte.gs_base, &tte.time, &tte.in_at] {
+        word.store(0, Ordering::Relaxed);
+    }
+    for word in [&tte.events, &tte.awaited, &tte.switches] {
+        word.store(0, Ordering::Relaxed);
+    }
+    for word in [&tte.owner, &tte.fp_cpu, &tte.dispatch, &tte.link] {
+        word.store(0, Ordering::Relaxed);
+    }
+    tte.pinned.store(false, Ordering::Relaxed);
+    tte.on_ring.store(false, Ordering::Relaxed);
+    tte.quantum_ns.store(QUANTUM_NS, Ordering::Relaxed);
+    tte.signals.reset();
+    tte.serial
+        .store(SERIAL.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    tte.state
+        .store(flags::NEW | flags::ASLEEP, Ordering::Release);
+    tte.count.store(1, Ordering::Release);
+    Ok(Thread(NonNull::from(tte)))
+}
+
+/// Visits every thread that is not inactive. New ones and ended ones may or may not be seen.
+pub fn for_each(mut visit: impl FnMut(&Thread)) {
+    inactive::for_each_entry(&mut |tte| {
+        let mut count = tte.count.load(Ordering::Relaxed);
+        while count != 0 {
+            match tte.count.compare_exchange_weak(
+                count,
+                count + 1,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return visit(&Thread(NonNull::from(tte))),
+                Err(now) => count = now,
+            }
+        }
+    });
+}
+
+/// The inactive list, and the chunks that entries come in.
+mod inactive {
+    use super::*;
+
+    const CHUNK: usize = 16;
+    const CHUNKS: usize = 512;
+
+    static INACTIVE: Stack = Stack::new();
+    static TABLE: [AtomicPtr<Tte>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
+
+    pub(super) fn put(tte: &Tte) {
+        // SAFETY: the last count is gone, so nobody else has it; entries are never unmapped.
+        unsafe { INACTIVE.push(NonNull::from(&tte.node)) };
+    }
+
+    fn pop() -> Option<&'static Tte> {
+        let node = INACTIVE.pop()?;
+        // SAFETY: the list holds the `node` fields of entries, and entries are never unmapped.
+        Some(unsafe { &*node.as_ptr().byte_sub(offset_of!(Tte, node)).cast::<Tte>() })
+    }
+
+    pub(super) fn take() -> Option<&'static Tte> {
+        loop {
+            if let Some(tte) = pop() {
+                return Some(tte);
+            }
+            let place = TABLE
+                .iter()
+                .position(|p| p.load(Ordering::Acquire).is_null())?;
+            let layout = core::alloc::Layout::array::<Tte>(CHUNK).ok()?;
+            // SAFETY: the layout's size is not zero.
+            let chunk = unsafe { alloc::alloc::alloc(layout) }.cast::<Tte>();
+            if chunk.is_null() {
+                return None;
+            }
+            for i in 0..CHUNK {
+                // SAFETY: inside the fresh allocation.
+                unsafe { chunk.add(i).write(Tte::new()) };
+            }
+            if TABLE[place]
+                .compare_exchange(null_mut(), chunk, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                // Another thread put its chunk there; its entries are on the list by now or soon.
+                // SAFETY: ours, unpublished, and no entry in it owns anything.
+                unsafe { alloc::alloc::dealloc(chunk.cast(), layout) };
+                continue;
+            }
+            for i in (1..CHUNK).rev() {
+                // SAFETY: inside the published chunk.
+                put(unsafe { &*chunk.add(i) });
+            }
+            // SAFETY: as above; this one was not put on the list.
+            return Some(unsafe { &*chunk });
+        }
+    }
+
+    pub(super) fn for_each_entry(visit: &mut dyn FnMut(&'static Tte)) {
+        for place in &TABLE {
+            let chunk = place.load(Ordering::Acquire);
+            if chunk.is_null() {
+                return;
+            }
+            for i in 0..CHUNK {
+                // SAFETY: inside a published chunk.
+                visit(unsafe { &*chunk.add(i) });
+            }
+        }
+    }
+}
+
+/// How much memory the entries use, bytes, whether active or not.
+pub fn entry_bytes() -> usize {
+    let mut count = 0;
+    inactive::for_each_entry(&mut |_| count += 1);
+    count * size_of::<Tte>()
+}
+
+/// The running thread's entry.
+#[inline(always)]
+pub fn current() -> &'static Tte {
+    match current_opt() {
+        Some(tte) => tte,
+        None => panic!("no thread runs here"),
+    }
+}
+
+/// The running thread's entry; `None` on a stack that is no thread's (early boot, NMI, double fault).
+#[inline(always)]
+pub fn current_opt() -> Option<&'static Tte> {
+    #[cfg(target_os = "none")]
+    {
+        let base = machine::cpu::StackBase::here();
+        // SAFETY: a stack base holds null or the address of an entry, and those are never unmapped.
+        unsafe { (base.tte.load(Ordering::Relaxed) as *const Tte).as_ref() }
+    }
+    #[cfg(not(target_os = "none"))]
+    None
+}
+
+/// For tests: an entry outside the table, in low memory.
+#[cfg(test)]
+pub(crate) fn detached() -> codegen::host::Low<Tte> {
+    codegen::host::Low::new(Tte::new())
+}
