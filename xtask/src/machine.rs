@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// Fewer bytes than this in one read are worth a pause.
+const SMALL: usize = 64;
 /// How long QEMU may take to connect, and to end after the guest has reported its status.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -548,6 +550,10 @@ fn relay(
             if passed.and_then(|()| to.flush()).is_err() {
                 let _ = events.send(Event::Broken);
                 return;
+            }
+            // QEMU writes byte by byte: a short pause lets a whole lot come together.
+            if count < SMALL {
+                thread::sleep(Duration::from_micros(500));
             }
         }
         let _ = events.send(Event::Closed);

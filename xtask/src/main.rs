@@ -16,6 +16,7 @@ mod program;
 mod rootfs;
 mod run;
 mod terminal;
+mod test;
 
 use failure::{Failure, Result, USAGE};
 
@@ -43,6 +44,7 @@ fn dispatch() -> Result<i32> {
     match command.to_string_lossy().as_ref() {
         "run" => run::main(rest),
         "bench" => bench::main(rest),
+        "test" => test::main(rest),
         "image" => image::main(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

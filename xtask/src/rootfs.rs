@@ -171,11 +171,6 @@ impl Root {
         Ok(())
     }
 
-    /// Puts text into the guest.
-    pub fn text(&mut self, name: &str, text: impl Into<Vec<u8>>) {
-        self.archive.add(name, Entry::file(0o755, text));
-    }
-
     /// Whether the guest has this file.
     pub fn has(&self, path: &str) -> bool {
         self.archive.resolve(path).is_some()

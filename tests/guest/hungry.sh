@@ -1,0 +1,11 @@
+# Too much of everything on a small machine: it says no, lives on, and gives everything back.
+. /tests/lib.sh
+
+runs "a thousand pipes" /tests/hungry-glibc pipes
+runs "a memory hog" /tests/hungry-glibc memory
+runs "the shell lives" true
+runs "a fork bomb" /tests/hungry-glibc processes
+runs "the shell lives" true
+runs "a file that fills the memory" /tests/hungry-glibc files
+runs "the shell lives" sh -c 'echo x >/tmp/x && rm /tmp/x'
+plan

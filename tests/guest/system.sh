@@ -1,0 +1,39 @@
+# What the system tells of itself: /proc, ps, top, mount, date, and /syn.
+. /tests/lib.sh
+
+is "uname" "Linux x86_64" "$(uname -s -m)"
+like "uname -r" "*.*" "$(uname -r)"
+is "whoami" root "$(whoami)"
+is "hostname" synthesis "$(hostname)"
+like "date" "20[2-9][0-9]" "$(date +%Y)"
+before=$(date +%s); sleep 1; after=$(date +%s)
+is "sleep 1 takes a second or two" 1 "$([ $((after - before)) -ge 1 ] && [ $((after - before)) -le 2 ] && echo 1)"
+like "ps shows itself" "*ps*" "$(ps)"
+like "ps shows the shell" "*sh*" "$(ps | grep -v grep)"
+sleep 50 & p=$!
+like "ps shows a background job" "*$p*sleep 50*" "$(ps | tr '\n' ' ')"
+is "/proc/PID/comm" sleep "$(cat /proc/$p/comm)"
+is "/proc/PID/cmdline" "sleep 50 " "$(tr '\0' ' ' </proc/$p/cmdline)"
+like "/proc/PID/stat" "$p (sleep) S *" "$(cat /proc/$p/stat)"
+like "/proc/PID/status" "*Name:*sleep*State:*S*" "$(cat /proc/$p/status)"
+is "kill -0" 0 "$(kill -0 $p; echo $?)"
+kill $p; wait $p 2>/dev/null
+exits "a dead process has no /proc entry" 1 test -e /proc/$p
+like "/proc/self" "/proc/[0-9]*" "$(cd /proc/self && pwd -P)"
+like "/proc/self/maps" "*stack*" "$(cat /proc/self/maps)"
+like "top" "*Mem:*PID*" "$(top -b -n 1 | tr '\n' ' ')"
+like "free" "*Mem:*" "$(free)"
+like "uptime" "*load average*" "$(uptime)"
+like "mount" "*proc*" "$(mount)"
+like "/proc/mounts" "*syn*" "$(cat /proc/mounts)"
+like "/proc/cpuinfo" "*processor*" "$(cat /proc/cpuinfo)"
+like "/proc/meminfo" "MemTotal:*MemFree:*" "$(cat /proc/meminfo | tr '\n' ' ')"
+like "/proc/version" "*" "$(cat /proc/version)"
+like "/proc/filesystems" "*" "$(cat /proc/filesystems)"
+is "id" "uid=0(root) gid=0(root)" "$(id | cut -d' ' -f1,2)"
+like "/dev has its nodes" "*null*random*tty*zero*" "$(ls /dev | tr '\n' ' ')"
+like "ls /syn" "*code*" "$(ls /syn | tr '\n' ' ')"
+runs "every file in /syn can be read" sh -c 'find /syn -type f | while read f; do cat "$f" >/dev/null || exit 1; done'
+runs "every readable file in /proc can be read" sh -c 'find /proc -maxdepth 1 -type f ! -name kmsg | while read f; do cat "$f" >/dev/null || exit 1; done'
+is "no process is left over" 0 "$(ps | grep -c '[s]leep')"
+plan

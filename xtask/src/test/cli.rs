@@ -1,0 +1,289 @@
+//! The command line as a user meets it: exact streams, exit statuses, clear errors.
+//!
+//! *Interface*: `streams`, `statuses`; both run `xtask run` itself.
+
+use super::kit::Kit;
+use super::tap::Check;
+use crate::host;
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
+
+/// What `xtask run WORDS` must do.
+struct Case {
+    name: &'static str,
+    words: &'static [&'static str],
+    status: i32,
+    stdout: &'static str,
+    /// What standard error must contain; nothing at all when empty.
+    stderr: &'static str,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "echo hi; exit 7",
+        words: &["--", "/bin/sh", "-c", "echo hi; exit 7"],
+        status: 7,
+        stdout: "hi\n",
+        stderr: "",
+    },
+    Case {
+        name: "standard error is apart",
+        words: &["--", "/bin/sh", "-c", "echo out; echo err >&2"],
+        status: 0,
+        stdout: "out\n",
+        stderr: "err\n",
+    },
+    Case {
+        name: "no newline is added",
+        words: &["--", "printf", "a\\r\\n\\tb"],
+        status: 0,
+        stdout: "a\r\n\tb",
+        stderr: "",
+    },
+    Case {
+        name: "a signal",
+        words: &["--", "/bin/sh", "-c", "kill -9 $$"],
+        status: 137,
+        stdout: "",
+        stderr: "",
+    },
+    Case {
+        name: "a bare name",
+        words: &["--", "true"],
+        status: 0,
+        stdout: "",
+        stderr: "",
+    },
+    Case {
+        name: "--env",
+        words: &["--env", "A=b c", "--", "/bin/sh", "-c", "echo \"$A\""],
+        status: 0,
+        stdout: "b c\n",
+        stderr: "",
+    },
+    Case {
+        name: "--add",
+        words: &["--add", "LICENSE-MIT:/tmp/l", "--", "head", "-n1", "/tmp/l"],
+        status: 0,
+        stdout: "MIT License\n",
+        stderr: "",
+    },
+    Case {
+        name: "--timeout",
+        words: &["--timeout", "4", "--", "sleep", "1000"],
+        status: 124,
+        stdout: "",
+        stderr: "time",
+    },
+    Case {
+        name: "an unknown option",
+        words: &["--bogus"],
+        status: 2,
+        stdout: "",
+        stderr: "--bogus",
+    },
+    Case {
+        name: "a missing --root",
+        words: &["--root", "/no/such"],
+        status: 2,
+        stdout: "",
+        stderr: "/no/such",
+    },
+    Case {
+        name: "a missing --add",
+        words: &["--add", "/no/such"],
+        status: 2,
+        stdout: "",
+        stderr: "/no/such",
+    },
+    Case {
+        name: "nine CPUs",
+        words: &["--cpus", "9"],
+        status: 2,
+        stdout: "",
+        stderr: "--cpus",
+    },
+    Case {
+        name: "a missing program",
+        words: &["--", "./no-such"],
+        status: 127,
+        stdout: "",
+        stderr: "no-such",
+    },
+    Case {
+        name: "a missing command",
+        words: &["--", "no-such"],
+        status: 127,
+        stdout: "",
+        stderr: "no-such",
+    },
+    Case {
+        name: "no ELF program",
+        words: &["--", "./README.md"],
+        status: 126,
+        stdout: "",
+        stderr: "README.md",
+    },
+];
+
+/// Exit statuses and messages.
+pub fn statuses(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for case in CASES {
+        let mut words = vec!["run"];
+        if !case.words.contains(&"--timeout") && case.words.contains(&"--") {
+            words.extend(["--timeout", "60"]);
+        }
+        words.extend(case.words);
+        let output = match kit.xtask(&words).output() {
+            Ok(output) => output,
+            Err(error) => {
+                checks.push(Check::new(case.name, false, error.to_string()));
+                continue;
+            }
+        };
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let told = if case.stderr.is_empty() {
+            stderr.is_empty()
+        } else {
+            stderr.contains(case.stderr)
+        };
+        let good = output.status.code() == Some(case.status)
+            && stdout == case.stdout
+            && told
+            && stderr.lines().count() <= 1;
+        checks.push(Check::new(
+            case.name,
+            good,
+            format!("{}, out [{stdout}], err [{stderr}]", output.status),
+        ));
+    }
+    checks.push(host_program(kit));
+    checks.push(other_machine(kit));
+    checks
+}
+
+/// A program of the host, by its path, with arguments, environment and input.
+fn host_program(kit: &Kit) -> Check {
+    let name = "a program of the host";
+    let path = kit.program_path("hello-glibc");
+    let path = path
+        .strip_prefix(host::project())
+        .unwrap_or(&path)
+        .to_string_lossy()
+        .into_owned();
+    let mut command = kit.xtask(&[
+        "run",
+        "--timeout",
+        "60",
+        "--env",
+        "GREETING=hello",
+        "--",
+        &format!("./{path}"),
+        "x y",
+    ]);
+    let run = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(|mut child| {
+            use std::io::Write;
+            child
+                .stdin
+                .take()
+                .expect("it was piped")
+                .write_all(b"shout")?;
+            child.wait_with_output()
+        });
+    match run {
+        Err(error) => Check::new(name, false, error.to_string()),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let good = output.status.code() == Some(2)
+                && text == "arg 0: -\narg 1: x y\nGREETING=hello\n3.000\nSHOUT";
+            Check::new(
+                name,
+                good,
+                format!(
+                    "{}, [{text}] [{}]",
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr)
+                ),
+            )
+        }
+    }
+}
+
+/// A program for another machine is refused with 126.
+fn other_machine(kit: &Kit) -> Check {
+    let name = "a program for another machine";
+    let own = kit.program_path("hello-glibc");
+    let run = || -> std::io::Result<Check> {
+        let mut bytes = std::fs::read(&own)?;
+        bytes[18] = 0xb7;
+        let path = host::project().join("build/test/aarch64-program");
+        std::fs::write(&path, bytes)?;
+        let output = kit
+            .xtask(&["run", "--", "build/test/aarch64-program"])
+            .output()?;
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(Check::new(
+            name,
+            output.status.code() == Some(126) && told.contains("aarch64"),
+            told,
+        ))
+    };
+    run().unwrap_or_else(|error| Check::new(name, false, error.to_string()))
+}
+
+/// Ten megabytes of random bytes through `cat`, and through three processes.
+pub fn streams(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (name, size, words) in [
+        ("through cat", 10 << 20, &["cat"] as &[&str]),
+        (
+            "through three processes",
+            10 << 20,
+            &["/bin/sh", "-c", "cat | cat | cat"],
+        ),
+        ("nothing", 0, &["cat"]),
+        ("one byte", 1, &["cat"]),
+    ] {
+        checks.push(match through(kit, size, words) {
+            Err(error) => Check::new(name, false, error.to_string()),
+            Ok(difference) => {
+                Check::new(name, difference.is_none(), difference.unwrap_or_default())
+            }
+        });
+    }
+    checks
+}
+
+fn through(kit: &Kit, size: usize, words: &[&str]) -> std::io::Result<Option<String>> {
+    let mut bytes = vec![0; size];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let path = host::project().join(format!("build/test/random-{size}-{}", words.len()));
+    std::fs::write(&path, &bytes)?;
+    let mut all = vec!["run", "--timeout", "240", "--"];
+    all.extend(words);
+    let output = kit.xtask(&all).stdin(File::open(&path)?).output()?;
+    std::fs::remove_file(&path)?;
+    if output.stdout == bytes && output.status.success() && output.stderr.is_empty() {
+        return Ok(None);
+    }
+    let same = output
+        .stdout
+        .iter()
+        .zip(&bytes)
+        .take_while(|(a, b)| a == b)
+        .count();
+    Ok(Some(format!(
+        "{}: {} of {size} bytes, the same up to {same}; err [{}]",
+        output.status,
+        output.stdout.len(),
+        String::from_utf8_lossy(&output.stderr)
+    )))
+}

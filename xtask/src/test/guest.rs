@@ -1,0 +1,234 @@
+//! The guest tests by name.
+//!
+//! *Interface*: `TESTS`. Each boots one machine or a few, and gives its checks.
+
+use super::kit::Kit;
+use super::tap::Check;
+use super::{cli, session};
+use crate::machine::{Chipset, Machine, Status};
+use std::time::Duration;
+
+/// One guest test.
+pub struct Test {
+    /// What `cargo xtask test NAME` names.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// Boots and checks.
+    pub run: fn(&Kit) -> Vec<Check>,
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// All of them, the longest first, so that the workers end together.
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "load",
+        about: "a mixed load again and again, 4 CPUs",
+        run: load,
+    },
+    Test {
+        name: "fuzz",
+        about: "random system calls from several processes",
+        run: fuzz,
+    },
+    Test {
+        name: "streams",
+        about: "10 MiB through the command line unchanged",
+        run: cli::streams,
+    },
+    Test {
+        name: "session",
+        about: "type, edit, interrupt, suspend, end, under a pseudo-terminal",
+        run: session::run,
+    },
+    Test {
+        name: "cli",
+        about: "exit statuses and clear errors of `cargo xtask run`",
+        run: cli::statuses,
+    },
+    Test {
+        name: "leaks",
+        about: "frames, heap and code bytes return to where they were",
+        run: leaks,
+    },
+    Test {
+        name: "calls",
+        about: "what Linux's calls promise, on 1 CPU",
+        run: calls,
+    },
+    Test {
+        name: "calls-smp",
+        about: "the same on 4 CPUs",
+        run: calls_smp,
+    },
+    Test {
+        name: "files",
+        about: "files and the tools that work on them",
+        run: files,
+    },
+    Test {
+        name: "shell",
+        about: "the shell as its users expect it",
+        run: shell,
+    },
+    Test {
+        name: "shell-smp",
+        about: "the same on 8 CPUs",
+        run: shell_smp,
+    },
+    Test {
+        name: "system",
+        about: "/proc, ps, top, mount, /syn",
+        run: system,
+    },
+    Test {
+        name: "programs",
+        about: "static C programs by glibc and musl",
+        run: programs,
+    },
+    Test {
+        name: "corrupt",
+        about: "corrupt and truncated ELF files",
+        run: corrupt,
+    },
+    Test {
+        name: "hungry",
+        about: "fork bomb, memory hog, a thousand pipes, at 32 MiB",
+        run: hungry,
+    },
+    Test {
+        name: "boots",
+        about: "1, 2 and 8 CPUs, 16 MiB, microvm, icount",
+        run: boots,
+    },
+];
+
+fn with(kit: &Kit, name: &str, cpus: u32, mebibytes: u64) -> Machine {
+    let mut machine = kit.machine(name);
+    machine.cpus = cpus;
+    machine.memory = mebibytes << 20;
+    machine
+}
+
+fn script(kit: &Kit, name: &str, cpus: u32, mebibytes: u64) -> Vec<Check> {
+    let machine = with(kit, &format!("{name}-{cpus}"), cpus, mebibytes);
+    kit.tap(
+        &machine,
+        &["/bin/sh", &format!("/tests/{name}.sh")],
+        5 * MINUTE,
+    )
+}
+
+fn shell(kit: &Kit) -> Vec<Check> {
+    script(kit, "shell", 1, 256)
+}
+
+fn shell_smp(kit: &Kit) -> Vec<Check> {
+    script(kit, "shell", 8, 256)
+}
+
+fn files(kit: &Kit) -> Vec<Check> {
+    script(kit, "files", 1, 256)
+}
+
+fn system(kit: &Kit) -> Vec<Check> {
+    script(kit, "system", 2, 128)
+}
+
+fn programs(kit: &Kit) -> Vec<Check> {
+    script(kit, "programs", 1, 64)
+}
+
+fn hungry(kit: &Kit) -> Vec<Check> {
+    script(kit, "hungry", 1, 32)
+}
+
+fn leaks(kit: &Kit) -> Vec<Check> {
+    let mut checks = script(kit, "leaks", 1, 128);
+    checks.extend(script(kit, "leaks", 4, 128));
+    checks
+}
+
+fn calls(kit: &Kit) -> Vec<Check> {
+    kit.tap(
+        &with(kit, "calls", 1, 256),
+        &["/tests/calls-glibc"],
+        5 * MINUTE,
+    )
+}
+
+fn calls_smp(kit: &Kit) -> Vec<Check> {
+    kit.tap(
+        &with(kit, "calls-smp", 4, 256),
+        &["/tests/calls-glibc"],
+        5 * MINUTE,
+    )
+}
+
+fn load(kit: &Kit) -> Vec<Check> {
+    let rounds = if kit.long { "200" } else { "25" };
+    kit.says_ok(
+        &with(kit, "load", 4, 256),
+        &["/tests/load-glibc", rounds, "4"],
+        20 * MINUTE,
+    )
+}
+
+fn fuzz(kit: &Kit) -> Vec<Check> {
+    let seconds = if kit.long { "60" } else { "12" };
+    let mut checks = Vec::new();
+    for (cpus, seed) in [(1, "1"), (4, "2")] {
+        let machine = with(kit, &format!("fuzz-{cpus}"), cpus, 128);
+        checks.extend(kit.says_ok(
+            &machine,
+            &["/tests/fuzz-glibc", seconds, "4", seed],
+            5 * MINUTE,
+        ));
+    }
+    checks
+}
+
+fn corrupt(kit: &Kit) -> Vec<Check> {
+    let copies = if kit.long { "2000" } else { "200" };
+    let words = ["/tests/corrupt-glibc", "/tests/hello-musl", copies, "7"];
+    kit.says_ok(&with(kit, "corrupt", 2, 64), &words, 10 * MINUTE)
+}
+
+fn boots(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut greet = |name: &str, machine: &Machine| {
+        let words = ["/bin/sh", "-c", "echo hi | cat; exit 7"];
+        let check = match kit.boot(machine, &words, Vec::new(), MINUTE) {
+            Err(failure) => Check::new(name, false, failure.message),
+            Ok(ran) => {
+                let good = ran.stdout == b"hi\n"
+                    && ran.stderr.is_empty()
+                    && ran.outcome.status == Status::Exit(7);
+                Check::new(name, good, ran.told())
+            }
+        };
+        checks.push(check);
+    };
+    for cpus in [1, 2, 3, 8] {
+        greet(
+            &format!("{cpus} CPUs"),
+            &with(kit, &format!("boots-{cpus}"), cpus, 128),
+        );
+    }
+    for mebibytes in [16, 17, 64, 1024, 4096] {
+        greet(
+            &format!("{mebibytes} MiB"),
+            &with(kit, &format!("boots-{mebibytes}m"), 1, mebibytes),
+        );
+    }
+    let mut machine = with(kit, "boots-microvm", 1, 128);
+    machine.chipset = Chipset::Microvm;
+    greet("microvm", &machine);
+    machine.cpus = 4;
+    greet("microvm, 4 CPUs", &machine);
+    let mut machine = with(kit, "boots-icount", 1, 128);
+    machine.icount = true;
+    greet("icount", &machine);
+    checks
+}

@@ -1,0 +1,88 @@
+//! Host tests of the rooms and the model checks of the concurrent structures, by `cargo test`.
+//!
+//! *Interface*: `rooms`, `models`. Their totals come from the lines that `cargo test` prints.
+
+use super::tap::Check;
+use crate::failure::{Context, Result};
+use crate::host;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// `cargo test` of every room but the kernel itself, which runs on the bare machine only.
+pub fn rooms() -> Result<Vec<Check>> {
+    let mut command = host::cargo();
+    command.args([
+        "test",
+        "--workspace",
+        "--exclude",
+        "kernel",
+        "--no-fail-fast",
+    ]);
+    run("host", &mut command)
+}
+
+/// The same structures under loom, which tries all interleavings.
+pub fn models() -> Result<Vec<Check>> {
+    let mut command = host::cargo();
+    command.args(["test", "--release", "--package", "sync", "--no-fail-fast"]);
+    command
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", host::project().join("target/loom"));
+    run("models", &mut command)
+}
+
+fn run(name: &str, command: &mut Command) -> Result<Vec<Check>> {
+    println!("{name}: {command:?}");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .context("cannot start cargo")?;
+    let lines = BufReader::new(child.stdout.take().expect("it was piped")).lines();
+    let mut checks = Vec::new();
+    for line in lines.map_while(std::result::Result::ok) {
+        if let Some((passed, failed)) = totals(&line) {
+            checks.push(Check::passed(name, passed));
+            println!("{name}: {passed} passed, {failed} failed");
+        } else if let Some(test) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
+            checks.push(Check::new(test, false, ""));
+        } else if !line.ends_with("... ok")
+            && !line.trim().is_empty()
+            && !line.starts_with("running ")
+        {
+            println!("  {line}");
+        }
+    }
+    let status = child.wait().context("cargo test")?;
+    if !status.success() && checks.iter().all(|check| check.good) {
+        checks.push(Check::new("cargo test", false, status.to_string()));
+    }
+    Ok(checks)
+}
+
+/// The numbers in `test result: ok. 11 passed; 0 failed; ...`.
+fn totals(line: &str) -> Option<(usize, usize)> {
+    let rest = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let mut numbers = rest.split(';').map(|part| {
+        part.split_whitespace()
+            .next()
+            .and_then(|word| word.parse().ok())
+    });
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_read() {
+        let line = "test result: FAILED. 11 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+        assert_eq!(totals(line), Some((11, 2)));
+        assert_eq!(totals("running 3 tests"), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! What every guest test uses: the built kernel, the compiled programs, and ways to boot.
+//!
+//! *Interface*: `Kit::new`; `boot` one command on a described machine; `script` and `program` boot one
+//! of `tests/guest` or `user/` and read its checks; `xtask` runs the command line itself.
+
+use super::tap::{self, Check};
+use crate::failure::Result;
+use crate::machine::{Kept, Log, Machine, Outcome, Running, Status, Streams};
+use crate::rootfs::Root;
+use crate::{compile, host, kernel};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// What a guest command did.
+pub struct Ran {
+    /// How the machine ended.
+    pub outcome: Outcome,
+    /// All of standard output.
+    pub stdout: Vec<u8>,
+    /// All of standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Ran {
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// For the detail of a failed check: how it ended and the last of what it said.
+    pub fn told(&self) -> String {
+        let tail = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            let from = text.char_indices().rev().nth(300).map_or(0, |(at, _)| at);
+            text[from..].trim().replace('\n', " | ")
+        };
+        format!(
+            "{:?} out[{}] err[{}] report[{}]",
+            self.outcome.status,
+            tail(&self.stdout),
+            tail(&self.stderr),
+            tail(self.outcome.report.as_bytes())
+        )
+    }
+}
+
+/// The common things.
+pub struct Kit {
+    /// Repeat as often as a release wants it.
+    pub long: bool,
+    kernel: PathBuf,
+    symbols: Vec<u8>,
+    programs: Vec<(String, PathBuf)>,
+}
+
+impl Kit {
+    /// Builds kernel and programs.
+    pub fn new(long: bool) -> Result<Self> {
+        host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
+        let kernel = kernel::build()?;
+        let symbols = kernel::symbols(&kernel)?;
+        let mut programs = Vec::new();
+        for name in ["hello", "calls", "fuzz", "corrupt", "hungry", "load"] {
+            programs.push((
+                format!("{name}-glibc"),
+                compile::program(name, &compile::GLIBC)?,
+            ));
+        }
+        programs.push((
+            "hello-glibc-pie".into(),
+            compile::program("hello", &compile::GLIBC_PIE)?,
+        ));
+        programs.push((
+            "hello-musl".into(),
+            compile::program("hello", &compile::MUSL)?,
+        ));
+        Ok(Self {
+            long,
+            kernel,
+            symbols,
+            programs,
+        })
+    }
+
+    /// A machine of this kernel; its log goes to `build/test/NAME.log`.
+    pub fn machine(&self, name: &str) -> Machine {
+        let mut machine = Machine::new(&self.kernel);
+        machine.append = crate::run::boot_words(false);
+        if let Ok(dir) = host::build_dir("test") {
+            machine.log = Log::File(dir.join(format!("{name}.log")));
+        }
+        machine
+    }
+
+    /// Where a compiled program is on the host.
+    pub fn program_path(&self, name: &str) -> PathBuf {
+        self.programs
+            .iter()
+            .find(|(known, _)| known == name)
+            .expect("a program of the kit")
+            .1
+            .clone()
+    }
+
+    /// Boots and runs one command with this input. The root has all programs and scripts in
+    /// `/tests`.
+    pub fn boot(
+        &self,
+        machine: &Machine,
+        command: &[&str],
+        input: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Ran> {
+        let mut root = Root::new(None)?;
+        root.add(&format!(
+            "{}:/tests",
+            host::project().join("tests/guest").display()
+        ))?;
+        for (name, path) in &self.programs {
+            root.add(&format!("{}:/tests/{name}", path.display()))?;
+        }
+        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let archive = root.finish(self.symbols.clone(), &command, &[]);
+        let (stdout, stderr) = (Kept::default(), Kept::default());
+        let streams = Streams {
+            input: Box::new(std::io::Cursor::new(input)),
+            output: Box::new(stdout.clone()),
+            error: Box::new(stderr.clone()),
+            terminal: false,
+        };
+        let outcome = Running::start(machine, &archive, streams)?.wait(Some(limit));
+        Ok(Ran {
+            outcome,
+            stdout: stdout.bytes(),
+            stderr: stderr.bytes(),
+        })
+    }
+
+    /// Boots a command that reports in TAP; a bad end is one failed check more.
+    pub fn tap(&self, machine: &Machine, command: &[&str], limit: Duration) -> Vec<Check> {
+        match self.boot(machine, command, Vec::new(), limit) {
+            Err(failure) => vec![Check::new("boots", false, failure.message)],
+            Ok(ran) => {
+                let mut checks = tap::parse(&ran.text());
+                let orderly = matches!(ran.outcome.status, Status::Exit(_));
+                checks.push(Check::new("the machine ends in order", orderly, ran.told()));
+                checks
+            }
+        }
+    }
+
+    /// Boots a command whose last line must begin with `ok`.
+    pub fn says_ok(&self, machine: &Machine, command: &[&str], limit: Duration) -> Vec<Check> {
+        let name = command.join(" ");
+        match self.boot(machine, command, Vec::new(), limit) {
+            Err(failure) => vec![Check::new(name, false, failure.message)],
+            Ok(ran) => {
+                let text = ran.text();
+                let good = text
+                    .lines()
+                    .last()
+                    .is_some_and(|line| line.starts_with("ok"))
+                    && ran.outcome.status == Status::Exit(0);
+                vec![Check::new(name, good, ran.told())]
+            }
+        }
+    }
+
+    /// The command line itself, as a user types it; not connected to any terminal.
+    pub fn xtask(&self, words: &[&str]) -> Command {
+        let own = std::env::current_exe().expect("we are running from a file");
+        let mut command = Command::new(own);
+        command
+            .args(words)
+            .current_dir(host::project())
+            .stdin(Stdio::null());
+        command
+    }
+}
