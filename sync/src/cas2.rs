@@ -50,9 +50,23 @@ impl Pair {
 
     #[cfg(not(loom))]
     fn exchange(&self, old: u128, new: u128) -> u128 {
-        use core::sync::atomic::Ordering::{AcqRel, Acquire};
+        let ((mut low, mut high), (new_low, new_high)) = (unpack(old), unpack(new));
+        // The compiler's intrinsic becomes a call of a library that a kernel does not have where it is not in-lined. rbx is the compiler's.
         // SAFETY: aligned to 16 bytes, valid while borrowed, accessed only so; the instruction exists (see the head of the file).
-        unsafe { core::arch::x86_64::cmpxchg16b(self.words.get(), old, new, AcqRel, Acquire) }
+        unsafe {
+            core::arch::asm!(
+                "xchg rbx, rsi",
+                "lock cmpxchg16b [rdi]",
+                "mov rbx, rsi",
+                in("rdi") self.words.get(),
+                inout("rsi") new_low => _,
+                in("rcx") new_high,
+                inout("rax") low,
+                inout("rdx") high,
+                options(nostack),
+            );
+        }
+        pack((low, high))
     }
 
     #[cfg(loom)]
