@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod callback;
+pub mod class;
 pub mod constant;
 pub mod cook_tty_in;
 pub mod cook_tty_out;

@@ -1,7 +1,7 @@
 //! FSmap for a file that lies in memory: from an offset to a page, and the generators of the routines that read, write and seek it.
 //!
-//! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`synthesize_read`],
-//! [`synthesize_write`] and [`synthesize_lseek`] make descriptor routines over a pair of them; [`FileCore::read`], [`FileCore::write`]
+//! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`reader`],
+//! [`writer`] and [`seeker`] make descriptor routines over a pair of them; [`FileCore::read`], [`FileCore::write`]
 //! and [`FileCore::lseek`] are their plain twins. Holes, growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and
 //! everything unusual go through the slow exit to whoever owns the file.
 //!
@@ -19,11 +19,64 @@ pub use read::synthesize_read;
 pub use seek::synthesize_lseek;
 pub use write::synthesize_write;
 
-use crate::seam::Sharing;
+use crate::seam::{DescFn, Seam, Sharing, Unmade};
 use abi::linux::{SEEK_CUR, SEEK_END, SEEK_SET};
+use alloc::sync::Arc;
+use codegen::Routine;
+use core::any::Any;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sync::monitor::RawMonitor;
+
+/// Finds the file and the position inside whatever owns both; for one owner always the same ones.
+pub type Parts<T> = fn(&T) -> (&FileCore, &Cursor);
+
+/// The routine behind `read` for the file and position that `owner`, which it keeps alive, holds. An exclusive one is plugged only where one
+/// thread reaches the position.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+pub fn reader<T: Any + Send + Sync>(
+    owner: &Arc<T>,
+    parts: Parts<T>,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
+    let (file, cursor) = parts(owner);
+    // SAFETY: the image keeps the owner of the words that it names.
+    Ok(unsafe { synthesize_read(file, cursor, seam, sharing)? }.keeping(owner.clone()))
+}
+
+/// The routine behind `write`; as [`reader`]. Every page of the file may be written; `append` for `O_APPEND`.
+///
+/// # Errors
+/// [`Unmade`].
+pub fn writer<T: Any + Send + Sync>(
+    owner: &Arc<T>,
+    parts: Parts<T>,
+    seam: &Seam,
+    sharing: Sharing,
+    append: bool,
+) -> Result<Routine<DescFn>, Unmade> {
+    let (file, cursor) = parts(owner);
+    // SAFETY: as above.
+    Ok(unsafe { synthesize_write(file, cursor, seam, sharing, append)? }.keeping(owner.clone()))
+}
+
+/// The routine behind `lseek`; as [`reader`].
+///
+/// # Errors
+/// [`Unmade`].
+pub fn seeker<T: Any + Send + Sync>(
+    owner: &Arc<T>,
+    parts: Parts<T>,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
+    let (file, cursor) = parts(owner);
+    // SAFETY: as above.
+    Ok(unsafe { synthesize_lseek(file, cursor, seam, sharing)? }.keeping(owner.clone()))
+}
 
 /// Size of a page, in bytes.
 pub const PAGE: usize = 4096;
