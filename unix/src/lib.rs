@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod call;
+pub mod deadline;
 pub mod exec;
 pub mod file;
 pub mod files;

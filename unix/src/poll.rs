@@ -1,5 +1,67 @@
-//! Waiting for many files at once.
+//! Waiting for several files at once: what `poll`, `select` and epoll have in common.
+//!
+//! *Interface*: a file's [`crate::file::File::poll`] enrols the caller in its wait lists through a
+//! [`PollTable`]; [`wait_for`] is the loop that all the calls share.
+//!
+//! Source: dissertation, section 4.1.4 (the same data channel, blocking or not, by how it is linked).
+
+use abi::errno::{Errno, Result};
+use abi::linux::{POLLERR, POLLHUP, POLLNVAL};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::deadline::Deadline;
+use crate::file::OpenFile;
 
 /// The wait lists that the running thread is enrolled in while it looks at many files:
 /// `table.watch(&list)` in [`crate::file::File::poll`].
 pub type PollTable<'a> = sync::Watch<'a>;
+
+/// One file to look at, and what for.
+pub struct Entry {
+    /// The file; `None` for a descriptor that is not open.
+    pub file: Option<Arc<OpenFile>>,
+    /// Wanted events; POLLERR and POLLHUP always count.
+    pub events: u32,
+    /// What holds, after [`wait_for`].
+    pub found: u32,
+}
+
+impl Entry {
+    /// Asks `file` about `events`.
+    pub fn new(file: Option<Arc<OpenFile>>, events: u32) -> Self {
+        Entry {
+            file,
+            events,
+            found: 0,
+        }
+    }
+}
+
+/// Looks at every entry until at least one has something to report, the deadline passes (0), or a signal comes
+/// (ERESTARTNOHAND). Returns how many entries have something.
+pub fn wait_for(entries: &mut [Entry], deadline: Deadline) -> Result<usize> {
+    let files: Vec<_> = entries.iter().map(|entry| entry.file.clone()).collect();
+    let _alarm = deadline.alarm()?;
+    loop {
+        let mut table = PollTable::new();
+        let mut count = 0;
+        for (entry, file) in entries.iter_mut().zip(&files) {
+            let watch = (count == 0 && !deadline.is_now()).then_some(&mut table);
+            entry.found = match file {
+                None => POLLNVAL,
+                Some(of) => {
+                    of.file().poll(of, entry.events, watch) & (entry.events | POLLERR | POLLHUP)
+                }
+            };
+            count += usize::from(entry.found != 0);
+        }
+        if count > 0 || deadline.has_passed() {
+            return Ok(count);
+        }
+        if (sync::callout::get().interrupted)() {
+            return Err(Errno::ERESTARTNOHAND);
+        }
+        table.sleep();
+    }
+}

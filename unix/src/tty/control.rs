@@ -1,0 +1,205 @@
+//! Job control and `ioctl` of a terminal.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use core::sync::atomic::Ordering;
+
+use super::Tty;
+use crate::process::{Process, tree};
+use crate::signal;
+use alloc::sync::Arc;
+
+impl Tty {
+    /// The present settings.
+    pub fn settings(&self) -> Termios {
+        self.discipline.lock().settings
+    }
+
+    fn set_settings(&self, new: Termios) {
+        let mut guard = self.discipline.lock();
+        let d = &mut *guard;
+        let old = core::mem::replace(&mut d.settings, new);
+        d.input.settings_changed(&old, &new);
+        if new.iflag & IXON == 0 {
+            d.input.set_stopped(false);
+        }
+        drop(guard);
+        self.readable.wake_all();
+        self.released.wake_all();
+    }
+
+    /// Whether this is the caller's controlling terminal and another group has it.
+    fn caller_is_background(&self, process: &Process) -> bool {
+        self.session() == process.sid()
+            && self.session() != 0
+            && self.foreground.load(Ordering::Acquire) != process.pgrp()
+    }
+
+    /// A read from the background stops the group (SIGTTIN), or fails with EIO where it cannot.
+    pub(super) fn check_background_read(&self) -> Result<()> {
+        let process = Process::current();
+        if !self.caller_is_background(&process) {
+            return Ok(());
+        }
+        if signal::blocked_or_ignored(SIGTTIN) || tree::is_orphaned(process.pgrp()) {
+            return Err(Errno::EIO);
+        }
+        super::signal_group(process.pgrp(), SIGTTIN);
+        Err(Errno::ERESTARTSYS)
+    }
+
+    /// A write from the background stops the group when TOSTOP asks for it.
+    pub(super) fn check_background_write(&self) -> Result<()> {
+        if self.settings().lflag & TOSTOP == 0 {
+            return Ok(());
+        }
+        self.check_background_change()
+    }
+
+    /// A change of the terminal from the background stops the group (SIGTTOU).
+    fn check_background_change(&self) -> Result<()> {
+        let process = Process::current();
+        if !self.caller_is_background(&process) || signal::blocked_or_ignored(SIGTTOU) {
+            return Ok(());
+        }
+        if tree::is_orphaned(process.pgrp()) {
+            return Err(Errno::EIO);
+        }
+        super::signal_group(process.pgrp(), SIGTTOU);
+        Err(Errno::ERESTARTSYS)
+    }
+
+    /// Makes this the controlling terminal of the caller's session, if the caller leads one that has none.
+    pub fn adopt(self: &Arc<Self>, steal: bool) -> Result<()> {
+        self.adopt_by(&Process::current(), steal)
+    }
+
+    /// As [`adopt`](Self::adopt), for the session that `process` leads.
+    pub fn adopt_for(self: &Arc<Self>, process: &Process) -> Result<()> {
+        self.adopt_by(process, false)
+    }
+
+    fn adopt_by(self: &Arc<Self>, process: &Process, steal: bool) -> Result<()> {
+        let session = process.session.get();
+        if process.pid != session.id {
+            return Err(Errno::EPERM);
+        }
+        if self.session() == session.id {
+            return Ok(());
+        }
+        let mut terminal = session.terminal.lock();
+        if terminal.is_some() || (self.session() != 0 && !steal) {
+            return Err(Errno::EPERM);
+        }
+        *terminal = Some(self.clone());
+        self.session.store(session.id, Ordering::Release);
+        self.foreground.store(process.pgrp(), Ordering::Release);
+        Ok(())
+    }
+
+    fn must_control(&self) -> Result<Arc<Process>> {
+        let process = Process::current();
+        if self.session() == process.sid() {
+            Ok(process)
+        } else {
+            Err(Errno::ENOTTY)
+        }
+    }
+
+    fn set_foreground(&self, group: i32) -> Result<usize> {
+        let process = self.must_control()?;
+        self.check_background_change()?;
+        if group < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let members = tree::group(group);
+        if members.is_empty() {
+            return Err(Errno::ESRCH);
+        }
+        if members.iter().all(|member| member.sid() != process.sid()) {
+            return Err(Errno::EPERM);
+        }
+        self.foreground.store(group, Ordering::Release);
+        Ok(0)
+    }
+
+    fn flush(&self, which: usize) -> Result<usize> {
+        match which as u32 {
+            TCIFLUSH | TCIOFLUSH => self.discipline.lock().input.flush(),
+            TCOFLUSH => {}
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(0)
+    }
+
+    /// Answers an `ioctl`. ENOTTY for what a terminal does not know.
+    pub(super) fn control(self: &Arc<Self>, cmd: u32, arg: usize) -> Result<usize> {
+        use vm::user::{get, put};
+        let address = arg;
+        match cmd {
+            TCGETS => put(address, &self.settings())?,
+            TCSETS | TCSETSW | TCSETSF => {
+                let new = get::<Termios>(address)?;
+                self.check_background_change()?;
+                if cmd != TCSETS {
+                    self.line.wait_drained();
+                }
+                if cmd == TCSETSF {
+                    self.discipline.lock().input.flush();
+                }
+                self.set_settings(new);
+            }
+            TIOCGWINSZ => put(address, &self.size())?,
+            TIOCSWINSZ => self.set_size(get::<Winsize>(address)?),
+            TIOCGPGRP => {
+                self.must_control()?;
+                put(address, &self.foreground.load(Ordering::Acquire))?;
+            }
+            TIOCSPGRP => return self.set_foreground(get::<i32>(address)?),
+            TIOCGSID => {
+                self.must_control()?;
+                put(address, &self.session())?;
+            }
+            TIOCSCTTY => self.adopt(arg == 1 && Process::current().cred.get().privileged())?,
+            TIOCNOTTY => {
+                let process = self.must_control()?;
+                let session = process.session.get();
+                if process.pid == session.id {
+                    self.hang_up();
+                    *session.terminal.lock() = None;
+                    crate::process::Terminal::release(&**self);
+                }
+            }
+            FIONREAD => {
+                let d = self.discipline.lock();
+                let count = d.input.available(&d.settings) as i32;
+                drop(d);
+                put(address, &count)?;
+            }
+            TIOCOUTQ => put(address, &(self.line.unsent() as i32))?,
+            TIOCGETD => put(address, &0i32)?,
+            TCFLSH => return self.flush(arg),
+            TCSBRK | TCSBRKP => self.line.wait_drained(),
+            TCXONC => {
+                let stop = match arg {
+                    0 => true,
+                    1 => false,
+                    2 | 3 => return Ok(0),
+                    _ => return Err(Errno::EINVAL),
+                };
+                self.discipline.lock().input.set_stopped(stop);
+                self.released.wake_all();
+            }
+            TIOCEXCL | TIOCNXCL => {}
+            TIOCSTI => {
+                let byte = get::<u8>(address)?;
+                for control in self.edit(&[byte]) {
+                    self.act(control);
+                }
+                self.readable.wake_all();
+            }
+            _ => return Err(Errno::ENOTTY),
+        }
+        Ok(0)
+    }
+}

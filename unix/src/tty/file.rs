@@ -1,0 +1,235 @@
+//! An open terminal: reading edited lines, writing through the output editor.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+use alloc::vec;
+use core::any::Any;
+
+use super::Tty;
+use crate::deadline::Deadline;
+use crate::file::{File, OpenFile};
+use crate::io::IoBuf;
+use crate::poll::PollTable;
+use crate::process::Process;
+
+/// The largest piece that one pass through an editor moves, in bytes.
+const PIECE: usize = 4096;
+
+/// What a descriptor of a terminal does.
+pub struct TtyFile {
+    pub(super) tty: Arc<Tty>,
+}
+
+impl TtyFile {
+    /// A file on `tty`.
+    pub fn new(tty: Arc<Tty>) -> Self {
+        TtyFile { tty }
+    }
+}
+
+/// `/dev/tty`: the controlling terminal of whoever opens it.
+pub struct ControllingTty;
+
+impl ControllingTty {
+    /// The caller's controlling terminal. ENXIO when there is none.
+    pub fn find() -> Result<Arc<Tty>> {
+        Process::current()
+            .session
+            .get()
+            .terminal()
+            .and_then(|terminal| terminal.as_any().downcast::<Tty>().ok())
+            .ok_or(Errno::ENXIO)
+    }
+}
+
+impl Tty {
+    /// Bytes for a raw reader: `Some` when the settings' minimum is met.
+    fn take(&self, buffer: &mut [u8], minimum: usize) -> Option<usize> {
+        let mut d = self.discipline.lock();
+        let settings = d.settings;
+        if settings.lflag & ICANON == 0 && d.input.available(&settings) < minimum {
+            return None;
+        }
+        d.input.read(&settings, buffer)
+    }
+
+    /// Waits for input as VMIN and VTIME ask, or for a line.
+    fn wait_input(&self, of: &OpenFile, buffer: &mut [u8]) -> Result<usize> {
+        let settings = self.settings();
+        let (minimum, tenths) = if settings.lflag & ICANON != 0 {
+            (1, 0)
+        } else {
+            (
+                usize::from(settings.cc[VMIN]),
+                u64::from(settings.cc[VTIME]),
+            )
+        };
+        let wanted = minimum.clamp(1, buffer.len());
+        if let Some(count) = self.take(buffer, wanted) {
+            return Ok(count);
+        }
+        if of.nonblocking() {
+            return Err(Errno::EAGAIN);
+        }
+        if minimum == 0 && tenths == 0 {
+            return Ok(0);
+        }
+        let between = Deadline::after_ns(tenths * 100_000_000);
+        if minimum == 0 {
+            return Ok(self.wait_bytes(buffer, 1, between)?.unwrap_or(0));
+        }
+        if tenths > 0 {
+            self.wait_some(Deadline::never())?;
+            let more = Deadline::after_ns(tenths * 100_000_000);
+            return match self.wait_bytes(buffer, wanted, more)? {
+                Some(count) => Ok(count),
+                None => Ok(self.take(buffer, 1).unwrap_or(0)),
+            };
+        }
+        Ok(self
+            .wait_bytes(buffer, wanted, Deadline::never())?
+            .unwrap_or(0))
+    }
+
+    /// Waits until one byte is there, without taking it.
+    fn wait_some(&self, deadline: Deadline) -> Result<()> {
+        let _alarm = deadline.alarm()?;
+        self.readable
+            .wait_interruptible(|| {
+                let d = self.discipline.lock();
+                (d.input.readable(&d.settings) || deadline.has_passed()).then_some(())
+            })
+            .map_err(|_| Errno::ERESTARTSYS)
+    }
+
+    /// `Ok(None)` when the deadline passed first.
+    fn wait_bytes(
+        &self,
+        buffer: &mut [u8],
+        wanted: usize,
+        deadline: Deadline,
+    ) -> Result<Option<usize>> {
+        let _alarm = deadline.alarm()?;
+        self.readable
+            .wait_interruptible(|| match self.take(buffer, wanted) {
+                Some(count) => Some(Some(count)),
+                None => deadline.has_passed().then_some(None),
+            })
+            .map_err(|_| Errno::ERESTARTSYS)
+    }
+
+    /// Sends one piece through the output editor; returns how many bytes of it went out before a signal came.
+    fn send(&self, of: &OpenFile, piece: &[u8]) -> Result<usize> {
+        let mut sent = 0;
+        while sent < piece.len() {
+            let stopped = {
+                let mut guard = self.discipline.lock();
+                let d = &mut *guard;
+                if !d.input.is_stopped() {
+                    let line = self.line;
+                    sent += d
+                        .output
+                        .write(d.settings.oflag, &piece[sent..], |run| line.send_whole(run));
+                }
+                d.input.is_stopped()
+            };
+            if sent == piece.len() {
+                break;
+            }
+            if of.nonblocking() {
+                return if sent > 0 {
+                    Ok(sent)
+                } else {
+                    Err(Errno::EAGAIN)
+                };
+            }
+            let waited = if stopped {
+                self.released.wait_interruptible(|| {
+                    (!self.discipline.lock().input.is_stopped()).then_some(())
+                })
+            } else {
+                self.line
+                    .drained()
+                    .wait_interruptible(|| (self.line.room() >= 8).then_some(()))
+            };
+            if waited.is_err() {
+                return if sent > 0 {
+                    Ok(sent)
+                } else {
+                    Err(Errno::ERESTARTSYS)
+                };
+            }
+        }
+        Ok(sent)
+    }
+}
+
+impl File for TtyFile {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        if buf.remaining() == 0 {
+            return Ok(0);
+        }
+        self.tty.check_background_read()?;
+        let mut piece = vec![0; buf.remaining().min(PIECE)];
+        let count = self.tty.wait_input(of, &mut piece)?;
+        buf.put(&piece[..count])
+    }
+
+    fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        self.tty.check_background_write()?;
+        let mut piece = vec![0; buf.remaining().min(PIECE)];
+        let mut written = 0;
+        while buf.remaining() > 0 {
+            let taken = match buf.take(&mut piece) {
+                Ok(taken) => taken,
+                Err(error) if written == 0 => return Err(error),
+                Err(_) => break,
+            };
+            match self.tty.send(of, &piece[..taken]) {
+                Ok(sent) => {
+                    written += sent;
+                    if sent < taken {
+                        break;
+                    }
+                }
+                Err(error) if written == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(written)
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        if let Some(table) = table {
+            if events & (POLLIN | POLLRDNORM) != 0 {
+                table.watch(&self.tty.readable);
+            }
+            if events & (POLLOUT | POLLWRNORM) != 0 {
+                table.watch(self.tty.line.drained());
+            }
+        }
+        let d = self.tty.discipline.lock();
+        let mut found = 0;
+        if d.input.readable(&d.settings) {
+            found |= POLLIN | POLLRDNORM;
+        }
+        if !d.input.is_stopped() && self.tty.line.room() > 0 {
+            found |= POLLOUT | POLLWRNORM;
+        }
+        found & events
+    }
+
+    fn ioctl(&self, _of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
+        self.tty.control(cmd, arg)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,225 @@
+//! The terminal: two editors around a serial line, with sessions and job control.
+//!
+//! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is what an open
+//! descriptor of it does. A *pump* thread moves bytes from the line's input queue (a passive producer) into
+//! the input editor (a passive consumer), echoes, and turns control characters into signals, whether or
+//! not anybody reads.
+//!
+//! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an
+//! output converter), 4.4.1 (pump), 4.4.2 (filters).
+
+pub mod boot;
+mod control;
+mod file;
+mod notice;
+mod stream;
+
+pub use boot::{Mode, drain, first_files, start};
+pub use file::{ControllingTty, TtyFile};
+pub use stream::StreamFile;
+
+use abi::errno::Errno;
+use abi::linux::{
+    SI_KERNEL, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH, Siginfo, Termios, Winsize,
+};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicI32, Ordering};
+use device::serial::Serial;
+use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn};
+use quaject::cook_tty_out::CookTtyOut;
+use sync::{Monitor, Once, WaitList};
+
+use crate::process::Terminal;
+use crate::signal;
+
+/// The editors and their settings, changed together.
+struct Discipline {
+    settings: Termios,
+    input: CookTtyIn,
+    output: CookTtyOut,
+}
+
+/// A terminal.
+pub struct Tty {
+    line: &'static Serial,
+    discipline: Monitor<Discipline>,
+    /// Woken when input may have become readable.
+    readable: WaitList,
+    /// Woken when held output may go on.
+    released: WaitList,
+    foreground: AtomicI32,
+    session: AtomicI32,
+    size: Monitor<Winsize>,
+    device: u64,
+}
+
+static CONSOLE: Once<Arc<Tty>> = Once::new();
+
+/// The terminal on the console line, once [`start_console`] has run.
+pub fn console() -> Option<Arc<Tty>> {
+    CONSOLE.get().cloned()
+}
+
+/// Makes the terminal of the console line and starts its pump. `device` is its number for `stat`. ENOMEM.
+pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::Result<Arc<Tty>> {
+    let tty = Arc::new(Tty {
+        line,
+        discipline: Monitor::new(Discipline {
+            settings: cook_tty_in::sane(),
+            input: CookTtyIn::new(),
+            output: CookTtyOut::new(),
+        }),
+        readable: WaitList::new(),
+        released: WaitList::new(),
+        foreground: AtomicI32::new(0),
+        session: AtomicI32::new(0),
+        size: Monitor::new(size),
+        device,
+    });
+    if CONSOLE.set(tty.clone()).is_err() {
+        return Err(Errno::EBUSY);
+    }
+    start_pump(b"tty-pump", |_| {
+        if let Some(tty) = console() {
+            tty.pump();
+        }
+    })?;
+    Ok(tty)
+}
+
+/// Starts a kernel thread for a pump. ENOMEM.
+fn start_pump(name: &[u8], body: fn(usize)) -> abi::Result<()> {
+    thread::spawn(name, body, 0)
+        .map(drop)
+        .map_err(|_| Errno::ENOMEM)
+}
+
+/// Where the input editor's effects go while the discipline is held.
+struct Effects<'a> {
+    line: &'static Serial,
+    output: &'a mut CookTtyOut,
+    oflag: u32,
+    controls: Vec<Control>,
+}
+
+impl Callouts for Effects<'_> {
+    fn echo(&mut self, bytes: &[u8]) {
+        let line = self.line;
+        self.output.write(self.oflag, bytes, |piece| {
+            line.send_all(piece);
+            piece.len()
+        });
+    }
+
+    fn column(&self) -> usize {
+        self.output.column()
+    }
+
+    fn control(&mut self, control: Control) {
+        self.controls.push(control);
+    }
+}
+
+/// Sends a signal in the kernel's name to every process of `group`; an empty group is no error.
+fn signal_group(group: i32, number: i32) {
+    let _nobody = signal::send_group(group, Siginfo::sent(number, SI_KERNEL, 0, 0));
+}
+
+impl Tty {
+    /// Moves bytes from the line into the input editor, for ever.
+    fn pump(&self) -> ! {
+        let mut raw = [0; 256];
+        loop {
+            let count = self.line.arrived().wait_until(|| {
+                let count = self.line.receive(&mut raw);
+                (count > 0).then_some(count)
+            });
+            for control in self.edit(&raw[..count]) {
+                self.act(control);
+            }
+            self.readable.wake_all();
+        }
+    }
+
+    fn edit(&self, raw: &[u8]) -> Vec<Control> {
+        let mut guard = self.discipline.lock();
+        let d = &mut *guard;
+        let mut effects = Effects {
+            line: self.line,
+            output: &mut d.output,
+            oflag: d.settings.oflag,
+            controls: Vec::new(),
+        };
+        for &byte in raw {
+            d.input.put(&d.settings, byte, &mut effects);
+        }
+        effects.controls
+    }
+
+    fn act(&self, control: Control) {
+        let number = match control {
+            Control::Interrupt => SIGINT,
+            Control::Quit => SIGQUIT,
+            Control::Suspend => SIGTSTP,
+            Control::Stop => return,
+            Control::Start => return self.released.wake_all(),
+        };
+        self.signal_foreground(number);
+    }
+
+    fn signal_foreground(&self, number: i32) {
+        let group = self.foreground.load(Ordering::Acquire);
+        if group > 0 {
+            signal_group(group, number);
+        }
+    }
+
+    /// The size that `TIOCGWINSZ` gives.
+    pub fn size(&self) -> Winsize {
+        *self.size.lock()
+    }
+
+    /// Sets the size; the foreground group gets SIGWINCH when it is a new one.
+    pub fn set_size(&self, new: Winsize) {
+        let old = core::mem::replace(&mut *self.size.lock(), new);
+        if old != new {
+            self.signal_foreground(SIGWINCH);
+        }
+    }
+
+    /// Number of the session whose controlling terminal this is, 0 for none.
+    pub fn session(&self) -> i32 {
+        self.session.load(Ordering::Acquire)
+    }
+
+    /// The line is gone: the session leader's group and the foreground group get SIGHUP and SIGCONT.
+    pub fn hang_up(&self) {
+        for group in [self.session(), self.foreground.load(Ordering::Acquire)] {
+            if group > 0 {
+                signal_group(group, SIGHUP);
+                signal_group(group, SIGCONT);
+            }
+        }
+    }
+}
+
+impl Terminal for Tty {
+    fn foreground(&self) -> i32 {
+        self.foreground.load(Ordering::Acquire)
+    }
+
+    fn release(&self) {
+        self.session.store(0, Ordering::Release);
+        self.foreground.store(0, Ordering::Release);
+    }
+
+    fn device(&self) -> u64 {
+        self.device
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

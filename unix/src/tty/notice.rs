@@ -1,0 +1,90 @@
+//! Notices from the host, one a line on the second serial line: the end of the input stream, a new window size.
+//!
+//! *Interface*: [`pump`], the thread that reads them (docs/run-contract.md, "Notices from the host").
+//! A line that is not understood is ignored: the host may be newer.
+
+use abi::linux::Winsize;
+use device::serial::{COM1, COM2};
+
+/// What a notice says.
+#[derive(Debug, PartialEq, Eq)]
+enum Notice {
+    /// The input stream ends after so many bytes.
+    End(u64),
+    /// The terminal has so many rows and columns.
+    Size(u16, u16),
+}
+
+fn parse(line: &str) -> Option<Notice> {
+    let mut words = line.split_ascii_whitespace();
+    match words.next()? {
+        "eof" => Some(Notice::End(words.next()?.parse().ok()?)),
+        "winsize" => Some(Notice::Size(
+            words.next()?.parse().ok()?,
+            words.next()?.parse().ok()?,
+        )),
+        _ => None,
+    }
+}
+
+/// The longest notice, in bytes; the rest of a longer line is dropped.
+const LONGEST: usize = 64;
+
+/// Reads notices for ever.
+pub(super) fn pump() -> ! {
+    let mut line = [0u8; LONGEST];
+    let mut length = 0;
+    loop {
+        let mut raw = [0; 32];
+        let count = COM2.arrived().wait_until(|| {
+            let count = COM2.receive(&mut raw);
+            (count > 0).then_some(count)
+        });
+        for &byte in &raw[..count] {
+            if byte == b'\n' {
+                let notice = core::str::from_utf8(&line[..length]).ok().and_then(parse);
+                length = 0;
+                match notice {
+                    Some(Notice::End(total)) => COM1.set_end(total),
+                    Some(Notice::Size(row, col)) => resize(row, col),
+                    None => {}
+                }
+            } else if length < LONGEST {
+                line[length] = byte;
+                length += 1;
+            }
+        }
+    }
+}
+
+fn resize(row: u16, col: u16) {
+    if let Some(tty) = super::console() {
+        tty.set_size(Winsize {
+            row,
+            col,
+            xpixel: 0,
+            ypixel: 0,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_read_and_nonsense_is_not() {
+        assert_eq!(parse("eof 10485760"), Some(Notice::End(10_485_760)));
+        assert_eq!(parse("winsize 24 80"), Some(Notice::Size(24, 80)));
+        for nonsense in [
+            "",
+            "eof",
+            "eof -1",
+            "winsize 24",
+            "winsize 99999 80",
+            "hello",
+        ] {
+            assert_eq!(parse(nonsense), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A serial line as a plain byte stream: what `console=stream` gives the first process.
+//!
+//! *Interface*: [`StreamFile`]. Reading gives bytes as they come and ends where the host says that its
+//! input ended ([`device::serial::Serial::set_end`]); writing adds nothing.
+
+use abi::errno::{Errno, Result};
+use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+use alloc::vec;
+use core::any::Any;
+use device::serial::Serial;
+
+use crate::file::{File, OpenFile};
+use crate::io::IoBuf;
+use crate::poll::PollTable;
+
+const PIECE: usize = 4096;
+
+/// What a descriptor of a raw line does.
+pub struct StreamFile {
+    line: &'static Serial,
+}
+
+impl StreamFile {
+    /// A file on `line`.
+    pub fn new(line: &'static Serial) -> Self {
+        StreamFile { line }
+    }
+}
+
+impl File for StreamFile {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        if buf.remaining() == 0 {
+            return Ok(0);
+        }
+        let mut piece = vec![0; buf.remaining().min(PIECE)];
+        let mut receive = || {
+            let count = self.line.receive(&mut piece);
+            (count > 0 || self.line.at_end()).then_some(count)
+        };
+        let count = match receive() {
+            Some(count) => count,
+            None if of.nonblocking() => return Err(Errno::EAGAIN),
+            None => self
+                .line
+                .arrived()
+                .wait_interruptible(receive)
+                .map_err(|_| Errno::ERESTARTSYS)?,
+        };
+        buf.put(&piece[..count])
+    }
+
+    fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let mut piece = vec![0; buf.remaining().min(PIECE)];
+        let mut written = 0;
+        while buf.remaining() > 0 {
+            let taken = match buf.take(&mut piece) {
+                Ok(taken) => taken,
+                Err(error) if written == 0 => return Err(error),
+                Err(_) => break,
+            };
+            let mut sent = self.line.send(&piece[..taken]);
+            while sent < taken {
+                if of.nonblocking() {
+                    return if written + sent > 0 {
+                        Ok(written + sent)
+                    } else {
+                        Err(Errno::EAGAIN)
+                    };
+                }
+                let more = self.line.drained().wait_interruptible(|| {
+                    let count = self.line.send(&piece[sent..taken]);
+                    (count > 0).then_some(count)
+                });
+                match more {
+                    Ok(count) => sent += count,
+                    Err(_) if written + sent > 0 => return Ok(written + sent),
+                    Err(_) => return Err(Errno::ERESTARTSYS),
+                }
+            }
+            written += sent;
+        }
+        Ok(written)
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        if let Some(table) = table {
+            if events & (POLLIN | POLLRDNORM) != 0 {
+                table.watch(self.line.arrived());
+            }
+            if events & (POLLOUT | POLLWRNORM) != 0 {
+                table.watch(self.line.drained());
+            }
+        }
+        let mut found = 0;
+        if self.line.waiting() > 0 || self.line.at_end() {
+            found |= POLLIN | POLLRDNORM;
+        }
+        if self.line.room() > 0 {
+            found |= POLLOUT | POLLWRNORM;
+        }
+        found & events
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
