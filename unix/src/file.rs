@@ -8,6 +8,7 @@
 
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -20,21 +21,15 @@ use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use sync::Monitor;
 
 use crate::files;
+use crate::fs::place;
 use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
 
-/// How far an open file description is shared (until quaject's own).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// One thread.
-    Exclusive,
-    /// Any number.
-    Shared,
-}
+pub use quaject::{DescFn, Sharing};
 
-/// A generated descriptor routine (until codegen's own).
-pub type DescRoutine = codegen::Routine<fn()>;
+/// A generated descriptor routine.
+pub type DescRoutine = codegen::Routine<DescFn>;
 
 /// The generated routines of one open file. `None` leaves the `slow` stub of that call in place.
 #[derive(Clone, Default)]
@@ -116,6 +111,10 @@ pub trait File: Send + Sync + Any {
     fn reusable(&self) -> bool {
         false
     }
+    /// What stands for a path in `/proc/PID/fd` when the file has no name.
+    fn label(&self, _of: &OpenFile) -> String {
+        "anon_inode:[file]".into()
+    }
     /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
     fn as_any(&self) -> &dyn Any;
 }
@@ -124,7 +123,7 @@ pub trait File: Send + Sync + Any {
 pub struct OpenFile {
     file: Arc<dyn File>,
     place: Option<Place>,
-    path: Option<String>,
+    name: Option<(Place, Vec<u8>)>,
     /// Access mode and status flags (`O_*`).
     pub flags: AtomicU32,
     /// Offset in bytes; generated routines hold this word's address.
@@ -162,7 +161,7 @@ impl OpenFile {
             How {
                 flags,
                 place: None,
-                path: None,
+                name: None,
             },
         )
     }
@@ -177,7 +176,7 @@ impl OpenFile {
             reusable: listed && file.reusable(),
             file,
             place: how.place,
-            path: how.path,
+            name: how.name,
             flags: AtomicU32::new(how.flags & !CREATION),
             offset: AtomicU64::new(0),
             position: Monitor::new(()),
@@ -311,9 +310,28 @@ impl OpenFile {
         self.place.as_ref()
     }
 
-    /// The path it was opened under.
-    pub fn path(&self) -> Option<&str> {
-        self.path.as_deref()
+    /// Its path as things stand now, or what stands for one (`pipe:[7]`).
+    pub fn path(&self) -> String {
+        if let Some((dir, name)) = &self.name
+            && let Some(root) = place::root()
+        {
+            let mut path = dir.path(&root).unwrap_or_default();
+            if path.last() != Some(&b'/') {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+            if self.inode().is_some_and(|i| i.attr().nlink == 0) {
+                path.extend_from_slice(b" (deleted)");
+            }
+            return String::from_utf8_lossy(&path).into_owned();
+        }
+        if let Some(place) = &self.place
+            && let Some(root) = place::root()
+            && let Ok(path) = place.path(&root)
+        {
+            return String::from_utf8_lossy(&path).into_owned();
+        }
+        self.file.label(self)
     }
 
     /// Access mode and status flags.

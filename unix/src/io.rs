@@ -7,7 +7,7 @@
 //! until it is short, and returns what it has, behaves as Linux does.
 
 use abi::errno::{Errno, Result};
-use abi::layout::USER_END;
+use abi::layout::{PAGE, USER_END};
 use abi::linux::Iovec;
 
 /// The most bytes that one call moves, as in Linux (`MAX_RW_COUNT`).
@@ -204,12 +204,91 @@ fn check(addr: usize, len: usize) -> Result<()> {
     }
 }
 
-/// Copies to user memory; the number of bytes before the first fault.
-fn copy_out(_addr: usize, _from: &[u8]) -> usize {
-    todo!("machine::user")
+/// Copies to user memory; the number of bytes before the first page that cannot be written.
+fn copy_out(addr: usize, from: &[u8]) -> usize {
+    by_pages(addr, from.len(), |at, n| {
+        // SAFETY: `n` bytes from `at` on lie within `from`.
+        unsafe { machine::user::copy_out(addr + at, from.as_ptr().add(at), n) }.is_ok()
+    })
 }
 
-/// Copies from user memory; the number of bytes before the first fault.
-fn copy_in(_to: &mut [u8], _addr: usize) -> usize {
-    todo!("machine::user")
+/// Copies from user memory; the number of bytes before the first page that cannot be read.
+fn copy_in(to: &mut [u8], addr: usize) -> usize {
+    let len = to.len();
+    let to = to.as_mut_ptr();
+    by_pages(addr, len, |at, n| {
+        // SAFETY: `n` bytes from `at` on lie within `to`.
+        unsafe { machine::user::copy_in(to.add(at), addr + at, n) }.is_ok()
+    })
+}
+
+/// Moves `len` bytes at once, or if that fails, page by page up to the one that fails.
+fn by_pages(addr: usize, len: usize, mut step: impl FnMut(usize, usize) -> bool) -> usize {
+    if step(0, len) {
+        return len;
+    }
+    let mut at = 0;
+    while at < len {
+        let n = (PAGE - (addr + at) % PAGE).min(len - at);
+        if !step(at, n) {
+            break;
+        }
+        at += n;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_filled_in_order_and_no_further() {
+        let mut a = [0u8; 3];
+        let mut b = [0u8; 4];
+        let pieces = [
+            Iovec {
+                base: a.as_mut_ptr() as u64,
+                len: 3,
+            },
+            Iovec {
+                base: 0x1000,
+                len: 0,
+            },
+            Iovec {
+                base: b.as_mut_ptr() as u64,
+                len: 4,
+            },
+        ];
+        let mut buf = IoBuf::scattered(&pieces).unwrap();
+        assert_eq!(buf.put(b"hello"), Ok(5));
+        assert_eq!(buf.remaining(), 2);
+        assert_eq!(buf.put_zeros(9), Ok(2));
+        assert_eq!((&a, &b), (b"hel", b"lo\0\0"));
+    }
+
+    #[test]
+    fn kernel_buffers_stop_at_their_end_and_at_a_limit() {
+        let mut to = [0u8; 4];
+        let mut buf = IoBuf::fill(&mut to);
+        assert_eq!(buf.put(b"abcdef"), Ok(4));
+        assert_eq!(to, *b"abcd");
+        let mut buf = IoBuf::drain(b"abcdef");
+        buf.limit(3);
+        let mut out = [0u8; 8];
+        assert_eq!(buf.take(&mut out), Ok(3));
+        assert_eq!(buf.take(&mut out), Ok(0));
+    }
+
+    #[test]
+    fn ranges_must_lie_below_the_end_of_user_space() {
+        assert!(IoBuf::user(USER_END, 1).is_err());
+        assert!(IoBuf::user(usize::MAX, 2).is_err());
+        assert!(IoBuf::user(USER_END, 0).is_ok());
+        let pieces = [Iovec {
+            base: 0,
+            len: u64::MAX,
+        }; 1];
+        assert_eq!(IoBuf::scattered(&pieces).err(), Some(Errno::EINVAL));
+    }
 }

@@ -17,4 +17,5 @@ pub mod fs;
 pub mod io;
 pub mod poll;
 pub mod process;
+pub mod seam;
 pub mod signal;

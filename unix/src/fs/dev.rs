@@ -1,14 +1,19 @@
-//! What stands behind a device number.
+//! What stands behind a device number, and the devices of memory.
 //!
-//! *Interface.* A driver [`register`]s an opener for its number at boot; opening a device node anywhere calls it.
+//! *Interface.* A driver [`register`]s an opener for its numbers at boot; opening a device node anywhere calls it. [`init`]
+//! registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg` (major 1); [`NODES`] are the names in `/dev`.
 
 use abi::errno::{Errno, Result};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::Ordering;
 use sync::Monitor;
 
 use super::inode::How;
-use crate::file::OpenFile;
+use crate::file::{DescRoutines, File, OpenFile, Sharing};
+use crate::io::IoBuf;
+use crate::seam;
 
 /// Opens a device: makes a file behaviour and returns `how.finish(file)`.
 pub type Opener = fn(rdev: u64, how: How) -> Result<Arc<OpenFile>>;
@@ -27,4 +32,148 @@ pub fn register(major: u32, minors: core::ops::RangeInclusive<u32>, opener: Open
 pub fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
     let opener = CHAR.lock().get(&rdev).copied().ok_or(Errno::ENXIO)?;
     opener(rdev, how)
+}
+
+/// Name, permission bits, major and minor number of the nodes that `/dev` starts with.
+pub const NODES: [(&str, u32, u32, u32); 8] = [
+    ("null", 0o666, 1, 3),
+    ("zero", 0o666, 1, 5),
+    ("full", 0o666, 1, 7),
+    ("random", 0o666, 1, 8),
+    ("urandom", 0o666, 1, 9),
+    ("kmsg", 0o644, 1, 11),
+    ("tty", 0o666, 5, 0),
+    ("console", 0o600, 5, 1),
+];
+
+/// Symbolic links that `/dev` starts with.
+pub const LINKS: [(&str, &str); 4] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+/// Registers the devices of memory.
+pub fn init() {
+    let all = [
+        (3, Memory::Null),
+        (5, Memory::Zero),
+        (7, Memory::Full),
+        (8, Memory::Random),
+        (9, Memory::Random),
+        (11, Memory::Log),
+    ];
+    for (minor, _) in all {
+        register(1, minor..=minor, |rdev, how| {
+            let memory = match abi::linux::minor(rdev) {
+                3 => Memory::Null,
+                5 => Memory::Zero,
+                7 => Memory::Full,
+                11 => Memory::Log,
+                _ => Memory::Random,
+            };
+            Ok(how.finish(Arc::new(memory)))
+        });
+    }
+}
+
+/// The devices of major number 1.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    /// Swallows everything, yields nothing.
+    Null,
+    /// Swallows everything, yields zeros.
+    Zero,
+    /// Has no room, yields zeros.
+    Full,
+    /// Yields random bytes.
+    Random,
+    /// The kernel's log.
+    Log,
+}
+
+impl File for Memory {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        match self {
+            Memory::Null => Ok(0),
+            Memory::Zero | Memory::Full => buf.put_zeros(buf.remaining()),
+            Memory::Random => put_random(buf),
+            Memory::Log => {
+                let _turn = of.position.lock();
+                let (next, count) = put_log(of.offset.load(Ordering::Relaxed) as usize, buf)?;
+                of.offset.store(next as u64, Ordering::Relaxed);
+                Ok(count)
+            }
+        }
+    }
+
+    fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        match self {
+            Memory::Full => Err(Errno::ENOSPC),
+            Memory::Log => {
+                let mut line = [0; 256];
+                let count = buf.take(&mut line)?;
+                machine::log::write_bytes(&line[..count]);
+                Ok(count + buf.remaining())
+            }
+            _ => Ok(buf.remaining()),
+        }
+    }
+
+    fn read_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        self.read(of, buf)
+    }
+
+    fn write_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        self.write(of, buf)
+    }
+
+    fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        let _seam = seam::get()?;
+        Ok(DescRoutines::default())
+    }
+
+    fn reusable(&self) -> bool {
+        *self != Memory::Log
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn put_random(buf: &mut IoBuf) -> Result<usize> {
+    let mut total = 0;
+    while buf.remaining() > 0 {
+        let mut bytes = [0; 256];
+        machine::random::fill(&mut bytes);
+        match buf.put(&bytes) {
+            Ok(n) => total += n,
+            Err(_) if total > 0 => break,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(total)
+}
+
+/// Copies the kernel's log from position `at` on; the position after, and the count of bytes.
+pub fn put_log(at: usize, buf: &mut IoBuf) -> Result<(usize, usize)> {
+    let mut at = at;
+    let mut total = 0;
+    while buf.remaining() > 0 {
+        let mut bytes = [0; 256];
+        let want = bytes.len().min(buf.remaining());
+        let (from, count) = machine::log::copy(at, &mut bytes[..want]);
+        if count == 0 {
+            break;
+        }
+        total += buf.put(&bytes[..count])?;
+        at = from + count;
+    }
+    Ok((at, total))
 }

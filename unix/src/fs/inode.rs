@@ -5,7 +5,6 @@
 //! never `.` or `..`, at most `NAME_MAX` bytes.
 
 use abi::errno::{Errno, Result};
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -33,14 +32,20 @@ pub trait DirSink {
     fn entry(&mut self, entry: DirEntry<'_>) -> bool;
 }
 
+impl<F: FnMut(DirEntry<'_>) -> bool> DirSink for F {
+    fn entry(&mut self, entry: DirEntry<'_>) -> bool {
+        self(entry)
+    }
+}
+
 /// How a file is to be opened.
 pub struct How {
     /// `O_*`, access mode included.
     pub flags: u32,
     /// Where it was found, if by a path.
     pub place: Option<Place>,
-    /// The path from the root it was found under, if any.
-    pub path: Option<String>,
+    /// The directory it was found in, and the name it has there.
+    pub name: Option<(Place, Vec<u8>)>,
 }
 
 impl How {
@@ -74,7 +79,7 @@ pub trait Inode: Send + Sync + Any {
         Err(Errno::EINVAL)
     }
     /// The inode called `name` in this directory.
-    fn lookup(&self, _name: &[u8]) -> Result<Arc<dyn Inode>> {
+    fn lookup(self: Arc<Self>, _name: &[u8]) -> Result<Arc<dyn Inode>> {
         Err(Errno::ENOTDIR)
     }
     /// The directory that this directory is in; itself at the root of the file system.

@@ -5,7 +5,9 @@
 //! [`dev::register`] gives a device number its behaviour.
 
 pub mod attr;
+pub mod boot;
 pub mod context;
+pub mod cpio;
 pub mod dev;
 pub mod directory;
 pub mod fifo;
@@ -14,8 +16,12 @@ pub mod inode;
 pub mod lock;
 pub mod mem;
 pub mod names;
+pub mod open;
 pub mod perm;
 pub mod place;
+pub mod proc;
+pub mod syn;
+pub mod text;
 pub mod walk;
 
 pub use attr::{Attr, Kind, SetAttr, Time};
@@ -25,5 +31,9 @@ pub use place::{FileSystem, Mount, Place};
 
 /// The time of day.
 pub fn now() -> Time {
-    Time::default()
+    let ns = machine::clock::now_ns();
+    Time {
+        sec: (machine::clock::wall_at_boot() + ns / 1_000_000_000) as i64,
+        nsec: (ns % 1_000_000_000) as u32,
+    }
 }

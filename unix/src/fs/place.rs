@@ -241,3 +241,24 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
 pub fn mounts() -> Vec<Arc<Mount>> {
     TABLE.lock().clone()
 }
+
+/// The root of everything; `None` before there is one.
+pub fn root() -> Option<Place> {
+    let mount = TABLE.lock().first()?.clone();
+    let inode = mount.root.clone();
+    Some(Place { mount, inode })
+}
+
+/// A place for `inode` in a file system that is mounted nowhere.
+pub fn detached(fs: Arc<dyn FileSystem>, inode: Arc<dyn Inode>) -> Place {
+    let mount = Arc::new(Mount {
+        id: 0,
+        root: fs.root(),
+        fs,
+        covers: None,
+        source: String::new(),
+        flags: AtomicU32::new(0),
+        covered: AtomicU32::new(0),
+    });
+    Place { mount, inode }
+}

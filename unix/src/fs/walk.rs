@@ -111,7 +111,11 @@ pub fn walk(view: &View, start: Place, path: &[u8], follow: bool) -> Result<Targ
         let found = match last {
             Last::Dot => Ok(here.clone()),
             Last::DotDot => Ok(here.parent(&view.root)),
-            _ => here.inode.lookup(name).map(|i| here.beside(i).down()),
+            _ => here
+                .inode
+                .clone()
+                .lookup(name)
+                .map(|i| here.beside(i).down()),
         };
         let mut next = match found {
             Ok(next) => next,

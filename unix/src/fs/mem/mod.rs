@@ -33,6 +33,7 @@ use super::inode::{DirEntry, DirSink, How, Inode};
 use super::names;
 use super::place::FileSystem;
 use crate::file::OpenFile;
+use crate::io::IoBuf;
 use crate::process::Cred;
 use dir::Dir;
 use store::Store;
@@ -388,7 +389,7 @@ impl Inode for MemNode {
         }
     }
 
-    fn lookup(&self, name: &[u8]) -> Result<Arc<dyn Inode>> {
+    fn lookup(self: Arc<Self>, name: &[u8]) -> Result<Arc<dyn Inode>> {
         match self.dir()?.lock().get(name) {
             Some(node) => Ok(node.clone()),
             None => Err(Errno::ENOENT),
@@ -585,6 +586,22 @@ impl Inode for MemNode {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
+}
+
+/// Stores all of `buf` at the start of the regular file `inode` of a file system in memory. `ENOSPC`.
+pub fn fill(inode: &Arc<dyn Inode>, buf: &mut IoBuf) -> Result<()> {
+    let node = inode
+        .clone()
+        .into_any()
+        .downcast::<MemNode>()
+        .map_err(|_| Errno::EINVAL)?;
+    let store = node.store().ok_or(Errno::EINVAL)?;
+    store.resize(0)?;
+    store.write(0, buf)?;
+    if buf.remaining() > 0 {
+        return Err(Errno::ENOSPC);
+    }
+    Ok(())
 }
 
 impl MemNode {

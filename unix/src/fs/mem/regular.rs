@@ -132,7 +132,7 @@ impl File for MemNode {
     fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
         Ok(Arc::new(FilePager {
             node: self.this.upgrade().ok_or(Errno::ENODEV)?,
-            path: of.path().unwrap_or("").into(),
+            path: of.path(),
         }))
     }
 

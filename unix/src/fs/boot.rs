@@ -1,0 +1,209 @@
+//! The tree of names at boot.
+//!
+//! *Interface.* [`init`] makes the root from the initial archives and mounts what stands on it; [`unpack`] puts an archive into any
+//! directory. The kernel's symbol file (`kernel.sym`) stays out.
+
+use abi::errno::{Errno, Result};
+use abi::linux::{S_IFCHR, S_IFDIR, S_IFMT, makedev};
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use super::attr::{Kind, SetAttr, Time};
+use super::cpio::{self, Entry};
+use super::dev;
+use super::inode::Inode;
+use super::mem::MemFs;
+use super::place::{self, FileSystem, Place};
+use super::walk::{Target, View, walk};
+use crate::io::IoBuf;
+use crate::process::Cred;
+
+/// The symbol table that a panic report reads from the archive itself.
+const SYMBOLS: &[u8] = b"kernel.sym";
+
+/// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn` and `/tmp`, and answers the root.
+/// What of the archive is corrupt is left out and logged; only running out of memory is an error.
+pub fn init(initrd: &[u8]) -> Result<Place> {
+    dev::init();
+    let fs = MemFs::new("rootfs", 0o755);
+    let top = fs.root();
+    let root = place::mount(fs, top, None, "rootfs", 0);
+    unpack(&root, initrd)?;
+    let cred = Cred::root();
+    let view = View {
+        root: root.clone(),
+        cred: &cred,
+    };
+    let covered = |name: &str| -> Result<Place> {
+        let target = walk(&view, root.clone(), name.as_bytes(), true)?;
+        match &target.place {
+            Some(place) if place.inode.kind() == Kind::Directory => Ok(place.clone()),
+            Some(_) => Err(Errno::ENOTDIR),
+            None => {
+                let made = target
+                    .dir
+                    .inode
+                    .create(&target.name, S_IFDIR | 0o755, 0, &cred)?;
+                Ok(target.dir.beside(made))
+            }
+        }
+    };
+    let put = |fs: Arc<dyn FileSystem>, at: &str| -> Result<()> {
+        let top = fs.root();
+        place::mount(fs.clone(), top, Some(covered(at)?), fs.kind(), 0);
+        Ok(())
+    };
+    put(devices()?, "/dev")?;
+    put(super::proc::file_system(), "/proc")?;
+    put(super::syn::file_system(), "/syn")?;
+    let tmp = covered("/tmp")?;
+    if is_empty(&*tmp.inode) {
+        let fs = MemFs::new("tmpfs", 0o1777);
+        let top = fs.root();
+        place::mount(fs, top, Some(tmp), "tmpfs", 0);
+    }
+    Ok(root)
+}
+
+fn is_empty(dir: &dyn Inode) -> bool {
+    let mut entries = 0;
+    let mut count = |_: super::DirEntry<'_>| {
+        entries += 1;
+        true
+    };
+    dir.readdir(0, &mut count).is_ok() && entries <= 2
+}
+
+/// A file system with the device nodes.
+pub fn devices() -> Result<Arc<MemFs>> {
+    let fs = MemFs::new("devtmpfs", 0o755);
+    let cred = Cred::root();
+    let dir = fs.root();
+    for (name, mode, major, minor) in dev::NODES {
+        dir.create(
+            name.as_bytes(),
+            S_IFCHR | mode,
+            makedev(major, minor),
+            &cred,
+        )?;
+    }
+    for (name, target) in dev::LINKS {
+        dir.symlink(name.as_bytes(), target.as_bytes(), &cred)?;
+    }
+    for name in ["pts", "shm"] {
+        dir.create(name.as_bytes(), S_IFDIR | 0o1777, 0, &cred)?;
+    }
+    Ok(fs)
+}
+
+/// Puts the archives in `input` below `root`. `ENOSPC`, `ENOMEM`.
+pub fn unpack(root: &Place, input: &[u8]) -> Result<()> {
+    let mut linked: BTreeMap<(u32, u32), Arc<dyn Inode>> = BTreeMap::new();
+    for entry in cpio::entries(input) {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(cpio::Corrupt(at)) => {
+                machine::log!("initrd: nothing that can be read from byte {at} on");
+                break;
+            }
+        };
+        match put(root, &entry, &mut linked) {
+            Ok(()) => {}
+            Err(e @ (Errno::ENOSPC | Errno::ENOMEM)) => return Err(e),
+            Err(e) => {
+                let name = alloc::string::String::from_utf8_lossy(entry.name);
+                machine::log!("initrd: {name}: {e}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put(
+    root: &Place,
+    entry: &Entry,
+    linked: &mut BTreeMap<(u32, u32), Arc<dyn Inode>>,
+) -> Result<()> {
+    if entry.name == SYMBOLS {
+        return Ok(());
+    }
+    let cred = Cred {
+        fsuid: entry.uid,
+        fsgid: entry.gid,
+        ..Cred::root()
+    };
+    let boss = Cred::root();
+    let view = View {
+        root: root.clone(),
+        cred: &boss,
+    };
+    let target = reach(&view, root, entry.name)?;
+    let kind = Kind::of_mode(entry.mode).ok_or(Errno::EINVAL)?;
+    if kind == Kind::Symlink {
+        remove(&target)?;
+        target.dir.inode.symlink(&target.name, entry.data, &cred)?;
+        return Ok(());
+    }
+    let key = (entry.archive, entry.ino);
+    let shared = kind == Kind::Regular && entry.nlink > 1;
+    let inode = match (&target.place, linked.get(&key)) {
+        (Some(place), _) if kind == Kind::Directory && place.inode.kind() == kind => {
+            place.inode.clone()
+        }
+        (_, Some(first)) if shared => {
+            remove(&target)?;
+            target.dir.inode.link(&target.name, first.clone())?;
+            first.clone()
+        }
+        _ => {
+            remove(&target)?;
+            let rdev = makedev(entry.rdev.0, entry.rdev.1);
+            target
+                .dir
+                .inode
+                .create(&target.name, entry.mode, rdev, &cred)?
+        }
+    };
+    if shared {
+        linked.entry(key).or_insert_with(|| inode.clone());
+    }
+    if kind == Kind::Regular && !entry.data.is_empty() {
+        super::mem::fill(&inode, &mut IoBuf::drain(entry.data))?;
+    }
+    let time = Time {
+        sec: i64::from(entry.mtime),
+        nsec: 0,
+    };
+    inode.set_attr(&SetAttr {
+        mode: Some(entry.mode & !S_IFMT),
+        uid: Some(entry.uid),
+        gid: Some(entry.gid),
+        atime: Some(time),
+        mtime: Some(time),
+    })
+}
+
+/// The place of `path`, with the directories on the way made where the archive left them out.
+fn reach(view: &View, root: &Place, path: &[u8]) -> Result<Target> {
+    for (at, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
+        let above = &path[..at];
+        if above.is_empty() {
+            continue;
+        }
+        let target = walk(view, root.clone(), above, true)?;
+        if target.place.is_none() {
+            let mode = S_IFDIR | 0o755;
+            target.dir.inode.create(&target.name, mode, 0, view.cred)?;
+        }
+    }
+    walk(view, root.clone(), path, false)
+}
+
+/// Makes way for a later entry of the same name.
+fn remove(target: &Target) -> Result<()> {
+    match &target.place {
+        Some(place) if place.inode.kind() == Kind::Directory => Err(Errno::EISDIR),
+        Some(_) => target.dir.inode.unlink(&target.name),
+        None => Ok(()),
+    }
+}

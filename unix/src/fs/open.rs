@@ -1,0 +1,184 @@
+//! Opening a file by path.
+//!
+//! *Interface.* [`open`] does all that `openat` does up to the descriptor: walk, create, check access, truncate, and have the inode make the
+//! description. `exec` uses it too. Errors are those of open(2).
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
+    O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY, S_IFREG,
+};
+use alloc::sync::Arc;
+use core::any::Any;
+
+use super::attr::Kind;
+use super::inode::How;
+use super::perm;
+use super::place::{MS_NODEV, Place};
+use super::walk::{Last, Target, View, walk};
+use crate::file::{File, OpenFile};
+
+/// How often a create that races with a removal is tried again.
+const ATTEMPTS: u32 = 8;
+/// The bit of `O_TMPFILE` that is not `O_DIRECTORY`.
+const TMPFILE: u32 = O_TMPFILE & !O_DIRECTORY;
+
+/// The permissions that access mode and truncation need.
+fn wanted(flags: u32) -> u32 {
+    let access = match flags & O_ACCMODE {
+        O_RDONLY => perm::READ,
+        O_WRONLY => perm::WRITE,
+        // Mode 3 opens for nothing but control, and asks for both.
+        _ => perm::READ | perm::WRITE,
+    };
+    access | if flags & O_TRUNC != 0 { perm::WRITE } else { 0 }
+}
+
+/// Opens `path` from `start` with `flags`; a new file gets `mode`, from which the caller has taken the umask.
+pub fn open(
+    view: &View,
+    start: Place,
+    path: &[u8],
+    flags: u32,
+    mode: u32,
+) -> Result<Arc<OpenFile>> {
+    let mut flags = flags;
+    if flags & O_PATH != 0 {
+        flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    }
+    if flags & TMPFILE != 0 {
+        return temporary(view, start, path, flags, mode);
+    }
+    if flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY {
+        return Err(Errno::EINVAL);
+    }
+    let exclusive = flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL;
+    let follow = flags & O_NOFOLLOW == 0 && !exclusive;
+    for _ in 0..ATTEMPTS {
+        let target = walk(view, start.clone(), path, follow)?;
+        if target.place.is_some() {
+            if exclusive {
+                return Err(Errno::EEXIST);
+            }
+            return existing(view, target, flags);
+        }
+        if flags & O_CREAT == 0 {
+            return Err(Errno::ENOENT);
+        }
+        match create(view, &target, mode) {
+            Ok(place) => return made(place, target, flags),
+            Err(Errno::EEXIST) if !exclusive => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(Errno::EBUSY)
+}
+
+fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
+    if target.slash {
+        return Err(Errno::EISDIR);
+    }
+    perm::may(
+        view.cred,
+        &target.dir.inode.attr(),
+        perm::WRITE | perm::EXEC,
+    )?;
+    target.dir.mount.writable()?;
+    let mode = S_IFREG | mode & 0o7777;
+    let inode = target.dir.inode.create(&target.name, mode, 0, view.cred)?;
+    Ok(target.dir.beside(inode))
+}
+
+/// The description of a file that was just made: nobody's permission bits matter.
+fn made(place: Place, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
+    let inode = place.inode.clone();
+    inode.open(How {
+        flags,
+        place: Some(place),
+        name: Some((target.dir, target.name)),
+    })
+}
+
+fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
+    let Target {
+        dir,
+        name,
+        last,
+        place,
+        ..
+    } = target;
+    let place = place.ok_or(Errno::ENOENT)?;
+    let attr = place.inode.attr();
+    let kind = attr.kind();
+    let inode = place.inode.clone();
+    if flags & O_DIRECTORY != 0 && kind != Kind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    let how = How {
+        flags,
+        place: Some(place.clone()),
+        name: (kind != Kind::Directory && last == Last::Name).then_some((dir, name)),
+    };
+    if flags & O_PATH != 0 {
+        return Ok(how.finish(Arc::new(PathOnly)));
+    }
+    let want = wanted(flags);
+    match kind {
+        Kind::Symlink => return Err(Errno::ELOOP),
+        Kind::Directory if flags & O_CREAT != 0 || want & perm::WRITE != 0 => {
+            return Err(Errno::EISDIR);
+        }
+        Kind::Char | Kind::Block if place.mount.flags() & MS_NODEV != 0 => {
+            return Err(Errno::EACCES);
+        }
+        _ => {}
+    }
+    perm::may(view.cred, &attr, want)?;
+    if want & perm::WRITE != 0 && kind == Kind::Regular {
+        place.mount.writable()?;
+    }
+    if flags & O_NOATIME != 0 && !perm::owns(view.cred, &attr) {
+        return Err(Errno::EPERM);
+    }
+    let of = inode.open(how)?;
+    if flags & O_TRUNC != 0 && kind == Kind::Regular {
+        place.inode.truncate(0)?;
+    }
+    Ok(of)
+}
+
+fn temporary(
+    view: &View,
+    start: Place,
+    path: &[u8],
+    flags: u32,
+    mode: u32,
+) -> Result<Arc<OpenFile>> {
+    let writes = matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR);
+    if flags & O_DIRECTORY == 0 || !writes || flags & O_CREAT != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let dir = walk(view, start, path, flags & O_NOFOLLOW == 0)?.existing()?;
+    let attr = dir.inode.attr();
+    if attr.kind() != Kind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    perm::may(view.cred, &attr, perm::WRITE | perm::EXEC)?;
+    dir.mount.writable()?;
+    let inode = dir.inode.tmpfile(S_IFREG | mode & 0o7777, view.cred)?;
+    let name = alloc::format!("#{}", inode.id().1).into_bytes();
+    inode.clone().open(How {
+        flags: flags & !TMPFILE,
+        place: Some(dir.beside(inode)),
+        name: Some((dir, name)),
+    })
+}
+
+/// An `O_PATH` description: a place, and nothing that can be done there.
+struct PathOnly;
+
+impl File for PathOnly {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,72 @@
+//! What every descriptor routine of this kernel is generated against.
+//!
+//! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before the first
+//! descriptor table; [`get`] for whoever synthesizes. Also makes the stubs that stand in a kernel procedure table where
+//! no routine does.
+
+use abi::errno::{Errno, Result};
+use abi::nr;
+use alloc::boxed::Box;
+use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use quaject::{Conv, DescFn, Seam};
+
+use crate::files::{self, Stubs};
+
+static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
+static SLOW: Class = Class::new("stub.slow");
+static BAD_FD: Class = Class::new("stub.bad_fd");
+
+/// Makes the seam and the stubs for `cpus` CPUs. `ENOMEM` without room for code.
+pub fn init(cpus: usize) -> Result<()> {
+    let conv = if machine::features::get().smap() {
+        Conv::Kernel
+    } else {
+        Conv::Host
+    };
+    let slow = machine::trap::syscall_slow();
+    let seam = Seam::new(slow, cpus, conv).map_err(|OutOfCode| Errno::ENOMEM)?;
+    SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
+    let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
+    files::link_stubs(stubs);
+    Ok(())
+}
+
+/// The seam; `EAGAIN` before [`init`].
+pub fn get() -> Result<&'static Seam> {
+    // SAFETY: the pointer is null or comes from the box leaked in `init`.
+    unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+}
+
+fn make_stubs(slow: usize) -> core::result::Result<Stubs, OutOfCode> {
+    let mut entries = [0; 3];
+    let calls = [
+        ("slow read", nr::READ),
+        ("slow write", nr::WRITE),
+        ("slow lseek", nr::LSEEK),
+    ];
+    for (entry, (name, number)) in entries.iter_mut().zip(calls) {
+        let mut draft = Draft::new(&SLOW, name);
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; mov eax, number as i32);
+        d.jmp_abs(slow);
+        *entry = keep(draft)?;
+    }
+    let mut draft = Draft::new(&BAD_FD, "closed descriptor");
+    let d = &mut draft;
+    dynasm!(d ; .arch x64 ; mov rax, -Errno::EBADF.0 ; ret);
+    Ok(Stubs {
+        slow: entries,
+        bad_fd: keep(draft)?,
+    })
+}
+
+/// Seals a stub, which is never freed, and answers its entry.
+fn keep(draft: Draft) -> core::result::Result<usize, OutOfCode> {
+    // SAFETY: the stubs keep the contract of a descriptor routine: they change rax only, and return or take the slow exit.
+    let routine = unsafe { Routine::<DescFn>::from(draft.seal()?) };
+    let entry = routine.entry();
+    core::mem::forget(routine);
+    Ok(entry)
+}
