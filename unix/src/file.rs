@@ -78,6 +78,10 @@ pub trait File: Send + Sync + Any {
     fn ioctl(&self, _of: &OpenFile, _cmd: u32, _arg: usize) -> Result<usize> {
         Err(Errno::ENOTTY)
     }
+    /// A command of `fcntl` that is about this kind of file (`F_GETPIPE_SZ`).
+    fn control(&self, _of: &OpenFile, _command: i32, _arg: usize) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
     /// Entries of a directory from the description's offset on, which it advances past those taken.
     fn readdir(&self, _of: &OpenFile, _sink: &mut dyn DirSink) -> Result<()> {
         Err(Errno::ENOTDIR)

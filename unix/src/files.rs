@@ -547,6 +547,18 @@ impl Files {
         }
     }
 
+    /// As [`Files::replug`], at every descriptor of this table that refers to `of`. Other tables that share the description keep
+    /// the shared routines they have (docs/caveats.md).
+    pub fn replug_all(&self, of: &Arc<OpenFile>) {
+        let table = self.table.lock();
+        of.forget_code();
+        for fd in table.in_use() {
+            if table.get(fd as i32).is_ok_and(|o| Arc::ptr_eq(o, of)) {
+                self.plug(&table, fd, of);
+            }
+        }
+    }
+
     /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor at this instant.
     pub fn for_each(&self, mut f: impl FnMut(i32, &Arc<OpenFile>, bool)) {
         let snapshot: Vec<(usize, Arc<OpenFile>, bool)> = {

@@ -9,6 +9,8 @@
 //! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
 //! never get here, they end in the thread's own dispatcher.
 
+pub mod file;
+
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
@@ -49,7 +51,16 @@ impl Args {
 pub type Handler = fn(&mut Args) -> Result<usize>;
 
 /// The lists that make up the table. A number may occur once.
-const FAMILIES: &[&[(usize, Handler)]] = &[];
+const FAMILIES: &[&[(usize, Handler)]] = &[
+    file::attr::CALLS,
+    file::control::CALLS,
+    file::dirents::CALLS,
+    file::io::CALLS,
+    file::mount::CALLS,
+    file::names::CALLS,
+    file::open::CALLS,
+    file::stat::CALLS,
+];
 
 static TABLE: [Option<Handler>; nr::COUNT] = {
     let mut table = [None; nr::COUNT];

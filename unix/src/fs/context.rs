@@ -2,13 +2,21 @@
 
 use super::place::Place;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
 /// What `CLONE_FS` shares.
 pub struct FsContext {
     places: Monitor<Places>,
     umask: AtomicU32,
+    /// Identity of the working directory for the name cache; 0 when the root is not the system's.
+    key: AtomicU64,
+}
+
+/// A number for `place`, different for each directory that a process may stand in, and not 0.
+fn identity(place: &Place) -> u64 {
+    let (dev, ino) = place.inode.id();
+    (dev << 48) ^ ino ^ 1 << 63
 }
 
 #[derive(Clone)]
@@ -23,9 +31,10 @@ impl FsContext {
         FsContext {
             places: Monitor::new(Places {
                 cwd: root.clone(),
-                root,
+                root: root.clone(),
             }),
             umask: AtomicU32::new(0o022),
+            key: AtomicU64::new(identity(&root)),
         }
     }
 
@@ -34,7 +43,15 @@ impl FsContext {
         Arc::new(FsContext {
             places: Monitor::new(self.places.lock().clone()),
             umask: AtomicU32::new(self.umask()),
+            key: AtomicU64::new(self.key.load(Ordering::Relaxed)),
         })
+    }
+
+    /// What the name cache knows the working directory by; `None` for a process with a root of its own.
+    #[inline]
+    pub fn key(&self) -> Option<u64> {
+        let key = self.key.load(Ordering::Relaxed);
+        (key != 0).then_some(key)
     }
 
     /// The root directory.
@@ -49,12 +66,16 @@ impl FsContext {
 
     /// Changes the root directory.
     pub fn set_root(&self, place: Place) {
+        self.key.store(0, Ordering::Relaxed);
         let old = core::mem::replace(&mut self.places.lock().root, place);
         drop(old);
     }
 
     /// Changes the working directory.
     pub fn set_cwd(&self, place: Place) {
+        if self.key().is_some() {
+            self.key.store(identity(&place), Ordering::Relaxed);
+        }
         let old = core::mem::replace(&mut self.places.lock().cwd, place);
         drop(old);
     }

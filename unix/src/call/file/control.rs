@@ -1,0 +1,273 @@
+//! `fcntl`, `flock` and `ioctl`.
+//!
+//! *Interface.* [`CALLS`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ, F_GETSIG, F_RDLCK,
+    F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETPIPE_SZ, F_SETSIG, F_UNLCK, F_WRLCK,
+    FD_CLOEXEC, Flock, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME,
+    O_NONBLOCK, O_PATH, SEEK_CUR, SEEK_END, SEEK_SET,
+};
+use abi::nr;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use super::Caller;
+use crate::call::{Args, Handler};
+use crate::file::OpenFile;
+use crate::fs::Kind;
+use crate::fs::lock::{self, Lock, Owner};
+
+/// Calls of this family.
+pub const CALLS: &[(usize, Handler)] =
+    &[(nr::FCNTL, fcntl), (nr::FLOCK, flock), (nr::IOCTL, ioctl)];
+
+const F_OFD_GETLK: i32 = 36;
+const F_OFD_SETLK: i32 = 37;
+const F_OFD_SETLKW: i32 = 38;
+const F_GETOWN_EX: i32 = 16;
+const F_ADD_SEALS: i32 = 1033;
+const F_GET_SEALS: i32 = 1034;
+
+const FIONCLEX: u32 = 0x5450;
+const FIOCLEX: u32 = 0x5451;
+const FIONBIO: u32 = 0x5421;
+const FIOASYNC: u32 = 0x5452;
+const FIONREAD: u32 = 0x541b;
+const FIGETBSZ: u32 = 2;
+const FIOQSIZE: u32 = 0x5460;
+
+/// Flags that `F_SETFL` changes.
+const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
+
+/// Changes status flags, and with them what the routines may assume.
+fn set_flags(caller: &Caller, of: &Arc<OpenFile>, flags: u32) {
+    let old = of.flags();
+    let new = old & !SETTABLE | flags & SETTABLE;
+    if new == old {
+        return;
+    }
+    of.flags.store(new, Ordering::Relaxed);
+    of.file().flags_changed(of);
+    if (old ^ new) & O_APPEND != 0 {
+        caller.files.replug_all(of);
+    }
+}
+
+fn fcntl(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let (fd, command, arg) = (args.int(0), args.int(1), args.word(2));
+    let files = &caller.files;
+    let of = files.get(fd)?;
+    let path_only = of.flags() & O_PATH != 0;
+    if path_only
+        && !matches!(
+            command,
+            F_DUPFD | F_DUPFD_CLOEXEC | F_GETFD | F_SETFD | F_GETFL
+        )
+    {
+        return Err(Errno::EBADF);
+    }
+    match command {
+        F_DUPFD | F_DUPFD_CLOEXEC => {
+            let cloexec = command == F_DUPFD_CLOEXEC;
+            let fd = files.install_from(args.int(2), of, cloexec)?;
+            Ok(fd as usize)
+        }
+        F_GETFD => Ok(usize::from(files.cloexec(fd)?)),
+        F_SETFD => {
+            files.set_cloexec(fd, arg & FD_CLOEXEC as usize != 0)?;
+            Ok(0)
+        }
+        F_GETFL => Ok(of.flags() as usize),
+        F_SETFL => {
+            set_flags(&caller, &of, args.uint(2));
+            Ok(0)
+        }
+        F_GETLK | F_SETLK | F_SETLKW => {
+            let owner = Owner::Table(files.lock_owner());
+            record(&caller, &of, owner, command, arg)
+        }
+        F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
+            let owner = Owner::Description(Arc::as_ptr(&of) as usize);
+            record(&caller, &of, owner, command - F_OFD_GETLK + F_GETLK, arg)
+        }
+        F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG => {
+            // No signal-driven input: remembered by nobody, refused by nobody.
+            Ok(0)
+        }
+        F_GETOWN_EX => Err(Errno::EINVAL),
+        F_GETPIPE_SZ | F_SETPIPE_SZ => of.file().control(&of, command, arg).map_err(|e| match e {
+            Errno::EINVAL => Errno::EBADF,
+            e => e,
+        }),
+        F_ADD_SEALS | F_GET_SEALS => Err(Errno::EINVAL),
+        _ => of.file().control(&of, command, arg),
+    }
+}
+
+/// The bytes that a `struct flock` means.
+fn range(of: &OpenFile, lock: &Flock) -> Result<(u64, u64)> {
+    let base = match i32::from(lock.whence) {
+        SEEK_SET => 0,
+        SEEK_CUR => of.offset.load(Ordering::Relaxed) as i64,
+        SEEK_END => of.file().stat(of).size as i64,
+        _ => return Err(Errno::EINVAL),
+    };
+    let start = base.checked_add(lock.start).ok_or(Errno::EOVERFLOW)?;
+    let (start, end) = if lock.len < 0 {
+        (start.checked_add(lock.len).ok_or(Errno::EINVAL)?, start)
+    } else if lock.len == 0 {
+        (start, i64::MAX)
+    } else {
+        (start, start.checked_add(lock.len).ok_or(Errno::EOVERFLOW)?)
+    };
+    let start = u64::try_from(start).map_err(|_| Errno::EINVAL)?;
+    let end = if end == i64::MAX {
+        u64::MAX
+    } else {
+        end as u64
+    };
+    Ok((start, end))
+}
+
+fn record(
+    caller: &Caller,
+    of: &OpenFile,
+    owner: Owner,
+    command: i32,
+    addr: usize,
+) -> Result<usize> {
+    let mut wanted: Flock = vm::user::get(addr)?;
+    let kind = i32::from(wanted.kind);
+    if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
+        return Err(Errno::EINVAL);
+    }
+    if matches!(owner, Owner::Description(_)) && wanted.pid != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (start, end) = range(of, &wanted)?;
+    let file = of.inode().ok_or(Errno::EINVAL)?.id();
+    let lock = Lock {
+        start,
+        end,
+        exclusive: kind == F_WRLCK,
+        owner,
+        pid: caller.process.pid,
+    };
+    if command == F_GETLK {
+        if kind == F_UNLCK {
+            return Err(Errno::EINVAL);
+        }
+        match lock::test(file, &lock) {
+            Some(held) => {
+                wanted.kind = if held.exclusive { F_WRLCK } else { F_RDLCK } as i16;
+                wanted.whence = SEEK_SET as i16;
+                wanted.start = held.start as i64;
+                wanted.len = if held.end == u64::MAX {
+                    0
+                } else {
+                    (held.end - held.start) as i64
+                };
+                wanted.pid = match held.owner {
+                    Owner::Table(_) => held.pid,
+                    _ => -1,
+                };
+            }
+            None => wanted.kind = F_UNLCK as i16,
+        }
+        vm::user::put(addr, &wanted)?;
+        return Ok(0);
+    }
+    match kind {
+        F_UNLCK => lock::clear(file, owner, start, end),
+        F_RDLCK if !of.readable() => return Err(Errno::EBADF),
+        F_WRLCK if !of.writable() => return Err(Errno::EBADF),
+        _ if command == F_SETLKW => lock::wait_set(file, &lock)?,
+        _ => lock::set(file, &lock)?,
+    }
+    Ok(0)
+}
+
+fn flock(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let of = caller.files.get(args.int(0))?;
+    let operation = args.int(1);
+    let file = match of.inode() {
+        Some(inode) => inode.id(),
+        None => return Err(Errno::EBADF),
+    };
+    let owner = Owner::Flock(Arc::as_ptr(&of) as usize);
+    let exclusive = match operation & !LOCK_NB {
+        LOCK_UN => {
+            lock::clear(file, owner, 0, u64::MAX);
+            return Ok(0);
+        }
+        LOCK_SH => false,
+        LOCK_EX => true,
+        _ => return Err(Errno::EINVAL),
+    };
+    let wanted = Lock {
+        start: 0,
+        end: u64::MAX,
+        exclusive,
+        owner,
+        pid: caller.process.pid,
+    };
+    if operation & LOCK_NB != 0 {
+        lock::set(file, &wanted)?;
+    } else {
+        lock::wait_set(file, &wanted)?;
+    }
+    Ok(0)
+}
+
+fn ioctl(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let (fd, command, arg) = (args.int(0), args.uint(1), args.word(2));
+    let of = caller.files.get(fd)?;
+    if of.flags() & O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    match command {
+        FIOCLEX | FIONCLEX => {
+            caller.files.set_cloexec(fd, command == FIOCLEX)?;
+            Ok(0)
+        }
+        FIONBIO | FIOASYNC => {
+            let on: i32 = vm::user::get(arg)?;
+            let flag = if command == FIONBIO {
+                O_NONBLOCK
+            } else {
+                O_ASYNC
+            };
+            let flags = if on != 0 {
+                of.flags() | flag
+            } else {
+                of.flags() & !flag
+            };
+            set_flags(&caller, &of, flags);
+            Ok(0)
+        }
+        FIONREAD if of.inode().is_some_and(|i| i.kind() == Kind::Regular) => {
+            let left = of.file().stat(&of).size as i64 - of.offset.load(Ordering::Relaxed) as i64;
+            vm::user::put(arg, &(left as i32))?;
+            Ok(0)
+        }
+        FIGETBSZ if of.inode().is_some() => {
+            vm::user::put(arg, &4096i32)?;
+            Ok(0)
+        }
+        FIOQSIZE
+            if matches!(
+                of.inode().map(|i| i.kind()),
+                Some(Kind::Regular | Kind::Directory)
+            ) =>
+        {
+            vm::user::put(arg, &of.file().stat(&of).size)?;
+            Ok(0)
+        }
+        _ => of.file().ioctl(&of, command, arg),
+    }
+}

@@ -1,0 +1,327 @@
+//! Moving bytes: the plain paths of `read`, `write` and `lseek`, and their vector, positional and in-kernel forms.
+//!
+//! *Interface.* [`CALLS`]. A call gets here when a descriptor has no generated routine or its routine took the slow exit; it does the
+//! whole call, and then lets the table plug better code if there is any (`Files::warm`).
+
+use abi::errno::{Errno, Result};
+use abi::linux::{IOV_MAX, Iovec};
+use abi::nr;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Caller, unsigned};
+use crate::call::{Args, Handler};
+use crate::file::OpenFile;
+use crate::fs::Kind;
+use crate::io::IoBuf;
+
+/// Calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::READ, read),
+    (nr::WRITE, write),
+    (nr::LSEEK, lseek),
+    (nr::READV, readv),
+    (nr::WRITEV, writev),
+    (nr::PREAD64, pread64),
+    (nr::PWRITE64, pwrite64),
+    (nr::PREADV, preadv),
+    (nr::PWRITEV, pwritev),
+    (nr::PREADV2, preadv2),
+    (nr::PWRITEV2, pwritev2),
+    (nr::SENDFILE, sendfile),
+    (nr::COPY_FILE_RANGE, copy_file_range),
+    (nr::FSYNC, fsync),
+    (nr::FDATASYNC, fsync),
+    (nr::SYNC, sync),
+    (nr::SYNCFS, syncfs),
+    (nr::FADVISE64, fadvise64),
+    (nr::READAHEAD, readahead),
+];
+
+/// Which way bytes move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Read,
+    Write,
+}
+
+/// Where in the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Offset,
+    Position(u64),
+}
+
+fn check(of: &OpenFile, way: Way) -> Result<()> {
+    let allowed = match way {
+        Way::Read => of.readable(),
+        Way::Write => of.writable(),
+    };
+    if allowed { Ok(()) } else { Err(Errno::EBADF) }
+}
+
+fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
+    match (way, at) {
+        (Way::Read, At::Offset) => of.file().read(of, buf),
+        (Way::Write, At::Offset) => of.file().write(of, buf),
+        (Way::Read, At::Position(offset)) => of.file().read_at(of, offset, buf),
+        (Way::Write, At::Position(offset)) => of.file().write_at(of, offset, buf),
+    }
+}
+
+fn simple(args: &Args, way: Way) -> Result<usize> {
+    let files = Caller::current().files;
+    let fd = args.int(0);
+    let (of, cold) = files.get_cold(fd)?;
+    check(&of, way)?;
+    let mut buf = IoBuf::user(args.word(1), args.word(2))?;
+    let result = transfer(&of, way, At::Offset, &mut buf);
+    if cold {
+        files.warm(fd, &of);
+    }
+    result
+}
+
+fn read(args: &mut Args) -> Result<usize> {
+    simple(args, Way::Read)
+}
+
+fn write(args: &mut Args) -> Result<usize> {
+    simple(args, Way::Write)
+}
+
+fn lseek(args: &mut Args) -> Result<usize> {
+    let files = Caller::current().files;
+    let fd = args.int(0);
+    let (of, cold) = files.get_cold(fd)?;
+    if of.flags() & abi::linux::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let result = of.file().lseek(&of, args.long(1), args.uint(2));
+    if cold {
+        files.warm(fd, &of);
+    }
+    result.map(|offset| offset as usize)
+}
+
+fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
+    let of = Caller::current().files.get(args.int(0))?;
+    check(&of, way)?;
+    let count = args.word(2);
+    if count > IOV_MAX as usize {
+        return Err(Errno::EINVAL);
+    }
+    let pieces: Vec<Iovec> = vm::user::array(args.word(1), count)?;
+    let mut buf = IoBuf::scattered(&pieces)?;
+    if buf.remaining() == 0 {
+        return Ok(0);
+    }
+    transfer(&of, way, at, &mut buf)
+}
+
+fn readv(args: &mut Args) -> Result<usize> {
+    vector(args, Way::Read, At::Offset)
+}
+
+fn writev(args: &mut Args) -> Result<usize> {
+    vector(args, Way::Write, At::Offset)
+}
+
+fn positional(args: &Args, way: Way) -> Result<usize> {
+    let offset = unsigned(args.long(3))?;
+    let of = Caller::current().files.get(args.int(0))?;
+    check(&of, way)?;
+    let mut buf = IoBuf::user(args.word(1), args.word(2))?;
+    transfer(&of, way, At::Position(offset), &mut buf)
+}
+
+fn pread64(args: &mut Args) -> Result<usize> {
+    positional(args, Way::Read)
+}
+
+fn pwrite64(args: &mut Args) -> Result<usize> {
+    positional(args, Way::Write)
+}
+
+fn preadv(args: &mut Args) -> Result<usize> {
+    let offset = unsigned(args.long(3))?;
+    vector(args, Way::Read, At::Position(offset))
+}
+
+fn pwritev(args: &mut Args) -> Result<usize> {
+    let offset = unsigned(args.long(3))?;
+    vector(args, Way::Write, At::Position(offset))
+}
+
+fn vector2(args: &Args, way: Way) -> Result<usize> {
+    if args.uint(5) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    match args.long(3) {
+        -1 => vector(args, way, At::Offset),
+        offset => vector(args, way, At::Position(unsigned(offset)?)),
+    }
+}
+
+fn preadv2(args: &mut Args) -> Result<usize> {
+    vector2(args, Way::Read)
+}
+
+fn pwritev2(args: &mut Args) -> Result<usize> {
+    vector2(args, Way::Write)
+}
+
+/// Bytes that one step of an in-kernel copy moves.
+const STEP: usize = 16 << 10;
+
+/// Copies up to `count` bytes between two open files; what the destination did not take stays unread.
+fn copy(
+    from: &OpenFile,
+    from_at: &mut At,
+    to: &OpenFile,
+    to_at: &mut At,
+    count: usize,
+) -> Result<usize> {
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(STEP.min(count))
+        .map_err(|_| Errno::ENOMEM)?;
+    bytes.resize(STEP.min(count), 0);
+    let mut total = 0;
+    while total < count {
+        let step = bytes.len().min(count - total);
+        // The source keeps its offset until it is known what the destination took.
+        let start = match *from_at {
+            At::Position(offset) => offset,
+            At::Offset => from.offset.load(core::sync::atomic::Ordering::Relaxed),
+        };
+        let got = from
+            .file()
+            .read_at(from, start, &mut IoBuf::fill(&mut bytes[..step]));
+        let got = match got {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(_) if total > 0 => break,
+            Err(e) => return Err(e),
+        };
+        let put = match transfer(to, Way::Write, *to_at, &mut IoBuf::drain(&bytes[..got])) {
+            Ok(put) => put,
+            Err(_) if total > 0 => break,
+            Err(e) => return Err(e),
+        };
+        let end = start + put as u64;
+        match from_at {
+            At::Position(offset) => *offset = end,
+            At::Offset => from
+                .offset
+                .store(end, core::sync::atomic::Ordering::Relaxed),
+        }
+        if let At::Position(offset) = to_at {
+            *offset += put as u64;
+        }
+        total += put;
+        if put < got {
+            break;
+        }
+    }
+    Ok(total)
+}
+
+/// The offset at user address `addr`, or the description's when there is none.
+fn at(addr: usize) -> Result<At> {
+    if addr == 0 {
+        return Ok(At::Offset);
+    }
+    let offset: i64 = vm::user::get(addr)?;
+    Ok(At::Position(unsigned(offset)?))
+}
+
+fn put_back(addr: usize, at: At) -> Result<()> {
+    match at {
+        At::Position(offset) => vm::user::put(addr, &offset),
+        At::Offset => Ok(()),
+    }
+}
+
+fn kind(of: &Arc<OpenFile>) -> Option<Kind> {
+    of.inode().map(|i| i.kind())
+}
+
+fn sendfile(args: &mut Args) -> Result<usize> {
+    let files = Caller::current().files;
+    let from = files.get(args.int(1))?;
+    check(&from, Way::Read)?;
+    let to = files.get(args.int(0))?;
+    check(&to, Way::Write)?;
+    let mut from_at = at(args.word(2))?;
+    if kind(&from) != Some(Kind::Regular) || to.appending() {
+        return Err(Errno::EINVAL);
+    }
+    let count = args.word(3).min(crate::io::MAX_COUNT);
+    let done = copy(&from, &mut from_at, &to, &mut At::Offset, count)?;
+    put_back(args.word(2), from_at)?;
+    Ok(done)
+}
+
+fn copy_file_range(args: &mut Args) -> Result<usize> {
+    let files = Caller::current().files;
+    let from = files.get(args.int(0))?;
+    let to = files.get(args.int(2))?;
+    if args.uint(5) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    check(&from, Way::Read)?;
+    check(&to, Way::Write)?;
+    if to.appending() {
+        return Err(Errno::EBADF);
+    }
+    for of in [&from, &to] {
+        match kind(of) {
+            Some(Kind::Regular) => {}
+            Some(Kind::Directory) => return Err(Errno::EISDIR),
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    let (mut from_at, mut to_at) = (at(args.word(1))?, at(args.word(3))?);
+    let count = args.word(4).min(crate::io::MAX_COUNT);
+    let done = copy(&from, &mut from_at, &to, &mut to_at, count)?;
+    put_back(args.word(1), from_at)?;
+    put_back(args.word(3), to_at)?;
+    Ok(done)
+}
+
+fn fsync(args: &mut Args) -> Result<usize> {
+    let of = Caller::current().files.get(args.int(0))?;
+    match kind(&of) {
+        Some(Kind::Regular | Kind::Directory | Kind::Block) => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn sync(_args: &mut Args) -> Result<usize> {
+    Ok(0)
+}
+
+fn syncfs(args: &mut Args) -> Result<usize> {
+    Caller::current().files.get(args.int(0))?;
+    Ok(0)
+}
+
+fn fadvise64(args: &mut Args) -> Result<usize> {
+    const LAST_ADVICE: i32 = 5;
+    let of = Caller::current().files.get(args.int(0))?;
+    match kind(&of) {
+        None | Some(Kind::Fifo) => Err(Errno::ESPIPE),
+        _ if args.long(2) < 0 || !(0..=LAST_ADVICE).contains(&args.int(3)) => Err(Errno::EINVAL),
+        _ => Ok(0),
+    }
+}
+
+fn readahead(args: &mut Args) -> Result<usize> {
+    let of = Caller::current().files.get(args.int(0))?;
+    check(&of, Way::Read)?;
+    match kind(&of) {
+        Some(Kind::Regular) => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}

@@ -1,0 +1,144 @@
+//! System calls on files, a file a family.
+//!
+//! *Interface.* Each module's `CALLS`. [`Caller`] is what they all start with: the calling process's table, root and identity, and
+//! paths in user memory.
+
+pub mod attr;
+pub mod control;
+pub mod dirents;
+pub mod io;
+pub mod mount;
+pub mod names;
+pub mod open;
+pub mod stat;
+
+use abi::errno::{Errno, Result};
+use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, PATH_MAX};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::file::OpenFile;
+use crate::files::Files;
+use crate::fs::walk::{Target, View, walk};
+use crate::fs::{Attr, FsContext, Kind, Place, perm};
+use crate::process::{Cred, Process};
+
+/// Who calls.
+pub struct Caller {
+    /// The process.
+    pub process: Arc<Process>,
+    /// Its descriptors.
+    pub files: Arc<Files>,
+    /// Its root, working directory and umask.
+    pub fs: Arc<FsContext>,
+    /// Its identity.
+    pub cred: Arc<Cred>,
+}
+
+/// What `AT_EMPTY_PATH` calls work on.
+pub enum Object {
+    /// A file found by its path.
+    Place(Place),
+    /// An open file.
+    Open(Arc<OpenFile>),
+}
+
+impl Object {
+    /// The attributes.
+    pub fn attr(&self) -> Attr {
+        match self {
+            Object::Place(place) => place.inode.attr(),
+            Object::Open(of) => of.file().stat(of),
+        }
+    }
+
+    /// The place, of what has one. `EBADF` for what has none.
+    pub fn place(&self) -> Result<Place> {
+        match self {
+            Object::Place(place) => Ok(place.clone()),
+            Object::Open(of) => of.place().cloned().ok_or(Errno::EBADF),
+        }
+    }
+}
+
+impl Caller {
+    /// The caller of the system call under way.
+    pub fn current() -> Caller {
+        let process = Process::current();
+        Caller {
+            files: process.files.get(),
+            fs: process.fs.get(),
+            cred: process.cred.get(),
+            process,
+        }
+    }
+
+    /// For walks.
+    pub fn view(&self) -> View<'_> {
+        View {
+            root: self.fs.root(),
+            cred: &self.cred,
+        }
+    }
+
+    /// Where a walk of `path` starts. `EBADF`, `ENOTDIR`.
+    pub fn start(&self, dirfd: i32, path: &[u8]) -> Result<Place> {
+        if path.first() == Some(&b'/') {
+            return Ok(self.fs.root());
+        }
+        if dirfd == AT_FDCWD {
+            return Ok(self.fs.cwd());
+        }
+        let of = self.files.get(dirfd)?;
+        let place = of.place().ok_or(Errno::ENOTDIR)?;
+        if place.inode.kind() != Kind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        Ok(place.clone())
+    }
+
+    /// Walks `path` from `dirfd`.
+    pub fn target(&self, dirfd: i32, path: &[u8], follow: bool) -> Result<Target> {
+        if path.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        walk(&self.view(), self.start(dirfd, path)?, path, follow)
+    }
+
+    /// The file that `path` names.
+    pub fn place(&self, dirfd: i32, path: &[u8], follow: bool) -> Result<Place> {
+        self.target(dirfd, path, follow)?.existing()
+    }
+
+    /// The file that the path at user address `addr` names; with `AT_EMPTY_PATH` in `flags` and no path, `dirfd` itself.
+    pub fn object(&self, dirfd: i32, addr: usize, flags: u32, follow: bool) -> Result<Object> {
+        let path = if addr == 0 && flags & AT_EMPTY_PATH as u32 != 0 {
+            Vec::new()
+        } else {
+            user_path(addr)?
+        };
+        if path.is_empty() && flags & AT_EMPTY_PATH as u32 != 0 {
+            if dirfd == AT_FDCWD {
+                return Ok(Object::Place(self.fs.cwd()));
+            }
+            return Ok(Object::Open(self.files.get(dirfd)?));
+        }
+        Ok(Object::Place(self.place(dirfd, &path, follow)?))
+    }
+}
+
+/// The path at user address `addr`, without its NUL. `EFAULT`, `ENAMETOOLONG`.
+pub fn user_path(addr: usize) -> Result<Vec<u8>> {
+    vm::user::cstr(addr, PATH_MAX)
+}
+
+/// Whether `cred` may make and remove names in `dir`, and the mount lets it. `EACCES`, `EROFS`.
+fn may_change(cred: &Cred, dir: &Place) -> Result<()> {
+    perm::may(cred, &dir.inode.attr(), perm::WRITE | perm::EXEC)?;
+    dir.mount.writable()
+}
+
+/// A length or offset that must not be negative. `EINVAL`.
+fn unsigned(value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| Errno::EINVAL)
+}

@@ -1,0 +1,337 @@
+//! Changing the tree: directories, links, removals, renames, and where a process stands in it.
+//!
+//! *Interface.* [`CALLS`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, PATH_MAX, RENAME_EXCHANGE,
+    RENAME_NOREPLACE, S_IFDIR, S_IFMT, S_IFREG, S_ISVTX,
+};
+use abi::nr;
+
+use super::{Caller, may_change, user_path};
+use crate::call::{Args, Handler};
+use crate::fs::walk::{Last, Target, searchable};
+use crate::fs::{Attr, Kind, Place, perm};
+use crate::process::Cred;
+
+/// Calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::MKDIR, mkdir),
+    (nr::MKDIRAT, mkdirat),
+    (nr::MKNOD, mknod),
+    (nr::MKNODAT, mknodat),
+    (nr::RMDIR, rmdir),
+    (nr::UNLINK, unlink),
+    (nr::UNLINKAT, unlinkat),
+    (nr::RENAME, rename),
+    (nr::RENAMEAT, renameat),
+    (nr::RENAMEAT2, renameat2),
+    (nr::LINK, link),
+    (nr::LINKAT, linkat),
+    (nr::SYMLINK, symlink),
+    (nr::SYMLINKAT, symlinkat),
+    (nr::CHDIR, chdir),
+    (nr::FCHDIR, fchdir),
+    (nr::GETCWD, getcwd),
+    (nr::CHROOT, chroot),
+    (nr::UMASK, umask),
+];
+
+/// The place for a new name: `EEXIST` when it is taken; `ENOENT` when a slash follows it, unless `slash` is all right.
+fn vacant(caller: &Caller, target: &Target, slash: bool) -> Result<()> {
+    if target.place.is_some() || target.last != Last::Name {
+        return Err(Errno::EEXIST);
+    }
+    if target.slash && !slash {
+        return Err(Errno::ENOENT);
+    }
+    may_change(&caller.cred, &target.dir)
+}
+
+fn do_mkdir(dirfd: i32, addr: usize, mode: u32) -> Result<usize> {
+    let caller = Caller::current();
+    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    vacant(&caller, &target, true)?;
+    let mode = S_IFDIR | mode & 0o1777 & !caller.fs.umask();
+    target
+        .dir
+        .inode
+        .create(&target.name, mode, 0, &caller.cred)?;
+    Ok(0)
+}
+
+fn mkdir(args: &mut Args) -> Result<usize> {
+    do_mkdir(AT_FDCWD, args.word(0), args.uint(1))
+}
+
+fn mkdirat(args: &mut Args) -> Result<usize> {
+    do_mkdir(args.int(0), args.word(1), args.uint(2))
+}
+
+fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
+    let caller = Caller::current();
+    let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
+    match kind {
+        Kind::Directory => return Err(Errno::EPERM),
+        Kind::Symlink => return Err(Errno::EINVAL),
+        _ => {}
+    }
+    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    vacant(&caller, &target, false)?;
+    if matches!(kind, Kind::Char | Kind::Block) && !caller.cred.privileged() {
+        return Err(Errno::EPERM);
+    }
+    let bits = mode & 0o7777 & !caller.fs.umask();
+    let kind = if mode & S_IFMT == 0 {
+        S_IFREG
+    } else {
+        mode & S_IFMT
+    };
+    target
+        .dir
+        .inode
+        .create(&target.name, kind | bits, rdev, &caller.cred)?;
+    Ok(0)
+}
+
+fn mknod(args: &mut Args) -> Result<usize> {
+    let rdev = u64::from(args.uint(2));
+    do_mknod(AT_FDCWD, args.word(0), args.uint(1), rdev)
+}
+
+fn mknodat(args: &mut Args) -> Result<usize> {
+    let rdev = u64::from(args.uint(3));
+    do_mknod(args.int(0), args.word(1), args.uint(2), rdev)
+}
+
+/// In a directory with the sticky bit, only root and the owners of directory and file remove a name. `EPERM`.
+fn may_remove(cred: &Cred, dir: &Place, victim: &Attr) -> Result<()> {
+    may_change(cred, dir)?;
+    let above = dir.inode.attr();
+    let sticky = above.mode & S_ISVTX != 0;
+    if sticky && cred.fsuid != 0 && cred.fsuid != victim.uid && cred.fsuid != above.uid {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
+    let caller = Caller::current();
+    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    match target.last {
+        Last::Dot => return Err(Errno::EINVAL),
+        Last::DotDot => return Err(Errno::ENOTEMPTY),
+        Last::Root => return Err(Errno::EBUSY),
+        Last::Name => {}
+    }
+    let victim = target.place.ok_or(Errno::ENOENT)?;
+    may_remove(&caller.cred, &target.dir, &victim.inode.attr())?;
+    if victim.inode.kind() != Kind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    if victim.is_mount_root() {
+        return Err(Errno::EBUSY);
+    }
+    drop(victim);
+    target.dir.inode.rmdir(&target.name)?;
+    Ok(0)
+}
+
+fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
+    let caller = Caller::current();
+    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    if target.last != Last::Name {
+        return Err(Errno::EISDIR);
+    }
+    let victim = target.place.ok_or(Errno::ENOENT)?;
+    may_remove(&caller.cred, &target.dir, &victim.inode.attr())?;
+    if victim.inode.kind() == Kind::Directory {
+        return Err(Errno::EISDIR);
+    }
+    drop(victim);
+    target.dir.inode.unlink(&target.name)?;
+    Ok(0)
+}
+
+fn rmdir(args: &mut Args) -> Result<usize> {
+    do_rmdir(AT_FDCWD, args.word(0))
+}
+
+fn unlink(args: &mut Args) -> Result<usize> {
+    do_unlink(AT_FDCWD, args.word(0))
+}
+
+fn unlinkat(args: &mut Args) -> Result<usize> {
+    match args.int(2) {
+        0 => do_unlink(args.int(0), args.word(1)),
+        AT_REMOVEDIR => do_rmdir(args.int(0), args.word(1)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
+    if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0
+        || flags == RENAME_NOREPLACE | RENAME_EXCHANGE
+    {
+        return Err(Errno::EINVAL);
+    }
+    let caller = Caller::current();
+    let (from_path, to_path) = (user_path(from.1)?, user_path(to.1)?);
+    let old = caller.target(from.0, &from_path, false)?;
+    let new = caller.target(to.0, &to_path, false)?;
+    if !alloc::sync::Arc::ptr_eq(&old.dir.mount, &new.dir.mount) {
+        return Err(Errno::EXDEV);
+    }
+    if old.last != Last::Name || new.last != Last::Name {
+        let taken = new.last != Last::Name && flags & RENAME_NOREPLACE != 0;
+        return Err(if taken { Errno::EEXIST } else { Errno::EBUSY });
+    }
+    let node = old.place.ok_or(Errno::ENOENT)?;
+    let attr = node.inode.attr();
+    if new.place.is_some() && flags & RENAME_NOREPLACE != 0 {
+        return Err(Errno::EEXIST);
+    }
+    if new.place.is_none() && flags & RENAME_EXCHANGE != 0 {
+        return Err(Errno::ENOENT);
+    }
+    if new.slash && new.place.is_none() && attr.kind() != Kind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    may_remove(&caller.cred, &old.dir, &attr)?;
+    match &new.place {
+        Some(there) => may_remove(&caller.cred, &new.dir, &there.inode.attr())?,
+        None => may_change(&caller.cred, &new.dir)?,
+    }
+    let moves = old.dir.inode.id() != new.dir.inode.id();
+    if moves && attr.kind() == Kind::Directory {
+        // Its `..` changes.
+        perm::may(&caller.cred, &attr, perm::WRITE)?;
+    }
+    if node.is_mount_root() || new.place.is_some_and(|p| p.is_mount_root()) {
+        return Err(Errno::EBUSY);
+    }
+    old.dir
+        .inode
+        .rename(&old.name, &new.dir.inode, &new.name, flags)?;
+    Ok(0)
+}
+
+fn rename(args: &mut Args) -> Result<usize> {
+    do_rename((AT_FDCWD, args.word(0)), (AT_FDCWD, args.word(1)), 0)
+}
+
+fn renameat(args: &mut Args) -> Result<usize> {
+    do_rename((args.int(0), args.word(1)), (args.int(2), args.word(3)), 0)
+}
+
+fn renameat2(args: &mut Args) -> Result<usize> {
+    let flags = args.uint(4);
+    do_rename(
+        (args.int(0), args.word(1)),
+        (args.int(2), args.word(3)),
+        flags,
+    )
+}
+
+fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
+    if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) as u32 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let caller = Caller::current();
+    if flags & AT_EMPTY_PATH as u32 != 0 && !caller.cred.privileged() {
+        return Err(Errno::ENOENT);
+    }
+    let follow = flags & AT_SYMLINK_FOLLOW as u32 != 0;
+    let old = caller.object(from.0, from.1, flags, follow)?;
+    let old = old.place().map_err(|_| Errno::EXDEV)?;
+    let new = caller.target(to.0, &user_path(to.1)?, false)?;
+    vacant(&caller, &new, false)?;
+    if !alloc::sync::Arc::ptr_eq(&old.mount, &new.dir.mount) {
+        return Err(Errno::EXDEV);
+    }
+    new.dir.inode.link(&new.name, old.inode)?;
+    Ok(0)
+}
+
+fn link(args: &mut Args) -> Result<usize> {
+    do_link((AT_FDCWD, args.word(0)), (AT_FDCWD, args.word(1)), 0)
+}
+
+fn linkat(args: &mut Args) -> Result<usize> {
+    let flags = args.uint(4);
+    do_link(
+        (args.int(0), args.word(1)),
+        (args.int(2), args.word(3)),
+        flags,
+    )
+}
+
+fn do_symlink(text: usize, dirfd: i32, addr: usize) -> Result<usize> {
+    let caller = Caller::current();
+    let text = user_path(text)?;
+    if text.is_empty() {
+        return Err(Errno::ENOENT);
+    }
+    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    vacant(&caller, &target, false)?;
+    target
+        .dir
+        .inode
+        .symlink(&target.name, &text, &caller.cred)?;
+    Ok(0)
+}
+
+fn symlink(args: &mut Args) -> Result<usize> {
+    do_symlink(args.word(0), AT_FDCWD, args.word(1))
+}
+
+fn symlinkat(args: &mut Args) -> Result<usize> {
+    do_symlink(args.word(0), args.int(1), args.word(2))
+}
+
+fn chdir(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
+    searchable(&place, &caller.cred)?;
+    caller.fs.set_cwd(place);
+    Ok(0)
+}
+
+fn fchdir(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let of = caller.files.get(args.int(0))?;
+    let place = of.place().ok_or(Errno::ENOTDIR)?;
+    searchable(place, &caller.cred)?;
+    caller.fs.set_cwd(place.clone());
+    Ok(0)
+}
+
+fn getcwd(args: &mut Args) -> Result<usize> {
+    let fs = Caller::current().fs;
+    let mut path = fs.cwd().path(&fs.root())?;
+    path.push(0);
+    if path.len() > args.word(1) {
+        return Err(Errno::ERANGE);
+    }
+    if path.len() > PATH_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    vm::user::copy_out(args.word(0), &path)?;
+    Ok(path.len())
+}
+
+fn chroot(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
+    searchable(&place, &caller.cred)?;
+    if !caller.cred.privileged() {
+        return Err(Errno::EPERM);
+    }
+    caller.fs.set_root(place);
+    Ok(0)
+}
+
+fn umask(args: &mut Args) -> Result<usize> {
+    Ok(Caller::current().fs.set_umask(args.uint(0)) as usize)
+}
