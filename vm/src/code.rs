@@ -13,7 +13,10 @@ use codegen::CodeSpace;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-struct Space;
+pub(crate) struct Space;
+
+/// The one code space.
+pub(crate) static SPACE: Space = Space;
 
 /// Pages have been taken back since all CPUs last forgot.
 static STALE: AtomicBool = AtomicBool::new(false);
@@ -21,7 +24,7 @@ static PAGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Lends the code space.
 pub(crate) fn link() {
-    codegen::link(&Space);
+    codegen::link(&SPACE);
 }
 
 /// Bytes of memory behind the code space.

@@ -26,6 +26,8 @@ mod kernel;
 pub mod memory;
 pub mod mmio;
 mod primitive;
+#[cfg(target_os = "none")]
+pub mod selfcheck;
 pub mod space;
 pub mod stack;
 pub mod table;

@@ -1,0 +1,225 @@
+//! What only the machine can tell: the vm's parts against the real tables, faults and processors.
+//!
+//! *Interface*: [`run`], in thread context on one CPU before there are threads, or in any thread; ends with a leak check. It
+//! asserts, so a failure is a panic with its report. The page faults it takes are resolved through [`resolve`], which the caller's
+//! exception callout must reach for faults at user addresses.
+
+use crate::space::{Access, AddressSpace, Backing, Placement, Prot, Role};
+use crate::{frame, heap, mmio, stack, tlb, user};
+use abi::errno::Errno;
+use abi::layout::{CODE, PAGE, STACK_SIZE, STACK_SLOT};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use machine::log;
+
+/// The space whose faults are to be resolved.
+static CURRENT: AtomicPtr<AddressSpace> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Resolves a fault at a user address, if a check is under way. `false`: not ours, or not resolvable.
+pub fn resolve(address: usize, access: Access) -> bool {
+    let space = CURRENT.load(Ordering::Acquire);
+    // SAFETY: `enter` stores it for as long as the space lives.
+    !space.is_null() && unsafe { (*space).fault(address, access).is_ok() }
+}
+
+/// What is taken and not given back.
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    frames: usize,
+    heap: usize,
+    code: usize,
+}
+
+fn held() -> Held {
+    codegen::trim();
+    heap::trim();
+    let frames = frame::stats();
+    Held {
+        frames: frames.total - frames.free - stack::stats().cached_frames(),
+        heap: heap::stats().used,
+        code: crate::code::committed(),
+    }
+}
+
+/// Runs all checks.
+pub fn run() {
+    // Tables that serve stacks and code stay for good: let them come first.
+    stack::free(stack::alloc().expect("a stack"));
+    code();
+    let before = held();
+    for (name, check) in [
+        ("heap", heap_objects as fn()),
+        ("stacks", stacks),
+        ("code", code),
+        ("user access", user_access),
+        ("fork", fork),
+        ("hunger", hunger),
+    ] {
+        check();
+        log!("vm: {name} ok");
+    }
+    assert_eq!(held(), before, "leak");
+}
+
+/// A space in force until dropped.
+struct Entered(Arc<AddressSpace>);
+
+fn enter(space: Arc<AddressSpace>) -> Entered {
+    CURRENT.store(Arc::as_ptr(&space).cast_mut(), Ordering::Release);
+    // SAFETY: the space lives until `Entered` is dropped.
+    unsafe { tlb::load(space.root()) };
+    Entered(space)
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.store(core::ptr::null_mut(), Ordering::Release);
+        // SAFETY: the kernel's own tables.
+        unsafe { tlb::load(machine::paging::kernel_root() as u64) };
+    }
+}
+
+fn heap_objects() {
+    let mut objects: Vec<Box<[u8]>> = Vec::new();
+    for size in 1..600 {
+        objects.push(alloc::vec![size as u8; size * 7].into_boxed_slice());
+    }
+    for (i, object) in objects.iter().enumerate() {
+        let address = object.as_ptr() as usize;
+        assert!((abi::layout::WINDOW..CODE).contains(&address));
+        assert!(object.iter().all(|byte| *byte == (i + 1) as u8));
+    }
+}
+
+fn stacks() {
+    let stacks: Vec<_> = (0..10).map(|_| stack::alloc().expect("a stack")).collect();
+    for stack in &stacks {
+        assert!(stack.top.is_multiple_of(STACK_SLOT) && stack.top - stack.base == STACK_SIZE);
+        // SAFETY: the stack is ours.
+        unsafe { (stack.base as *mut u8).write_bytes(0x5a, STACK_SIZE) };
+        assert!(
+            crate::kernel::tables()
+                .leaf(stack.base - PAGE)
+                .is_none_or(|word| { word.load(Ordering::Relaxed) == 0 })
+        );
+    }
+    stacks.into_iter().for_each(stack::free);
+    assert!(mmio::map(0xfee0_0000, PAGE).is_some());
+}
+
+fn code() {
+    use codegen::CodeSpace;
+    let space = &crate::code::SPACE;
+    // The far end, which nobody else uses so early.
+    let exec = CODE + abi::layout::CODE_LEN - PAGE;
+    for value in [7u32, 8] {
+        assert!(space.commit(exec));
+        let [a, b, c, d] = value.to_le_bytes();
+        // mov eax, value; ret
+        for (i, byte) in [0xb8, a, b, c, d, 0xc3].into_iter().enumerate() {
+            // SAFETY: the alias of our own page.
+            unsafe { space.alias(exec + i).write_volatile(byte) };
+        }
+        space.serialize();
+        // SAFETY: the bytes just written follow the C calling convention.
+        let routine: extern "C" fn() -> u32 = unsafe { core::mem::transmute(exec) };
+        assert_eq!(routine(), value);
+        assert!(space.decommit(exec));
+    }
+}
+
+fn user_access() {
+    let space = enter(AddressSpace::new().expect("a space"));
+    let at = 0x40_0000;
+    let place = Placement::Fixed(at);
+    space
+        .0
+        .map(place, 3 * PAGE, Prot::RW, Backing::Anonymous)
+        .expect("room");
+    assert_eq!(user::get::<u64>(at + 8), Ok(0));
+    // Across a page boundary, neither page present.
+    assert_eq!(
+        user::put(at + 2 * PAGE - 4, &0x1122_3344_5566_7788u64),
+        Ok(())
+    );
+    assert_eq!(user::get::<u32>(at + 2 * PAGE), Ok(0x1122_3344));
+    assert_eq!(user::copy_out(at + PAGE + 1, b"name\0"), Ok(()));
+    assert_eq!(user::cstr(at + PAGE + 1, 100).as_deref(), Ok(&b"name"[..]));
+    assert_eq!(user::cstr(at + PAGE + 1, 3), Err(Errno::ENAMETOOLONG));
+    assert_eq!(user::get::<u64>(at + 3 * PAGE - 4), Err(Errno::EFAULT));
+    assert_eq!(user::get::<u8>(at - 1), Err(Errno::EFAULT));
+    assert_eq!(user::get::<u8>(abi::layout::WINDOW), Err(Errno::EFAULT));
+    assert_eq!(user::get::<u8>(usize::MAX), Err(Errno::EFAULT));
+    space.0.protect(at, PAGE, Prot::READ).expect("mapped");
+    assert_eq!(user::put(at, &1u8), Err(Errno::EFAULT));
+    assert_eq!(user::get::<u8>(at), Ok(0));
+    space.0.unmap(at, PAGE).expect("mapped");
+    assert_eq!(user::get::<u8>(at), Err(Errno::EFAULT));
+    assert_eq!(space.0.resident(), 2);
+    // Stale translations: the page goes and comes back as another.
+    user::put(at + PAGE, &1u8).expect("mapped");
+    space.0.discard(at + PAGE, PAGE).expect("mapped");
+    assert_eq!(user::get::<u8>(at + PAGE), Ok(0));
+}
+
+fn fork() {
+    let at = 0x7000_0000;
+    let parent = enter(AddressSpace::new().expect("a space"));
+    parent
+        .0
+        .map(
+            Placement::Fixed(at),
+            600 * PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .expect("room");
+    for page in 0..600 {
+        user::put(at + page * PAGE, &page).expect("mapped");
+    }
+    let child = parent.0.fork().expect("memory");
+    user::put(at, &1000usize).expect("mapped");
+    {
+        let child = enter(child);
+        assert_eq!(user::get::<usize>(at), Ok(0));
+        for page in 0..600 {
+            assert_eq!(user::get::<usize>(at + page * PAGE), Ok(page));
+        }
+        user::put(at + PAGE, &2000usize).expect("mapped");
+        drop(child);
+    }
+    CURRENT.store(Arc::as_ptr(&parent.0).cast_mut(), Ordering::Release);
+    // SAFETY: the parent lives.
+    unsafe { tlb::load(parent.0.root()) };
+    assert_eq!(user::get::<usize>(at), Ok(1000));
+    assert_eq!(user::get::<usize>(at + PAGE), Ok(1));
+    let mut heaps = 0;
+    parent
+        .0
+        .for_each_area(|area| heaps += usize::from(area.role == Role::Heap));
+    assert_eq!(heaps, 0);
+}
+
+/// A program that eats everything gets an error, and the kernel can still allocate.
+fn hunger() {
+    let space = enter(AddressSpace::new().expect("a space"));
+    let pages = frame::stats().total;
+    let at = space
+        .0
+        .map(
+            Placement::Anywhere,
+            pages * PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .expect("room");
+    let mut page = at;
+    while user::put(page, &1u8).is_ok() {
+        page += PAGE;
+    }
+    assert!(page > at && page < at + pages * PAGE);
+    assert!(AddressSpace::new().is_err() && !frame::admits(1));
+    drop(Box::new([0u8; 3000]));
+}
