@@ -1,8 +1,29 @@
-//! The boot order.
+//! The boot order, as a table of contents.
+//!
+//! *Interface*: [`kernel_main`], which `machine` calls on the boot CPU when it has its own page
+//! tables, descriptor tables and clocks. Interrupts are off until the boot thread becomes the idle thread.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
-mod boot;
+mod hello;
+#[cfg(target_os = "none")]
+mod others;
+#[cfg(target_os = "none")]
+mod report;
+
+/// Brings the rooms up, from the lowest to the highest.
+#[cfg(target_os = "none")]
+#[unsafe(no_mangle)]
+extern "C" fn kernel_main() -> ! {
+    hello::greet(); // say what machine this is
+    vm::init(); // frames, heap, address spaces, code space
+    others::synthesize_entry(); // this processor's system-call entry
+    report::link(); // names for the panic report
+    thread::init().expect("memory for the first thread"); // ready ring, switches, timer
+    others::start(); // the other processors
+    hello::ready();
+    thread::idle() // the boot thread idles from here on
+}
 
 #[cfg(not(target_os = "none"))]
 fn main() {

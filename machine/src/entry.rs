@@ -125,6 +125,7 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     log::init();
     power::init();
     features::init();
+    assert!(features::get().cx16(), "the processor has no cmpxchg16b");
     trap::patch_smap_sites();
     boot::init(start_info);
     let platform = tables::read(boot::info().rsdp);

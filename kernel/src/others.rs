@@ -1,0 +1,28 @@
+//! What every processor does for itself.
+//!
+//! *Interface*: [`synthesize_entry`] on each; [`start`] on the boot processor.
+
+use machine::{cpu, log, syscall_entry};
+
+/// Generates this processor's system-call entry. Without code memory the assembled one stays.
+pub fn synthesize_entry() {
+    if syscall_entry::synthesize().is_err() {
+        log!("no code memory for the system-call entry");
+    }
+}
+
+/// Starts the other processors; each becomes idle and takes work.
+pub fn start() {
+    cpu::start_others(main);
+}
+
+fn main() -> ! {
+    synthesize_entry();
+    match thread::init_cpu() {
+        Ok(()) => thread::idle(),
+        Err(_) => panic!(
+            "no memory for the idle thread of processor {}",
+            cpu::this_cpu().number()
+        ),
+    }
+}
