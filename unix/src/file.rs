@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -26,6 +26,7 @@ use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
 
+use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};
 
 /// A generated descriptor routine.
@@ -104,6 +105,8 @@ pub trait File: Send + Sync + Any {
     }
     /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
     fn flags_changed(&self, _of: &OpenFile) {}
+    /// A descriptor that may write is closed: what generated code left to be noted (times) is noted.
+    fn settle(&self, _of: &OpenFile) {}
     /// The last descriptor is gone.
     fn close(&self, _of: &OpenFile) {}
     /// Code for this description. [`Sharing::Exclusive`] promises one thread until it is replugged.
@@ -130,10 +133,8 @@ pub struct OpenFile {
     name: Option<(Place, Vec<u8>)>,
     /// Access mode and status flags (`O_*`).
     pub flags: AtomicU32,
-    /// Offset in bytes; generated routines hold this word's address.
-    pub offset: AtomicU64,
-    /// Held while a call reads, uses and advances the offset.
-    pub position: Monitor<()>,
+    /// Offset, and the monitor of whoever moves it; generated routines hold their addresses.
+    pub cursor: Cursor,
     /// Descriptors, over all tables, that refer to it.
     pub(crate) slots: AtomicU32,
     /// More than one thread may reach it: only shared routines may be plugged.
@@ -182,8 +183,7 @@ impl OpenFile {
             place: how.place,
             name: how.name,
             flags: AtomicU32::new(how.flags & !CREATION),
-            offset: AtomicU64::new(0),
-            position: Monitor::new(()),
+            cursor: Cursor::new(),
             slots: AtomicU32::new(0),
             shared: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -283,8 +283,14 @@ impl OpenFile {
     /// Made ready for another open with `flags`.
     pub(crate) fn reopen(&self, flags: u32) {
         self.flags.store(flags & !CREATION, Ordering::Relaxed);
-        self.offset.store(0, Ordering::Relaxed);
+        self.cursor.offset.store(0, Ordering::Relaxed);
         self.shared.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes the offset: held while a call reads, uses and advances it.
+    pub fn turn(&self) -> Turn<'_> {
+        self.cursor.monitor.lock();
+        Turn(self)
     }
 
     /// Tells the behaviour that the last descriptor is gone, once.
@@ -361,6 +367,15 @@ impl OpenFile {
     /// Whether writes go to the end of the file.
     pub fn appending(&self) -> bool {
         self.flags() & O_APPEND != 0
+    }
+}
+
+/// The right to move the offset of a description.
+pub struct Turn<'a>(&'a OpenFile);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.cursor.monitor.unlock();
     }
 }
 

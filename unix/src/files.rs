@@ -400,6 +400,9 @@ impl Files {
     #[inline]
     fn release(&self, of: Arc<OpenFile>) {
         of.slots.fetch_sub(1, Ordering::AcqRel);
+        if of.writable() {
+            of.file().settle(&of);
+        }
         if lock::any() {
             lock::descriptor_closed(self.lock_owner(), &of);
         }

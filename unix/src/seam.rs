@@ -10,11 +10,13 @@ use alloc::boxed::Box;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use quaject::constant::Constants;
 use quaject::{Conv, DescFn, Seam};
 
 use crate::files::{self, Stubs};
 
 static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
+static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
 static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
 
@@ -27,10 +29,18 @@ pub fn init(cpus: usize) -> Result<()> {
     };
     let slow = machine::trap::syscall_slow();
     let seam = Seam::new(slow, cpus, conv).map_err(|OutOfCode| Errno::ENOMEM)?;
+    let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;
+    CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Release);
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
     Ok(())
+}
+
+/// The shared images of routines without an object; `EAGAIN` before [`init`].
+pub fn constants() -> Result<&'static Constants> {
+    // SAFETY: the pointer is null or comes from the box leaked in `init`.
+    unsafe { CONSTANTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// The seam; `EAGAIN` before [`init`].

@@ -100,9 +100,10 @@ impl File for Memory {
             Memory::Zero | Memory::Full => buf.put_zeros(buf.remaining()),
             Memory::Random => put_random(buf),
             Memory::Log => {
-                let _turn = of.position.lock();
-                let (next, count) = put_log(of.offset.load(Ordering::Relaxed) as usize, buf)?;
-                of.offset.store(next as u64, Ordering::Relaxed);
+                let _turn = of.turn();
+                let (next, count) =
+                    put_log(of.cursor.offset.load(Ordering::Relaxed) as usize, buf)?;
+                of.cursor.offset.store(next as u64, Ordering::Relaxed);
                 Ok(count)
             }
         }
@@ -134,8 +135,19 @@ impl File for Memory {
     }
 
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
-        let _seam = seam::get()?;
-        Ok(DescRoutines::default())
+        let made = seam::constants()?;
+        let (read, write) = match self {
+            Memory::Null => (Some(&made.nothing), Some(&made.swallow)),
+            Memory::Zero => (Some(&made.zeros), Some(&made.swallow)),
+            Memory::Full => (Some(&made.zeros), Some(&made.no_space)),
+            Memory::Random => (None, Some(&made.swallow)),
+            Memory::Log => (None, None),
+        };
+        Ok(DescRoutines {
+            read: read.cloned(),
+            write: write.cloned(),
+            lseek: (*self != Memory::Log).then(|| made.nothing.clone()),
+        })
     }
 
     fn reusable(&self) -> bool {

@@ -24,23 +24,23 @@ impl File for Directory {
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.position.lock();
+        let _turn = of.turn();
         let base = match whence as i32 {
             SEEK_SET => 0,
-            SEEK_CUR => of.offset.load(Ordering::Relaxed),
+            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
             _ => return Err(Errno::EINVAL),
         };
         let to = base.checked_add_signed(offset).ok_or(Errno::EINVAL)?;
-        of.offset.store(to, Ordering::Relaxed);
+        of.cursor.offset.store(to, Ordering::Relaxed);
         Ok(to)
     }
 
     fn readdir(&self, of: &OpenFile, sink: &mut dyn DirSink) -> Result<()> {
         let inode = of.inode().ok_or(Errno::ENOTDIR)?;
-        let _turn = of.position.lock();
-        let from = of.offset.load(Ordering::Relaxed);
+        let _turn = of.turn();
+        let from = of.cursor.offset.load(Ordering::Relaxed);
         let to = inode.readdir(from, sink)?;
-        of.offset.store(to, Ordering::Relaxed);
+        of.cursor.offset.store(to, Ordering::Relaxed);
         Ok(())
     }
 

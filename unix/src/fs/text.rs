@@ -350,10 +350,10 @@ const MAX_SETTING: usize = 256;
 
 impl File for Text {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.position.lock();
-        let at = of.offset.load(Ordering::Relaxed);
+        let _turn = of.turn();
+        let at = of.cursor.offset.load(Ordering::Relaxed);
         let count = self.read_at(of, at, buf)?;
-        of.offset.store(at + count as u64, Ordering::Relaxed);
+        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
         Ok(count)
     }
 
@@ -383,15 +383,15 @@ impl File for Text {
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.position.lock();
+        let _turn = of.turn();
         let base = match whence as i32 {
             SEEK_SET => 0,
-            SEEK_CUR => of.offset.load(Ordering::Relaxed),
+            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
             SEEK_END => self.made.lock().len() as u64,
             _ => return Err(Errno::EINVAL),
         };
         let to = base.checked_add_signed(offset).ok_or(Errno::EINVAL)?;
-        of.offset.store(to, Ordering::Relaxed);
+        of.cursor.offset.store(to, Ordering::Relaxed);
         Ok(to)
     }
 

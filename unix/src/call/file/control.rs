@@ -111,7 +111,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
 fn range(of: &OpenFile, lock: &Flock) -> Result<(u64, u64)> {
     let base = match i32::from(lock.whence) {
         SEEK_SET => 0,
-        SEEK_CUR => of.offset.load(Ordering::Relaxed) as i64,
+        SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed) as i64,
         SEEK_END => of.file().stat(of).size as i64,
         _ => return Err(Errno::EINVAL),
     };
@@ -251,7 +251,8 @@ fn ioctl(args: &mut Args) -> Result<usize> {
             Ok(0)
         }
         FIONREAD if of.inode().is_some_and(|i| i.kind() == Kind::Regular) => {
-            let left = of.file().stat(&of).size as i64 - of.offset.load(Ordering::Relaxed) as i64;
+            let left =
+                of.file().stat(&of).size as i64 - of.cursor.offset.load(Ordering::Relaxed) as i64;
             vm::user::put(arg, &(left as i32))?;
             Ok(0)
         }

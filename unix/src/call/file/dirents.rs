@@ -59,7 +59,7 @@ fn read(args: &Args, lay: fn(&mut Vec<u8>, &DirEntry, usize) -> bool) -> Result<
         return Err(Errno::EBADF);
     }
     let size = (args.uint(2) as usize).min(MAX_LAYOUT);
-    let before = of.offset.load(Ordering::Relaxed);
+    let before = of.cursor.offset.load(Ordering::Relaxed);
     let mut out = Vec::new();
     out.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
     let mut refused = false;
@@ -73,7 +73,7 @@ fn read(args: &Args, lay: fn(&mut Vec<u8>, &DirEntry, usize) -> bool) -> Result<
         return Err(Errno::EINVAL);
     }
     if let Err(e) = vm::user::copy_out(args.word(1), &out) {
-        of.offset.store(before, Ordering::Relaxed);
+        of.cursor.offset.store(before, Ordering::Relaxed);
         return Err(e);
     }
     Ok(out.len())

@@ -193,7 +193,10 @@ fn copy(
         // The source keeps its offset until it is known what the destination took.
         let start = match *from_at {
             At::Position(offset) => offset,
-            At::Offset => from.offset.load(core::sync::atomic::Ordering::Relaxed),
+            At::Offset => from
+                .cursor
+                .offset
+                .load(core::sync::atomic::Ordering::Relaxed),
         };
         let got = from
             .file()
@@ -213,6 +216,7 @@ fn copy(
         match from_at {
             At::Position(offset) => *offset = end,
             At::Offset => from
+                .cursor
                 .offset
                 .store(end, core::sync::atomic::Ordering::Relaxed),
         }

@@ -7,21 +7,20 @@
 //! only the monitor of the directory it looks in. Permission bits were checked by the callers; this file system checks kinds,
 //! existence and emptiness.
 
-pub mod core;
 pub mod dir;
 pub mod regular;
 pub mod store;
 #[cfg(test)]
 mod tests;
 
-use ::core::any::Any;
-use ::core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use abi::errno::{Errno, Result};
 use abi::linux::{
     DT_DIR, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFMT, S_ISGID, S_ISUID, Statfs, TMPFS_MAGIC,
 };
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::Monitor;
 
 use super::attr::{Attr, Kind, SetAttr, Time};
@@ -194,6 +193,13 @@ impl MemNode {
         }
     }
 
+    /// Generated code only marks that it wrote; the time is noted when somebody looks, or closes the file.
+    fn settle(&self) {
+        if self.store().is_some_and(|s| s.core().take_touched()) {
+            self.touch();
+        }
+    }
+
     fn touch(&self) {
         let now = super::now();
         let mut meta = self.meta.lock();
@@ -305,6 +311,7 @@ impl MemNode {
 
 impl Inode for MemNode {
     fn attr(&self) -> Attr {
+        self.settle();
         let meta = *self.meta.lock();
         let (size, blocks) = match &self.body {
             Body::Regular(store) => (store.size(), store.resident() as u64 * 8),

@@ -10,14 +10,16 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;
+use quaject::{Unmade, fsmap};
 use vm::frame::FrameRef;
 use vm::space::{Pager, PagerInfo};
 
 use super::MemNode;
 use super::store::{MAX_SIZE, Store};
-use crate::file::{DescRoutines, File, OpenFile, Sharing};
+use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::fs::inode::Inode;
 use crate::io::IoBuf;
+use crate::seam;
 
 impl MemNode {
     fn contents(&self) -> Result<&Store> {
@@ -32,24 +34,24 @@ impl MemNode {
 
 impl File for MemNode {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.position.lock();
-        let at = of.offset.load(Ordering::Relaxed);
+        let _turn = of.turn();
+        let at = of.cursor.offset.load(Ordering::Relaxed);
         let count = self.contents()?.read(at, buf)?;
-        of.offset.store(at + count as u64, Ordering::Relaxed);
+        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
         Ok(count)
     }
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let store = self.contents()?;
-        let _turn = of.position.lock();
+        let _turn = of.turn();
         let (end, count) = if of.appending() {
             store.append(buf)?
         } else {
-            let at = of.offset.load(Ordering::Relaxed);
+            let at = of.cursor.offset.load(Ordering::Relaxed);
             let count = store.write(at, buf)?;
             (at + count as u64, count)
         };
-        of.offset.store(end, Ordering::Relaxed);
+        of.cursor.offset.store(end, Ordering::Relaxed);
         if count > 0 {
             self.written();
         }
@@ -76,7 +78,7 @@ impl File for MemNode {
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         let store = self.contents()?;
-        let _turn = of.position.lock();
+        let _turn = of.turn();
         let from = |base: u64| base.checked_add_signed(offset).ok_or(Errno::EINVAL);
         let search = |hole| {
             let start = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
@@ -84,7 +86,7 @@ impl File for MemNode {
         };
         let to = match whence as i32 {
             SEEK_SET => from(0)?,
-            SEEK_CUR => from(of.offset.load(Ordering::Relaxed))?,
+            SEEK_CUR => from(of.cursor.offset.load(Ordering::Relaxed))?,
             SEEK_END => from(store.size())?,
             SEEK_DATA => search(false)?,
             SEEK_HOLE => search(true)?,
@@ -93,7 +95,7 @@ impl File for MemNode {
         if to > MAX_SIZE {
             return Err(Errno::EINVAL);
         }
-        of.offset.store(to, Ordering::Relaxed);
+        of.cursor.offset.store(to, Ordering::Relaxed);
         Ok(to)
     }
 
@@ -137,8 +139,30 @@ impl File for MemNode {
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        let _ = (of, sharing, self.contents()?.core());
-        Ok(DescRoutines::default())
+        let seam = seam::get()?;
+        let (core, cursor) = (self.contents()?.core(), &of.cursor);
+        let made = |routine: core::result::Result<DescRoutine, Unmade>| {
+            routine.map(Some).or(Err(Errno::ENOMEM))
+        };
+        let mut routines = DescRoutines::default();
+        // SAFETY: the description owns both the routines and the cursor, and keeps this node. While another CPU may be inside a
+        // routine, its descriptor table keeps the description, or has given it to `sync::epoch`.
+        unsafe {
+            if of.readable() {
+                routines.read = made(fsmap::synthesize_read(core, cursor, seam, sharing))?;
+            }
+            if of.writable() {
+                let append = of.appending();
+                routines.write =
+                    made(fsmap::synthesize_write(core, cursor, seam, sharing, append))?;
+            }
+            routines.lseek = made(fsmap::synthesize_lseek(core, cursor, seam, sharing))?;
+        }
+        Ok(routines)
+    }
+
+    fn settle(&self, _of: &OpenFile) {
+        MemNode::settle(self);
     }
 
     fn reusable(&self) -> bool {

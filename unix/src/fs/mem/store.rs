@@ -9,23 +9,23 @@
 //! file; it takes `table` alone. Pages are counted frames, so a page being copied or mapped outlives its removal; arrays and
 //! pages that a generated routine may still be using go through `sync::epoch`.
 //!
-//! Bytes of the last page beyond the size are always zero.
+//! Bytes of the last page beyond the size are always zero, and the size is never beyond the array (`quaject::fsmap` builds on both).
 
-use super::core::FileCore;
-use ::core::sync::atomic::{AtomicUsize, Ordering};
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
 use vm::frame::{self, Frame, FrameRef};
 
 use crate::io::IoBuf;
 
-/// The largest offset that can hold a byte, plus one.
-pub const MAX_SIZE: u64 = i64::MAX as u64 & !(PAGE as u64 - 1);
-/// The most pages an array may have: 256 GiB, far beyond memory.
-const MAX_PAGES: usize = 1 << 26;
+/// The most pages an array may have.
+const MAX_PAGES: usize = 1 << 24;
+/// The largest size in bytes, 64 GiB: an array of pages covers all of it.
+pub const MAX_SIZE: u64 = (MAX_PAGES * PAGE) as u64;
 const FIRST_CAPACITY: usize = 4;
 
 /// The pages and size of one file.
@@ -38,14 +38,14 @@ pub struct Store {
 /// Owner of the array that `core` points to.
 #[derive(Default)]
 struct Table {
-    pages: Box<[AtomicUsize]>,
+    pages: Box<[AtomicU64]>,
     /// Pages that are not holes.
     resident: usize,
 }
 
 /// The frame that the kernel sees at `address`.
-fn frame_at(address: usize) -> Frame {
-    Frame::containing((address - Frame(0).virt() as usize) as u64)
+fn frame_at(address: u64) -> Frame {
+    Frame::containing(address - Frame(0).virt() as u64)
 }
 
 impl Store {
@@ -118,7 +118,7 @@ impl Store {
             return Ok(FrameRef::share(frame_at(there)));
         }
         let ours = fresh.clone();
-        slot.store(ours.into_frame().virt() as usize, Ordering::Release);
+        slot.store(ours.into_frame().virt() as u64, Ordering::Release);
         table.resident += 1;
         Ok(fresh)
     }
@@ -129,7 +129,7 @@ impl Store {
             .max(table.pages.len() * 2)
             .max(FIRST_CAPACITY)
             .min(MAX_PAGES);
-        let mut larger: Vec<AtomicUsize> = Vec::new();
+        let mut larger: Vec<AtomicU64> = Vec::new();
         larger
             .try_reserve_exact(capacity)
             .map_err(|_| Errno::ENOSPC)?;
@@ -137,12 +137,16 @@ impl Store {
             table
                 .pages
                 .iter()
-                .map(|p| AtomicUsize::new(p.load(Ordering::Relaxed))),
+                .map(|p| AtomicU64::new(p.load(Ordering::Relaxed))),
         );
-        larger.resize_with(capacity, || AtomicUsize::new(0));
+        larger.resize_with(capacity, || AtomicU64::new(0));
         let larger = larger.into_boxed_slice();
-        self.core.publish_pages(larger.as_ptr(), larger.len());
-        let old = ::core::mem::replace(&mut table.pages, larger);
+        // SAFETY: it holds what the old array held, and holes; pages leave an array by `resize` and `punch`, which retire them.
+        unsafe {
+            self.core
+                .replace_pages(larger.as_ptr().cast_mut(), larger.len())
+        };
+        let old = core::mem::replace(&mut table.pages, larger);
         if !old.is_empty() {
             retire(old);
         }
@@ -167,7 +171,7 @@ impl Store {
                     // SAFETY: the share keeps the frame alive; its bytes are plain memory that others may change meanwhile,
                     // which a reader of a file being written has to expect.
                     let bytes =
-                        unsafe { ::core::slice::from_raw_parts(page.virt().add(within), want) };
+                        unsafe { core::slice::from_raw_parts(page.virt().add(within), want) };
                     buf.put(bytes)
                 }
                 None => buf.put_zeros(want),
@@ -194,8 +198,11 @@ impl Store {
     /// Stores all of `buf` at the end; answers the offset after it and the count.
     pub fn append(&self, buf: &mut IoBuf) -> Result<(u64, usize)> {
         let _turn = self.writers.lock();
+        self.core.appending().lock();
         let end = self.size();
-        let count = self.write_at(end, buf)?;
+        let result = self.write_at(end, buf);
+        self.core.appending().unlock();
+        let count = result?;
         Ok((end + count as u64, count))
     }
 
@@ -230,7 +237,7 @@ impl Store {
         let want = (PAGE - within).min(buf.remaining());
         if let Some(page) = self.page(index) {
             // SAFETY: as in `read`; writers to one file may overlap, as on Linux.
-            let bytes = unsafe { ::core::slice::from_raw_parts_mut(page.virt().add(within), want) };
+            let bytes = unsafe { core::slice::from_raw_parts_mut(page.virt().add(within), want) };
             return buf.take(bytes);
         }
         if index >= MAX_PAGES as u64 {
@@ -245,7 +252,7 @@ impl Store {
         };
         let fresh = FrameRef::own(fresh.ok_or(Errno::ENOSPC)?);
         // SAFETY: the frame is ours alone.
-        let bytes = unsafe { ::core::slice::from_raw_parts_mut(fresh.virt(), PAGE) };
+        let bytes = unsafe { core::slice::from_raw_parts_mut(fresh.virt(), PAGE) };
         let n = buf.take(&mut bytes[within..within + want])?;
         if whole {
             bytes[n..].fill(0);
@@ -256,7 +263,7 @@ impl Store {
             // A mapping made the page first; it holds only what others wrote, so ours goes on top.
             // SAFETY: both are kept alive by their shares, and they are different frames.
             unsafe {
-                ::core::ptr::copy_nonoverlapping(
+                core::ptr::copy_nonoverlapping(
                     filled.virt().add(within),
                     page.virt().add(within),
                     n,
@@ -272,12 +279,18 @@ impl Store {
             return Err(Errno::EFBIG);
         }
         let _turn = self.writers.lock();
+        let keep = size.div_ceil(PAGE as u64) as usize;
+        if size > self.size() {
+            let mut table = self.table.lock();
+            if keep > table.pages.len() {
+                self.grow(&mut table, keep)?;
+            }
+        }
         let old = self.core.size.swap(size, Ordering::AcqRel);
         if size >= old {
             return Ok(());
         }
-        let keep = size.div_ceil(PAGE as u64) as usize;
-        let mut gone: Vec<usize> = Vec::new();
+        let mut gone: Vec<u64> = Vec::new();
         let mut table = self.table.lock();
         let within = (size % PAGE as u64) as usize;
         if within != 0
@@ -285,7 +298,7 @@ impl Store {
             && let address @ 1.. = slot.load(Ordering::Acquire)
         {
             // SAFETY: the table owns the page; what is cleared lies within it, behind the end of the file.
-            unsafe { ::core::ptr::write_bytes((address as *mut u8).add(within), 0, PAGE - within) };
+            unsafe { core::ptr::write_bytes((address as *mut u8).add(within), 0, PAGE - within) };
         }
         for slot in table.pages.iter().skip(keep) {
             let address = slot.swap(0, Ordering::AcqRel);
@@ -313,7 +326,7 @@ impl Store {
     /// Makes `from..to` read as zeros; whole pages become holes (`FALLOC_FL_PUNCH_HOLE`).
     pub fn punch(&self, from: u64, to: u64) {
         let _turn = self.writers.lock();
-        let mut gone: Vec<usize> = Vec::new();
+        let mut gone: Vec<u64> = Vec::new();
         let mut table = self.table.lock();
         let first = usize::try_from(from / PAGE as u64).unwrap_or(usize::MAX);
         for (index, slot) in table.pages.iter().enumerate().skip(first) {
@@ -333,7 +346,7 @@ impl Store {
             } else {
                 // SAFETY: the table owns the page, and a..b lies within it.
                 unsafe {
-                    ::core::ptr::write_bytes(
+                    core::ptr::write_bytes(
                         (address as *mut u8).add(a as usize),
                         0,
                         (b - a) as usize,
@@ -392,7 +405,7 @@ impl Drop for Store {
 }
 
 /// Pages, by address, whose shares go when this is dropped.
-struct Pages(Vec<usize>);
+struct Pages(Vec<u64>);
 
 impl Drop for Pages {
     fn drop(&mut self) {
