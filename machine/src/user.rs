@@ -1,6 +1,6 @@
 //! Copies between kernel and user memory that a bad address ends instead of the kernel.
 //!
-//! *Interface*: [`copy_in`], [`copy_out`], [`zero`]. A page fault inside them is first offered to the
+//! *Interface*: [`copy_in`], [`copy_out`], [`zero`], [`compare_exchange`]. A page fault inside them is first offered to the
 //! address space (the exception callout sees an ordinary fault at a user address); when that cannot help, [`fixup`] names the place
 //! where the copy ends with an error. May fault and therefore sleep: thread context, interrupts on.
 
@@ -66,11 +66,33 @@ pub fn zero(to: usize, len: usize) -> Result<(), ()> {
     Ok(())
 }
 
+/// Compares the 4-aligned word at user address `at` with `expected`, stores `new` if they are equal, and returns what was there:
+/// one atomic step.
+///
+/// # Errors
+/// The address is not the user's, not aligned, or cannot be written.
+#[allow(clippy::result_unit_err)]
+pub fn compare_exchange(at: usize, expected: u32, new: u32) -> Result<u32, ()> {
+    in_range(at, 4)?;
+    if !at.is_multiple_of(4) {
+        return Err(());
+    }
+    let mut seen = 0;
+    // SAFETY: a bad address ends in the fix-up; `seen` is valid.
+    match unsafe { exchange(at, expected, new, &mut seen) } {
+        0 => Ok(seen),
+        _ => Err(()),
+    }
+}
+
 /// Where execution continues after a page fault at `rip` that nobody could resolve; `None` when `rip` is
 /// no instruction of this module.
 pub fn fixup(rip: usize) -> Option<usize> {
     #[cfg(target_os = "none")]
     {
+        if rip == &raw const user_exchange_access as usize {
+            return Some(&raw const user_exchange_fixup as usize);
+        }
         let start = copy as *const () as usize;
         let end = copy_fixup as *const () as usize;
         (start..end).contains(&rip).then_some(end)
@@ -107,6 +129,45 @@ unsafe extern "C" fn copy(_to: usize, _from: usize, _len: usize) -> usize {
 #[unsafe(link_section = ".text.usercopy.b")]
 unsafe extern "C" fn copy_fixup() -> usize {
     naked_asm!(crate::trap::clac!(), "mov eax, 1", "ret")
+}
+
+#[cfg(target_os = "none")]
+unsafe extern "C" {
+    static user_exchange_access: u8;
+    static user_exchange_fixup: u8;
+}
+
+/// One compare-and-exchange with user access open. Returns 0, or 1 after a fault.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+unsafe extern "C" fn exchange(_at: usize, _expected: u32, _new: u32, _seen: *mut u32) -> usize {
+    naked_asm!(
+        crate::trap::stac!(),
+        "mov eax, esi",
+        ".global user_exchange_access",
+        "user_exchange_access:",
+        "lock cmpxchg dword ptr [rdi], edx",
+        crate::trap::clac!(),
+        "mov dword ptr [rcx], eax",
+        "xor eax, eax",
+        "ret",
+        ".global user_exchange_fixup",
+        "user_exchange_fixup:",
+        crate::trap::clac!(),
+        "mov eax, 1",
+        "ret",
+    )
+}
+
+#[cfg(not(target_os = "none"))]
+unsafe fn exchange(at: usize, expected: u32, new: u32, seen: &mut u32) -> usize {
+    use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    // SAFETY: on a host the "user" is the test itself, which passes its own aligned memory.
+    let word = unsafe { &*(at as *const AtomicU32) };
+    *seen = word
+        .compare_exchange(expected, new, SeqCst, SeqCst)
+        .unwrap_or_else(|now| now);
+    0
 }
 
 #[cfg(not(target_os = "none"))]

@@ -231,6 +231,18 @@ impl Tte {
         self.stack_top.load(Ordering::Relaxed)
     }
 
+    /// CPU time so far, nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        let counts = self.time.load(Ordering::Relaxed);
+        // While the thread runs, the count at its switch-in stands subtracted, and is always the larger part.
+        let counts = if counts as i64 <= 0 && counts != 0 {
+            counts.wrapping_add(machine::clock::tsc())
+        } else {
+            counts
+        };
+        (u128::from(counts) * 1_000_000 / u128::from(machine::clock::tsc_khz().max(1))) as u64
+    }
+
     /// How often the thread has blocked or been preempted by Rust code.
     pub fn switches(&self) -> u64 {
         self.switches.load(Ordering::Relaxed)

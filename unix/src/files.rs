@@ -499,6 +499,11 @@ impl Files {
         }
     }
 
+    /// Does more than one thread use this table?
+    pub fn is_shared(&self) -> bool {
+        self.users.load(Ordering::Relaxed) > 1
+    }
+
     /// A thread no longer uses this table; the last one closes every descriptor.
     pub fn leave(&self) {
         let before = {

@@ -10,12 +10,17 @@ extern crate alloc;
 
 pub mod call;
 pub mod deadline;
+pub mod dispatch;
 pub mod exec;
 pub mod file;
 pub mod files;
+pub mod fp;
 pub mod fs;
+pub mod init;
 pub mod io;
 pub mod poll;
 pub mod process;
 pub mod seam;
 pub mod signal;
+pub mod time;
+pub mod trap;

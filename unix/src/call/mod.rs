@@ -11,21 +11,48 @@
 
 pub mod file;
 
+pub mod futex;
+pub mod memory;
+pub mod misc;
+pub mod process;
+pub mod schedule;
+pub mod signal;
+pub mod time;
+
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::nr;
+use machine::trap::TrapFrame;
 
 /// One call under way: its number and its arguments as the user gave them.
-#[derive(Debug)]
-pub struct Args {
+pub struct Args<'a> {
     /// The number, from rax.
     pub nr: usize,
     /// The arguments: rdi, rsi, rdx, r10, r8, r9.
     pub arg: [usize; 6],
+    /// The user's registers. A call that replaces them (`execve`, `rt_sigreturn`) changes the vector, too.
+    pub frame: &'a mut TrapFrame,
 }
 
-impl Args {
+/// How an interrupted call that keeps state goes on (`nanosleep` until the same moment): left in the task before returning
+/// `ERESTART_RESTARTBLOCK`.
+pub type Restart = Box<dyn FnOnce() -> Result<usize> + Send>;
+
+impl<'a> Args<'a> {
+    /// The call that `frame` describes.
+    pub fn new(frame: &'a mut TrapFrame) -> Args<'a> {
+        let words = [
+            frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9,
+        ];
+        Args {
+            nr: frame.error as usize,
+            arg: words.map(|word| word as usize),
+            frame,
+        }
+    }
+
     /// Argument `i` as a C `int` (the upper half is ignored, as by Linux).
     pub fn int(&self, i: usize) -> i32 {
         self.arg[i] as i32
@@ -60,6 +87,13 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::names::CALLS,
     file::open::CALLS,
     file::stat::CALLS,
+    futex::CALLS,
+    memory::CALLS,
+    misc::CALLS,
+    process::CALLS,
+    schedule::CALLS,
+    signal::CALLS,
+    time::CALLS,
 ];
 
 static TABLE: [Option<Handler>; nr::COUNT] = {
@@ -115,18 +149,13 @@ mod tests {
 
     #[test]
     fn unknown_calls_are_counted_by_number() {
-        for _ in 0..3 {
-            let mut args = Args {
-                nr: 335,
-                arg: [0; 6],
+        for number in [335, 335, 335, usize::MAX] {
+            let mut frame = TrapFrame {
+                error: number as u64,
+                ..TrapFrame::default()
             };
-            assert_eq!(dispatch(&mut args), Err(Errno::ENOSYS));
+            assert_eq!(dispatch(&mut Args::new(&mut frame)), Err(Errno::ENOSYS));
         }
-        let mut args = Args {
-            nr: usize::MAX,
-            arg: [0; 6],
-        };
-        assert_eq!(dispatch(&mut args), Err(Errno::ENOSYS));
         assert!(unknown().any(|entry| entry == (335, 3)));
         assert!(unknown().any(|entry| entry == (nr::COUNT, 1)));
     }

@@ -1,3 +1,372 @@
 //! Running a program: from a path to the first user instruction.
+//!
+//! *Interface*: [`execve`] is the call; [`prepare`] makes a program's memory without touching the caller's, [`begin`] is for
+//! the first process. Everything that can fail happens in `prepare`, so that a failed call leaves the caller as it was.
 
 pub mod elf;
+pub mod load;
+pub mod script;
+pub mod stack;
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::layout::{PAGE, USER_STACK_TOP};
+use abi::linux::*;
+use machine::trap::{RFLAGS_IF, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
+use vm::{AddressSpace, Prot, user};
+
+use crate::call::Args;
+use crate::process::{Cred, Process, Program, Task};
+use load::{Loaded, Source, load};
+use stack::{STRING_MAX, Strings};
+
+/// How deep scripts may be interpreted by scripts.
+const SCRIPT_DEPTH: usize = 4;
+/// Pages over which the top of the stack, and the start of the heap, are spread.
+const SPREAD_PAGES: u64 = 1 << 11;
+
+/// A program that is ready to run.
+pub struct Prepared {
+    space: Arc<AddressSpace>,
+    entry: usize,
+    sp: usize,
+    program: Program,
+    cred: Option<Cred>,
+}
+
+/// `execve` and `execveat`.
+pub fn execve(
+    a: &mut Args,
+    dirfd: i32,
+    path: usize,
+    argv: usize,
+    envp: usize,
+    flags: i32,
+) -> Result<usize> {
+    if flags & !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let task = Task::current();
+    let process = task.process.clone();
+    let path = user::cstr(path, PATH_MAX)?;
+    let source = find(&process, dirfd, &path, flags)?;
+    let argv = strings(argv)?;
+    let envp = strings(envp)?;
+    let prepared = prepare(&process, source, argv, envp)?;
+    end_other_threads(&process)?;
+    commit(&task, prepared, a.frame)?;
+    Ok(0)
+}
+
+fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Source> {
+    let cred = process.cred.get();
+    let relative = path.first() != Some(&b'/');
+    let start = if dirfd == AT_FDCWD || !relative {
+        process.fs.get().cwd()
+    } else {
+        let of = process.files.get().get(dirfd)?;
+        of.place().cloned().ok_or(if path.is_empty() {
+            Errno::EACCES
+        } else {
+            Errno::ENOTDIR
+        })?
+    };
+    if path.is_empty() && flags & AT_EMPTY_PATH != 0 && dirfd != AT_FDCWD {
+        return Source::at(&cred, start, alloc::format!("/dev/fd/{dirfd}").as_bytes());
+    }
+    Source::open(process, start, path, flags & AT_SYMLINK_NOFOLLOW == 0)
+}
+
+/// The strings whose addresses stand at `vector`, up to a null. EFAULT, E2BIG.
+fn strings(vector: usize) -> Result<Strings> {
+    let mut strings = Strings::default();
+    if vector == 0 {
+        return Ok(strings);
+    }
+    for i in 0.. {
+        let at: usize = user::get(vector.wrapping_add(8 * i))?;
+        if at == 0 {
+            break;
+        }
+        let string = user::cstr(at, STRING_MAX).map_err(|e| {
+            if e == Errno::ENAMETOOLONG {
+                Errno::E2BIG
+            } else {
+                e
+            }
+        })?;
+        strings.push(&string)?;
+    }
+    Ok(strings)
+}
+
+/// Makes the memory of the program in `source`, or of the interpreter that it names, for `process`.
+pub fn prepare(
+    process: &Process,
+    mut source: Source,
+    mut argv: Strings,
+    envp: Strings,
+) -> Result<Prepared> {
+    let execfn = source.path.clone();
+    if argv.count == 0 {
+        argv.push(b"")?;
+    }
+    let mut depth = 0;
+    while source.head.starts_with(b"#!") {
+        let (interpreter, argument) = script::parse(&source.head).ok_or(Errno::ENOEXEC)?;
+        if depth == SCRIPT_DEPTH {
+            return Err(Errno::ELOOP);
+        }
+        depth += 1;
+        let mut longer = Strings::default();
+        longer.push(interpreter)?;
+        if let Some(argument) = argument {
+            longer.push(argument)?;
+        }
+        longer.push(&source.path)?;
+        for string in argv.iter().skip(1) {
+            longer.push(string)?;
+        }
+        let cwd = process.fs.get().cwd();
+        source = Source::open(process, cwd, interpreter, true)?;
+        argv = longer;
+    }
+    let image = source.image()?;
+    let space = AddressSpace::new()?;
+    let main = load(&space, &source, &image, false)?;
+    let start = match image.interpreter {
+        None => None,
+        Some((offset, length)) => {
+            let path = source.interpreter(offset, length)?;
+            let cwd = process.fs.get().cwd();
+            let loader = Source::open(process, cwd, &path, true)?;
+            let loader_image = loader.image()?;
+            if !loader_image.relocatable {
+                return Err(Errno::ENOEXEC);
+            }
+            Some(load(&space, &loader, &loader_image, true)?)
+        }
+    };
+    space.set_brk_start(main.end + spread());
+    let cred = elevated(process, &source);
+    let sp = build_stack(
+        process,
+        &space,
+        &main,
+        start.as_ref(),
+        &image,
+        &argv,
+        &envp,
+        &execfn,
+        cred.as_ref(),
+    )?;
+    let program = Program {
+        exe: absolute(process, &source.path),
+        cmdline: argv.bytes,
+        environ: envp.bytes,
+        comm: short_name(&execfn),
+    };
+    let entry = start.as_ref().map_or(main.entry, |loader| loader.entry);
+    Ok(Prepared {
+        space,
+        entry,
+        sp,
+        program,
+        cred,
+    })
+}
+
+/// A random number of pages, in bytes.
+fn spread() -> usize {
+    (machine::random::u64() % SPREAD_PAGES) as usize * PAGE
+}
+
+/// The identities after executing a set-user-ID or set-group-ID file.
+fn elevated(process: &Process, source: &Source) -> Option<Cred> {
+    let set_uid = source.mode & S_ISUID != 0;
+    // Without group execution the bit means mandatory locking.
+    let set_gid = source.mode & (S_ISGID | 0o010) == S_ISGID | 0o010;
+    if !(set_uid || set_gid) || process.no_new_privileges.load(Ordering::Relaxed) {
+        return None;
+    }
+    let mut cred = Cred::clone(&process.cred.get());
+    if set_uid {
+        (cred.euid, cred.suid, cred.fsuid) = (source.uid, source.uid, source.uid);
+    }
+    if set_gid {
+        (cred.egid, cred.sgid, cred.fsgid) = (source.gid, source.gid, source.gid);
+    }
+    Some(cred)
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is one line of the auxiliary vector or the stack"
+)]
+fn build_stack(
+    process: &Process,
+    space: &AddressSpace,
+    main: &Loaded,
+    loader: Option<&Loaded>,
+    image: &elf::Image,
+    argv: &Strings,
+    envp: &Strings,
+    execfn: &[u8],
+    elevated: Option<&Cred>,
+) -> Result<usize> {
+    let limit = process.limits.lock().cur(RLIMIT_STACK);
+    let length = limit.clamp(128 << 10, 64 << 20) as usize / PAGE * PAGE;
+    let top = USER_STACK_TOP - spread();
+    let prot = if image.executable_stack {
+        Prot::RW.or(Prot::EXEC)
+    } else {
+        Prot::RW
+    };
+    space.map_stack(top, length, prot)?;
+    let mut random = [0; 16];
+    machine::random::fill(&mut random);
+    let own = process.cred.get();
+    let cred = elevated.unwrap_or(&own);
+    let secure = cred.uid != cred.euid || cred.gid != cred.egid;
+    let aux = |placed: stack::Placed| {
+        alloc::vec![
+            (AT_HWCAP, u64::from(machine::features::cpuid(1, 0)[3])),
+            (AT_PAGESZ, PAGE as u64),
+            (AT_CLKTCK, CLK_TCK),
+            (AT_PHDR, main.phdr as u64),
+            (AT_PHENT, 56),
+            (AT_PHNUM, image.phnum as u64),
+            (AT_BASE, loader.map_or(0, |loader| loader.bias) as u64),
+            (AT_FLAGS, 0),
+            (AT_ENTRY, main.entry as u64),
+            (AT_UID, cred.uid.into()),
+            (AT_EUID, cred.euid.into()),
+            (AT_GID, cred.gid.into()),
+            (AT_EGID, cred.egid.into()),
+            (AT_SECURE, secure.into()),
+            (AT_RANDOM, placed.random),
+            (AT_EXECFN, placed.execfn),
+            (AT_PLATFORM, placed.platform),
+            (
+                AT_MINSIGSTKSZ,
+                MINSIGSTKSZ + machine::fpu::area_size() as u64
+            ),
+            (AT_NULL, 0),
+        ]
+    };
+    let (bytes, sp) = stack::image(top, argv, envp, execfn, random, aux)?;
+    if top - sp > length / 4 * 3 {
+        return Err(Errno::E2BIG);
+    }
+    space.write_at(sp, &bytes).map_err(|_| Errno::ENOMEM)?;
+    Ok(sp)
+}
+
+/// The path of the file as `/proc/PID/exe` shows it.
+fn absolute(process: &Process, path: &[u8]) -> String {
+    let mut full = Vec::new();
+    if path.first() != Some(&b'/') {
+        let context = process.fs.get();
+        full = context.cwd().path(&context.root()).unwrap_or_default();
+        if full.last() != Some(&b'/') {
+            full.push(b'/');
+        }
+    }
+    full.extend_from_slice(path);
+    String::from_utf8_lossy(&full).into_owned()
+}
+
+/// The last component, cut to 15 bytes.
+fn short_name(path: &[u8]) -> String {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    String::from_utf8_lossy(&name[..name.len().min(15)]).into_owned()
+}
+
+/// Ends the other threads of `process` and waits until they are gone. EAGAIN: another is doing the same, or the process ends.
+fn end_other_threads(process: &Arc<Process>) -> Result<()> {
+    if process.threads.lock().len() == 1 {
+        return Ok(());
+    }
+    let (_, first) = process.signals.begin_end(status_signaled(SIGKILL));
+    if !first {
+        return Err(Errno::EAGAIN);
+    }
+    let me = Task::current().tid;
+    for task in process.threads().iter().filter(|task| task.tid != me) {
+        task.attend();
+    }
+    process
+        .child_wait
+        .wait_until(|| (process.threads.lock().len() == 1).then_some(()));
+    process.signals.cancel_end();
+    Ok(())
+}
+
+/// Lets the running task become the prepared program. Fails only while everything is as it was. ENOMEM.
+fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result<()> {
+    let process = &task.process;
+    if process.files.get().is_shared() {
+        crate::dispatch::unshare_files(process)?;
+    }
+    process.files.get().close_on_exec();
+    let old = process.space.lock().replace(prepared.space.clone());
+    crate::dispatch::enter_space(&prepared.space);
+    drop(old);
+    process.vfork_gate.open();
+    process
+        .signals
+        .actions
+        .set(process.signals.actions.get().exec_copy());
+    process.timers.delete_created();
+    *task.altstack.lock() = Sigaltstack {
+        flags: SS_DISABLE,
+        ..Sigaltstack::default()
+    };
+    task.clear_child_tid.store(0, Ordering::Relaxed);
+    task.robust_list.store(0, Ordering::Relaxed);
+    process.executed.store(true, Ordering::Relaxed);
+    process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
+    become_program(task, &prepared);
+    thread::fp::forget();
+    let thread = thread::current();
+    thread.set_fs_base(0);
+    if thread.gs_base() != 0 {
+        // A thread that has the base has the code for it: this cannot fail.
+        let _ = thread.set_gs_base(0);
+    }
+    *frame = begin(&prepared);
+    Ok(())
+}
+
+/// Names and identities.
+pub(crate) fn become_program(task: &Task, prepared: &Prepared) {
+    task.thread.set_name(prepared.program.comm.as_bytes());
+    *task.process.program.lock() = Arc::new(prepared.program.clone());
+    if let Some(cred) = &prepared.cred {
+        task.process.set_cred(cred.clone());
+    }
+}
+
+impl Prepared {
+    /// Its memory.
+    pub(crate) fn space(&self) -> &Arc<AddressSpace> {
+        &self.space
+    }
+}
+
+/// The registers with which a program starts.
+pub(crate) fn begin(prepared: &Prepared) -> TrapFrame {
+    TrapFrame {
+        vector: VECTOR_TAIL,
+        rip: prepared.entry as u64,
+        rsp: prepared.sp as u64,
+        rflags: RFLAGS_IF | 2,
+        cs: USER_CS,
+        ss: USER_SS,
+        ..TrapFrame::default()
+    }
+}

@@ -31,9 +31,9 @@ pub use place::{FileSystem, Mount, Place};
 
 /// The time of day.
 pub fn now() -> Time {
-    let ns = machine::clock::now_ns();
+    let ns = crate::time::real_ns();
     Time {
-        sec: (machine::clock::wall_at_boot() + ns / 1_000_000_000) as i64,
-        nsec: (ns % 1_000_000_000) as u32,
+        sec: (ns / abi::linux::NSEC_PER_SEC) as i64,
+        nsec: (ns % abi::linux::NSEC_PER_SEC) as u32,
     }
 }

@@ -1,33 +1,42 @@
 //! The process: what all its threads share.
 //!
 //! *Interface*: [`Process::current`] and [`Task::current`]; the tree of processes and its groups in
-//! [`tree`]; [`Session`] for terminals. A process is alive until its last thread has ended, then a zombie
-//! until its parent has waited ([`wait`]).
+//! [`tree`]; making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process
+//! is alive until its last thread has ended, then a zombie until its parent has waited.
 //!
-//! Lock order: the tree, then one process's monitors, then files.
+//! Lock order: the tree, then one process's monitors (signals before threads), then files.
 
 pub mod cred;
+pub mod exit;
+pub mod fork;
 pub mod limits;
+pub mod robust;
 pub mod session;
 pub mod shared;
 pub mod task;
 pub mod tree;
+pub mod usage;
+pub mod wait;
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
-use sync::monitor::Monitor;
+use sync::{Monitor, WaitList};
+use vm::AddressSpace;
 
 pub use cred::Cred;
 pub use limits::Limits;
 pub use session::{Session, Terminal};
 pub use shared::Shared;
 pub use task::Task;
+pub use usage::Usage;
 
 use crate::files::Files;
 use crate::fs::FsContext;
+use crate::signal::ProcessSignals;
+use crate::time::Timers;
 
 /// What runs: for `/proc` and for people.
 #[derive(Clone, Default)]
@@ -36,6 +45,8 @@ pub struct Program {
     pub exe: String,
     /// The arguments, each ended by a NUL byte.
     pub cmdline: Vec<u8>,
+    /// The environment at the start, each string ended by a NUL byte.
+    pub environ: Vec<u8>,
     /// The short name, at most 15 bytes.
     pub comm: String,
 }
@@ -48,16 +59,60 @@ pub struct Process {
     pub files: Shared<Files>,
     /// Its root, working directory and umask.
     pub fs: Shared<FsContext>,
-    /// Its identities.
+    /// Its identities; changed by [`Process::set_cred`].
     pub cred: Shared<Cred>,
+    /// Real and effective user and group again, for the dispatchers.
+    pub(crate) ids: [AtomicU32; 4],
     /// Its resource limits.
     pub limits: Monitor<Limits>,
     /// What it runs.
-    pub program: Monitor<Program>,
+    pub program: Monitor<Arc<Program>>,
     /// Its session, with the controlling terminal.
     pub session: Shared<Session>,
+    /// Its signals: actions, what is pending for all threads, stop and end.
+    pub signals: ProcessSignals,
+    /// When it was made, nanoseconds since boot.
+    pub start_ns: u64,
+    pub(crate) space: Monitor<Option<Arc<AddressSpace>>>,
+    pub(crate) threads: Monitor<Vec<Arc<Task>>>,
+    pub(crate) timers: Timers,
+    /// Of threads that ended, and of children that were waited for.
+    pub(crate) usage: Monitor<usage::Account>,
+    pub(crate) child_wait: WaitList,
+    /// Released by `exec` and by the end: a `vfork` parent waits for it.
+    pub(crate) vfork_gate: Gate,
     pub(crate) ppid: AtomicI32,
     pub(crate) pgrp: AtomicI32,
+    pub(crate) exit_signal: AtomicI32,
+    pub(crate) wait_status: AtomicI32,
+    pub(crate) zombie: AtomicBool,
+    pub(crate) executed: AtomicBool,
+    pub(crate) nice: AtomicI32,
+    pub(crate) death_signal: AtomicI32,
+    pub(crate) dumpable: AtomicBool,
+    pub(crate) no_new_privileges: AtomicBool,
+}
+
+/// Something that is closed once and then open for ever.
+#[derive(Default)]
+pub(crate) struct Gate {
+    open: AtomicBool,
+    waiters: WaitList,
+}
+
+impl Gate {
+    /// Opens it and wakes who waits.
+    pub(crate) fn open(&self) {
+        if !self.open.swap(true, Ordering::SeqCst) {
+            self.waiters.wake_all();
+        }
+    }
+
+    /// Sleeps until it is open, or `give_up` says true after a wake-up.
+    pub(crate) fn pass(&self, give_up: impl Fn() -> bool) {
+        self.waiters
+            .wait_until(|| (self.open.load(Ordering::SeqCst) || give_up()).then_some(()));
+    }
 }
 
 impl Process {
@@ -79,5 +134,69 @@ impl Process {
     /// Its session's number.
     pub fn sid(&self) -> i32 {
         self.session.get().id
+    }
+
+    /// Gives it other identities.
+    pub fn set_cred(&self, cred: Cred) {
+        self.cred.set(Arc::new(cred));
+        self.note_ids();
+    }
+
+    fn note_ids(&self) {
+        let cred = self.cred.get();
+        for (word, id) in self
+            .ids
+            .iter()
+            .zip([cred.uid, cred.euid, cred.gid, cred.egid])
+        {
+            word.store(id, Ordering::Relaxed);
+        }
+    }
+
+    /// Its memory; `None` for the first process and for a zombie.
+    pub fn space(&self) -> Option<Arc<AddressSpace>> {
+        self.space.lock().clone()
+    }
+
+    /// Its threads that have not ended.
+    pub fn threads(&self) -> Vec<Arc<Task>> {
+        self.threads.lock().clone()
+    }
+
+    /// Has it ended without having been waited for?
+    pub fn is_zombie(&self) -> bool {
+        self.zombie.load(Ordering::Acquire)
+    }
+
+    /// Its nice value, −20 to 19.
+    pub fn nice(&self) -> i32 {
+        self.nice.load(Ordering::Relaxed)
+    }
+
+    /// What it runs.
+    pub fn program(&self) -> Arc<Program> {
+        self.program.lock().clone()
+    }
+
+    /// Changes the short name: of the process, and of the thread that runs.
+    pub fn set_comm(&self, comm: &[u8]) {
+        let comm = String::from_utf8_lossy(&comm[..comm.len().min(15)]).into_owned();
+        let mut program = self.program.lock();
+        let mut changed = Program::clone(&program);
+        changed.comm = comm;
+        *program = Arc::new(changed);
+    }
+
+    /// Its state as `/proc` shows it: `R`, `S`, `T` or `Z`.
+    pub fn state(&self) -> char {
+        if self.is_zombie() {
+            'Z'
+        } else if self.signals.is_stopped() {
+            'T'
+        } else if self.threads.lock().iter().any(|task| !task.sleeping()) {
+            'R'
+        } else {
+            'S'
+        }
     }
 }

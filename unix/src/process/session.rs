@@ -13,6 +13,8 @@ pub trait Terminal: Any + Send + Sync {
     fn foreground(&self) -> i32;
     /// The session leader has ended or given the terminal up: forget session and group. The caller sends the signals.
     fn release(&self);
+    /// It is now the terminal of session `session`, with process group `foreground` in the foreground.
+    fn adopted(&self, session: i32, foreground: i32);
     /// The device number, for `/proc/PID/stat`.
     fn device(&self) -> u64;
     /// For the terminal's own code to get at its type.

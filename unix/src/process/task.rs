@@ -3,8 +3,15 @@
 //! *Interface*: [`Task::current`]; the fields that belong to a thread alone.
 
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use abi::linux::{SS_DISABLE, Sigaltstack};
+use sync::Monitor;
+use thread::Thread;
 
 use super::Process;
+use crate::call::Restart;
+use crate::signal::pending::Pending;
 
 /// One thread of a process.
 pub struct Task {
@@ -12,11 +19,99 @@ pub struct Task {
     pub tid: i32,
     /// The process it belongs to.
     pub process: Arc<Process>,
+    /// The thread that runs it.
+    pub thread: Thread,
+    /// Blocked signals. Written by the thread itself only.
+    pub(crate) blocked: AtomicU64,
+    /// The mask to put back when the running call ends without a handler (`sigsuspend`, `ppoll`).
+    pub(crate) saved_mask: AtomicU64,
+    pub(crate) mask_is_saved: AtomicBool,
+    /// Signals it waits for in `sigtimedwait`.
+    pub(crate) awaited: AtomicU64,
+    /// Signals for this thread alone.
+    pub(crate) pending: Monitor<Pending>,
+    pub(crate) altstack: Monitor<Sigaltstack>,
+    /// Cleared, and its futex woken, at the end.
+    pub(crate) clear_child_tid: AtomicUsize,
+    pub(crate) robust_list: AtomicUsize,
+    /// How to go on with an interrupted call that keeps state.
+    pub(crate) restart: Monitor<Option<Restart>>,
 }
 
 impl Task {
+    /// A task for `thread`, which has not started yet and from now on holds a count on it.
+    pub(crate) fn new(tid: i32, process: Arc<Process>, blocked: u64, thread: Thread) -> Arc<Task> {
+        let task = Arc::new(Task {
+            tid,
+            process,
+            thread,
+            blocked: AtomicU64::new(blocked),
+            saved_mask: AtomicU64::new(0),
+            mask_is_saved: AtomicBool::new(false),
+            awaited: AtomicU64::new(0),
+            pending: Monitor::new(Pending::new()),
+            altstack: Monitor::new(Sigaltstack {
+                flags: SS_DISABLE,
+                ..Sigaltstack::default()
+            }),
+            clear_child_tid: AtomicUsize::new(0),
+            robust_list: AtomicUsize::new(0),
+            restart: Monitor::new(None),
+        });
+        task.thread.set_owner(Arc::into_raw(task.clone()) as usize);
+        task
+    }
+
+    /// Runs `look` with the running task, if the running thread is one, without counting.
+    pub(crate) fn here<R>(look: impl FnOnce(&Arc<Task>) -> R) -> Option<R> {
+        let owner = thread::current_opt()?.owner();
+        if owner == 0 {
+            return None;
+        }
+        // SAFETY: the owner word of a thread holds a count on its task (`new`), which only `forget`, called by the same thread at
+        // its end, gives up; that is not before `look` has returned, or never returns.
+        let task = unsafe { Arc::from_raw(owner as *const Task) };
+        Some(look(&core::mem::ManuallyDrop::new(task)))
+    }
+
     /// The running task. Panics on a kernel thread that is none.
     pub fn current() -> Arc<Task> {
-        todo!("needs the running thread's owner word")
+        Self::try_current().expect("a kernel thread has no task")
+    }
+
+    /// The running task, if the running thread is one.
+    pub fn try_current() -> Option<Arc<Task>> {
+        Self::here(Arc::clone)
+    }
+
+    /// The running thread gives up the count on its task that `new` took.
+    pub(crate) fn forget() {
+        let thread = thread::current();
+        let task = thread.owner() as *const Task;
+        thread.set_owner(0);
+        if !task.is_null() {
+            // SAFETY: this is the count that `new` took; the owner word no longer names it.
+            drop(unsafe { Arc::from_raw(task) });
+        }
+    }
+
+    /// Blocked signals.
+    pub fn blocked(&self) -> u64 {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Does it sleep?
+    pub fn sleeping(&self) -> bool {
+        self.thread.flags() & thread::flags::ASLEEP != 0
+    }
+
+    /// Makes the thread look at its signals before it next runs user code, and ends its interruptible sleep.
+    pub(crate) fn attend(&self) {
+        self.thread.alert();
+    }
+
+    /// CPU time so far, nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        self.thread.cpu_ns()
     }
 }

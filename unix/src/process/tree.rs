@@ -1,41 +1,249 @@
-//! The tree of processes: numbers, parents and children, groups.
+//! The tree of processes: numbers, parents and children, groups and sessions.
 //!
-//! *Interface*: [`find`], [`all`], [`group`]; changes are made by fork, exit, wait and the
-//! group calls under the one monitor, which is first in the lock order.
+//! *Interface*: [`find`], [`find_task`], [`all`], [`group`] look; [`set_group`] and [`new_session`] change. The one
+//! monitor is first in the lock order. The first process is built in: it runs no code, and every process
+//! whose parent has ended becomes its child and vanishes by itself when it ends.
 
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 
-use sync::monitor::Monitor;
+use abi::errno::{Errno, Result};
+use sync::Monitor;
 
-use super::Process;
+use super::{Process, Session, Task};
 
-/// All processes by number, zombies included.
+/// The number of the built-in first process.
+pub const INIT: i32 = 1;
+/// The most processes and threads at a time.
+pub const NUMBERS_MAX: i32 = 32768;
+
+/// Who has a number.
+pub(crate) enum Holder {
+    /// Taken, not yet visible.
+    Reserved,
+    /// A process and the numbers of its children.
+    Process(Arc<Process>, Vec<i32>),
+    /// A thread other than the first of its process.
+    Thread(Weak<Task>),
+}
+
+/// Everything by number, zombies included.
 pub(crate) struct Tree {
-    pub(crate) processes: BTreeMap<i32, Arc<Process>>,
+    holders: BTreeMap<i32, Holder>,
+    last: i32,
 }
 
 pub(crate) static TREE: Monitor<Tree> = Monitor::new(Tree {
-    processes: BTreeMap::new(),
+    holders: BTreeMap::new(),
+    last: 0,
 });
+
+impl Tree {
+    /// Reserves a number. EAGAIN when there are too many.
+    pub(crate) fn reserve(&mut self) -> Result<i32> {
+        let wrapped = self.last + 1 >= NUMBERS_MAX;
+        let limit = NUMBERS_MAX as usize / 4;
+        if self.holders.len() >= limit {
+            return Err(Errno::EAGAIN);
+        }
+        let mut number = self.last;
+        loop {
+            number = if number + 1 >= NUMBERS_MAX {
+                300
+            } else {
+                number + 1
+            };
+            let named = |p: &Arc<Process>| p.pgrp() == number || p.sid() == number;
+            let taken = self.holders.contains_key(&number)
+                || ((wrapped || number < self.last) && self.processes().any(named));
+            if !taken {
+                break;
+            }
+        }
+        self.last = number;
+        self.holders.insert(number, Holder::Reserved);
+        Ok(number)
+    }
+
+    /// Gives a reserved number back.
+    pub(crate) fn release(&mut self, number: i32) {
+        self.holders.remove(&number);
+    }
+
+    /// Makes `process` visible as a child of its parent.
+    pub(crate) fn add(&mut self, process: &Arc<Process>) {
+        if let Some(Holder::Process(_, children)) = self.holders.get_mut(&process.ppid()) {
+            children.push(process.pid);
+        }
+        self.holders
+            .insert(process.pid, Holder::Process(process.clone(), Vec::new()));
+    }
+
+    /// Makes a thread visible.
+    pub(crate) fn add_thread(&mut self, task: &Arc<Task>) {
+        self.holders
+            .insert(task.tid, Holder::Thread(Arc::downgrade(task)));
+    }
+
+    /// Removes a waited-for process.
+    pub(crate) fn remove(&mut self, process: &Process) {
+        self.holders.remove(&process.pid);
+        if let Some(Holder::Process(_, children)) = self.holders.get_mut(&process.ppid()) {
+            children.retain(|&child| child != process.pid);
+        }
+    }
+
+    pub(crate) fn get(&self, pid: i32) -> Option<&Arc<Process>> {
+        match self.holders.get(&pid) {
+            Some(Holder::Process(process, _)) => Some(process),
+            _ => None,
+        }
+    }
+
+    /// All processes, in order of their numbers.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Arc<Process>> {
+        self.holders.values().filter_map(|holder| match holder {
+            Holder::Process(process, _) => Some(process),
+            _ => None,
+        })
+    }
+
+    /// The children of `pid`.
+    pub(crate) fn children(&self, pid: i32) -> impl Iterator<Item = &Arc<Process>> {
+        let children: &[i32] = match self.holders.get(&pid) {
+            Some(Holder::Process(_, children)) => children,
+            _ => &[],
+        };
+        children.iter().filter_map(|&child| self.get(child))
+    }
+
+    /// Makes the children of `from` those of `to`; returns them.
+    pub(crate) fn move_children(&mut self, from: i32, to: i32) -> Vec<Arc<Process>> {
+        let moved = match self.holders.get_mut(&from) {
+            Some(Holder::Process(_, children)) => core::mem::take(children),
+            _ => return Vec::new(),
+        };
+        for child in &moved {
+            if let Some(process) = self.get(*child) {
+                process.ppid.store(to, Ordering::Relaxed);
+            }
+        }
+        if let Some(Holder::Process(_, children)) = self.holders.get_mut(&to) {
+            children.extend_from_slice(&moved);
+        }
+        moved
+            .iter()
+            .filter_map(|&child| self.get(child).cloned())
+            .collect()
+    }
+
+    /// Whether no member of `pgrp` has a parent outside it in the same session: nobody is left who could
+    /// continue it.
+    pub(crate) fn is_orphaned(&self, pgrp: i32) -> bool {
+        !self.processes().any(|process| {
+            process.pgrp() == pgrp
+                && !process.is_zombie()
+                && self.get(process.ppid()).is_some_and(|parent| {
+                    parent.pid != INIT && parent.pgrp() != pgrp && parent.sid() == process.sid()
+                })
+        })
+    }
+}
 
 /// The process with number `pid`.
 pub fn find(pid: i32) -> Option<Arc<Process>> {
-    TREE.lock().processes.get(&pid).cloned()
+    TREE.lock().get(pid).cloned()
+}
+
+/// The thread with number `tid`, of whatever process.
+pub fn find_task(tid: i32) -> Option<Arc<Task>> {
+    let process = match TREE.lock().holders.get(&tid)? {
+        Holder::Reserved => return None,
+        Holder::Thread(task) => return task.upgrade(),
+        Holder::Process(process, _) => process.clone(),
+    };
+    process
+        .threads
+        .lock()
+        .iter()
+        .find(|task| task.tid == tid)
+        .cloned()
 }
 
 /// All processes at this instant, in order of their numbers.
 pub fn all() -> Vec<Arc<Process>> {
-    TREE.lock().processes.values().cloned().collect()
+    TREE.lock().processes().cloned().collect()
+}
+
+/// How many processes and threads there are.
+pub fn count() -> usize {
+    TREE.lock().holders.len()
+}
+
+/// The number given out last, for `/proc/loadavg`.
+pub fn last_number() -> i32 {
+    TREE.lock().last
 }
 
 /// The members of process group `pgrp`.
 pub fn group(pgrp: i32) -> Vec<Arc<Process>> {
     TREE.lock()
-        .processes
-        .values()
+        .processes()
         .filter(|process| process.pgrp() == pgrp)
         .cloned()
         .collect()
+}
+
+/// The session that process group `pgrp` belongs to.
+pub fn session_of_group(pgrp: i32) -> Option<Arc<Session>> {
+    let tree = TREE.lock();
+    tree.processes()
+        .find(|process| process.pgrp() == pgrp)
+        .map(|process| process.session.get())
+}
+
+/// Whether nobody is left who could continue process group `pgrp` (POSIX: orphaned).
+pub fn is_orphaned(pgrp: i32) -> bool {
+    TREE.lock().is_orphaned(pgrp)
+}
+
+/// `setpgid`. EPERM, EACCES, ESRCH.
+pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
+    let tree = TREE.lock();
+    let pid = if pid == 0 { caller.pid } else { pid };
+    let pgrp = if pgrp == 0 { pid } else { pgrp };
+    let process = tree.get(pid).ok_or(Errno::ESRCH)?;
+    let sid = process.sid();
+    if process.pid != caller.pid {
+        if process.ppid() != caller.pid {
+            return Err(Errno::ESRCH);
+        }
+        if sid != caller.sid() {
+            return Err(Errno::EPERM);
+        }
+        if process.executed.load(Ordering::Relaxed) {
+            return Err(Errno::EACCES);
+        }
+    }
+    if sid == process.pid {
+        return Err(Errno::EPERM);
+    }
+    if pgrp != pid && !tree.processes().any(|p| p.pgrp() == pgrp && p.sid() == sid) {
+        return Err(Errno::EPERM);
+    }
+    process.pgrp.store(pgrp, Ordering::Relaxed);
+    Ok(())
+}
+
+/// `setsid`: the caller becomes the leader of a new session without a terminal. EPERM for a group leader.
+pub fn new_session(caller: &Process) -> Result<i32> {
+    let tree = TREE.lock();
+    if tree.processes().any(|process| process.pgrp() == caller.pid) {
+        return Err(Errno::EPERM);
+    }
+    caller.session.set(Session::new(caller.pid));
+    caller.pgrp.store(caller.pid, Ordering::Relaxed);
+    Ok(caller.pid)
 }

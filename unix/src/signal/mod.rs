@@ -1,5 +1,23 @@
 //! Signals: sending, waiting, and the frames that handlers run on.
+//!
+//! *Interface*: [`send`] to a process or one thread, [`send_group`], [`send_later`] for interrupt handlers; [`force`] for faults;
+//! [`deliver::run`] on the way to user mode; [`ProcessSignals`] is a process's part. Nothing here may be called by an
+//! interrupt handler but [`send_later`].
+//!
+//! A signal is *pending* on a process or a thread until a thread that does not block it is about to run user
+//! code, and is delivered then. The thread's attention flag says that there may be something to deliver.
 
 pub mod action;
+pub mod deliver;
+pub mod frame;
+mod later;
 pub mod pending;
+pub mod process;
+pub mod send;
 pub mod set;
+
+pub use action::Actions;
+pub use later::{Target, send_later, start};
+pub use process::{Change, ProcessSignals};
+pub use send::{blocked_or_ignored, force, may_signal, send, send_group};
+pub use set::{bit, valid};

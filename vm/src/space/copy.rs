@@ -1,6 +1,7 @@
 //! Reading and writing a space from outside, whether a CPU has it loaded or not.
 //!
-//! *Interface*: [`AddressSpace::read_at`], [`AddressSpace::write_at`]: for loading programs, `/proc/PID/cmdline`, a debugger.
+//! *Interface*: [`AddressSpace::read_at`], [`AddressSpace::write_at`]: for loading programs, `/proc/PID/cmdline`, a debugger;
+//! [`AddressSpace::shared_physical`] for futexes.
 
 use super::{Access, AddressSpace, FaultError};
 use crate::memory::Memory;
@@ -29,6 +30,17 @@ impl<M: Memory> AddressSpace<M> {
             unsafe { core::ptr::copy_nonoverlapping(from[done..done + count].as_ptr(), to, count) };
             done += count;
         })
+    }
+
+    /// The physical address behind `address` if that is in memory shared with others, and present: what a futex there is known by.
+    pub fn shared_physical(&self, address: usize) -> Option<u64> {
+        let inner = self.inner.lock();
+        let (_, area) = inner.areas.range(..=address).next_back()?;
+        if area.end <= address || area.private() {
+            return None;
+        }
+        let entry = self.tables().leaf(address)?.load(Ordering::Acquire);
+        (entry & PRESENT != 0).then(|| frame_of(entry).address() + (address % PAGE) as u64)
     }
 
     /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`.

@@ -1,0 +1,274 @@
+//! Calls about memory.
+
+use alloc::sync::Arc;
+
+use abi::errno::{Errno, Result};
+use abi::layout::{PAGE, USER_END, page_ceil};
+use abi::linux::*;
+use abi::nr;
+use vm::space::{Backing, Placement, Remap};
+use vm::{Access, AddressSpace, Prot, user};
+
+use super::{Args, Handler};
+use crate::process::Process;
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::MMAP, mmap),
+    (nr::MUNMAP, |a| {
+        let (address, length) = range(a)?;
+        space()?.unmap(address, length).map(|()| 0)
+    }),
+    (nr::MPROTECT, mprotect),
+    (nr::MREMAP, mremap),
+    (nr::BRK, brk),
+    (nr::MADVISE, madvise),
+    (nr::MSYNC, msync),
+    (nr::MINCORE, mincore),
+    (nr::MLOCK, covered),
+    (nr::MUNLOCK, covered),
+    (nr::MLOCK2, covered),
+    (nr::MLOCKALL, |a| {
+        let known = MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT;
+        if a.uint(0) == 0 || a.uint(0) & !known != 0 {
+            Err(Errno::EINVAL)
+        } else {
+            Ok(0)
+        }
+    }),
+    (nr::MUNLOCKALL, |_| Ok(0)),
+];
+
+fn space() -> Result<Arc<AddressSpace>> {
+    Process::current().space().ok_or(Errno::ENOMEM)
+}
+
+/// The page-aligned start and the rounded length of arguments 0 and 1. EINVAL, ENOMEM.
+fn range(a: &Args) -> Result<(usize, usize)> {
+    let (address, length) = (a.word(0), page_ceil(a.word(1)).ok_or(Errno::ENOMEM)?);
+    if !address.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    match address.checked_add(length) {
+        Some(end) if end <= USER_END => Ok((address, length)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn mmap(a: &mut Args) -> Result<usize> {
+    let (address, length) = (a.word(0), a.word(1));
+    let (prot, flags, offset) = (a.uint(2), a.uint(3), a.word(5));
+    if length == 0 || !offset.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
+    let process = Process::current();
+    let limit = process.limits.lock().cur(RLIMIT_AS);
+    let space = space()?;
+    if limit != RLIM_INFINITY && (space.size() + length) as u64 > limit {
+        return Err(Errno::ENOMEM);
+    }
+    let place = placement(address, flags)?;
+    let shared = match flags & MAP_TYPE {
+        MAP_SHARED | MAP_SHARED_VALIDATE => true,
+        MAP_PRIVATE => false,
+        _ => return Err(Errno::EINVAL),
+    };
+    let backing = if flags & MAP_ANONYMOUS != 0 {
+        if shared {
+            Backing::AnonymousShared
+        } else {
+            Backing::Anonymous
+        }
+    } else {
+        file_backing(
+            &process,
+            a.int(4),
+            prot,
+            shared,
+            offset as u64,
+            length as u64,
+        )?
+    };
+    let prot = Prot::from_bits(prot as usize);
+    let at = space.map(place, length, prot, backing)?;
+    if flags & MAP_POPULATE != 0 && prot.contains(Prot::READ) {
+        let access = if prot.contains(Prot::WRITE) {
+            Access::Write
+        } else {
+            Access::Read
+        };
+        // Populating is a favour: what cannot be had now faults later.
+        let _ = space.populate(at, length, access);
+    }
+    Ok(at)
+}
+
+fn placement(address: usize, flags: u32) -> Result<Placement> {
+    if flags & MAP_FIXED_NOREPLACE != 0 {
+        fixed(address).map(Placement::FixedNoReplace)
+    } else if flags & MAP_FIXED != 0 {
+        fixed(address).map(Placement::Fixed)
+    } else if flags & MAP_32BIT != 0 {
+        Ok(Placement::Below(1 << 31))
+    } else if address != 0 {
+        // A hint below the lowest address, or not aligned, is moved.
+        let hint = page_ceil(address).unwrap_or(0).max(abi::layout::USER_START);
+        Ok(Placement::Hint(hint))
+    } else {
+        Ok(Placement::Anywhere)
+    }
+}
+
+fn fixed(address: usize) -> Result<usize> {
+    if !address.is_multiple_of(PAGE) {
+        Err(Errno::EINVAL)
+    } else if address < abi::layout::USER_START {
+        Err(Errno::EPERM)
+    } else {
+        Ok(address)
+    }
+}
+
+fn file_backing(
+    process: &Process,
+    fd: i32,
+    prot: u32,
+    shared: bool,
+    offset: u64,
+    length: u64,
+) -> Result<Backing> {
+    let of = process.files.get().get(fd)?;
+    offset
+        .checked_add(length)
+        .filter(|&end| end <= i64::MAX as u64)
+        .ok_or(Errno::EOVERFLOW)?;
+    if !of.readable() || (shared && prot & PROT_WRITE != 0 && !of.writable()) {
+        return Err(Errno::EACCES);
+    }
+    let pager = of.file().pager(&of)?;
+    Ok(if shared {
+        Backing::FileShared {
+            pager,
+            offset,
+            may_write: of.writable(),
+        }
+    } else {
+        Backing::FilePrivate { pager, offset }
+    })
+}
+
+fn mprotect(a: &mut Args) -> Result<usize> {
+    let prot = a.uint(2) & !(PROT_GROWSDOWN | PROT_GROWSUP);
+    if prot & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (address, length) = range(a).map_err(|e| {
+        if !a.word(0).is_multiple_of(PAGE) {
+            e
+        } else {
+            Errno::ENOMEM
+        }
+    })?;
+    if length == 0 {
+        return Ok(0);
+    }
+    space()?
+        .protect(address, length, Prot::from_bits(prot as usize))
+        .map(|()| 0)
+}
+
+fn mremap(a: &mut Args) -> Result<usize> {
+    let (address, old, new, flags) = (a.word(0), a.word(1), a.word(2), a.uint(3));
+    let (old, new) = (
+        page_ceil(old).ok_or(Errno::EINVAL)?,
+        page_ceil(new).ok_or(Errno::EINVAL)?,
+    );
+    if !address.is_multiple_of(PAGE)
+        || new == 0
+        || flags & !(MREMAP_MAYMOVE | MREMAP_FIXED) != 0
+        || (flags & MREMAP_FIXED != 0 && flags & MREMAP_MAYMOVE == 0)
+    {
+        return Err(Errno::EINVAL);
+    }
+    let how = if flags & MREMAP_FIXED != 0 {
+        Remap::To(fixed(a.word(4))?)
+    } else if flags & MREMAP_MAYMOVE != 0 {
+        Remap::MayMove
+    } else {
+        Remap::InPlace
+    };
+    space()?.remap(address, old, new, how)
+}
+
+fn brk(a: &mut Args) -> Result<usize> {
+    Ok(space()?.brk(a.word(0)))
+}
+
+fn madvise(a: &mut Args) -> Result<usize> {
+    let (address, length) = range(a)?;
+    let space = space()?;
+    match a.uint(2) {
+        _ if length == 0 => Ok(0),
+        MADV_DONTNEED | MADV_FREE => space.discard(address, length).map(|()| 0),
+        MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
+            let write = a.uint(2) == MADV_POPULATE_WRITE;
+            let access = if write { Access::Write } else { Access::Read };
+            space.populate(address, length, access)?;
+            Ok(0)
+        }
+        MADV_NORMAL..=MADV_WILLNEED
+        | MADV_DONTFORK..=MADV_DODUMP
+        | MADV_WIPEONFORK..=MADV_PAGEOUT => {
+            if space.covers(address, length) {
+                Ok(0)
+            } else {
+                Err(Errno::ENOMEM)
+            }
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Shared pages are the file's own pages: nothing is ever out of step.
+fn msync(a: &mut Args) -> Result<usize> {
+    let flags = a.uint(2);
+    if flags & !(MS_ASYNC | MS_INVALIDATE | MS_SYNC) != 0
+        || flags & (MS_ASYNC | MS_SYNC) == MS_ASYNC | MS_SYNC
+    {
+        return Err(Errno::EINVAL);
+    }
+    covered(a)
+}
+
+/// Nothing is ever paged out, so being mapped is all there is to check.
+fn covered(a: &mut Args) -> Result<usize> {
+    let start = abi::layout::page_floor(a.word(0));
+    let end = a
+        .word(0)
+        .checked_add(a.word(1))
+        .and_then(page_ceil)
+        .ok_or(Errno::EINVAL)?;
+    if start == end || space()?.covers(start, end - start) {
+        Ok(0)
+    } else {
+        Err(Errno::ENOMEM)
+    }
+}
+
+fn mincore(a: &mut Args) -> Result<usize> {
+    let (address, length) = range(a).map_err(|_| {
+        if !a.word(0).is_multiple_of(PAGE) {
+            Errno::EINVAL
+        } else {
+            Errno::ENOMEM
+        }
+    })?;
+    if length != 0 && !space()?.covers(address, length) {
+        return Err(Errno::ENOMEM);
+    }
+    for page in 0..length / PAGE {
+        user::put(a.word(2).wrapping_add(page), &1u8)?;
+    }
+    Ok(0)
+}

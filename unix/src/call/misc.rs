@@ -1,0 +1,299 @@
+//! Calls about the machine as a whole, and those that fit nowhere else.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::layout::{PAGE, USER_END};
+use abi::linux::*;
+use abi::nr;
+use machine::clock::now_ns;
+use sync::Monitor;
+use vm::user;
+
+use super::{Args, Handler};
+use crate::process::{Process, Task, tree};
+use crate::signal::valid;
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::UNAME, |a| user::put(a.word(0), &utsname()).map(|()| 0)),
+    (nr::SETHOSTNAME, sethostname),
+    (nr::SETDOMAINNAME, |a| {
+        privileged()?;
+        if a.word(1) > NAME_MAX_UTS {
+            Err(Errno::EINVAL)
+        } else {
+            Ok(0)
+        }
+    }),
+    (nr::SYSINFO, sysinfo),
+    (nr::GETRANDOM, getrandom),
+    (nr::SYSLOG, syslog),
+    (nr::REBOOT, reboot),
+    (nr::MEMBARRIER, membarrier),
+    (nr::PERSONALITY, |a| match a.uint(0) {
+        0 | u32::MAX => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }),
+    (nr::CAPGET, capget),
+    (nr::CAPSET, |_| privileged().map(|()| 0)),
+    (nr::PRCTL, prctl),
+    (nr::ARCH_PRCTL, arch_prctl),
+    (nr::VHANGUP, |_| privileged().map(|()| 0)),
+    (nr::IOPRIO_GET, |_| Ok(4)),
+    (nr::IOPRIO_SET, |_| Ok(0)),
+];
+
+/// What `uname` says of the release: the Linux whose interface this is.
+pub const RELEASE: &str = "6.1.0-synthesis";
+/// What `uname` says of the version.
+pub const VERSION: &str = concat!("Synthesis ", env!("CARGO_PKG_VERSION"));
+const NAME_MAX_UTS: usize = 64;
+
+static HOSTNAME: Monitor<Vec<u8>> = Monitor::new(Vec::new());
+
+fn privileged() -> Result<()> {
+    if Process::current().cred.get().privileged() {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
+}
+
+/// The host's name.
+pub fn hostname() -> Vec<u8> {
+    let name = HOSTNAME.lock();
+    if name.is_empty() {
+        b"synthesis".to_vec()
+    } else {
+        name.clone()
+    }
+}
+
+/// Sets the host's name, at most 64 bytes of it.
+pub fn set_hostname(name: &[u8]) {
+    *HOSTNAME.lock() = name[..name.len().min(NAME_MAX_UTS)].to_vec();
+}
+
+fn utsname() -> Utsname {
+    let field = |text: &[u8]| {
+        let mut field = [0; NAME_MAX_UTS + 1];
+        let len = text.len().min(NAME_MAX_UTS);
+        field[..len].copy_from_slice(&text[..len]);
+        field
+    };
+    Utsname {
+        sysname: field(b"Linux"),
+        nodename: field(&hostname()),
+        release: field(RELEASE.as_bytes()),
+        version: field(VERSION.as_bytes()),
+        machine: field(b"x86_64"),
+        domainname: field(b"(none)"),
+    }
+}
+
+fn sethostname(a: &mut Args) -> Result<usize> {
+    privileged()?;
+    if a.word(1) > NAME_MAX_UTS {
+        return Err(Errno::EINVAL);
+    }
+    let name: Vec<u8> = user::array(a.word(0), a.word(1))?;
+    set_hostname(&name);
+    Ok(0)
+}
+
+fn sysinfo(a: &mut Args) -> Result<usize> {
+    let frames = vm::frame::stats();
+    let info = Sysinfo {
+        uptime: (now_ns() / NSEC_PER_SEC) as i64,
+        totalram: (frames.total * PAGE) as u64,
+        freeram: (frames.free * PAGE) as u64,
+        procs: tree::count().min(u16::MAX as usize) as u16,
+        unit: 1,
+        ..Sysinfo::default()
+    };
+    user::put(a.word(0), &info).map(|()| 0)
+}
+
+fn getrandom(a: &mut Args) -> Result<usize> {
+    let (address, length) = (a.word(0), a.word(1).min(i32::MAX as usize));
+    if a.uint(2) & !(GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut block = [0; 256];
+    let mut done = 0;
+    while done < length {
+        let part = (length - done).min(block.len());
+        machine::random::fill(&mut block[..part]);
+        match user::copy_out(address.wrapping_add(done), &block[..part]) {
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+            Ok(()) => done += part,
+        }
+    }
+    Ok(done)
+}
+
+/// Of the kernel's own log, reading all of it and its size.
+fn syslog(a: &mut Args) -> Result<usize> {
+    const READ_ALL: i32 = 3;
+    const SIZE_BUFFER: i32 = 10;
+    let mut log = alloc::vec![0; machine::log::RING];
+    let (_, length) = machine::log::copy(0, &mut log);
+    log.truncate(length);
+    match a.int(0) {
+        READ_ALL => {
+            let length = log.len().min(a.word(2));
+            user::copy_out(a.word(1), &log[log.len() - length..])?;
+            Ok(length)
+        }
+        SIZE_BUFFER => Ok(log.len()),
+        0..=9 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn reboot(a: &mut Args) -> Result<usize> {
+    privileged()?;
+    if a.uint(0) != REBOOT_MAGIC1 {
+        return Err(Errno::EINVAL);
+    }
+    match a.uint(2) {
+        REBOOT_CMD_RESTART | REBOOT_CMD_HALT | REBOOT_CMD_POWER_OFF => crate::init::power_off(0),
+        REBOOT_CMD_CAD_ON | REBOOT_CMD_CAD_OFF => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// A grace period passes every CPU through a serializing point, which is more than any of the commands promises.
+fn membarrier(a: &mut Args) -> Result<usize> {
+    const QUERY: i32 = 0;
+    const SUPPORTED: usize = 0x1 | 0x8 | 0x10;
+    match a.int(0) {
+        QUERY => Ok(SUPPORTED),
+        0x1 | 0x8 => {
+            sync::epoch::synchronize();
+            Ok(0)
+        }
+        0x10 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn capget(a: &mut Args) -> Result<usize> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header: CapHeader = user::get(a.word(0))?;
+    if header.version != VERSION_3 {
+        user::put(
+            a.word(0),
+            &CapHeader {
+                version: VERSION_3,
+                ..header
+            },
+        )?;
+        return if a.word(1) == 0 {
+            Ok(0)
+        } else {
+            Err(Errno::EINVAL)
+        };
+    }
+    let process = match header.pid {
+        0 => Process::current(),
+        pid => tree::find(pid).ok_or(Errno::ESRCH)?,
+    };
+    let all = if process.cred.get().privileged() {
+        u32::MAX
+    } else {
+        0
+    };
+    let low = CapData {
+        effective: all,
+        permitted: all,
+        inheritable: 0,
+    };
+    let high = CapData {
+        effective: all & 0x1ff,
+        permitted: all & 0x1ff,
+        inheritable: 0,
+    };
+    if a.word(1) != 0 {
+        user::put(a.word(1), &low)?;
+        user::put(a.word(1).wrapping_add(size_of::<CapData>()), &high)?;
+    }
+    Ok(0)
+}
+
+fn prctl(a: &mut Args) -> Result<usize> {
+    let task = Task::current();
+    let process = &task.process;
+    match a.int(0) {
+        PR_SET_PDEATHSIG => {
+            let signo = a.int(1);
+            if signo != 0 && !valid(signo) {
+                return Err(Errno::EINVAL);
+            }
+            process.death_signal.store(signo, Ordering::Relaxed);
+        }
+        PR_GET_PDEATHSIG => {
+            user::put(a.word(1), &process.death_signal.load(Ordering::Relaxed))?;
+        }
+        PR_GET_DUMPABLE => return Ok(process.dumpable.load(Ordering::Relaxed) as usize),
+        PR_SET_DUMPABLE if a.word(1) <= 1 => {
+            process.dumpable.store(a.word(1) == 1, Ordering::Relaxed);
+        }
+        PR_SET_NAME => {
+            let mut name = [0; 16];
+            for (at, byte) in name.iter_mut().enumerate().take(15) {
+                *byte = user::get(a.word(1).wrapping_add(at))?;
+                if *byte == 0 {
+                    break;
+                }
+            }
+            let length = name.iter().position(|&b| b == 0).unwrap_or(15);
+            task.thread.set_name(&name[..length]);
+            if task.tid == process.pid {
+                process.set_comm(&name[..length]);
+            }
+        }
+        PR_GET_NAME => {
+            let mut buffer = [0; thread::NAME_LEN];
+            let mut name = [0u8; 16];
+            let text = task.thread.name(&mut buffer).as_bytes();
+            name[..text.len()].copy_from_slice(text);
+            user::copy_out(a.word(1), &name)?;
+        }
+        PR_SET_NO_NEW_PRIVS if a.word(1) == 1 => {
+            process.no_new_privileges.store(true, Ordering::Relaxed);
+        }
+        PR_GET_NO_NEW_PRIVS => {
+            return Ok(process.no_new_privileges.load(Ordering::Relaxed) as usize);
+        }
+        PR_GET_TID_ADDRESS => {
+            user::put(
+                a.word(1),
+                &(task.clear_child_tid.load(Ordering::Relaxed) as u64),
+            )?;
+        }
+        PR_GET_KEEPCAPS | PR_GET_SECCOMP | PR_GET_THP_DISABLE => {}
+        PR_SET_KEEPCAPS | PR_SET_TIMERSLACK | PR_SET_THP_DISABLE => {}
+        PR_GET_TIMERSLACK => return Ok(50_000),
+        PR_CAPBSET_READ if a.word(1) <= 40 => return Ok(1),
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}
+
+fn arch_prctl(a: &mut Args) -> Result<usize> {
+    let base = a.word(1);
+    let thread = thread::current();
+    match a.int(0) {
+        ARCH_SET_FS | ARCH_SET_GS if base >= USER_END => return Err(Errno::EPERM),
+        ARCH_SET_FS => thread.set_fs_base(base as u64),
+        ARCH_SET_GS => thread.set_gs_base(base as u64).map_err(|_| Errno::ENOMEM)?,
+        ARCH_GET_FS => user::put(base, &thread.fs_base())?,
+        ARCH_GET_GS => user::put(base, &thread.gs_base())?,
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}

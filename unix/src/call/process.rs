@@ -1,0 +1,400 @@
+//! Calls about processes: making, ending, waiting, groups, identities, limits, usage.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use vm::user;
+
+use super::{Args, Handler};
+use crate::exec;
+use crate::process::fork::{self, Spec};
+use crate::process::wait::{Which, wait};
+use crate::process::{Cred, Process, Task, exit, tree};
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::FORK, |a| {
+        fork_with(
+            a,
+            Spec {
+                exit_signal: SIGCHLD,
+                ..Spec::default()
+            },
+        )
+    }),
+    (nr::VFORK, |a| {
+        fork_with(
+            a,
+            Spec {
+                flags: CLONE_VM | CLONE_VFORK,
+                exit_signal: SIGCHLD,
+                ..Spec::default()
+            },
+        )
+    }),
+    (nr::CLONE, clone),
+    (nr::CLONE3, clone3),
+    (nr::EXECVE, |a| {
+        exec::execve(a, AT_FDCWD, a.word(0), a.word(1), a.word(2), 0)
+    }),
+    (nr::EXECVEAT, |a| {
+        exec::execve(a, a.int(0), a.word(1), a.word(2), a.word(3), a.int(4))
+    }),
+    (nr::EXIT, |a| exit::exit_thread(status_exited(a.int(0)))),
+    (nr::EXIT_GROUP, |a| {
+        exit::exit_group(status_exited(a.int(0)))
+    }),
+    (nr::WAIT4, wait4),
+    (nr::WAITID, waitid),
+    (nr::GETPID, |_| Ok(Task::current().process.pid as usize)),
+    (nr::GETPPID, |_| Ok(Task::current().process.ppid() as usize)),
+    (nr::GETTID, |_| Ok(Task::current().tid as usize)),
+    (nr::SETPGID, setpgid),
+    (nr::GETPGID, |a| {
+        Ok(process_or_self(a.int(0))?.pgrp() as usize)
+    }),
+    (nr::GETPGRP, |_| Ok(Task::current().process.pgrp() as usize)),
+    (nr::SETSID, |_| {
+        Ok(tree::new_session(&Process::current())? as usize)
+    }),
+    (
+        nr::GETSID,
+        |a| Ok(process_or_self(a.int(0))?.sid() as usize),
+    ),
+    (nr::GETUID, |_| {
+        Ok(Process::current().cred.get().uid as usize)
+    }),
+    (nr::GETEUID, |_| {
+        Ok(Process::current().cred.get().euid as usize)
+    }),
+    (nr::GETGID, |_| {
+        Ok(Process::current().cred.get().gid as usize)
+    }),
+    (nr::GETEGID, |_| {
+        Ok(Process::current().cred.get().egid as usize)
+    }),
+    (nr::SETUID, |a| change_cred(|c| c.setuid(a.uint(0)))),
+    (nr::SETGID, |a| change_cred(|c| c.setgid(a.uint(0)))),
+    (nr::SETREUID, |a| {
+        change_cred(|c| c.setreuid(a.uint(0), a.uint(1)))
+    }),
+    (nr::SETREGID, |a| {
+        change_cred(|c| c.setregid(a.uint(0), a.uint(1)))
+    }),
+    (nr::SETRESUID, |a| {
+        change_cred(|c| c.setresuid(a.uint(0), a.uint(1), a.uint(2)))
+    }),
+    (nr::SETRESGID, |a| {
+        change_cred(|c| c.setresgid(a.uint(0), a.uint(1), a.uint(2)))
+    }),
+    (nr::GETRESUID, |a| {
+        let c = Process::current().cred.get();
+        put_three(a, [c.uid, c.euid, c.suid])
+    }),
+    (nr::GETRESGID, |a| {
+        let c = Process::current().cred.get();
+        put_three(a, [c.gid, c.egid, c.sgid])
+    }),
+    (nr::SETFSUID, setfsuid),
+    (nr::SETFSGID, setfsgid),
+    (nr::GETGROUPS, getgroups),
+    (nr::SETGROUPS, setgroups),
+    (nr::GETRLIMIT, |a| {
+        prlimit(&Process::current(), a.word(0), 0, a.word(1))
+    }),
+    (nr::SETRLIMIT, |a| {
+        prlimit(&Process::current(), a.word(0), a.word(1), 0)
+    }),
+    (nr::PRLIMIT64, |a| {
+        let process = process_or_self(a.int(0))?;
+        prlimit(&process, a.word(1), a.word(2), a.word(3))
+    }),
+    (nr::GETRUSAGE, getrusage),
+    (nr::TIMES, times),
+    (nr::SET_TID_ADDRESS, |a| {
+        let task = Task::current();
+        task.clear_child_tid.store(a.word(0), Ordering::Relaxed);
+        Ok(task.tid as usize)
+    }),
+    (nr::UNSHARE, unshare),
+];
+
+fn process_or_self(pid: i32) -> Result<Arc<Process>> {
+    if pid == 0 {
+        return Ok(Process::current());
+    }
+    tree::find(pid).ok_or(Errno::ESRCH)
+}
+
+fn fork_with(a: &mut Args, spec: Spec) -> Result<usize> {
+    fork::make(a.frame, spec).map(|pid| pid as usize)
+}
+
+fn clone(a: &mut Args) -> Result<usize> {
+    let flags = a.word(0) as u64 & 0xffff_ffff;
+    let spec = Spec {
+        flags: flags & !CSIGNAL,
+        exit_signal: (flags & CSIGNAL) as i32,
+        stack: a.word(1) as u64,
+        parent_tid: a.word(2),
+        child_tid: a.word(3),
+        tls: a.word(4) as u64,
+    };
+    fork_with(a, spec)
+}
+
+fn clone3(a: &mut Args) -> Result<usize> {
+    const SMALLEST: usize = 64;
+    let size = a.word(1);
+    if size > abi::layout::PAGE {
+        return Err(Errno::E2BIG);
+    }
+    if size < SMALLEST {
+        return Err(Errno::EINVAL);
+    }
+    let mut args = CloneArgs::default();
+    let bytes = bytemuck::bytes_of_mut(&mut args);
+    let known = size.min(bytes.len());
+    user::copy_in(&mut bytes[..known], a.word(0))?;
+    for at in known..size {
+        if user::get::<u8>(a.word(0).wrapping_add(at))? != 0 {
+            return Err(Errno::E2BIG);
+        }
+    }
+    if args.flags & (CSIGNAL | CLONE_DETACHED) != 0
+        || args.exit_signal > CSIGNAL
+        || args.set_tid_size != 0
+        || (args.stack == 0) != (args.stack_size == 0)
+    {
+        return Err(Errno::EINVAL);
+    }
+    let spec = Spec {
+        flags: args.flags,
+        exit_signal: args.exit_signal as i32,
+        stack: args.stack.wrapping_add(args.stack_size),
+        tls: args.tls,
+        parent_tid: args.parent_tid as usize,
+        child_tid: args.child_tid as usize,
+    };
+    fork_with(a, spec)
+}
+
+fn wait4(a: &mut Args) -> Result<usize> {
+    let process = Process::current();
+    let which = match a.int(0) {
+        -1 => Which::Any,
+        0 => Which::Group(process.pgrp()),
+        i32::MIN => return Err(Errno::ESRCH),
+        pid if pid < 0 => Which::Group(-pid),
+        pid => Which::Pid(pid),
+    };
+    let options = a.uint(2);
+    if options & !(WNOHANG | WUNTRACED | WCONTINUED | WNOTHREAD | WALL | WCLONE) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let Some(report) = wait(&process, which, options | WEXITED)? else {
+        return Ok(0);
+    };
+    if a.word(1) != 0 {
+        user::put(a.word(1), &report.status)?;
+    }
+    if a.word(3) != 0 {
+        user::put(a.word(3), &report.usage.rusage())?;
+    }
+    Ok(report.pid as usize)
+}
+
+fn waitid(a: &mut Args) -> Result<usize> {
+    let process = Process::current();
+    let id = a.int(1);
+    let which = match a.uint(0) {
+        P_ALL => Which::Any,
+        P_PID if id > 0 => Which::Pid(id),
+        P_PGID if id >= 0 => Which::Group(if id == 0 { process.pgrp() } else { id }),
+        _ => return Err(Errno::EINVAL),
+    };
+    let options = a.uint(3);
+    let kinds = WEXITED | WSTOPPED | WCONTINUED;
+    if options & kinds == 0
+        || options & !(kinds | WNOHANG | WNOWAIT | WNOTHREAD | WALL | WCLONE) != 0
+    {
+        return Err(Errno::EINVAL);
+    }
+    let report = wait(&process, which, options)?;
+    let info = report.as_ref().map_or(Siginfo::default(), |report| {
+        let (code, status) = decode(report.status);
+        Siginfo::child(code, report.pid, report.uid, status, 0, 0)
+    });
+    if a.word(2) != 0 {
+        user::put(a.word(2), &info)?;
+    }
+    if let Some(report) = report.filter(|_| a.word(4) != 0) {
+        user::put(a.word(4), &report.usage.rusage())?;
+    }
+    Ok(0)
+}
+
+/// A `wait` status as `siginfo` has it: the code and the bare value.
+fn decode(status: i32) -> (i32, i32) {
+    match status {
+        STATUS_CONTINUED => (CLD_CONTINUED, SIGCONT),
+        s if s & 0xff == 0x7f => (CLD_STOPPED, s >> 8),
+        s if s & 0x7f == 0 => (CLD_EXITED, s >> 8 & 0xff),
+        s => (CLD_KILLED, s & 0x7f),
+    }
+}
+
+fn setpgid(a: &mut Args) -> Result<usize> {
+    let (pid, pgrp) = (a.int(0), a.int(1));
+    if pid < 0 || pgrp < 0 {
+        return Err(Errno::EINVAL);
+    }
+    tree::set_group(&Process::current(), pid, pgrp)?;
+    Ok(0)
+}
+
+fn change_cred(change: impl FnOnce(&mut Cred) -> Result<()>) -> Result<usize> {
+    let process = Process::current();
+    let mut cred = Cred::clone(&process.cred.get());
+    change(&mut cred)?;
+    process.set_cred(cred);
+    Ok(0)
+}
+
+fn put_three(a: &Args, ids: [u32; 3]) -> Result<usize> {
+    for (i, id) in ids.iter().enumerate() {
+        user::put(a.word(i), id)?;
+    }
+    Ok(0)
+}
+
+/// Answers the old one, whether or not it may be changed.
+fn setfsuid(a: &mut Args) -> Result<usize> {
+    let (new, old) = (a.uint(0), Process::current().cred.get());
+    if old.privileged() || [old.uid, old.euid, old.suid, old.fsuid].contains(&new) {
+        change_cred(|c| {
+            c.fsuid = new;
+            Ok(())
+        })?;
+    }
+    Ok(old.fsuid as usize)
+}
+
+fn setfsgid(a: &mut Args) -> Result<usize> {
+    let (new, old) = (a.uint(0), Process::current().cred.get());
+    if old.privileged() || [old.gid, old.egid, old.sgid, old.fsgid].contains(&new) {
+        change_cred(|c| {
+            c.fsgid = new;
+            Ok(())
+        })?;
+    }
+    Ok(old.fsgid as usize)
+}
+
+const GROUPS_MAX: usize = 65536;
+
+fn getgroups(a: &mut Args) -> Result<usize> {
+    let groups = Process::current().cred.get().groups.clone();
+    let room = usize::try_from(a.int(0)).map_err(|_| Errno::EINVAL)?;
+    if room != 0 {
+        if room < groups.len() {
+            return Err(Errno::EINVAL);
+        }
+        user::copy_out(a.word(1), bytemuck::cast_slice(&groups))?;
+    }
+    Ok(groups.len())
+}
+
+fn setgroups(a: &mut Args) -> Result<usize> {
+    let count = a.word(0);
+    if !Process::current().cred.get().privileged() {
+        return Err(Errno::EPERM);
+    }
+    if count > GROUPS_MAX {
+        return Err(Errno::EINVAL);
+    }
+    let mut groups: Vec<u32> = user::array(a.word(1), count)?;
+    groups.sort_unstable();
+    change_cred(|c| {
+        c.groups = groups.into();
+        Ok(())
+    })
+}
+
+fn prlimit(process: &Process, resource: usize, new: usize, old: usize) -> Result<usize> {
+    let caller = Process::current();
+    let cred = caller.cred.get();
+    let target = process.cred.get();
+    if process.pid != caller.pid && !cred.privileged() && cred.uid != target.uid {
+        return Err(Errno::EPERM);
+    }
+    let new = if new != 0 {
+        Some(user::get::<Rlimit>(new)?)
+    } else {
+        None
+    };
+    let before = {
+        let mut limits = process.limits.lock();
+        let before = limits.get(resource)?;
+        if let Some(new) = new {
+            limits.set(resource, new, cred.privileged())?;
+        }
+        before
+    };
+    if let Some(new) = new.filter(|_| resource == RLIMIT_NOFILE) {
+        process.files.get().set_limit(new.cur as usize);
+    }
+    if old != 0 {
+        user::put(old, &before)?;
+    }
+    Ok(0)
+}
+
+fn getrusage(a: &mut Args) -> Result<usize> {
+    let task = Task::current();
+    let usage = match a.int(0) {
+        RUSAGE_SELF => task.process.usage(),
+        RUSAGE_CHILDREN => task.process.children_usage(),
+        RUSAGE_THREAD => crate::process::Usage {
+            cpu_ns: task.cpu_ns(),
+            ..Default::default()
+        },
+        _ => return Err(Errno::EINVAL),
+    };
+    user::put(a.word(1), &usage.rusage())?;
+    Ok(0)
+}
+
+fn times(a: &mut Args) -> Result<usize> {
+    const TICK: u64 = NSEC_PER_SEC / CLK_TCK;
+    let process = Process::current();
+    if a.word(0) != 0 {
+        let tms = Tms {
+            utime: (process.usage().cpu_ns / TICK) as i64,
+            cutime: (process.children_usage().cpu_ns / TICK) as i64,
+            ..Tms::default()
+        };
+        user::put(a.word(0), &tms)?;
+    }
+    Ok((machine::clock::now_ns() / TICK) as usize)
+}
+
+/// Of what can be unshared, a process of one thread shares nothing but its descriptors and its place in the file system.
+fn unshare(a: &mut Args) -> Result<usize> {
+    let flags = a.word(0) as u64;
+    if flags & !(CLONE_FILES | CLONE_FS | CLONE_SYSVSEM) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let process = Process::current();
+    if flags & CLONE_FS != 0 {
+        process.fs.set(process.fs.get().fork_copy());
+    }
+    if flags & CLONE_FILES != 0 {
+        crate::dispatch::unshare_files(&process)?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,171 @@
+//! Calls about who runs when: priorities, affinity, policies.
+//!
+//! Threads are paced by the data they move, not by priorities; what these calls set is remembered and reported.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use vm::user;
+
+use super::{Args, Handler};
+use crate::process::{Process, Task, tree};
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::SCHED_YIELD, |_| {
+        (sync::callout::get().yield_now)();
+        Ok(0)
+    }),
+    (nr::GETPRIORITY, getpriority),
+    (nr::SETPRIORITY, setpriority),
+    (nr::SCHED_GETAFFINITY, sched_getaffinity),
+    (nr::SCHED_SETAFFINITY, sched_setaffinity),
+    (nr::SCHED_GETSCHEDULER, |a| {
+        task_or_self(a.int(0)).map(|_| SCHED_OTHER as usize)
+    }),
+    (nr::SCHED_SETSCHEDULER, |a| {
+        set_policy(a.int(0), a.int(1), a.word(2))
+    }),
+    (nr::SCHED_GETPARAM, |a| {
+        task_or_self(a.int(0))?;
+        user::put(a.word(1), &0i32).map(|()| 0)
+    }),
+    (nr::SCHED_SETPARAM, |a| {
+        set_policy(a.int(0), SCHED_OTHER, a.word(1))
+    }),
+    (nr::SCHED_GET_PRIORITY_MAX, |a| priority_bound(a.int(0), 99)),
+    (nr::SCHED_GET_PRIORITY_MIN, |a| priority_bound(a.int(0), 1)),
+    (nr::SCHED_RR_GET_INTERVAL, |a| {
+        let task = task_or_self(a.int(0))?;
+        user::put(a.word(1), &Timespec::from_ns(task.thread.quantum_ns())).map(|()| 0)
+    }),
+    (nr::GETCPU, getcpu),
+];
+
+fn task_or_self(tid: i32) -> Result<Arc<Task>> {
+    match tid {
+        0 => Ok(Task::current()),
+        tid if tid < 0 => Err(Errno::EINVAL),
+        tid => tree::find_task(tid).ok_or(Errno::ESRCH),
+    }
+}
+
+/// The processes that `which` and `who` name.
+fn named(a: &Args) -> Result<Vec<Arc<Process>>> {
+    let caller = Process::current();
+    let who = a.int(1);
+    let found: Vec<_> = match a.int(0) {
+        PRIO_PROCESS if who == 0 => alloc::vec![caller],
+        PRIO_PROCESS => tree::find_task(who)
+            .map(|task| task.process.clone())
+            .into_iter()
+            .collect(),
+        PRIO_PGRP => tree::group(if who == 0 { caller.pgrp() } else { who }),
+        PRIO_USER => {
+            let uid = if who == 0 {
+                caller.cred.get().uid
+            } else {
+                who as u32
+            };
+            tree::all()
+                .into_iter()
+                .filter(|p| p.cred.get().uid == uid)
+                .collect()
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    if found.is_empty() {
+        Err(Errno::ESRCH)
+    } else {
+        Ok(found)
+    }
+}
+
+fn getpriority(a: &mut Args) -> Result<usize> {
+    let lowest = named(a)?
+        .iter()
+        .map(|process| process.nice())
+        .min()
+        .unwrap_or(0);
+    Ok((20 - lowest) as usize)
+}
+
+fn setpriority(a: &mut Args) -> Result<usize> {
+    let nice = a.int(2).clamp(-20, 19);
+    let cred = Process::current().cred.get();
+    for process in named(a)? {
+        let owner = process.cred.get();
+        if !cred.privileged() && cred.euid != owner.uid && cred.euid != owner.euid {
+            return Err(Errno::EPERM);
+        }
+        if nice < process.nice() && !cred.privileged() {
+            return Err(Errno::EACCES);
+        }
+        process.nice.store(nice, Ordering::Relaxed);
+    }
+    Ok(0)
+}
+
+fn cpu_mask() -> u64 {
+    (1 << machine::cpu::cpus()) - 1
+}
+
+fn sched_getaffinity(a: &mut Args) -> Result<usize> {
+    task_or_self(a.int(0))?;
+    let mask = cpu_mask().to_le_bytes();
+    if a.word(1) < mask.len() || !a.word(1).is_multiple_of(mask.len()) {
+        return Err(Errno::EINVAL);
+    }
+    user::copy_out(a.word(2), &mask)?;
+    Ok(mask.len())
+}
+
+fn sched_setaffinity(a: &mut Args) -> Result<usize> {
+    task_or_self(a.int(0))?;
+    let mut mask = [0; 8];
+    let len = a.word(1).min(mask.len());
+    user::copy_in(&mut mask[..len], a.word(2))?;
+    if u64::from_le_bytes(mask) & cpu_mask() == 0 {
+        Err(Errno::EINVAL)
+    } else {
+        Ok(0)
+    }
+}
+
+fn set_policy(tid: i32, policy: i32, param: usize) -> Result<usize> {
+    task_or_self(tid)?;
+    let priority: i32 = user::get(param)?;
+    match policy {
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE if priority == 0 => Ok(0),
+        SCHED_FIFO | SCHED_RR if (1..=99).contains(&priority) => {
+            if Process::current().cred.get().privileged() {
+                Ok(0)
+            } else {
+                Err(Errno::EPERM)
+            }
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn priority_bound(policy: i32, real_time: usize) -> Result<usize> {
+    match policy {
+        SCHED_FIFO | SCHED_RR => Ok(real_time),
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn getcpu(a: &mut Args) -> Result<usize> {
+    let cpu = machine::cpu::this_cpu().number() as u32;
+    for (address, value) in [(a.word(0), cpu), (a.word(1), 0)] {
+        if address != 0 {
+            user::put(address, &value)?;
+        }
+    }
+    Ok(0)
+}

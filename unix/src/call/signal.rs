@@ -1,0 +1,304 @@
+//! Calls about signals.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use machine::clock::now_ns;
+use sync::WaitList;
+use vm::user;
+
+use super::{Args, Handler};
+use crate::process::{Process, Task, tree};
+use crate::signal::deliver::set_blocked;
+use crate::signal::set::UNBLOCKABLE;
+use crate::signal::{self, bit, frame, may_signal, valid};
+use crate::time::{Ended, wait_deadline};
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::RT_SIGACTION, rt_sigaction),
+    (nr::RT_SIGPROCMASK, rt_sigprocmask),
+    (nr::RT_SIGPENDING, rt_sigpending),
+    (nr::RT_SIGSUSPEND, rt_sigsuspend),
+    (nr::RT_SIGTIMEDWAIT, rt_sigtimedwait),
+    (nr::RT_SIGRETURN, rt_sigreturn),
+    (nr::RT_SIGQUEUEINFO, |a| {
+        queue(a, a.int(0), 0, a.int(1), a.word(2))
+    }),
+    (nr::RT_TGSIGQUEUEINFO, |a| {
+        queue(a, a.int(0), a.int(1), a.int(2), a.word(3))
+    }),
+    (nr::SIGALTSTACK, sigaltstack),
+    (nr::PAUSE, |_| {
+        sleep();
+        Err(Errno::ERESTARTNOHAND)
+    }),
+    (nr::KILL, kill),
+    (nr::TKILL, |a| tgkill(None, a.int(0), a.int(1))),
+    (nr::TGKILL, |a| tgkill(Some(a.int(0)), a.int(1), a.int(2))),
+    (nr::RESTART_SYSCALL, |_| {
+        let restart = Task::current().restart.lock().take();
+        restart.map_or(Err(Errno::EINTR), |go_on| go_on())
+    }),
+];
+
+const SIGSET_BYTES: usize = 8;
+
+fn check_size(size: usize) -> Result<()> {
+    if size == SIGSET_BYTES {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+fn rt_sigaction(a: &mut Args) -> Result<usize> {
+    let (signo, new, old) = (a.int(0), a.word(1), a.word(2));
+    check_size(a.word(3))?;
+    if !valid(signo) || (new != 0 && bit(signo) & UNBLOCKABLE != 0) {
+        return Err(Errno::EINVAL);
+    }
+    let process = Process::current();
+    let actions = process.signals.actions.get();
+    let before = if new != 0 {
+        let mut action: Sigaction = user::get(new)?;
+        action.mask &= !UNBLOCKABLE;
+        let before = actions.set(signo, action);
+        if actions.ignored() & bit(signo) != 0 {
+            process.signals.forget(&process, bit(signo));
+        }
+        before
+    } else {
+        actions.get(signo)
+    };
+    if old != 0 {
+        user::put(old, &before)?;
+    }
+    Ok(0)
+}
+
+fn rt_sigprocmask(a: &mut Args) -> Result<usize> {
+    check_size(a.word(3))?;
+    let task = Task::current();
+    let before = task.blocked();
+    if a.word(1) != 0 {
+        let set: u64 = user::get(a.word(1))?;
+        let mask = match a.int(0) {
+            SIG_BLOCK => before | set,
+            SIG_UNBLOCK => before & !set,
+            SIG_SETMASK => set,
+            _ => return Err(Errno::EINVAL),
+        };
+        set_blocked(&task, mask);
+    }
+    if a.word(2) != 0 {
+        user::put(a.word(2), &before)?;
+    }
+    Ok(0)
+}
+
+fn rt_sigpending(a: &mut Args) -> Result<usize> {
+    if a.word(1) > SIGSET_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let task = Task::current();
+    let pending = (task.process.signals.pending() | task.pending.lock().mask()) & task.blocked();
+    user::copy_out(a.word(0), &pending.to_le_bytes()[..a.word(1)])?;
+    Ok(0)
+}
+
+/// Replaces the mask until the running call has ended and its handlers have run (`sigsuspend`, `ppoll`, `pselect6`): `at` is the
+/// user's mask, 0 for none. EFAULT, EINVAL.
+pub fn with_mask(at: usize, size: usize) -> Result<()> {
+    if at == 0 {
+        return Ok(());
+    }
+    check_size(size)?;
+    let mask: u64 = user::get(at)?;
+    let task = Task::current();
+    task.saved_mask.store(task.blocked(), Ordering::Relaxed);
+    task.mask_is_saved.store(true, Ordering::Relaxed);
+    set_blocked(&task, mask);
+    Ok(())
+}
+
+/// Sleeps until a signal arrives.
+fn sleep() {
+    let nobody = WaitList::new();
+    // The only way out is an interruption.
+    let _ = nobody.wait_interruptible(|| None::<core::convert::Infallible>);
+}
+
+fn rt_sigsuspend(a: &mut Args) -> Result<usize> {
+    if a.word(0) == 0 {
+        return Err(Errno::EFAULT);
+    }
+    with_mask(a.word(0), a.word(1))?;
+    sleep();
+    Err(Errno::ERESTARTNOHAND)
+}
+
+fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
+    check_size(a.word(3))?;
+    let set: u64 = user::get::<u64>(a.word(0))? & !UNBLOCKABLE;
+    let deadline = if a.word(2) != 0 {
+        let timeout: Timespec = user::get(a.word(2))?;
+        Some(now_ns().saturating_add(timeout.to_ns().ok_or(Errno::EINVAL)?))
+    } else {
+        None
+    };
+    let task = Task::current();
+    let process = task.process.clone();
+    task.awaited.store(set, Ordering::SeqCst);
+    let nobody = WaitList::new();
+    let taken = wait_deadline(&nobody, deadline, || process.signals.take(&task, set));
+    task.awaited.store(0, Ordering::SeqCst);
+    let info = match taken {
+        Ok(info) => info,
+        Err(Ended::TimedOut) => return Err(Errno::EAGAIN),
+        Err(Ended::Interrupted) => return Err(Errno::EINTR),
+    };
+    if a.word(1) != 0 {
+        user::put(a.word(1), &info)?;
+    }
+    Ok(info.signo as usize)
+}
+
+fn rt_sigreturn(a: &mut Args) -> Result<usize> {
+    let task = Task::current();
+    if frame::pop(a.frame, &task).is_err() {
+        let info = Siginfo {
+            signo: SIGSEGV,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        };
+        signal::force(info);
+    }
+    Ok(a.frame.rax as usize)
+}
+
+fn sigaltstack(a: &mut Args) -> Result<usize> {
+    let task = Task::current();
+    let before = *task.altstack.lock();
+    let state = frame::altstack_state(&before, a.frame.rsp);
+    if a.word(0) != 0 {
+        let new: Sigaltstack = user::get(a.word(0))?;
+        if state == SS_ONSTACK {
+            return Err(Errno::EPERM);
+        }
+        let disable = new.flags & SS_DISABLE != 0;
+        if new.flags & !(SS_DISABLE | SS_ONSTACK) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if !disable && new.size < MINSIGSTKSZ {
+            return Err(Errno::ENOMEM);
+        }
+        let size = if disable { 0 } else { new.size };
+        let sp = if disable { 0 } else { new.sp };
+        *task.altstack.lock() = Sigaltstack {
+            sp,
+            size,
+            flags: 0,
+            pad0: 0,
+        };
+    }
+    if a.word(1) != 0 {
+        user::put(
+            a.word(1),
+            &Sigaltstack {
+                flags: state,
+                pad0: 0,
+                ..before
+            },
+        )?;
+    }
+    Ok(0)
+}
+
+/// Sends `info` to `process` or its thread `to` if the caller may. Signal 0 only asks.
+fn send_checked(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
+    let caller = Process::current();
+    if !may_signal(&caller.cred.get(), &caller, process, info.signo) {
+        return Err(Errno::EPERM);
+    }
+    if info.signo == 0 {
+        Ok(())
+    } else {
+        signal::send(process, to, info)
+    }
+}
+
+fn own_info(signo: i32, code: i32) -> Siginfo {
+    let caller = Process::current();
+    Siginfo::sent(signo, code, caller.pid, caller.cred.get().uid)
+}
+
+fn kill(a: &mut Args) -> Result<usize> {
+    let (pid, signo) = (a.int(0), a.int(1));
+    if signo != 0 && !valid(signo) {
+        return Err(Errno::EINVAL);
+    }
+    let info = own_info(signo, SI_USER);
+    let caller = Process::current();
+    let targets = match pid {
+        i32::MIN => return Err(Errno::ESRCH),
+        -1 => tree::all()
+            .into_iter()
+            .filter(|process| process.pid != tree::INIT && process.pid != caller.pid)
+            .collect(),
+        0 => tree::group(caller.pgrp()),
+        pid if pid < 0 => tree::group(-pid),
+        pid => tree::find(pid).into_iter().collect(),
+    };
+    // A caller that signals itself is last, so that it has told the others.
+    let (own, others): (alloc::vec::Vec<_>, _) = targets
+        .into_iter()
+        .partition(|process| process.pid == caller.pid);
+    let mut outcome = Err(Errno::ESRCH);
+    for process in others.iter().chain(&own) {
+        match send_checked(process, None, info) {
+            Ok(()) => outcome = Ok(0),
+            Err(error) if outcome.is_err() => outcome = Err(error),
+            Err(_) => {}
+        }
+    }
+    outcome
+}
+
+fn tgkill(pid: Option<i32>, tid: i32, signo: i32) -> Result<usize> {
+    if tid <= 0 || pid.is_some_and(|pid| pid <= 0) || (signo != 0 && !valid(signo)) {
+        return Err(Errno::EINVAL);
+    }
+    let task = tree::find_task(tid).ok_or(Errno::ESRCH)?;
+    if pid.is_some_and(|pid| pid != task.process.pid) {
+        return Err(Errno::ESRCH);
+    }
+    send_checked(&task.process, Some(&task), own_info(signo, SI_TKILL))?;
+    Ok(0)
+}
+
+/// `sigqueue` and its kin: `tid` 0 means the process.
+fn queue(_: &Args, pid: i32, tid: i32, signo: i32, info: usize) -> Result<usize> {
+    let mut info: Siginfo = user::get(info)?;
+    info.signo = signo;
+    let caller = Process::current();
+    // Only the kernel may claim to be the kernel or `kill`.
+    if (info.code >= 0 || info.code == SI_TKILL) && pid != caller.pid {
+        return Err(Errno::EPERM);
+    }
+    if signo != 0 && !valid(signo) {
+        return Err(Errno::EINVAL);
+    }
+    if tid == 0 {
+        let process = tree::find(pid).ok_or(Errno::ESRCH)?;
+        send_checked(&process, None, info)?;
+    } else {
+        let task = tree::find_task(tid).filter(|task| task.process.pid == pid);
+        let task = task.ok_or(Errno::ESRCH)?;
+        send_checked(&task.process, Some(&task), info)?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,278 @@
+//! Calls about time.
+
+use alloc::boxed::Box;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use machine::clock::now_ns;
+use vm::user;
+
+use super::{Args, Handler};
+use crate::process::{Process, Task, tree};
+use crate::signal::valid;
+use crate::time::{Clock, Ended, Notify, real_ns, set_real_ns, sleep_until};
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::NANOSLEEP, |a| {
+        sleep_for(a, Clock::Monotonic, false, a.word(0), a.word(1))
+    }),
+    (nr::CLOCK_NANOSLEEP, |a| {
+        let clock = Clock::from_id(a.int(0))?;
+        sleep_for(
+            a,
+            clock,
+            a.int(1) & TIMER_ABSTIME != 0,
+            a.word(2),
+            a.word(3),
+        )
+    }),
+    (nr::CLOCK_GETTIME, |a| {
+        put_time(a.word(1), Timespec::from_ns(clock_now(a.int(0))?))
+    }),
+    (nr::CLOCK_GETRES, |a| {
+        check_clock(a.int(0))?;
+        put_time(a.word(1), Timespec { sec: 0, nsec: 1 })
+    }),
+    (nr::CLOCK_SETTIME, |a| {
+        if Clock::from_id(a.int(0))? != Clock::Real {
+            return Err(Errno::EINVAL);
+        }
+        set_clock(user::get::<Timespec>(a.word(1))?.to_ns())
+    }),
+    (nr::GETTIMEOFDAY, gettimeofday),
+    (nr::SETTIMEOFDAY, |a| match a.word(0) {
+        0 => Ok(0),
+        at => set_clock(user::get::<Timeval>(at)?.to_ns()),
+    }),
+    (nr::TIME, |a| {
+        let seconds = real_ns() / NSEC_PER_SEC;
+        if a.word(0) != 0 {
+            user::put(a.word(0), &seconds)?;
+        }
+        Ok(seconds as usize)
+    }),
+    (nr::ALARM, alarm),
+    (nr::SETITIMER, setitimer),
+    (nr::GETITIMER, |a| {
+        let which = itimer(a.int(0))?;
+        let process = Process::current();
+        let left = process.timers.get(&process, which)?;
+        user::put(a.word(1), &itimerval(left)).map(|()| 0)
+    }),
+    (nr::TIMER_CREATE, timer_create),
+    (nr::TIMER_SETTIME, timer_settime),
+    (nr::TIMER_GETTIME, |a| {
+        let process = Process::current();
+        let left = process.timers.get(&process, created(a.int(0))?)?;
+        user::put(a.word(1), &itimerspec(left)).map(|()| 0)
+    }),
+    (nr::TIMER_GETOVERRUN, |a| {
+        let overrun = Process::current().timers.overrun(created(a.int(0))?)?;
+        Ok(overrun.min(i32::MAX as u64) as usize)
+    }),
+    (nr::TIMER_DELETE, |a| {
+        Process::current()
+            .timers
+            .delete(created(a.int(0))?)
+            .map(|()| 0)
+    }),
+];
+
+/// Bits of a clock number that names a process's or a thread's CPU time (`clock_getcpuclockid`).
+const CPU_CLOCK_THREAD: i32 = 4;
+
+/// The time of clock `id`, those of other processes and threads included. EINVAL.
+fn clock_now(id: i32) -> Result<u64> {
+    if id >= 0 {
+        return Ok(Clock::from_id(id)?.now());
+    }
+    let pid = !(id >> 3);
+    if id & CPU_CLOCK_THREAD != 0 {
+        let task = if pid == 0 {
+            Some(Task::current())
+        } else {
+            tree::find_task(pid)
+        };
+        task.map(|task| task.cpu_ns()).ok_or(Errno::EINVAL)
+    } else {
+        let process = if pid == 0 {
+            Some(Process::current())
+        } else {
+            tree::find(pid)
+        };
+        process
+            .map(|process| process.usage().cpu_ns)
+            .ok_or(Errno::EINVAL)
+    }
+}
+
+fn check_clock(id: i32) -> Result<()> {
+    clock_now(id).map(drop)
+}
+
+fn put_time(at: usize, time: Timespec) -> Result<usize> {
+    if at != 0 {
+        user::put(at, &time)?;
+    }
+    Ok(0)
+}
+
+fn set_clock(ns: Option<u64>) -> Result<usize> {
+    let ns = ns.ok_or(Errno::EINVAL)?;
+    if !Process::current().cred.get().privileged() {
+        return Err(Errno::EPERM);
+    }
+    set_real_ns(ns);
+    Ok(0)
+}
+
+fn sleep_for(_: &Args, clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usize> {
+    let time = user::get::<Timespec>(at)?.to_ns().ok_or(Errno::EINVAL)?;
+    if absolute {
+        return match sleep_until(clock.deadline(time)?) {
+            Ended::TimedOut => Ok(0),
+            Ended::Interrupted => Err(Errno::ERESTARTNOHAND),
+        };
+    }
+    if clock == Clock::Thread {
+        return Err(Errno::EINVAL);
+    }
+    sleep_restartable(now_ns().saturating_add(time), left)
+}
+
+/// Sleeps until `deadline`; interrupted, stores what is left at `left`, and goes on when restarted.
+fn sleep_restartable(deadline: u64, left: usize) -> Result<usize> {
+    if sleep_until(deadline) == Ended::TimedOut {
+        return Ok(0);
+    }
+    put_time(left, Timespec::from_ns(deadline.saturating_sub(now_ns())))?;
+    let go_on = move || sleep_restartable(deadline, left);
+    *Task::current().restart.lock() = Some(Box::new(go_on));
+    Err(Errno::ERESTART_RESTARTBLOCK)
+}
+
+fn gettimeofday(a: &mut Args) -> Result<usize> {
+    if a.word(0) != 0 {
+        user::put(a.word(0), &Timeval::from_ns(real_ns()))?;
+    }
+    if a.word(1) != 0 {
+        user::put(a.word(1), &Timezone::default())?;
+    }
+    Ok(0)
+}
+
+/// Seconds left of the old alarm, rounded up as Linux does: an alarm that is set never reads as none.
+fn alarm(a: &mut Args) -> Result<usize> {
+    let process = Process::current();
+    let value = u64::from(a.uint(0)) * NSEC_PER_SEC;
+    let (left, _) = process
+        .timers
+        .set(&process, ITIMER_REAL as usize, value, 0, false)?;
+    Ok(left.div_ceil(NSEC_PER_SEC) as usize)
+}
+
+fn itimer(which: i32) -> Result<usize> {
+    match which {
+        ITIMER_REAL | ITIMER_VIRTUAL | ITIMER_PROF => Ok(which as usize),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn itimerval((value, interval): (u64, u64)) -> Itimerval {
+    Itimerval {
+        interval: Timeval::from_ns(interval),
+        value: Timeval::from_ns(value),
+    }
+}
+
+fn itimerspec((value, interval): (u64, u64)) -> Itimerspec {
+    Itimerspec {
+        interval: Timespec::from_ns(interval),
+        value: Timespec::from_ns(value),
+    }
+}
+
+fn setitimer(a: &mut Args) -> Result<usize> {
+    let which = itimer(a.int(0))?;
+    let process = Process::current();
+    let new = match a.word(1) {
+        0 => Itimerval::default(),
+        at => user::get::<Itimerval>(at)?,
+    };
+    let value = new.value.to_ns().ok_or(Errno::EINVAL)?;
+    let interval = new.interval.to_ns().ok_or(Errno::EINVAL)?;
+    let old = process
+        .timers
+        .set(&process, which, value, interval, false)?;
+    if a.word(2) != 0 {
+        user::put(a.word(2), &itimerval(old))?;
+    }
+    Ok(0)
+}
+
+/// Timers of `timer_create` are numbered after the three of `setitimer`.
+fn created(id: i32) -> Result<usize> {
+    usize::try_from(id).map_err(|_| Errno::EINVAL)
+}
+
+fn timer_create(a: &mut Args) -> Result<usize> {
+    let clock = Clock::from_id(a.int(0))?;
+    let process = Process::current();
+    let event = match a.word(1) {
+        0 => Sigevent {
+            signo: SIGALRM,
+            notify: SIGEV_SIGNAL,
+            ..Sigevent::default()
+        },
+        at => user::get(at)?,
+    };
+    let signo = if event.notify == SIGEV_NONE {
+        0
+    } else {
+        event.signo
+    };
+    let tid = match event.notify {
+        SIGEV_SIGNAL | SIGEV_NONE => 0,
+        kind if kind == SIGEV_THREAD_ID => {
+            let task = tree::find_task(event.tid).ok_or(Errno::EINVAL)?;
+            if task.process.pid != process.pid {
+                return Err(Errno::EINVAL);
+            }
+            event.tid
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    if signo != 0 && !valid(signo) {
+        return Err(Errno::EINVAL);
+    }
+    let id = process.timers.create(
+        clock,
+        Notify {
+            signo,
+            value: event.value,
+            tid,
+        },
+    )?;
+    if let Err(error) = user::put(a.word(2), &(id as i32)) {
+        process.timers.delete(id)?;
+        return Err(error);
+    }
+    Ok(0)
+}
+
+fn timer_settime(a: &mut Args) -> Result<usize> {
+    let new: Itimerspec = user::get(a.word(2))?;
+    let value = new.value.to_ns().ok_or(Errno::EINVAL)?;
+    let interval = new.interval.to_ns().ok_or(Errno::EINVAL)?;
+    let process = Process::current();
+    let absolute = a.int(1) & TIMER_ABSTIME != 0;
+    let old = process
+        .timers
+        .set(&process, created(a.int(0))?, value, interval, absolute)?;
+    if a.word(3) != 0 {
+        user::put(a.word(3), &itimerspec(old))?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,170 @@
+//! Threads for tasks: each with a dispatcher that is generated for it.
+//!
+//! *Interface*: [`user_thread`] makes a task's thread; [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their
+//! descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for timers.
+//!
+//! What a dispatcher answers on the spot: the numbers of process and thread and the identities; the words it reads lie in the
+//! [`Process`], which lives as long as its threads.
+//!
+//! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
+
+use core::sync::atomic::AtomicI32;
+
+use abi::errno::{Errno, Result};
+use abi::nr;
+use machine::trap::TrapFrame;
+use thread::dispatch::{Kpt, Leaf, Spec};
+use thread::{Body, Thread, clock};
+use vm::AddressSpace;
+
+use crate::files::{Files, KptView};
+use crate::process::{Process, Task, tree};
+use crate::time;
+
+fn no_memory<E>(_: E) -> Errno {
+    Errno::ENOMEM
+}
+
+/// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table is `files`.
+fn describe<R>(
+    process: &Process,
+    tid: i32,
+    files: Option<KptView>,
+    make: impl FnOnce(&Spec) -> R,
+) -> R {
+    let word = |word: &AtomicI32| Leaf::Word(core::ptr::from_ref(word) as usize);
+    let [uid, euid, gid, egid] = process
+        .ids
+        .each_ref()
+        .map(|word| Leaf::Word(core::ptr::from_ref(word) as usize));
+    let leaves = [
+        (nr::GETPID as u32, Leaf::Value(process.pid as u32)),
+        (nr::SCHED_YIELD as u32, Leaf::Yield),
+        (nr::GETTID as u32, Leaf::Value(tid as u32)),
+        (nr::GETPPID as u32, word(&process.ppid)),
+        (nr::GETPGRP as u32, word(&process.pgrp)),
+        (nr::GETUID as u32, uid),
+        (nr::GETEUID as u32, euid),
+        (nr::GETGID as u32, gid),
+        (nr::GETEGID as u32, egid),
+    ];
+    let kpt = files.map(|view| Kpt {
+        read: view.read as usize,
+        write: view.write as usize,
+        lseek: view.lseek as usize,
+        n: view.len as u32,
+    });
+    make(&Spec {
+        kpt,
+        leaves: &leaves,
+    })
+}
+
+/// A thread, not started, that will run thread `tid` of `process` in `space` from `frame`. With `inherit` it has the running thread's
+/// floating-point state. ENOMEM.
+pub(crate) fn user_thread(
+    frame: &TrapFrame,
+    process: &Process,
+    tid: i32,
+    space: &AddressSpace,
+    fs_base: u64,
+    inherit: bool,
+) -> Result<Thread> {
+    let program = process.program();
+    describe(process, tid, Some(process.files.get().kpt()), |dispatch| {
+        thread::create(&thread::Spec {
+            root: space.root(),
+            fs_base,
+            inherit,
+            dispatch: Some(*dispatch),
+            ..thread::Spec::new(program.comm.as_bytes(), Body::User(frame))
+        })
+    })
+    .map_err(no_memory)
+}
+
+/// Generates the dispatcher of `task` for a table at `files`. ENOMEM: it keeps the old one.
+fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
+    describe(&task.process, task.tid, files, |spec| {
+        task.thread.set_dispatcher(spec)
+    })
+    .map_err(no_memory)
+}
+
+/// The arrays of `files` have moved to `view`; see [`crate::files::Moved`].
+pub(crate) fn files_moved(files: &Files, view: KptView) {
+    for process in tree::all() {
+        if core::ptr::eq(&*process.files.get(), files) {
+            for task in process.threads() {
+                must_redirect(&task, view);
+            }
+        }
+    }
+}
+
+/// A dispatcher must not go on using arrays that are about to be freed: without memory for a new one, the process ends, but not
+/// before it has one that uses no arrays at all.
+fn must_redirect(task: &Task, view: KptView) {
+    if redirect(task, Some(view)).is_ok() {
+        return;
+    }
+    task.process
+        .end(abi::linux::status_signaled(abi::linux::SIGKILL));
+    while redirect(task, None).is_err() {
+        thread::yield_now();
+    }
+}
+
+/// Gives `process` a descriptor table of its own. ENOMEM.
+pub(crate) fn unshare_files(process: &Process) -> Result<()> {
+    let old = process.files.get();
+    let new = old.fork_copy()?;
+    let threads = process.threads();
+    for (done, task) in threads.iter().enumerate() {
+        if let Err(error) = redirect(task, Some(new.kpt())) {
+            for task in &threads[..done] {
+                must_redirect(task, old.kpt());
+            }
+            return Err(error);
+        }
+    }
+    for _ in 1..threads.len() {
+        new.share();
+    }
+    process.files.set(new);
+    for _ in &threads {
+        old.leave();
+    }
+    Ok(())
+}
+
+/// The running thread goes on in `space`, which the caller keeps.
+pub(crate) fn enter_space(space: &AddressSpace) {
+    // SAFETY: the root is a space's, which the process holds until its threads have left.
+    unsafe { thread::current().set_space(space.root()) };
+}
+
+/// The running thread goes on in the kernel's own space.
+pub(crate) fn leave_space() {
+    // SAFETY: the kernel's own root lives for ever.
+    unsafe { thread::current().set_space(0) };
+}
+
+/// Something that will happen at a moment, unless dropped before.
+pub(crate) struct Alarm(clock::AlarmId);
+
+impl Alarm {
+    /// Timer `index` of process `pid` rings at `at` nanoseconds. `None`: no memory.
+    pub(crate) fn timer(at: u64, pid: i32, index: usize) -> Option<Alarm> {
+        clock::alarm(at, time::alarm_rang, time::timer_word(pid, index))
+            .ok()
+            .map(Alarm)
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        // One that rings meanwhile finds its timer disarmed.
+        clock::cancel(self.0);
+    }
+}

@@ -1,0 +1,219 @@
+//! Putting a program's segments into a new address space.
+//!
+//! *Interface*: [`Source`] is an executable file, [`load`] maps an [`Image`] from it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use abi::errno::{Errno, Result};
+use abi::layout::{PAGE, USER_PIE_BASE, page_ceil, page_floor};
+use abi::linux::*;
+use vm::space::{Backing, Placement};
+use vm::{AddressSpace, Pager, Prot};
+
+use super::elf::{self, HEAD_MAX, Image};
+use crate::file::OpenFile;
+use crate::fs::walk::{View, walk};
+use crate::fs::{How, Kind, Place, perm};
+use crate::io::IoBuf;
+use crate::process::{Cred, Process};
+
+/// Pages over which a position-independent program's place is spread.
+const SPREAD_PAGES: u64 = 1 << 16;
+/// Mounted so that nothing on it may be executed.
+const MS_NOEXEC: u64 = 8;
+
+/// An executable file, opened and checked.
+pub struct Source {
+    of: Arc<OpenFile>,
+    /// The path it was found under.
+    pub path: Vec<u8>,
+    /// Its mode, owner and group, for set-user-ID.
+    pub mode: u32,
+    /// See `mode`.
+    pub uid: u32,
+    /// See `mode`.
+    pub gid: u32,
+    size: u64,
+    /// Its first bytes: all of them, or [`HEAD_MAX`].
+    pub head: Vec<u8>,
+}
+
+impl Source {
+    /// Opens `path` from `start` for `process`. ENOENT, EACCES, ENOTDIR, ELOOP, ENOMEM.
+    pub fn open(process: &Process, start: Place, path: &[u8], follow: bool) -> Result<Source> {
+        let cred = process.cred.get();
+        let context = process.fs.get();
+        let view = View {
+            root: context.root(),
+            cred: &cred,
+        };
+        let target = walk(&view, start, path, follow)?;
+        if target.slash {
+            return Err(Errno::ENOTDIR);
+        }
+        let place = target.existing()?;
+        if !follow && place.inode.attr().kind() == Kind::Symlink {
+            return Err(Errno::ELOOP);
+        }
+        Self::at(&cred, place, path)
+    }
+
+    /// The file at `place`, called `path`.
+    pub fn at(cred: &Cred, place: Place, path: &[u8]) -> Result<Source> {
+        let attr = place.inode.attr();
+        if attr.kind() != Kind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
+            return Err(Errno::EACCES);
+        }
+        perm::may(cred, &attr, perm::EXEC)?;
+        let how = How {
+            flags: O_RDONLY,
+            place: Some(place.clone()),
+            name: None,
+        };
+        let of = place.inode.clone().open(how)?;
+        let mut head = Vec::new();
+        head.try_reserve_exact(HEAD_MAX)
+            .map_err(|_| Errno::ENOMEM)?;
+        head.resize(HEAD_MAX.min(attr.size as usize), 0);
+        let mut filled = 0;
+        while filled < head.len() {
+            let mut rest = IoBuf::fill(&mut head[filled..]);
+            match of.file().read_at(&of, filled as u64, &mut rest)? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        head.truncate(filled);
+        Ok(Source {
+            of,
+            path: path.to_vec(),
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+            size: attr.size,
+            head,
+        })
+    }
+
+    /// The interpreter's path in this file. ENOEXEC.
+    pub fn interpreter(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let mut path = alloc::vec![0; length];
+        let count = self
+            .of
+            .file()
+            .read_at(&self.of, offset, &mut IoBuf::fill(&mut path))?;
+        if count != length || path.pop() != Some(0) || path.contains(&0) {
+            return Err(Errno::ENOEXEC);
+        }
+        Ok(path)
+    }
+
+    /// Reads the program headers. ENOEXEC.
+    pub fn image(&self) -> Result<Image> {
+        let image = elf::parse(&self.head)?;
+        let complete = |s: &elf::Segment| s.offset + s.filesz as u64 <= self.size;
+        if image.segments.iter().all(complete) {
+            Ok(image)
+        } else {
+            Err(Errno::ENOEXEC)
+        }
+    }
+}
+
+/// Where a program ended up.
+pub struct Loaded {
+    /// What was added to its addresses.
+    pub bias: usize,
+    /// Its first instruction.
+    pub entry: usize,
+    /// Its program headers, 0 if they are not in memory.
+    pub phdr: usize,
+    /// The end of its last segment.
+    pub end: usize,
+}
+
+/// Maps `image` of `source` into `space`. `interpreter`: it goes anywhere, not where programs go. ENOMEM, ENOEXEC, ENODEV.
+pub fn load(
+    space: &AddressSpace,
+    source: &Source,
+    image: &Image,
+    interpreter: bool,
+) -> Result<Loaded> {
+    let (first, end) = image.span();
+    let bias = match (image.relocatable, interpreter) {
+        (false, _) => 0,
+        (true, false) => {
+            let spread = machine::random::u64() % SPREAD_PAGES * PAGE as u64;
+            USER_PIE_BASE + spread as usize - first
+        }
+        (true, true) => {
+            let room = space.map(
+                Placement::Anywhere,
+                end - first,
+                Prot::NONE,
+                Backing::Anonymous,
+            )?;
+            room.wrapping_sub(first)
+        }
+    };
+    let pager = source.of.file().pager(&source.of)?;
+    for segment in &image.segments {
+        map_segment(space, &pager, segment, bias)?;
+    }
+    Ok(Loaded {
+        bias,
+        entry: image.entry.wrapping_add(bias),
+        phdr: if image.phdr != 0 {
+            image.phdr.wrapping_add(bias)
+        } else {
+            0
+        },
+        end: end.wrapping_add(bias),
+    })
+}
+
+fn map_segment(
+    space: &AddressSpace,
+    pager: &Arc<dyn Pager>,
+    segment: &elf::Segment,
+    bias: usize,
+) -> Result<()> {
+    let start = segment.vaddr.wrapping_add(bias);
+    let prot = Prot::from_bits(segment.prot as usize);
+    let file_end = start + segment.filesz;
+    let mapped_end = if segment.filesz == 0 {
+        page_floor(start)
+    } else {
+        page_ceil(file_end).ok_or(Errno::ENOEXEC)?
+    };
+    if segment.filesz != 0 {
+        let skew = (start % PAGE) as u64;
+        let backing = Backing::FilePrivate {
+            pager: pager.clone(),
+            offset: segment.offset - skew,
+        };
+        let length = mapped_end - page_floor(start);
+        space.map(Placement::Fixed(page_floor(start)), length, prot, backing)?;
+    }
+    if segment.memsz == segment.filesz {
+        return Ok(());
+    }
+    // What follows the file's bytes is zero: the rest of their last page, then pages of their own.
+    let end = page_ceil(start + segment.memsz).ok_or(Errno::ENOEXEC)?;
+    if segment.filesz != 0 && mapped_end > file_end && prot.contains(Prot::WRITE) {
+        const ZEROS: [u8; PAGE] = [0; PAGE];
+        space
+            .write_at(file_end, &ZEROS[..mapped_end - file_end])
+            .map_err(|_| Errno::ENOMEM)?;
+    }
+    if end > mapped_end {
+        space.map(
+            Placement::Fixed(mapped_end),
+            end - mapped_end,
+            prot,
+            Backing::Anonymous,
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! The end of threads and processes.
+//!
+//! *Interface*: [`exit_thread`], [`exit_group`] end the caller; [`Process::end`] makes all threads of a process
+//! end soon. The last thread gives back descriptors and memory, hands children to the first process, and leaves a zombie.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use abi::linux::*;
+
+use super::tree::{INIT, TREE, Tree};
+use super::{Process, Task, robust};
+use crate::call::futex;
+use crate::signal::{self, bit};
+
+/// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
+pub fn exit_thread(status: i32) -> ! {
+    let task = Task::current();
+    let process = task.process.clone();
+    robust::release(&task);
+    let cleared = task.clear_child_tid.load(Ordering::Relaxed);
+    if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
+        futex::wake_user(&process, cleared, 1);
+    }
+    let last = {
+        let mut account = process.usage.lock();
+        account.ended_threads.cpu_ns += task.cpu_ns();
+        account.ended_threads.switches += task.thread.switches();
+        drop(account);
+        let mut threads = process.threads.lock();
+        threads.retain(|other| other.tid != task.tid);
+        threads.is_empty()
+    };
+    if last {
+        end_process(&process, status);
+    } else {
+        process.files.get().leave();
+        process.signals.thread_gone(&process);
+        // `exec` waits here for the others to go.
+        process.child_wait.wake_all();
+        if task.tid != process.pid {
+            TREE.lock().release(task.tid);
+        }
+    }
+    drop(process);
+    drop(task);
+    crate::dispatch::leave_space();
+    Task::forget();
+    thread::exit()
+}
+
+/// Ends the whole process with `status`, unless something else has ended it already.
+pub fn exit_group(status: i32) -> ! {
+    let process = Process::current();
+    let status = process.end(status);
+    drop(process);
+    exit_thread(status)
+}
+
+impl Process {
+    /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is returned.
+    pub(crate) fn end(&self, status: i32) -> i32 {
+        let (status, first) = self.signals.begin_end(status);
+        if first {
+            for task in self.threads() {
+                task.attend();
+            }
+        }
+        status
+    }
+}
+
+/// What the last thread of a process does.
+fn end_process(process: &Arc<Process>, status: i32) {
+    let status = process.signals.begin_end(status).0;
+    process.timers.cancel_all();
+    if let Some(space) = process.space() {
+        let resident = (space.resident() * abi::layout::PAGE) as u64;
+        let mut account = process.usage.lock();
+        account.ended_threads.max_resident = account.ended_threads.max_resident.max(resident);
+    }
+    process.files.get().leave();
+    leave_memory(process);
+    hang_up(process);
+
+    let mut tree = TREE.lock();
+    let children = tree.move_children(process.pid, INIT);
+    let mut orphaned = groups_orphaned_by(&tree, process, &children);
+    let gone: alloc::vec::Vec<_> = children
+        .iter()
+        .filter(|child| child.is_zombie())
+        .cloned()
+        .collect();
+    for child in &gone {
+        tree.remove(child);
+    }
+    process.wait_status.store(status, Ordering::Relaxed);
+    process.zombie.store(true, Ordering::Release);
+    let parent = tree.get(process.ppid()).cloned();
+    let keep = parent
+        .as_ref()
+        .is_some_and(|parent| parent.pid != INIT && waits_for(parent, process));
+    if !keep {
+        tree.remove(process);
+    }
+    orphaned.retain(|&pgrp| tree.is_orphaned(pgrp));
+    drop(tree);
+
+    process.vfork_gate.open();
+    for child in &children {
+        let signo = child.death_signal.load(Ordering::Relaxed);
+        if signo != 0 {
+            let _ = signal::send(child, None, Siginfo::sent(signo, SI_USER, process.pid, 0));
+        }
+    }
+    for pgrp in orphaned {
+        wake_stopped_group(pgrp);
+    }
+    if let Some(parent) = parent {
+        notify_parent(&parent, process, status);
+    }
+    crate::init::process_ended(process, status);
+}
+
+/// Drops the process's memory, after this CPU has left its page table.
+fn leave_memory(process: &Process) {
+    crate::dispatch::leave_space();
+    let space = process.space.lock().take();
+    drop(space);
+}
+
+/// The leader of a session gives its terminal up: the foreground group is hung up.
+fn hang_up(process: &Process) {
+    let session = process.session.get();
+    if session.id != process.pid {
+        return;
+    }
+    let terminal = session.terminal.lock().take();
+    if let Some(terminal) = terminal {
+        let foreground = terminal.foreground();
+        terminal.release();
+        if foreground != 0 {
+            for signo in [SIGHUP, SIGCONT] {
+                let _ = signal::send_group(foreground, Siginfo::sent(signo, SI_KERNEL, 0, 0));
+            }
+        }
+    }
+}
+
+/// Process groups that may become orphaned by the end of `process`: its own and its children's.
+fn groups_orphaned_by(
+    tree: &Tree,
+    process: &Process,
+    children: &[Arc<Process>],
+) -> alloc::vec::Vec<i32> {
+    let mut groups = alloc::vec::Vec::new();
+    let sid = process.sid();
+    let held_by_parent = tree
+        .get(process.ppid())
+        .is_some_and(|parent| parent.pgrp() != process.pgrp() && parent.sid() == sid);
+    if held_by_parent {
+        groups.push(process.pgrp());
+    }
+    for child in children {
+        let pgrp = child.pgrp();
+        if pgrp != process.pgrp() && child.sid() == sid && !groups.contains(&pgrp) {
+            groups.push(pgrp);
+        }
+    }
+    groups
+}
+
+/// A newly orphaned group with a stopped member is hung up and continued (POSIX, `_exit`).
+fn wake_stopped_group(pgrp: i32) {
+    if super::tree::group(pgrp)
+        .iter()
+        .any(|process| process.signals.is_stopped())
+    {
+        for signo in [SIGHUP, SIGCONT] {
+            let _ = signal::send_group(pgrp, Siginfo::sent(signo, SI_KERNEL, 0, 0));
+        }
+    }
+}
+
+/// Does `parent` want to know how `child` ended? Not when it ignores SIGCHLD.
+fn waits_for(parent: &Process, child: &Process) -> bool {
+    if parent.is_zombie() {
+        return false;
+    }
+    if child.exit_signal.load(Ordering::Relaxed) != SIGCHLD {
+        return true;
+    }
+    let action = parent.signals.actions.get().get(SIGCHLD);
+    action.handler != SIG_IGN && action.flags & SA_NOCLDWAIT == 0
+}
+
+/// Sends the exit signal and wakes waiters.
+fn notify_parent(parent: &Arc<Process>, process: &Process, status: i32) {
+    let signo = process.exit_signal.load(Ordering::Relaxed);
+    if signo != 0 && parent.signals.actions.get().ignored() & bit(signo) == 0 {
+        let (code, value) = if status & 0x7f == 0 {
+            (CLD_EXITED, status >> 8 & 0xff)
+        } else {
+            (CLD_KILLED, status & 0x7f)
+        };
+        let ticks = process.usage().cpu_ns / (NSEC_PER_SEC / CLK_TCK);
+        let uid = process.cred.get().uid;
+        let mut info = Siginfo::child(code, process.pid, uid, value, ticks, 0);
+        info.signo = signo;
+        let _ = signal::send(parent, None, info);
+    }
+    parent.child_wait.wake_all();
+}

@@ -1,0 +1,295 @@
+//! Making processes and threads (`fork`, `vfork`, `clone`, `clone3`).
+//!
+//! *Interface*: [`Spec`], [`make`]. What can fail is done before the child is visible, so that a failure leaves nothing behind.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use machine::trap::TrapFrame;
+use sync::{Monitor, WaitList};
+use vm::AddressSpace;
+
+use super::tree::{INIT, TREE};
+use super::usage::Account;
+use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task};
+use crate::dispatch;
+use crate::files::Files;
+use crate::fs::FsContext;
+use crate::signal::{Actions, ProcessSignals};
+use crate::time::Timers;
+
+/// What `clone` was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spec {
+    /// `CLONE_…`, without the exit signal.
+    pub flags: u64,
+    /// Sent to the parent at the end; 0 for none.
+    pub exit_signal: i32,
+    /// The child's stack pointer; 0 leaves the parent's.
+    pub stack: u64,
+    /// The child's FS base, with `CLONE_SETTLS`.
+    pub tls: u64,
+    /// Where `CLONE_PARENT_SETTID` stores.
+    pub parent_tid: usize,
+    /// Where `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID` store.
+    pub child_tid: usize,
+}
+
+const UNSUPPORTED: u64 = CLONE_NEWNS
+    | CLONE_NEWCGROUP
+    | CLONE_NEWUTS
+    | CLONE_NEWIPC
+    | CLONE_NEWUSER
+    | CLONE_NEWPID
+    | CLONE_NEWNET
+    | CLONE_PIDFD
+    | CLONE_INTO_CGROUP;
+
+/// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
+/// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
+pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
+    check(&spec)?;
+    let task = Task::current();
+    let parent = &task.process;
+    let number = TREE.lock().reserve()?;
+    let made = if spec.flags & CLONE_THREAD != 0 {
+        add_thread(&task, frame, &spec, number)
+    } else {
+        add_process(&task, frame, &spec, number)
+    };
+    let child = match made {
+        Ok(child) => child,
+        Err(error) => {
+            TREE.lock().release(number);
+            return Err(error);
+        }
+    };
+    let process = child.process.clone();
+    thread::start(&child.thread);
+    drop(child);
+    if spec.flags & CLONE_VFORK != 0 {
+        process.vfork_gate.pass(|| parent.signals.is_ending());
+    }
+    Ok(number)
+}
+
+fn check(spec: &Spec) -> Result<()> {
+    let has = |flags| spec.flags & flags == flags;
+    let alone = |flag, needs| has(flag) && !has(needs);
+    if alone(CLONE_SIGHAND, CLONE_VM)
+        || alone(CLONE_THREAD, CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
+        || spec.flags & UNSUPPORTED != 0
+        || (has(CLONE_SIGHAND) && has(CLONE_CLEAR_SIGHAND))
+        || !(0..=SIGMAX).contains(&spec.exit_signal)
+    {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
+/// The memory the child runs in.
+fn child_space(spec: &Spec, parent: &Process) -> Result<Arc<AddressSpace>> {
+    let own = parent.space().ok_or(Errno::ESRCH)?;
+    if spec.flags & CLONE_VM != 0 {
+        Ok(own)
+    } else {
+        own.fork()
+    }
+}
+
+/// The child's thread, not started, as thread `tid` of `process`.
+fn child_thread(
+    frame: &TrapFrame,
+    spec: &Spec,
+    process: &Process,
+    space: &AddressSpace,
+    tid: i32,
+) -> Result<thread::Thread> {
+    if spec.flags & CLONE_PARENT_SETTID != 0 {
+        vm::user::put(spec.parent_tid, &tid)?;
+    }
+    if spec.flags & CLONE_CHILD_SETTID != 0 {
+        // As Linux does: a bad address here is the child's own affair.
+        let _ = space.write_at(spec.child_tid, &tid.to_ne_bytes());
+    }
+    let mut frame = *frame;
+    frame.rax = 0;
+    if spec.stack != 0 {
+        frame.rsp = spec.stack;
+    }
+    let fs_base = if spec.flags & CLONE_SETTLS != 0 {
+        spec.tls
+    } else {
+        thread::current().fs_base()
+    };
+    dispatch::user_thread(&frame, process, tid, space, fs_base, true)
+}
+
+fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<Arc<Task>> {
+    let process = &task.process;
+    let space = child_space(spec, process)?;
+    process.files.get().share();
+    let thread = match child_thread(frame, spec, process, &space, tid) {
+        Ok(thread) => thread,
+        Err(error) => {
+            process.files.get().leave();
+            return Err(error);
+        }
+    };
+    let child = new_task(tid, process.clone(), task, spec, thread);
+    TREE.lock().add_thread(&child);
+    process.threads.lock().push(child.clone());
+    if process.signals.is_ending() {
+        child.attend();
+    }
+    Ok(child)
+}
+
+fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<Arc<Task>> {
+    let parent = &task.process;
+    let space = child_space(spec, parent)?;
+    let files = parent.files.get();
+    let files = if spec.flags & CLONE_FILES != 0 {
+        files.share();
+        files
+    } else {
+        files.fork_copy()?
+    };
+    let fs = parent.fs.get();
+    let fs = if spec.flags & CLONE_FS != 0 {
+        fs
+    } else {
+        fs.fork_copy()
+    };
+    let actions = parent.signals.actions.get();
+    let actions = if spec.flags & CLONE_SIGHAND != 0 {
+        actions
+    } else if spec.flags & CLONE_CLEAR_SIGHAND != 0 {
+        actions.exec_copy()
+    } else {
+        actions.fork_copy()
+    };
+    let ppid = if spec.flags & CLONE_PARENT != 0 {
+        parent.ppid()
+    } else {
+        parent.pid
+    };
+    let process = Process::new(parent, pid, ppid, files, fs, actions, spec.exit_signal);
+    *process.space.lock() = Some(space.clone());
+    let thread = match child_thread(frame, spec, &process, &space, pid) {
+        Ok(thread) => thread,
+        Err(error) => {
+            process.files.get().leave();
+            return Err(error);
+        }
+    };
+    let child = new_task(pid, process.clone(), task, spec, thread);
+    process.threads.lock().push(child.clone());
+    TREE.lock().add(&process);
+    Ok(child)
+}
+
+fn new_task(
+    tid: i32,
+    process: Arc<Process>,
+    parent: &Task,
+    spec: &Spec,
+    thread: thread::Thread,
+) -> Arc<Task> {
+    let child = Task::new(tid, process, parent.blocked(), thread);
+    if spec.flags & CLONE_CHILD_CLEARTID != 0 {
+        child
+            .clear_child_tid
+            .store(spec.child_tid, Ordering::Relaxed);
+    }
+    if spec.flags & (CLONE_VM | CLONE_VFORK) != CLONE_VM {
+        *child.altstack.lock() = *parent.altstack.lock();
+    }
+    child
+}
+
+impl Process {
+    /// A child of `parent`, in its group and session, with its identities, limits and program; without memory, threads, or a place
+    /// in the tree.
+    pub(crate) fn new(
+        parent: &Process,
+        pid: i32,
+        ppid: i32,
+        files: Arc<Files>,
+        fs: Arc<FsContext>,
+        actions: Arc<Actions>,
+        exit_signal: i32,
+    ) -> Arc<Process> {
+        let mut process = Process::bare(pid, files, fs, actions);
+        process.cred = Shared::new(parent.cred.get());
+        process.note_ids();
+        process.limits = Monitor::new(parent.limits.lock().clone());
+        process.program = Monitor::new(parent.program());
+        process.session = Shared::new(parent.session.get());
+        process.ppid = AtomicI32::new(ppid);
+        process.pgrp = AtomicI32::new(parent.pgrp());
+        process.exit_signal = AtomicI32::new(exit_signal);
+        process.nice = AtomicI32::new(parent.nice());
+        let privileges = parent.no_new_privileges.load(Ordering::Relaxed);
+        process.no_new_privileges = AtomicBool::new(privileges);
+        Arc::new(process)
+    }
+
+    fn bare(pid: i32, files: Arc<Files>, fs: Arc<FsContext>, actions: Arc<Actions>) -> Process {
+        Process {
+            pid,
+            files: Shared::new(files),
+            fs: Shared::new(fs),
+            cred: Shared::new(Arc::new(Cred::root())),
+            ids: [const { AtomicU32::new(0) }; 4],
+            limits: Monitor::new(Limits::initial()),
+            program: Monitor::new(Arc::default()),
+            session: Shared::new(Session::new(pid)),
+            signals: ProcessSignals::new(actions),
+            start_ns: machine::clock::now_ns(),
+            space: Monitor::new(None),
+            threads: Monitor::new(Vec::new()),
+            timers: Timers::default(),
+            usage: Monitor::new(Account::default()),
+            child_wait: WaitList::new(),
+            vfork_gate: Gate::default(),
+            ppid: AtomicI32::new(0),
+            pgrp: AtomicI32::new(pid),
+            exit_signal: AtomicI32::new(SIGCHLD),
+            wait_status: AtomicI32::new(0),
+            zombie: AtomicBool::new(false),
+            executed: AtomicBool::new(false),
+            nice: AtomicI32::new(0),
+            death_signal: AtomicI32::new(0),
+            dumpable: AtomicBool::new(true),
+            no_new_privileges: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The process without code that adopts orphans, number [`INIT`]. Once, at boot. ENOMEM.
+pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
+    let mut process = Process::bare(INIT, Files::new(0)?, Arc::new(root), Arc::default());
+    process.program = Monitor::new(Arc::new(Program {
+        comm: "init".into(),
+        ..Program::default()
+    }));
+    let process = Arc::new(process);
+    let mut tree = TREE.lock();
+    let number = tree.reserve()?;
+    debug_assert_eq!(number, INIT);
+    tree.add(&process);
+    Ok(process)
+}
+
+/// The first process with code, the leader of a session: number `pid`, not yet in the tree.
+pub(crate) fn first_process(init: &Process, pid: i32, files: Arc<Files>) -> Arc<Process> {
+    let fs = init.fs.get().fork_copy();
+    let process = Process::new(init, pid, INIT, files, fs, Arc::default(), SIGCHLD);
+    process.session.set(Session::new(pid));
+    process.pgrp.store(pid, Ordering::Relaxed);
+    process
+}

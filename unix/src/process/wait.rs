@@ -1,0 +1,117 @@
+//! Waiting for children (`wait4`, `waitid`).
+//!
+//! *Interface*: [`wait`].
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+
+use super::tree::{TREE, Tree};
+use super::{Process, Usage};
+use crate::signal::Change;
+
+/// Which children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    Any,
+    /// The one with this number.
+    Pid(i32),
+    /// Those in this process group.
+    Group(i32),
+}
+
+/// What happened to a child.
+pub struct Report {
+    /// Its number.
+    pub pid: i32,
+    /// Its real user.
+    pub uid: u32,
+    /// The status as `wait` encodes it.
+    pub status: i32,
+    /// What it used, its own children included.
+    pub usage: Usage,
+}
+
+/// Waits until a child of `parent` that `which` names changes in a way that `options` (`WEXITED`, `WSTOPPED`,
+/// `WCONTINUED`, `WNOHANG`, `WNOWAIT`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted: ERESTARTSYS.
+pub fn wait(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Report>> {
+    let look = || match scan(parent, which, options) {
+        Ok(None) if options & WNOHANG == 0 => None,
+        outcome => Some(outcome),
+    };
+    match parent.child_wait.wait_interruptible(look) {
+        Ok(outcome) => outcome,
+        Err(sync::Interrupted) => Err(Errno::ERESTARTSYS),
+    }
+}
+
+/// Looks once. ECHILD when no child could ever answer.
+fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Report>> {
+    let mut tree = TREE.lock();
+    let mut exists = false;
+    let mut found = None;
+    for child in tree.children(parent.pid) {
+        let meant = match which {
+            Which::Any => true,
+            Which::Pid(pid) => child.pid == pid,
+            Which::Group(pgrp) => child.pgrp() == pgrp,
+        };
+        if !meant {
+            continue;
+        }
+        exists = true;
+        if child.is_zombie() {
+            if options & WEXITED != 0 {
+                found = Some((child.clone(), child.wait_status.load(Ordering::Relaxed)));
+                break;
+            }
+        } else if let Some(status) = changed(child, options) {
+            found = Some((child.clone(), status));
+            break;
+        }
+    }
+    match found {
+        Some((child, status)) => {
+            let report = report(&child, status);
+            if child.is_zombie() && options & WNOWAIT == 0 {
+                reap(&mut tree, parent, &child, &report.usage);
+            }
+            Ok(Some(report))
+        }
+        None if exists => Ok(None),
+        None => Err(Errno::ECHILD),
+    }
+}
+
+/// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`.
+fn changed(child: &Process, options: u32) -> Option<i32> {
+    let wanted = |change: Change| match change {
+        Change::Stopped(_) => options & WSTOPPED != 0,
+        Change::Continued => options & WCONTINUED != 0,
+    };
+    let change = child.signals.change(wanted, options & WNOWAIT == 0)?;
+    Some(match change {
+        Change::Stopped(signo) => status_stopped(signo),
+        Change::Continued => STATUS_CONTINUED,
+    })
+}
+
+fn report(child: &Process, status: i32) -> Report {
+    let mut usage = child.usage();
+    usage.add(&child.children_usage());
+    Report {
+        pid: child.pid,
+        uid: child.cred.get().uid,
+        status,
+        usage,
+    }
+}
+
+/// Removes a zombie for good.
+fn reap(tree: &mut Tree, parent: &Process, child: &Process, usage: &Usage) {
+    tree.remove(child);
+    parent.usage.lock().children.add(usage);
+}

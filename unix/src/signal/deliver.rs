@@ -1,0 +1,215 @@
+//! Delivering signals: the last thing before user code runs.
+//!
+//! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is restarted,
+//! runs default actions, and builds the frames of handlers.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use abi::errno::Errno;
+use abi::linux::*;
+use machine::trap::TrapFrame;
+
+use super::process::Change;
+use super::set::{DefaultAction, UNBLOCKABLE, bit, default_action};
+use super::{frame, send};
+use crate::process::{Process, Task, tree};
+
+/// Length of the `syscall` instruction.
+const SYSCALL_BYTES: u64 = 2;
+
+/// Delivers everything that `task`, the running one, does not block. A status is an order to end the thread:
+/// the caller drops what it holds and does so.
+#[must_use]
+pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
+    let process = &task.process;
+    loop {
+        task.thread.clear_alert();
+        if let Some(status) = process.signals.ending() {
+            return Some(status);
+        }
+        if join_stop(process, task) {
+            continue;
+        }
+        let Some(info) = process.signals.take(task, !task.blocked() | UNBLOCKABLE) else {
+            break;
+        };
+        let signo = info.signo;
+        let action = process.signals.actions.get().get(signo);
+        if action.handler == SIG_IGN && bit(signo) & UNBLOCKABLE == 0 {
+            continue;
+        }
+        if action.handler > SIG_IGN && bit(signo) & UNBLOCKABLE == 0 {
+            handle(trap, task, info, action);
+            continue;
+        }
+        match default_action(signo) {
+            DefaultAction::Ignore => {}
+            DefaultAction::Stop => stop(process, signo),
+            DefaultAction::Terminate => {
+                return Some(process.end(status_signaled(signo)));
+            }
+        }
+    }
+    restart(trap, task, None);
+    if task.mask_is_saved.swap(false, Ordering::Relaxed) {
+        set_blocked(task, task.saved_mask.load(Ordering::Relaxed));
+    }
+    None
+}
+
+/// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
+pub fn set_blocked(task: &Task, mask: u64) {
+    task.blocked.store(mask & !UNBLOCKABLE, Ordering::Relaxed);
+    let pending = task.process.signals.pending() | task.pending.lock().mask();
+    if pending & !mask != 0 {
+        task.attend();
+    }
+}
+
+/// What becomes of an interrupted call: `handler` is the action whose handler runs, if one does.
+fn restart(trap: &mut TrapFrame, task: &Task, handler: Option<&Sigaction>) {
+    if !trap.is_syscall() {
+        return;
+    }
+    let error = Errno((trap.rax as i64).wrapping_neg() as i32);
+    if !error.is_restart() || trap.rax as i64 > 0 {
+        return;
+    }
+    let again = match (error, handler) {
+        (Errno::ERESTARTNOINTR, _) => true,
+        (_, None) => true,
+        (Errno::ERESTARTSYS, Some(action)) => action.flags & SA_RESTART != 0,
+        _ => false,
+    };
+    if again {
+        trap.rax = trap.error;
+        if error == Errno::ERESTART_RESTARTBLOCK {
+            trap.rax = abi::nr::RESTART_SYSCALL as u64;
+        }
+        trap.rip = trap.rip.wrapping_sub(SYSCALL_BYTES);
+    } else {
+        trap.rax = Errno::EINTR.to_rax();
+        *task.restart.lock() = None;
+    }
+    // From here on the frame is not the call's any more: rcx and rip differ.
+    trap.vector = machine::trap::VECTOR_TAIL;
+}
+
+/// Makes an interrupted call again for which nothing was delivered after all.
+pub fn restart_quietly(trap: &mut TrapFrame) {
+    Task::here(|task| restart(trap, task, None));
+}
+
+/// Builds the frame of a handler, so that it runs next.
+fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: Siginfo, action: Sigaction) {
+    restart(trap, task, Some(&action));
+    let blocked = task.blocked();
+    let old = if task.mask_is_saved.swap(false, Ordering::Relaxed) {
+        task.saved_mask.load(Ordering::Relaxed)
+    } else {
+        blocked
+    };
+    if action.flags & SA_RESETHAND != 0 {
+        let reset = Sigaction {
+            handler: SIG_DFL,
+            ..action
+        };
+        task.process.signals.actions.get().set(info.signo, reset);
+    }
+    if frame::push(trap, task, &info, &action, old).is_err() {
+        // No room for the frame: the program cannot go on.
+        task.process
+            .signals
+            .actions
+            .get()
+            .set(SIGSEGV, Sigaction::default());
+        send::force(Siginfo {
+            signo: SIGSEGV,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        });
+        return;
+    }
+    let mut mask = blocked | action.mask;
+    if action.flags & SA_NODEFER == 0 {
+        mask |= bit(info.signo);
+    }
+    set_blocked(task, mask);
+}
+
+/// Starts a stop of the whole process.
+fn stop(process: &Arc<Process>, signo: i32) {
+    if signo != SIGSTOP && tree::is_orphaned(process.pgrp()) {
+        return;
+    }
+    let mut state = process.signals.state.lock();
+    // A SIGCONT since then, or the end, wins.
+    if state.pending.mask() & (bit(SIGCONT) | bit(SIGKILL)) != 0 || state.ending.is_some() {
+        return;
+    }
+    state.stopping = Some(signo);
+    drop(state);
+    for task in process.threads() {
+        task.attend();
+    }
+}
+
+/// If a stop is under way, stops the running thread until it is over; returns whether there was one.
+fn join_stop(process: &Arc<Process>, _task: &Task) -> bool {
+    {
+        let mut state = process.signals.state.lock();
+        if state.stopping.is_none() || state.ending.is_some() {
+            return false;
+        }
+        state.stopped += 1;
+    }
+    stop_if_complete(process);
+    process.signals.continued.wait_until(|| {
+        let state = process.signals.state.lock();
+        let over = state.stopping.is_none()
+            || state.ending.is_some()
+            || state.pending.mask() & bit(SIGKILL) != 0;
+        over.then_some(())
+    });
+    let mut state = process.signals.state.lock();
+    state.stopped -= 1;
+    if state.pending.mask() & bit(SIGKILL) != 0 {
+        state.stopping = None;
+    }
+    true
+}
+
+/// Tells the parent once all threads have joined a stop.
+pub(super) fn stop_if_complete(process: &Arc<Process>) {
+    let signo = {
+        let mut state = process.signals.state.lock();
+        let threads = process.threads.lock().len();
+        match state.stopping {
+            Some(signo) if state.stopped == threads && threads != 0 => {
+                if state.change == Some(Change::Stopped(signo)) {
+                    return;
+                }
+                state.change = Some(Change::Stopped(signo));
+                signo
+            }
+            _ => return,
+        }
+    };
+    notify_parent(process, CLD_STOPPED, signo);
+}
+
+/// Tells the parent that `process` stopped or went on.
+pub(super) fn notify_parent(process: &Process, code: i32, signo: i32) {
+    let Some(parent) = tree::find(process.ppid()) else {
+        return;
+    };
+    let action = parent.signals.actions.get().get(SIGCHLD);
+    if action.flags & SA_NOCLDSTOP == 0 {
+        let uid = process.cred.get().uid;
+        let info = Siginfo::child(code, process.pid, uid, signo, 0, 0);
+        // SIGCHLD is a standard signal: adding it cannot fail.
+        let _ = send::send(&parent, None, info);
+    }
+    parent.child_wait.wake_all();
+}

@@ -1,0 +1,122 @@
+//! Signals from interrupt handlers: noted without a lock, sent by a kernel thread.
+//!
+//! *Interface*: [`send_later`] from anywhere; [`start`] makes the thread that sends.
+//!
+//! The ring is bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot is
+//! claimed with one compare-and-swap and published with one store.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use abi::linux::{SI_KERNEL, Siginfo};
+use sync::WaitList;
+
+use super::send::{send, send_group};
+use crate::process::tree;
+
+/// Who is to get a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A process.
+    Process(i32),
+    /// A process group.
+    Group(i32),
+    /// Not a signal: a timer of a process whose alarm has gone off, by its index.
+    Timer(i32, usize),
+}
+
+const SLOTS: usize = 64;
+const FULL: u64 = 1 << 63;
+const GROUP: u64 = 1 << 62;
+const TIMER: u64 = 1 << 61;
+
+static RING: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+static SENDER: WaitList = WaitList::new();
+
+/// Sends `signo` soon. Returns whether there was room to note it. From any context.
+pub fn send_later(target: Target, signo: i32) -> bool {
+    let word =
+        FULL | match target {
+            Target::Process(pid) => pid as u32 as u64,
+            Target::Group(pgrp) => GROUP | pgrp as u32 as u64,
+            Target::Timer(pid, index) => TIMER | (index as u64 & 0xfff) << 40 | pid as u32 as u64,
+        } | (signo as u64 & 0x7f) << 32;
+    let start = NEXT.fetch_add(1, Ordering::Relaxed);
+    let noted = (0..SLOTS).any(|i| {
+        RING[(start + i) % SLOTS]
+            .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    });
+    SENDER.wake_all();
+    noted
+}
+
+/// Takes any noted signal.
+fn take() -> Option<(Target, i32)> {
+    let word = RING
+        .iter()
+        .map(|slot| slot.swap(0, Ordering::AcqRel))
+        .find(|&word| word != 0)?;
+    let number = word as u32 as i32;
+    let target = if word & GROUP != 0 {
+        Target::Group(number)
+    } else if word & TIMER != 0 {
+        Target::Timer(number, (word >> 40) as usize & 0xfff)
+    } else {
+        Target::Process(number)
+    };
+    Some((target, (word >> 32) as i32 & 0x7f))
+}
+
+fn run(_: usize) {
+    loop {
+        let (target, signo) = SENDER.wait_until(take);
+        let info = Siginfo {
+            signo,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        };
+        // Whoever it was for may be gone by now; nobody is left to tell.
+        let _ = match target {
+            Target::Group(pgrp) => send_group(pgrp, info),
+            Target::Timer(pid, index) => {
+                crate::time::fired(pid, index);
+                Ok(())
+            }
+            Target::Process(pid) => match tree::find(pid) {
+                Some(process) => send(&process, None, info),
+                None => Ok(()),
+            },
+        };
+    }
+}
+
+/// Makes the thread that sends what interrupt handlers noted. ENOMEM.
+pub fn start() -> abi::Result<()> {
+    thread::spawn(b"signals", run, 0)
+        .map(drop)
+        .map_err(|_| abi::Errno::ENOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_taken_once() {
+        assert!(send_later(Target::Group(7), 2));
+        assert!(send_later(Target::Process(-1), 64));
+        assert!(send_later(Target::Timer(3, 30), 0));
+        let mut taken = [take(), take(), take()];
+        taken.sort_by_key(|t| t.map(|t| t.1));
+        assert_eq!(
+            taken,
+            [
+                Some((Target::Timer(3, 30), 0)),
+                Some((Target::Group(7), 2)),
+                Some((Target::Process(-1), 64))
+            ]
+        );
+        assert_eq!(take(), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! What signals are to a process as a whole: actions, pending ones, stop, end.
+//!
+//! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use abi::linux::{SIGKILL, Siginfo};
+use sync::{Monitor, WaitList};
+
+use super::action::Actions;
+use super::pending::Pending;
+use super::set::bit;
+use crate::process::{Process, Shared, Task};
+
+/// A change of a living child that its parent can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Stopped by this signal.
+    Stopped(i32),
+    /// Continued.
+    Continued,
+}
+
+/// The part under the monitor.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) pending: Pending,
+    /// The status the process ends with, once that is decided.
+    pub(super) ending: Option<i32>,
+    /// The signal of the stop that threads are to join.
+    pub(super) stopping: Option<i32>,
+    /// Threads that have joined it.
+    pub(super) stopped: usize,
+    /// News for the parent.
+    pub(super) change: Option<Change>,
+}
+
+/// A process's signals.
+pub struct ProcessSignals {
+    /// What is done on each.
+    pub actions: Shared<Actions>,
+    pub(super) state: Monitor<State>,
+    pub(super) continued: WaitList,
+    ending: AtomicBool,
+}
+
+impl ProcessSignals {
+    /// Nothing pending.
+    pub(crate) fn new(actions: Arc<Actions>) -> ProcessSignals {
+        ProcessSignals {
+            actions: Shared::new(actions),
+            state: Monitor::new(State::default()),
+            continued: WaitList::new(),
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// What is pending for any of the threads.
+    pub fn pending(&self) -> u64 {
+        self.state.lock().pending.mask()
+    }
+
+    /// Takes the next signal of `set` that waits for `task` or for its process.
+    pub(crate) fn take(&self, task: &Task, set: u64) -> Option<Siginfo> {
+        let mut state = self.state.lock();
+        let mut own = task.pending.lock();
+        if state.pending.mask() & set & bit(SIGKILL) != 0 {
+            return state.pending.take(bit(SIGKILL));
+        }
+        own.take(set).or_else(|| state.pending.take(set))
+    }
+
+    /// Forgets pending signals of `set`, everywhere in `process`.
+    pub(crate) fn forget(&self, process: &Process, set: u64) {
+        let mut state = self.state.lock();
+        state.pending.remove(set);
+        for task in process.threads.lock().iter() {
+            task.pending.lock().remove(set);
+        }
+    }
+
+    /// Has a stop been completed?
+    pub fn is_stopped(&self) -> bool {
+        let state = self.state.lock();
+        state.stopping.is_some() && state.stopped > 0
+    }
+
+    /// Is the process, or the rest of it, about to end?
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire) || self.state.lock().pending.mask() & bit(SIGKILL) != 0
+    }
+
+    /// The status to end with, once decided.
+    pub(crate) fn ending(&self) -> Option<i32> {
+        if !self.ending.load(Ordering::Acquire) {
+            return None;
+        }
+        self.state.lock().ending
+    }
+
+    /// Decides the status, if that has not been done; returns it, and whether this call decided.
+    pub(crate) fn begin_end(&self, status: i32) -> (i32, bool) {
+        let mut state = self.state.lock();
+        if let Some(decided) = state.ending {
+            return (decided, false);
+        }
+        state.ending = Some(status);
+        self.ending.store(true, Ordering::Release);
+        drop(state);
+        self.continued.wake_all();
+        (status, true)
+    }
+
+    /// `exec` has outlived the other threads that it ended: the process goes on.
+    pub(crate) fn cancel_end(&self) {
+        self.state.lock().ending = None;
+        self.ending.store(false, Ordering::Release);
+    }
+
+    /// The news for the parent if it is `wanted`; forgotten when `take`.
+    pub(crate) fn change(&self, wanted: impl Fn(Change) -> bool, take: bool) -> Option<Change> {
+        let mut state = self.state.lock();
+        let change = state.change.filter(|&change| wanted(change))?;
+        if take {
+            state.change = None;
+        }
+        Some(change)
+    }
+
+    /// A thread has ended: a stop may be complete now that the others have joined it.
+    pub(crate) fn thread_gone(&self, process: &Arc<Process>) {
+        super::deliver::stop_if_complete(process);
+    }
+}

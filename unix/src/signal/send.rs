@@ -1,0 +1,144 @@
+//! Sending a signal.
+//!
+//! *Interface*: see [`crate::signal`].
+
+use alloc::sync::Arc;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+
+use super::process::Change;
+use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
+use crate::process::{Cred, Process, Task, tree};
+
+/// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing happens for a
+/// signal that is ignored. EAGAIN: a real-time signal found the queue full.
+pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
+    let signo = info.signo;
+    let this = bit(signo);
+    if process.is_zombie() {
+        return Ok(());
+    }
+    let mut continued = false;
+    let threads = process.threads();
+    {
+        let mut state = process.signals.state.lock();
+        if this & STOPPERS != 0 {
+            state.pending.remove(bit(SIGCONT));
+            threads
+                .iter()
+                .for_each(|task| task.pending.lock().remove(bit(SIGCONT)));
+        } else if signo == SIGCONT {
+            state.pending.remove(STOPPERS);
+            threads
+                .iter()
+                .for_each(|task| task.pending.lock().remove(STOPPERS));
+            if state.stopping.take().is_some() {
+                state.change = Some(Change::Continued);
+                continued = true;
+            }
+        }
+        if !dropped(process, to, &threads, this) {
+            let added = match to {
+                Some(task) => task.pending.lock().add(info),
+                None => state.pending.add(info),
+            };
+            if !added {
+                return Err(Errno::EAGAIN);
+            }
+        }
+    }
+    if continued || signo == SIGKILL {
+        process.signals.continued.wake_all();
+    }
+    if continued {
+        super::deliver::notify_parent(process, CLD_CONTINUED, SIGCONT);
+    }
+    wake(to, &threads, this);
+    Ok(())
+}
+
+/// Is the signal one that nobody will ever see?
+fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) -> bool {
+    if this & UNBLOCKABLE != 0 || process.signals.actions.get().ignored() & this == 0 {
+        return false;
+    }
+    let held = |task: &Arc<Task>| {
+        use core::sync::atomic::Ordering::Relaxed;
+        (task.blocked() | task.awaited.load(Relaxed) | task.saved_mask.load(Relaxed)) & this != 0
+    };
+    match to {
+        Some(task) => !held(task),
+        None => !threads.iter().any(held),
+    }
+}
+
+/// Draws the attention of a thread that would take the signal; of all for SIGKILL.
+fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
+    use core::sync::atomic::Ordering::Relaxed;
+    let takes = |task: &&Arc<Task>| {
+        this & UNBLOCKABLE != 0
+            || task.blocked() & this == 0
+            || task.awaited.load(Relaxed) & this != 0
+    };
+    if this == bit(SIGKILL) {
+        threads.iter().for_each(|task| task.attend());
+    } else if let Some(task) = to {
+        if takes(&task) {
+            task.attend();
+        }
+    } else if let Some(task) = threads.iter().find(takes) {
+        task.attend();
+    }
+}
+
+/// Sends to every member of process group `pgrp`. ESRCH when there is none.
+pub fn send_group(pgrp: i32, info: Siginfo) -> Result<()> {
+    let members = tree::group(pgrp);
+    if members.is_empty() {
+        return Err(Errno::ESRCH);
+    }
+    for process in &members {
+        // A full queue of one member is no reason to leave out the others.
+        let _ = send(process, None, info);
+    }
+    Ok(())
+}
+
+/// A fault of the running thread: delivered even if blocked or ignored (then with the default action).
+pub fn force(info: Siginfo) {
+    use core::sync::atomic::Ordering::Relaxed;
+    let task = Task::current();
+    let this = bit(info.signo);
+    let actions = task.process.signals.actions.get();
+    let mut action = actions.get(info.signo);
+    if action.handler == SIG_IGN || task.blocked() & this != 0 {
+        action.handler = SIG_DFL;
+        actions.set(info.signo, action);
+        task.blocked.fetch_and(!this, Relaxed);
+    }
+    let _state = task.process.signals.state.lock();
+    task.pending.lock().add(info);
+    drop(_state);
+    task.attend();
+}
+
+/// May somebody with credentials `from` send `signo` to `process`?
+pub fn may_signal(from: &Cred, sender: &Process, process: &Process, signo: i32) -> bool {
+    let to = process.cred.get();
+    from.privileged()
+        || [from.euid, from.uid]
+            .iter()
+            .any(|id| *id == to.uid || *id == to.suid)
+        || (signo == SIGCONT && sender.sid() == process.sid())
+}
+
+/// Whether the running thread blocks `signo` or its process ignores it: then a terminal does not stop it for background
+/// access.
+pub fn blocked_or_ignored(signo: i32) -> bool {
+    let task = Task::current();
+    let action = task.process.signals.actions.get().get(signo);
+    task.blocked() & bit(signo) != 0
+        || action.handler == SIG_IGN
+        || (action.handler == SIG_DFL && default_action(signo) == DefaultAction::Ignore)
+}

@@ -1,0 +1,134 @@
+//! Time as programs see it: clocks, sleeping with a deadline, timers that send signals.
+//!
+//! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a process's timers.
+//! All times are nanoseconds; deadlines are on the monotonic clock, which starts with the machine.
+
+mod timers;
+
+pub use timers::{Notify, Timers};
+pub(crate) use timers::{alarm_rang, fired, timer_word};
+
+use core::sync::atomic::{AtomicI64, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use machine::clock::now_ns;
+use sync::WaitList;
+
+use crate::process::Task;
+
+/// What `clock_settime` has added to the clock of the day, nanoseconds.
+static ADJUSTED: AtomicI64 = AtomicI64::new(0);
+
+/// A clock of the ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Since 1970.
+    Real,
+    /// Since the machine started.
+    Monotonic,
+    /// CPU time of the calling process.
+    Process,
+    /// CPU time of the calling thread.
+    Thread,
+}
+
+impl Clock {
+    /// From `CLOCK_…`. EINVAL.
+    pub fn from_id(id: i32) -> Result<Clock> {
+        Ok(match id {
+            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_TAI => Clock::Real,
+            CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME => {
+                Clock::Monotonic
+            }
+            CLOCK_PROCESS_CPUTIME_ID => Clock::Process,
+            CLOCK_THREAD_CPUTIME_ID => Clock::Thread,
+            _ => return Err(Errno::EINVAL),
+        })
+    }
+
+    /// Its time.
+    pub fn now(self) -> u64 {
+        match self {
+            Clock::Real => real_ns(),
+            Clock::Monotonic => now_ns(),
+            Clock::Process => Task::current().process.usage().cpu_ns,
+            Clock::Thread => Task::current().cpu_ns(),
+        }
+    }
+
+    /// The moment `at` of this clock as a deadline. The CPU clocks have none.
+    pub fn deadline(self, at: u64) -> Result<u64> {
+        match self {
+            Clock::Real => Ok(now_ns().saturating_add(at.saturating_sub(real_ns()))),
+            Clock::Monotonic => Ok(at),
+            Clock::Process | Clock::Thread => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+pub fn real_ns() -> u64 {
+    (machine::clock::wall_at_boot() * NSEC_PER_SEC + now_ns())
+        .saturating_add_signed(ADJUSTED.load(Ordering::Relaxed))
+}
+
+/// Sets the clock of the day.
+pub fn set_real_ns(ns: u64) {
+    let by = ns.wrapping_sub(real_ns()) as i64;
+    ADJUSTED.fetch_add(by, Ordering::Relaxed);
+}
+
+/// Why a wait ended without its condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A signal.
+    Interrupted,
+    /// The deadline.
+    TimedOut,
+}
+
+/// Sleeps until `condition` yields, a signal arrives, or the monotonic clock reaches `deadline`.
+pub fn wait_deadline<T>(
+    list: &WaitList,
+    deadline: Option<u64>,
+    mut condition: impl FnMut() -> Option<T>,
+) -> core::result::Result<T, Ended> {
+    let Some(at) = deadline else {
+        return list
+            .wait_interruptible(condition)
+            .map_err(|_| Ended::Interrupted);
+    };
+    let mut look = || match condition() {
+        Some(value) => Some(Ok(value)),
+        None if now_ns() >= at => Some(Err(Ended::TimedOut)),
+        None => None,
+    };
+    let outcome = match thread::clock::Deadline::at(at) {
+        Ok(alarm) => {
+            let outcome = list.wait_interruptible(look);
+            drop(alarm);
+            outcome
+        }
+        // No memory for an alarm: look again and again.
+        Err(thread::NoMemory) => loop {
+            if let Some(outcome) = look() {
+                break Ok(outcome);
+            }
+            if (sync::callout::get().interrupted)() {
+                break Err(sync::Interrupted);
+            }
+            thread::yield_now();
+        },
+    };
+    outcome.unwrap_or(Err(Ended::Interrupted))
+}
+
+/// Sleeps until the monotonic clock reaches `at`, or a signal arrives.
+pub fn sleep_until(at: u64) -> Ended {
+    let nobody = WaitList::new();
+    match wait_deadline(&nobody, Some(at), || None::<core::convert::Infallible>) {
+        Err(ended) => ended,
+        Ok(never) => match never {},
+    }
+}

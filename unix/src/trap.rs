@@ -1,0 +1,195 @@
+//! The way in and out: what the machine's traps mean to a UNIX program.
+//!
+//! *Interface*: [`link`], once, at boot. A system call goes through the table, a fault to the address space or becomes a
+//! signal, and before user code runs again signals are delivered.
+//!
+//! A fault inside a generated routine resumes at the routine's fix-up, which takes the slow path; a fault inside the kernel's
+//! copies is first offered to the address space (docs/architecture.md).
+
+use abi::linux::*;
+use core::sync::atomic::Ordering;
+use machine::trap::{Callouts, RFLAGS_IF, TrapFrame, exception, fault_address};
+use machine::{cpu, report};
+use vm::space::FaultError;
+use vm::{Access, AddressSpace};
+
+use crate::call::{self, Args};
+use crate::process::{Task, exit};
+use crate::signal::{self, deliver};
+
+/// Bits of the processor's page fault error code.
+const FAULT_WRITE: u64 = 1 << 1;
+const FAULT_FETCH: u64 = 1 << 4;
+
+static CALLOUTS: Callouts = Callouts {
+    exception: on_exception,
+    syscall: on_syscall,
+    return_to_user,
+    irq_exit: thread::irq_exit,
+};
+
+/// Links the machine's traps to this room.
+pub fn link() {
+    machine::trap::link(&CALLOUTS);
+}
+
+/// A call that no generated code has answered.
+fn on_syscall(frame: &mut TrapFrame) {
+    let mut args = Args::new(frame);
+    let result = call::dispatch(&mut args);
+    frame.rax = match result {
+        Ok(value) => value as u64,
+        Err(error) => error.to_rax(),
+    };
+    Task::here(|task| {
+        if task.mask_is_saved.load(Ordering::Relaxed) {
+            task.attend();
+        }
+    });
+}
+
+/// The last thing before user code runs. Interrupts are off, and are off again afterwards.
+fn return_to_user(frame: &mut TrapFrame) {
+    while thread::before_user(frame) != 0 {
+        cpu::irq_enable();
+        let end = Task::here(|task| deliver::run(frame, task)).flatten();
+        if let Some(status) = end {
+            exit::exit_thread(status);
+        }
+        cpu::irq_disable();
+    }
+    if frame.is_syscall() {
+        forget_restart(frame);
+    }
+}
+
+/// An interrupted call whose signal vanished before it was looked at (another thread took it) is simply made again.
+fn forget_restart(frame: &mut TrapFrame) {
+    let error = -(frame.rax as i64);
+    if (512..=516).contains(&error) {
+        deliver::restart_quietly(frame);
+    }
+}
+
+fn on_exception(frame: &mut TrapFrame) {
+    if frame.vector == exception::PAGE_FAULT {
+        page_fault(frame);
+    } else if frame.vector == exception::NO_FPU && frame.from_user() {
+        if thread::no_fpu().is_err() {
+            cpu::irq_enable();
+            out_of_memory();
+        }
+    } else if frame.vector == exception::DEBUG && thread::debug_trap(frame) {
+        // The end of a step: the thread stops at the crossing.
+    } else if frame.from_user() {
+        cpu::irq_enable();
+        signal::force(fault_signal(frame));
+    } else if !fix_up(frame) {
+        report::fatal_exception(frame);
+    }
+}
+
+/// Resumes kernel code that expected the fault.
+fn fix_up(frame: &mut TrapFrame) -> bool {
+    let rip = frame.rip as usize;
+    let to = codegen::fixup(rip).or_else(|| machine::user::fixup(rip));
+    if let Some(to) = to {
+        frame.rip = to as u64;
+    }
+    to.is_some()
+}
+
+fn page_fault(frame: &mut TrapFrame) {
+    let address = fault_address();
+    let access = if frame.error & FAULT_FETCH != 0 {
+        Access::Execute
+    } else if frame.error & FAULT_WRITE != 0 {
+        Access::Write
+    } else {
+        Access::Read
+    };
+    if frame.from_user() {
+        cpu::irq_enable();
+        if let Err(error) = resolve(address, access) {
+            signal_for(error, address);
+        }
+        return;
+    }
+    // Only the kernel's own copies, with interrupts on, may wait for a page.
+    let patient = frame.rflags & RFLAGS_IF != 0
+        && address < abi::layout::USER_END
+        && machine::user::fixup(frame.rip as usize).is_some();
+    if patient {
+        cpu::irq_enable();
+        let resolved = resolve(address, access);
+        cpu::irq_disable();
+        if resolved.is_ok() {
+            return;
+        }
+        if resolved == Err(FaultError::OutOfMemory) {
+            out_of_memory();
+        }
+    }
+    if !fix_up(frame) {
+        report::fatal_exception(frame);
+    }
+}
+
+fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
+    let space = Task::here(|task| task.process.space()).flatten();
+    let fault = |space: &AddressSpace| space.fault(address, access);
+    space.as_deref().map_or(Err(FaultError::NotMapped), fault)
+}
+
+/// The signal for an access that the address space refuses.
+fn signal_for(error: FaultError, address: usize) {
+    let at = address as u64;
+    signal::force(match error {
+        FaultError::NotMapped => Siginfo::fault(SIGSEGV, SEGV_MAPERR, at),
+        FaultError::Protection => Siginfo::fault(SIGSEGV, SEGV_ACCERR, at),
+        FaultError::BeyondEnd => Siginfo::fault(SIGBUS, BUS_ADRERR, at),
+        FaultError::OutOfMemory => return out_of_memory(),
+    });
+}
+
+/// Memory is out: the program that needed it ends.
+fn out_of_memory() {
+    Task::here(|task| {
+        machine::log!("out of memory: process {} killed", task.process.pid);
+        task.process.end(status_signaled(SIGKILL));
+    });
+}
+
+/// The signal for any other fault of user code.
+fn fault_signal(frame: &TrapFrame) -> Siginfo {
+    let rip = frame.rip;
+    match frame.vector {
+        exception::DIVIDE => Siginfo::fault(SIGFPE, FPE_INTDIV, rip),
+        exception::DEBUG => Siginfo::fault(SIGTRAP, TRAP_TRACE, rip),
+        exception::BREAKPOINT => Siginfo {
+            signo: SIGTRAP,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        },
+        exception::INVALID_OPCODE => Siginfo::fault(SIGILL, ILL_ILLOPN, rip),
+        exception::FPU | exception::SIMD => Siginfo::fault(SIGFPE, fp_code(frame), rip),
+        exception::ALIGNMENT => Siginfo::fault(SIGBUS, BUS_ADRALN, 0),
+        _ => Siginfo {
+            signo: SIGSEGV,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        },
+    }
+}
+
+/// The `FPE_…` code of a floating-point exception, from the unmasked exceptions that are noted.
+fn fp_code(frame: &TrapFrame) -> i32 {
+    let noted = crate::fp::exceptions(frame.vector == exception::SIMD);
+    match noted.trailing_zeros() {
+        1 | 4 => FPE_FLTUND,
+        2 => FPE_FLTDIV,
+        3 => FPE_FLTOVF,
+        5 => FPE_FLTRES,
+        _ => FPE_FLTINV,
+    }
+}
