@@ -1,1 +1,346 @@
+//! The file system in memory, through the same doors as the system calls.
 
+use super::*;
+use crate::fs::place::{self, Place};
+use crate::fs::walk::{Last, View, walk};
+use crate::fs::{boot, cpio, open};
+use abi::linux::*;
+use std::string::String;
+use std::vec;
+
+/// A file system of its own, outside the table of mounts.
+struct World {
+    root: Place,
+    cred: Cred,
+}
+
+impl World {
+    fn new() -> World {
+        let fs = MemFs::new("tmpfs", 0o755);
+        let root = fs.root();
+        World {
+            root: place::detached(fs, root),
+            cred: Cred::root(),
+        }
+    }
+
+    fn as_user(&self, uid: u32) -> World {
+        World {
+            root: self.root.clone(),
+            cred: Cred {
+                fsuid: uid,
+                fsgid: uid,
+                uid,
+                euid: uid,
+                ..Cred::root()
+            },
+        }
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            root: self.root.clone(),
+            cred: &self.cred,
+        }
+    }
+
+    fn walk(&self, path: &str, follow: bool) -> Result<crate::fs::walk::Target> {
+        walk(&self.view(), self.root.clone(), path.as_bytes(), follow)
+    }
+
+    fn at(&self, path: &str) -> Result<Place> {
+        self.walk(path, true)?.existing()
+    }
+
+    fn make(&self, path: &str, mode: u32) -> Arc<dyn Inode> {
+        let t = self.walk(path, false).unwrap();
+        t.dir.inode.create(&t.name, mode, 0, &self.cred).unwrap()
+    }
+
+    fn link(&self, path: &str, text: &str) {
+        let t = self.walk(path, false).unwrap();
+        t.dir
+            .inode
+            .symlink(&t.name, text.as_bytes(), &self.cred)
+            .unwrap();
+    }
+
+    fn open(&self, path: &str, flags: u32) -> Result<Arc<OpenFile>> {
+        open::open(
+            &self.view(),
+            self.root.clone(),
+            path.as_bytes(),
+            flags,
+            0o644,
+        )
+    }
+
+    fn rename(&self, from: &str, to: &str, flags: u32) -> Result<()> {
+        let (a, b) = (self.walk(from, false)?, self.walk(to, false)?);
+        a.dir.inode.rename(&a.name, &b.dir.inode, &b.name, flags)
+    }
+
+    fn names(&self, path: &str) -> Vec<String> {
+        let mut names = vec![];
+        let mut take = |e: DirEntry<'_>| {
+            names.push(String::from_utf8(e.name.to_vec()).unwrap());
+            true
+        };
+        self.at(path).unwrap().inode.readdir(2, &mut take).unwrap();
+        names
+    }
+}
+
+fn put(of: &OpenFile, bytes: &[u8]) -> usize {
+    of.file().write(of, &mut IoBuf::drain(bytes)).unwrap()
+}
+
+fn get(of: &OpenFile, at: u64, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0xee; count];
+    let n = of
+        .file()
+        .read_at(of, at, &mut IoBuf::fill(&mut bytes))
+        .unwrap();
+    bytes.truncate(n);
+    bytes
+}
+
+#[test]
+fn bytes_come_back_and_holes_are_zeros() {
+    let w = World::new();
+    let of = w.open("/f", O_RDWR | O_CREAT).unwrap();
+    assert_eq!(put(&of, b"hello"), 5);
+    of.file().lseek(&of, 10_000, SEEK_SET as u32).unwrap();
+    assert_eq!(put(&of, &[7; 9000]), 9000);
+    assert_eq!(w.at("/f").unwrap().inode.attr().size, 19_000);
+    assert_eq!(get(&of, 0, 8), b"hello\0\0\0");
+    assert_eq!(get(&of, 9_998, 4), [0, 0, 7, 7]);
+    assert_eq!(get(&of, 18_999, 10), [7]);
+    assert_eq!(get(&of, 19_000, 10), []);
+    assert_eq!(of.file().lseek(&of, 0, SEEK_HOLE as u32), Ok(4096));
+    assert_eq!(of.file().lseek(&of, 4096, SEEK_DATA as u32), Ok(8192));
+    assert_eq!(
+        of.file().lseek(&of, 19_000, SEEK_DATA as u32),
+        Err(Errno::ENXIO)
+    );
+}
+
+#[test]
+fn what_a_truncation_cut_off_reads_as_zeros_afterwards() {
+    let w = World::new();
+    let of = w.open("/f", O_RDWR | O_CREAT).unwrap();
+    put(&of, &[9; 6000]);
+    of.file().truncate(&of, 100).unwrap();
+    of.file().truncate(&of, 5000).unwrap();
+    assert_eq!(get(&of, 99, 2), [9, 0]);
+    assert_eq!(get(&of, 100, 8000), vec![0; 4900]);
+    assert_eq!(of.file().truncate(&of, u64::MAX), Err(Errno::EFBIG));
+}
+
+#[test]
+fn appending_ignores_the_offset_and_punching_leaves_zeros() {
+    let w = World::new();
+    let of = w.open("/f", O_RDWR | O_CREAT | O_APPEND).unwrap();
+    put(&of, b"one");
+    of.file().lseek(&of, 0, SEEK_SET as u32).unwrap();
+    put(&of, b"two");
+    assert_eq!(get(&of, 0, 9), b"onetwo");
+    of.file().allocate(&of, 3, 1, 3).unwrap();
+    assert_eq!(get(&of, 0, 9), b"o\0\0\0wo");
+    of.file().allocate(&of, 0, 0, 9000).unwrap();
+    assert_eq!(of.file().stat(&of).size, 9000);
+    assert_eq!(of.file().stat(&of).blocks, 24);
+}
+
+#[test]
+fn paths_are_walked_as_posix_says() {
+    let w = World::new();
+    w.make("/d", S_IFDIR | 0o755);
+    w.make("/d/e", S_IFDIR | 0o755);
+    w.make("/d/e/f", S_IFREG | 0o644);
+    w.link("/to_d", "d");
+    w.link("/d/up", "../d/e/f");
+    w.link("/loop", "loop");
+    w.link("/nowhere", "/missing");
+    let ino = |p: &str| w.at(p).map(|p| p.inode.id().1);
+    assert_eq!(ino("/d/e/f"), ino("//d/./e/..//e/f"));
+    assert_eq!(ino("/d/up"), ino("/d/e/f"));
+    assert_eq!(ino("/to_d/e/"), ino("/d/e"));
+    assert_eq!(ino("/../../d"), ino("/d"));
+    assert_eq!(ino("/.."), ino("/"));
+    assert_eq!(ino("/d/e/f/"), Err(Errno::ENOTDIR));
+    assert_eq!(ino("/d/e/f/x"), Err(Errno::ENOTDIR));
+    assert_eq!(ino("/loop"), Err(Errno::ELOOP));
+    assert_eq!(ino("/nowhere"), Err(Errno::ENOENT));
+    assert_eq!(ino(""), Err(Errno::ENOENT));
+    assert_eq!(ino("/x/y"), Err(Errno::ENOENT));
+    assert_eq!(ino(&"a".repeat(256)), Err(Errno::ENAMETOOLONG));
+    let t = w.walk("/to_d", false).unwrap();
+    assert_eq!(t.place.unwrap().inode.kind(), Kind::Symlink);
+    assert_eq!(w.walk("/d/.", true).unwrap().last, Last::Dot);
+    assert_eq!(w.at("/d/e").unwrap().path(&w.root).unwrap(), b"/d/e");
+    let made = w.open("/nowhere", O_WRONLY | O_CREAT).unwrap();
+    assert_eq!(ino("/missing").unwrap(), made.inode().unwrap().id().1);
+}
+
+#[test]
+fn opening_answers_as_open_2_says() {
+    let w = World::new();
+    w.make("/d", S_IFDIR | 0o755);
+    w.make("/f", S_IFREG | 0o640);
+    w.link("/l", "f");
+    let err = |p: &str, flags| w.open(p, flags).err();
+    assert_eq!(err("/f", O_CREAT | O_EXCL), Some(Errno::EEXIST));
+    assert_eq!(err("/l", O_CREAT | O_EXCL), Some(Errno::EEXIST));
+    assert_eq!(err("/l", O_NOFOLLOW), Some(Errno::ELOOP));
+    assert_eq!(err("/l", O_NOFOLLOW | O_PATH), None);
+    assert_eq!(err("/d", O_WRONLY), Some(Errno::EISDIR));
+    assert_eq!(err("/d", O_CREAT), Some(Errno::EISDIR));
+    assert_eq!(err("/f", O_DIRECTORY), Some(Errno::ENOTDIR));
+    assert_eq!(err("/new/", O_CREAT), Some(Errno::EISDIR));
+    assert_eq!(err("/none", O_RDONLY), Some(Errno::ENOENT));
+    let tmp = w.open("/d", O_TMPFILE | O_RDWR).unwrap();
+    assert_eq!(tmp.file().stat(&tmp).nlink, 0);
+    assert!(w.names("/d").is_empty());
+    let u = w.as_user(5);
+    assert_eq!(u.open("/f", O_RDONLY).err(), Some(Errno::EACCES));
+    assert_eq!(u.open("/x", O_CREAT).err(), Some(Errno::EACCES));
+    w.open("/f", O_WRONLY | O_TRUNC).unwrap();
+}
+
+#[test]
+fn renames_replace_what_they_may() {
+    let w = World::new();
+    for d in ["/a", "/a/b", "/empty", "/full"] {
+        w.make(d, S_IFDIR | 0o755);
+    }
+    for f in ["/f", "/g", "/full/x"] {
+        w.make(f, S_IFREG | 0o644);
+    }
+    assert_eq!(w.rename("/a", "/a/b/c", 0), Err(Errno::EINVAL));
+    assert_eq!(w.rename("/a", "/a/b", 0), Err(Errno::EINVAL));
+    assert_eq!(w.rename("/a", "/full", 0), Err(Errno::ENOTEMPTY));
+    assert_eq!(w.rename("/a", "/f", 0), Err(Errno::ENOTDIR));
+    assert_eq!(w.rename("/f", "/a", 0), Err(Errno::EISDIR));
+    assert_eq!(w.rename("/f", "/g", RENAME_NOREPLACE), Err(Errno::EEXIST));
+    assert_eq!(w.rename("/none", "/g", 0), Err(Errno::ENOENT));
+    let g = w.open("/g", O_RDWR).unwrap();
+    w.rename("/f", "/g", 0).unwrap();
+    assert_eq!(g.file().stat(&g).nlink, 0);
+    w.rename("/a", "/empty", 0).unwrap();
+    assert_eq!(
+        w.at("/empty/b").unwrap().path(&w.root).unwrap(),
+        b"/empty/b"
+    );
+    w.rename("/empty/b", "/full/b", 0).unwrap();
+    assert_eq!(
+        w.at("/full/b/..").unwrap().inode.id(),
+        w.at("/full").unwrap().inode.id()
+    );
+    assert_eq!(w.at("/full").unwrap().inode.attr().nlink, 3);
+    assert_eq!(w.at("/empty").unwrap().inode.attr().nlink, 2);
+    w.rename("/full", "/g", RENAME_EXCHANGE).unwrap();
+    assert_eq!(w.at("/g/b").unwrap().inode.kind(), Kind::Directory);
+    assert_eq!(w.at("/full").unwrap().inode.kind(), Kind::Regular);
+    assert_eq!(w.at("/").unwrap().inode.attr().nlink, 4);
+}
+
+#[test]
+fn links_and_removals_count() {
+    let w = World::new();
+    let f = w.make("/f", S_IFREG | 0o644);
+    let d = w.make("/d", S_IFDIR | 0o755);
+    let root = w.root.inode.clone();
+    d.link(b"again", f.clone()).unwrap();
+    assert_eq!(f.attr().nlink, 2);
+    assert_eq!(root.rmdir(b"d"), Err(Errno::ENOTEMPTY));
+    assert_eq!(root.unlink(b"d"), Err(Errno::EISDIR));
+    assert_eq!(root.rmdir(b"f"), Err(Errno::ENOTDIR));
+    assert_eq!(root.link(b"d2", d.clone()), Err(Errno::EPERM));
+    root.unlink(b"f").unwrap();
+    d.unlink(b"again").unwrap();
+    assert_eq!(f.attr().nlink, 0);
+    root.rmdir(b"d").unwrap();
+    assert_eq!(
+        d.create(b"x", S_IFREG, 0, &w.cred).err(),
+        Some(Errno::ENOENT)
+    );
+    assert_eq!(root.unlink(b"f"), Err(Errno::ENOENT));
+}
+
+#[test]
+fn a_directory_can_be_emptied_while_it_is_read() {
+    let w = World::new();
+    for i in 0..100 {
+        w.make(&std::format!("/{i}"), S_IFREG | 0o644);
+    }
+    let (mut at, mut seen) = (2, 0);
+    loop {
+        let mut batch: Vec<Vec<u8>> = vec![];
+        let mut take = |e: DirEntry<'_>| {
+            batch.push(e.name.to_vec());
+            batch.len() <= 7
+        };
+        at = w.root.inode.readdir(at, &mut take).unwrap();
+        let taken = batch.len().min(7);
+        for name in &batch[..taken] {
+            w.root.inode.unlink(name).unwrap();
+            seen += 1;
+        }
+        if taken == 0 {
+            break;
+        }
+    }
+    assert_eq!((seen, w.names("/").len()), (100, 0));
+}
+
+#[test]
+fn a_deep_tree_goes_without_a_deep_stack() {
+    let w = World::new();
+    let mut dir = w.root.inode.clone();
+    for _ in 0..20_000 {
+        dir = dir.create(b"d", S_IFDIR | 0o755, 0, &w.cred).unwrap();
+    }
+    drop(dir);
+    drop(w);
+}
+
+#[test]
+fn frames_return_when_files_go() {
+    let w = World::new();
+    let of = w.open("/f", O_RDWR | O_CREAT).unwrap();
+    put(&of, &[1; 300_000]);
+    let page = of.file().pager(&of).unwrap().frame(3, false).unwrap();
+    assert!(of.file().pager(&of).unwrap().frame(74, false).is_err());
+    w.root.inode.unlink(b"f").unwrap();
+    drop(of);
+    // The mapping's share outlives the file.
+    // SAFETY: the share keeps the frame.
+    assert_eq!(unsafe { *page.virt() }, 1);
+}
+
+#[test]
+fn archives_become_trees() {
+    use cpio::tests::{add, end};
+    let w = World::new();
+    let mut a = vec![];
+    add(&mut a, 1, S_IFDIR | 0o755, 2, "bin", b"");
+    add(&mut a, 2, S_IFREG | 0o755, 2, "bin/one", b"");
+    add(&mut a, 2, S_IFREG | 0o755, 2, "bin/two", b"program");
+    add(&mut a, 3, S_IFLNK | 0o777, 1, "usr", b"bin");
+    add(&mut a, 4, S_IFREG | 0o600, 1, "kernel.sym", b"symbols");
+    add(&mut a, 5, S_IFCHR | 0o666, 1, "deep/er/null", b"");
+    end(&mut a);
+    add(&mut a, 2, S_IFREG | 0o644, 1, "usr/three", b"late");
+    add(&mut a, 3, S_IFREG | 0o644, 1, "bin/one", b"replaced");
+    end(&mut a);
+    boot::unpack(&w.root, &a).unwrap();
+    assert_eq!(w.names("/"), ["bin", "usr", "deep"]);
+    let text = |p: &str| get(&w.open(p, O_RDONLY).unwrap(), 0, 100);
+    assert_eq!(text("/usr/two"), b"program");
+    assert_eq!(text("/bin/three"), b"late");
+    assert_eq!(text("/bin/one"), b"replaced");
+    let null = w.at("/deep/er/null").unwrap().inode.attr();
+    assert_eq!((null.kind(), null.rdev), (Kind::Char, makedev(1, 3)));
+    assert_eq!(w.at("/bin/two").unwrap().inode.attr().mtime.sec, 77);
+}
