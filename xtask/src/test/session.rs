@@ -59,6 +59,14 @@ impl Screen {
             .map_err(|error| error.to_string())
     }
 
+    /// Starts a program and waits until it runs: before that the shell still has the terminal, in
+    /// its own mode. What is typed must not contain the word that is waited for.
+    fn program(&mut self, command: &str) -> Result<(), String> {
+        self.keys(&format!("sh -c 'echo rea\"\"dy >&2; exec {command}'"))?;
+        self.keys("\r")?;
+        self.expect("ready\r\n")
+    }
+
     /// Types a line to the shell and waits for what it prints, then for the prompt.
     fn command(&mut self, line: &str, answer: &str) -> Result<(), String> {
         self.keys(&format!("{line}\r"))?;
@@ -76,8 +84,7 @@ const STEPS: &[Step] = &[
         s.command("echo hexx\x7f\x7fllo-$((2+1))", "hello-3\r\n")
     }),
     ("cooked input: echo and a line back", |s| {
-        s.keys("cat\r")?;
-        s.expect("cat\r\n")?;
+        s.program("cat")?;
         s.keys("typed\r")?;
         s.expect("typed\r\ntyped\r\n")
     }),
@@ -98,15 +105,14 @@ const STEPS: &[Step] = &[
         s.expect(PROMPT)
     }),
     ("^D after part of a line gives that part", |s| {
-        s.keys("cat | od -c\r")?;
-        s.expect("od -c\r\n")?;
+        s.keys("sh -c 'echo rea\"\"dy >&2; exec cat' | od -c\r")?;
+        s.expect("ready\r\n")?;
         s.keys("ab\x04\x04")?;
         s.expect("a   b\r\n")?;
         s.expect(PROMPT)
     }),
     ("^C interrupts", |s| {
-        s.keys("sh -c 'echo run''ning; exec sleep 1000'\r")?;
-        s.expect("running\r\n")?;
+        s.program("sleep 1000")?;
         s.keys("\x03")?;
         s.expect(PROMPT)?;
         s.command("echo status-$?", "status-130\r\n")
@@ -117,15 +123,13 @@ const STEPS: &[Step] = &[
         s.command("echo still-$((3+1))", "still-4\r\n")
     }),
     ("^\\ quits", |s| {
-        s.keys("sh -c 'echo run''ning; exec sleep 1000'\r")?;
-        s.expect("running\r\n")?;
+        s.program("sleep 1000")?;
         s.keys("\x1c")?;
         s.expect(PROMPT)?;
         s.command("echo status-$?", "status-131\r\n")
     }),
     ("^Z suspends", |s| {
-        s.keys("sh -c 'echo run''ning; exec sleep 1000'\r")?;
-        s.expect("running\r\n")?;
+        s.program("sleep 1000")?;
         s.keys("\x1a")?;
         s.expect("Stopped")?;
         s.expect(PROMPT)
@@ -133,37 +137,44 @@ const STEPS: &[Step] = &[
     ("jobs shows it", |s| s.command("jobs", "Stopped")),
     ("bg lets it run", |s| {
         s.command("bg", "sleep")?;
-        s.command("jobs", "Running")
+        s.command("jobs", "Running")?;
+        s.command("kill %1; wait; echo gone-$((2+1))", "gone-3\r\n")
     }),
     ("fg brings it back, ^C ends it", |s| {
+        s.keys(
+            "sh -c 'trap \"echo on\"\"ward\" CONT; echo rea\"\"dy; while :; do sleep 1; done'\r",
+        )?;
+        s.expect("ready\r\n")?;
+        s.keys("\x1a")?;
+        s.expect("Stopped")?;
+        s.expect(PROMPT)?;
         s.keys("fg\r")?;
-        s.expect("sleep 1000")?;
+        s.expect("onward\r\n")?;
         s.keys("\x03")?;
         s.expect(PROMPT)?;
         s.command("jobs; echo jobs-$((4+1))", "jobs-5\r\n")
     }),
     ("fg of a suspended cat, which reads on", |s| {
-        s.keys("cat\r")?;
-        s.expect("cat\r\n")?;
+        s.program("cat")?;
         s.keys("before\r")?;
         s.expect("before\r\nbefore\r\n")?;
         s.keys("\x1a")?;
         s.expect(PROMPT)?;
         s.keys("fg\r")?;
-        s.expect("cat\r\n")?;
+        s.expect("exec cat")?;
         s.keys("after\r")?;
         s.expect("after\r\nafter\r\n")?;
         s.keys("\x04")?;
         s.expect(PROMPT)
     }),
     ("a background job that reads is stopped", |s| {
-        s.command("cat &", "")?;
+        s.command("cat &", "\r\n")?;
         s.command("sleep 1; jobs", "Stopped")?;
         s.command("kill %1; sleep 1; echo gone-$((5+1))", "gone-6\r\n")
     }),
     ("a pipeline is interrupted as a whole", |s| {
-        s.keys("sh -c 'echo run''ning; exec sleep 1000' | cat\r")?;
-        s.expect("running\r\n")?;
+        s.keys("sh -c 'echo rea\"\"dy >&2; exec sleep 1000' | cat\r")?;
+        s.expect("ready\r\n")?;
         s.keys("\x03")?;
         s.expect(PROMPT)?;
         s.command("ps | grep -c '[s]leep'", "0\r\n")
@@ -172,8 +183,8 @@ const STEPS: &[Step] = &[
         s.command("stty size", "24 80\r\n")
     }),
     ("without echo nothing shows", |s| {
-        s.keys("stty -echo; read x; stty echo; echo got-$x-$((6+1))\r")?;
-        s.expect("\r\n")?;
+        s.keys("stty -echo; echo rea\"\"dy; read x; stty echo; echo got-$x-$((6+1))\r")?;
+        s.expect("ready\r\n")?;
         s.keys("secret\r")?;
         s.expect("got-secret-7\r\n")?;
         s.expect(PROMPT)
@@ -181,7 +192,13 @@ const STEPS: &[Step] = &[
     ("vi", |s| {
         s.keys("vi /tmp/made\r")?;
         s.expect("~")?;
-        s.keys("ihello from vi\x1b:wq\r")?;
+        s.expect("- /tmp/made")?;
+        s.keys("ihello from vi")?;
+        s.expect("from vi")?;
+        // On its own, or it would begin an escape sequence.
+        s.keys("\x1b")?;
+        s.expect("- /tmp/made")?;
+        s.keys(":wq\r")?;
         s.expect(PROMPT)?;
         s.command(
             "cat /tmp/made; echo vi-$((7+1))",
