@@ -14,6 +14,8 @@ pub mod file;
 pub mod futex;
 pub mod memory;
 pub mod misc;
+pub mod pipe;
+pub mod poll;
 pub mod process;
 pub mod schedule;
 pub mod signal;
@@ -90,6 +92,8 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     futex::CALLS,
     memory::CALLS,
     misc::CALLS,
+    pipe::CALLS,
+    poll::CALLS,
     process::CALLS,
     schedule::CALLS,
     signal::CALLS,

@@ -125,6 +125,14 @@ pub fn with_mask(at: usize, size: usize) -> Result<()> {
     Ok(())
 }
 
+/// Puts back the mask that [`with_mask`] replaced, when no handler is going to run on the way out.
+pub fn end_mask() {
+    let task = Task::current();
+    if task.mask_is_saved.swap(false, Ordering::Relaxed) {
+        set_blocked(&task, task.saved_mask.load(Ordering::Relaxed));
+    }
+}
+
 /// Sleeps until a signal arrives.
 fn sleep() {
     let nobody = WaitList::new();

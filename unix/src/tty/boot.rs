@@ -1,7 +1,7 @@
 //! The console at boot: which lines there are, how they are cooked, and what device numbers stand for them.
 //!
-//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`first_files`] for the descriptors of the
-//! first process.
+//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`for_first_process`] for what the first
+//! process gets of it.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, Winsize, makedev};
@@ -12,7 +12,8 @@ use sync::Once;
 use super::{ControllingTty, StreamFile, TtyFile, console, notice, start_console};
 use crate::file::{File, OpenFile};
 use crate::fs::{How, dev};
-use crate::process::Process;
+use crate::init::Console;
+use crate::process::{Process, Terminal};
 use abi::linux::O_NOCTTY;
 
 /// How the console line behaves.
@@ -80,8 +81,16 @@ fn open_console(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
     Ok(how.finish(console_file()))
 }
 
-/// Input, output and errors of the first process.
-pub fn first_files() -> [Arc<OpenFile>; 3] {
+/// What the first process gets.
+pub fn for_first_process() -> Console {
+    Console {
+        files: first_files(),
+        terminal: console().map(|tty| tty as Arc<dyn Terminal>),
+        drain,
+    }
+}
+
+fn first_files() -> [Arc<OpenFile>; 3] {
     match MODE.get() {
         Some(Mode::Terminal(_)) => {
             let of = OpenFile::new(console_file(), O_RDWR);
@@ -96,7 +105,7 @@ pub fn first_files() -> [Arc<OpenFile>; 3] {
 }
 
 /// Waits until everything written to the lines is out: before power goes off.
-pub fn drain() {
+fn drain() {
     COM1.wait_drained();
     COM2.wait_drained();
 }

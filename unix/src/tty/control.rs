@@ -71,15 +71,7 @@ impl Tty {
 
     /// Makes this the controlling terminal of the caller's session, if the caller leads one that has none.
     pub fn adopt(self: &Arc<Self>, steal: bool) -> Result<()> {
-        self.adopt_by(&Process::current(), steal)
-    }
-
-    /// As [`adopt`](Self::adopt), for the session that `process` leads.
-    pub fn adopt_for(self: &Arc<Self>, process: &Process) -> Result<()> {
-        self.adopt_by(process, false)
-    }
-
-    fn adopt_by(self: &Arc<Self>, process: &Process, steal: bool) -> Result<()> {
+        let process = Process::current();
         let session = process.session.get();
         if process.pid != session.id {
             return Err(Errno::EPERM);

@@ -8,13 +8,13 @@
 //! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an
 //! output converter), 4.4.1 (pump), 4.4.2 (filters).
 
-pub mod boot;
+mod boot;
 mod control;
 mod file;
 mod notice;
 mod stream;
 
-pub use boot::{Mode, drain, first_files, start};
+pub use boot::{Mode, for_first_process, start};
 pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 
@@ -208,6 +208,11 @@ impl Tty {
 impl Terminal for Tty {
     fn foreground(&self) -> i32 {
         self.foreground.load(Ordering::Acquire)
+    }
+
+    fn adopted(&self, session: i32, foreground: i32) {
+        self.session.store(session, Ordering::Release);
+        self.foreground.store(foreground, Ordering::Release);
     }
 
     fn release(&self) {
