@@ -171,10 +171,10 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 2], area: i32) {
     dynasm!(d
         ; .arch x64
         ; mov rcx, [tte + offset_of!(Tte, root) as i32]
-        ; mov [rdi + Cpu::ROOT as i32], rcx
+        ; mov [BYTE rdi + Cpu::ROOT as i8], rcx
         ; mov cr3, rcx
     );
-    debug_assert_eq!(d.len(), MM_LEN);
+    assert_eq!(d.len(), MM_LEN, "sw_in is not where it is looked for");
     dynasm!(d
         ; .arch x64
         ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]
