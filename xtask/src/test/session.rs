@@ -170,7 +170,7 @@ const STEPS: &[Step] = &[
     ("a background job that reads is stopped", |s| {
         s.command("cat &", "\r\n")?;
         s.command("sleep 1; jobs", "Stopped")?;
-        s.command("kill %1; sleep 1; echo gone-$((5+1))", "gone-6\r\n")
+        s.command("kill -9 %1; wait; echo gone-$((5+1))", "gone-6\r\n")
     }),
     ("a pipeline is interrupted as a whole", |s| {
         s.keys("sh -c 'echo rea\"\"dy >&2; exec sleep 1000' | cat\r")?;
