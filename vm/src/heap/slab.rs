@@ -10,18 +10,19 @@
 //! A class's list is a stack of slabs that may have free objects. Whoever finds the top one exhausted takes it off;
 //! whoever then frees into it puts it back. `Listed` passes between them: a slab is on the list, or in one party's hands who will
 //! put it back or clear the bit, exactly when the bit is set. [`Heap::trim`] takes whole lists and gives the
-//! pages back whose objects are all free.
+//! pages back whose objects are all free. In front of the slabs of a class stands its [`Magazine`].
 //!
 //! Progress: lock-free. Source: M. Michael, *Scalable Lock-Free Dynamic Memory Allocation*, PLDI 2004 (the anchor word; no
 //! descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
 
+use super::magazine::Magazine;
 use crate::boot_cell::BootCell;
 use crate::frame::Frame;
 use crate::memory::Memory;
 use abi::layout::PAGE;
 use core::alloc::Layout;
 use core::mem::size_of;
-use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Object sizes. All are multiples of 16; every power of two up to the largest is among them.
 const SIZES: [usize; 21] = [
@@ -90,15 +91,18 @@ pub struct Stats {
     pub held: usize,
 }
 
-/// A class's list: tag in the upper 32 bits; frame number plus one in the lower, zero when empty. A line each, so
-/// that classes do not disturb each other.
+/// A size class. A line each, so that classes do not disturb each other.
 #[repr(align(64))]
-struct List(AtomicU64);
+struct Class {
+    magazine: Magazine,
+    /// The slabs: tag in the upper 32 bits; frame number plus one in the lower, zero when empty.
+    list: AtomicU64,
+}
 
 /// A heap in `memory`.
 pub(crate) struct Heap<M: Memory> {
     memory: M,
-    lists: [List; SIZES.len()],
+    classes: [Class; SIZES.len()],
     /// One word for each frame below 1 GiB.
     words: BootCell<&'static [AtomicU64]>,
     used: AtomicUsize,
@@ -110,7 +114,12 @@ impl<M: Memory> Heap<M> {
     pub(crate) const fn new(memory: M) -> Self {
         Heap {
             memory,
-            lists: [const { List(AtomicU64::new(0)) }; SIZES.len()],
+            classes: [const {
+                Class {
+                    magazine: Magazine::new(),
+                    list: AtomicU64::new(0),
+                }
+            }; SIZES.len()],
             words: BootCell::new(&[]),
             used: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
@@ -163,7 +172,13 @@ impl<M: Memory> Heap<M> {
     #[inline]
     pub(crate) fn alloc(&self, layout: Layout) -> Option<*mut u8> {
         let object = match Self::class_of(layout) {
-            Some(class) => self.take(class)?,
+            Some(class) => match self.classes[class]
+                .magazine
+                .pop(|number| self.first_word(number))
+            {
+                Some(number) => self.numbered(number),
+                None => self.take(class)?,
+            },
             None => self.take_run(layout)?,
         };
         self.used.fetch_add(layout.size(), Ordering::Relaxed);
@@ -178,7 +193,13 @@ impl<M: Memory> Heap<M> {
     pub(crate) unsafe fn free(&self, object: *mut u8, layout: Layout) {
         self.used.fetch_sub(layout.size(), Ordering::Relaxed);
         match Self::class_of(layout) {
-            Some(class) => self.give(class, object),
+            Some(class) => {
+                let number = self.number_of(object);
+                let link = self.first_word(number);
+                if !self.classes[class].magazine.push(number, link) {
+                    self.give(class, object);
+                }
+            }
             None => {
                 let (count, _) = Self::run_of(layout);
                 self.memory
@@ -212,6 +233,26 @@ impl<M: Memory> Heap<M> {
         Some(self.memory.window(first))
     }
 
+    /// The number of an object: its distance from the start of the window in units of 16 bytes.
+    #[inline]
+    fn number_of(&self, object: *mut u8) -> u32 {
+        ((object as usize - self.memory.window(Frame(0)) as usize) / 16) as u32
+    }
+
+    #[inline]
+    fn numbered(&self, number: u32) -> *mut u8 {
+        self.memory
+            .window(Frame(0))
+            .wrapping_add(number as usize * 16)
+    }
+
+    /// The first word of a numbered object, which links it in a magazine.
+    #[inline]
+    fn first_word(&self, number: u32) -> &AtomicU32 {
+        // SAFETY: the window maps all memory below 1 GiB for ever; a racing reader throws away what it read.
+        unsafe { &*self.numbered(number).cast::<AtomicU32>() }
+    }
+
     #[inline]
     fn word(&self, frame: usize) -> &AtomicU64 {
         &self.words.get()[frame]
@@ -236,7 +277,7 @@ impl<M: Memory> Heap<M> {
     /// Takes an object of `class`.
     #[inline]
     fn take(&self, class: usize) -> Option<*mut u8> {
-        let list = &self.lists[class].0;
+        let list = &self.classes[class].list;
         let mut head = list.load(Ordering::Acquire);
         while let Some(frame) = (head as u32).checked_sub(1) {
             let frame = frame as usize;
@@ -289,7 +330,7 @@ impl<M: Memory> Heap<M> {
 
     /// Puts a slab, whose bit is set and which nobody else holds, on its class's list.
     fn push(&self, class: usize, frame: usize) {
-        let list = &self.lists[class].0;
+        let list = &self.classes[class].list;
         let link = self.memory.frames().word(Frame(frame as u32));
         let mut head = list.load(Ordering::Relaxed);
         loop {
@@ -310,7 +351,7 @@ impl<M: Memory> Heap<M> {
             .frames()
             .word(Frame(frame as u32))
             .load(Ordering::Relaxed);
-        let list = &self.lists[class].0;
+        let list = &self.classes[class].list;
         if list
             .compare_exchange(
                 head,
@@ -356,9 +397,12 @@ impl<M: Memory> Heap<M> {
     /// Gives pages without objects back to the frame allocator. Answers how many.
     pub(crate) fn trim(&self) -> usize {
         let mut given = 0;
-        for (class, list) in self.lists.iter().enumerate() {
-            let mut head = list.0.load(Ordering::Acquire);
-            while let Err(now) = list.0.compare_exchange_weak(
+        for (class, Class { magazine, list }) in self.classes.iter().enumerate() {
+            while let Some(number) = magazine.pop(|number| self.first_word(number)) {
+                self.give(class, self.numbered(number));
+            }
+            let mut head = list.load(Ordering::Acquire);
+            while let Err(now) = list.compare_exchange_weak(
                 head,
                 tagged(head, 0),
                 Ordering::AcqRel,

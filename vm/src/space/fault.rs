@@ -6,7 +6,6 @@
 //! and take its own locks; if the areas have changed meanwhile, all begins anew.
 
 use super::area::{Area, Content, Role};
-use super::gather::Gather;
 use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Prot};
 use crate::frame::{Frame, FrameRef};
@@ -145,9 +144,8 @@ impl<M: Memory> AddressSpace<M> {
         }
         let copy = self.copy_of(frame)?;
         word.store(table::page(copy, area.prot, true), Ordering::Release);
-        let mut gather = Gather::new(self.memory, self.root);
-        gather.page(page, frame);
-        gather.finish();
+        self.memory.forget(self.root, page, 1);
+        self.memory.frames().release(frame);
         Ok(Step::Done)
     }
 
@@ -203,9 +201,8 @@ impl<M: Memory> AddressSpace<M> {
                 table::page(own.into_frame(), question.prot, true),
                 Ordering::Release,
             );
-            let mut gather = Gather::new(self.memory, self.root);
-            gather.page(page, frame_of(before));
-            gather.finish();
+            self.memory.forget(self.root, page, 1);
+            self.memory.frames().release(frame_of(before));
         }
         // Otherwise another thread has brought the page; if it does not suit, the access faults again.
         for (i, slot) in neighbours[..count].iter_mut().enumerate() {

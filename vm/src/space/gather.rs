@@ -7,7 +7,10 @@ use crate::frame::Frame;
 use crate::memory::Memory;
 
 /// Frames held back at once.
-const ROOM: usize = 64;
+const ROOM: usize = 32;
+
+/// Marks a frame that is a table, all zero.
+const TABLE: u32 = 1 << 31;
 
 /// More pages than this are forgotten all at once.
 pub(super) const MANY: usize = 8;
@@ -15,7 +18,8 @@ pub(super) const MANY: usize = 8;
 pub(super) struct Gather<M: Memory> {
     memory: M,
     root: u64,
-    frames: [(Frame, bool); ROOM],
+    /// Frame numbers, [`TABLE`] added to those of tables.
+    frames: [u32; ROOM],
     len: usize,
     /// Range of addresses whose entries have changed since the last `forget`.
     low: usize,
@@ -27,7 +31,7 @@ impl<M: Memory> Gather<M> {
         Gather {
             memory,
             root,
-            frames: [(Frame(0), false); ROOM],
+            frames: [0; ROOM],
             len: 0,
             low: usize::MAX,
             high: 0,
@@ -45,7 +49,7 @@ impl<M: Memory> Gather<M> {
     #[inline]
     pub(super) fn page(&mut self, address: usize, frame: Frame) {
         self.changed(address);
-        self.push(frame, false);
+        self.push(frame.0);
     }
 
     /// A table that mapped nothing, in a range that was noted.
@@ -54,15 +58,15 @@ impl<M: Memory> Gather<M> {
         // The CPU may cache the path to an empty table too.
         self.low = 0;
         self.high = usize::MAX;
-        self.push(frame, true);
+        self.push(frame.0 | TABLE);
     }
 
     #[inline]
-    fn push(&mut self, frame: Frame, zeroed: bool) {
+    fn push(&mut self, frame: u32) {
         if self.len == ROOM {
             self.finish();
         }
-        self.frames[self.len] = (frame, zeroed);
+        self.frames[self.len] = frame;
         self.len += 1;
     }
 
@@ -73,11 +77,11 @@ impl<M: Memory> Gather<M> {
             let pages = if pages > MANY { usize::MAX } else { pages };
             self.memory.forget(self.root, self.low, pages);
         }
-        for (frame, zeroed) in &self.frames[..self.len] {
-            if *zeroed {
-                self.memory.frames().release_zeroed(*frame);
+        for frame in &self.frames[..self.len] {
+            if frame & TABLE != 0 {
+                self.memory.frames().release_zeroed(Frame(frame & !TABLE));
             } else {
-                self.memory.frames().release(*frame);
+                self.memory.frames().release(Frame(*frame));
             }
         }
         (self.len, self.low, self.high) = (0, usize::MAX, 0);

@@ -1,0 +1,72 @@
+//! The magazine of a size class: objects freed lately, in front of the slabs.
+//!
+//! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full).
+//!
+//! A stack of at most [`DEPTH`] objects, linked through their first word. To the slabs they are in use. The head
+//! carries a tag that every change increments, so that a link which was read while another took the object never
+//! gets in (the A-B-A problem; dissertation, 5.2.1).
+//!
+//! Progress: lock-free.
+
+use crate::primitive::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Objects in a full magazine.
+pub(super) const DEPTH: u64 = 32;
+
+/// Bits 0–26: number of the top object plus one, zero when empty; 27–33: how many; 34–63: tag.
+pub(super) struct Magazine(AtomicU64);
+
+const NUMBER: u64 = (1 << 27) - 1;
+const ONE: u64 = 1 << 27;
+const COUNT: u64 = 0x7f << 27;
+const TAG: u64 = 1 << 34;
+
+impl Magazine {
+    #[cfg(not(loom))]
+    pub(super) const fn new() -> Self {
+        Magazine(AtomicU64::new(0))
+    }
+
+    #[cfg(loom)]
+    pub(super) fn new() -> Self {
+        Magazine(AtomicU64::new(0))
+    }
+
+    /// Takes the number of an object. `link` finds the first word of an object by its number.
+    #[inline]
+    pub(super) fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
+        let mut head = self.0.load(Ordering::Acquire);
+        loop {
+            let number = ((head & NUMBER) as u32).checked_sub(1)?;
+            let below = u64::from(link(number).load(Ordering::Relaxed)) & NUMBER;
+            let new = ((head & !NUMBER).wrapping_add(TAG - ONE)) | below;
+            match self
+                .0
+                .compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Some(number),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Puts an object in; `false` when the magazine is full.
+    #[inline]
+    pub(super) fn push(&self, number: u32, link: &AtomicU32) -> bool {
+        let mut head = self.0.load(Ordering::Relaxed);
+        loop {
+            if head & COUNT >= DEPTH * ONE {
+                return false;
+            }
+            link.store((head & NUMBER) as u32, Ordering::Relaxed);
+            let new = ((head & !NUMBER).wrapping_add(TAG + ONE)) | u64::from(number + 1);
+            match self
+                .0
+                .compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => head = now,
+            }
+        }
+    }
+}
