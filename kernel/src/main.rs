@@ -10,6 +10,8 @@ mod hello;
 mod others;
 #[cfg(target_os = "none")]
 mod report;
+#[cfg(target_os = "none")]
+mod unix_up;
 
 /// Brings the rooms up, from the lowest to the highest.
 #[cfg(target_os = "none")]
@@ -21,6 +23,7 @@ extern "C" fn kernel_main() -> ! {
     report::link(); // names for the panic report
     thread::init().expect("memory for the first thread"); // ready ring, switches, timer
     others::start(); // the other processors
+    unix_up::start(); // root, console, first process
     hello::ready();
     thread::idle() // the boot thread idles from here on
 }
