@@ -5,7 +5,6 @@
 
 use abi::linux::Winsize;
 use machine::boot;
-use unix::init::Console;
 use unix::tty;
 
 /// Starts the thread that brings the room up.
@@ -24,12 +23,7 @@ fn bring_up() -> abi::Result<()> {
     unix::seam::init(machine::cpu::cpus())?;
     let root = unix::fs::boot::init(boot::info().initrd)?;
     tty::start(mode(boot::info().cmdline))?;
-    let console = Console {
-        files: tty::first_files(),
-        terminal: tty::console().map(|tty| tty as _),
-        drain: tty::drain,
-    };
-    unix::init::start(root, console)
+    unix::init::start(root, tty::for_first_process())
 }
 
 /// What the kernel's command line says of the console (docs/run-contract.md).

@@ -220,11 +220,6 @@ impl Terminal for Tty {
         self.foreground.store(0, Ordering::Release);
     }
 
-    fn adopted(&self, session: i32, foreground: i32) {
-        self.session.store(session, Ordering::Release);
-        self.foreground.store(foreground, Ordering::Release);
-    }
-
     fn device(&self) -> u64 {
         self.device
     }
