@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 pub struct Need {
     /// Name of the program, searched in `PATH`.
     pub program: &'static str,
-    /// Debian package.
+    /// Debian packages, separated by blanks.
     pub package: &'static str,
 }
 
@@ -29,7 +29,7 @@ pub const BUSYBOX: Need = Need {
 /// The C compiler of the guest test programs.
 pub const GCC: Need = Need {
     program: "gcc",
-    package: "gcc",
+    package: "gcc libc6-dev",
 };
 /// The same with another C library.
 pub const MUSL_GCC: Need = Need {
@@ -72,7 +72,10 @@ pub fn need(needs: &[Need]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let packages: Vec<_> = missing.iter().map(|need| need.package).collect();
+    let packages: Vec<_> = missing
+        .iter()
+        .flat_map(|need| need.package.split(' '))
+        .collect();
     install(&packages)?;
     match missing.iter().find(|need| !present(need)) {
         Some(need) => Err(Failure::new(

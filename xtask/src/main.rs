@@ -4,6 +4,7 @@
 //! `main`, which takes the rest of the command line and returns the exit status.
 
 mod bench;
+mod check;
 mod compile;
 mod cpio;
 mod failure;
@@ -45,6 +46,7 @@ fn dispatch() -> Result<i32> {
         "run" => run::main(rest),
         "bench" => bench::main(rest),
         "test" => test::main(rest),
+        "check" => check::main(rest),
         "image" => image::main(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

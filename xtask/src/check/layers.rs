@@ -1,0 +1,134 @@
+//! The layers: an arrow between rooms may only point down.
+//!
+//! *Interface*: `upward` lists the edges of a `cargo metadata` graph that break the rule.
+//!
+//! Source: `docs/architecture.md`, the picture of the rooms.
+
+use serde_json::Value;
+
+/// Every room and its level. Rooms of one level are peers, which know nothing of each other.
+const LEVELS: &[(&str, u32)] = &[
+    ("abi", 0),
+    ("feedback", 0),
+    ("sync", 0),
+    ("codegen", 0),
+    ("machine", 1),
+    ("quaject", 1),
+    ("vm", 2),
+    ("thread", 3),
+    ("device", 3),
+    ("unix", 4),
+    ("kernel", 5),
+];
+
+/// What stands beside the rooms and may know none of them.
+const BESIDE: &[&str] = &["xtask"];
+
+fn level(name: &str) -> Option<u32> {
+    LEVELS
+        .iter()
+        .find(|(room, _)| *room == name)
+        .map(|(_, level)| *level)
+}
+
+/// One line for each edge that points up or sideways, and for each unknown member. Dependencies of every
+/// kind count, those of tests too.
+pub fn upward(metadata: &Value) -> Vec<String> {
+    let empty = Vec::new();
+    let packages = metadata["packages"].as_array().unwrap_or(&empty);
+    let members: Vec<&str> = packages
+        .iter()
+        .filter_map(|package| package["name"].as_str())
+        .collect();
+    let mut broken = Vec::new();
+    for package in packages {
+        let Some(from) = package["name"].as_str() else {
+            continue;
+        };
+        let beside = BESIDE.contains(&from);
+        let Some(upper) = level(from).or(beside.then_some(0)) else {
+            broken.push(format!("{from}: a package that is in no layer"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().unwrap_or(&empty) {
+            let Some(to) = dependency["name"].as_str() else {
+                continue;
+            };
+            // Others come from the registry.
+            if dependency["path"].is_null() || !members.contains(&to) {
+                continue;
+            }
+            if beside {
+                broken.push(format!("{from} -> {to}: {from} stands beside the rooms"));
+                continue;
+            }
+            match level(to) {
+                Some(lower) if lower < upper => {}
+                Some(lower) if lower == upper => {
+                    broken.push(format!("{from} -> {to}: peers of level {upper}"))
+                }
+                _ => broken.push(format!("{from} -> {to}: points up")),
+            }
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn graph(edges: &[(&str, &[&str])]) -> Value {
+        let packages: Vec<_> = edges
+            .iter()
+            .map(|(name, to)| {
+                let to: Vec<_> = to
+                    .iter()
+                    .map(|name| json!({"name": name, "path": format!("/{name}")}))
+                    .collect();
+                json!({"name": name, "dependencies": to})
+            })
+            .collect();
+        json!({ "packages": packages })
+    }
+
+    #[test]
+    fn downward_edges_are_fine() {
+        let good = graph(&[
+            ("kernel", &["unix", "abi"]),
+            ("unix", &["thread"]),
+            ("thread", &["vm"]),
+            ("vm", &[]),
+            ("abi", &[]),
+        ]);
+        assert_eq!(upward(&good), Vec::<String>::new());
+    }
+
+    #[test]
+    fn upward_and_sideways_edges_are_found() {
+        let bad = graph(&[
+            ("vm", &["thread"]),
+            ("thread", &["device"]),
+            ("device", &[]),
+            ("sync", &["codegen"]),
+            ("codegen", &[]),
+        ]);
+        let found = upward(&bad);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].contains("vm -> thread: points up"));
+        assert!(found[1].contains("peers"));
+    }
+
+    #[test]
+    fn a_room_that_nobody_placed_and_a_tool_that_knows_one_are_found() {
+        let bad = graph(&[("attic", &[]), ("xtask", &["abi"]), ("abi", &[])]);
+        assert_eq!(upward(&bad).len(), 2);
+    }
+
+    #[test]
+    fn registry_packages_are_no_rooms() {
+        let metadata = json!({"packages": [{"name": "abi", "dependencies": [{"name": "libc", "path": null}]}]});
+        assert!(upward(&metadata).is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! `cargo xtask check`: format, lints, layers, sources, documentation.
+//!
+//! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
+
+mod layers;
+mod sources;
+
+use crate::failure::{Context, Failure, Result, USAGE};
+use crate::host;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+const HELP: &str = "\
+usage: cargo xtask check
+
+Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources,
+documentation.
+";
+
+/// The files that may use `unsafe` in rooms where it is listed.
+const LIST: &str = "docs/unsafe.md";
+
+/// A named step: what is wrong, one line each.
+type Step = (&'static str, fn() -> Result<Vec<String>>);
+
+const STEPS: &[Step] = &[
+    ("format", format),
+    ("layers", layering),
+    ("sources", source_rules),
+    ("clippy for the host", clippy_host),
+    ("clippy for the kernel", clippy_kernel),
+    ("documentation", documentation),
+];
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Result<i32> {
+    match words.first().map(|word| word.to_string_lossy()) {
+        None => {}
+        Some(word) if word == "--help" || word == "-h" => {
+            print!("{HELP}");
+            return Ok(0);
+        }
+        Some(word) => return Err(Failure::new(USAGE, format!("unexpected `{word}`"))),
+    }
+    host::need_target()?;
+    let mut failed = 0;
+    for (name, step) in STEPS {
+        let faults = step()?;
+        println!(
+            "check {name}: {}",
+            if faults.is_empty() { "ok" } else { "FAILED" }
+        );
+        for fault in &faults {
+            println!("  {fault}");
+        }
+        failed += usize::from(!faults.is_empty());
+    }
+    println!("check: {} passed, {failed} failed", STEPS.len() - failed);
+    Ok(i32::from(failed > 0))
+}
+
+/// Runs cargo; its errors are the faults.
+fn cargo(words: &[&str], variables: &[(&str, &str)]) -> Result<Vec<String>> {
+    let mut command = host::cargo();
+    command.args(words).envs(variables.iter().copied());
+    let output = command.output().context("cannot start cargo")?;
+    if output.status.success() {
+        return Ok(Vec::new());
+    }
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(str::to_owned)
+        .collect())
+}
+
+fn format() -> Result<Vec<String>> {
+    cargo(&["fmt", "--all", "--check"], &[])
+}
+
+fn clippy_host() -> Result<Vec<String>> {
+    cargo(
+        &[
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--exclude",
+            "kernel",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        &[],
+    )
+}
+
+fn clippy_kernel() -> Result<Vec<String>> {
+    let words = [
+        "clippy",
+        "--quiet",
+        "--release",
+        "--workspace",
+        "--exclude",
+        "xtask",
+        "--target",
+        host::KERNEL_TARGET,
+        "--",
+        "-D",
+        "warnings",
+    ];
+    cargo(&words, &[])
+}
+
+fn documentation() -> Result<Vec<String>> {
+    let words = [
+        "doc",
+        "--quiet",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--exclude",
+        "kernel",
+    ];
+    cargo(&words, &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+fn layering() -> Result<Vec<String>> {
+    let text = host::command_output(host::cargo().args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--no-deps",
+    ]))?;
+    let metadata = serde_json::from_str(&text).context("cargo metadata")?;
+    Ok(layers::upward(&metadata))
+}
+
+fn source_rules() -> Result<Vec<String>> {
+    let project = host::project();
+    let list = std::fs::read_to_string(project.join(LIST)).unwrap_or_default();
+    let mut faults = Vec::new();
+    let files = host::command_output(Command::new("git").args(["ls-files"]))?;
+    for path in files
+        .lines()
+        .filter(|path| Path::new(path).extension().is_some())
+    {
+        // A file that is deleted but not yet committed.
+        let Ok(text) = std::fs::read_to_string(project.join(path)) else {
+            continue;
+        };
+        let listed = list.contains(&format!("`{path}`"));
+        faults.extend(sources::faults(path, &text, listed));
+    }
+    for entry in list
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+    {
+        let uses =
+            std::fs::read_to_string(project.join(entry)).is_ok_and(|text| text.contains("unsafe"));
+        if !uses {
+            faults.push(format!("{LIST}: {entry} has no `unsafe` (any more)"));
+        }
+    }
+    Ok(faults)
+}

@@ -1,0 +1,110 @@
+//! Rules that the text of a source file must follow.
+//!
+//! *Interface*: `faults` of one file: its first line says what it is, and `unsafe` stands only where the
+//! design allows it, with its reason.
+
+/// Rooms without any `unsafe`.
+const SAFE: &[&str] = &["abi", "feedback", "xtask"];
+/// Rooms whose files with `unsafe` are listed, and how many there may be at most: the rest is safe.
+pub const LISTED: &[&str] = &["quaject", "device", "unix"];
+
+/// One line for each broken rule. `path` is relative to the project; `listed` says whether the file is on
+/// its room's list.
+pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
+    let mut faults = Vec::new();
+    let first = text.lines().next().unwrap_or_default();
+    // A script's first line belongs to the system.
+    let first = if first.starts_with("#!") && !first.starts_with("#![") {
+        text.lines().nth(1).unwrap_or_default()
+    } else {
+        first
+    };
+    let opening = match path.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("rs") => "//! ",
+        Some("c" | "h") => "/* ",
+        Some("sh") => "# ",
+        _ => return faults,
+    };
+    if !first.starts_with(opening) {
+        faults.push(format!("{path}: its first line does not say what it is"));
+    }
+    if !path.ends_with(".rs") {
+        return faults;
+    }
+    let room = path.split('/').next().unwrap_or_default();
+    let allowed = !SAFE.contains(&room) && (!LISTED.contains(&room) || listed);
+    let lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        if !is_unsafe(line) {
+            continue;
+        }
+        if !allowed {
+            faults.push(format!(
+                "{path}:{}: `unsafe` in a room or file that has none",
+                at + 1
+            ));
+        } else if !reasoned(&lines, at) {
+            faults.push(format!(
+                "{path}:{}: `unsafe` without its reason (SAFETY)",
+                at + 1
+            ));
+        }
+    }
+    faults
+}
+
+/// Whether a line of code opens a block or an implementation that is unsafe.
+fn is_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    ["unsafe {", "unsafe impl"]
+        .iter()
+        .any(|what| match code.find(what) {
+            // Inside a string it is none.
+            Some(at) => code[..at].matches('"').count() % 2 == 0,
+            None => false,
+        })
+}
+
+/// Whether `SAFETY` stands on the line or above it, with nothing but the same statement between.
+fn reasoned(lines: &[&str], at: usize) -> bool {
+    let from = at.saturating_sub(12);
+    lines[from..=at]
+        .iter()
+        .any(|line| line.contains("SAFETY") || line.contains("# Safety"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_says_what_a_file_is() {
+        assert!(faults("vm/src/a.rs", "//! What it is.\n", false).is_empty());
+        assert_eq!(faults("vm/src/a.rs", "use core;\n", false).len(), 1);
+        assert_eq!(faults("user/a.c", "int x;\n", false).len(), 1);
+        assert!(faults("scripts/a.sh", "#!/bin/sh\n# What it is.\n", false).is_empty());
+    }
+
+    #[test]
+    fn unsafe_stands_where_it_is_allowed_with_its_reason() {
+        let bare = "//! X.\nfn f() { unsafe { g() } }\n";
+        let reasoned = "//! X.\n// SAFETY: g is fine.\nfn f() { unsafe { g() } }\n";
+        assert_eq!(faults("vm/src/a.rs", bare, false).len(), 1);
+        assert!(faults("vm/src/a.rs", reasoned, false).is_empty());
+        assert_eq!(faults("abi/src/a.rs", reasoned, true).len(), 1);
+        assert_eq!(faults("unix/src/a.rs", reasoned, false).len(), 1);
+        assert!(faults("unix/src/a.rs", reasoned, true).is_empty());
+    }
+
+    #[test]
+    fn comments_and_strings_are_no_code() {
+        assert!(
+            faults(
+                "abi/src/a.rs",
+                "//! X.\n// unsafe { is a word\nconst S: &str = \"unsafe {\";\n",
+                false
+            )
+            .is_empty()
+        );
+    }
+}
