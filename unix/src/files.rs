@@ -584,6 +584,15 @@ impl Files {
         }
     }
 
+    /// The entries that stand at `fd` now: read, write, lseek.
+    pub fn plugged(&self, fd: i32) -> Option<[usize; 3]> {
+        let table = self.table.lock();
+        let (len, fd) = (table.capacity(), usize::try_from(fd).ok()?);
+        (fd < len).then(|| {
+            core::array::from_fn(|array| table.kpt[array * len + fd].load(Ordering::Relaxed))
+        })
+    }
+
     /// Descriptors that the table has room for now (`FDSize` in `/proc/PID/status`).
     pub fn capacity(&self) -> usize {
         self.table.lock().capacity()

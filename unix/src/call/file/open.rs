@@ -148,9 +148,8 @@ fn close_range(args: &mut Args) -> Result<usize> {
     }
     let caller = Caller::current();
     if flags & UNSHARE != 0 {
-        let own = caller.files.fork_copy()?;
-        let old = caller.process.files.set(own.clone());
-        old.leave();
+        crate::dispatch::unshare_files(&caller.process)?;
+        let own = caller.process.files.get();
         own.close_range(first, last, flags & CLOEXEC != 0);
     } else {
         caller.files.close_range(first, last, flags & CLOEXEC != 0);

@@ -1,14 +1,72 @@
-//! `/proc`: processes and the system as Linux shows them.
+//! `/proc`: processes and the system as Linux shows them, as far as `ps`, `top`, `free`, `uptime`, `mount`, `pidof` and `fuser` look.
 //!
-//! *Interface.* [`file_system`].
+//! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what concerns the whole machine.
 
+mod descriptors;
+mod pid;
+mod status;
+pub(crate) mod system;
+
+use abi::errno::{Errno, Result};
 use abi::linux::PROC_SUPER_MAGIC;
+use alloc::format;
+use alloc::string::ToString;
 use alloc::sync::Arc;
 
+use super::attr::Kind;
 use super::place::FileSystem;
-use super::text::{Fixed, TextFs};
+use super::text::{Folder, Item, TextFs};
+use crate::process::{Process, Task, tree};
 
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
-    TextFs::new("proc", PROC_SUPER_MAGIC, Arc::new(Fixed(&[])))
+    TextFs::new("proc", PROC_SUPER_MAGIC, Arc::new(Root))
+}
+
+struct Root;
+
+/// Where processes begin among the places of the root: `self` and `thread-self`, fixed names, then numbers.
+const FIRST_PID: u64 = 64;
+
+impl Folder for Root {
+    fn get(&self, name: &str) -> Result<Item> {
+        match name {
+            "self" => {
+                let pid = Process::current().pid;
+                return Ok(Item::Link(pid.to_string().into_bytes()));
+            }
+            "thread-self" => {
+                let task = Task::current();
+                let text = format!("{}/task/{}", task.process.pid, task.tid);
+                return Ok(Item::Link(text.into_bytes()));
+            }
+            _ => {}
+        }
+        if let Ok(item) = system::ROOT.get(name) {
+            return Ok(item);
+        }
+        let number: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
+        if name.starts_with(['0', '+']) {
+            return Err(Errno::ENOENT);
+        }
+        let process = match tree::find(number) {
+            Some(process) => process,
+            // A thread's number leads to its process, although it is not listed.
+            None => tree::find_task(number)
+                .ok_or(Errno::ENOENT)?
+                .process
+                .clone(),
+        };
+        Ok(Item::Folder(Arc::new(pid::Pid::of(process))))
+    }
+
+    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
+        each(0, "self", Kind::Symlink);
+        each(1, "thread-self", Kind::Symlink);
+        system::ROOT.list(&mut |place, name, kind| each(place + 2, name, kind));
+        for process in tree::all() {
+            let place = FIRST_PID + process.pid as u64;
+            each(place, &process.pid.to_string(), Kind::Directory);
+        }
+    }
 }

@@ -1,16 +1,30 @@
-//! `/syn`: what the kernel made of itself.
+//! `/syn`: what the kernel made of itself, as text.
 //!
-//! *Interface.* [`file_system`].
+//! *Interface.* [`file_system`]. `code` shows generated routines, `state` everything else.
+//!
+//! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be looked at there).
+
+mod code;
+mod state;
 
 use alloc::sync::Arc;
 
 use super::place::FileSystem;
-use super::text::{Fixed, TextFs};
+use super::text::{Fixed, Item, TextFs, text};
 
 /// What `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
 
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
-    TextFs::new("synfs", MAGIC, Arc::new(Fixed(&[])))
+    let root = Fixed(&[
+        ("code", || Item::Folder(Arc::new(code::Code))),
+        ("interrupts", || text(state::interrupts)),
+        ("log", || text(state::log)),
+        ("memory", || text(state::memory)),
+        ("nosys", || text(state::nosys)),
+        ("quajects", || text(state::quajects)),
+        ("threads", || text(state::threads)),
+    ]);
+    TextFs::new("synfs", MAGIC, Arc::new(root))
 }

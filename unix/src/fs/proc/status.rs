@@ -1,0 +1,157 @@
+//! The numbers of a process: `stat`, `status`, `statm`.
+//!
+//! *Interface.* One function a text; `task` for one thread instead of the whole process.
+
+use abi::errno::Result;
+use abi::layout::PAGE;
+use alloc::string::String;
+use core::fmt::Write;
+
+use crate::process::{Process, Task};
+
+/// Nanoseconds in a clock tick as programs see it.
+const TICK_NS: u64 = 10_000_000;
+
+fn state(process: &Process, task: Option<&Task>) -> char {
+    match task {
+        Some(task) if !process.is_zombie() && !process.signals.is_stopped() => {
+            if task.sleeping() {
+                'S'
+            } else {
+                'R'
+            }
+        }
+        _ => process.state(),
+    }
+}
+
+/// `/proc/PID/stat`: 52 fields.
+pub fn stat(process: &Process, task: Option<&Task>, out: &mut String) -> Result<()> {
+    let program = process.program();
+    let space = process.space();
+    let (size, resident) = space
+        .as_ref()
+        .map_or((0, 0), |s| (s.size() as u64, s.resident() as u64));
+    let terminal = process.session.get().terminal();
+    let (device, foreground) = terminal.map_or((0, -1), |t| (t.device(), t.foreground()));
+    let cpu_ns = match task {
+        Some(task) => task.cpu_ns(),
+        None => process.usage().cpu_ns,
+    };
+    let children_ns = process.children_usage().cpu_ns;
+    let actions = process.signals.actions.get();
+    let first = process.threads().into_iter().next();
+    let (blocked, cpu) = first.map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
+    let threads = process.threads().len();
+    let nice = process.nice();
+    // Writing to a string does not fail.
+    let _ = write!(
+        out,
+        "{} ({}) {} {} {} {} {device} {foreground} 4194304 0 0 0 0 {} 0 {} 0 {} {nice} {threads} 0 {} {size} {resident} {}",
+        task.map_or(process.pid, |t| t.tid),
+        program.comm,
+        state(process, task),
+        process.ppid(),
+        process.pgrp(),
+        process.sid(),
+        cpu_ns / TICK_NS,
+        children_ns / TICK_NS,
+        20 + nice,
+        process.start_ns / TICK_NS,
+        u64::MAX,
+    );
+    let _ = writeln!(
+        out,
+        " 0 0 0 0 0 {} {} {} {} 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 0 0 0 0 0",
+        process.signals.pending(),
+        blocked,
+        actions.ignored(),
+        actions.caught(),
+    );
+    Ok(())
+}
+
+/// `/proc/PID/statm`, in pages.
+pub fn statm(process: &Process, out: &mut String) -> Result<()> {
+    let (size, resident) = process
+        .space()
+        .map_or((0, 0), |s| (s.size() / PAGE, s.resident()));
+    let _ = writeln!(out, "{size} {resident} 0 0 0 {size} 0");
+    Ok(())
+}
+
+/// `/proc/PID/status`.
+pub fn status(process: &Process, task: Option<&Task>, out: &mut String) -> Result<()> {
+    let program = process.program();
+    let cred = process.cred.get();
+    let letter = state(process, task);
+    let word = match letter {
+        'R' => "running",
+        'S' => "sleeping",
+        'T' => "stopped",
+        _ => "zombie",
+    };
+    let _ = write!(
+        out,
+        "Name:\t{}\nUmask:\t{:04o}\nState:\t{letter} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\n",
+        program.comm,
+        process.fs.get().umask(),
+        process.pid,
+        task.map_or(process.pid, |t| t.tid),
+        process.ppid(),
+    );
+    let _ = write!(
+        out,
+        "Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{}\nGroups:\t",
+        cred.uid,
+        cred.euid,
+        cred.suid,
+        cred.fsuid,
+        cred.gid,
+        cred.egid,
+        cred.sgid,
+        cred.fsgid,
+        process.files.get().capacity(),
+    );
+    for group in cred.groups.iter() {
+        let _ = write!(out, "{group} ");
+    }
+    out.push('\n');
+    if let Some(space) = process.space() {
+        let size = space.size() / 1024;
+        let resident = space.resident() * PAGE / 1024;
+        let most = process.usage().max_resident / 1024;
+        let _ = write!(
+            out,
+            "VmPeak:\t{size:8} kB\nVmSize:\t{size:8} kB\nVmHWM:\t{most:8} kB\nVmRSS:\t{resident:8} kB\nVmData:\t{size:8} kB\nVmSwap:\t       0 kB\n",
+        );
+    }
+    let actions = process.signals.actions.get();
+    let threads = process.threads();
+    let blocked = threads.first().map_or(0, |t| t.blocked());
+    let capabilities: u64 = if cred.privileged() { (1 << 41) - 1 } else { 0 };
+    let _ = write!(
+        out,
+        "Threads:\t{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
+        threads.len(),
+        0,
+        process.signals.pending(),
+        actions.ignored(),
+        actions.caught(),
+    );
+    let _ = write!(
+        out,
+        "CapInh:\t{:016x}\nCapPrm:\t{capabilities:016x}\nCapEff:\t{capabilities:016x}\nCapBnd:\t{:016x}\n",
+        0,
+        (1u64 << 41) - 1,
+    );
+    let cpus = machine::cpu::cpus();
+    let _ = write!(
+        out,
+        "Cpus_allowed:\t{:x}\nCpus_allowed_list:\t0-{}\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t0\n",
+        (1u64 << cpus) - 1,
+        cpus - 1,
+        process.usage().switches,
+    );
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! What `/proc` tells about the whole machine.
+//!
+//! *Interface.* [`ROOT`] is the folder of it. Load averages are the number of threads that are ready at this instant: nobody keeps averages.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
+use crate::file::{File, OpenFile};
+use crate::fs::text::{Fixed, Item, text};
+use crate::io::IoBuf;
+use crate::process::{Process, tree};
+
+const TICK_NS: u64 = 10_000_000;
+
+macro_rules! line {
+    ($value:expr) => {
+        || {
+            text(|out| {
+                let _ = writeln!(out, "{}", $value);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// The fixed names of `/proc`.
+pub const ROOT: Fixed = Fixed(&[
+    ("cmdline", line!(machine::boot::info().cmdline)),
+    ("cpuinfo", || text(cpuinfo)),
+    ("devices", || text(devices)),
+    ("filesystems", || text(filesystems)),
+    ("interrupts", || text(interrupts)),
+    ("kmsg", || Item::Special(Arc::new(Kmsg))),
+    ("loadavg", || text(loadavg)),
+    ("meminfo", || text(meminfo)),
+    ("mounts", || Item::Link(b"self/mounts".to_vec())),
+    ("stat", || text(stat)),
+    (
+        "swaps",
+        line!("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"),
+    ),
+    ("sys", || Item::Folder(Arc::new(Fixed(SYS)))),
+    ("uptime", || text(uptime)),
+    (
+        "version",
+        line!(format!("Linux version {RELEASE} ({VERSION}) #1 SMP")),
+    ),
+]);
+
+const SYS: &[(&str, fn() -> Item)] = &[
+    ("fs", || Item::Folder(Arc::new(Fixed(SYS_FS)))),
+    ("kernel", || Item::Folder(Arc::new(Fixed(SYS_KERNEL)))),
+    ("vm", || Item::Folder(Arc::new(Fixed(SYS_VM)))),
+];
+
+const SYS_FS: &[(&str, fn() -> Item)] = &[
+    ("file-max", line!(4096 * tree::NUMBERS_MAX)),
+    ("nr_open", line!(4096)),
+    ("pipe-max-size", line!(1 << 20)),
+];
+
+const SYS_VM: &[(&str, fn() -> Item)] = &[
+    ("max_map_count", line!(65530)),
+    ("overcommit_memory", line!(1)),
+];
+
+const SYS_KERNEL: &[(&str, fn() -> Item)] = &[
+    ("hostname", || {
+        let show = |out: &mut String| {
+            out.push_str(&String::from_utf8_lossy(&hostname()));
+            out.push('\n');
+            Ok(())
+        };
+        Item::Setting(Arc::new(show), |name| {
+            if !Process::current().cred.get().privileged() {
+                return Err(Errno::EPERM);
+            }
+            set_hostname(name.as_bytes());
+            Ok(())
+        })
+    }),
+    ("ngroups_max", line!(65536)),
+    ("osrelease", line!(RELEASE)),
+    ("ostype", line!("Linux")),
+    ("pid_max", line!(tree::NUMBERS_MAX)),
+    ("random", || Item::Folder(Arc::new(Fixed(SYS_RANDOM)))),
+    ("threads-max", line!(tree::NUMBERS_MAX)),
+    ("version", line!(VERSION)),
+];
+
+const SYS_RANDOM: &[(&str, fn() -> Item)] = &[
+    ("boot_id", line!(boot_id())),
+    ("entropy_avail", line!(256)),
+    (
+        "uuid",
+        line!(uuid(machine::random::u64(), machine::random::u64())),
+    ),
+];
+
+/// A random (version 4) UUID of these bits.
+fn uuid(high: u64, low: u64) -> String {
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 48 & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff,
+    )
+}
+
+fn boot_id() -> String {
+    static ID: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    for word in &ID {
+        let fresh = machine::random::u64() | 1;
+        // Whoever comes first decides.
+        let _ = word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    uuid(ID[0].load(Ordering::Relaxed), ID[1].load(Ordering::Relaxed))
+}
+
+fn meminfo(out: &mut String) -> Result<()> {
+    let frames = vm::frame::stats();
+    let heap = vm::heap::stats();
+    let kib = |frames: usize| frames * PAGE / 1024;
+    let rows = [
+        ("MemTotal", kib(frames.total)),
+        ("MemFree", kib(frames.free)),
+        (
+            "MemAvailable",
+            kib(frames.free.saturating_sub(frames.reserve)),
+        ),
+        ("Buffers", 0),
+        ("Cached", 0),
+        ("SwapCached", 0),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("Shmem", 0),
+        ("Slab", heap.held / 1024),
+        ("SReclaimable", 0),
+        ("SUnreclaim", heap.held / 1024),
+    ];
+    for (name, value) in rows {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{:<16}{value:8} kB", format!("{name}:"));
+    }
+    Ok(())
+}
+
+/// CPU time of the idle thread of CPU number `cpu`, nanoseconds.
+fn idle_ns(cpu: usize) -> u64 {
+    thread::find(thread::stats(cpu).idle).map_or(0, |idle| idle.cpu_ns())
+}
+
+fn stat(out: &mut String) -> Result<()> {
+    let now = machine::clock::now_ns();
+    let cpus = machine::cpu::cpus();
+    let idle: alloc::vec::Vec<u64> = (0..cpus).map(|cpu| idle_ns(cpu).min(now)).collect();
+    let all: u64 = idle.iter().sum();
+    let mut row = |name: &str, busy: u64, idle: u64| {
+        let _ = writeln!(
+            out,
+            "{name} {} 0 0 {} 0 0 0 0 0 0",
+            busy / TICK_NS,
+            idle / TICK_NS
+        );
+    };
+    row("cpu ", (now * cpus as u64).saturating_sub(all), all);
+    for (cpu, idle) in idle.iter().enumerate() {
+        row(&format!("cpu{cpu}"), now - idle, *idle);
+    }
+    let taken: u64 = (0..=u8::MAX).map(machine::irq::count).sum();
+    let mut switches = 0;
+    thread::for_each(|thread| switches += thread.switches());
+    let _ = writeln!(
+        out,
+        "intr {taken}\nctxt {switches}\nbtime {}\nprocesses {}\nprocs_running {}\nprocs_blocked 0",
+        machine::clock::wall_at_boot(),
+        tree::last_number(),
+        ready(),
+    );
+    Ok(())
+}
+
+/// Threads that are ready or running, idle ones apart.
+fn ready() -> u32 {
+    (0..machine::cpu::cpus())
+        .map(|cpu| thread::stats(cpu).ready)
+        .sum()
+}
+
+fn uptime(out: &mut String) -> Result<()> {
+    let idle: u64 = (0..machine::cpu::cpus()).map(idle_ns).sum();
+    let hundredths = |ns: u64| (ns / 1_000_000_000, ns / 10_000_000 % 100);
+    let (up, up_part) = hundredths(machine::clock::now_ns());
+    let (idle, idle_part) = hundredths(idle);
+    let _ = writeln!(out, "{up}.{up_part:02} {idle}.{idle_part:02}");
+    Ok(())
+}
+
+fn loadavg(out: &mut String) -> Result<()> {
+    let ready = ready();
+    let _ = writeln!(
+        out,
+        "{ready}.00 {ready}.00 {ready}.00 {ready}/{} {}",
+        tree::count(),
+        tree::last_number()
+    );
+    Ok(())
+}
+
+fn cpuinfo(out: &mut String) -> Result<()> {
+    let features = machine::features::get();
+    let brand = machine::features::brand();
+    let model = String::from_utf8_lossy(&brand);
+    let khz = machine::clock::tsc_khz();
+    let [_, b, c, d] = machine::features::cpuid(0, 0);
+    let vendor: alloc::vec::Vec<u8> = [b, d, c].iter().flat_map(|r| r.to_le_bytes()).collect();
+    let [signature, ..] = machine::features::cpuid(1, 0);
+    for cpu in 0..machine::cpu::cpus() {
+        let _ = write!(
+            out,
+            "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
+            String::from_utf8_lossy(&vendor),
+            (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
+            (signature >> 4 & 0xf) | (signature >> 12 & 0xf0),
+            model.trim_matches(['\0', ' ']),
+            signature & 0xf,
+            khz / 1000,
+            khz % 1000,
+        );
+        for name in features.names() {
+            let _ = write!(out, " {name}");
+        }
+        let _ = write!(
+            out,
+            "\nbogomips\t: {}.{:02}\naddress sizes\t: 48 bits virtual\n\n",
+            khz / 500,
+            khz / 5 % 100
+        );
+    }
+    Ok(())
+}
+
+fn devices(out: &mut String) -> Result<()> {
+    out.push_str(
+        "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n\nBlock devices:\n",
+    );
+    Ok(())
+}
+
+fn filesystems(out: &mut String) -> Result<()> {
+    for kind in ["rootfs", "tmpfs", "ramfs", "devtmpfs", "proc", "synfs"] {
+        let _ = writeln!(out, "nodev\t{kind}");
+    }
+    Ok(())
+}
+
+/// Interrupts taken so far, by vector, handled in Rust; those of generated handlers are counted in `/syn/interrupts`.
+pub fn interrupts(out: &mut String) -> Result<()> {
+    let _ = writeln!(out, "{:>14}", "all CPUs");
+    for vector in 0..=u8::MAX {
+        let count = machine::irq::count(vector);
+        if count != 0 {
+            let name = match vector {
+                machine::irq::TIMER_VECTOR => "timer",
+                machine::irq::SPURIOUS_VECTOR => "spurious",
+                _ => "device or other CPU",
+            };
+            let _ = writeln!(out, "{vector:3}: {count:10} {name}");
+        }
+    }
+    Ok(())
+}
+
+/// `/proc/kmsg`: the log from its oldest byte on; empty at its end.
+struct Kmsg;
+
+impl File for Kmsg {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let _turn = of.turn();
+        let at = of.cursor.offset.load(Ordering::Relaxed) as usize;
+        let (next, count) = crate::fs::dev::put_log(at, buf)?;
+        of.cursor.offset.store(next as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,188 @@
+//! `/syn/code`: every generated routine, with owner, size and listing.
+//!
+//! *Interface.* [`Code`]. `index` is a table of all routines; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`, `write`
+//! and `lseek` are the routines of a process's open descriptors. A descriptor without a routine has no file.
+
+use abi::errno::{Errno, Result};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use codegen::ImageInfo;
+use core::fmt::Write;
+
+use crate::file::OpenFile;
+use crate::files::{Files, stubs};
+use crate::fs::attr::Kind;
+use crate::fs::text::{Folder, Item, text};
+use crate::process::{Process, tree};
+
+/// Every routine at this instant, in the order of addresses.
+fn images() -> Vec<ImageInfo> {
+    let mut all = Vec::new();
+    codegen::for_each(|info| all.push(*info));
+    all
+}
+
+fn index(out: &mut String) -> Result<()> {
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(
+        out,
+        "{:<16} {:>5} {:>4} {:>6} {:<20} name",
+        "entry", "bytes", "refs", "owner", "class"
+    );
+    for info in images() {
+        let _ = writeln!(
+            out,
+            "{:016x} {:>5} {:>4} {:>6} {:<20} {}",
+            info.entry, info.len, info.references, info.owner, info.class, info.name
+        );
+    }
+    Ok(())
+}
+
+/// One routine, listed.
+fn show(entry: usize, owner: &str, out: &mut String) -> Result<()> {
+    let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
+    let _ = writeln!(
+        out,
+        "; {} ({}), {} bytes at {:#x}, {} references, owner {owner}",
+        info.name, info.class, info.len, info.entry, info.references
+    );
+    match codegen::disassemble(entry, out) {
+        Some(_) => Ok(()),
+        None => Err(Errno::ENOENT),
+    }
+}
+
+/// The root of it.
+pub struct Code;
+
+impl Folder for Code {
+    fn get(&self, name: &str) -> Result<Item> {
+        match name {
+            "index" => return Ok(text(index)),
+            "at" => return Ok(Item::Folder(Arc::new(All))),
+            "self" => {
+                let pid = Process::current().pid.to_string();
+                return Ok(Item::Link(pid.into_bytes()));
+            }
+            _ => {}
+        }
+        let pid: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
+        let process = tree::find(pid).ok_or(Errno::ENOENT)?;
+        Ok(Item::Folder(Arc::new(Owned(process))))
+    }
+
+    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
+        each(0, "index", Kind::Regular);
+        each(1, "at", Kind::Directory);
+        each(2, "self", Kind::Symlink);
+        for process in tree::all() {
+            each(
+                2 + process.pid as u64,
+                &process.pid.to_string(),
+                Kind::Directory,
+            );
+        }
+    }
+}
+
+/// Routines by entry address.
+struct All;
+
+impl Folder for All {
+    fn get(&self, name: &str) -> Result<Item> {
+        let entry = usize::from_str_radix(name, 16).map_err(|_| Errno::ENOENT)?;
+        let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
+        if info.entry != entry {
+            return Err(Errno::ENOENT);
+        }
+        let owner = info.owner.to_string();
+        Ok(text(move |out| show(entry, &owner, out)))
+    }
+
+    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
+        for info in images() {
+            // The offset in the code space: it fits, and keeps the order.
+            let place = (info.entry - abi::layout::CODE.min(info.entry)) as u64;
+            each(place, &format!("{:016x}", info.entry), Kind::Regular);
+        }
+    }
+}
+
+/// The descriptors of one process.
+struct Owned(Arc<Process>);
+
+impl Folder for Owned {
+    fn get(&self, name: &str) -> Result<Item> {
+        let fd: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
+        let files = self.0.files.get();
+        files.get(fd).map_err(|_| Errno::ENOENT)?;
+        Ok(Item::Folder(Arc::new(Descriptor {
+            files,
+            fd,
+            pid: self.0.pid,
+        })))
+    }
+
+    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
+        self.0
+            .files
+            .get()
+            .for_each(|fd, _, _| each(fd as u64, &fd.to_string(), Kind::Directory));
+    }
+}
+
+/// The routines of one descriptor.
+struct Descriptor {
+    files: Arc<Files>,
+    fd: i32,
+    pid: i32,
+}
+
+const CALLS: [&str; 3] = ["read", "write", "lseek"];
+
+impl Descriptor {
+    fn open_file(&self) -> Result<Arc<OpenFile>> {
+        self.files.get(self.fd).map_err(|_| Errno::ENOENT)
+    }
+
+    /// The entry that a dispatcher would find for call number `call`, unless that is a stub.
+    fn entry(&self, call: usize) -> Option<usize> {
+        let entry = self.files.plugged(self.fd)?[call];
+        let stubs = stubs();
+        (entry != stubs.bad_fd && !stubs.slow.contains(&entry)).then_some(entry)
+    }
+}
+
+impl Folder for Descriptor {
+    fn get(&self, name: &str) -> Result<Item> {
+        if name == "file" {
+            let of = self.open_file()?;
+            return Ok(text(move |out| {
+                let _ = writeln!(out, "{}", of.path());
+                Ok(())
+            }));
+        }
+        let call = CALLS.iter().position(|c| *c == name).ok_or(Errno::ENOENT)?;
+        let entry = self.entry(call).ok_or(Errno::ENOENT)?;
+        let of = self.open_file()?;
+        let owner = format!(
+            "process {}, descriptor {}: {}",
+            self.pid,
+            self.fd,
+            of.path()
+        );
+        Ok(text(move |out| show(entry, &owner, out)))
+    }
+
+    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
+        each(0, "file", Kind::Regular);
+        for (call, name) in CALLS.iter().enumerate() {
+            if self.entry(call).is_some() {
+                each(1 + call as u64, name, Kind::Regular);
+            }
+        }
+    }
+}

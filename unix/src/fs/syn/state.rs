@@ -1,0 +1,161 @@
+//! The state of the kernel: quajects, threads, calls nobody answers, interrupts, memory, the log.
+//!
+//! *Interface.* One function a text.
+
+use abi::errno::Result;
+use abi::layout::PAGE;
+use abi::nr;
+use alloc::string::String;
+use core::fmt::Write;
+use thread::flags;
+
+use crate::call;
+use crate::fs::proc::system;
+
+/// The classes, their members, and where each port of a member leads.
+pub fn quajects(out: &mut String) -> Result<()> {
+    // Writing to a string does not fail, here and below.
+    quaject::class::for_each_class(|class| {
+        let (created, reused) = class.made();
+        let _ = writeln!(
+            out,
+            "{}: {}\n  {} in use, {created} made, {reused} used again",
+            class.name,
+            class.purpose,
+            class.active(),
+        );
+        for port in class.ports {
+            let _ = write!(out, "  {:?} {}", port.kind, port.name);
+            if !port.default.is_empty() {
+                let _ = write!(out, " (unlinked: {})", port.default);
+            }
+            out.push('\n');
+        }
+        class.for_each(|member| {
+            if member.references() == 0 {
+                return;
+            }
+            let _ = writeln!(
+                out,
+                "  {} {}, {} references",
+                class.name,
+                member.number(),
+                member.references()
+            );
+            for (index, port) in class.ports.iter().enumerate() {
+                if let Some(linked) = member.link(index) {
+                    let how = if linked.in_line { "in line" } else { "called" };
+                    let _ = writeln!(
+                        out,
+                        "    {} -> {} {} ({how})",
+                        port.name, linked.name, linked.to
+                    );
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+/// A row for each thread table entry.
+pub fn threads(out: &mut String) -> Result<()> {
+    let _ = writeln!(
+        out,
+        "{:>6} {:<16} {:<8} cpu level {:>10} {:>14} {:>10} fp",
+        "number", "name", "state", "quantum us", "CPU time us", "switches"
+    );
+    thread::for_each(|thread| {
+        let word = thread.flags();
+        let state = match word {
+            w if w & flags::DEAD != 0 => "ended",
+            w if w & flags::NEW != 0 => "new",
+            w if w & flags::STOPPED != 0 => "stopped",
+            w if w & flags::ASLEEP != 0 => "asleep",
+            _ => "ready",
+        };
+        let mut name = [0; thread::NAME_LEN];
+        let _ = writeln!(
+            out,
+            "{:>6} {:<16} {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {}",
+            thread.serial(),
+            thread.name(&mut name),
+            thread.cpu(),
+            thread.level(),
+            thread.quantum_ns() / 1000,
+            thread.cpu_ns() / 1000,
+            thread.switches(),
+            if thread.uses_fp() { "yes" } else { "no" },
+        );
+    });
+    Ok(())
+}
+
+/// Calls without a handler: number, name, how often.
+pub fn nosys(out: &mut String) -> Result<()> {
+    for (number, count) in call::unknown() {
+        if number < nr::COUNT {
+            let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
+        } else {
+            let _ = writeln!(
+                out,
+                "{:>4} {:<24} {count}",
+                "more", "(numbers beyond the table)"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Interrupts by vector.
+pub fn interrupts(out: &mut String) -> Result<()> {
+    system::interrupts(out)
+}
+
+/// Memory by kind, in KiB.
+pub fn memory(out: &mut String) -> Result<()> {
+    let frames = vm::frame::stats();
+    let heap = vm::heap::stats();
+    let code = codegen::stats();
+    let stacks = vm::stack::stats();
+    let mut row = |name: &str, bytes: usize| {
+        let _ = writeln!(out, "{name:<34}{:>10} KiB", bytes.div_ceil(1024));
+    };
+    row("all frames", frames.total * PAGE);
+    row("free frames", frames.free * PAGE);
+    row("  known to be zero", frames.stocked * PAGE);
+    row("  kept from programs", frames.reserve * PAGE);
+    row("heap", heap.held);
+    row("  in use", heap.used);
+    row("generated code, memory", code.committed);
+    row("  in use", code.bytes);
+    row("kernel stacks", stacks.total * abi::layout::STACK_SIZE);
+    row(
+        "  waiting for a thread",
+        stacks.cached * abi::layout::STACK_SIZE,
+    );
+    let _ = writeln!(
+        out,
+        "{} routines exist, {} were generated",
+        code.images, code.made
+    );
+    let _ = writeln!(
+        out,
+        "{} frees wait for a grace period",
+        sync::epoch::pending()
+    );
+    Ok(())
+}
+
+/// The kernel's log, as much as the ring still holds.
+pub fn log(out: &mut String) -> Result<()> {
+    let mut at = 0;
+    let mut bytes = [0; 256];
+    loop {
+        let (from, count) = machine::log::copy(at, &mut bytes);
+        if count == 0 {
+            return Ok(());
+        }
+        out.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        at = from + count;
+    }
+}
