@@ -1,6 +1,6 @@
 //! What the log says at boot.
 //!
-//! *Interface*: [`greet`] first, [`ready`] last.
+//! *Interface*: [`greet`].
 
 use machine::{apic, boot, clock, cpu, features, log};
 
@@ -30,10 +30,4 @@ pub fn greet() {
     }
     let _ = core::fmt::Write::write_str(&mut line, "\n");
     line.flush();
-}
-
-/// What is there when all rooms are up.
-pub fn ready() {
-    let code = codegen::stats();
-    log!("{} processors up, {code:?}", cpu::cpus());
 }

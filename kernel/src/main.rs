@@ -11,7 +11,7 @@ mod others;
 #[cfg(target_os = "none")]
 mod report;
 #[cfg(target_os = "none")]
-mod unix_up;
+mod session;
 
 /// Brings the rooms up, from the lowest to the highest.
 #[cfg(target_os = "none")]
@@ -22,9 +22,9 @@ extern "C" fn kernel_main() -> ! {
     others::synthesize_entry(); // this processor's system-call entry
     report::link(); // names for the panic report
     thread::init().expect("memory for the first thread"); // ready ring, switches, timer
+    unix::trap::link(); // exceptions, calls, returns to user mode
     others::start(); // the other processors
-    unix_up::start(); // root, console, first process
-    hello::ready();
+    session::spawn(); // console, files, the first program: a thread of its own
     thread::idle() // the boot thread idles from here on
 }
 

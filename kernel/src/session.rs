@@ -1,0 +1,46 @@
+//! The part of boot that may wait, and so has a thread: console, root file system, first program.
+//!
+//! *Interface*: [`spawn`]. What cannot be had here cannot be done without: the machine ends with a report.
+
+use abi::errno::Result;
+use abi::linux::Winsize;
+use machine::{boot, cpu, log};
+use unix::tty::Mode;
+
+/// Starts the thread.
+pub fn spawn() {
+    thread::spawn(b"boot", run, 0).expect("memory for the boot thread");
+}
+
+fn run(_: usize) {
+    if let Err(error) = bring_up() {
+        panic!("the first program cannot be started: {error}");
+    }
+}
+
+fn bring_up() -> Result<()> {
+    let info = boot::info();
+    unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
+    unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
+    let root = unix::fs::boot::init(info.initrd)?; // names and files
+    let frames = vm::frame::stats();
+    log!("up: {} processors, {frames:?}", cpu::cpus());
+    unix::init::start(root, unix::tty::for_first_process()) // and go
+}
+
+/// The words of the command line that docs/run-contract.md names.
+fn console_mode(line: &str) -> Mode {
+    let value = |key: &str| {
+        line.split_ascii_whitespace()
+            .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    };
+    let number = |key, default| value(key).and_then(|n| n.parse().ok()).unwrap_or(default);
+    match value("console") {
+        Some("stream") => Mode::Stream,
+        _ => Mode::Terminal(Winsize {
+            row: number("rows", 24),
+            col: number("cols", 80),
+            ..Winsize::default()
+        }),
+    }
+}
