@@ -1,1 +1,158 @@
-//! Tests.
+//! The rings against a plain model, with switches simulated by following the `link` words.
+
+use super::*;
+use crate::tte::detached;
+use codegen::host::Low;
+use std::collections::VecDeque;
+
+const TURN: usize = 0x7777;
+
+/// A thread whose entries are recognizable numbers.
+fn thread(number: usize, level: u8, root: u64) -> Low<Tte> {
+    let tte = detached();
+    tte.sw_in.store(number * 0x100 + 1, Relaxed);
+    tte.sw_in_mm.store(number * 0x100 + 2, Relaxed);
+    tte.wanted_level.store(level, Relaxed);
+    tte.root.store(root, Relaxed);
+    tte
+}
+
+fn ring(idle: &Tte) -> ReadyRing {
+    let ring = ReadyRing::new();
+    ring.turn.store(TURN, Relaxed);
+    ring.idle.store(idle.as_ptr(), Relaxed);
+    ring.mend(idle);
+    ring
+}
+
+#[test]
+fn the_policy_is_the_table_of_the_text() {
+    let table = policy();
+    assert_eq!(&table[1..17], &[0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0, 4]);
+    for level in 0..LEVELS - 1 {
+        let turns = table.iter().filter(|&&l| l as usize == level).count();
+        assert_eq!(turns, TURNS >> (level + 1));
+    }
+}
+
+#[test]
+fn links_lead_round_the_ring_and_change_space_only_where_needed() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let (a, b, c) = (thread(1, 0, 7), thread(2, 0, 7), thread(3, 0, 8));
+    ring.insert(&idle, &a, End::Back);
+    assert_eq!(idle.link.load(Relaxed), 0x102);
+    ring.insert(&a, &b, End::Back);
+    ring.insert(&a, &c, End::Back);
+    assert_eq!(a.link.load(Relaxed), 0x201);
+    assert_eq!(b.link.load(Relaxed), 0x302);
+    assert_eq!(c.link.load(Relaxed), 0x102);
+    // Blocks: the link of the outgoing thread still leads on, and the ring is closed behind it.
+    ring.remove(&a, &a);
+    assert_eq!(a.link.load(Relaxed), 0x201);
+    assert_eq!(c.link.load(Relaxed), 0x202);
+    // Unblocked: in front of everybody.
+    ring.insert(&b, &a, End::Front);
+    assert_eq!(b.link.load(Relaxed), 0x101);
+    assert_eq!(a.link.load(Relaxed), 0x302);
+    ring.remove(&b, &a);
+    ring.remove(&b, &c);
+    assert!(ring.is_alone(&b));
+    assert_eq!(b.link.load(Relaxed), 0x201);
+    ring.remove(&b, &b);
+    assert_eq!(b.link.load(Relaxed), 0x902);
+}
+
+#[test]
+fn several_levels_go_through_the_turn_routine() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let (a, b) = (thread(1, 0, 7), thread(2, 3, 7));
+    ring.insert(&idle, &a, End::Back);
+    ring.insert(&a, &b, End::Back);
+    assert_eq!(a.link.load(Relaxed), TURN);
+    ring.remove(&a, &b);
+    assert_eq!(a.link.load(Relaxed), 0x101);
+}
+
+/// A model: for each level a queue whose head is next; the running thread stands at the end of its own.
+#[derive(Default)]
+struct Model {
+    levels: [VecDeque<usize>; LEVELS],
+}
+
+fn random(seed: &mut u64) -> usize {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    (*seed >> 11) as usize
+}
+
+/// Random inserts, removals and switches within one level: the ring's order is the model's.
+#[test]
+fn one_level_is_a_queue() {
+    let mut seed = 0x1234_5678_9abc_def1;
+    for _ in 0..200 {
+        let idle = thread(99, 0, 1);
+        let ring = ring(&idle);
+        let threads: Vec<_> = (0..8).map(|i| thread(i, 0, 7 + (i as u64 & 1))).collect();
+        let mut model = Model::default();
+        let queue = &mut model.levels[0];
+        let mut current: &Tte = &idle;
+        for _ in 0..200 {
+            let i = random(&mut seed) % threads.len();
+            let tte: &Tte = &threads[i];
+            match random(&mut seed) % 4 {
+                0 | 1 if !tte.on_ring.load(Relaxed) && !current.is(tte) => {
+                    let end = [End::Front, End::Back][random(&mut seed) % 2];
+                    ring.insert(current, tte, end);
+                    let running = current.on_ring.load(Relaxed) as usize;
+                    match end {
+                        End::Front => queue.push_front(i),
+                        End::Back => queue.insert(queue.len() - running, i),
+                    }
+                }
+                2 if tte.on_ring.load(Relaxed) => {
+                    ring.remove(current, tte);
+                    queue.retain(|&q| q != i);
+                    if current.is(tte) {
+                        current = follow(&ring, current, &threads, &idle);
+                        if let Some(next) = queue.pop_front() {
+                            assert!(current.is(&threads[next]));
+                            queue.push_back(next);
+                        } else {
+                            assert!(current.is(&idle));
+                        }
+                    }
+                }
+                _ => {
+                    current = follow(&ring, current, &threads, &idle);
+                    if let Some(next) = queue.pop_front() {
+                        assert!(current.is(&threads[next]));
+                        queue.push_back(next);
+                    } else {
+                        assert!(current.is(&idle));
+                    }
+                }
+            }
+            assert_eq!(ring.ready() as usize, queue.len());
+        }
+    }
+}
+
+/// Where `current`'s `sw_out` leads, with the right entry for the address spaces.
+fn follow<'a>(
+    _ring: &ReadyRing,
+    current: &Tte,
+    threads: &'a [Low<Tte>],
+    idle: &'a Tte,
+) -> &'a Tte {
+    let link = current.link.load(Relaxed);
+    let next: &Tte = match link / 0x100 {
+        99 => idle,
+        number => &threads[number],
+    };
+    let same = next.root.load(Relaxed) == current.root.load(Relaxed);
+    assert_eq!(link % 0x100, if same { 1 } else { 2 });
+    next
+}

@@ -1,0 +1,120 @@
+//! Every interleaving of the token protocol, checked with loom: no wake-up is lost, and a sleeper is put back exactly once.
+
+#[allow(dead_code)]
+#[path = "../src/flags.rs"]
+mod flags;
+mod primitive {
+    pub use loom::sync::atomic::{AtomicU32, Ordering};
+}
+#[allow(dead_code)]
+#[path = "../src/token.rs"]
+mod token;
+
+use flags::{ASLEEP, NEW, PENDING, POKED, TOKEN};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use loom::thread;
+use token::{Given, Taken, give, poke, start, take_or_sleep};
+
+/// The sleeper takes or sleeps once; `wakers` give a token each. Whoever is told `Wake` counts.
+fn sleeper_and_wakers(wakers: usize) {
+    loom::model(move || {
+        let state = Arc::new(AtomicU32::new(0));
+        let wakes = Arc::new(AtomicU32::new(0));
+        let condition = Arc::new(AtomicBool::new(false));
+        let handles: Vec<_> = (0..wakers)
+            .map(|_| {
+                let (state, wakes, condition) = (state.clone(), wakes.clone(), condition.clone());
+                thread::spawn(move || {
+                    condition.store(true, Ordering::Release);
+                    if give(&state, 0) == Given::Wake {
+                        wakes.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        // As `wait_until`: look, then suspend, until the condition holds.
+        let mut slept = 0;
+        while !condition.load(Ordering::Acquire) {
+            if take_or_sleep(&state) == Taken::Sleeps {
+                slept = 1;
+                break;
+            }
+        }
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        let state = state.load(Ordering::Relaxed);
+        assert_eq!(wakes.load(Ordering::Relaxed), slept, "put back exactly once");
+        assert_eq!(state & ASLEEP, 0, "nobody sleeps on a given token");
+    });
+}
+
+#[test]
+fn one_waker() {
+    sleeper_and_wakers(1);
+}
+
+#[test]
+fn two_wakers() {
+    sleeper_and_wakers(2);
+}
+
+#[test]
+fn a_poke_does_not_end_a_sleep_and_loses_no_token() {
+    loom::model(|| {
+        let state = Arc::new(AtomicU32::new(0));
+        let wakes = Arc::new(AtomicU32::new(0));
+        let spawn = |f: fn(&AtomicU32) -> Given| {
+            let (state, wakes) = (state.clone(), wakes.clone());
+            thread::spawn(move || {
+                if f(&state) == Given::Wake {
+                    wakes.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let poker = spawn(|state| poke(state, PENDING));
+        let waker = spawn(|state| give(state, 0));
+        let sleeps = take_or_sleep(&state) == Taken::Sleeps;
+        poker.join().unwrap();
+        waker.join().unwrap();
+        let now = state.load(Ordering::Relaxed);
+        assert_eq!(now & PENDING, PENDING);
+        if sleeps {
+            assert_eq!(wakes.load(Ordering::Relaxed), 1);
+            if now & POKED != 0 {
+                // Woken for the procedure alone: going back to sleep finds the token.
+                assert_eq!(now & TOKEN, TOKEN);
+                assert_eq!(take_or_sleep(&state), Taken::Token);
+            }
+        } else {
+            assert_eq!(wakes.load(Ordering::Relaxed), 0);
+        }
+    });
+}
+
+#[test]
+fn a_new_thread_is_started_once_and_tokens_do_not_start_it() {
+    loom::model(|| {
+        let state = Arc::new(AtomicU32::new(NEW | ASLEEP));
+        let starts = Arc::new(AtomicU32::new(0));
+        let handles: Vec<_> = (0..2)
+            .map(|i| {
+                let (state, starts) = (state.clone(), starts.clone());
+                thread::spawn(move || {
+                    let given = if i == 0 { start(&state) } else { give(&state, 0) };
+                    if given == Given::Wake {
+                        starts.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        let now = state.load(Ordering::Relaxed);
+        assert_eq!(now & (NEW | ASLEEP), 0);
+        assert_eq!(now & TOKEN, TOKEN);
+    });
+}
