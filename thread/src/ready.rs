@@ -7,7 +7,8 @@
 //! - in a ring, `link` is the next thread's `sw_in` (`sw_in_mm` if the next thread has another address space),
 //!   or the CPU's turn routine;
 //! - the *running* thread's `link` is right for this moment: the turn routine when several levels are populated, the next
-//!   thread directly when one is, the idle thread when none is.
+//!   thread directly when one is, the idle thread when none is. (The idle thread's is right once somebody was inserted;
+//!   before that it halts and does not switch.)
 //!
 //! So insertion and removal mend at most three words, nothing is searched at a switch, and nothing is walked when the number of populated levels
 //! changes: a `link` still leading to the turn routine when one level is left is mended by that routine on its way through.

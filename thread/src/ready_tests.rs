@@ -125,6 +125,8 @@ fn one_level_is_a_queue() {
                         }
                     }
                 }
+                // An idle thread with nobody ready halts instead of switching.
+                _ if current.is(&idle) && queue.is_empty() => {}
                 _ => {
                     current = follow(&ring, current, &threads, &idle);
                     if let Some(next) = queue.pop_front() {
