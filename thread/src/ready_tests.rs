@@ -28,7 +28,10 @@ fn ring(idle: &Tte) -> ReadyRing {
 #[test]
 fn the_policy_is_the_table_of_the_text() {
     let table = policy();
-    assert_eq!(&table[1..17], &[0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0, 4]);
+    assert_eq!(
+        &table[1..17],
+        &[0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0, 4]
+    );
     for level in 0..LEVELS - 1 {
         let turns = table.iter().filter(|&&l| l as usize == level).count();
         assert_eq!(turns, TURNS >> (level + 1));
@@ -143,12 +146,7 @@ fn one_level_is_a_queue() {
 }
 
 /// Where `current`'s `sw_out` leads, with the right entry for the address spaces.
-fn follow<'a>(
-    _ring: &ReadyRing,
-    current: &Tte,
-    threads: &'a [Low<Tte>],
-    idle: &'a Tte,
-) -> &'a Tte {
+fn follow<'a>(_ring: &ReadyRing, current: &Tte, threads: &'a [Low<Tte>], idle: &'a Tte) -> &'a Tte {
     let link = current.link.load(Relaxed);
     let next: &Tte = match link / 0x100 {
         99 => idle,

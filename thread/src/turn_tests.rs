@@ -103,14 +103,25 @@ fn levels_get_their_shares() {
         turns[number as usize] += 1;
     }
     assert_eq!(turns, [128, 64, 32, 16, 8, 4, 2, 2]);
-    assert_eq!(order[1..9], [0, 1, 0, 2, 0, 1, 0, 3][..].iter().cycle().skip(order_start(&order)).take(8).copied().collect::<Vec<_>>()[..]);
+    assert_eq!(
+        order[1..9],
+        [0, 1, 0, 2, 0, 1, 0, 3][..]
+            .iter()
+            .cycle()
+            .skip(order_start(&order))
+            .take(8)
+            .copied()
+            .collect::<Vec<_>>()[..]
+    );
 }
 
 /// Where in the table the first observed turn stands.
 fn order_start(order: &[u64]) -> usize {
     let pattern = [0u64, 1, 0, 2, 0, 1, 0, 3];
     (0..8)
-        .find(|&s| (0..7).all(|i| order[1 + i] == pattern[(s + i) % 8] || pattern[(s + i) % 8] == 3))
+        .find(|&s| {
+            (0..7).all(|i| order[1 + i] == pattern[(s + i) % 8] || pattern[(s + i) % 8] == 3)
+        })
         .expect("the order is not the table's")
 }
 
@@ -185,9 +196,7 @@ fn links_become_direct_again() {
     }
     // The last one blocks: the idle thread.
     for i in 0..3 {
-        machine
-            .ring
-            .remove(machine.current(), &machine.threads[i]);
+        machine.ring.remove(machine.current(), &machine.threads[i]);
     }
     assert_eq!(machine.switch(), 1000);
 }

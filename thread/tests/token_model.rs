@@ -16,9 +16,16 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use token::{Given, Taken, give, poke, start, take_or_sleep};
 
+/// All interleavings with at most two preemptions.
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
 /// The sleeper takes or sleeps once; `wakers` give a token each. Whoever is told `Wake` counts.
 fn sleeper_and_wakers(wakers: usize) {
-    loom::model(move || {
+    check(move || {
         let state = Arc::new(AtomicU32::new(0));
         let wakes = Arc::new(AtomicU32::new(0));
         let condition = Arc::new(AtomicBool::new(false));
@@ -45,7 +52,11 @@ fn sleeper_and_wakers(wakers: usize) {
             handle.join().unwrap();
         }
         let state = state.load(Ordering::Relaxed);
-        assert_eq!(wakes.load(Ordering::Relaxed), slept, "put back exactly once");
+        assert_eq!(
+            wakes.load(Ordering::Relaxed),
+            slept,
+            "put back exactly once"
+        );
         assert_eq!(state & ASLEEP, 0, "nobody sleeps on a given token");
     });
 }
@@ -62,7 +73,7 @@ fn two_wakers() {
 
 #[test]
 fn a_poke_does_not_end_a_sleep_and_loses_no_token() {
-    loom::model(|| {
+    check(|| {
         let state = Arc::new(AtomicU32::new(0));
         let wakes = Arc::new(AtomicU32::new(0));
         let spawn = |f: fn(&AtomicU32) -> Given| {
@@ -95,14 +106,18 @@ fn a_poke_does_not_end_a_sleep_and_loses_no_token() {
 
 #[test]
 fn a_new_thread_is_started_once_and_tokens_do_not_start_it() {
-    loom::model(|| {
+    check(|| {
         let state = Arc::new(AtomicU32::new(NEW | ASLEEP));
         let starts = Arc::new(AtomicU32::new(0));
         let handles: Vec<_> = (0..2)
             .map(|i| {
                 let (state, starts) = (state.clone(), starts.clone());
                 thread::spawn(move || {
-                    let given = if i == 0 { start(&state) } else { give(&state, 0) };
+                    let given = if i == 0 {
+                        start(&state)
+                    } else {
+                        give(&state, 0)
+                    };
                     if given == Given::Wake {
                         starts.fetch_add(1, Ordering::Relaxed);
                     }
