@@ -48,25 +48,34 @@ impl Pair {
         }
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, miri)))]
     fn exchange(&self, old: u128, new: u128) -> u128 {
-        let ((mut low, mut high), (new_low, new_high)) = (unpack(old), unpack(new));
-        // The compiler's intrinsic becomes a call of a library that a kernel does not have where it is not in-lined. rbx is the compiler's.
-        // SAFETY: aligned to 16 bytes, valid while borrowed, accessed only so; the instruction exists (see the head of the file).
+        let ((old_low, old_high), (new_low, new_high)) = (unpack(old), unpack(new));
+        let (low, high): (u64, u64);
+        // SAFETY: aligned to 16 bytes, valid while borrowed, accessed only so; the instruction exists (see the head of the file). rbx is the
+        // compiler's, so it is put aside and back.
         unsafe {
             core::arch::asm!(
-                "xchg rbx, rsi",
+                "xchg rsi, rbx",
                 "lock cmpxchg16b [rdi]",
                 "mov rbx, rsi",
                 in("rdi") self.words.get(),
                 inout("rsi") new_low => _,
                 in("rcx") new_high,
-                inout("rax") low,
-                inout("rdx") high,
+                inout("rax") old_low => low,
+                inout("rdx") old_high => high,
                 options(nostack),
             );
         }
         pack((low, high))
+    }
+
+    /// Miri has no assembler, but knows the intrinsic (which the compiler turns into a library call on targets that do not name the instruction).
+    #[cfg(miri)]
+    fn exchange(&self, old: u128, new: u128) -> u128 {
+        use core::sync::atomic::Ordering::{AcqRel, Acquire};
+        // SAFETY: as above.
+        unsafe { core::arch::x86_64::cmpxchg16b(self.words.get(), old, new, AcqRel, Acquire) }
     }
 
     #[cfg(loom)]

@@ -9,14 +9,17 @@
 //! A caller of `retire` is in thread context, outside every image, and so at a quiescent point itself: on one CPU the callback runs before
 //! `retire` returns.
 //!
+//! A CPU that comes online while another looks whether all have moved on: either its note is seen, or it sees what was unpublished
+//! (each publishes, passes a sequentially consistent fence, and then reads).
+//!
 //! Progress: `quiescent` is wait-free; `retire` is lock-free, and never waits for a grace period.
 //!
 //! Source: the dissertation frees a routine when its count reaches zero (section 3.4.2), which on one 68030 needs no
 //! more; with several CPUs this is quiescent-state-based reclamation (McKenney and Slingwine, 1998).
 
 use crate::callout;
+use crate::primitive::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use alloc::alloc::Layout;
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// As many CPUs as can be online.
 pub const MAX_CPUS: usize = 64;
@@ -26,10 +29,23 @@ const OFFLINE: u64 = u64::MAX;
 #[repr(align(64))]
 struct Seen(AtomicU64);
 
-static EPOCH: AtomicU64 = AtomicU64::new(1);
-static SEEN: [Seen; MAX_CPUS] = [const { Seen(AtomicU64::new(OFFLINE)) }; MAX_CPUS];
-static PENDING: AtomicPtr<Retired> = AtomicPtr::new(core::ptr::null_mut());
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// What the functions of this module work on; the kernel has one.
+pub struct Domain<const CPUS: usize> {
+    epoch: AtomicU64,
+    /// One more than the highest CPU that ever came online: the others need no look.
+    top: AtomicUsize,
+    seen: [Seen; CPUS],
+    pending: AtomicPtr<Retired>,
+    waiting: AtomicUsize,
+}
+
+#[cfg(not(loom))]
+static KERNEL: Domain<MAX_CPUS> = Domain::new();
+
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref KERNEL: Domain<2> = Domain::new();
+}
 
 struct Retired {
     next: *mut Retired,
@@ -40,154 +56,226 @@ struct Retired {
 
 /// Notes that CPU `cpu` is at a point where it reads nothing that could have been unpublished before.
 pub fn quiescent(cpu: usize) {
-    SEEN[cpu]
-        .0
-        .store(EPOCH.load(Ordering::SeqCst), Ordering::Release);
+    KERNEL.quiescent(cpu);
 }
 
 /// CPU `cpu` goes idle; it counts as quiescent until [`idle_exit`].
 pub fn idle_enter(cpu: usize) {
-    SEEN[cpu].0.store(OFFLINE, Ordering::Release);
+    KERNEL.idle_enter(cpu);
 }
 
 /// CPU `cpu` is about to run again (also: comes online).
 pub fn idle_exit(cpu: usize) {
-    SEEN[cpu]
-        .0
-        .store(EPOCH.load(Ordering::SeqCst), Ordering::SeqCst);
-    fence(Ordering::SeqCst);
+    KERNEL.idle_exit(cpu);
 }
 
 /// How many callbacks wait for their grace period.
 pub fn pending() -> usize {
-    WAITING.load(Ordering::Relaxed)
+    KERNEL.waiting.load(Ordering::Relaxed)
 }
 
 /// Calls `callback(argument)` after a grace period. Thread context only. When there is no memory
 /// for the note, waits for the grace period here instead.
 pub fn retire(callback: fn(usize), argument: usize) {
-    let epoch = EPOCH.fetch_add(1, Ordering::SeqCst) + 1;
-    callout::without_interrupts(|| {
-        let cpu = (callout::get().cpu)();
-        if SEEN[cpu].0.load(Ordering::Relaxed) != OFFLINE {
-            quiescent(cpu);
-        }
-    });
-    if oldest_seen() >= epoch {
-        return callback(argument);
-    }
-    // SAFETY: the layout has a size greater than zero.
-    let node = unsafe { alloc::alloc::alloc(Layout::new::<Retired>()) }.cast::<Retired>();
-    if node.is_null() {
-        wait_for(epoch);
-        return callback(argument);
-    }
-    // SAFETY: fresh memory of the right layout.
-    unsafe {
-        node.write(Retired {
-            next: core::ptr::null_mut(),
-            epoch,
-            callback,
-            argument,
-        });
-    }
-    WAITING.fetch_add(1, Ordering::Relaxed);
-    push(node, node);
-    collect();
+    KERNEL.retire(callback, argument);
 }
 
 /// Runs the callbacks whose grace period is over. Thread context only; cheap when there is nothing to do.
 pub fn collect() {
-    if PENDING.load(Ordering::Relaxed).is_null() {
-        return;
-    }
-    let mut chain = PENDING.swap(core::ptr::null_mut(), Ordering::AcqRel);
-    let oldest = oldest_seen();
-    let (mut young, mut young_last) = (core::ptr::null_mut::<Retired>(), core::ptr::null_mut());
-    let mut ripe = core::ptr::null_mut::<Retired>();
-    while !chain.is_null() {
-        let node = chain;
-        // SAFETY: the chain is ours alone since the swap.
-        unsafe {
-            chain = (*node).next;
-            if (*node).epoch <= oldest {
-                (*node).next = ripe;
-                ripe = node;
-            } else {
-                if young.is_null() {
-                    young_last = node;
-                }
-                (*node).next = young;
-                young = node;
-            }
-        }
-    }
-    if !young.is_null() {
-        push(young, young_last);
-    }
-    while !ripe.is_null() {
-        // SAFETY: as above; the node was allocated by `retire` with this layout.
-        unsafe {
-            let Retired {
-                next,
-                callback,
-                argument,
-                ..
-            } = ripe.read();
-            alloc::alloc::dealloc(ripe.cast(), Layout::new::<Retired>());
-            ripe = next;
-            WAITING.fetch_sub(1, Ordering::Relaxed);
-            callback(argument);
-        }
-    }
+    KERNEL.collect();
 }
 
 /// Waits until a grace period has passed and everything retired before the call is freed. Thread context only.
 pub fn synchronize() {
-    wait_for(EPOCH.fetch_add(1, Ordering::SeqCst) + 1);
-    collect();
+    KERNEL.synchronize();
 }
 
-fn wait_for(epoch: u64) {
-    let c = callout::get();
-    loop {
+impl<const CPUS: usize> Domain<CPUS> {
+    /// A domain in which every CPU is offline.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Domain {
+            epoch: AtomicU64::new(1),
+            top: AtomicUsize::new(0),
+            seen: [const { Seen(AtomicU64::new(OFFLINE)) }; CPUS],
+            pending: AtomicPtr::new(core::ptr::null_mut()),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// A domain in which every CPU is offline.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Domain {
+            epoch: AtomicU64::new(1),
+            top: AtomicUsize::new(0),
+            seen: core::array::from_fn(|_| Seen(AtomicU64::new(OFFLINE))),
+            pending: AtomicPtr::new(core::ptr::null_mut()),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// As [`quiescent`].
+    pub fn quiescent(&self, cpu: usize) {
+        self.seen[cpu]
+            .0
+            .store(self.epoch.load(Ordering::SeqCst), Ordering::Release);
+    }
+
+    /// As [`idle_enter`].
+    pub fn idle_enter(&self, cpu: usize) {
+        self.seen[cpu].0.store(OFFLINE, Ordering::Release);
+    }
+
+    /// As [`idle_exit`].
+    pub fn idle_exit(&self, cpu: usize) {
+        if self.top.load(Ordering::Relaxed) <= cpu {
+            self.top.fetch_max(cpu + 1, Ordering::SeqCst);
+        }
+        self.seen[cpu]
+            .0
+            .store(self.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The running CPU is in thread context and so at a quiescent point itself.
+    fn here(&self) {
         callout::without_interrupts(|| {
-            let cpu = (c.cpu)();
-            if SEEN[cpu].0.load(Ordering::Relaxed) != OFFLINE {
-                quiescent(cpu);
+            let cpu = (callout::get().cpu)();
+            if self.seen[cpu].0.load(Ordering::Relaxed) != OFFLINE {
+                self.quiescent(cpu);
             }
         });
-        if oldest_seen() >= epoch {
+    }
+
+    /// As [`retire`].
+    pub fn retire(&self, callback: fn(usize), argument: usize) {
+        let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
+        self.here();
+        if self.oldest_seen() >= epoch {
+            return callback(argument);
+        }
+        // SAFETY: the layout has a size greater than zero.
+        let node = unsafe { alloc::alloc::alloc(Layout::new::<Retired>()) }.cast::<Retired>();
+        if node.is_null() {
+            self.wait_for(epoch);
+            return callback(argument);
+        }
+        // SAFETY: fresh memory of the right layout.
+        unsafe {
+            node.write(Retired {
+                next: core::ptr::null_mut(),
+                epoch,
+                callback,
+                argument,
+            });
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.push(node, node);
+        self.collect();
+    }
+
+    /// As [`collect`].
+    pub fn collect(&self) {
+        if self.pending.load(Ordering::Relaxed).is_null() {
             return;
         }
-        (c.nudge)();
-        (c.yield_now)();
+        let mut chain = self.pending.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        let oldest = self.oldest_seen();
+        let (mut young, mut young_last) = (core::ptr::null_mut::<Retired>(), core::ptr::null_mut());
+        let mut ripe = core::ptr::null_mut::<Retired>();
+        while !chain.is_null() {
+            let node = chain;
+            // SAFETY: the chain is ours alone since the swap.
+            unsafe {
+                chain = (*node).next;
+                if (*node).epoch <= oldest {
+                    (*node).next = ripe;
+                    ripe = node;
+                } else {
+                    if young.is_null() {
+                        young_last = node;
+                    }
+                    (*node).next = young;
+                    young = node;
+                }
+            }
+        }
+        if !young.is_null() {
+            self.push(young, young_last);
+        }
+        while !ripe.is_null() {
+            // SAFETY: as above; the node was allocated by `retire` with this layout.
+            unsafe {
+                let Retired {
+                    next,
+                    callback,
+                    argument,
+                    ..
+                } = ripe.read();
+                alloc::alloc::dealloc(ripe.cast(), Layout::new::<Retired>());
+                ripe = next;
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                callback(argument);
+            }
+        }
+    }
+
+    /// As [`synchronize`].
+    pub fn synchronize(&self) {
+        self.wait_for(self.epoch.fetch_add(1, Ordering::SeqCst) + 1);
+        self.collect();
+    }
+
+    fn wait_for(&self, epoch: u64) {
+        let c = callout::get();
+        loop {
+            self.here();
+            if self.oldest_seen() >= epoch {
+                return;
+            }
+            (c.nudge)();
+            (c.yield_now)();
+        }
+    }
+
+    fn oldest_seen(&self) -> u64 {
+        fence(Ordering::SeqCst);
+        self.seen[..self.top.load(Ordering::SeqCst)]
+            .iter()
+            .map(|seen| seen.0.load(Ordering::Acquire))
+            .min()
+            .unwrap_or(OFFLINE)
+    }
+
+    fn push(&self, first: *mut Retired, last: *mut Retired) {
+        let mut head = self.pending.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the chain is ours until the exchange succeeds.
+            unsafe { (*last).next = head };
+            match self.pending.compare_exchange_weak(
+                head,
+                first,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
     }
 }
 
-fn oldest_seen() -> u64 {
-    fence(Ordering::SeqCst);
-    SEEN.iter()
-        .map(|seen| seen.0.load(Ordering::Acquire))
-        .min()
-        .unwrap_or(OFFLINE)
-}
-
-fn push(first: *mut Retired, last: *mut Retired) {
-    let mut head = PENDING.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: the chain is ours until the exchange succeeds.
-        unsafe { (*last).next = head };
-        match PENDING.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
+impl<const CPUS: usize> Default for Domain<CPUS> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::primitive::atomic::AtomicUsize;
 
     static RAN: AtomicUsize = AtomicUsize::new(0);
 

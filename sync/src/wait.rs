@@ -15,12 +15,16 @@
 //! with take-all for the list.
 
 use crate::callout;
-use crate::primitive::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::primitive::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 const FREE: usize = 0;
 const QUEUED: usize = 1;
+
+/// Of [`WaitList::choosers`]: the active ones, and what one adds when it begins.
+const ACTIVE: usize = 0xffff_ffff;
+const BEGIN: usize = 1 << 32 | 1;
 
 /// A sleeper's place in one list. Lives on the sleeper's stack, and must have left before it is dropped.
 pub struct WaitNode {
@@ -58,6 +62,10 @@ pub struct Interrupted;
 /// Threads that sleep until something changes.
 pub struct WaitList {
     head: AtomicPtr<WaitNode>,
+    /// How many `wake_one` have taken the list and may put nodes back (the lower half), and how many ever did.
+    choosers: AtomicUsize,
+    /// A waker came while they did.
+    missed: AtomicU32,
 }
 
 impl WaitList {
@@ -66,6 +74,8 @@ impl WaitList {
     pub const fn new() -> Self {
         WaitList {
             head: AtomicPtr::new(core::ptr::null_mut()),
+            choosers: AtomicUsize::new(0),
+            missed: AtomicU32::new(0),
         }
     }
 
@@ -74,6 +84,8 @@ impl WaitList {
     pub fn new() -> Self {
         WaitList {
             head: AtomicPtr::new(core::ptr::null_mut()),
+            choosers: AtomicUsize::new(0),
+            missed: AtomicU32::new(0),
         }
     }
 
@@ -139,7 +151,8 @@ impl WaitList {
                 .head
                 .compare_exchange_weak(head, first, Ordering::SeqCst, Ordering::Relaxed)
             {
-                Ok(_) => return,
+                // The enrolment comes before the look at the condition.
+                Ok(_) => return fence(Ordering::SeqCst),
                 Err(now) => head = now,
             }
         }
@@ -158,20 +171,39 @@ impl WaitList {
 
     /// Wakes every thread that was enrolled when the call began.
     pub fn wake_all(&self) {
-        fence(Ordering::SeqCst);
-        if self.head.load(Ordering::Relaxed).is_null() {
-            return;
+        loop {
+            let before = self.choosers.load(Ordering::Acquire);
+            fence(Ordering::SeqCst);
+            if !self.head.load(Ordering::Acquire).is_null() {
+                let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
+                self.release_chain(chain);
+            }
+            if before & ACTIVE == 0 && self.choosers.load(Ordering::Acquire) == before {
+                return;
+            }
+            // A `wake_one` held nodes meanwhile and may have put them back unseen. One that still
+            // does finds this note when it is done; otherwise we look again.
+            self.missed.swap(1, Ordering::AcqRel);
+            if self.choosers.load(Ordering::Acquire) & ACTIVE != 0
+                || self.missed.swap(0, Ordering::AcqRel) == 0
+            {
+                return;
+            }
         }
-        let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
-        self.release_chain(chain);
     }
 
-    /// Wakes the thread that has waited longest, and leaves the others enrolled.
+    /// Wakes the thread that has waited longest, and leaves the others enrolled. (They too wake when another waker finds
+    /// the list in the hands of this one: it cannot know which it missed.)
     pub fn wake_one(&self) {
+        let before = self.choosers.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        if self.head.load(Ordering::Relaxed).is_null() {
+        if self.head.load(Ordering::Acquire).is_null() {
+            if before & ACTIVE != 0 || self.choosers.load(Ordering::Acquire) != before {
+                self.wake_all();
+            }
             return;
         }
+        self.choosers.fetch_add(BEGIN, Ordering::AcqRel);
         let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
         let mut before: *mut WaitNode = core::ptr::null_mut();
         let mut last = chain;
@@ -189,6 +221,10 @@ impl WaitList {
             self.push_chain(chain, unsafe { &(*before).next });
         }
         self.release_chain_of_one(last);
+        self.choosers.fetch_sub(1, Ordering::AcqRel);
+        if self.missed.swap(0, Ordering::AcqRel) != 0 {
+            self.wake_all();
+        }
     }
 
     fn release_chain_of_one(&self, node: *mut WaitNode) {

@@ -1,0 +1,528 @@
+//! Every structure under loom: all interleavings of a few operations, all values that the memory model allows.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test models`
+#![cfg(loom)]
+
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use std::ptr::NonNull;
+use sync::callout::{self, Callouts};
+use sync::cas2::Pair;
+use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
+use sync::{ArrayStack, List, Monitor, Once, Stack, WaitList, epoch, list, stack};
+
+/// All interleavings with at most `preemptions` forced switches (`LOOM_MAX_PREEMPTIONS` overrides).
+fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(f);
+}
+
+fn leak<T>(value: T) -> NonNull<T> {
+    NonNull::from(Box::leak(Box::new(value)))
+}
+
+/// Drops a leaked value.
+fn free<T>(at: NonNull<T>) {
+    // SAFETY: the tests free what they leaked, once, when all threads have ended.
+    drop(unsafe { Box::from_raw(at.as_ptr()) });
+}
+
+#[test]
+fn cas2_changes_both_words_or_none() {
+    model(3, || {
+        let pair = Arc::new(Pair::new(0, 0));
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let pair = pair.clone();
+                thread::spawn(move || {
+                    let mut old = pair.load();
+                    while let Err(now) = pair.compare_exchange(old, (old.0 + 1, old.1 + 2)) {
+                        old = now;
+                    }
+                })
+            })
+            .collect();
+        let (low, high) = pair.load();
+        assert_eq!(2 * low, high);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(pair.load(), (2, 4));
+    });
+}
+
+#[test]
+fn stack_loses_and_doubles_nothing() {
+    model(3, || {
+        let stack = Arc::new(Stack::new());
+        let nodes: Vec<_> = (0..3).map(|_| leak(stack::Node::new())).collect();
+        // SAFETY: nodes live until the end of the model.
+        unsafe { nodes[..2].iter().for_each(|n| stack.push(*n)) };
+        let other = {
+            let stack = stack.clone();
+            // Pops, and pushes again: ABA for whoever is between load and exchange.
+            thread::spawn(move || {
+                let a = stack.pop();
+                let b = stack.pop();
+                // SAFETY: as above.
+                a.into_iter().for_each(|n| unsafe { stack.push(n) });
+                b.map(|n| n.as_ptr().addr())
+            })
+        };
+        let mine = stack.pop().map(|n| n.as_ptr().addr());
+        let theirs = other.join().unwrap();
+        let mut all: Vec<_> = stack
+            .take_all()
+            .map(|n| n.as_ptr().addr())
+            .chain(mine)
+            .chain(theirs)
+            .collect();
+        all.sort_unstable();
+        let mut expected: Vec<_> = nodes[..2].iter().map(|n| n.as_ptr().addr()).collect();
+        expected.sort_unstable();
+        assert_eq!(all, expected);
+        nodes.into_iter().for_each(free);
+    });
+}
+
+#[test]
+fn array_stack_loses_and_doubles_nothing() {
+    model(2, || {
+        let stack: Arc<ArrayStack<u64, 2>> = Arc::new(ArrayStack::new());
+        stack.push(1).unwrap();
+        let other = {
+            let stack = stack.clone();
+            thread::spawn(move || {
+                let popped = stack.pop();
+                (popped, stack.push(2).is_ok())
+            })
+        };
+        let pushed = stack.push(3).is_ok();
+        let mine = stack.pop();
+        let (theirs, also) = other.join().unwrap();
+        assert!(pushed && also);
+        let mut all: Vec<_> = mine.into_iter().chain(theirs).collect();
+        all.extend(std::iter::from_fn(|| stack.pop()));
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn spsc_keeps_order_and_owns_places() {
+    model(3, || {
+        let queue: Arc<spsc::Queue<Box<u32>, 2>> = Arc::new(spsc::Queue::new());
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let mut n = 0;
+                while n < 4 {
+                    // SAFETY: the only producer.
+                    match unsafe { queue.put(Box::new(n)) } {
+                        Ok(()) => n += 1,
+                        Err(_) => thread::yield_now(),
+                    }
+                }
+            })
+        };
+        for n in 0..3 {
+            let got = loop {
+                // SAFETY: the only consumer.
+                match unsafe { queue.get() } {
+                    Some(got) => break got,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(*got, n);
+        }
+        producer.join().unwrap();
+        assert_eq!(queue.len(), 1);
+    });
+}
+
+#[test]
+fn mpsc_keeps_insertions_whole() {
+    model(2, || {
+        let queue: Arc<mpsc::Queue<Box<u32>, 4>> = Arc::new(mpsc::Queue::new());
+        let pair = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.put_all([Box::new(1), Box::new(2)]).is_ok())
+        };
+        let single = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.put(Box::new(3)).is_ok())
+        };
+        let mut got = Vec::new();
+        while got.len() < 3 {
+            // SAFETY: the only consumer.
+            match unsafe { queue.get() } {
+                Some(value) => got.push(*value),
+                None => thread::yield_now(),
+            }
+        }
+        assert!(pair.join().unwrap() && single.join().unwrap());
+        assert!(
+            [[1, 2, 3], [3, 1, 2]].contains(&[got[0], got[1], got[2]]),
+            "{got:?}"
+        );
+    });
+}
+
+#[test]
+fn mpsc_places_are_used_again_only_when_left() {
+    model(3, || {
+        let queue: Arc<mpsc::Queue<Box<u32>, 1>> = Arc::new(mpsc::Queue::new());
+        let producers: Vec<_> = (0..2)
+            .map(|n| {
+                let queue = queue.clone();
+                thread::spawn(move || queue.put(Box::new(n)).is_ok() as usize)
+            })
+            .collect();
+        // SAFETY: the only consumer.
+        let mut got = unsafe { queue.get() }.into_iter().count();
+        let put: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
+        // SAFETY: as above.
+        got += std::iter::from_fn(|| unsafe { queue.get() }).count();
+        assert_eq!(got, put);
+        assert!(put >= 1);
+    });
+}
+
+#[test]
+fn spmc_gives_each_value_to_one() {
+    model(3, || {
+        let queue: Arc<spmc::Queue<u32, 2>> = Arc::new(spmc::Queue::new());
+        // SAFETY: this thread is the only producer, here and below.
+        unsafe { queue.put(1).and(queue.put(2)).unwrap() };
+        let consumers: Vec<_> = (0..2)
+            .map(|_| {
+                let queue = queue.clone();
+                thread::spawn(move || queue.get())
+            })
+            .collect();
+        let mut expected = vec![1, 2];
+        // SAFETY: as above. Room appears when a consumer has left a place, which is then written over.
+        expected.extend(unsafe { queue.put(3) }.is_ok().then_some(3));
+        let mut all: Vec<_> = consumers
+            .into_iter()
+            .filter_map(|c| c.join().unwrap())
+            .collect();
+        assert_eq!(all.len(), 2);
+        all.extend(std::iter::from_fn(|| queue.get()));
+        all.sort_unstable();
+        assert_eq!(all, expected);
+    });
+}
+
+#[test]
+fn mpmc_gives_each_value_to_one() {
+    model(2, || {
+        let queue: Arc<mpmc::Queue<u32, 4>> = Arc::new(mpmc::Queue::new());
+        queue.put(1).unwrap();
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.put(2).is_ok())
+        };
+        let consumer = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.get())
+        };
+        // There is always room, and two are put before `mine` with one other consumer: neither may fail because somebody else is half-way.
+        assert!(queue.put(3).is_ok());
+        let mine = queue.get();
+        assert!(mine.is_some() && producer.join().unwrap());
+        let mut got: Vec<_> = consumer.join().unwrap().into_iter().chain(mine).collect();
+        got.extend(std::iter::from_fn(|| queue.get()));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn mpmc_keeps_order_of_one_producer() {
+    model(2, || {
+        let queue: Arc<mpmc::Queue<u32, 2>> = Arc::new(mpmc::Queue::new());
+        let producer = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                (1..=3)
+                    .filter(|n| queue.put(*n).is_ok())
+                    .collect::<Vec<_>>()
+            })
+        };
+        let mut got: Vec<_> = (0..2).filter_map(|_| queue.get()).collect();
+        let put = producer.join().unwrap();
+        got.extend(std::iter::from_fn(|| queue.get()));
+        assert_eq!(got, put);
+    });
+}
+
+#[test]
+fn linked_queue_keeps_order_while_nodes_return() {
+    model(2, || {
+        let nodes: Vec<_> = (0..3).map(|_| leak(linked::Node::new())).collect();
+        // SAFETY: nodes live until the end of the model and are in one place at a time.
+        let queue = Arc::new(unsafe { linked::Queue::<u32>::new(nodes[0]) });
+        // SAFETY: as above.
+        unsafe { queue.put(nodes[1], 1) };
+        let other = {
+            let (queue, node) = (queue.clone(), sync::Handle(nodes[2]));
+            thread::spawn(move || {
+                let node = node;
+                // SAFETY: as above.
+                unsafe { queue.put(node.0, 2) };
+                let got = queue.get();
+                // The node comes back at once.
+                // SAFETY: it is in no queue now.
+                got.into_iter()
+                    .for_each(|(n, free)| unsafe { queue.put(free, n + 10) });
+            })
+        };
+        let mine = queue.get().map(|(n, _)| n);
+        other.join().unwrap();
+        let rest: Vec<_> = std::iter::from_fn(|| queue.get().map(|(n, _)| n)).collect();
+        let all: Vec<_> = mine.into_iter().chain(rest).collect();
+        assert!(
+            [vec![1, 12], vec![2, 11], vec![12, 1]].contains(&all),
+            "{all:?}"
+        );
+        nodes.into_iter().for_each(free);
+    });
+}
+
+#[test]
+fn list_unlinks_what_it_removes() {
+    model(2, || {
+        let list = Arc::new(List::new());
+        let nodes: Vec<_> = (0..4).map(|_| leak(list::Node::new())).collect();
+        // SAFETY: nodes live until the end of the model, which is one grace period.
+        unsafe { nodes[..3].iter().for_each(|n| list.append(*n)) };
+        // Two neighbours go at once, while a third comes behind one of them.
+        let other = {
+            let (list, node) = (list.clone(), sync::Handle(nodes[1]));
+            thread::spawn(move || {
+                let node = node;
+                // SAFETY: as above.
+                unsafe { list.remove(node.0) }
+            })
+        };
+        // SAFETY: as above.
+        let removed = unsafe { list.remove(nodes[2]) };
+        // SAFETY: as above.
+        unsafe { list.append(nodes[3]) };
+        assert!(removed && other.join().unwrap());
+        // SAFETY: as above.
+        let left: Vec<_> = unsafe { list.iter() }
+            .map(|n| std::ptr::from_ref(n).addr())
+            .collect();
+        assert_eq!(left, [nodes[0].as_ptr().addr(), nodes[3].as_ptr().addr()]);
+        // SAFETY: as above.
+        assert!(!unsafe { list.remove(nodes[1]) });
+        nodes.into_iter().for_each(free);
+    });
+}
+
+#[test]
+fn list_removes_once() {
+    model(3, || {
+        let list = Arc::new(List::new());
+        let node = leak(list::Node::new());
+        // SAFETY: the node lives until the end of the model.
+        unsafe { list.insert(node) };
+        let (also, handle) = (list.clone(), sync::Handle(node));
+        let other = thread::spawn(move || {
+            let handle = handle;
+            // SAFETY: as above.
+            unsafe { also.remove(handle.0) }
+        });
+        // SAFETY: as above.
+        let mine = unsafe { list.remove(node) };
+        assert!(mine != other.join().unwrap());
+        assert!(list.is_empty());
+        free(node);
+    });
+}
+
+#[test]
+fn once_is_written_once_and_read_whole() {
+    model(3, || {
+        let once = Arc::new(Once::new());
+        let writers: Vec<_> = (0..2)
+            .map(|n| {
+                let once = once.clone();
+                thread::spawn(move || once.set(Box::new(n)).is_ok() as usize)
+            })
+            .collect();
+        let early = once.get().map(|n: &Box<usize>| **n);
+        let wins: usize = writers.into_iter().map(|w| w.join().unwrap()).sum();
+        assert_eq!(wins, 1);
+        assert!(early.is_none_or(|n| n == **once.get().unwrap()));
+    });
+}
+
+/// Threads with a token each, as the thread room provides.
+fn link_threads() {
+    fn current() -> usize {
+        // Leaked: a waker may hold it after the thread is gone, as with type-stable thread table entries.
+        Box::leak(Box::new(thread::current())) as *const thread::Thread as usize
+    }
+    fn resume(thread: usize) {
+        // SAFETY: leaked by `current`.
+        unsafe { &*(thread as *const thread::Thread) }.unpark();
+    }
+    static CALLOUTS: Callouts = Callouts {
+        current,
+        suspend: thread::park,
+        resume,
+        interrupted: || false,
+        yield_now: thread::yield_now,
+        cpu: || 0,
+        irq_save: || 0,
+        irq_restore: |_| {},
+        nudge: || {},
+    };
+    callout::link(&CALLOUTS);
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    link_threads();
+    model(3, || {
+        let list = Arc::new(WaitList::new());
+        let word = Arc::new(AtomicUsize::new(0));
+        let waiter = {
+            let (list, word) = (list.clone(), word.clone());
+            thread::spawn(move || {
+                list.wait_until(|| (word.load(Ordering::Relaxed) != 0).then_some(()))
+            })
+        };
+        word.store(1, Ordering::Relaxed);
+        list.wake_all();
+        waiter.join().unwrap();
+        assert!(!list.has_waiters());
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost_between_wakers() {
+    link_threads();
+    model(2, || {
+        let list = Arc::new(WaitList::new());
+        let words = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        // Each waits for its own word; a waker of one may hold the list when the other's comes.
+        let waiter = {
+            let (list, words) = (list.clone(), words.clone());
+            thread::spawn(move || {
+                list.wait_until(|| (words[0].load(Ordering::Acquire) != 0).then_some(()))
+            })
+        };
+        let waker = {
+            let (list, words) = (list.clone(), words.clone());
+            thread::spawn(move || {
+                words[0].store(1, Ordering::Release);
+                list.wake_all();
+            })
+        };
+        words[1].store(1, Ordering::Release);
+        list.wake_one();
+        waiter.join().unwrap();
+        waker.join().unwrap();
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost_by_one_of_two_waiters() {
+    link_threads();
+    model(3, || {
+        let list = Arc::new(WaitList::new());
+        let ready = Arc::new(AtomicUsize::new(0));
+        let waiters: Vec<_> = (0..2)
+            .map(|_| {
+                let (list, ready) = (list.clone(), ready.clone());
+                thread::spawn(move || {
+                    list.wait_until(|| (ready.load(Ordering::Acquire) != 0).then_some(()))
+                })
+            })
+            .collect();
+        // While one waker chooses among them, another comes for all.
+        let chooser = {
+            let list = list.clone();
+            thread::spawn(move || list.wake_one())
+        };
+        ready.store(1, Ordering::Release);
+        list.wake_all();
+        chooser.join().unwrap();
+        waiters.into_iter().for_each(|w| w.join().unwrap());
+    });
+}
+
+#[test]
+fn a_monitor_excludes_and_wakes() {
+    link_threads();
+    model(2, || {
+        let monitor = Arc::new(Monitor::new(loom::cell::UnsafeCell::new(0)));
+        let add = |monitor: &Monitor<loom::cell::UnsafeCell<i32>>| {
+            // SAFETY: the guard excludes others, which loom checks.
+            monitor.lock().with_mut(|n| unsafe { *n += 1 });
+        };
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let monitor = monitor.clone();
+                thread::spawn(move || add(&monitor))
+            })
+            .collect();
+        add(&monitor);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        // SAFETY: as above.
+        monitor.lock().with(|n| assert_eq!(unsafe { *n }, 3));
+    });
+}
+
+/// A reader on CPU 1 follows a pointer; the value behind is freed after its grace period only.
+#[test]
+fn a_grace_period_waits_for_readers() {
+    use std::sync::atomic::AtomicUsize as Plain;
+    static FREED: Plain = Plain::new(0);
+    fn freed(_: usize) {
+        FREED.store(1, std::sync::atomic::Ordering::SeqCst);
+    }
+    link_threads();
+    for starts_idle in [false, true] {
+        model(3, move || {
+            FREED.store(0, std::sync::atomic::Ordering::SeqCst);
+            let domain: Arc<epoch::Domain<2>> = Arc::new(epoch::Domain::new());
+            let published = Arc::new(AtomicUsize::new(1));
+            domain.idle_exit(0);
+            if !starts_idle {
+                domain.idle_exit(1);
+            }
+            let reader = {
+                let (domain, published) = (domain.clone(), published.clone());
+                thread::spawn(move || {
+                    if starts_idle {
+                        domain.idle_exit(1);
+                    } else {
+                        domain.quiescent(1);
+                    }
+                    if published.load(Ordering::Relaxed) == 1 {
+                        // A switch to the other CPU, in which it may free.
+                        thread::yield_now();
+                        published.load(Ordering::Relaxed);
+                        assert_eq!(
+                            FREED.load(std::sync::atomic::Ordering::SeqCst),
+                            0,
+                            "freed under a reader"
+                        );
+                    }
+                    domain.idle_enter(1);
+                })
+            };
+            published.store(0, Ordering::Relaxed);
+            domain.retire(freed, 0);
+            reader.join().unwrap();
+            domain.collect();
+            assert_eq!(FREED.load(std::sync::atomic::Ordering::SeqCst), 1);
+        });
+    }
+}
