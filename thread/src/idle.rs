@@ -29,6 +29,10 @@ pub(crate) fn run() -> ! {
     loop {
         spawn::bury();
         sync::epoch::collect();
+        // One frame at a time, so that a wake-up waits for nobody.
+        if vm::frame::idle_zero() {
+            continue;
+        }
         irq_disable();
         let (cpu, local, me) = here();
         wait(cpu, local, me);

@@ -1,8 +1,7 @@
 //! What only the machine can tell: the vm's parts against the real tables, faults and processors.
 //!
-//! *Interface*: [`run`], in thread context on one CPU before there are threads, or in any thread; ends with a leak check. It
-//! asserts, so a failure is a panic with its report. The page faults it takes are resolved through [`resolve`], which the caller's
-//! exception callout must reach for faults at user addresses.
+//! *Interface*: [`run`], at boot after `init`, before the rooms above link their trap callouts: it links its own, to resolve the
+//! page faults that it takes. It ends with a leak check, and asserts, so a failure is a panic with its report.
 
 use crate::space::{Access, AddressSpace, Backing, Placement, Prot, Role};
 use crate::{frame, heap, mmio, stack, tlb, user};
@@ -13,15 +12,39 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use machine::log;
+use machine::trap::{self, Callouts, TrapFrame, exception};
 
 /// The space whose faults are to be resolved.
 static CURRENT: AtomicPtr<AddressSpace> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Resolves a fault at a user address, if a check is under way. `false`: not ours, or not resolvable.
-pub fn resolve(address: usize, access: Access) -> bool {
+/// The checks' own callouts: faults at user addresses go to the current space.
+static CALLOUTS: Callouts = Callouts {
+    exception: |frame| {
+        if frame.vector != exception::PAGE_FAULT || !resolve(frame) {
+            machine::report::fatal_exception(frame);
+        }
+    },
+    syscall: |_| {},
+    return_to_user: |_| {},
+    irq_exit: |_| {},
+};
+
+fn resolve(frame: &mut TrapFrame) -> bool {
+    const WRITE: u64 = 2;
+    let access = match frame.error & WRITE {
+        0 => Access::Read,
+        _ => Access::Write,
+    };
     let space = CURRENT.load(Ordering::Acquire);
     // SAFETY: `enter` stores it for as long as the space lives.
-    !space.is_null() && unsafe { (*space).fault(address, access).is_ok() }
+    if !space.is_null() && unsafe { (*space).fault(trap::fault_address(), access).is_ok() } {
+        return true;
+    }
+    let fixup = machine::user::fixup(frame.rip as usize);
+    if let Some(to) = fixup {
+        frame.rip = to as u64;
+    }
+    fixup.is_some()
 }
 
 /// What is taken and not given back.
@@ -45,6 +68,7 @@ fn held() -> Held {
 
 /// Runs all checks.
 pub fn run() {
+    trap::link(&CALLOUTS);
     // Tables that serve stacks and code stay for good: let them come first.
     stack::free(stack::alloc().expect("a stack"));
     code();
@@ -205,7 +229,7 @@ fn fork() {
 /// A program that eats everything gets an error, and the kernel can still allocate.
 fn hunger() {
     let space = enter(AddressSpace::new().expect("a space"));
-    let pages = frame::stats().total;
+    let pages = frame::stats().free;
     let at = space
         .0
         .map(
