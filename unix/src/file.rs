@@ -8,7 +8,6 @@
 
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -130,7 +129,6 @@ pub trait File: Send + Sync + Any {
 pub struct OpenFile {
     file: Arc<dyn File>,
     place: Option<Place>,
-    name: Option<(Place, Vec<u8>)>,
     /// Access mode and status flags (`O_*`).
     pub flags: AtomicU32,
     /// Offset, and the monitor of whoever moves it; generated routines hold their addresses.
@@ -161,14 +159,7 @@ const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC | O_DIRE
 impl OpenFile {
     /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).
     pub fn new(file: Arc<dyn File>, flags: u32) -> Arc<OpenFile> {
-        Self::at(
-            file,
-            How {
-                flags,
-                place: None,
-                name: None,
-            },
-        )
+        Self::at(file, How { flags, place: None })
     }
 
     /// A description of a file found as `how` says.
@@ -181,7 +172,6 @@ impl OpenFile {
             reusable: listed && file.reusable(),
             file,
             place: how.place,
-            name: how.name,
             flags: AtomicU32::new(how.flags & !CREATION),
             cursor: Cursor::new(),
             slots: AtomicU32::new(0),
@@ -322,26 +312,19 @@ impl OpenFile {
 
     /// Its path as things stand now, or what stands for one (`pipe:[7]`).
     pub fn path(&self) -> String {
-        if let Some((dir, name)) = &self.name
-            && let Some(root) = place::root()
-        {
-            let mut path = dir.path(&root).unwrap_or_default();
-            if path.last() != Some(&b'/') {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name);
-            if self.inode().is_some_and(|i| i.attr().nlink == 0) {
-                path.extend_from_slice(b" (deleted)");
-            }
-            return String::from_utf8_lossy(&path).into_owned();
+        let (Some(place), Some(root)) = (&self.place, place::root()) else {
+            return self.file.label(self);
+        };
+        let mut path = place.path(&root).unwrap_or_else(|_| {
+            // Outside the tree: its own name is all there is.
+            let mut path = b"/".to_vec();
+            path.extend(place.inode.name().unwrap_or_default());
+            path
+        });
+        if place.inode.attr().nlink == 0 {
+            path.extend_from_slice(b" (deleted)");
         }
-        if let Some(place) = &self.place
-            && let Some(root) = place::root()
-            && let Ok(path) = place.path(&root)
-        {
-            return String::from_utf8_lossy(&path).into_owned();
-        }
-        self.file.label(self)
+        String::from_utf8_lossy(&path).into_owned()
     }
 
     /// Access mode and status flags.

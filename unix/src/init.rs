@@ -97,7 +97,6 @@ fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
     let how = crate::fs::How {
         flags: O_RDONLY,
         place: Some(place.clone()),
-        name: None,
     };
     let of = place.inode.clone().open(how).ok()?;
     let mut bytes = alloc::vec![0; size.min(crate::exec::stack::TOTAL_MAX)];

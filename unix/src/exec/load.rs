@@ -69,7 +69,6 @@ impl Source {
         let how = How {
             flags: O_RDONLY,
             place: Some(place.clone()),
-            name: None,
         };
         let of = place.inode.clone().open(how)?;
         let mut head = Vec::new();

@@ -19,15 +19,15 @@ use crate::io::IoBuf;
 use crate::process::Cred;
 
 /// The symbol table that a panic report reads from the archive itself.
-const SYMBOLS: &[u8] = b"kernel.sym";
+const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];
 
 /// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn` and `/tmp`, and answers the root.
 /// What of the archive is corrupt is left out and logged; only running out of memory is an error.
 pub fn init(initrd: &[u8]) -> Result<Place> {
     dev::init();
-    let fs = MemFs::new("rootfs", 0o755);
+    let fs = MemFs::new("tmpfs", 0o755);
     let top = fs.root();
-    let root = place::mount(fs, top, None, "rootfs", 0);
+    let root = place::mount(fs, top, None, "root", 0);
     unpack(&root, initrd)?;
     let cred = Cred::root();
     let view = View {
@@ -124,7 +124,7 @@ fn put(
     entry: &Entry,
     linked: &mut BTreeMap<(u32, u32), Arc<dyn Inode>>,
 ) -> Result<()> {
-    if entry.name == SYMBOLS {
+    if SYMBOLS.contains(&entry.name) {
         return Ok(());
     }
     let cred = Cred {

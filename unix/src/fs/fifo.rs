@@ -1,9 +1,9 @@
 //! The pipe inside a named pipe.
 //!
-//! *Interface.* A fifo node has a [`FifoSlot`]; the first open fills it with a [`Fifo`] from the maker that the pipe module
-//! links at boot ([`link`]), and every open asks that to open an end (waiting for the other end as fifo(7) says).
+//! *Interface.* A fifo node has a [`FifoSlot`]; the first open fills it with a [`Fifo`] from the pipe module, and every open asks
+//! that to open an end (waiting for the other end as fifo(7) says).
 
-use abi::errno::{Errno, Result};
+use abi::errno::Result;
 use alloc::sync::Arc;
 use sync::Monitor;
 
@@ -14,16 +14,6 @@ use crate::file::OpenFile;
 pub trait Fifo: Send + Sync {
     /// Opens the end or ends that `how.flags` ask for: waits for the other end, or `ENXIO` for a non-blocking writer without readers.
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>>;
-}
-
-/// Makes a pipe without ends.
-pub type Maker = fn() -> Result<Arc<dyn Fifo>>;
-
-static MAKER: Monitor<Option<Maker>> = Monitor::new(None);
-
-/// Links the maker of pipes. Until then, fifos do not open (`ENXIO`).
-pub fn link(maker: Maker) {
-    *MAKER.lock() = Some(maker);
 }
 
 /// Where a fifo node keeps its pipe.
@@ -40,10 +30,7 @@ impl FifoSlot {
         let mut slot = self.0.lock();
         let fifo = match &*slot {
             Some(fifo) => fifo.clone(),
-            None => {
-                let maker = (*MAKER.lock()).ok_or(Errno::ENXIO)?;
-                slot.insert(maker()?).clone()
-            }
+            None => slot.insert(crate::pipe::fifo()?).clone(),
         };
         drop(slot);
         fifo.open(how)

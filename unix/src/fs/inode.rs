@@ -44,8 +44,6 @@ pub struct How {
     pub flags: u32,
     /// Where it was found, if by a path.
     pub place: Option<Place>,
-    /// The directory it was found in, and the name it has there.
-    pub name: Option<(Place, Vec<u8>)>,
 }
 
 impl How {
@@ -82,11 +80,11 @@ pub trait Inode: Send + Sync + Any {
     fn lookup(self: Arc<Self>, _name: &[u8]) -> Result<Arc<dyn Inode>> {
         Err(Errno::ENOTDIR)
     }
-    /// The directory that this directory is in; itself at the root of the file system.
+    /// The directory that this file is in, or was in last; `None` at the root of the file system.
     fn parent(&self) -> Option<Arc<dyn Inode>> {
         None
     }
-    /// The name of this directory in its parent; `None` at the root and when it was removed.
+    /// The name in that directory (of several, one); `None` at the root and of a removed directory.
     fn name(&self) -> Option<Vec<u8>> {
         None
     }
@@ -98,8 +96,8 @@ pub trait Inode: Send + Sync + Any {
     fn symlink(&self, _name: &[u8], _target: &[u8], _cred: &Cred) -> Result<Arc<dyn Inode>> {
         Err(Errno::EPERM)
     }
-    /// Makes a file without a name (`O_TMPFILE`).
-    fn tmpfile(&self, _mode: u32, _cred: &Cred) -> Result<Arc<dyn Inode>> {
+    /// Makes a file without a name (`O_TMPFILE`); `name` is what `/proc` calls it.
+    fn tmpfile(&self, _name: &[u8], _mode: u32, _cred: &Cred) -> Result<Arc<dyn Inode>> {
         Err(Errno::EOPNOTSUPP)
     }
     /// Gives `inode`, of the same file system, another name in this directory.

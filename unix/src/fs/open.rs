@@ -15,7 +15,7 @@ use super::attr::Kind;
 use super::inode::How;
 use super::perm;
 use super::place::{MS_NODEV, Place};
-use super::walk::{Last, Target, View, walk};
+use super::walk::{Target, View, walk};
 use crate::file::{File, OpenFile};
 
 /// How often a create that races with a removal is tried again.
@@ -66,7 +66,7 @@ pub fn open(
             return Err(Errno::ENOENT);
         }
         match create(view, &target, mode) {
-            Ok(place) => return made(place, target, flags),
+            Ok(place) => return made(place, flags),
             Err(Errno::EEXIST) if !exclusive => {}
             Err(e) => return Err(e),
         }
@@ -90,24 +90,16 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
 }
 
 /// The description of a file that was just made: nobody's permission bits matter.
-fn made(place: Place, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
+fn made(place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     let inode = place.inode.clone();
     inode.open(How {
         flags,
         place: Some(place),
-        name: Some((target.dir, target.name)),
     })
 }
 
 fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
-    let Target {
-        dir,
-        name,
-        last,
-        place,
-        ..
-    } = target;
-    let place = place.ok_or(Errno::ENOENT)?;
+    let place = target.existing()?;
     let attr = place.inode.attr();
     let kind = attr.kind();
     let inode = place.inode.clone();
@@ -117,7 +109,6 @@ fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
     let how = How {
         flags,
         place: Some(place.clone()),
-        name: (kind != Kind::Directory && last == Last::Name).then_some((dir, name)),
     };
     if flags & O_PATH != 0 {
         return Ok(how.finish(Arc::new(PathOnly)));
@@ -165,12 +156,12 @@ fn temporary(
     }
     perm::may(view.cred, &attr, perm::WRITE | perm::EXEC)?;
     dir.mount.writable()?;
-    let inode = dir.inode.tmpfile(S_IFREG | mode & 0o7777, view.cred)?;
-    let name = alloc::format!("#{}", inode.id().1).into_bytes();
+    let inode = dir
+        .inode
+        .tmpfile(b"#", S_IFREG | mode & 0o7777, view.cred)?;
     inode.clone().open(How {
         flags: flags & !TMPFILE,
         place: Some(dir.beside(inode)),
-        name: Some((dir, name)),
     })
 }
 

@@ -10,7 +10,6 @@ use abi::linux::{
 };
 use abi::nr;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::{Caller, user_path};
 use crate::call::{Args, Handler};
@@ -199,14 +198,12 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
     })?;
     let caller = Caller::current();
     let fs = MemFs::new("tmpfs", 0o700);
-    let inode = fs.root().tmpfile(0o777, &caller.cred)?;
-    let mut label: Vec<u8> = b"memfd:".to_vec();
+    let mut label = b"memfd:".to_vec();
     label.extend_from_slice(&name);
-    let top = fs.root();
+    let inode = fs.root().tmpfile(&label, 0o777, &caller.cred)?;
     let of = inode.clone().open(How {
         flags: O_RDWR | O_LARGEFILE,
-        place: Some(place::detached(fs.clone(), inode)),
-        name: Some((place::root().unwrap_or(place::detached(fs, top)), label)),
+        place: Some(place::detached(fs, inode)),
     })?;
     let fd = caller.files.install(of, flags & CLOEXEC != 0)?;
     Ok(fd as usize)

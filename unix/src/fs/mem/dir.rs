@@ -5,7 +5,7 @@
 
 use abi::errno::{Errno, Result};
 use alloc::collections::BTreeMap;
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 
 use super::MemNode;
 
@@ -17,10 +17,6 @@ pub struct Dir {
     by_name: BTreeMap<Arc<[u8]>, Entry>,
     by_place: BTreeMap<u64, Arc<[u8]>>,
     next: u64,
-    /// The directory above; dangling at the root.
-    pub parent: Weak<MemNode>,
-    /// The name in it; `None` at the root and once removed.
-    pub name: Option<Arc<[u8]>>,
     /// It was removed: nothing can be made in it any more.
     pub dead: bool,
 }
@@ -32,13 +28,11 @@ struct Entry {
 
 impl Dir {
     /// An empty directory.
-    pub fn new(parent: Weak<MemNode>, name: Option<&[u8]>) -> Dir {
+    pub fn new() -> Dir {
         Dir {
             by_name: BTreeMap::new(),
             by_place: BTreeMap::new(),
             next: FIRST,
-            parent,
-            name: name.map(Arc::from),
             dead: false,
         }
     }

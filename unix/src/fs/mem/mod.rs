@@ -82,8 +82,16 @@ pub struct MemNode {
     fs: Arc<Super>,
     meta: Monitor<Meta>,
     body: Body,
+    home: Monitor<Home>,
     inactive: Inactive,
     this: Weak<MemNode>,
+}
+
+/// The directory that a node is in, and the name it got there last.
+#[derive(Default)]
+struct Home {
+    parent: Weak<MemNode>,
+    name: Option<Arc<[u8]>>,
 }
 
 static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
@@ -106,7 +114,7 @@ impl MemFs {
             nodes: AtomicUsize::new(0),
             tree: Monitor::new(()),
         });
-        let body = Body::Directory(Monitor::new(Dir::new(Weak::new(), None)));
+        let body = Body::Directory(Monitor::new(Dir::new()));
         let root = shared.node(Kind::Directory, mode, 2, 0, 0, body);
         Arc::new(MemFs { shared, root })
     }
@@ -172,6 +180,7 @@ impl Super {
                 btime: now,
             }),
             body,
+            home: Monitor::new(Home::default()),
             inactive: Inactive::new(),
             this: this.clone(),
         })
@@ -229,6 +238,7 @@ impl MemNode {
 
     fn enter(&self, name: &[u8], node: &Arc<MemNode>) -> Result<()> {
         self.dir()?.lock().add(name, node.clone())?;
+        node.set_home(self, name);
         if node.kind == Kind::Directory {
             self.change_links(1);
         }
@@ -241,7 +251,6 @@ impl MemNode {
         if let Body::Directory(dir) = &self.body {
             let mut dir = dir.lock();
             dir.dead = true;
-            dir.name = None;
             drop(dir);
             self.change_links(-2);
         } else {
@@ -272,17 +281,20 @@ impl MemNode {
             if node.ino == other.ino {
                 return true;
             }
-            at = node.dir().ok().and_then(|d| d.lock().parent.upgrade());
+            at = node.home.lock().parent.upgrade();
         }
         false
     }
 
     fn set_home(&self, parent: &MemNode, name: &[u8]) {
-        if let Body::Directory(dir) = &self.body {
-            let mut dir = dir.lock();
-            dir.parent = parent.this.clone();
-            dir.name = Some(name.into());
-        }
+        let old = core::mem::replace(
+            &mut *self.home.lock(),
+            Home {
+                parent: parent.this.clone(),
+                name: Some(name.into()),
+            },
+        );
+        drop(old);
     }
 
     fn exchange(
@@ -404,22 +416,22 @@ impl Inode for MemNode {
     }
 
     fn parent(&self) -> Option<Arc<dyn Inode>> {
-        let above = self.dir().ok()?.lock().parent.upgrade();
+        let above = self.home.lock().parent.upgrade();
         above.map(|node| node as Arc<dyn Inode>)
     }
 
     fn name(&self) -> Option<Vec<u8>> {
-        self.dir().ok()?.lock().name.as_ref().map(|n| n.to_vec())
+        if self.dir().is_ok_and(|dir| dir.lock().dead) {
+            return None;
+        }
+        self.home.lock().name.as_ref().map(|n| n.to_vec())
     }
 
     fn create(&self, name: &[u8], mode: u32, rdev: u64, cred: &Cred) -> Result<Arc<dyn Inode>> {
         let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
         let (nlink, body) = match kind {
             Kind::Regular => (1, Body::Regular(Store::new())),
-            Kind::Directory => {
-                let dir = Dir::new(self.this.clone(), Some(name));
-                (2, Body::Directory(Monitor::new(dir)))
-            }
+            Kind::Directory => (2, Body::Directory(Monitor::new(Dir::new()))),
             Kind::Char | Kind::Block => (1, Body::Device(rdev)),
             Kind::Fifo => (1, Body::Fifo(FifoSlot::new())),
             Kind::Socket => (1, Body::Socket),
@@ -439,9 +451,11 @@ impl Inode for MemNode {
         Ok(node)
     }
 
-    fn tmpfile(&self, mode: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
+    fn tmpfile(&self, name: &[u8], mode: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
-        Ok(self.make(mode, cred, 0, Kind::Regular, Body::Regular(Store::new())))
+        let node = self.make(mode, cred, 0, Kind::Regular, Body::Regular(Store::new()));
+        node.set_home(self, name);
+        Ok(node)
     }
 
     fn link(&self, name: &[u8], inode: Arc<dyn Inode>) -> Result<()> {

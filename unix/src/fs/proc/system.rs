@@ -257,7 +257,7 @@ fn devices(out: &mut String) -> Result<()> {
 }
 
 fn filesystems(out: &mut String) -> Result<()> {
-    for kind in ["rootfs", "tmpfs", "ramfs", "devtmpfs", "proc", "synfs"] {
+    for kind in ["tmpfs", "ramfs", "devtmpfs", "proc", "synfs"] {
         let _ = writeln!(out, "nodev\t{kind}");
     }
     Ok(())
