@@ -168,18 +168,23 @@ pub fn forget() {
         .is_err()
     {
         // No memory for smaller code: keep the code, and start over in it.
-        let irq = irq_save();
-        let (cpu, _, me) = here();
-        // SAFETY: the thread itself with interrupts off.
-        if let Some(area) = unsafe { &me.parts().fp } {
-            // SAFETY: an area of this size; all zero but for the two control words is the initial state.
-            unsafe { area.area.as_ptr().write_bytes(0, fpu::area_size()) };
-            area.set(FCW, FCW_INIT);
-            area.set(MXCSR, MXCSR_INIT);
-        }
-        make_live(cpu, me);
-        irq_restore(irq);
+        start_over();
     }
+}
+
+/// Puts the running thread's floating-point state back to that of a program's start, if it has one; it keeps its switch code.
+pub fn start_over() {
+    let irq = irq_save();
+    let (cpu, _, me) = here();
+    // SAFETY: the thread itself with interrupts off.
+    if let Some(area) = unsafe { &me.parts().fp } {
+        // SAFETY: an area of this size; all zero but for the two control words is the initial state.
+        unsafe { area.area.as_ptr().write_bytes(0, fpu::area_size()) };
+        area.set(FCW, FCW_INIT);
+        area.set(MXCSR, MXCSR_INIT);
+        make_live(cpu, me);
+    }
+    irq_restore(irq);
 }
 
 /// With interrupts off, after the running thread lost its state: the next floating-point instruction traps again.
@@ -204,6 +209,21 @@ pub fn save(buffer: &mut [u8]) -> Option<usize> {
     Some(len)
 }
 
+/// Shows the running thread's state where it lies (XSAVE's standard format, or FXSAVE's), up to date; `None`: it has none. `look`
+/// may sleep, and must not use floating point.
+pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
+    let irq = irq_save();
+    let (cpu, _, me) = here();
+    settle(cpu, me);
+    irq_restore(irq);
+    // SAFETY: the thread itself; see `inherited`.
+    let area = unsafe { &me.parts().fp }.as_ref();
+    // SAFETY: the whole area.
+    let bytes =
+        |a: &FpArea| unsafe { core::slice::from_raw_parts(a.area.as_ptr(), fpu::area_size()) };
+    look(area.map(bytes))
+}
+
 /// Makes `state`, which a user may have written, the running thread's: as [`save`] gave it. Whatever the processor would
 /// refuse is cleared first.
 ///
@@ -211,45 +231,52 @@ pub fn save(buffer: &mut [u8]) -> Option<usize> {
 /// No memory.
 pub fn load(state: &[u8]) -> Result<(), NoMemory> {
     let me = current();
-    let area = FpArea::new()?;
-    let len = state.len().min(fpu::area_size());
-    let mask = match mxcsr_mask(me) {
-        0 => MXCSR_DEFAULT_MASK,
-        mask => mask,
-    };
-    // SAFETY: inside the area.
-    unsafe {
-        area.area
-            .as_ptr()
-            .copy_from_nonoverlapping(state.as_ptr(), len);
+    if !me.uses_fp() {
+        let area = FpArea::new()?;
+        // SAFETY: nobody else has the area.
+        unsafe { area.fill(state, mxcsr_mask(me)) };
+        return take(me, area);
     }
-    area.set(MXCSR, area.get::<u32>(MXCSR) & mask);
-    if fpu::area_size() > HEADER {
-        // SAFETY: the 64-byte header lies inside an XSAVE area. Unknown components, the compacted format and reserved words would fault.
+    let irq = irq_save();
+    let (cpu, _, me) = here();
+    // SAFETY: the thread itself with interrupts off.
+    if let Some(area) = unsafe { &me.parts().fp } {
+        // SAFETY: as above; nobody else looks at it before it is whole.
+        unsafe { area.fill(state, mxcsr_mask(me)) };
+        make_live(cpu, me);
+    }
+    irq_restore(irq);
+    Ok(())
+}
+
+impl FpArea {
+    /// Copies `state` in and clears what the processor would refuse.
+    ///
+    /// # Safety
+    /// Nobody else uses the area meanwhile.
+    unsafe fn fill(&self, state: &[u8], mxcsr_mask: u32) {
+        let len = state.len().min(fpu::area_size());
+        let mask = match mxcsr_mask {
+            0 => MXCSR_DEFAULT_MASK,
+            mask => mask,
+        };
+        // SAFETY: inside the area.
         unsafe {
-            let header = area.area.as_ptr().add(HEADER).cast::<u64>();
-            let present = if len > HEADER + 8 { header.read() } else { 3 };
-            header.write_bytes(0, 8);
-            header.write(present & fpu::components());
+            self.area
+                .as_ptr()
+                .copy_from_nonoverlapping(state.as_ptr(), len);
         }
-    }
-    if me.uses_fp() {
-        let irq = irq_save();
-        let (cpu, _, me) = here();
-        // SAFETY: the thread itself with interrupts off.
-        if let Some(old) = unsafe { &me.parts().fp } {
-            // SAFETY: two areas of this size.
+        self.set(MXCSR, self.get::<u32>(MXCSR) & mask);
+        if fpu::area_size() > HEADER {
+            // SAFETY: the 64-byte header lies inside an XSAVE area. Unknown components, the compacted format and reserved words would fault.
             unsafe {
-                old.area
-                    .as_ptr()
-                    .copy_from_nonoverlapping(area.area.as_ptr(), fpu::area_size());
+                let header = self.area.as_ptr().add(HEADER).cast::<u64>();
+                let present = if len > HEADER + 8 { header.read() } else { 3 };
+                header.write_bytes(0, 8);
+                header.write(present & fpu::components());
             }
         }
-        make_live(cpu, me);
-        irq_restore(irq);
-        return Ok(());
     }
-    take(me, area)
 }
 
 /// The bits that MXCSR may have, as the processor told in an area saved before; 0 when there is none.

@@ -7,8 +7,6 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
-use alloc::vec::Vec;
-use bytemuck::bytes_of;
 use machine::fpu;
 use vm::user;
 
@@ -26,36 +24,50 @@ fn with_xsave() -> bool {
     fpu::area_size() > LEGACY
 }
 
+/// The largest image: x87, SSE and AVX.
+const IMAGE_MAX: usize = 1024;
+
 /// The initial state as an image.
-fn initial() -> Vec<u8> {
-    let mut image = alloc::vec![0; fpu::area_size()];
+fn initial() -> [u8; IMAGE_MAX] {
+    let mut image = [0; IMAGE_MAX];
     // The x87 control word and MXCSR with all exceptions masked.
     image[..2].copy_from_slice(&0x37fu16.to_le_bytes());
     image[MXCSR..MXCSR + 4].copy_from_slice(&0x1f80u32.to_le_bytes());
     image
 }
 
-/// The running thread's state, as it is put on the stack for a handler.
-pub fn save() -> Vec<u8> {
-    let mut image = initial();
-    // Without a state of its own the image stays the initial one.
-    let _ = thread::fp::save(&mut image);
+/// Bytes of what [`save`] writes.
+pub fn frame_bytes() -> usize {
+    fpu::area_size()
+        + if with_xsave() {
+            FP_XSTATE_MAGIC2.to_le_bytes().len()
+        } else {
+            0
+        }
+}
+
+/// Puts the running thread's state at user address `at`, as a handler finds it. EFAULT.
+pub fn save(at: usize) -> Result<()> {
+    let size = fpu::area_size();
+    thread::fp::look(|state| match state {
+        Some(state) => user::copy_out(at, state),
+        None => user::copy_out(at, &initial()[..size]),
+    })?;
     if !with_xsave() {
-        return image;
+        return Ok(());
     }
     let note = FpxSwBytes {
         magic1: FP_XSTATE_MAGIC1,
-        extended_size: image.len() as u32 + 4,
+        extended_size: frame_bytes() as u32,
         xfeatures: fpu::components(),
-        xstate_size: image.len() as u32,
+        xstate_size: size as u32,
         padding: [0; 7],
     };
-    image[FPX_SW_OFFSET..LEGACY].copy_from_slice(bytes_of(&note));
-    image.extend_from_slice(&FP_XSTATE_MAGIC2.to_le_bytes());
-    image
+    user::put(at + FPX_SW_OFFSET, &note)?;
+    user::put(at + size, &FP_XSTATE_MAGIC2)
 }
 
-/// Loads the state at user address `at`; 0 is the initial state. EFAULT.
+/// Loads the state at user address `at`; 0 is the initial state. EFAULT, ENOMEM.
 pub fn restore(at: usize) -> Result<()> {
     if at == 0 {
         reset();
@@ -64,22 +76,20 @@ pub fn restore(at: usize) -> Result<()> {
     if !at.is_multiple_of(16) {
         return Err(Errno::EFAULT);
     }
-    let mut image = initial();
-    user::copy_in(&mut image[..LEGACY], at)?;
-    let note: FpxSwBytes = bytemuck::pod_read_unaligned(&image[FPX_SW_OFFSET..LEGACY]);
-    let size = image.len();
+    let size = fpu::area_size();
+    let mut buffer = [0; IMAGE_MAX];
+    let image = &mut buffer[..size];
+    let note: FpxSwBytes = user::get(at + FPX_SW_OFFSET)?;
     let extended = with_xsave()
         && note.magic1 == FP_XSTATE_MAGIC1
         && note.xstate_size as usize == size
         && user::get::<u32>(at + size).is_ok_and(|magic| magic == FP_XSTATE_MAGIC2);
-    if extended {
-        user::copy_in(&mut image[LEGACY..], at + LEGACY)?;
-    }
-    sanitize(&mut image, extended, fpu::components());
-    if !thread::current().uses_fp() && is_initial(&image) {
+    user::copy_in(&mut image[..if extended { size } else { LEGACY }], at)?;
+    sanitize(image, extended, fpu::components());
+    if !thread::current().uses_fp() && is_initial(image) {
         return Ok(());
     }
-    thread::fp::load(&image).map_err(|_| Errno::ENOMEM)
+    thread::fp::load(image).map_err(|_| Errno::ENOMEM)
 }
 
 /// Makes an image one that XRSTOR accepts whatever the program wrote.
@@ -102,7 +112,8 @@ fn sanitize(image: &mut [u8], extended: bool, components: u64) {
 /// Is there nothing in an image that the initial state does not have?
 fn is_initial(image: &[u8]) -> bool {
     let mut plain = initial();
-    // The x87 part holds no more than its control word, and software's note does not count.
+    let plain = &mut plain[..image.len()];
+    // Software's note and the list of components do not count.
     plain[FPX_SW_OFFSET..LEGACY].copy_from_slice(&image[FPX_SW_OFFSET..LEGACY]);
     if image.len() >= HEADER + HEADER_LEN {
         plain[HEADER..HEADER + HEADER_LEN].copy_from_slice(&image[HEADER..HEADER + HEADER_LEN]);
@@ -112,21 +123,23 @@ fn is_initial(image: &[u8]) -> bool {
 
 /// Puts the running thread's state back to the initial one, if it has any.
 pub fn reset() {
-    thread::fp::forget();
+    thread::fp::start_over();
 }
 
 /// The unmasked exceptions that the running thread's state notes: bit 0 invalid, 1 denormal, 2 division by zero, 3 overflow,
 /// 4 underflow, 5 precision. Of SSE or of x87.
 pub fn exceptions(sse: bool) -> u32 {
-    let image = save();
-    if sse {
-        let mxcsr: u32 = bytemuck::pod_read_unaligned(&image[MXCSR..MXCSR + 4]);
-        mxcsr & !(mxcsr >> 7) & 0x3f
-    } else {
-        let control = u32::from(u16::from_le_bytes([image[0], image[1]]));
-        let status = u32::from(u16::from_le_bytes([image[2], image[3]]));
-        status & !control & 0x3f
-    }
+    thread::fp::look(|state| {
+        let Some(image) = state else { return 0 };
+        if sse {
+            let mxcsr: u32 = bytemuck::pod_read_unaligned(&image[MXCSR..MXCSR + 4]);
+            mxcsr & !(mxcsr >> 7) & 0x3f
+        } else {
+            let control = u32::from(u16::from_le_bytes([image[0], image[1]]));
+            let status = u32::from(u16::from_le_bytes([image[2], image[3]]));
+            status & !control & 0x3f
+        }
+    })
 }
 
 #[cfg(test)]

@@ -57,8 +57,7 @@ pub fn push(
         bound = Some(stack.sp);
     }
 
-    let image = fp::save();
-    let fpstate = sp.wrapping_sub(image.len() as u64) & !63;
+    let fpstate = sp.wrapping_sub(fp::frame_bytes() as u64) & !63;
     let at = (fpstate.wrapping_sub(size_of::<RtSigframe>() as u64) & !15).wrapping_sub(8);
     if bound.is_some_and(|lowest| at < lowest) {
         return Err(abi::Errno::EFAULT);
@@ -77,7 +76,7 @@ pub fn push(
         },
         info: *info,
     };
-    user::copy_out(fpstate as usize, &image)?;
+    fp::save(fpstate as usize)?;
     user::put(at as usize, &frame)?;
     fp::reset();
 

@@ -3,6 +3,7 @@
 //! *Interface*: see [`crate::signal`].
 
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering::Relaxed;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -20,23 +21,23 @@ pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Re
         return Ok(());
     }
     let mut continued = false;
-    let threads = process.threads();
     {
         let mut state = process.signals.state.lock();
-        if this & STOPPERS != 0 {
-            state.pending.remove(bit(SIGCONT));
-            threads
-                .iter()
-                .for_each(|task| task.pending.lock().remove(bit(SIGCONT)));
-        } else if signo == SIGCONT {
-            state.pending.remove(STOPPERS);
-            threads
-                .iter()
-                .for_each(|task| task.pending.lock().remove(STOPPERS));
-            if state.stopping.take().is_some() {
-                state.change = Some(Change::Continued);
-                continued = true;
+        let threads = process.threads.lock();
+        let cancelled = match signo {
+            SIGCONT => STOPPERS,
+            _ if this & STOPPERS != 0 => bit(SIGCONT),
+            _ => 0,
+        };
+        if cancelled != 0 {
+            state.pending.remove(cancelled);
+            for task in threads.iter() {
+                task.pending.lock().remove(cancelled);
             }
+        }
+        if signo == SIGCONT && state.stopping.take().is_some() {
+            state.change = Some(Change::Continued);
+            continued = true;
         }
         if !dropped(process, to, &threads, this) {
             let added = match to {
@@ -46,6 +47,7 @@ pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Re
             if !added {
                 return Err(Errno::EAGAIN);
             }
+            wake(to, &threads, this);
         }
     }
     if continued || signo == SIGKILL {
@@ -54,7 +56,6 @@ pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Re
     if continued {
         super::deliver::notify_parent(process, CLD_CONTINUED, SIGCONT);
     }
-    wake(to, &threads, this);
     Ok(())
 }
 
@@ -64,8 +65,11 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
         return false;
     }
     let held = |task: &Arc<Task>| {
-        use core::sync::atomic::Ordering::Relaxed;
-        (task.blocked() | task.awaited.load(Relaxed) | task.saved_mask.load(Relaxed)) & this != 0
+        let saved = match task.mask_is_saved.load(Relaxed) {
+            true => task.saved_mask.load(Relaxed),
+            false => 0,
+        };
+        (task.blocked() | task.awaited.load(Relaxed) | saved) & this != 0
     };
     match to {
         Some(task) => !held(task),
@@ -75,7 +79,6 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
 
 /// Draws the attention of a thread that would take the signal; of all for SIGKILL.
 fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
-    use core::sync::atomic::Ordering::Relaxed;
     let takes = |task: &&Arc<Task>| {
         this & UNBLOCKABLE != 0
             || task.blocked() & this == 0
@@ -107,7 +110,6 @@ pub fn send_group(pgrp: i32, info: Siginfo) -> Result<()> {
 
 /// A fault of the running thread: delivered even if blocked or ignored (then with the default action).
 pub fn force(info: Siginfo) {
-    use core::sync::atomic::Ordering::Relaxed;
     let task = Task::current();
     let this = bit(info.signo);
     let actions = task.process.signals.actions.get();

@@ -222,9 +222,9 @@ fn expire(process: &Process, index: usize) -> Option<(Siginfo, i32)> {
         return None;
     }
     timer.overrun = 0;
-    if timer.interval != 0 {
-        timer.overrun = (now - timer.expires) / timer.interval;
-        timer.expires += (timer.overrun + 1) * timer.interval;
+    if let Some(missed) = (now - timer.expires).checked_div(timer.interval) {
+        timer.overrun = missed;
+        timer.expires += (missed + 1) * timer.interval;
         timer.arm(process, index, now);
     } else {
         timer.expires = 0;
