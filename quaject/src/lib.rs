@@ -14,9 +14,14 @@ pub mod cook_tty_in;
 pub mod cook_tty_out;
 mod emit;
 pub mod fsmap;
+pub mod gauge;
 pub mod guard;
+pub mod interfacer;
+pub mod near;
 pub mod pipe;
+pub mod plug;
 mod primitive;
+pub mod queue;
 pub mod regs;
 mod seam;
 #[cfg(test)]

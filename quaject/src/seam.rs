@@ -152,8 +152,12 @@ pub(crate) use templates;
 pub enum Unmade {
     /// No room in the code space.
     OutOfCode,
+    /// No room in the heap.
+    OutOfMemory,
     /// Data that the routine names lies where no sign-extended 32-bit address reaches it.
     OutOfReach,
+    /// The description asks for something that there is not.
+    BadSpec,
 }
 
 impl From<OutOfCode> for Unmade {

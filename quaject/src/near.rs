@@ -1,0 +1,80 @@
+//! Memory that generated code reaches with a sign-extended 32-bit address.
+//!
+//! *Interface*: [`Block`] owns zeroed bytes. In the kernel the whole heap is near; on the host, for tests and benchmarks, a block
+//! comes from the low two gigabytes.
+
+use core::ptr::NonNull;
+
+#[cfg(any(test, feature = "host"))]
+type Place = codegen::host::Low<[u8; LARGEST]>;
+
+/// The largest block on the host, in bytes.
+#[cfg(any(test, feature = "host"))]
+const LARGEST: usize = 640 * 1024;
+
+/// Alignment of every block, in bytes.
+pub const ALIGN: usize = 64;
+
+/// Zeroed bytes in near memory.
+pub struct Block {
+    at: NonNull<u8>,
+    len: usize,
+    #[cfg(any(test, feature = "host"))]
+    _place: Place,
+}
+
+// SAFETY: it owns plain bytes.
+unsafe impl Send for Block {}
+// SAFETY: as above; what the bytes mean is its owner's business.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// `len` bytes, all zero. None when there is no memory.
+    #[cfg(not(any(test, feature = "host")))]
+    pub fn new(len: usize) -> Option<Block> {
+        let layout = core::alloc::Layout::from_size_align(len.max(1), ALIGN).ok()?;
+        // SAFETY: the size is not zero.
+        let at = NonNull::new(unsafe { alloc::alloc::alloc_zeroed(layout) })?;
+        Some(Block { at, len })
+    }
+
+    /// `len` bytes, all zero. None when there is no memory.
+    #[cfg(any(test, feature = "host"))]
+    pub fn new(len: usize) -> Option<Block> {
+        if len > LARGEST {
+            return None;
+        }
+        let mut place = Place::new([0; LARGEST]);
+        let at = NonNull::from(&mut *place).cast();
+        Some(Block {
+            at,
+            len,
+            _place: place,
+        })
+    }
+
+    /// Address of the first byte.
+    pub fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+#[cfg(not(any(test, feature = "host")))]
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Ok(layout) = core::alloc::Layout::from_size_align(self.len.max(1), ALIGN) {
+            // SAFETY: allocated by `new` with this layout.
+            unsafe { alloc::alloc::dealloc(self.at.as_ptr(), layout) };
+        }
+    }
+}

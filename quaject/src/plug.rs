@@ -1,0 +1,77 @@
+//! A published routine that can be replaced while others call it.
+//!
+//! *Interface*: [`Plug::call`] runs the routine that is plugged; [`Plug::replug`] plugs another and keeps the old one in a holding tank until nobody is
+//! inside. So a routine may call out to something that sleeps, and be replaced meanwhile.
+//!
+//! Generated callers go through [`Plug::word`] instead; they hold the quaject whose plug it is, and do not sleep inside.
+//!
+//! Source: replugging with the inside flag and the holding tank, Pu et al. 1995 (seed 003).
+
+use crate::primitive::{AtomicU32, AtomicUsize, Ordering};
+use alloc::vec::Vec;
+use codegen::Routine;
+use sync::Monitor;
+
+struct Held<F> {
+    plugged: Routine<F>,
+    tank: Vec<Routine<F>>,
+}
+
+/// A word with the entry of a routine, and who is inside.
+pub struct Plug<F> {
+    word: AtomicUsize,
+    inside: AtomicU32,
+    held: Monitor<Held<F>>,
+}
+
+impl<F: Copy> Plug<F> {
+    /// With `routine` plugged.
+    pub fn new(routine: Routine<F>) -> Plug<F> {
+        Plug {
+            word: AtomicUsize::new(routine.entry()),
+            inside: AtomicU32::new(0),
+            held: Monitor::new(Held {
+                plugged: routine,
+                tank: Vec::new(),
+            }),
+        }
+    }
+
+    /// The word that holds the entry.
+    pub fn word(&self) -> &AtomicUsize {
+        &self.word
+    }
+
+    /// Calls the plugged routine through `f`.
+    pub fn call<R>(&self, f: impl FnOnce(F) -> R) -> R {
+        const { assert!(size_of::<F>() == size_of::<usize>()) };
+        // Inside before the word is read, so that a routine read here is not in the tank of one who saw nobody.
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let entry = self.word.load(Ordering::SeqCst);
+        // SAFETY: the word holds the entry of a routine of this contract, which is held until nobody is inside.
+        let result = f(unsafe { core::mem::transmute_copy(&entry) });
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    /// Plugs `routine`. Sleeps while another replugs.
+    pub fn replug(&self, routine: Routine<F>) {
+        let mut held = self.held.lock();
+        self.word.store(routine.entry(), Ordering::SeqCst);
+        let old = core::mem::replace(&mut held.plugged, routine);
+        held.tank.push(old);
+        if self.inside.load(Ordering::SeqCst) == 0 {
+            held.tank.clear();
+        }
+    }
+
+    /// The plugged routine.
+    pub fn plugged(&self) -> Routine<F> {
+        self.held.lock().plugged.clone()
+    }
+
+    /// Routines that wait in the tank.
+    pub fn waiting(&self) -> usize {
+        self.held.lock().tank.len()
+    }
+}

@@ -1,0 +1,311 @@
+//! Queue: implements FIFO queues of bytes, in four kinds for one or many producers and consumers.
+//!
+//! *Interface* (table 4.2): callentries `Q_put` ([`ByteQueue::put`]) and `Q_get` ([`ByteQueue::get`]) return synchronously when they succeed. Otherwise control
+//! goes through a callback: `Q_full`, `Q_empty`; and a party that failed is told by `Q_full-1`, `Q_empty+1` when it is worth
+//! trying again. What that means is linked, not coded: `Q_full` linked to a thread's suspend makes a blocking channel (figure 4.2), left
+//! at its default, which returns to the caller, a non-blocking one (figure 4.3). After `Q_full` and `Q_empty` fall through, the operation is tried again.
+//!
+//! Callbacks are linked before the parties begin: a party that is inside goes on under the old links until it leaves.
+//!
+//! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are those of `sync::queue`, which are their twins.
+//!
+//! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2.
+
+mod emit;
+
+use crate::class::{OutOfMemory, Ref};
+use crate::interfacer::{Callentry, Linkable};
+use crate::near::Block;
+use crate::plug::Plug;
+use crate::regs::Regs;
+use crate::seam::Unmade;
+use alloc::sync::Arc;
+use codegen::methods::call_through;
+use codegen::{Class, Draft, Routine};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sync::Monitor;
+
+/// The contract of `Q_put`: a byte; 1 when it is in, what `Q_full` returned otherwise.
+pub type PutFn = extern "sysv64" fn(byte: u8) -> isize;
+/// The contract of `Q_get`: the byte, or what `Q_empty` returned otherwise.
+pub type GetFn = extern "sysv64" fn() -> isize;
+
+/// How many there are at one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parties {
+    /// One thread or handler at a time.
+    One,
+    /// Any number, handlers included.
+    Many,
+}
+
+/// What a queue is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Who puts.
+    pub producers: Parties,
+    /// Who gets.
+    pub consumers: Parties,
+    /// Bytes that it holds, a power of two from 2 to 65536.
+    pub size: usize,
+    /// Whether the parties may run on several CPUs at once.
+    pub several_cpus: bool,
+}
+
+/// The words of a queue, in front of its places. Producers' and consumers' words lie on lines of their own.
+#[repr(C, align(64))]
+struct Words {
+    head: AtomicU64,
+    put_failed: AtomicU64,
+    tail: TailWords,
+}
+
+#[repr(C, align(64))]
+struct TailWords {
+    tail: AtomicU64,
+    get_failed: AtomicU64,
+}
+
+type Target = Option<Arc<dyn Callentry>>;
+
+/// The four callbacks.
+#[derive(Default, Clone)]
+struct Links {
+    full: Target,
+    full_1: Target,
+    empty: Target,
+    empty_1: Target,
+}
+
+/// One queue.
+pub struct ByteQueue {
+    spec: Spec,
+    block: Block,
+    links: Monitor<Links>,
+    /// Some callback's target stands in the code.
+    was_linked: AtomicBool,
+    put: Plug<PutFn>,
+    get: Plug<GetFn>,
+}
+
+crate::quaject! {
+    /// Implements FIFO queues
+    class ByteQueue = "Queue", spec Spec, error Unmade {
+        callentry { Q_PUT = "Q_put", Q_GET = "Q_get" }
+        callback {
+            Q_FULL = "Q_full" ("return 0 to the caller"),
+            Q_FULL_1 = "Q_full-1" ("nothing"),
+            Q_EMPTY = "Q_empty" ("return -1 to the caller"),
+            Q_EMPTY_1 = "Q_empty+1" ("nothing"),
+        }
+    }
+    make ByteQueue::new;
+    renew |queue: &mut ByteQueue, spec| queue.renew(spec);
+    idle |queue: &mut ByteQueue| *queue.links.lock() = Links::default();
+}
+
+impl From<OutOfMemory> for Unmade {
+    fn from(_: OutOfMemory) -> Unmade {
+        Unmade::OutOfMemory
+    }
+}
+
+static PUT: Class = Class::new("Q_put");
+static GET: Class = Class::new("Q_get");
+
+impl ByteQueue {
+    fn new(spec: Spec) -> Result<ByteQueue, Unmade> {
+        if !(spec.size.is_power_of_two() && (2..=65536).contains(&spec.size)) {
+            return Err(Unmade::BadSpec);
+        }
+        let len = size_of::<Words>() + spec.size * emit::place_size(spec);
+        let block = Block::new(len).ok_or(Unmade::OutOfMemory)?;
+        emit::clear(spec, &block);
+        let links = Links::default();
+        let put = generate_put(spec, &block, &links)?.0;
+        let get = generate_get(spec, &block, &links)?.0;
+        Ok(ByteQueue {
+            spec,
+            block,
+            links: Monitor::new(links),
+            was_linked: AtomicBool::new(false),
+            put: Plug::new(put),
+            get: Plug::new(get),
+        })
+    }
+
+    /// The same kind of queue again keeps its memory, and its code where nothing was linked.
+    fn renew(&mut self, spec: Spec) -> Result<(), Unmade> {
+        if self.spec != spec {
+            *self = Self::new(spec)?;
+            return Ok(());
+        }
+        emit::clear(spec, &self.block);
+        if self.was_linked.swap(false, Ordering::Relaxed) {
+            let links = Links::default();
+            self.put = Plug::new(generate_put(spec, &self.block, &links)?.0);
+            self.get = Plug::new(generate_get(spec, &self.block, &links)?.0);
+        }
+        Ok(())
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: the block begins with the words, zeroed, and is aligned to a line.
+        unsafe { self.block.at().cast::<Words>().as_ref() }
+    }
+
+    /// Callentry `Q_put`: 1 when the byte is in, else what `Q_full` returned.
+    ///
+    /// With one producer the caller is the only one who puts at this time.
+    pub fn put(&self, byte: u8) -> isize {
+        self.put.call(|put| put(byte))
+    }
+
+    /// Callentry `Q_get`: a byte, or what `Q_empty` returned: nothing, by default.
+    ///
+    /// With one consumer the caller is the only one who gets at this time.
+    pub fn get(&self) -> Option<u8> {
+        u8::try_from(self.get.call(|get| get())).ok()
+    }
+
+    /// Bytes in the queue at this instant, as far as one can tell.
+    pub fn len(&self) -> usize {
+        let tail = self.words().tail.tail.load(Ordering::Acquire);
+        let head = self.words().head.load(Ordering::Acquire);
+        (head.wrapping_sub(tail) as usize).min(self.spec.size)
+    }
+
+    /// Whether there was none at this instant.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The generated `Q_put` and `Q_get`, to look at.
+    pub fn routines(&self) -> (Routine<PutFn>, Routine<GetFn>) {
+        (self.put.plugged(), self.get.plugged())
+    }
+}
+
+/// Callentry `Q_put` of `queue` for the callout of another, which gives the byte in dil.
+pub fn q_put(queue: &Ref<ByteQueue>) -> Arc<dyn Callentry> {
+    Arc::new(Through {
+        queue: queue.clone(),
+        name: &"Q_put",
+        get: false,
+    })
+}
+
+/// Callentry `Q_get` of `queue` for the callout of another, which gets the byte in eax.
+pub fn q_get(queue: &Ref<ByteQueue>) -> Arc<dyn Callentry> {
+    Arc::new(Through {
+        queue: queue.clone(),
+        name: &"Q_get",
+        get: true,
+    })
+}
+
+/// A callentry that is reached through the plug's word, because the queue may be linked anew at any time.
+struct Through {
+    queue: Ref<ByteQueue>,
+    name: &'static &'static str,
+    get: bool,
+}
+
+impl Callentry for Through {
+    fn name(&self) -> &'static &'static str {
+        self.name
+    }
+    fn owner(&self) -> u32 {
+        self.queue.header().number()
+    }
+    fn changes(&self) -> Regs {
+        // What the callbacks change is saved in their places.
+        emit::CHANGES
+    }
+    fn emit(&self, d: &mut Draft) -> bool {
+        let word = if self.get {
+            self.queue.get.word()
+        } else {
+            self.queue.put.word()
+        };
+        match i32::try_from(core::ptr::from_ref(word).expose_provenance() as i64) {
+            Ok(word) => call_through(d, word),
+            Err(_) => return false,
+        }
+        true
+    }
+    fn entry(&self) -> usize {
+        if self.get {
+            self.queue.get.word().load(Ordering::Acquire)
+        } else {
+            self.queue.put.word().load(Ordering::Acquire)
+        }
+    }
+}
+
+impl Linkable for ByteQueue {
+    fn relink(&self, port: usize, target: Target) -> Result<bool, Unmade> {
+        let mut links = self.links.lock();
+        let mut new = links.clone();
+        let (slot, in_put) = match port {
+            Q_FULL => (&mut new.full, true),
+            Q_FULL_1 => (&mut new.full_1, false),
+            Q_EMPTY => (&mut new.empty, false),
+            Q_EMPTY_1 => (&mut new.empty_1, true),
+            _ => return Err(Unmade::BadSpec),
+        };
+        *slot = target;
+        self.was_linked.store(true, Ordering::Relaxed);
+        let in_line = if in_put {
+            let (routine, in_line) = generate_put(self.spec, &self.block, &new)?;
+            self.put.replug(routine);
+            in_line[usize::from(port == Q_EMPTY_1)]
+        } else {
+            let (routine, in_line) = generate_get(self.spec, &self.block, &new)?;
+            self.get.replug(routine);
+            in_line[usize::from(port == Q_FULL_1)]
+        };
+        *links = new;
+        Ok(in_line)
+    }
+}
+
+type Made<F> = Result<(Routine<F>, [bool; 2]), Unmade>;
+
+fn generate_put(spec: Spec, block: &Block, links: &Links) -> Made<PutFn> {
+    let at = emit::Places::new(spec, block)?;
+    let mut draft = Draft::new(&PUT, kind_name(spec));
+    let in_line = emit::put(
+        &mut draft,
+        &at,
+        links.full.as_deref(),
+        links.empty_1.as_deref(),
+    );
+    // SAFETY: the code keeps the System V convention, and its queue outlives the plug that holds the routine.
+    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+}
+
+fn generate_get(spec: Spec, block: &Block, links: &Links) -> Made<GetFn> {
+    let at = emit::Places::new(spec, block)?;
+    let mut draft = Draft::new(&GET, kind_name(spec));
+    let in_line = emit::get(
+        &mut draft,
+        &at,
+        links.empty.as_deref(),
+        links.full_1.as_deref(),
+    );
+    // SAFETY: as above.
+    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+}
+
+fn kind_name(spec: Spec) -> &'static str {
+    match (spec.producers, spec.consumers) {
+        (Parties::One, Parties::One) => "SP-SC",
+        (Parties::Many, Parties::One) => "MP-SC",
+        (Parties::One, Parties::Many) => "SP-MC",
+        (Parties::Many, Parties::Many) => "MP-MC",
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
