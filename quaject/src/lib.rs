@@ -7,6 +7,8 @@
 
 extern crate alloc;
 
+pub mod buffer_in;
+pub mod buffer_out;
 pub mod callback;
 pub mod class;
 pub mod constant;
