@@ -128,7 +128,14 @@ fn documentation() -> Result<Vec<String>> {
         "--exclude",
         "kernel",
     ];
-    cargo(&words, &[("RUSTDOCFLAGS", "-D warnings")])
+    // The documentation is for who works on the source, and has the private items.
+    cargo(
+        &words,
+        &[(
+            "RUSTDOCFLAGS",
+            "-D warnings -A rustdoc::private_intra_doc_links",
+        )],
+    )
 }
 
 fn layering() -> Result<Vec<String>> {
