@@ -9,6 +9,8 @@
 //! On the host an arena of fake physical memory stands for the machine's ([`memory::Kernel`]),
 //! made at first use, so that higher rooms can test against frames and spaces.
 #![cfg_attr(not(test), no_std)]
+// On the host nothing boots, so what only boot calls is unused there.
+#![cfg_attr(not(target_os = "none"), allow(dead_code))]
 
 extern crate alloc;
 #[cfg(not(target_os = "none"))]

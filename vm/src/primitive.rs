@@ -1,7 +1,3 @@
-//! The atomics that the lock-free parts are written with: the machine's own, or loom's.
+//! The atomics that the lock-free parts are written with. `tests/models.rs` compiles those parts again, with loom's.
 
-#[cfg(loom)]
-pub use loom::sync::atomic;
-
-#[cfg(not(loom))]
 pub use core::sync::atomic;

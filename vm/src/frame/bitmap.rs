@@ -11,45 +11,30 @@
 
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A set of frame numbers.
-pub(crate) struct Bitmap<'a> {
-    words: &'a [AtomicU64],
-    summary: &'a [AtomicU64],
-    /// No summary word below this one is set; a hint only.
-    bottom: AtomicUsize,
-    /// No summary word above this one is set; a hint only.
-    top: AtomicUsize,
+/// Where the search begins; hints only.
+pub(crate) struct Hints {
+    /// No summary word below this one is set.
+    pub(crate) bottom: AtomicUsize,
+    /// No summary word above this one is set.
+    pub(crate) top: AtomicUsize,
 }
 
-impl<'a> Bitmap<'a> {
-    #[cfg(not(loom))]
-    pub(crate) const fn new(words: &'a [AtomicU64], summary: &'a [AtomicU64]) -> Self {
-        Bitmap {
-            words,
-            summary,
-            bottom: AtomicUsize::new(0),
-            top: AtomicUsize::new(0),
-        }
-    }
+/// A set of frame numbers.
+pub(crate) struct Bitmap<'a> {
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) summary: &'a [AtomicU64],
+    pub(crate) hints: &'a Hints,
+}
 
-    #[cfg(loom)]
-    pub(crate) fn new(words: &'a [AtomicU64], summary: &'a [AtomicU64]) -> Self {
-        Bitmap {
-            words,
-            summary,
-            bottom: AtomicUsize::new(0),
-            top: AtomicUsize::new(0),
-        }
-    }
-
+impl Bitmap<'_> {
     /// Takes a member, a high one if the hint is good.
     #[inline]
     pub(crate) fn take_top(&self) -> Option<usize> {
-        let top = self.top.load(Ordering::Relaxed);
+        let top = self.hints.top.load(Ordering::Relaxed);
         for group in (0..self.summary.len().min(top + 1)).rev() {
             if let Some(index) = self.take_in_group(group, usize::MAX, highest) {
                 if group != top {
-                    self.top.store(group, Ordering::Relaxed);
+                    self.hints.top.store(group, Ordering::Relaxed);
                 }
                 return Some(index);
             }
@@ -63,12 +48,12 @@ impl<'a> Bitmap<'a> {
     /// Takes a member below `limit` (a multiple of 64), a low one if the hint is good.
     #[inline]
     pub(crate) fn take_bottom(&self, limit: usize) -> Option<usize> {
-        let bottom = self.bottom.load(Ordering::Relaxed);
+        let bottom = self.hints.bottom.load(Ordering::Relaxed);
         let end = self.summary.len().min(limit.div_ceil(64 * 64));
         for group in bottom..end {
             if let Some(index) = self.take_in_group(group, limit, lowest) {
                 if group != bottom {
-                    self.bottom.store(group, Ordering::Relaxed);
+                    self.hints.bottom.store(group, Ordering::Relaxed);
                 }
                 return Some(index);
             }
@@ -154,11 +139,11 @@ impl<'a> Bitmap<'a> {
     fn announce(&self, word: usize) {
         let group = word / 64;
         self.summary[group].fetch_or(1 << (word % 64), Ordering::SeqCst);
-        if group < self.bottom.load(Ordering::Relaxed) {
-            self.bottom.store(group, Ordering::Relaxed);
+        if group < self.hints.bottom.load(Ordering::Relaxed) {
+            self.hints.bottom.store(group, Ordering::Relaxed);
         }
-        if group > self.top.load(Ordering::Relaxed) {
-            self.top.store(group, Ordering::Relaxed);
+        if group > self.hints.top.load(Ordering::Relaxed) {
+            self.hints.top.store(group, Ordering::Relaxed);
         }
     }
 

@@ -3,7 +3,7 @@
 //! *Interface*: [`Frames`]; [`Frames::metadata_bytes`] and [`Frames::install`] at boot.
 
 use super::Frame;
-use super::bitmap::Bitmap;
+use super::bitmap::{Bitmap, Hints};
 use super::stock::Stock;
 use crate::memory::Memory;
 use abi::layout::{PAGE, WINDOW_LEN};
@@ -26,6 +26,12 @@ pub struct Stats {
     /// Frames that programs' pages may not take.
     pub reserve: usize,
 }
+
+/// The hints of an allocator without frames.
+static NO_HINTS: Hints = Hints {
+    bottom: AtomicUsize::new(0),
+    top: AtomicUsize::new(0),
+};
 
 /// What is known after boot; constant from then on.
 struct Installed {
@@ -51,21 +57,30 @@ impl Frames {
     pub const fn empty() -> Self {
         Frames {
             installed: UnsafeCell::new(Installed {
-                bitmap: Bitmap::new(&[], &[]),
+                bitmap: Bitmap {
+                    words: &[],
+                    summary: &[],
+                    hints: &NO_HINTS,
+                },
                 shares: &[],
                 total: 0,
                 reserve: 0,
                 stock_limit: 0,
             }),
             free: AtomicUsize::new(0),
-            stock: Stock::new(),
+            stock: Stock {
+                head: AtomicU64::new(0),
+                len: AtomicUsize::new(0),
+            },
         }
     }
 
     /// Bytes of metadata for memory of `frames` frames, counted from physical address zero.
     pub const fn metadata_bytes(frames: usize) -> usize {
         let words = frames.div_ceil(64);
-        (words + words.div_ceil(64)) * size_of::<u64>() + frames * size_of::<AtomicU32>()
+        size_of::<Hints>()
+            + (words + words.div_ceil(64)) * size_of::<u64>()
+            + frames * size_of::<AtomicU32>()
     }
 
     /// Gives the allocator its metadata, for frames 0 to `frames`; none of them is free yet.
@@ -78,12 +93,14 @@ impl Frames {
         let summary_words = words.div_ceil(64);
         // SAFETY: by the caller's promise the bytes are ours; zero is valid for atomics, and the
         // arrays lie one after the other, the wider ones first.
-        let (words, summary, shares) = unsafe {
+        let (hints, words, summary, shares) = unsafe {
             core::ptr::write_bytes(metadata, 0, Self::metadata_bytes(frames));
-            let first = metadata.cast::<AtomicU64>();
+            let hints = metadata.cast::<Hints>();
+            let first = hints.add(1).cast::<AtomicU64>();
             let second = first.add(words);
             let third = second.add(summary_words).cast::<AtomicU32>();
             (
+                &*hints,
                 core::slice::from_raw_parts(first, words),
                 core::slice::from_raw_parts(second, summary_words),
                 core::slice::from_raw_parts(third, frames),
@@ -92,7 +109,11 @@ impl Frames {
         // SAFETY: nobody else uses the allocator yet.
         unsafe {
             *self.installed.get() = Installed {
-                bitmap: Bitmap::new(words, summary),
+                bitmap: Bitmap {
+                    words,
+                    summary,
+                    hints,
+                },
                 shares,
                 total: 0,
                 reserve: 0,

@@ -9,29 +9,13 @@
 
 use crate::primitive::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Head: tag in the upper 32 bits; frame number plus one in the lower, zero for an empty stack.
+/// The stack; all zero when empty. Head: tag in the upper 32 bits, frame number plus one in the lower.
 pub(crate) struct Stock {
-    head: AtomicU64,
-    len: AtomicUsize,
+    pub(crate) head: AtomicU64,
+    pub(crate) len: AtomicUsize,
 }
 
 impl Stock {
-    #[cfg(not(loom))]
-    pub(crate) const fn new() -> Self {
-        Stock {
-            head: AtomicU64::new(0),
-            len: AtomicUsize::new(0),
-        }
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn new() -> Self {
-        Stock {
-            head: AtomicU64::new(0),
-            len: AtomicUsize::new(0),
-        }
-    }
-
     /// How many frames it holds; may be off by those under way.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -11,10 +11,10 @@
 use crate::primitive::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Objects in a full magazine.
-pub(super) const DEPTH: u64 = 32;
+pub(crate) const DEPTH: u64 = 32;
 
-/// Bits 0–26: number of the top object plus one, zero when empty; 27–33: how many; 34–63: tag.
-pub(super) struct Magazine(AtomicU64);
+/// The stack; zero when empty. Bits 0–26: number of the top object plus one, zero when empty; 27–33: how many; 34–63: tag.
+pub(crate) struct Magazine(pub(crate) AtomicU64);
 
 const NUMBER: u64 = (1 << 27) - 1;
 const ONE: u64 = 1 << 27;
@@ -22,19 +22,9 @@ const COUNT: u64 = 0x7f << 27;
 const TAG: u64 = 1 << 34;
 
 impl Magazine {
-    #[cfg(not(loom))]
-    pub(super) const fn new() -> Self {
-        Magazine(AtomicU64::new(0))
-    }
-
-    #[cfg(loom)]
-    pub(super) fn new() -> Self {
-        Magazine(AtomicU64::new(0))
-    }
-
     /// Takes the number of an object. `link` finds the first word of an object by its number.
     #[inline]
-    pub(super) fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
+    pub(crate) fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
         let mut head = self.0.load(Ordering::Acquire);
         loop {
             let number = ((head & NUMBER) as u32).checked_sub(1)?;
@@ -52,7 +42,7 @@ impl Magazine {
 
     /// Puts an object in; `false` when the magazine is full.
     #[inline]
-    pub(super) fn push(&self, number: u32, link: &AtomicU32) -> bool {
+    pub(crate) fn push(&self, number: u32, link: &AtomicU32) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             if head & COUNT >= DEPTH * ONE {

@@ -116,7 +116,7 @@ impl<M: Memory> Heap<M> {
             memory,
             classes: [const {
                 Class {
-                    magazine: Magazine::new(),
+                    magazine: Magazine(AtomicU64::new(0)),
                     list: AtomicU64::new(0),
                 }
             }; SIZES.len()],
@@ -211,7 +211,6 @@ impl<M: Memory> Heap<M> {
     }
 
     /// Can an object of layout `old` serve as one of `new`, which has the same alignment? Then it does from now on.
-    #[cfg_attr(not(target_os = "none"), allow(dead_code))]
     pub(crate) fn resize_in_place(&self, old: Layout, new: Layout) -> bool {
         let same = match (Self::class_of(old), Self::class_of(new)) {
             (Some(a), Some(b)) => a == b,

@@ -283,11 +283,11 @@ fn grown(model: &mut Model, old: usize, to: usize, i: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn spaces_behave_as_the_model(ops in proptest::collection::vec(op(), 1..120)) {
-        let memory = Fake::new(1500);
+        let memory = Fake::new(600);
         let before = memory.frames().stats().free;
         let mut family = Family {
             file: File::new(memory, FILE_PAGES),
