@@ -15,7 +15,7 @@ use crate::plug::Plug;
 use crate::regs::Regs;
 use crate::seam::{Unmade, near};
 use alloc::sync::Arc;
-use codegen::methods::{Reg, call_through};
+use codegen::methods::Reg;
 use codegen::{Class, Draft, Routine, dynasm};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use sync::Monitor;
@@ -206,15 +206,11 @@ impl Callentry for Put {
         Regs::SYSV
     }
     fn emit(&self, d: &mut Draft) -> bool {
-        let word = core::ptr::from_ref(self.0.put.word());
-        match near(word) {
-            Ok(word) => call_through(d, word as i32),
-            Err(_) => return false,
-        }
+        self.0.put.emit_call(d);
         true
     }
     fn entry(&self) -> usize {
-        self.0.put.word().load(Ordering::Acquire)
+        self.0.put.entry()
     }
 }
 

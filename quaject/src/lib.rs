@@ -23,9 +23,14 @@ pub mod near;
 pub mod pipe;
 pub mod plug;
 mod primitive;
+pub mod probe;
+pub mod pump;
 pub mod queue;
 pub mod regs;
 mod seam;
+pub mod serializer;
+pub mod switch;
+pub mod symtab;
 #[cfg(test)]
 mod testing;
 

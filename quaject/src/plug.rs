@@ -3,13 +3,14 @@
 //! *Interface*: [`Plug::call`] runs the routine that is plugged; [`Plug::replug`] plugs another and keeps the old one in a holding tank until nobody is
 //! inside. So a routine may call out to something that sleeps, and be replaced meanwhile.
 //!
-//! Generated callers go through [`Plug::word`] instead; they hold the quaject whose plug it is, and do not sleep inside.
+//! Generated callers go through the word ([`Plug::emit_call`]); they hold the quaject whose plug it is, and do not sleep inside.
 //!
 //! Source: replugging with the inside flag and the holding tank, Pu et al. 1995 (seed 003).
 
 use crate::primitive::{AtomicU32, AtomicUsize, Ordering};
 use alloc::vec::Vec;
-use codegen::Routine;
+use codegen::methods::call_through;
+use codegen::{Draft, Routine, dynasm};
 use sync::Monitor;
 
 struct Held<F> {
@@ -37,9 +38,18 @@ impl<F: Copy> Plug<F> {
         }
     }
 
-    /// The word that holds the entry.
-    pub fn word(&self) -> &AtomicUsize {
-        &self.word
+    /// Entry of the plugged routine at this instant.
+    pub fn entry(&self) -> usize {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Emits a call through the word, so that the caller always reaches what is plugged. Changes rax where the word is not near.
+    pub fn emit_call(&self, d: &mut Draft) {
+        let word = core::ptr::from_ref(&self.word).expose_provenance() as i64;
+        match i32::try_from(word) {
+            Ok(word) => call_through(d, word),
+            Err(_) => dynasm!(d ; .arch x64 ; mov rax, QWORD word ; call QWORD [rax]),
+        }
     }
 
     /// Calls the plugged routine through `f`.

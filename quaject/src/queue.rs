@@ -20,7 +20,6 @@ use crate::plug::Plug;
 use crate::regs::Regs;
 use crate::seam::Unmade;
 use alloc::sync::Arc;
-use codegen::methods::call_through;
 use codegen::{Class, Draft, Routine};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::Monitor;
@@ -223,22 +222,18 @@ impl Callentry for Through {
         emit::CHANGES
     }
     fn emit(&self, d: &mut Draft) -> bool {
-        let word = if self.get {
-            self.queue.get.word()
+        if self.get {
+            self.queue.get.emit_call(d);
         } else {
-            self.queue.put.word()
-        };
-        match i32::try_from(core::ptr::from_ref(word).expose_provenance() as i64) {
-            Ok(word) => call_through(d, word),
-            Err(_) => return false,
+            self.queue.put.emit_call(d);
         }
         true
     }
     fn entry(&self) -> usize {
         if self.get {
-            self.queue.get.word().load(Ordering::Acquire)
+            self.queue.get.entry()
         } else {
-            self.queue.put.word().load(Ordering::Acquire)
+            self.queue.put.entry()
         }
     }
 }

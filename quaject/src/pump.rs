@@ -1,0 +1,136 @@
+//! Pump: actively copies its input into its output, between a passive producer and a passive consumer.
+//!
+//! *Interface*: callouts `input` (gives a byte in eax, or a negative number when there is none) and `output` (takes a byte in dil); callentry `run`
+//! ([`Pump::run`]) copies until the input has none. The thread that makes a pump active calls it again and again; which thread, and how it
+//! waits, is the business of the room that links. Both callentries stand in the pump's one loop.
+//!
+//! Source: Massalin and Pu 1989, sections 2.3 and 5.2; dissertation, section 4.4.1.
+
+use crate::interfacer::{Callentry, Linkable, place};
+use crate::plug::Plug;
+use crate::regs::Regs;
+use crate::seam::Unmade;
+use alloc::sync::Arc;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Routine, dynasm};
+use sync::Monitor;
+
+/// The contract of `run`: at most so many bytes; how many were copied.
+type RunFn = extern "sysv64" fn(most: usize) -> usize;
+
+type Ends = [Option<Arc<dyn Callentry>>; 2];
+
+/// One pump.
+pub struct Pump {
+    ends: Monitor<Ends>,
+    run: Plug<RunFn>,
+}
+
+crate::quaject! {
+    /// Actively copies its input into its output
+    class Pump = "Pump", spec (), error Unmade {
+        callentry { RUN = "run" }
+        callout { INPUT = "input" ("there is none"), OUTPUT = "output" ("throw the byte away") }
+    }
+    make |()| Ok(Pump {
+        ends: Monitor::new(Ends::default()),
+        run: Plug::new(generate(&Ends::default())?.0),
+    });
+}
+
+static CODE: Class = Class::new("pump run");
+
+impl Pump {
+    /// Callentry `run`: copies until the input has none, or `most` bytes; returns how many.
+    pub fn run(&self, most: usize) -> usize {
+        self.run.call(|run| run(most))
+    }
+}
+
+impl Linkable for Pump {
+    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade> {
+        if port != INPUT && port != OUTPUT {
+            return Err(Unmade::BadSpec);
+        }
+        let mut ends = self.ends.lock();
+        let mut new = ends.clone();
+        new[port - INPUT] = target;
+        let (routine, in_line) = generate(&new)?;
+        self.run.replug(routine);
+        *ends = new;
+        Ok(in_line[port - INPUT])
+    }
+}
+
+/// The routine, and which ends stand in-line.
+fn generate([input, output]: &Ends) -> Result<(Routine<RunFn>, [bool; 2]), Unmade> {
+    let mut draft = Draft::new(&CODE, "run");
+    let d = &mut draft;
+    let mut in_line = [false; 2];
+    // rbx = bytes still wanted, r12 = bytes copied: registers that no callentry changes.
+    dynasm!(d ; .arch x64
+        ; push rbx
+        ; push r12
+        ; mov rbx, rdi
+        ; xor r12d, r12d
+        ; next:
+        ; cmp r12, rbx
+        ; jae >done
+    );
+    match input {
+        Some(input) => in_line[0] = place(d, &**input, Regs::NONE, &[]),
+        None => dynasm!(d ; .arch x64 ; mov rax, -1),
+    }
+    dynasm!(d ; .arch x64 ; test rax, rax ; js >done);
+    if let Some(output) = output {
+        dynasm!(d ; .arch x64 ; movzx edi, al);
+        in_line[1] = place(d, &**output, Regs::of(&[Reg::Rbx, Reg::R12]), &[]);
+    }
+    dynasm!(d ; .arch x64
+        ; inc r12
+        ; jmp <next
+        ; done:
+        ; mov rax, r12
+        ; pop r12
+        ; pop rbx
+        ; ret
+    );
+    // SAFETY: it keeps the System V convention.
+    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::class::create;
+    use crate::interfacer::link;
+    use crate::queue::{ByteQueue, Parties, Spec, q_get, q_put};
+
+    #[test]
+    fn bytes_flow_from_the_passive_end_to_the_other() {
+        codegen::host::link();
+        let spec = Spec {
+            producers: Parties::One,
+            consumers: Parties::Many,
+            size: 256,
+            several_cpus: false,
+        };
+        let (from, to) = (
+            create::<ByteQueue>(spec).unwrap(),
+            create::<ByteQueue>(spec).unwrap(),
+        );
+        let pump = create::<Pump>(()).unwrap();
+        (0..200).for_each(|n| {
+            from.put(n);
+        });
+        assert_eq!(pump.run(1000), 0);
+        assert!(link(&pump, INPUT, q_get(&from)).unwrap());
+        assert_eq!(pump.run(50), 50, "an unlinked output throws away");
+        assert!(link(&pump, OUTPUT, q_put(&to)).unwrap());
+        assert_eq!(pump.run(1000), 150);
+        assert_eq!(pump.run(1000), 0);
+        (50..200).for_each(|n| assert_eq!(to.get(), Some(n)));
+        let seen = pump.header().link(OUTPUT).unwrap();
+        assert_eq!((seen.name, seen.to), ("Q_put", to.header().number()));
+    }
+}

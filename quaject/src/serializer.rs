@@ -1,0 +1,151 @@
+//! The monitor building block: lets several participants use an end that is made for one, by turns.
+//!
+//! *Interface*: callout `target` is the callentry that is guarded; callentry `enter` ([`Serializer::enter`]) has its convention for one
+//! argument and result, and sleeps while another is inside. Takes one compare-and-swap and one exchange when nobody else is there.
+//!
+//! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple participants); the word is `sync::Monitor`'s.
+
+use crate::interfacer::{Callentry, Linkable, place};
+use crate::near::Block;
+use crate::plug::Plug;
+use crate::regs::Regs;
+use crate::seam::{Unmade, near};
+use alloc::sync::Arc;
+use codegen::{Class, Draft, Routine, dynasm};
+use sync::Monitor;
+use sync::monitor::{CONTENDED, RawMonitor};
+
+/// The contract of `enter`: that of the target, for one argument and one result.
+type EnterFn = extern "sysv64" fn(argument: usize) -> usize;
+
+/// One serializer.
+pub struct Serializer {
+    block: Block,
+    target: Monitor<Option<Arc<dyn Callentry>>>,
+    enter: Plug<EnterFn>,
+}
+
+crate::quaject! {
+    /// Serializes the participants at an end that is made for one
+    class Serializer = "Monitor", spec (), error Unmade {
+        callentry { ENTER = "enter" }
+        callout { TARGET = "target" ("return 0") }
+    }
+    make |()| {
+        let block = Block::new(size_of::<RawMonitor>()).ok_or(Unmade::OutOfMemory)?;
+        // SAFETY: the block is large and aligned enough, and nobody else has it.
+        unsafe { block.at().cast::<RawMonitor>().write(RawMonitor::new()) };
+        let enter = Plug::new(generate(&block, None)?.0);
+        Ok(Serializer { block, target: Monitor::new(None), enter })
+    };
+}
+
+static CODE: Class = Class::new("monitor enter");
+
+impl Serializer {
+    /// Callentry `enter`.
+    pub fn enter(&self, argument: usize) -> usize {
+        self.enter.call(|enter| enter(argument))
+    }
+}
+
+impl Linkable for Serializer {
+    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade> {
+        if port != TARGET {
+            return Err(Unmade::BadSpec);
+        }
+        let mut linked = self.target.lock();
+        let (routine, in_line) = generate(&self.block, target.as_deref())?;
+        self.enter.replug(routine);
+        *linked = target;
+        Ok(in_line)
+    }
+}
+
+extern "sysv64" fn wait(monitor: *const RawMonitor) {
+    // SAFETY: the code passes the monitor of its own quaject.
+    unsafe { &*monitor }.lock();
+}
+
+extern "sysv64" fn wake(monitor: *const RawMonitor) {
+    // SAFETY: as above.
+    unsafe { &*monitor }.wake_next();
+}
+
+fn generate(
+    block: &Block,
+    target: Option<&dyn Callentry>,
+) -> Result<(Routine<EnterFn>, bool), Unmade> {
+    let word = near(block.at().as_ptr())? as i32;
+    let mut draft = Draft::new(&CODE, "enter");
+    let d = &mut draft;
+    let mut in_line = false;
+    // The push also aligns the stack for the calls below.
+    dynasm!(d ; .arch x64
+        ; push rdi
+        ; xor eax, eax
+        ; mov ecx, 1
+        ; lock cmpxchg [word], ecx
+        ; jne >busy
+        ; inside:
+        ; mov rdi, [rsp]
+        ; xor eax, eax
+    );
+    if let Some(target) = target {
+        in_line = place(d, target, Regs::NONE, &[]);
+    }
+    dynasm!(d ; .arch x64
+        ; xor ecx, ecx
+        ; xchg [word], ecx
+        ; cmp ecx, CONTENDED as i32
+        ; je >wanted
+        ; out_of_it:
+        ; pop rdi
+        ; ret
+        ; busy:
+        ; mov rdi, word
+    );
+    d.call_abs(wait as *const () as usize);
+    dynasm!(d ; .arch x64 ; jmp <inside ; wanted: ; mov [rsp], rax ; mov rdi, word);
+    d.call_abs(wake as *const () as usize);
+    dynasm!(d ; .arch x64 ; mov rax, [rsp] ; jmp <out_of_it);
+    // SAFETY: it keeps the System V convention, and the block is kept beside the plug.
+    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::class::create;
+    use crate::interfacer::link;
+    use crate::queue::{ByteQueue, Parties, Spec, q_put};
+
+    #[test]
+    fn several_producers_take_turns_at_an_end_for_one() {
+        codegen::host::link();
+        let queue = create::<ByteQueue>(Spec {
+            producers: Parties::One,
+            consumers: Parties::One,
+            size: 65536,
+            several_cpus: true,
+        })
+        .unwrap();
+        let end = create::<Serializer>(()).unwrap();
+        assert_eq!(end.enter(3), 0);
+        link(&end, TARGET, q_put(&queue)).unwrap();
+        let threads: Vec<_> = (1..=3)
+            .map(|n| {
+                let end = end.clone();
+                std::thread::spawn(move || (0..20_000).for_each(|_| assert_eq!(end.enter(n), 1)))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        let mut counts = [0; 4];
+        while let Some(byte) = queue.get() {
+            counts[byte as usize] += 1;
+        }
+        assert_eq!(counts, [0, 20_000, 20_000, 20_000]);
+    }
+}
