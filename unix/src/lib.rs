@@ -18,6 +18,7 @@ pub mod fp;
 pub mod fs;
 pub mod init;
 pub mod io;
+mod memory;
 pub mod pipe;
 pub mod poll;
 pub mod process;

@@ -14,6 +14,7 @@ use vm::space::FaultError;
 use vm::{Access, AddressSpace};
 
 use crate::call::{self, Args};
+use crate::memory;
 use crate::process::{Task, exit};
 use crate::signal::{self, deliver};
 
@@ -77,7 +78,8 @@ fn on_exception(frame: &mut TrapFrame) {
     } else if frame.vector == exception::NO_FPU && frame.from_user() {
         if thread::no_fpu().is_err() {
             cpu::irq_enable();
-            out_of_memory();
+            memory::short();
+            cpu::irq_disable();
         }
     } else if frame.vector == exception::DEBUG && thread::debug_trap(frame) {
         // The end of a step: the thread stops at the crossing.
@@ -121,13 +123,14 @@ fn page_fault(frame: &mut TrapFrame) {
         && machine::user::fixup(frame.rip as usize).is_some();
     if patient {
         cpu::irq_enable();
-        let resolved = resolve(address, access);
+        let again = match resolve(address, access) {
+            Ok(()) => true,
+            Err(FaultError::OutOfMemory) => memory::short(),
+            Err(_) => false,
+        };
         cpu::irq_disable();
-        if resolved.is_ok() {
+        if again {
             return;
-        }
-        if resolved == Err(FaultError::OutOfMemory) {
-            out_of_memory();
         }
     }
     if !fix_up(frame) {
@@ -148,15 +151,11 @@ fn signal_for(error: FaultError, address: usize) {
         FaultError::NotMapped => Siginfo::fault(SIGSEGV, SEGV_MAPERR, at),
         FaultError::Protection => Siginfo::fault(SIGSEGV, SEGV_ACCERR, at),
         FaultError::BeyondEnd => Siginfo::fault(SIGBUS, BUS_ADRERR, at),
-        FaultError::OutOfMemory => return out_of_memory(),
-    });
-}
-
-/// Memory is out: the program that needed it ends.
-fn out_of_memory() {
-    Task::here(|task| {
-        machine::log!("out of memory: process {} killed", task.process.pid);
-        task.process.end(status_signaled(SIGKILL));
+        FaultError::OutOfMemory => {
+            // Whoever had to end, the access is made again if this process goes on.
+            memory::short();
+            return;
+        }
     });
 }
 

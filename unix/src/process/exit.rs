@@ -62,7 +62,7 @@ impl Process {
     pub(crate) fn end(&self, status: i32) -> i32 {
         let (status, first) = self.signals.begin_end(status);
         if first {
-            for task in self.threads() {
+            for task in self.threads.lock().iter() {
                 task.attend();
             }
         }

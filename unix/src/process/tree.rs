@@ -16,8 +16,16 @@ use super::{Process, Session, Task};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
-/// The most processes and threads at a time.
+/// One more than the largest number.
 pub const NUMBERS_MAX: i32 = 32768;
+/// Memory for each thread that may exist, in bytes: a fork bomb then takes an eighth of the machine in kernel stacks, and no more.
+const BYTES_PER_THREAD: usize = 128 << 10;
+
+/// The most processes and threads at a time on this machine.
+pub fn most() -> usize {
+    (vm::frame::stats().total * abi::layout::PAGE / BYTES_PER_THREAD)
+        .clamp(64, NUMBERS_MAX as usize / 4)
+}
 
 /// Who has a number.
 pub(crate) enum Holder {
@@ -44,8 +52,7 @@ impl Tree {
     /// Reserves a number. EAGAIN when there are too many.
     pub(crate) fn reserve(&mut self) -> Result<i32> {
         let wrapped = self.last + 1 >= NUMBERS_MAX;
-        let limit = NUMBERS_MAX as usize / 4;
-        if self.holders.len() >= limit {
+        if self.holders.len() >= most() {
             return Err(Errno::EAGAIN);
         }
         let mut number = self.last;
@@ -150,6 +157,14 @@ impl Tree {
                 })
         })
     }
+}
+
+/// The process with the most memory resident, and how many pages that is. Allocates nothing.
+pub(crate) fn largest() -> Option<(Arc<Process>, usize)> {
+    let tree = TREE.lock();
+    let size = |process: &Arc<Process>| process.space().map_or(0, |space| space.resident());
+    let largest = tree.processes().max_by_key(|process| size(process))?;
+    Some((largest.clone(), size(largest)))
 }
 
 /// The process with number `pid`.
