@@ -310,7 +310,7 @@ impl File for PipeEnd {
         let plug = |routine: core::result::Result<codegen::Routine<DescFn>, Unmade>| match routine {
             Ok(routine) => Ok(Some(routine)),
             Err(Unmade::OutOfReach) => Ok(None),
-            Err(Unmade::OutOfCode) => Err(Errno::ENOMEM),
+            Err(_) => Err(Errno::ENOMEM),
         };
         let mut routines = DescRoutines::default();
         if of.readable() {

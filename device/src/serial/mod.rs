@@ -295,18 +295,16 @@ impl Serial {
         }
     }
 
-    /// Gives the chip its first byte when no transmitter interrupt is under way; the handler does the rest.
+    /// Makes the chip interrupt when no transmitter interrupt is under way, by turning that source off and on: then it is the
+    /// handler alone that takes bytes from the output queue, on whatever processor it runs.
     fn start_transmitter(&self) {
         fence(Ordering::SeqCst);
         if self.output.is_empty() || self.transmitting.swap(1, Ordering::SeqCst) != 0 {
             return;
         }
-        let mut first = [0];
-        if self.output.pop(&mut first) == 1 {
-            self.write_port(DATA, first[0]);
-        } else {
-            self.transmitting.store(0, Ordering::SeqCst);
-        }
+        let mask = self.handler.lock().mask();
+        self.write_port(INTERRUPTS, mask & !TRANSMIT_ON);
+        self.write_port(INTERRUPTS, mask);
     }
 
     /// Bytes that the output queue can take now.
