@@ -9,7 +9,7 @@
 //!
 //! Source: quasi-invariants and guards after Pu et al. 1995 (seed 003); section 3.3.1's test that an addition does by the way.
 
-use crate::primitive::{AtomicI64, Ordering};
+use crate::primitive::{AtomicI64, Ordering, in_order};
 
 /// What a guard can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Guard {
 
     /// The word as the routines see it.
     pub fn word(&self) -> i64 {
-        self.word.load(Ordering::Acquire)
+        self.word.load(Ordering::SeqCst)
     }
 
     /// The value for a set of flag bits. For a negative `calm` the flags are cleared bits and the sign is there already.
@@ -84,12 +84,13 @@ impl Guard {
 
     /// Whether `flag` is raised.
     pub fn is_raised(&self, flag: Flag) -> bool {
-        self.decode(self.word.load(Ordering::Acquire)) & flag.mask() != 0
+        self.decode(self.word.load(Ordering::SeqCst)) & flag.mask() != 0
     }
 
     /// Raises `flag`. A full barrier: what the caller loads next is not older.
     pub fn raise(&self, flag: Flag) {
         self.update(|flags| flags | flag.mask());
+        in_order();
     }
 
     /// Lowers `flag`; returns whether it was raised.

@@ -7,7 +7,7 @@
 //!
 //! Source: replugging with the inside flag and the holding tank, Pu et al. 1995 (seed 003).
 
-use crate::primitive::{AtomicU32, AtomicUsize, Ordering};
+use crate::primitive::{AtomicU32, AtomicUsize, Ordering, in_order};
 use alloc::vec::Vec;
 use codegen::methods::call_through;
 use codegen::{Draft, Routine, dynasm};
@@ -57,6 +57,7 @@ impl<F: Copy> Plug<F> {
         const { assert!(size_of::<F>() == size_of::<usize>()) };
         // Inside before the word is read, so that a routine read here is not in the tank of one who saw nobody.
         self.inside.fetch_add(1, Ordering::SeqCst);
+        in_order();
         let entry = self.word.load(Ordering::SeqCst);
         // SAFETY: the word holds the entry of a routine of this contract, which is held until nobody is inside.
         let result = f(unsafe { core::mem::transmute_copy(&entry) });
@@ -70,6 +71,7 @@ impl<F: Copy> Plug<F> {
         self.word.store(routine.entry(), Ordering::SeqCst);
         let old = core::mem::replace(&mut held.plugged, routine);
         held.tank.push(old);
+        in_order();
         if self.inside.load(Ordering::SeqCst) == 0 {
             held.tank.clear();
         }
@@ -83,5 +85,44 @@ impl<F: Copy> Plug<F> {
     /// Routines that wait in the tank.
     pub fn waiting(&self) -> usize {
         self.held.lock().tank.len()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use codegen::Class;
+
+    static CLASS: Class = Class::new("plug model");
+
+    fn routine() -> Routine<extern "sysv64" fn()> {
+        let mut draft = Draft::new(&CLASS, "nothing");
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; ret);
+        // SAFETY: it does nothing.
+        unsafe { Routine::from(draft.seal().unwrap()) }
+    }
+
+    #[test]
+    fn a_routine_stays_while_somebody_is_inside() {
+        loom::model(|| {
+            codegen::host::link();
+            let plug = loom::sync::Arc::new(Plug::new(routine()));
+            let caller = {
+                let plug = plug.clone();
+                loom::thread::spawn(move || {
+                    plug.call(|f| {
+                        assert!(codegen::image_at(f as usize).is_some());
+                        loom::thread::yield_now();
+                        assert!(codegen::image_at(f as usize).is_some());
+                        f();
+                    });
+                })
+            };
+            plug.replug(routine());
+            caller.join().unwrap();
+            plug.replug(routine());
+            assert_eq!(plug.waiting(), 0);
+        });
     }
 }

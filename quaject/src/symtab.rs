@@ -9,6 +9,7 @@
 //! Source: dissertation, sections 4.1.3 (names of callentries) and 4.2.3 (dynamic linking), table 4.3.
 
 use crate::primitive::{AtomicPtr, AtomicU64, Ordering};
+#[cfg(not(loom))]
 use crate::seam::Unmade;
 use alloc::boxed::Box;
 use core::ptr;

@@ -17,7 +17,7 @@ pub use read::synthesize_read;
 pub use write::synthesize_write;
 
 use crate::guard::{Flag, Guard};
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicU64, Ordering, in_order};
 use crate::seam::{DescFn, Seam, Sharing, Unmade};
 use alloc::alloc::{Layout, alloc, dealloc};
 use alloc::boxed::Box;
@@ -173,8 +173,9 @@ impl PipeCore {
 
     /// Bytes that can be read now.
     pub fn available(&self) -> usize {
-        let tail = self.tail.tail.load(Ordering::Acquire);
-        (self.head.load(Ordering::Acquire).wrapping_sub(tail)) as usize
+        // In the one order of all such accesses: who waits raised the guard before this.
+        let tail = self.tail.tail.load(Ordering::SeqCst);
+        self.head.load(Ordering::SeqCst).wrapping_sub(tail) as usize
     }
 
     /// Bytes that can be written now.
@@ -344,6 +345,7 @@ impl ReadEnd<'_> {
     pub fn consume(&mut self, count: usize) {
         let line = &self.pipe.tail;
         line.tail.fetch_add(count as u64, Ordering::SeqCst);
+        in_order();
         if line.for_reader.is_raised(Flag::Waited) {
             self.pipe.wake_writers();
         }
@@ -383,6 +385,7 @@ impl WriteEnd<'_> {
     /// Hands the first `count` bytes of the [`pieces`](Self::pieces) to the reader, and wakes those who wait for data.
     pub fn commit(&mut self, count: usize) {
         self.pipe.head.fetch_add(count as u64, Ordering::SeqCst);
+        in_order();
         if self.pipe.for_writer.is_raised(Flag::Waited) {
             self.pipe.wake_readers();
         }

@@ -1,9 +1,9 @@
 //! Loom model: no wake-up is lost between a routine that publishes and looks at the guard, and a thread that raises the guard and looks again.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p quaject --release model`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p quaject --lib model`.
 
 use crate::guard::{Flag, Guard};
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicU64, Ordering, in_order};
 use loom::sync::Arc;
 
 /// The words of one direction of a pipe, and the token of the one who waits.
@@ -24,6 +24,7 @@ fn words() -> Arc<Words> {
 /// What the writing routine does on several CPUs: `lock add`, then `test`.
 fn publish(words: &Words) {
     words.head.fetch_add(1, Ordering::SeqCst);
+    in_order();
     if words.guard.is_raised(Flag::Waited) {
         words.guard.lower(Flag::Waited);
         words.token.store(1, Ordering::SeqCst);
@@ -33,7 +34,7 @@ fn publish(words: &Words) {
 /// What a waiting reader does; true when it may go on without sleeping.
 fn look(words: &Words) -> bool {
     words.guard.raise(Flag::Waited);
-    words.head.load(Ordering::Acquire) > 0
+    words.head.load(Ordering::SeqCst) > 0
 }
 
 #[test]
@@ -78,5 +79,30 @@ fn closing_survives_a_wake_up() {
         words.guard.lower(Flag::Waited);
         closer.join().unwrap();
         assert!(words.guard.is_raised(Flag::Closed) && words.guard.word() < 0);
+    });
+}
+
+#[test]
+fn what_is_read_was_written_and_in_order() {
+    use super::PipeCore;
+    use crate::Sharing::Exclusive;
+    use core::ptr::NonNull;
+    loom::model(|| {
+        let ring: &'static mut [u8; 4096] = Box::leak(Box::new([0; 4096]));
+        // SAFETY: the ring is leaked.
+        let pipe = Arc::new(unsafe { PipeCore::lent(NonNull::from(ring).cast(), 4096) });
+        let writer = {
+            let pipe = pipe.clone();
+            loom::thread::spawn(move || {
+                assert_eq!(pipe.write(Exclusive, &[1, 2]), Some(2));
+                assert_eq!(pipe.write(Exclusive, &[3]), Some(1));
+            })
+        };
+        let mut into = [0; 3];
+        let first = pipe.read(Exclusive, &mut into).unwrap_or(0);
+        assert!(matches!(first, 0 | 2 | 3));
+        writer.join().unwrap();
+        let second = pipe.read(Exclusive, &mut into[first..]).unwrap_or(0);
+        assert_eq!((first + second, into), (3, [1, 2, 3]));
     });
 }
