@@ -243,6 +243,17 @@ impl Tte {
         (u128::from(counts) * 1_000_000 / u128::from(machine::clock::tsc_khz().max(1))) as u64
     }
 
+    /// CPU time used so far, nanoseconds.
+    pub fn cpu_time_ns(&self) -> u64 {
+        let time = self.time.load(Ordering::Relaxed);
+        // While it runs, the count at its switch-in has been taken off.
+        let ticks = match time as i64 {
+            ..0 => time.wrapping_add(machine::clock::tsc()),
+            _ => time,
+        };
+        crate::timer::ticks_to_ns(ticks)
+    }
+
     /// How often the thread has blocked or been preempted by Rust code.
     pub fn switches(&self) -> u64 {
         self.switches.load(Ordering::Relaxed)
