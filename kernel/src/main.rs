@@ -13,6 +13,8 @@ mod others;
 #[cfg(target_os = "none")]
 mod report;
 #[cfg(target_os = "none")]
+mod selftest;
+#[cfg(target_os = "none")]
 mod session;
 
 /// Brings the rooms up, from the lowest to the highest.

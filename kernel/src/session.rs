@@ -13,6 +13,9 @@ pub fn spawn() {
 }
 
 fn run(_: usize) {
+    if let Some(room) = crate::selftest::requested() {
+        crate::selftest::run(room);
+    }
     if let Err(error) = bring_up() {
         panic!("the first program cannot be started: {error}");
     }

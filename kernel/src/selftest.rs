@@ -1,0 +1,33 @@
+//! Suites that run in the guest in place of the first program: `selftest=ROOM` on the kernel command line.
+//!
+//! *Interface*: [`requested`], [`run`]. A suite that does not hold panics.
+
+use machine::{boot, log, power};
+
+/// The room whose suite is wanted.
+pub fn requested() -> Option<&'static str> {
+    boot::info()
+        .cmdline
+        .split_ascii_whitespace()
+        .find_map(|word| word.strip_prefix("selftest="))
+}
+
+/// Runs the suite of `room`, and powers off.
+pub fn run(room: &str) -> ! {
+    let status = match room {
+        "thread" => {
+            thread::selftest::run();
+            0
+        }
+        "vm" => {
+            vm::selfcheck::run();
+            0
+        }
+        _ => {
+            log!("no suite {room}");
+            2
+        }
+    };
+    power::report(if status == 0 { "exit 0" } else { "exit 2" });
+    power::off()
+}
