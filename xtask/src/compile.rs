@@ -50,7 +50,7 @@ pub fn program(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         return Ok(target);
     }
     let mut command = Command::new(compiler.need.program);
-    command.args(["-O2", "-g", "-Wall", "-Wextra", compiler.link, "-pthread"]);
+    command.args(["-O2", "-s", "-Wall", "-Wextra", compiler.link, "-pthread"]);
     if compiler.link == "-static-pie" {
         command.arg("-fPIE");
     }

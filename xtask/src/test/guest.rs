@@ -6,6 +6,7 @@ use super::kit::Kit;
 use super::tap::Check;
 use super::{cli, session};
 use crate::machine::{Chipset, Machine, Status};
+use crate::rootfs::Root;
 use std::time::Duration;
 
 /// One guest test.
@@ -199,7 +200,10 @@ fn boots(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut greet = |name: &str, machine: &Machine| {
         let words = ["/bin/sh", "-c", "echo hi | cat; exit 7"];
-        let check = match kit.boot(machine, &words, Vec::new(), MINUTE) {
+        // The small root, as a user has it: 16 MiB must be enough for that.
+        let ran = Root::new(None)
+            .and_then(|root| kit.boot_root(root, machine, &words, Vec::new(), MINUTE));
+        let check = match ran {
             Err(failure) => Check::new(name, false, failure.message),
             Ok(ran) => {
                 let good = ran.stdout == b"hi\n"

@@ -40,7 +40,12 @@ impl Ran {
             self.outcome.status,
             tail(&self.stdout),
             tail(&self.stderr),
-            tail(self.outcome.report.as_bytes())
+            self.outcome
+                .report
+                .lines()
+                .take(12)
+                .collect::<Vec<_>>()
+                .join(" | ")
         )
     }
 }
@@ -120,6 +125,18 @@ impl Kit {
         for (name, path) in &self.programs {
             root.add(&format!("{}:/tests/{name}", path.display()))?;
         }
+        self.boot_root(root, machine, command, input, limit)
+    }
+
+    /// The same with another root.
+    pub fn boot_root(
+        &self,
+        root: Root,
+        machine: &Machine,
+        command: &[&str],
+        input: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Ran> {
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
         let archive = root.finish(self.symbols.clone(), &command, &[]);
         let (stdout, stderr) = (Kept::default(), Kept::default());
