@@ -251,27 +251,21 @@ fn kill(a: &mut Args) -> Result<usize> {
     }
     let info = own_info(signo, SI_USER);
     let caller = Process::current();
-    let targets = match pid {
+    let mut outcome = Err(Errno::ESRCH);
+    let mut to = |process: &Arc<Process>| match send_checked(process, None, info) {
+        Ok(()) => outcome = Ok(0),
+        Err(error) if outcome.is_err() => outcome = Err(error),
+        Err(_) => {}
+    };
+    match pid {
         i32::MIN => return Err(Errno::ESRCH),
         -1 => tree::all()
-            .into_iter()
+            .iter()
             .filter(|process| process.pid != tree::INIT && process.pid != caller.pid)
-            .collect(),
-        0 => tree::group(caller.pgrp()),
-        pid if pid < 0 => tree::group(-pid),
-        pid => tree::find(pid).into_iter().collect(),
-    };
-    // A caller that signals itself is last, so that it has told the others.
-    let (own, others): (alloc::vec::Vec<_>, _) = targets
-        .into_iter()
-        .partition(|process| process.pid == caller.pid);
-    let mut outcome = Err(Errno::ESRCH);
-    for process in others.iter().chain(&own) {
-        match send_checked(process, None, info) {
-            Ok(()) => outcome = Ok(0),
-            Err(error) if outcome.is_err() => outcome = Err(error),
-            Err(_) => {}
-        }
+            .for_each(to),
+        0 => drop(signal::each_of_group(caller.pgrp(), to)),
+        pid if pid < 0 => drop(signal::each_of_group(-pid, to)),
+        pid => tree::find(pid).iter().for_each(&mut to),
     }
     outcome
 }

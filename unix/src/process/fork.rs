@@ -186,9 +186,16 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
             return Err(error);
         }
     };
+    let mut tree = TREE.lock();
+    // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
+    if task.thread.flags() & thread::flags::INTERRUPTS != 0 {
+        drop(tree);
+        process.files.get().leave();
+        return Err(Errno::ERESTARTNOINTR);
+    }
     let child = new_task(pid, process.clone(), task, spec, thread);
     process.threads.lock().push(child.clone());
-    TREE.lock().add(&process);
+    tree.add(&process);
     Ok(child)
 }
 

@@ -3,6 +3,7 @@
 //! *Interface*: see [`crate::signal`].
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use abi::errno::{Errno, Result};
@@ -97,15 +98,29 @@ fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
 
 /// Sends to every member of process group `pgrp`. ESRCH when there is none.
 pub fn send_group(pgrp: i32, info: Siginfo) -> Result<()> {
-    let members = tree::group(pgrp);
-    if members.is_empty() {
-        return Err(Errno::ESRCH);
-    }
-    for process in &members {
+    let sent = each_of_group(pgrp, |process| {
         // A full queue of one member is no reason to leave out the others.
         let _ = send(process, None, info);
+    });
+    if sent == 0 { Err(Errno::ESRCH) } else { Ok(()) }
+}
+
+/// Calls `f` once for every member of process group `pgrp`, those included that members make meanwhile: one that has a signal
+/// to take cannot make another. Returns how many there were.
+pub fn each_of_group(pgrp: i32, mut f: impl FnMut(&Arc<Process>)) -> usize {
+    let mut seen: Vec<i32> = Vec::new();
+    loop {
+        let before = seen.len();
+        for process in tree::group(pgrp) {
+            if !seen.contains(&process.pid) {
+                seen.push(process.pid);
+                f(&process);
+            }
+        }
+        if seen.len() == before {
+            return before;
+        }
     }
-    Ok(())
 }
 
 /// A fault of the running thread: delivered even if blocked or ignored (then with the default action).
