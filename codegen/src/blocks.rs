@@ -12,7 +12,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::image::Image;
-use crate::limbo::{self, Limbo};
+use crate::limbo::{Limbo, TANK};
+use crate::page_map::{PageMap, run, run_of_zeros};
 use crate::space::{BLOCK, CodeSpace, OutOfCode, PAGE};
 
 /// Blocks in a page, pages in a chunk: the bits of a word.
@@ -32,7 +33,7 @@ struct Chunk {
     /// Pages that have memory behind them, or are being given or refused it.
     claimed: AtomicU64,
     /// Per page: blocks taken. All ones while the page has no memory.
-    used: [AtomicU64; BITS],
+    used: [PageMap; BITS],
     /// Per page: blocks at which an image begins (or a further page of a large one).
     starts: [AtomicU64; BITS],
     slots: [AtomicPtr<Slots>; BITS],
@@ -71,7 +72,7 @@ fn chunk_or_new(index: usize) -> Option<&'static Chunk> {
     let place = CHUNK_TABLE.get(index)?;
     let new = try_box(Chunk {
         claimed: AtomicU64::new(0),
-        used: [const { AtomicU64::new(!0) }; BITS],
+        used: [const { PageMap::new() }; BITS],
         starts: [const { AtomicU64::new(0) }; BITS],
         slots: [const { AtomicPtr::new(ptr::null_mut()) }; BITS],
     })?;
@@ -103,22 +104,6 @@ pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
     }
 }
 
-/// The lowest run of `n` zero bits (1 to 64), as a mask.
-fn run_of_zeros(word: u64, n: usize) -> Option<u64> {
-    let mut free = !word;
-    let mut have = 1;
-    while have < n {
-        let step = (n - have).min(have);
-        free &= free >> step;
-        have += step;
-    }
-    if free == 0 {
-        return None;
-    }
-    let mask = if n == BITS { !0 } else { (1u64 << n) - 1 };
-    Some(mask << free.trailing_zeros())
-}
-
 fn blocks_of(len: usize) -> usize {
     len.div_ceil(BLOCK)
 }
@@ -136,18 +121,6 @@ pub(crate) fn allocate(space: &dyn CodeSpace, len: usize) -> Result<usize, OutOf
     Ok(at)
 }
 
-fn take_in_page(chunk: &Chunk, page: usize, n: usize) -> Option<usize> {
-    let word = &chunk.used[page];
-    let mut seen = word.load(Ordering::Relaxed);
-    while let Some(mask) = run_of_zeros(seen, n) {
-        match word.compare_exchange_weak(seen, seen | mask, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => return Some(mask.trailing_zeros() as usize),
-            Err(now) => seen = now,
-        }
-    }
-    None
-}
-
 fn small(space: &dyn CodeSpace, n: usize) -> Result<usize, OutOfCode> {
     let top = TOP.load(Ordering::Acquire);
     let hint = HINT.load(Ordering::Relaxed);
@@ -155,7 +128,7 @@ fn small(space: &dyn CodeSpace, n: usize) -> Result<usize, OutOfCode> {
         let Some(chunk) = chunk(page / BITS) else {
             continue;
         };
-        if let Some(block) = take_in_page(chunk, page % BITS, n) {
+        if let Some(block) = chunk.used[page % BITS].take(n) {
             if page != hint {
                 HINT.store(page, Ordering::Relaxed);
             }
@@ -164,7 +137,7 @@ fn small(space: &dyn CodeSpace, n: usize) -> Result<usize, OutOfCode> {
     }
     // Nothing free: one more page, of which the first blocks are ours before others see it.
     let page = claim(space, 1)?;
-    commit(space, page, if n == BITS { !0 } else { (1 << n) - 1 })?;
+    commit(space, page, run(n))?;
     HINT.store(page, Ordering::Relaxed);
     Ok(page * PAGE)
 }
@@ -176,7 +149,7 @@ fn fresh_pages(space: &dyn CodeSpace, pages: usize) -> Result<usize, OutOfCode> 
         if commit(space, page, !0).is_err() {
             for done in first..page {
                 if let Some(chunk) = chunk(done / BITS) {
-                    chunk.used[done % BITS].store(0, Ordering::Release);
+                    chunk.used[done % BITS].open(0);
                 }
             }
             for undone in page + 1..first + pages {
@@ -242,7 +215,7 @@ fn commit(space: &dyn CodeSpace, page: usize, used: u64) -> Result<(), OutOfCode
     fill(space, exec, PAGE);
     chunk.slots[page % BITS].store(Box::into_raw(slots), Ordering::Release);
     COMMITTED.fetch_add(PAGE, Ordering::Relaxed);
-    chunk.used[page % BITS].store(used, Ordering::Release);
+    chunk.used[page % BITS].open(used);
     TOP.fetch_max(page + 1, Ordering::AcqRel);
     Ok(())
 }
@@ -266,19 +239,15 @@ pub(crate) fn free(space: &dyn CodeSpace, exec: usize, len: usize) {
     let (page, block) = (offset / PAGE, offset % PAGE / BLOCK);
     if n <= BITS {
         fill(space, exec, n * BLOCK);
-        let mask = if n == BITS {
-            !0
-        } else {
-            ((1u64 << n) - 1) << block
-        };
+        let mask = run(n) << block;
         if let Some(chunk) = chunk(page / BITS) {
-            chunk.used[page % BITS].fetch_and(!mask, Ordering::Release);
+            chunk.used[page % BITS].give(mask);
         }
     } else {
         for page in page..page + len.div_ceil(PAGE) {
             fill(space, space.window().start + page * PAGE, PAGE);
             if let Some(chunk) = chunk(page / BITS) {
-                chunk.used[page % BITS].store(0, Ordering::Release);
+                chunk.used[page % BITS].give(!0);
             }
         }
     }
@@ -295,16 +264,12 @@ pub(crate) fn trim(space: &dyn CodeSpace) -> usize {
         let Some(chunk) = chunk(page / BITS) else {
             continue;
         };
-        let word = &chunk.used[page % BITS];
-        // Taking all blocks makes the page ours; a page without memory has them all taken.
-        if word
-            .compare_exchange(0, !0, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
+        // Closing makes the page ours, if it was empty.
+        if !chunk.used[page % BITS].close() {
             continue;
         }
         if !space.decommit(space.window().start + page * PAGE) {
-            word.store(0, Ordering::Release);
+            chunk.used[page % BITS].open(0);
             continue;
         }
         let slots = chunk.slots[page % BITS].swap(ptr::null_mut(), Ordering::SeqCst);
@@ -312,7 +277,7 @@ pub(crate) fn trim(space: &dyn CodeSpace) -> usize {
         unclaim(page);
         gone += 1;
         // SAFETY: unlinked by the swap, made by `commit` from a box.
-        unsafe { limbo::free(slots.cast()) };
+        unsafe { TANK.free(slots.cast()) };
     }
     gone
 }
@@ -368,7 +333,7 @@ pub(crate) fn unplace(space: &dyn CodeSpace, entry: usize, len: usize) {
 }
 
 /// The image whose first block is the last one at or before `exec` in its page. The pointer is good while the caller is a
-/// [`Reader`](limbo::Reader) or knows that the image lives; whether `exec` is within its length is for the caller to see.
+/// [`Reader`](crate::limbo::Reader) or knows that the image lives; whether `exec` is within its length is for the caller to see.
 pub(crate) fn at(space: &dyn CodeSpace, exec: usize) -> *mut Image {
     let Some((chunk, page, block)) = find(space, exec) else {
         return ptr::null_mut();
@@ -400,35 +365,6 @@ pub(crate) fn walk(space: &dyn CodeSpace, mut f: impl FnMut(*mut Image)) {
             // SAFETY: the caller is a reader.
             if !image.is_null() && unsafe { (*image).entry } == exec {
                 f(image);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::run_of_zeros;
-
-    #[test]
-    fn runs() {
-        assert_eq!(run_of_zeros(0, 64), Some(!0));
-        assert_eq!(run_of_zeros(1, 64), None);
-        assert_eq!(run_of_zeros(1, 63), Some(!1));
-        assert_eq!(run_of_zeros(0b0110_1001, 2), Some(0b110));
-        assert_eq!(run_of_zeros(0b0110_1001, 1), Some(0b10));
-        assert_eq!(run_of_zeros(!0, 1), None);
-        assert_eq!(run_of_zeros(!(0b11111 << 59), 5), Some(0b11111 << 59));
-        for n in 1..=64 {
-            for word in [
-                0u64,
-                0x8000_0000_0000_0001,
-                0xf0f0_f0f0_0f0f_0f0f,
-                0x0123_4567_89ab_cdef,
-            ] {
-                let slow = (0..=64 - n)
-                    .map(|s| if n == 64 { !0 } else { ((1u64 << n) - 1) << s })
-                    .find(|m| word & m == 0);
-                assert_eq!(run_of_zeros(word, n), slow, "{word:x} {n}");
             }
         }
     }

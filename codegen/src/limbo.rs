@@ -5,11 +5,15 @@
 //! Source: the inside flag and holding tank of Optimistic Incremental Specialization (slides, "replugging"), made lock-free.
 //! A record is pushed only after nothing reachable points to it. Whoever leaves takes the tank *before* giving up its inside count, so what
 //! it took was unlinked while it was inside; if the count then reaches zero no earlier reader is left that could have seen those records,
-//! and they are freed; else they are put back for the next one. Progress: lock-free; no one waits for a reader.
-//! Memory order: the unlinking store, the push (`Release`), the take (`Acquire`) and the count (`SeqCst`) order "unlinked" before "count was zero".
+//! and they are freed; else they are put back for the next one.
+//!
+//! Progress: lock-free; no one waits for a reader. Memory order: `enter` is an exchange followed by a sequentially consistent fence before the reader
+//! loads a link, the unlinking store is followed by one before the count is read: either the reader sees the record unlinked, or its count is seen.
 
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::primitive::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::primitive::constructor;
 
 /// First field of every record that goes through the tank.
 #[repr(C)]
@@ -20,83 +24,183 @@ pub(crate) struct Limbo {
 }
 
 impl Limbo {
-    pub const fn new(drop: unsafe fn(*mut Limbo)) -> Limbo {
-        Limbo {
-            next: AtomicPtr::new(ptr::null_mut()),
-            drop,
+    constructor! {
+        pub fn new(drop: unsafe fn(*mut Limbo)) -> Limbo {
+            Limbo { next: AtomicPtr::new(ptr::null_mut()), drop }
         }
     }
 }
 
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
-static TANK: AtomicPtr<Limbo> = AtomicPtr::new(ptr::null_mut());
+/// Readers, and what waits for them.
+pub(crate) struct Tank {
+    inside: AtomicUsize,
+    first: AtomicPtr<Limbo>,
+}
 
-/// Inside the registry: no record that could be seen since `enter` is freed before the drop.
-pub(crate) struct Reader(());
+impl Tank {
+    constructor! {
+        pub fn new() -> Tank {
+            Tank { inside: AtomicUsize::new(0), first: AtomicPtr::new(ptr::null_mut()) }
+        }
+    }
 
-impl Reader {
-    pub fn enter() -> Reader {
-        INSIDE.fetch_add(1, Ordering::SeqCst);
-        Reader(())
+    pub fn enter(&self) -> Reader<'_> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        Reader(self)
+    }
+
+    fn push_all(&self, first: *mut Limbo) {
+        if first.is_null() {
+            return;
+        }
+        let mut last = first;
+        loop {
+            // SAFETY: the caller owns this chain; its records are alive.
+            let next = unsafe { (*last).next.load(Ordering::Relaxed) };
+            if next.is_null() {
+                break;
+            }
+            last = next;
+        }
+        let mut head = self.first.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: as above; `last` is ours until the exchange succeeds.
+            unsafe { (*last).next.store(head, Ordering::Relaxed) };
+            match self
+                .first
+                .compare_exchange_weak(head, first, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Free a record now, or when the readers that may see it have left.
+    ///
+    /// # Safety
+    /// `record` is the first field of a record that its `drop` function can free, unlinked from everything readers walk, and given up.
+    pub unsafe fn free(&self, record: *mut Limbo) {
+        fence(Ordering::SeqCst);
+        self.push_all(record);
+        self.drain();
+    }
+
+    /// Free what no reader can see any more.
+    pub fn drain(&self) {
+        if self.first.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let mut taken = self.first.swap(ptr::null_mut(), Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        if self.inside.fetch_sub(1, Ordering::SeqCst) != 1 {
+            // Someone else is inside and may have seen some of these; a later drain frees them.
+            self.push_all(taken);
+            return;
+        }
+        while !taken.is_null() {
+            // SAFETY: taken by us alone, and by the argument in the file's head no reader holds it.
+            unsafe {
+                let next = (*taken).next.load(Ordering::Relaxed);
+                ((*taken).drop)(taken);
+                taken = next;
+            }
+        }
     }
 }
 
-impl Drop for Reader {
+/// Inside: no record that could be seen since `enter` is freed before the drop.
+pub(crate) struct Reader<'a>(&'a Tank);
+
+impl Drop for Reader<'_> {
     /// Leaves without freeing anything: readers may be fault handlers.
     fn drop(&mut self) {
-        INSIDE.fetch_sub(1, Ordering::SeqCst);
+        self.0.inside.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-fn push_all(first: *mut Limbo) {
-    if first.is_null() {
-        return;
-    }
-    let mut last = first;
-    loop {
-        // SAFETY: the caller owns this chain; its records are alive.
-        let next = unsafe { (*last).next.load(Ordering::Relaxed) };
-        if next.is_null() {
-            break;
-        }
-        last = next;
-    }
-    let mut head = TANK.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: as above; `last` is ours until the exchange succeeds.
-        unsafe { (*last).next.store(head, Ordering::Relaxed) };
-        match TANK.compare_exchange_weak(head, first, Ordering::SeqCst, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
-}
+/// The tank of the code space.
+#[cfg(not(loom))]
+pub(crate) static TANK: Tank = Tank::new();
 
-/// Free a record now, or when the readers that may see it have left.
-///
-/// # Safety
-/// `record` is the first field of a record that its `drop` function can free, unlinked from everything readers walk, and given up.
-pub(crate) unsafe fn free(record: *mut Limbo) {
-    push_all(record);
-    drain();
-}
+#[cfg(all(test, loom))]
+mod model {
+    use super::{Limbo, Tank};
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+    use std::ptr;
 
-/// Free what no reader can see any more.
-pub(crate) fn drain() {
-    let inside = Reader::enter();
-    let mut taken = TANK.swap(ptr::null_mut(), Ordering::SeqCst);
-    core::mem::forget(inside);
-    if INSIDE.fetch_sub(1, Ordering::SeqCst) != 1 {
-        // Someone else is inside and may have seen some of these; a later drain frees them.
-        push_all(taken);
-        return;
+    #[repr(C)]
+    struct Record {
+        limbo: Limbo,
+        alive: AtomicUsize,
     }
-    while !taken.is_null() {
-        // SAFETY: taken by us alone, and by the argument in the file's head no reader holds it.
-        unsafe {
-            let next = (*taken).next.load(Ordering::Relaxed);
-            ((*taken).drop)(taken);
-            taken = next;
-        }
+
+    // Freed records stay allocated, marked, so that a late reader is a failed assertion.
+    unsafe fn kill(limbo: *mut Limbo) {
+        // SAFETY: the first field of a leaked record.
+        assert_eq!(
+            unsafe { (*limbo.cast::<Record>()).alive.swap(0, Ordering::Relaxed) },
+            1
+        );
+    }
+
+    fn record() -> *mut Record {
+        Box::into_raw(Box::new(Record {
+            limbo: Limbo::new(kill),
+            alive: AtomicUsize::new(1),
+        }))
+    }
+
+    #[test]
+    fn a_reader_sees_no_freed_record() {
+        // All interleavings with at most two forced switches; without a bound there are too many.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = model.preemption_bound.or(Some(2));
+        model.check(|| {
+            let tank = Arc::new(Tank::new());
+            let records = [record(), record()];
+            let links = Arc::new([AtomicPtr::new(records[0]), AtomicPtr::new(records[1])]);
+            let reader = {
+                let (tank, links) = (tank.clone(), links.clone());
+                loom::thread::spawn(move || {
+                    let inside = tank.enter();
+                    for link in links.iter() {
+                        let seen = link.load(Ordering::Acquire);
+                        // SAFETY: leaked until the end of the model.
+                        if let Some(seen) = unsafe { seen.as_ref() } {
+                            loom::thread::yield_now();
+                            assert_eq!(
+                                seen.alive.load(Ordering::Relaxed),
+                                1,
+                                "freed under a reader"
+                            );
+                        }
+                    }
+                    drop(inside);
+                })
+            };
+            let other = {
+                let (tank, links) = (tank.clone(), links.clone());
+                loom::thread::spawn(move || {
+                    let gone = links[1].swap(ptr::null_mut(), Ordering::AcqRel);
+                    // SAFETY: unlinked just now.
+                    unsafe { tank.free(gone.cast()) };
+                })
+            };
+            let gone = links[0].swap(ptr::null_mut(), Ordering::AcqRel);
+            // SAFETY: unlinked just now.
+            unsafe { tank.free(gone.cast()) };
+            reader.join().unwrap();
+            other.join().unwrap();
+            tank.drain();
+            for record in records {
+                // SAFETY: leaked above; everybody has ended.
+                let record = unsafe { Box::from_raw(record) };
+                assert_eq!(record.alive.load(Ordering::Relaxed), 0, "never freed");
+            }
+        });
     }
 }

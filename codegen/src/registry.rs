@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 
 use crate::blocks;
 use crate::image::{Image, ImageInfo};
-use crate::limbo::{self, Reader};
+use crate::limbo::TANK;
 use crate::space::linked;
 
 fn within(image: *mut Image, address: usize) -> Option<&'static Image> {
@@ -18,7 +18,7 @@ fn within(image: *mut Image, address: usize) -> Option<&'static Image> {
 
 /// Where a fault at `rip` resumes, if `rip` is in a routine and the fault was expected there.
 pub fn fixup(rip: usize) -> Option<usize> {
-    let inside = Reader::enter();
+    let inside = TANK.enter();
     let image = within(blocks::at(linked()?, rip), rip)?;
     let offset = (rip - image.entry) as u32;
     let found = image
@@ -33,7 +33,7 @@ pub fn fixup(rip: usize) -> Option<usize> {
 
 /// The routine that `rip` is in.
 pub fn image_at(rip: usize) -> Option<ImageInfo> {
-    let inside = Reader::enter();
+    let inside = TANK.enter();
     let info = within(blocks::at(linked()?, rip), rip).map(Image::info);
     drop(inside);
     info
@@ -42,17 +42,17 @@ pub fn image_at(rip: usize) -> Option<ImageInfo> {
 /// Every routine, in the order of addresses. `f` may generate and free routines; those may or may not be seen.
 pub fn for_each(mut f: impl FnMut(&ImageInfo)) {
     let Some(space) = linked() else { return };
-    let inside = Reader::enter();
+    let inside = TANK.enter();
     // SAFETY: `walk` passes live images to a reader.
     blocks::walk(space, |image| f(&unsafe { (*image).info() }));
     drop(inside);
-    limbo::drain();
+    TANK.drain();
 }
 
 /// Call `f` with the routine at `rip` and its bytes, which stay while it runs.
 pub(crate) fn with_image<R>(rip: usize, f: impl FnOnce(&ImageInfo, &[u8]) -> R) -> Option<R> {
     let space = linked()?;
-    let inside = Reader::enter();
+    let inside = TANK.enter();
     let result = within(blocks::at(space, rip), rip).map(|image| {
         // SAFETY: code is readable at its exec address and, while a reader is inside, neither freed nor written.
         let bytes =
@@ -60,7 +60,7 @@ pub(crate) fn with_image<R>(rip: usize, f: impl FnOnce(&ImageInfo, &[u8]) -> R) 
         f(&image.info(), bytes)
     });
     drop(inside);
-    limbo::drain();
+    TANK.drain();
     result
 }
 

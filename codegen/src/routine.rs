@@ -17,7 +17,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::image::{Image, ImageInfo};
-use crate::limbo::{self, Limbo};
+use crate::limbo::{Limbo, TANK};
 use crate::{blocks, space};
 
 pub(crate) static MADE: AtomicU64 = AtomicU64::new(0);
@@ -227,7 +227,7 @@ fn reclaim(image: usize) {
     let (entry, len) = unsafe { ((*image).entry, (*image).len as usize) };
     blocks::unplace(space, entry, len);
     // SAFETY: unlinked just now; `drop_image` frees what `publish` leaked.
-    unsafe { limbo::free(image.cast()) };
+    unsafe { TANK.free(image.cast()) };
 }
 
 /// The holding tank's last act for an image.

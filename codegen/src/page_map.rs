@@ -1,0 +1,164 @@
+//! Which of a page's 64 blocks are taken: one word.
+//!
+//! *Interface*: [`PageMap::take`] a run, [`PageMap::give`] it back; [`PageMap::open`] and [`PageMap::close`] a page as its memory comes and goes.
+//!
+//! Progress: lock-free; a failed exchange means that another succeeded. Memory order: giving releases, taking acquires, so the former owner's stores are over
+//! before the next one's begin.
+
+use crate::primitive::atomic::{AtomicU64, Ordering};
+use crate::primitive::constructor;
+
+/// A bit per block; all ones also while the page has no memory.
+pub(crate) struct PageMap(AtomicU64);
+
+impl PageMap {
+    constructor! {
+        /// A page without memory.
+        pub fn new() -> PageMap {
+            PageMap(AtomicU64::new(!0))
+        }
+    }
+
+    /// Take the lowest run of `n` free blocks; the first one's number.
+    pub fn take(&self, n: usize) -> Option<usize> {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while let Some(mask) = run_of_zeros(seen, n) {
+            match self.0.compare_exchange_weak(
+                seen,
+                seen | mask,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(mask.trailing_zeros() as usize),
+                Err(now) => seen = now,
+            }
+        }
+        None
+    }
+
+    /// Give the blocks of `mask` back, which the caller took.
+    pub fn give(&self, mask: u64) {
+        self.0.fetch_and(!mask, Ordering::Release);
+    }
+
+    /// The page has memory now; `used` blocks are the caller's.
+    pub fn open(&self, used: u64) {
+        self.0.store(used, Ordering::Release);
+    }
+
+    /// Take a page of which no block is taken out of use. False when one is, or the page has no memory.
+    pub fn close(&self) -> bool {
+        self.0
+            .compare_exchange(0, !0, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// The lowest run of `n` zero bits (1 to 64), as a mask.
+pub(crate) fn run_of_zeros(word: u64, n: usize) -> Option<u64> {
+    let mut free = !word;
+    let mut have = 1;
+    while have < n {
+        let step = (n - have).min(have);
+        free &= free >> step;
+        have += step;
+    }
+    if free == 0 {
+        return None;
+    }
+    Some(run(n) << free.trailing_zeros())
+}
+
+/// The lowest `n` bits (1 to 64).
+pub(crate) fn run(n: usize) -> u64 {
+    !0 >> (64 - n)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::run_of_zeros;
+
+    #[test]
+    fn runs() {
+        assert_eq!(run_of_zeros(0, 64), Some(!0));
+        assert_eq!(run_of_zeros(1, 64), None);
+        assert_eq!(run_of_zeros(1, 63), Some(!1));
+        assert_eq!(run_of_zeros(0b0110_1001, 2), Some(0b110));
+        assert_eq!(run_of_zeros(0b0110_1001, 1), Some(0b10));
+        assert_eq!(run_of_zeros(!0, 1), None);
+        assert_eq!(run_of_zeros(!(0b11111 << 59), 5), Some(0b11111 << 59));
+        for n in 1..=64 {
+            for word in [
+                0u64,
+                0x8000_0000_0000_0001,
+                0xf0f0_f0f0_0f0f_0f0f,
+                0x0123_4567_89ab_cdef,
+            ] {
+                let slow = (0..=64 - n)
+                    .map(|s| super::run(n) << s)
+                    .find(|m| word & m == 0);
+                assert_eq!(run_of_zeros(word, n), slow, "{word:x} {n}");
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::{PageMap, run};
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    /// Takers write their blocks (which loom checks for exclusion), one closes the page when it is empty.
+    #[test]
+    fn a_block_has_one_owner() {
+        loom::model(|| {
+            let map = Arc::new(PageMap::new());
+            // Three blocks in use as a page: the others are taken for good.
+            map.open(!0b111);
+            let blocks: Arc<[UnsafeCell<u8>; 3]> =
+                Arc::new(std::array::from_fn(|_| UnsafeCell::new(0)));
+            let threads: Vec<_> = (1..=2)
+                .map(|n| {
+                    let (map, blocks) = (map.clone(), blocks.clone());
+                    loom::thread::spawn(move || {
+                        let Some(first) = map.take(n) else { return };
+                        for block in &blocks[first..first + n] {
+                            // SAFETY: taken.
+                            block.with_mut(|b| unsafe { *b = n as u8 });
+                        }
+                        map.give(run(n) << first);
+                    })
+                })
+                .collect();
+            if let Some(first) = map.take(3) {
+                for block in &blocks[first..first + 3] {
+                    // SAFETY: taken.
+                    block.with_mut(|b| unsafe { *b = 3 });
+                }
+                map.give(run(3) << first);
+            }
+            threads.into_iter().for_each(|t| t.join().unwrap());
+            assert_eq!(map.take(3), Some(0));
+        });
+    }
+
+    #[test]
+    fn a_closed_page_is_nobodys() {
+        loom::model(|| {
+            let map = Arc::new(PageMap::new());
+            map.open(0);
+            let other = {
+                let map = map.clone();
+                loom::thread::spawn(move || {
+                    map.take(2).map(|first| map.give(run(2) << first)).is_some()
+                })
+            };
+            let closed = map.close();
+            if !other.join().unwrap() {
+                assert!(closed);
+            }
+            assert_eq!(map.take(1).is_none(), closed);
+        });
+    }
+}
