@@ -7,6 +7,7 @@
 //! Source: dissertation, section 4.1.2 ("opening an I/O pipe creates a queue"), figures 4.2 and 4.3.
 
 use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
 use abi::linux::*;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -23,6 +24,12 @@ use crate::io::IoBuf;
 use crate::poll::PollTable;
 use crate::process::Task;
 use crate::{seam, signal};
+
+/// Bytes of a queue when less than [`PLENTY`] of memory is free: a thousand pipes must not eat a small machine.
+const SMALL_RING: usize = 2 * ATOMIC;
+
+/// Bytes of free memory above which every pipe gets the usual queue.
+const PLENTY: usize = 16 << 20;
 
 /// Tells the running thread that it wrote to a pipe without readers.
 fn broken() {
@@ -52,7 +59,8 @@ struct PipeEnd {
 
 impl Pipe {
     fn new(named: bool) -> Result<Arc<Pipe>> {
-        let core = PipeCore::new(RING).ok_or(Errno::ENOMEM)?;
+        let plenty = vm::frame::admits(PLENTY / PAGE);
+        let core = PipeCore::new(if plenty { RING } else { SMALL_RING }).ok_or(Errno::ENOMEM)?;
         core.set_readers(false);
         Ok(Arc::new(Pipe {
             core: core.into(),
