@@ -384,45 +384,48 @@ impl Files {
         Ok(fd)
     }
 
+    /// As [`Files::install`], if that takes no more than a few words in the table; otherwise `of` back.
+    #[inline]
+    pub(crate) fn install_now(
+        &self,
+        of: Arc<OpenFile>,
+        cloexec: bool,
+    ) -> core::result::Result<i32, Arc<OpenFile>> {
+        let mut table = self.table.lock();
+        let fd = table.lowest(0);
+        if fd >= self.limit.load(Ordering::Relaxed).min(table.capacity()) {
+            return Err(of);
+        }
+        // The slot is free: nothing is displaced.
+        let _none = self.put(&mut table, fd, of, cloexec);
+        Ok(fd as i32)
+    }
+
+    /// Takes `fd` out of the table; the rest of closing is [`Taken::release`]. `EBADF`.
+    #[inline]
+    pub(crate) fn take(&self, fd: i32) -> Result<Taken> {
+        let of = self.table.lock().clear(fd as u32 as usize);
+        Ok(self.taken(of.ok_or(Errno::EBADF)?))
+    }
+
+    #[inline]
+    fn taken(&self, of: Arc<OpenFile>) -> Taken {
+        Taken {
+            of,
+            threaded: self.threaded(),
+            owner: self.lock_owner(),
+        }
+    }
+
     /// Closes `fd`. `EBADF`.
     #[inline]
     pub fn close(&self, fd: i32) -> Result<()> {
-        let of = self
-            .table
-            .lock()
-            .clear(fd as u32 as usize)
-            .ok_or(Errno::EBADF)?;
-        self.release(of);
+        self.take(fd)?.release();
         Ok(())
     }
 
-    /// A descriptor of `of` is gone from this table.
-    #[inline]
     fn release(&self, of: Arc<OpenFile>) {
-        of.slots.fetch_sub(1, Ordering::AcqRel);
-        if of.writable() {
-            of.file().settle(&of);
-        }
-        if lock::any() {
-            lock::descriptor_closed(self.lock_owner(), &of);
-        }
-        if self.threaded() {
-            if Arc::strong_count(&of) == 1 {
-                of.finish();
-            }
-            epoch::retire(
-                // SAFETY: the argument is the count given up below, and the callback runs once.
-                |raw| drop(unsafe { Arc::from_raw(raw as *const OpenFile) }),
-                Arc::into_raw(of) as usize,
-            );
-        } else if of.is_plain() && Arc::strong_count(&of) == 1 {
-            let mode = of.flags() & abi::linux::O_ACCMODE;
-            // The list is the inode's; our count of it outlasts the one that `put` may give away.
-            let inode = of.inode().cloned();
-            if let Some(list) = inode.as_ref().and_then(|i| i.inactive()) {
-                drop(list.put(mode, of));
-            }
-        }
+        self.taken(of).release();
     }
 
     /// What advisory locks of this table are owned by.
@@ -596,6 +599,47 @@ impl Files {
     /// Descriptors that the table has room for now (`FDSize` in `/proc/PID/status`).
     pub fn capacity(&self) -> usize {
         self.table.lock().capacity()
+    }
+}
+
+/// A description that one descriptor no longer refers to.
+pub(crate) struct Taken {
+    of: Arc<OpenFile>,
+    threaded: bool,
+    /// Of the table's locks.
+    owner: usize,
+}
+
+impl Taken {
+    /// Does what the close of a descriptor brings: notes, locks, and with the last one the end of the description, or its wait in
+    /// the inactive list.
+    #[inline]
+    pub fn release(self) {
+        let of = self.of;
+        of.slots.fetch_sub(1, Ordering::AcqRel);
+        if of.writable() {
+            of.file().settle(&of);
+        }
+        if lock::any() {
+            lock::descriptor_closed(self.owner, &of);
+        }
+        if self.threaded {
+            if Arc::strong_count(&of) == 1 {
+                of.finish();
+            }
+            epoch::retire(
+                // SAFETY: the argument is the count given up below, and the callback runs once.
+                |raw| drop(unsafe { Arc::from_raw(raw as *const OpenFile) }),
+                Arc::into_raw(of) as usize,
+            );
+        } else if of.is_plain() && Arc::strong_count(&of) == 1 {
+            let mode = of.flags() & abi::linux::O_ACCMODE;
+            // The list is the inode's; our count of it outlasts the one that `put` may give away.
+            let inode = of.inode().cloned();
+            if let Some(list) = inode.as_ref().and_then(|i| i.inactive()) {
+                drop(list.put(mode, of));
+            }
+        }
     }
 }
 

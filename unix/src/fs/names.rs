@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use sync::callout::without_interrupts;
+use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 
 use super::inode::Inode;
@@ -43,25 +43,50 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of the path whose bytes are in `words` up to `len` (the first byte beyond is NUL);
-    /// `None` if it is too long. Bytes after the end are cleared.
+    /// A key to be filled: its words are the buffer for the path's bytes.
     #[inline]
-    pub fn new(mut words: [u64; KEY_WORDS], len: usize, start: u64) -> Option<Key> {
-        let used = len / 8 + 1;
-        if used > KEY_WORDS {
-            return None;
+    pub const fn blank() -> Key {
+        Key {
+            words: [0; KEY_WORDS],
+            used: 0,
+            start: 0,
+            hash: 0,
         }
-        words[used - 1] &= (1u64 << (len % 8 * 8)) - 1;
-        let mut hash = start;
-        for word in &words[..used] {
-            hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    /// Where the path's bytes go.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.words)
+    }
+
+    /// Whether the bytes are those of an absolute path.
+    #[inline]
+    pub fn absolute(&self) -> bool {
+        self.words[0] as u8 == b'/'
+    }
+
+    /// Ends the path at its first NUL byte and computes the hash. `start` is the identity of the directory that a relative path
+    /// starts from. `false` when there is no NUL byte: the path is too long.
+    #[inline]
+    pub fn finish(&mut self, start: u64) -> bool {
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        self.start = if self.absolute() { 0 } else { start };
+        let mut hash = self.start;
+        for (index, word) in self.words.iter_mut().enumerate() {
+            let nul = word.wrapping_sub(LOW) & !*word & LOW << 7;
+            if nul != 0 {
+                // The lowest marked byte is the first NUL: keep the bytes below it.
+                *word &= (nul & nul.wrapping_neg()).wrapping_sub(1) >> 7;
+            }
+            hash = (hash.rotate_left(5) ^ *word).wrapping_mul(0x517c_c1b7_2722_0a95);
+            if nul != 0 {
+                self.used = index + 1;
+                self.hash = hash;
+                return true;
+            }
         }
-        Some(Key {
-            words,
-            used,
-            start,
-            hash,
-        })
+        false
     }
 
     #[inline]
@@ -74,7 +99,7 @@ impl Key {
         self.hash == other.hash
             && self.used == other.used
             && self.start == other.start
-            && self.words[..self.used] == other.words[..self.used]
+            && (0..self.used).all(|i| self.words[i] == other.words[i])
     }
 }
 
@@ -82,8 +107,7 @@ struct Entry {
     generation: u64,
     key: Key,
     /// Whose access was checked.
-    fsuid: u32,
-    fsgid: u32,
+    who: Who,
     /// Access modes that were granted, a bit each.
     modes: u32,
     inode: Arc<dyn Inode>,
@@ -107,24 +131,36 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// Supplementary groups are not part of an entry, so that only those without any may use it.
-fn plain(cred: &Cred) -> bool {
-    cred.fsuid == 0 || cred.groups.is_empty()
+/// Whom entries are for, if the identity is one that can use them: supplementary groups are not part of an entry, so only root
+/// may have some.
+#[inline]
+pub fn who(cred: &Cred) -> Option<Who> {
+    (cred.fsuid == 0 || cred.groups.is_empty()).then_some((cred.fsuid, cred.fsgid))
 }
+
+/// Runs `f` as a read section: what is in the table stays while it runs.
+#[inline]
+fn reading<R>(f: impl FnOnce() -> R) -> R {
+    let state = irq_save();
+    let result = f();
+    irq_restore(state);
+    result
+}
+
+/// Who may use entries: user and group for file access, of an identity that `plain` approves.
+pub type Who = (u32, u32);
 
 /// A waiting description of `key`, opened with access mode `mode`.
 #[inline]
-pub fn open(key: &Key, mode: u32, cred: &Cred) -> Option<Arc<OpenFile>> {
-    without_interrupts(|| {
+pub fn open(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
+    reading(|| {
         let entry = TABLE[key.slot()].load(Ordering::Acquire);
         // SAFETY: an entry in the table lives until a grace period after it was taken out, and this closure is a read section.
         let entry = unsafe { entry.as_ref() }?;
         if entry.generation != GENERATION.load(Ordering::Acquire)
             || !entry.key.same(key)
-            || entry.fsuid != cred.fsuid
-            || entry.fsgid != cred.fsgid
+            || entry.who != who
             || entry.modes & 1 << mode == 0
-            || !plain(cred)
         {
             return None;
         }
@@ -132,24 +168,23 @@ pub fn open(key: &Key, mode: u32, cred: &Cred) -> Option<Arc<OpenFile>> {
     })
 }
 
-/// Notes that `key`, walked since `generation`, leads to `inode`, and that `cred` may open it with access mode `mode`.
-pub fn learn(key: &Key, generation: u64, mode: u32, cred: &Cred, inode: &Arc<dyn Inode>) {
+/// Notes that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access mode `mode`.
+pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn Inode>) {
     let Some(inactive) = inode.inactive() else {
         return;
     };
     let tag = (key.hash >> 16) as u32 | 1;
-    if SEEN[key.slot()].swap(tag, Ordering::Relaxed) != tag || !plain(cred) || mode > 2 {
+    if SEEN[key.slot()].swap(tag, Ordering::Relaxed) != tag || mode > 2 {
         return;
     }
     let mut modes = 1 << mode;
     let slot = &TABLE[key.slot()];
-    without_interrupts(|| {
+    reading(|| {
         // SAFETY: as in `open`.
         if let Some(old) = unsafe { slot.load(Ordering::Acquire).as_ref() }
             && old.generation == generation
             && old.key.same(key)
-            && old.fsuid == cred.fsuid
-            && old.fsgid == cred.fsgid
+            && old.who == who
         {
             modes |= old.modes;
         }
@@ -158,8 +193,7 @@ pub fn learn(key: &Key, generation: u64, mode: u32, cred: &Cred, inode: &Arc<dyn
     let entry = Box::new(Entry {
         generation,
         key: *key,
-        fsuid: cred.fsuid,
-        fsgid: cred.fsgid,
+        who,
         modes,
         inode: inode.clone(),
     });
@@ -184,7 +218,7 @@ pub fn purge() {
 
 fn take_out(unwanted: impl Fn(&Entry) -> bool) {
     for slot in &TABLE {
-        let found = without_interrupts(|| {
+        let found = reading(|| {
             let entry = slot.load(Ordering::Acquire);
             // SAFETY: as in `open`.
             let wanted = unsafe { entry.as_ref() }.is_none_or(|e| !unwanted(e));

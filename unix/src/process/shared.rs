@@ -20,6 +20,13 @@ impl<T: ?Sized> Shared<T> {
         self.0.lock().clone()
     }
 
+    /// Calls `look` with the present value, without counting. It is held still meanwhile, so `look` must be short, and
+    /// must not come back to this value.
+    #[inline]
+    pub fn with<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.0.lock())
+    }
+
     /// Exchanges the value; dropping the old one is left to the caller.
     pub fn set(&self, value: Arc<T>) -> Arc<T> {
         core::mem::replace(&mut *self.0.lock(), value)

@@ -14,6 +14,7 @@ use crate::call::{Args, Handler};
 use crate::file::OpenFile;
 use crate::fs::Kind;
 use crate::io::IoBuf;
+use crate::process::Task;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -69,15 +70,20 @@ fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
     }
 }
 
+/// The open file behind `fd`, and whether its table could hold better code.
+#[inline]
+fn open_file(fd: i32) -> Result<(Arc<OpenFile>, bool)> {
+    Task::here(|task| task.process.files.with(|files| files.get_cold(fd))).ok_or(Errno::EBADF)?
+}
+
 fn simple(args: &Args, way: Way) -> Result<usize> {
-    let files = Caller::current().files;
     let fd = args.int(0);
-    let (of, cold) = files.get_cold(fd)?;
+    let (of, cold) = open_file(fd)?;
     check(&of, way)?;
     let mut buf = IoBuf::user(args.word(1), args.word(2))?;
     let result = transfer(&of, way, At::Offset, &mut buf);
     if cold {
-        files.warm(fd, &of);
+        Caller::current().files.warm(fd, &of);
     }
     result
 }
@@ -91,15 +97,14 @@ fn write(args: &mut Args) -> Result<usize> {
 }
 
 fn lseek(args: &mut Args) -> Result<usize> {
-    let files = Caller::current().files;
     let fd = args.int(0);
-    let (of, cold) = files.get_cold(fd)?;
+    let (of, cold) = open_file(fd)?;
     if of.flags() & abi::linux::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
     let result = of.file().lseek(&of, args.long(1), args.uint(2));
     if cold {
-        files.warm(fd, &of);
+        Caller::current().files.warm(fd, &of);
     }
     result.map(|offset| offset as usize)
 }

@@ -4,6 +4,7 @@
 //! cache answers walk and permission, and a description with its code comes from the inode's inactive list.
 
 use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
 use abi::linux::{
     AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_CREAT, O_LARGEFILE, O_NOCTTY, O_RDWR, O_TMPFILE, O_TRUNC,
     O_WRONLY, OpenHow,
@@ -16,8 +17,9 @@ use crate::call::{Args, Handler};
 use crate::file::OpenFile;
 use crate::fs::inode::How;
 use crate::fs::mem::MemFs;
-use crate::fs::names::{self, KEY_WORDS, Key};
+use crate::fs::names::{self, Key, Who};
 use crate::fs::place::{self, FileSystem};
+use crate::process::Task;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -69,72 +71,86 @@ fn openat2(args: &mut Args) -> Result<usize> {
 }
 
 fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
-    let caller = Caller::current();
-    let key = if flags & !PLAIN == 0 {
-        key(&caller, dirfd, addr)
+    let mut key = Key::blank();
+    let who = if flags & !PLAIN == 0 && dirfd == AT_FDCWD {
+        fill(&mut key, addr)
     } else {
         None
     };
-    let access = flags & O_ACCMODE;
-    if let Some(key) = &key
-        && let Some(of) = names::open(key, access, &caller.cred)
+    if let Some(who) = who
+        && let Some(of) = names::open(&key, flags & O_ACCMODE, who)
     {
-        of.reopen(flags);
-        return install(&caller, of, flags);
+        return reopen(of, flags);
     }
+    walk_and_open(dirfd, addr, flags, mode, who.map(|who| (&key, who)))
+}
+
+/// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is short,
+/// and process and path start where the cache knows.
+#[inline]
+fn fill(key: &mut Key, addr: usize) -> Option<Who> {
+    let (who, start) = Task::here(|task| {
+        let process = &task.process;
+        let who = process.cred.with(names::who)?;
+        Some((who, process.fs.with(|fs| fs.key())?))
+    })??;
+    // Not past the page that the path starts in, since it may be the last.
+    let within = PAGE - addr % PAGE;
+    let bytes = key.bytes();
+    let len = bytes.len().min(within);
+    vm::user::copy_in(&mut bytes[..len], addr).ok()?;
+    key.finish(start).then_some(who)
+}
+
+/// Gives a description that waited its descriptor.
+#[inline]
+fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
+    let cloexec = flags & O_CLOEXEC != 0;
+    of.reopen(flags);
+    let installed = Task::here(|task| {
+        task.process
+            .files
+            .with(|files| files.install_now(of, cloexec))
+    });
+    match installed.ok_or(Errno::EBADF)? {
+        Ok(fd) => Ok(fd as usize),
+        // The table has to grow, or may not.
+        Err(of) => Ok(Caller::current().files.install(of, cloexec)? as usize),
+    }
+}
+
+/// The ordinary way. With `learn`, the path is noted for the next time.
+#[cold]
+fn walk_and_open(
+    dirfd: i32,
+    addr: usize,
+    flags: u32,
+    mode: u32,
+    learn: Option<(&Key, Who)>,
+) -> Result<usize> {
+    let caller = Caller::current();
     let generation = names::generation();
     let path = user_path(addr)?;
-    let start = if path.is_empty() {
+    if path.is_empty() {
         return Err(Errno::ENOENT);
-    } else {
-        caller.start(dirfd, &path)?
-    };
+    }
+    let start = caller.start(dirfd, &path)?;
     let mode = mode & !caller.fs.umask();
     let of = crate::fs::open::open(&caller.view(), start, &path, flags, mode)?;
-    if let Some(key) = &key
+    if let Some((key, who)) = learn
         && of.reusable
         && let Some(inode) = of.inode()
     {
-        names::learn(key, generation, access, &caller.cred, inode);
+        names::learn(key, generation, flags & O_ACCMODE, who, inode);
     }
-    install(&caller, of, flags)
-}
-
-fn install(caller: &Caller, of: Arc<OpenFile>, flags: u32) -> Result<usize> {
     let fd = caller.files.install(of, flags & O_CLOEXEC != 0)?;
     Ok(fd as usize)
 }
 
-/// The name cache's key for the path at `addr`, if it is short and starts where the cache knows.
-#[inline]
-fn key(caller: &Caller, dirfd: i32, addr: usize) -> Option<Key> {
-    if dirfd != AT_FDCWD {
-        return None;
-    }
-    let start = caller.fs.key()?;
-    let mut words = [0u64; KEY_WORDS];
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-    // Not past the page that the path starts in, since it may be the last.
-    let within = abi::layout::PAGE - addr % abi::layout::PAGE;
-    let len = bytes.len().min(within);
-    vm::user::copy_in(&mut bytes[..len], addr).ok()?;
-    let absolute = bytes[0] == b'/';
-    let len = nul(&words)?;
-    Key::new(words, len, if absolute { 0 } else { start })
-}
-
-/// The index of the first NUL byte.
-#[inline]
-fn nul(words: &[u64; KEY_WORDS]) -> Option<usize> {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    words.iter().enumerate().find_map(|(i, word)| {
-        let zero = word.wrapping_sub(LOW) & !word & LOW << 7;
-        (zero != 0).then(|| i * 8 + zero.trailing_zeros() as usize / 8)
-    })
-}
-
 fn close(args: &mut Args) -> Result<usize> {
-    Caller::current().files.close(args.int(0))?;
+    let fd = args.int(0);
+    let closed = Task::here(|task| task.process.files.with(|files| files.take(fd)));
+    closed.ok_or(Errno::EBADF)??.release();
     Ok(0)
 }
 

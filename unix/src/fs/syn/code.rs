@@ -148,8 +148,13 @@ impl Descriptor {
         self.files.get(self.fd).map_err(|_| Errno::ENOENT)
     }
 
-    /// The entry that a dispatcher would find for call number `call`, unless that is a stub.
+    /// The entry that a dispatcher would find for call number `call`, unless that is a stub. After a fork, the next call would have
+    /// better code plugged than there is; looking does the same.
     fn entry(&self, call: usize) -> Option<usize> {
+        let (of, cold) = self.files.get_cold(self.fd).ok()?;
+        if cold {
+            self.files.warm(self.fd, &of);
+        }
         let entry = self.files.plugged(self.fd)?[call];
         let stubs = stubs();
         (entry != stubs.bad_fd && !stubs.slow.contains(&entry)).then_some(entry)
