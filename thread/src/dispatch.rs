@@ -40,6 +40,9 @@ pub enum Leaf {
     Value(u32),
     /// The 32-bit word at this address, which stays valid as long as the dispatcher does.
     Word(usize),
+    /// Whatever the routine at this address returns: it keeps the contract of a descriptor routine (docs/architecture.md), and
+    /// stays for ever.
+    Routine(usize),
     /// `sched_yield`: zero at once when the thread is alone in its ring, else a switch.
     Yield,
 }
@@ -174,6 +177,12 @@ fn answer(d: &mut Draft, tte: &Tte, base: i32, leaf: Leaf, exits: Exits) {
     match leaf {
         Leaf::Value(value) => dynasm!(d ; .arch x64 ; mov eax, value as i32),
         Leaf::Word(address) => dynasm!(d ; .arch x64 ; mov eax, [address as i32]),
+        Leaf::Routine(address) => {
+            let user = base + StackBase::USER_RSP as i32;
+            dynasm!(d ; .arch x64 ; mov [user], rsp ; mov rsp, base);
+            d.call_abs(address);
+            dynasm!(d ; .arch x64 ; mov rsp, [user]);
+        }
         Leaf::Yield => {
             let tte = tte.address() as i32;
             dynasm!(d

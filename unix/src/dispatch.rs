@@ -37,6 +37,7 @@ fn describe<R>(
         .ids
         .each_ref()
         .map(|word| Leaf::Word(core::ptr::from_ref(word) as usize));
+    let hot = crate::call::file::hot::entries();
     let leaves = [
         (nr::GETPID as u32, Leaf::Value(process.pid as u32)),
         (nr::SCHED_YIELD as u32, Leaf::Yield),
@@ -47,6 +48,9 @@ fn describe<R>(
         (nr::GETEUID as u32, euid),
         (nr::GETGID as u32, gid),
         (nr::GETEGID as u32, egid),
+        (nr::OPEN as u32, Leaf::Routine(hot.open)),
+        (nr::OPENAT as u32, Leaf::Routine(hot.openat)),
+        (nr::CLOSE as u32, Leaf::Routine(hot.close)),
     ];
     let kpt = files.map(|view| Kpt {
         read: view.read as usize,

@@ -9,6 +9,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
@@ -20,6 +21,7 @@ use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use sync::Monitor;
 
 use crate::files;
+use crate::fs::inactive::Inactive;
 use crate::fs::place;
 use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
@@ -106,6 +108,10 @@ pub trait File: Send + Sync + Any {
     fn flags_changed(&self, _of: &OpenFile) {}
     /// A descriptor that may write is closed: what generated code left to be noted (times) is noted.
     fn settle(&self, _of: &OpenFile) {}
+    /// Whether [`File::settle`] has something to do. Must not sleep.
+    fn unsettled(&self, _of: &OpenFile) -> bool {
+        false
+    }
     /// The last descriptor is gone.
     fn close(&self, _of: &OpenFile) {}
     /// Code for this description. [`Sharing::Exclusive`] promises one thread until it is replugged.
@@ -137,11 +143,16 @@ pub struct OpenFile {
     pub(crate) slots: AtomicU32,
     /// More than one thread may reach it: only shared routines may be plugged.
     pub(crate) shared: AtomicBool,
-    /// It may wait in its inode's inactive list.
-    pub(crate) reusable: bool,
+    /// The inactive list of its inode, if it may wait there.
+    list: Option<NonNull<Inactive>>,
     closed: AtomicBool,
     code: Code,
 }
+
+// SAFETY: all fields but `list` are `Send` and `Sync` themselves; `list` points to a part of the inode that `place` keeps, and is.
+unsafe impl Send for OpenFile {}
+// SAFETY: as above.
+unsafe impl Sync for OpenFile {}
 
 /// The routines of a description: for one thread, and for many.
 #[derive(Default)]
@@ -164,12 +175,9 @@ impl OpenFile {
 
     /// A description of a file found as `how` says.
     pub fn at(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
-        let listed = how
-            .place
-            .as_ref()
-            .is_some_and(|p| p.inode.inactive().is_some());
+        let inode = how.place.as_ref().filter(|_| file.reusable());
         Arc::new(OpenFile {
-            reusable: listed && file.reusable(),
+            list: inode.and_then(|p| p.inode.inactive()).map(NonNull::from),
             file,
             place: how.place,
             flags: AtomicU32::new(how.flags & !CREATION),
@@ -266,11 +274,20 @@ impl OpenFile {
     }
 
     /// Whether the status flags are those of a plain open, so that it may wait for another.
+    #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.reusable && self.flags() & !(O_ACCMODE | O_LARGEFILE) == 0
+        self.list.is_some() && self.flags() & !(O_ACCMODE | O_LARGEFILE) == 0
+    }
+
+    /// The inactive list where it may wait.
+    #[inline]
+    pub(crate) fn list(&self) -> Option<&Inactive> {
+        // SAFETY: the list is part of the inode that `place` keeps.
+        self.list.map(|list| unsafe { list.as_ref() })
     }
 
     /// Made ready for another open with `flags`.
+    #[inline]
     pub(crate) fn reopen(&self, flags: u32) {
         self.flags.store(flags & !CREATION, Ordering::Relaxed);
         self.cursor.offset.store(0, Ordering::Relaxed);

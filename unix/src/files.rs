@@ -384,14 +384,16 @@ impl Files {
         Ok(fd)
     }
 
-    /// As [`Files::install`], if that takes no more than a few words in the table; otherwise `of` back.
+    /// As [`Files::install`], if that takes no more than a few words in the table; otherwise `of` back. Never sleeps.
     #[inline]
     pub(crate) fn install_now(
         &self,
         of: Arc<OpenFile>,
         cloexec: bool,
     ) -> core::result::Result<i32, Arc<OpenFile>> {
-        let mut table = self.table.lock();
+        let Some(mut table) = self.table.try_lock() else {
+            return Err(of);
+        };
         let fd = table.lowest(0);
         if fd >= self.limit.load(Ordering::Relaxed).min(table.capacity()) {
             return Err(of);
@@ -399,6 +401,40 @@ impl Files {
         // The slot is free: nothing is displaced.
         let _none = self.put(&mut table, fd, of, cloexec);
         Ok(fd as i32)
+    }
+
+    /// Closes `fd` if its description can go to its inode's inactive list and nothing else is to be done; `None`: close it the
+    /// ordinary way. Never sleeps.
+    #[inline]
+    pub(crate) fn close_now(&self, fd: i32) -> Option<()> {
+        let mut table = self.table.try_lock()?;
+        let of = table.get(fd).ok()?;
+        if self.threaded()
+            || lock::any()
+            || !of.is_plain()
+            || Arc::strong_count(of) != 1
+            || (of.writable() && of.file().unsettled(of))
+        {
+            return None;
+        }
+        let cloexec = table.cloexec[fd as usize / 64] >> (fd % 64) & 1 != 0;
+        let mode = of.flags() & abi::linux::O_ACCMODE;
+        let list = of.list().filter(|list| list.is_vacant(mode))?;
+        let list = core::ptr::from_ref(list);
+        let of = table.clear(fd as usize)?;
+        of.slots.store(0, Ordering::Relaxed);
+        // SAFETY: the list is the inode's, which the name cache keeps: `is_vacant` found it admitted, and entries of the cache are
+        // freed a grace period after they leave it, which is not before interrupts are on again here.
+        match unsafe { &*list }.put(mode, of) {
+            Ok(()) => Some(()),
+            Err(of) => {
+                // Somebody was faster; as if nothing had been done.
+                of.slots.store(1, Ordering::Relaxed);
+                self.plug(&table, fd as usize, &of);
+                table.set(fd as usize, of, cloexec);
+                None
+            }
+        }
     }
 
     /// Takes `fd` out of the table; the rest of closing is [`Taken::release`]. `EBADF`.
@@ -634,10 +670,11 @@ impl Taken {
             );
         } else if of.is_plain() && Arc::strong_count(&of) == 1 {
             let mode = of.flags() & abi::linux::O_ACCMODE;
-            // The list is the inode's; our count of it outlasts the one that `put` may give away.
-            let inode = of.inode().cloned();
-            if let Some(list) = inode.as_ref().and_then(|i| i.inactive()) {
-                drop(list.put(mode, of));
+            // Our count of the inode, whose list it is, outlasts the one that `put` may give away.
+            let _inode = of.inode().cloned();
+            if let Some(list) = of.list().map(core::ptr::from_ref) {
+                // SAFETY: `_inode` keeps the list.
+                drop(unsafe { &*list }.put(mode, of));
             }
         }
     }

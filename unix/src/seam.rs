@@ -34,6 +34,7 @@ pub fn init(cpus: usize) -> Result<()> {
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
+    crate::call::file::hot::init(slow, conv).map_err(|OutOfCode| Errno::ENOMEM)?;
     Ok(())
 }
 
@@ -73,7 +74,7 @@ fn make_stubs(slow: usize) -> core::result::Result<Stubs, OutOfCode> {
 }
 
 /// Seals a stub, which is never freed, and answers its entry.
-fn keep(draft: Draft) -> core::result::Result<usize, OutOfCode> {
+pub(crate) fn keep(draft: Draft) -> core::result::Result<usize, OutOfCode> {
     // SAFETY: the stubs keep the contract of a descriptor routine: they change rax only, and return or take the slow exit.
     let routine = unsafe { Routine::<DescFn>::from(draft.seal()?) };
     let entry = routine.entry();

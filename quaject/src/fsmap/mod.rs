@@ -137,6 +137,11 @@ impl FileCore {
         self.touched.swap(0, Ordering::Relaxed) != 0
     }
 
+    /// Whether a routine wrote since the last [`take_touched`](Self::take_touched).
+    pub fn is_touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed) != 0
+    }
+
     /// The monitor that appending writers take.
     pub fn appending(&self) -> &RawMonitor {
         &self.appending

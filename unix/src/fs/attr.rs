@@ -160,7 +160,7 @@ impl Attr {
             reserved: 0,
         };
         Statx {
-            mask: (STATX_BASIC_STATS | STATX_BTIME) as u32,
+            mask: STATX_BASIC_STATS | STATX_BTIME,
             blksize: BLOCK_SIZE,
             nlink: self.nlink,
             uid: self.uid,

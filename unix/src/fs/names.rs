@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 
+use super::inactive::Inactive;
 use super::inode::Inode;
 use crate::file::OpenFile;
 use crate::process::Cred;
@@ -24,7 +25,7 @@ use crate::process::Cred;
 /// Entries; a path has one place it can be in.
 const SLOTS: usize = 64;
 /// Words of a path that is short enough, its NUL included.
-pub const KEY_WORDS: usize = 8;
+pub const KEY_WORDS: usize = 6;
 
 static TABLE: [AtomicPtr<Entry>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
 /// The hash last opened in each slot: a path is learnt when it is opened twice without another in between.
@@ -33,7 +34,9 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// A short path, padded with zeros, and where it starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Key {
+    /// First field: generated code writes the bytes here.
     words: [u64; KEY_WORDS],
     /// Words in use; those beyond are not compared.
     used: usize,
@@ -111,6 +114,16 @@ struct Entry {
     /// Access modes that were granted, a bit each.
     modes: u32,
     inode: Arc<dyn Inode>,
+    /// The inode's list.
+    list: *const Inactive,
+}
+
+impl Entry {
+    #[inline]
+    fn list(&self) -> Option<&Inactive> {
+        // SAFETY: it is part of the inode, which the entry keeps.
+        unsafe { self.list.as_ref() }
+    }
 }
 
 impl Drop for Entry {
@@ -153,19 +166,37 @@ pub type Who = (u32, u32);
 /// A waiting description of `key`, opened with access mode `mode`.
 #[inline]
 pub fn open(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
-    reading(|| {
-        let entry = TABLE[key.slot()].load(Ordering::Acquire);
-        // SAFETY: an entry in the table lives until a grace period after it was taken out, and this closure is a read section.
-        let entry = unsafe { entry.as_ref() }?;
-        if entry.generation != GENERATION.load(Ordering::Acquire)
-            || !entry.key.same(key)
-            || entry.who != who
-            || entry.modes & 1 << mode == 0
-        {
-            return None;
-        }
-        entry.inode.inactive()?.take(mode)
-    })
+    // SAFETY: a read section has interrupts off.
+    reading(|| unsafe { open_quietly(key, mode, who) })
+}
+
+/// As [`open`].
+///
+/// # Safety
+/// Interrupts are off.
+#[inline]
+pub unsafe fn open_quietly(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
+    let entry = TABLE[key.slot()].load(Ordering::Acquire);
+    // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end here while interrupts are off.
+    let entry = unsafe { entry.as_ref() }?;
+    if entry.generation != GENERATION.load(Ordering::Acquire)
+        || !entry.key.same(key)
+        || entry.who != who
+        || entry.modes & 1 << mode == 0
+    {
+        return None;
+    }
+    entry.list()?.take(mode)
+}
+
+/// Puts back what [`open_quietly`] gave, unused. Interrupts are off.
+#[cold]
+pub fn wait_again(of: Arc<OpenFile>) {
+    let mode = of.flags() & abi::linux::O_ACCMODE;
+    if let Some(list) = of.list().map(ptr::from_ref) {
+        // SAFETY: the list is part of the inode that an entry keeps; entries last as long as interrupts are off.
+        drop(unsafe { &*list }.put(mode, of));
+    }
 }
 
 /// Notes that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access mode `mode`.
@@ -196,6 +227,7 @@ pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn In
         who,
         modes,
         inode: inode.clone(),
+        list: inactive,
     });
     retire(slot.swap(Box::into_raw(entry), Ordering::AcqRel));
 }

@@ -69,7 +69,10 @@ pub trait Folder: Send + Sync {
 }
 
 /// A folder of fixed names.
-pub struct Fixed(pub &'static [(&'static str, fn() -> Item)]);
+pub struct Fixed(pub &'static [Named]);
+
+/// A name, and what it stands for.
+pub type Named = (&'static str, fn() -> Item);
 
 impl Folder for Fixed {
     fn get(&self, name: &str) -> Result<Item> {

@@ -27,6 +27,12 @@ impl<T: ?Sized> Shared<T> {
         look(&self.0.lock())
     }
 
+    /// As [`Shared::with`], if nobody holds the value: never sleeps.
+    #[inline]
+    pub fn try_with<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
+        Some(look(&*self.0.try_lock()?))
+    }
+
     /// Exchanges the value; dropping the old one is left to the caller.
     pub fn set(&self, value: Arc<T>) -> Arc<T> {
         core::mem::replace(&mut *self.0.lock(), value)

@@ -6,6 +6,7 @@
 pub mod attr;
 pub mod control;
 pub mod dirents;
+pub mod hot;
 pub mod io;
 pub mod mount;
 pub mod names;

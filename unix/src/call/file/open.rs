@@ -36,7 +36,7 @@ pub const CALLS: &[(usize, Handler)] = &[
 ];
 
 /// Flags with which an open may take the short way.
-const PLAIN: u32 = O_ACCMODE | O_CLOEXEC | O_LARGEFILE | O_NOCTTY;
+pub(super) const PLAIN: u32 = O_ACCMODE | O_CLOEXEC | O_LARGEFILE | O_NOCTTY;
 
 fn open(args: &mut Args) -> Result<usize> {
     do_open(AT_FDCWD, args.word(0), args.uint(1), args.uint(2))
@@ -138,7 +138,7 @@ fn walk_and_open(
     let mode = mode & !caller.fs.umask();
     let of = crate::fs::open::open(&caller.view(), start, &path, flags, mode)?;
     if let Some((key, who)) = learn
-        && of.reusable
+        && of.list().is_some()
         && let Some(inode) = of.inode()
     {
         names::learn(key, generation, flags & O_ACCMODE, who, inode);

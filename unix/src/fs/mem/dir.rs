@@ -28,7 +28,7 @@ struct Entry {
 
 impl Dir {
     /// An empty directory.
-    pub fn new() -> Dir {
+    pub const fn new() -> Dir {
         Dir {
             by_name: BTreeMap::new(),
             by_place: BTreeMap::new(),
@@ -92,5 +92,11 @@ impl Dir {
     pub fn pop(&mut self) -> Option<Arc<MemNode>> {
         self.by_place.clear();
         self.by_name.pop_first().map(|(_, e)| e.node)
+    }
+}
+
+impl Default for Dir {
+    fn default() -> Dir {
+        Dir::new()
     }
 }

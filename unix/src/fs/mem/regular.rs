@@ -161,6 +161,10 @@ impl File for MemNode {
         Ok(routines)
     }
 
+    fn unsettled(&self, _of: &OpenFile) -> bool {
+        self.store().is_some_and(|s| s.core().is_touched())
+    }
+
     fn settle(&self, _of: &OpenFile) {
         MemNode::settle(self);
     }

@@ -125,10 +125,9 @@ impl Store {
 
     /// Makes room for `needed` pages: a larger array, published before the old one is retired.
     fn grow(&self, table: &mut Table, needed: usize) -> Result<()> {
-        let capacity = needed
-            .max(table.pages.len() * 2)
-            .max(FIRST_CAPACITY)
-            .min(MAX_PAGES);
+        let capacity = (table.pages.len() * 2)
+            .clamp(FIRST_CAPACITY, MAX_PAGES)
+            .max(needed);
         let mut larger: Vec<AtomicU64> = Vec::new();
         larger
             .try_reserve_exact(capacity)

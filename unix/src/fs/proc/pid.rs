@@ -99,8 +99,8 @@ impl Folder for Pid {
             "fd" => Item::Folder(Arc::new(Descriptors(process))),
             "fdinfo" => Item::Folder(Arc::new(Infos(process))),
             "maps" => text(move |out| maps(&process, out)),
-            "mounts" => text(|out| mounts(out)),
-            "mountinfo" => text(|out| mountinfo(out)),
+            "mounts" => text(mounts),
+            "mountinfo" => text(mountinfo),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score" | "oom_score_adj" | "wchan" => text(|out| {
                 out.push_str("0\n");

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
 use crate::file::{File, OpenFile};
-use crate::fs::text::{Fixed, Item, text};
+use crate::fs::text::{Fixed, Item, Named, text};
 use crate::io::IoBuf;
 use crate::process::{Process, tree};
 
@@ -54,24 +54,24 @@ pub const ROOT: Fixed = Fixed(&[
     ),
 ]);
 
-const SYS: &[(&str, fn() -> Item)] = &[
+const SYS: &[Named] = &[
     ("fs", || Item::Folder(Arc::new(Fixed(SYS_FS)))),
     ("kernel", || Item::Folder(Arc::new(Fixed(SYS_KERNEL)))),
     ("vm", || Item::Folder(Arc::new(Fixed(SYS_VM)))),
 ];
 
-const SYS_FS: &[(&str, fn() -> Item)] = &[
+const SYS_FS: &[Named] = &[
     ("file-max", line!(4096 * tree::NUMBERS_MAX)),
     ("nr_open", line!(4096)),
     ("pipe-max-size", line!(1 << 20)),
 ];
 
-const SYS_VM: &[(&str, fn() -> Item)] = &[
+const SYS_VM: &[Named] = &[
     ("max_map_count", line!(65530)),
     ("overcommit_memory", line!(1)),
 ];
 
-const SYS_KERNEL: &[(&str, fn() -> Item)] = &[
+const SYS_KERNEL: &[Named] = &[
     ("hostname", || {
         let show = |out: &mut String| {
             out.push_str(&String::from_utf8_lossy(&hostname()));
@@ -95,7 +95,7 @@ const SYS_KERNEL: &[(&str, fn() -> Item)] = &[
     ("version", line!(VERSION)),
 ];
 
-const SYS_RANDOM: &[(&str, fn() -> Item)] = &[
+const SYS_RANDOM: &[Named] = &[
     ("boot_id", line!(boot_id())),
     ("entropy_avail", line!(256)),
     (
