@@ -52,6 +52,7 @@ impl RawMonitor {
     }
 
     /// Takes the monitor if it is free.
+    #[inline]
     pub fn try_lock(&self) -> bool {
         self.word
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
@@ -59,15 +60,21 @@ impl RawMonitor {
     }
 
     /// Takes the monitor, sleeping while another thread holds it.
+    #[inline]
     pub fn lock(&self) {
         if !self.try_lock() {
-            self.waiters.wait_until(|| {
-                (self.word.swap(CONTENDED, Ordering::Acquire) == FREE).then_some(())
-            });
+            self.wait();
         }
     }
 
+    #[cold]
+    fn wait(&self) {
+        self.waiters
+            .wait_until(|| (self.word.swap(CONTENDED, Ordering::Acquire) == FREE).then_some(()));
+    }
+
     /// Gives the monitor back. Only the holder may call this.
+    #[inline]
     pub fn unlock(&self) {
         if self.word.swap(FREE, Ordering::Release) == CONTENDED {
             self.wake_next();
@@ -75,6 +82,7 @@ impl RawMonitor {
     }
 
     /// Wakes the longest waiter, after a release that found [`CONTENDED`].
+    #[cold]
     pub fn wake_next(&self) {
         self.waiters.wake_one();
     }
@@ -119,14 +127,17 @@ impl<T> Monitor<T> {
 
 impl<T: ?Sized> Monitor<T> {
     /// Takes the monitor, sleeping while another thread holds it.
+    #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         self.raw.lock();
         Guard { monitor: self }
     }
 
     /// Takes the monitor if it is free.
+    #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        self.raw.try_lock().then_some(Guard { monitor: self })
+        // Not `then_some`: a guard that is made and dropped would give back what another thread holds.
+        self.raw.try_lock().then(|| Guard { monitor: self })
     }
 
     /// The data, when the borrow already proves that nobody else is there.
@@ -195,6 +206,7 @@ mod tests {
         let monitor = Monitor::new(());
         let guard = monitor.try_lock();
         assert!(guard.is_some() && monitor.try_lock().is_none());
+        assert!(monitor.try_lock().is_none());
         drop(guard);
         assert!(monitor.try_lock().is_some());
     }
