@@ -15,33 +15,47 @@ use crate::token::{self, Given, Taken};
 use crate::tte::Tte;
 use crate::{idle, kick, ops, timer};
 use core::sync::atomic::Ordering;
-use machine::cpu::{Cpu, irq_restore, irq_save};
+use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
 
 /// The running thread consumes its token, or sleeps until it is given one. May return spuriously: look at the
 /// condition again. Thread context.
 pub fn suspend() {
-    let irq = irq_save();
+    irq_disable();
     let (cpu, local, me) = here();
     if !me.on_ring.load(Ordering::Relaxed) {
         idle::wait(cpu, local, me);
     } else if token::take_or_sleep(&me.state) == Taken::Sleeps {
         local.ring.remove(me, me);
         switch(cpu, me);
-        if me.state.load(Ordering::Relaxed) & POKED != 0 {
-            ops::poked(me);
-        }
     }
-    irq_restore(irq);
-    if me.is_kernel() && me.flags() & (STOPME | PENDING) != 0 {
-        ops::kernel_gate(me);
+    if me.state.load(Ordering::Relaxed) & (POKED | STOPME | PENDING) != 0 {
+        ops::woken(me);
     }
+    irq_enable();
 }
 
 /// Gives `tte` its token and wakes it if it sleeps. From anywhere: interrupt handlers, other CPUs.
 #[inline]
 pub fn resume(tte: &Tte) {
     if token::give(&tte.state, 0) == Given::Wake {
-        enqueue(tte, End::Front);
+        wake(tte);
+    }
+}
+
+/// Puts a thread that the caller has woken in front.
+fn wake(tte: &Tte) {
+    let irq = irq_save();
+    let (cpu, local, me) = here();
+    if irq != 0
+        && tte.cpu.load(Ordering::Relaxed) == cpu.id.load(Ordering::Relaxed)
+        && local.ring.insert_next(me, tte)
+    {
+        if !local.ticking.load(Ordering::Relaxed) {
+            timer::begin(local, me);
+        }
+        irq_enable();
+    } else {
+        place(cpu, local, me, tte, End::Front, irq);
     }
 }
 
@@ -73,21 +87,24 @@ pub fn start(tte: &Tte) -> bool {
 
 /// Lets the next ready thread run, if there is one. Thread context.
 pub fn yield_now() {
-    let irq = irq_save();
+    irq_disable();
     let (cpu, local, me) = here();
-    if !local.ring.is_alone(me) {
-        switch(cpu, me);
+    preempt(cpu, local, me);
+    if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
+        ops::woken(me);
     }
-    irq_restore(irq);
-    if me.is_kernel() && me.flags() & (STOPME | PENDING) != 0 {
-        ops::kernel_gate(me);
-    }
+    irq_enable();
 }
 
 /// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring.
 pub(crate) fn enqueue(tte: &Tte, end: End) {
     let irq = irq_save();
     let (cpu, local, me) = here();
+    place(cpu, local, me, tte, end, irq);
+}
+
+#[inline(never)]
+fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
     if tte.cpu() == cpu.number() {
         // In an interrupt the thread gets the CPU when the interrupt ends; a thread that wakes another keeps it.
         if irq == 0 || !me.on_ring.load(Ordering::Relaxed) {
@@ -161,7 +178,9 @@ pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
     sw_out(cpu);
 }
 
-/// An asynchronous switch, at the end of an interrupt, where the trap frame holds the thread's registers.
+/// Gives way if there is anybody. At the end of an interrupt this is the asynchronous switch: the trap frame holds the
+/// thread's other registers.
+#[inline]
 pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
     cpu.need_resched.store(0, Ordering::Relaxed);
     let nothing_else = if me.on_ring.load(Ordering::Relaxed) {

@@ -17,18 +17,20 @@ pub const STOPPED: u32 = 1 << 4;
 pub const KILLED: u32 = 1 << 5;
 /// Something waits to be looked at before the thread returns to user mode; ends interruptible sleeps.
 pub const SIGNAL: u32 = 1 << 6;
-/// Pending signal procedures stand on the thread's signal stack.
+/// Supervisor procedures stand on the thread's signal stack: it does not sleep before it has run them.
 pub const PENDING: u32 = 1 << 7;
+/// User procedures stand there: they are called at the next crossing into user mode.
+pub const CALL: u32 = 1 << 12;
 /// A single-step is under way (the advisory lock of section 5.3.2).
 pub const STEP: u32 = 1 << 8;
 /// The mark of section 5.3.1: a CPU is moving the thread to another CPU's ring.
 pub const MARK: u32 = 1 << 9;
-/// Was asleep and was woken only to run signal procedures; goes back to sleep after them.
+/// Was woken, or kept from sleeping, only to run supervisor procedures; goes to sleep after them.
 pub const POKED: u32 = 1 << 11;
 /// Has ended; its stack waits for the next thread to free it.
 pub const DEAD: u32 = 1 << 10;
 
 /// Any of these sends a thread that is about to enter user mode through its slow path.
-pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | STEP;
+pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | CALL | STEP;
 /// Any of these ends an interruptible sleep.
 pub const INTERRUPTS: u32 = KILLED | SIGNAL;

@@ -5,7 +5,7 @@
 //! Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
 
 use crate::block::preempt;
-use crate::flags::{ATTENTION, KILLED, PENDING, SIGNAL, STEP, STOPME};
+use crate::flags::{ATTENTION, CALL, KILLED, PENDING, SIGNAL, STEP, STOPME};
 use crate::local::here;
 use crate::signal::Mode;
 use crate::tte::{Tte, current};
@@ -56,8 +56,12 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
         } else if flags & PENDING != 0 {
             irq_enable();
             ops::run_supervisor(me);
-            if let Some(address) = me.signals.pop(Mode::User) {
-                call_in_user_mode(frame, me, address);
+            irq_disable();
+        } else if flags & CALL != 0 {
+            irq_enable();
+            me.state.fetch_and(!CALL, Ordering::AcqRel);
+            while let Some(address) = me.signals.pop(Mode::User) {
+                call_in_user_mode(frame, address);
             }
             irq_disable();
         } else {
@@ -70,10 +74,7 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
 }
 
 /// Makes it look as if the thread had called `address` just now. A stack that cannot be written drops the call.
-fn call_in_user_mode(frame: &mut TrapFrame, me: &Tte, address: usize) {
-    if !me.signals.any() {
-        me.state.fetch_and(!PENDING, Ordering::AcqRel);
-    }
+fn call_in_user_mode(frame: &mut TrapFrame, address: usize) {
     let rsp = frame.rsp.wrapping_sub(RED_ZONE + 8);
     if vm::user::put(rsp as usize, &frame.rip).is_ok() {
         frame.rsp = rsp;

@@ -11,7 +11,7 @@
 //! Source: dissertation, sections 4.3.2 and 5.3.2.
 
 use crate::block::{enqueue, resume, suspend, switch};
-use crate::flags::{KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN};
+use crate::flags::{CALL, KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN};
 use crate::local::here;
 use crate::ready::End;
 use crate::signal::{Mode, Procedure, Refused};
@@ -77,8 +77,15 @@ impl Tte {
     /// Too many are pending.
     pub fn interrupt(&self, procedure: Procedure) -> Result<(), Refused> {
         self.signals.push(procedure)?;
-        if token::poke(&self.state, PENDING) == Given::Wake {
-            enqueue(self, End::Front);
+        match procedure.mode {
+            Mode::Supervisor => {
+                if token::poke(&self.state) == Given::Wake {
+                    enqueue(self, End::Front);
+                }
+            }
+            Mode::User => {
+                self.state.fetch_or(CALL, Ordering::AcqRel);
+            }
         }
         self.nudge();
         Ok(())
@@ -162,22 +169,37 @@ pub fn wait(event: u32) {
     me.awaited.store(0, Ordering::SeqCst);
 }
 
-/// Woken for signal procedures alone: runs them and goes back to sleep. With interrupts off, also on return.
+/// What a thread that was woken, or had the CPU back, does about its marks. With interrupts off, also on return.
 #[cold]
-pub(crate) fn poked(me: &Tte) {
+pub(crate) fn woken(me: &Tte) {
+    if me.flags() & POKED != 0 {
+        poked(me);
+    }
+    if me.is_kernel() && me.flags() & (STOPME | PENDING) != 0 {
+        irq_enable();
+        kernel_gate(me);
+        irq_disable();
+    }
+}
+
+/// Woken, or kept awake, for supervisor procedures alone: runs them and goes to sleep.
+fn poked(me: &Tte) {
     loop {
         me.state.fetch_and(!POKED, Ordering::AcqRel);
         irq_enable();
         run_supervisor(me);
         irq_disable();
-        if token::take_or_sleep(&me.state) == Taken::Token {
-            return;
-        }
-        let (cpu, local, me) = here();
-        local.ring.remove(me, me);
-        switch(cpu, me);
-        if me.flags() & POKED == 0 {
-            return;
+        match token::take_or_sleep(&me.state) {
+            Taken::Token => return,
+            Taken::Work => {}
+            Taken::Sleeps => {
+                let (cpu, local, me) = here();
+                local.ring.remove(me, me);
+                switch(cpu, me);
+                if me.flags() & POKED == 0 {
+                    return;
+                }
+            }
         }
     }
 }
@@ -190,14 +212,10 @@ pub(crate) fn run_supervisor(me: &Tte) {
         let call = unsafe { core::mem::transmute::<usize, fn()>(address) };
         call();
     }
-    if me.signals.any() {
-        me.state.fetch_or(PENDING, Ordering::AcqRel);
-    }
 }
 
 /// What a kernel thread does about its marks when it suspends or yields.
-#[cold]
-pub(crate) fn kernel_gate(me: &Tte) {
+fn kernel_gate(me: &Tte) {
     run_supervisor(me);
     if me.flags() & STOPME != 0 && me.flags() & STOPPED == 0 {
         stop_here(me);

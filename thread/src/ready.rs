@@ -89,6 +89,33 @@ impl ReadyRing {
         self.ready() <= 1 && current.on_ring.load(Relaxed)
     }
 
+    /// The frequent case of [`ReadyRing::insert`] at the front: one level is populated, the running thread's and `tte`'s own. False,
+    /// and nothing done, in any other case.
+    #[inline(always)]
+    pub fn insert_next(&self, current: &Tte, tte: &Tte) -> bool {
+        let populated = self.populated.load(Relaxed);
+        let level = current.level.load(Relaxed);
+        if !current.on_ring.load(Relaxed)
+            || populated & populated.wrapping_sub(1) != 0
+            || tte.wanted_level.load(Relaxed) != level
+        {
+            return false;
+        }
+        // SAFETY: ring pointers lead to entries, which are never unmapped.
+        let next = unsafe { &*current.next.load(Relaxed) };
+        tte.level.store(level, Relaxed);
+        tte.on_ring.store(true, Relaxed);
+        tte.next.store(next.as_ptr(), Relaxed);
+        tte.prev.store(current.as_ptr(), Relaxed);
+        next.prev.store(tte.as_ptr(), Relaxed);
+        current.next.store(tte.as_ptr(), Relaxed);
+        current.link.store(entry(current, tte), Relaxed);
+        tte.link.store(entry(tte, next), Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
+        true
+    }
+
     /// Puts `tte`, which is in no ring and has switch code, into its level.
     pub fn insert(&self, current: &Tte, tte: &Tte, end: End) {
         let level = tte.wanted_level.load(Relaxed) as usize % LEVELS;
@@ -132,6 +159,7 @@ impl ReadyRing {
     }
 
     /// Takes `tte` (the running thread or another one) out of its ring.
+    #[inline(always)]
     pub fn remove(&self, current: &Tte, tte: &Tte) {
         let level = tte.level.load(Relaxed) as usize % LEVELS;
         let next = tte.next.load(Relaxed);
@@ -147,7 +175,12 @@ impl ReadyRing {
             previous.next.store(next.as_ptr(), Relaxed);
             next.prev.store(previous.as_ptr(), Relaxed);
             previous.link.store(entry(previous, next), Relaxed);
-            if current.is(tte) || self.heads[level].load(Relaxed) == tte.as_ptr() {
+            if current.is(tte) {
+                // Its own link leads on already.
+                self.heads[level].store(next.as_ptr(), Relaxed);
+                return;
+            }
+            if self.heads[level].load(Relaxed) == tte.as_ptr() {
                 self.heads[level].store(next.as_ptr(), Relaxed);
             }
         }
@@ -206,6 +239,7 @@ impl ReadyRing {
         None
     }
 
+    #[inline(never)]
     fn populate(&self, populated: u32) {
         let stride = if populated == 0 {
             1

@@ -119,10 +119,6 @@ impl Signals {
     pub fn pop(&self, mode: Mode) -> Option<usize> {
         self.stack(mode).pop()
     }
-
-    pub fn any(&self) -> bool {
-        !self.supervisor.is_empty() || !self.user.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -157,7 +153,7 @@ mod tests {
         for i in (0..PENDING).rev() {
             assert_eq!(signals.pop(Mode::User), Some(0x1000 + i));
         }
-        assert!(!signals.any());
+        assert_eq!(signals.pop(Mode::User), None);
         assert_eq!(signals.set(SIGNALS, None), Err(Refused));
     }
 }

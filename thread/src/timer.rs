@@ -24,6 +24,8 @@ fn ns_to_ticks(ns: u64) -> u64 {
 }
 
 /// Starts keeping quanta if there is anybody to give the CPU to. With interrupts off.
+#[cold]
+#[inline(never)]
 pub(crate) fn begin(local: &Local, me: &Tte) {
     if local.ring.ready() >= 2 {
         local.ticking.store(true, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 //! Progress: `give` and `start` are lock-free, `take_or_sleep` too; a failed exchange means that another party's succeeded.
 //! Source: dissertation, section 5.3.2 and figure 5.10; Hohmuth and Härtig 2001, figures 2 and 3.
 
-use crate::flags::{ASLEEP, DEAD, NEW, POKED, TOKEN};
+use crate::flags::{ASLEEP, DEAD, NEW, PENDING, POKED, TOKEN};
 use crate::primitive::{AtomicU32, Ordering};
 
 /// What [`take_or_sleep`] did.
@@ -15,6 +15,8 @@ pub enum Taken {
     Token,
     /// The thread is now marked asleep: leave the ring and switch.
     Sleeps,
+    /// There are procedures to run first; the thread is marked as going to sleep after them.
+    Work,
 }
 
 /// What [`give`] and [`start`] did.
@@ -26,13 +28,15 @@ pub enum Given {
     Wake,
 }
 
-/// The running thread consumes its token, or marks itself asleep.
+/// The running thread consumes its token, or marks itself asleep, unless there is work to do first.
 #[inline]
 pub fn take_or_sleep(state: &AtomicU32) -> Taken {
     let mut now = state.load(Ordering::Relaxed);
     loop {
         let (next, taken) = if now & TOKEN != 0 {
             (now & !TOKEN, Taken::Token)
+        } else if now & PENDING != 0 {
+            (now | POKED, Taken::Work)
         } else {
             (now | ASLEEP, Taken::Sleeps)
         };
@@ -79,14 +83,14 @@ pub fn start(state: &AtomicU32) -> Given {
     }
 }
 
-/// Marks `work` on the thread and wakes it for that alone: its sleep is not over.
-pub fn poke(state: &AtomicU32, work: u32) -> Given {
+/// Marks supervisor procedures as pending and wakes the thread for them alone: its sleep is not over.
+pub fn poke(state: &AtomicU32) -> Given {
     let mut now = state.load(Ordering::Relaxed);
     loop {
         let (next, given) = if now & ASLEEP != 0 && now & (NEW | DEAD) == 0 {
-            ((now & !ASLEEP) | work | POKED, Given::Wake)
+            ((now & !ASLEEP) | PENDING | POKED, Given::Wake)
         } else {
-            (now | work, Given::Token)
+            (now | PENDING, Given::Token)
         };
         match state.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return given,

@@ -84,9 +84,10 @@ fn a_poke_does_not_end_a_sleep_and_loses_no_token() {
                 }
             })
         };
-        let poker = spawn(|state| poke(state, PENDING));
+        let poker = spawn(|state| poke(state));
         let waker = spawn(|state| give(state, 0));
-        let sleeps = take_or_sleep(&state) == Taken::Sleeps;
+        let taken = take_or_sleep(&state);
+        let sleeps = taken == Taken::Sleeps;
         poker.join().unwrap();
         waker.join().unwrap();
         let now = state.load(Ordering::Relaxed);
@@ -98,6 +99,9 @@ fn a_poke_does_not_end_a_sleep_and_loses_no_token() {
                 assert_eq!(now & TOKEN, TOKEN);
                 assert_eq!(take_or_sleep(&state), Taken::Token);
             }
+        } else if taken == Taken::Work {
+            assert_eq!(now & (POKED | TOKEN), POKED | TOKEN);
+            assert_eq!(wakes.load(Ordering::Relaxed), 0);
         } else {
             assert_eq!(wakes.load(Ordering::Relaxed), 0);
         }
