@@ -95,6 +95,11 @@ impl Source {
         })
     }
 
+    /// Where the file is.
+    pub fn place(&self) -> Option<&Place> {
+        self.of.place()
+    }
+
     /// The interpreter's path in this file. ENOEXEC.
     pub fn interpreter(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         let mut path = alloc::vec![0; length];

@@ -165,7 +165,8 @@ pub fn prepare(
         cred.as_ref(),
     )?;
     let program = Program {
-        exe: absolute(process, &source.path),
+        exe: exe_path(process, &source),
+        place: source.place().cloned(),
         cmdline: argv.bytes,
         environ: envp.bytes,
         comm: short_name(&execfn),
@@ -266,7 +267,17 @@ fn build_stack(
     Ok(sp)
 }
 
-/// The path of the file as `/proc/PID/exe` shows it.
+/// The path of the file as `/proc/PID/exe` shows it. A program that executes itself again, often by the name
+/// `/proc/self/exe`, keeps its path.
+fn exe_path(process: &Process, source: &Source) -> String {
+    let program = process.program();
+    match (&program.place, source.place()) {
+        (Some(old), Some(new)) if old.same(new) => program.exe.clone(),
+        _ => absolute(process, &source.path),
+    }
+}
+
+/// The path from the root.
 fn absolute(process: &Process, path: &[u8]) -> String {
     let mut full = Vec::new();
     if path.first() != Some(&b'/') {

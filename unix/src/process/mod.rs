@@ -43,6 +43,8 @@ use crate::time::Timers;
 pub struct Program {
     /// The path of the executable file, absolute.
     pub exe: String,
+    /// Where the executable file is.
+    pub place: Option<crate::fs::Place>,
     /// The arguments, each ended by a NUL byte.
     pub cmdline: Vec<u8>,
     /// The environment at the start, each string ended by a NUL byte.
