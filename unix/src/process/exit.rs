@@ -22,6 +22,8 @@ pub fn exit_thread(status: i32) -> ! {
     if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
         futex::wake_user(&process, cleared, 1);
     }
+    // Before the others can see that this thread is gone: the last one frees the page table.
+    crate::dispatch::leave_space();
     let last = {
         let mut account = process.usage.lock();
         account.ended_threads.cpu_ns += task.cpu_ns();
@@ -44,7 +46,6 @@ pub fn exit_thread(status: i32) -> ! {
     }
     drop(process);
     drop(task);
-    crate::dispatch::leave_space();
     Task::forget();
     thread::exit()
 }
@@ -80,7 +81,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
         account.ended_threads.max_resident = account.ended_threads.max_resident.max(resident);
     }
     process.files.get().leave();
-    leave_memory(process);
+    drop(process.space.lock().take());
     hang_up(process);
 
     let mut tree = TREE.lock();
@@ -120,13 +121,6 @@ fn end_process(process: &Arc<Process>, status: i32) {
         notify_parent(&parent, process, status);
     }
     crate::init::process_ended(process, status);
-}
-
-/// Drops the process's memory, after this CPU has left its page table.
-fn leave_memory(process: &Process) {
-    crate::dispatch::leave_space();
-    let space = process.space.lock().take();
-    drop(space);
 }
 
 /// The leader of a session gives its terminal up: the foreground group is hung up.
