@@ -133,11 +133,23 @@ impl Class {
         }
     }
 
-    /// Puts a new member where it can be found.
-    fn enlist(&'static self, header: NonNull<Header>) {
-        if !self.listed.swap(true, Ordering::AcqRel) {
+    /// Counts an object that is a quaject of this class but lives and dies elsewhere, too often for a header of its own.
+    pub fn tally(&'static self) -> Tally {
+        self.be_listed();
+        self.created.fetch_add(1, Ordering::Relaxed);
+        self.active.fetch_add(1, Ordering::Relaxed);
+        Tally(self)
+    }
+
+    fn be_listed(&'static self) {
+        if !self.listed.load(Ordering::Relaxed) && !self.listed.swap(true, Ordering::AcqRel) {
             push(&CLASSES, ptr::from_ref(self).cast_mut(), &self.next);
         }
+    }
+
+    /// Puts a new member where it can be found.
+    fn enlist(&'static self, header: NonNull<Header>) {
+        self.be_listed();
         // SAFETY: leaked by `create`, and nobody else has it yet.
         let next = unsafe { &header.as_ref().next };
         push(&self.members, header.as_ptr(), next);
@@ -160,6 +172,16 @@ fn push<T>(list: &AtomicPtr<T>, new: *mut T, next: &AtomicPtr<T>) {
 impl fmt::Debug for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
+    }
+}
+
+/// One that is counted in its class as long as this is kept.
+#[derive(Debug)]
+pub struct Tally(&'static Class);
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -432,8 +454,42 @@ impl<B: Body + fmt::Debug> fmt::Debug for Ref<B> {
 /// }
 /// let queue = class::create::<ByteQueue>(spec)?;
 /// ```
+///
+/// A quaject whose data lives elsewhere, in another object or a static, is declared by its `presence`. The object keeps the `Ref` that
+/// `present()` gives as long as it is there, and notes its links on the header; or, where there are many that come and go, the [`Tally`](crate::class::Tally) that
+/// `CLASS.tally()` gives.
+///
+/// ```ignore
+/// quaject! {
+///     /// Executes
+///     presence ThreadQuaject = "Thread" { callentry { SUSPEND = "suspend", RESUME = "resume" } }
+/// }
+/// let presence = ThreadQuaject::present();
+/// ```
 #[macro_export]
 macro_rules! quaject {
+    (
+        #[doc = $purpose:literal]
+        presence $body:ident = $name:literal { $($ports:tt)* }
+    ) => {
+        #[doc = concat!("Shows that there is a ", $name, ".")]
+        #[derive(Debug)]
+        pub struct $body;
+
+        impl $body {
+            #[allow(dead_code, reason = "some are only tallied")]
+            /// One more. None when the heap is exhausted; the quaject then works unseen.
+            pub fn present() -> Option<$crate::class::Ref<$body>> {
+                $crate::class::create::<$body>(()).ok()
+            }
+        }
+
+        $crate::quaject! {
+            #[doc = $purpose]
+            class $body = $name, spec (), error $crate::class::OutOfMemory { $($ports)* }
+            make |()| Ok($body);
+        }
+    };
     (
         #[doc = $purpose:literal]
         class $body:ident = $name:literal, spec $spec:ty, error $error:ty {

@@ -80,3 +80,23 @@ fn a_member_is_counted_reused_and_stripped() {
     });
     assert_eq!(found, 1);
 }
+
+mod elsewhere {
+    crate::quaject! {
+        /// Is elsewhere
+        presence Elsewhere = "Elsewhere" { callout { OUT = "out" ("nothing") } }
+    }
+}
+
+#[test]
+fn what_lives_elsewhere_is_present_too() {
+    let there = elsewhere::Elsewhere::present().unwrap();
+    there
+        .header()
+        .note_link(elsewhere::OUT, Some(&"in"), 3, false);
+    assert_eq!(elsewhere::CLASS.active(), 1);
+    let another = elsewhere::CLASS.tally();
+    assert_eq!(elsewhere::CLASS.active(), 2);
+    drop((there, another));
+    assert_eq!(elsewhere::CLASS.active(), 0);
+}

@@ -28,6 +28,20 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sync::monitor::RawMonitor;
 
+#[cfg(not(loom))]
+mod quaject {
+    crate::quaject! {
+        /// File to flat storage mapping
+        presence FsmapQuaject = "FSmap" {
+            callentry { READ = "read", WRITE = "write", LSEEK = "lseek" }
+            callout {
+                CA_READ = "ca_read" ("leave by the slow exit at a hole"),
+                CA_WRITE = "ca_write" ("leave by the slow exit beyond the pages"),
+            }
+        }
+    }
+}
+
 /// Finds the file and the position inside whatever owns both; for one owner always the same ones.
 pub type Parts<T> = fn(&T) -> (&FileCore, &Cursor);
 
@@ -96,6 +110,8 @@ pub struct FileCore {
     touched: AtomicU32,
     /// Excludes appending writers from each other.
     appending: RawMonitor,
+    #[cfg(not(loom))]
+    _tally: crate::class::Tally,
 }
 
 impl FileCore {
@@ -107,6 +123,8 @@ impl FileCore {
             capacity: AtomicU64::new(0),
             touched: AtomicU32::new(0),
             appending: RawMonitor::new(),
+            #[cfg(not(loom))]
+            _tally: quaject::CLASS.tally(),
         }
     }
 

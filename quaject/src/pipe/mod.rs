@@ -54,6 +54,22 @@ pub fn writer(
     Ok(unsafe { synthesize_write(pipe, seam, sharing)? }.keeping(pipe.clone()))
 }
 
+#[cfg(not(loom))]
+mod quaject {
+    crate::quaject! {
+        /// Implements pipes: a Queue with a string interface
+        presence PipeQuaject = "Pipe" {
+            callentry { READ = "read", WRITE = "write" }
+            callback {
+                FULL = "full" ("leave by the slow exit"),
+                SPACE_CAME = "full-1" ("wake writers"),
+                EMPTY = "empty" ("leave by the slow exit"),
+                DATA_CAME = "empty+1" ("wake readers"),
+            }
+        }
+    }
+}
+
 /// The usual size of a ring, in bytes.
 pub const RING: usize = 64 * 1024;
 
@@ -78,6 +94,8 @@ pub struct PipeCore {
     buffer: NonNull<u8>,
     size: usize,
     lent: bool,
+    #[cfg(not(loom))]
+    _tally: crate::class::Tally,
 }
 
 /// The reading end's words.
@@ -156,14 +174,17 @@ impl PipeCore {
             buffer,
             size,
             lent,
+            #[cfg(not(loom))]
+            _tally: quaject::CLASS.tally(),
         }
     }
 
     /// Makes the pipe as new again: empty, both ends open. The caller is the only one who knows it.
     pub fn reset(&mut self) {
         let fresh = Self::over(self.buffer, self.size, self.lent);
-        // The old one is forgotten, not dropped: its ring goes on in the new one.
-        core::mem::forget(core::mem::replace(self, fresh));
+        let mut old = core::mem::replace(self, fresh);
+        // The ring goes on in the new one.
+        old.lent = true;
     }
 
     /// Size of the ring in bytes.

@@ -24,7 +24,15 @@ pub fn rooms() -> Result<Vec<Check>> {
 /// The same structures under loom, which tries all interleavings.
 pub fn models() -> Result<Vec<Check>> {
     let mut command = host::cargo();
-    command.args(["test", "--release", "--package", "sync", "--no-fail-fast"]);
+    command.args([
+        "test",
+        "--release",
+        "--package",
+        "sync",
+        "--package",
+        "quaject",
+        "--no-fail-fast",
+    ]);
     command
         .env("RUSTFLAGS", "--cfg loom")
         .env("CARGO_TARGET_DIR", host::project().join("target/loom"));
