@@ -176,11 +176,15 @@ fn mpsc_places_are_used_again_only_when_left() {
         let producers: Vec<_> = (0..2)
             .map(|n| {
                 let queue = queue.clone();
-                thread::spawn(move || queue.put(Box::new(n)).is_ok() as usize)
+                thread::spawn(move || {
+                    (0..2)
+                        .filter(|m| queue.put(Box::new(n + m)).is_ok())
+                        .count()
+                })
             })
             .collect();
         // SAFETY: the only consumer.
-        let mut got = unsafe { queue.get() }.into_iter().count();
+        let mut got = (0..2).filter_map(|_| unsafe { queue.get() }).count();
         let put: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
         // SAFETY: as above.
         got += std::iter::from_fn(|| unsafe { queue.get() }).count();

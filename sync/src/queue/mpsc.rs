@@ -7,7 +7,8 @@
 //!
 //! Progress: lock-free for producers among themselves, wait-free for the consumer. Values come out in the order of the claims, so a producer that is
 //! interrupted between its claim and its flag delays what was claimed after it: the consumer then sees "empty", it does not wait, and whoever wakes
-//! the consumer does so after the flag. Memory order: the flag's release is acquired before the value is read; `tail`'s release, before the place is filled again.
+//! the consumer does so after the flag. Memory order: the flag's release is acquired before the value is read; `tail`'s release, before the place is filled again. `head` is
+//! acquired too: a tail that is older than the head would pass for a head that is older than the tail.
 
 use super::slots::Slots;
 use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -55,13 +56,14 @@ impl<T, const N: usize> Queue<T, N> {
 
     /// Claim `n` places; the first position.
     fn claim(&self, n: usize) -> Option<usize> {
-        let mut head = self.head.0.load(Ordering::Relaxed);
+        let mut head = self.head.0.load(Ordering::Acquire);
         loop {
             let tail = self.tail.0.load(Ordering::Acquire);
-            // More than `N` means that `head` is older than `tail`: the exchange will say so.
+            // Whoever claimed up to `head` had seen the tail within `N` of it, and so do we: more than `N`
+            // means that `head` is older than `tail`, and the exchange will say so.
             let used = head.wrapping_sub(tail);
             if used <= N && n > N - used {
-                let now = self.head.0.load(Ordering::Relaxed);
+                let now = self.head.0.load(Ordering::Acquire);
                 if now == head {
                     return None;
                 }
@@ -71,8 +73,8 @@ impl<T, const N: usize> Queue<T, N> {
             match self.head.0.compare_exchange_weak(
                 head,
                 head.wrapping_add(n),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
+                Ordering::AcqRel,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return Some(head),
                 Err(now) => head = now,
