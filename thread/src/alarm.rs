@@ -216,9 +216,10 @@ impl<'a> AlarmHeap<'a> {
         if self.used == CHUNKS {
             return false;
         }
-        let more = CHUNK;
-        if self.free.try_reserve(self.used * CHUNK + more).is_err()
-            || self.heap.try_reserve(more).is_err()
+        // Room for every slot there will be, so that nothing allocates later.
+        let all = (self.used + 1) * CHUNK;
+        if self.free.try_reserve(all - self.free.len()).is_err()
+            || self.heap.try_reserve(all - self.heap.len()).is_err()
         {
             return false;
         }

@@ -15,7 +15,6 @@
 use crate::tte::Tte;
 use crate::yielding;
 use abi::nr;
-use alloc::vec::Vec;
 use codegen::{Class, Draft, Label, OutOfCode, Routine, dynasm};
 use core::mem::offset_of;
 use machine::cpu::StackBase;
@@ -47,12 +46,15 @@ pub enum Leaf {
     Yield,
 }
 
+/// Most leaf calls a dispatcher answers.
+pub const MAX_LEAVES: usize = 32;
+
 /// What a thread's dispatcher knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec<'a> {
     /// The thread's descriptor routines; `None` sends `read`, `write` and `lseek` the slow way.
     pub kpt: Option<Kpt>,
-    /// Leaf calls by number, the most frequent one first.
+    /// Leaf calls by number, the most frequent one first; at most [`MAX_LEAVES`].
     pub leaves: &'a [(u32, Leaf)],
 }
 
@@ -69,6 +71,17 @@ static DISPATCHER: Class = Class::new("thread.dispatcher");
 struct Exits {
     slow: usize,
     yielding: usize,
+    leave: Leave,
+}
+
+/// How a dispatcher goes back to its caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    /// To user mode.
+    Sysret,
+    /// To the test that called it.
+    #[cfg(test)]
+    Return,
 }
 
 impl Dispatcher {
@@ -77,6 +90,7 @@ impl Dispatcher {
         let exits = Exits {
             slow: machine::trap::syscall_slow(),
             yielding: yielding::entry(),
+            leave: Leave::Sysret,
         };
         let mut draft = Draft::new(&DISPATCHER, "dispatcher");
         draft.owner(tte.serial());
@@ -97,10 +111,9 @@ fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) {
     let base = tte.stack_top() as i32;
     let slow = d.label();
     let refuse = d.label();
-    let mut leaves: Vec<(u32, Label, Leaf)> = Vec::new();
-    for &(number, leaf) in spec.leaves {
-        leaves.push((number, d.label(), leaf));
-    }
+    let count = spec.leaves.len();
+    assert!(count <= MAX_LEAVES, "too many leaf calls");
+    let labels: [Label; MAX_LEAVES] = core::array::from_fn(|_| d.label());
     let seek = d.label();
     let write = d.label();
     let rest = d.label();
@@ -108,20 +121,21 @@ fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) {
     if let Some(kpt) = spec.kpt {
         dynasm!(d ; .arch x64 ; cmp eax, nr::WRITE as i32 ; ja =>rest ; je =>write);
         const { assert!(nr::READ == 0 && nr::WRITE == 1) };
-        procedure(d, base, kpt.read, kpt.n, refuse);
+        procedure(d, base, kpt.read, kpt.n, refuse, exits);
         dynasm!(d ; .arch x64 ; =>write);
-        procedure(d, base, kpt.write, kpt.n, refuse);
+        procedure(d, base, kpt.write, kpt.n, refuse, exits);
         dynasm!(d ; .arch x64 ; =>seek);
-        procedure(d, base, kpt.lseek, kpt.n, refuse);
+        procedure(d, base, kpt.lseek, kpt.n, refuse, exits);
         dynasm!(d ; .arch x64 ; =>rest ; cmp eax, nr::LSEEK as i32 ; je =>seek);
     } else {
         dynasm!(d ; .arch x64 ; =>write ; =>seek ; =>rest);
     }
-    if let Some(&(number, label, _)) = leaves.first() {
-        dynasm!(d ; .arch x64 ; cmp eax, number as i32 ; je =>label);
-        let mut sorted: Vec<(u32, Label)> = leaves[1..].iter().map(|l| (l.0, l.1)).collect();
-        sorted.sort_unstable_by_key(|l| l.0);
-        tree(d, &sorted, slow, true);
+    if count > 0 {
+        dynasm!(d ; .arch x64 ; cmp eax, spec.leaves[0].0 as i32 ; je =>labels[0]);
+        let mut sorted: [(u32, Label); MAX_LEAVES] =
+            core::array::from_fn(|i| (spec.leaves.get(i).map_or(0, |l| l.0), labels[i]));
+        sorted[1..count].sort_unstable_by_key(|l| l.0);
+        tree(d, &sorted[1..count], slow, true);
     }
     dynasm!(d
         ; .arch x64
@@ -131,14 +145,14 @@ fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) {
         ; =>refuse
     );
     d.jmp_abs(exits.slow);
-    for (_, label, leaf) in leaves {
+    for (&(_, leaf), label) in spec.leaves.iter().zip(labels) {
         d.bind(label);
         answer(d, tte, base, leaf, exits);
     }
 }
 
 /// One descriptor call. The routine leaves every register but rax alone.
-fn procedure(d: &mut Draft, base: i32, table: usize, n: u32, refuse: Label) {
+fn procedure(d: &mut Draft, base: i32, table: usize, n: u32, refuse: Label, exits: Exits) {
     dynasm!(d
         ; .arch x64
         ; mov [base + StackBase::USER_RSP as i32], rsp
@@ -150,7 +164,7 @@ fn procedure(d: &mut Draft, base: i32, table: usize, n: u32, refuse: Label) {
         ; call QWORD [table as i32 + rax * 8]
         ; mov rsp, [base + StackBase::USER_RSP as i32]
     );
-    sysret(d);
+    leave(d, exits);
 }
 
 /// Compares eax with the sorted `leaves`, half by half; ends at `slow`, by falling through where it is `last`.
@@ -197,12 +211,16 @@ fn answer(d: &mut Draft, tte: &Tte, base: i32, leaf: Leaf, exits: Exits) {
             dynasm!(d ; .arch x64 ; alone: ; xor eax, eax);
         }
     }
-    sysret(d);
+    leave(d, exits);
 }
 
-/// `sysretq`, which the assembler does not know.
-fn sysret(d: &mut Draft) {
-    dynasm!(d ; .arch x64 ; .bytes &[0x48, 0x0f, 0x07]);
+fn leave(d: &mut Draft, exits: Exits) {
+    match exits.leave {
+        // `sysretq`, which the assembler does not know.
+        Leave::Sysret => dynasm!(d ; .arch x64 ; .bytes &[0x48, 0x0f, 0x07]),
+        #[cfg(test)]
+        Leave::Return => dynasm!(d ; .arch x64 ; ret),
+    }
 }
 
 #[cfg(test)]

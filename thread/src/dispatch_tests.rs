@@ -1,1 +1,157 @@
-//! Tests.
+//! Dispatchers run natively: `sysretq` becomes `ret`, the table's routines and the slow entry are small routines that say who they are.
+
+use super::*;
+use crate::tte::detached;
+use codegen::host::Low;
+use core::sync::atomic::Ordering::Relaxed;
+
+static TEST: Class = Class::new("test.dispatch");
+const SLOW: u64 = 0x510_0000;
+const YIELDED: u64 = 0x71e1d;
+
+#[repr(align(64))]
+struct Stack([u64; 512]);
+
+/// A thread with a stack, its dispatcher, and a way in.
+struct Thread {
+    enter: Routine<extern "C" fn(u64, u64) -> u64>,
+    tte: Low<Tte>,
+    _parts: (
+        Low<Stack>,
+        Low<[[usize; 4]; 3]>,
+        Low<u32>,
+        Vec<Routine<Jump>>,
+    ),
+}
+
+fn routine(emit: impl FnOnce(&mut Draft)) -> Routine<Jump> {
+    let mut d = Draft::new(&TEST, "routine");
+    emit(&mut d);
+    // SAFETY: what the tests emit keeps to the dispatcher's conventions.
+    unsafe { Routine::from(d.seal().unwrap()) }
+}
+
+impl Thread {
+    fn new(with_kpt: bool) -> Thread {
+        codegen::host::link();
+        let stack = Low::new(Stack([0; 512]));
+        let base = stack.address() + 4096 - 64;
+        let tte = detached();
+        tte.stack_top.store(base as usize, Relaxed);
+        let user_rsp = base + StackBase::USER_RSP as i32;
+        let mut code = Vec::new();
+        // Slow and yielding exits: back to the caller's stack with their name and rax.
+        let mut exit = |name: u64| {
+            code.push(routine(|d| {
+                dynasm!(d ; .arch x64 ; mov eax, eax ; add rax, name as i32 ; mov rsp, [user_rsp] ; ret)
+            }));
+            code[code.len() - 1].entry()
+        };
+        let exits = Exits {
+            slow: exit(SLOW),
+            yielding: exit(YIELDED),
+            leave: Leave::Return,
+        };
+        let mut tables = [[0; 4]; 3];
+        for (call, table) in tables.iter_mut().enumerate() {
+            for (fd, word) in table.iter_mut().enumerate() {
+                let name = 1000 * (call as i32 + 1) + fd as i32;
+                code.push(routine(|d| dynasm!(d ; .arch x64 ; mov eax, name ; ret)));
+                *word = code[code.len() - 1].entry();
+            }
+        }
+        let tables = Low::new(tables);
+        let word = Low::new(4321u32);
+        let leaves = [
+            (nr::GETPID as u32, Leaf::Value(77)),
+            (nr::SCHED_YIELD as u32, Leaf::Yield),
+            (nr::GETPPID as u32, Leaf::Word(word.address() as usize)),
+            (nr::GETUID as u32, Leaf::Value(u32::MAX)),
+            (nr::GETTID as u32, Leaf::Value(78)),
+            (nr::CLOSE as u32, Leaf::Routine(tables[2][3])),
+        ];
+        let row = |i: usize| tables.address() as usize + 32 * i;
+        let spec = Spec {
+            kpt: with_kpt.then(|| Kpt {
+                read: row(0),
+                write: row(1),
+                lseek: row(2),
+                n: 4,
+            }),
+            leaves: &leaves,
+        };
+        let dispatcher = routine(|d| generate(d, &tte, &spec, exits));
+        let mut d = Draft::new(&TEST, "enter");
+        // As the processor enters: number in rax, first argument in rdi.
+        dynasm!(d ; .arch x64 ; mov rax, rdi ; mov rdi, rsi);
+        d.jmp_abs(dispatcher.entry());
+        code.push(dispatcher);
+        Thread {
+            // SAFETY: the dispatcher returns to its caller and preserves what a call must.
+            enter: unsafe { Routine::from(d.seal().unwrap()) },
+            tte,
+            _parts: (stack, tables, word, code),
+        }
+    }
+
+    fn call(&self, number: usize, fd: u64) -> u64 {
+        self.enter.function()(number as u64, fd)
+    }
+}
+
+#[test]
+fn descriptor_calls_go_to_the_descriptors_routine() {
+    let thread = Thread::new(true);
+    for fd in 0..4 {
+        assert_eq!(thread.call(nr::READ, fd), 1000 + fd);
+        assert_eq!(thread.call(nr::WRITE, fd), 2000 + fd);
+        assert_eq!(thread.call(nr::LSEEK, fd), 3000 + fd);
+    }
+    // Only the low half counts, as in Linux.
+    assert_eq!(thread.call(nr::READ, 0x1_0000_0002), 1002);
+    for fd in [4, 5, 1 << 31, u32::MAX as u64] {
+        assert_eq!(thread.call(nr::READ, fd), SLOW + nr::READ as u64);
+        assert_eq!(thread.call(nr::WRITE, fd), SLOW + nr::WRITE as u64);
+        assert_eq!(thread.call(nr::LSEEK, fd), SLOW + nr::LSEEK as u64);
+    }
+}
+
+#[test]
+fn leaves_answer_and_everything_else_is_slow() {
+    let thread = Thread::new(true);
+    let leaves = [
+        (nr::GETPID, 77),
+        (nr::GETPPID, 4321),
+        (nr::GETUID, u32::MAX as u64),
+        (nr::GETTID, 78),
+        (nr::CLOSE, 3003),
+    ];
+    for (number, answer) in leaves {
+        assert_eq!(thread.call(number, 0), answer);
+    }
+    let fast = [nr::READ, nr::WRITE, nr::LSEEK, nr::SCHED_YIELD];
+    for number in (0..600).chain([i32::MAX as usize, u32::MAX as usize]) {
+        if !fast.contains(&number) && !leaves.iter().any(|l| l.0 == number) {
+            assert_eq!(thread.call(number, 0), SLOW + number as u64, "{number}");
+        }
+    }
+}
+
+#[test]
+fn yields_are_answered_when_alone() {
+    let thread = Thread::new(true);
+    thread.tte.sw_in.store(0x1234_5678, Relaxed);
+    thread.tte.link.store(0x1234_5678, Relaxed);
+    assert_eq!(thread.call(nr::SCHED_YIELD, 0), 0);
+    thread.tte.link.store(0x1234_5679, Relaxed);
+    assert!(thread.call(nr::SCHED_YIELD, 0) >= YIELDED);
+}
+
+#[test]
+fn without_descriptors_all_go_the_slow_way() {
+    let thread = Thread::new(false);
+    for number in [nr::READ, nr::WRITE, nr::LSEEK] {
+        assert_eq!(thread.call(number, 0), SLOW + number as u64);
+    }
+    assert_eq!(thread.call(nr::GETPID, 0), 77);
+}

@@ -1,1 +1,194 @@
-//! Tests.
+//! Switch code: kernel threads are switched natively on the host; the variants with privileged instructions by their listing.
+
+use super::*;
+use crate::ready::{End, ReadyRing};
+use crate::tte::detached;
+use codegen::host::Low;
+use core::sync::atomic::Ordering::Relaxed;
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
+
+#[repr(align(4096))]
+struct Stack([u64; 8192]);
+
+/// A thread on the host: an entry, a stack, code.
+struct Coroutine {
+    tte: Low<Tte>,
+    _stack: Low<Stack>,
+    _code: SwitchCode,
+}
+
+impl Coroutine {
+    fn new(body: extern "C" fn() -> !) -> Coroutine {
+        codegen::host::link();
+        let tte = detached();
+        let stack = Low::new(Stack([0; 8192]));
+        let top = stack.address() as usize + size_of::<Stack>() - StackBase::SIZE;
+        let keys = Keys {
+            tte: tte.address() as usize,
+            stack_top: top,
+            fp_area: 0,
+        };
+        let code = SwitchCode::synthesize(Kind::KERNEL, &keys, 1).unwrap();
+        tte.publish(Kind::KERNEL, &code);
+        // As `spawn::first_frame`: six registers, where to return, and the alignment of a called function.
+        let rsp = top - 8 * 9;
+        // SAFETY: inside the stack.
+        unsafe { (rsp as *mut [u64; 7]).write([0, 0, 0, 0, 0, 0, body as *const () as u64]) };
+        tte.rsp.store(rsp as u64, Relaxed);
+        Coroutine {
+            tte,
+            _stack: stack,
+            _code: code,
+        }
+    }
+}
+
+fn cpu() -> &'static Cpu {
+    machine::cpu::this_cpu()
+}
+
+fn current() -> &'static Tte {
+    // SAFETY: set by `sw_in` and by the tests.
+    unsafe { &*(cpu().current.load(Relaxed) as *const Tte) }
+}
+
+fn switch() {
+    let out = current().sw_out.load(Relaxed);
+    // SAFETY: a thread's `sw_out`.
+    let out = unsafe { core::mem::transmute::<usize, SwOut>(out) };
+    out(cpu());
+}
+
+static TRACE: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+
+thread_local! { static STEP: Cell<u64> = const { Cell::new(0) }; }
+
+fn step(who: u64) -> u64 {
+    let at = STEP.get();
+    STEP.set(at + 1);
+    if at < 8 {
+        TRACE[at as usize].store(who, Relaxed);
+    }
+    at
+}
+
+extern "C" fn first() -> ! {
+    loop {
+        // Values that must survive in preserved registers or on the stack.
+        let local = step(1) * 3;
+        switch();
+        std::hint::black_box(local);
+    }
+}
+
+extern "C" fn second() -> ! {
+    loop {
+        step(2);
+        switch();
+    }
+}
+
+/// The test thread itself, and two others in its ring.
+#[test]
+fn threads_follow_each_other_round_the_ring() {
+    let (a, b) = (Coroutine::new(first), Coroutine::new(second));
+    // The test's own entry gets its stack pointer from its first `sw_out`.
+    let me = Coroutine::new(first);
+    let ring = ReadyRing::new();
+    ring.idle.store(me.tte.as_ptr(), Relaxed);
+    cpu().current.store(me.tte.address() as usize, Relaxed);
+    ring.insert(&me.tte, &me.tte, End::Back);
+    ring.insert(&me.tte, &a.tte, End::Back);
+    ring.insert(&me.tte, &b.tte, End::Back);
+    for round in 1..=3u64 {
+        switch();
+        assert_eq!(STEP.get(), 2 * round);
+        assert!(current().is(&me.tte));
+    }
+    let trace = [0, 1, 2, 3, 4, 5].map(|i: usize| TRACE[i].load(Relaxed));
+    assert_eq!(trace, [1, 2, 1, 2, 1, 2]);
+    // One blocks: the ring closes behind it.
+    ring.remove(&me.tte, &a.tte);
+    switch();
+    assert_eq!(TRACE[6].load(Relaxed), 2);
+    // Clocks: stopped ones count up, the running one counts from its switch-in.
+    assert!((a.tte.time.load(Relaxed) as i64) >= 0);
+    assert!((me.tte.time.load(Relaxed) as i64) < 0);
+}
+
+fn listing(kind: Kind) -> (String, SwitchCode) {
+    codegen::host::link();
+    let keys = Keys {
+        tte: 0x10_0000,
+        stack_top: 0x20_0000,
+        fp_area: 0x30_0000,
+    };
+    let code = SwitchCode::synthesize_variant(kind, &keys, 1).unwrap();
+    let mut text = String::new();
+    codegen::disassemble(code.image.entry(), &mut text).unwrap();
+    (text, code)
+}
+
+fn count(text: &str, word: &str) -> usize {
+    text.matches(word).count()
+}
+
+#[test]
+fn every_variant_has_its_parts_and_no_others() {
+    for base in [
+        Kind::KERNEL,
+        Kind::USER,
+        Kind::USER.with(Kind::GS),
+        Kind::USER.with(Kind::FP),
+        Kind::USER.with(Kind::FP).with(Kind::GS),
+    ] {
+        for machine in [
+            0,
+            Kind::FSGSBASE,
+            Kind::FSGSBASE | Kind::XSAVE | Kind::XSAVEOPT,
+        ] {
+            let user = base.contains(Kind::USER);
+            let fp = base.contains(Kind::FP);
+            let keep = if fp {
+                machine
+            } else {
+                machine & Kind::FSGSBASE
+            };
+            let kind = Kind(base.0 | if user { keep } else { 0 });
+            let (text, code) = listing(kind);
+            assert!(code.sw_in() > code.sw_in_mm() && code.sw_out() > code.sw_in());
+            assert_eq!(count(&text, "cr3"), 1, "{text}");
+            let bases = user as usize + base.contains(Kind::GS) as usize;
+            let fast = kind.0 & Kind::FSGSBASE != 0;
+            assert_eq!(
+                count(&text, "sbase"),
+                if fast { bases } else { 0 },
+                "{text}"
+            );
+            assert_eq!(
+                count(&text, "wrmsr"),
+                if fast { 0 } else { bases },
+                "{text}"
+            );
+            assert_eq!(count(&text, "clts"), fp as usize, "{text}");
+            let (save, load) = match (fp, kind.0 & Kind::XSAVE != 0) {
+                (false, _) => (0, 0),
+                (true, true) => (count(&text, "  xsaveopt"), count(&text, "  xrstor")),
+                (true, false) => (count(&text, "  fxsave"), count(&text, "  fxrstor")),
+            };
+            assert_eq!((save, load), (fp as usize, fp as usize), "{text}");
+        }
+    }
+}
+
+/// The goals of the chapter: at most 60 instructions within a space, 90 across.
+#[test]
+fn switches_are_short() {
+    let (text, _) = listing(Kind(Kind::USER.0 | Kind::FSGSBASE));
+    let lines = text.lines().filter(|l| !l.trim().is_empty()).count();
+    assert!(
+        lines <= 45,
+        "{lines} instructions in all three entries:\n{text}"
+    );
+}
