@@ -40,9 +40,9 @@ pub fn exit_thread(status: i32) -> ! {
         process.signals.thread_gone(&process);
         // `exec` waits here for the others to go.
         process.child_wait.wake_all();
-        if task.tid != process.pid {
-            TREE.lock().release(task.tid);
-        }
+    }
+    if task.tid != process.pid {
+        TREE.lock().release(task.tid);
     }
     drop(process);
     drop(task);
