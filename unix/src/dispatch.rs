@@ -3,12 +3,10 @@
 //! *Interface*: [`user_thread`] makes a task's thread; [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their
 //! descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for timers.
 //!
-//! What a dispatcher answers on the spot: the numbers of process and thread and the identities; the words it reads lie in the
-//! [`Process`], which lives as long as its threads.
+//! What a dispatcher answers on the spot: the numbers of process, thread and parent; the word it reads lies in the
+//! [`Process`], which lives as long as its threads. Every further leaf would make each `fork` dearer.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
-
-use core::sync::atomic::AtomicI32;
 
 use abi::errno::{Errno, Result};
 use abi::nr;
@@ -32,22 +30,13 @@ fn describe<R>(
     files: Option<KptView>,
     make: impl FnOnce(&Spec) -> R,
 ) -> R {
-    let word = |word: &AtomicI32| Leaf::Word(core::ptr::from_ref(word) as usize);
-    let [uid, euid, gid, egid] = process
-        .ids
-        .each_ref()
-        .map(|word| Leaf::Word(core::ptr::from_ref(word) as usize));
+    let ppid = Leaf::Word(core::ptr::from_ref(&process.ppid) as usize);
     let hot = crate::call::file::hot::entries();
     let leaves = [
         (nr::GETPID as u32, Leaf::Value(process.pid as u32)),
         (nr::SCHED_YIELD as u32, Leaf::Yield),
         (nr::GETTID as u32, Leaf::Value(tid as u32)),
-        (nr::GETPPID as u32, word(&process.ppid)),
-        (nr::GETPGRP as u32, word(&process.pgrp)),
-        (nr::GETUID as u32, uid),
-        (nr::GETEUID as u32, euid),
-        (nr::GETGID as u32, gid),
-        (nr::GETEGID as u32, egid),
+        (nr::GETPPID as u32, ppid),
         (nr::OPEN as u32, Leaf::Routine(hot.open)),
         (nr::OPENAT as u32, Leaf::Routine(hot.openat)),
         (nr::CLOSE as u32, Leaf::Routine(hot.close)),

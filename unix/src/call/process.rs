@@ -261,7 +261,7 @@ fn change_cred(change: impl FnOnce(&mut Cred) -> Result<()>) -> Result<usize> {
     let process = Process::current();
     let mut cred = Cred::clone(&process.cred.get());
     change(&mut cred)?;
-    process.set_cred(cred);
+    process.cred.set(Arc::new(cred));
     Ok(0)
 }
 

@@ -358,7 +358,7 @@ pub(crate) fn become_program(task: &Task, prepared: &Prepared) {
     task.thread.set_name(prepared.program.comm.as_bytes());
     *task.process.program.lock() = Arc::new(prepared.program.clone());
     if let Some(cred) = &prepared.cred {
-        task.process.set_cred(cred.clone());
+        task.process.cred.set(Arc::new(cred.clone()));
     }
 }
 

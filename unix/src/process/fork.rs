@@ -4,7 +4,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -232,7 +232,6 @@ impl Process {
     ) -> Arc<Process> {
         let mut process = Process::bare(pid, files, fs, actions);
         process.cred = Shared::new(parent.cred.get());
-        process.note_ids();
         process.limits = Monitor::new(parent.limits.lock().clone());
         process.program = Monitor::new(parent.program());
         process.session = Shared::new(parent.session.get());
@@ -251,7 +250,6 @@ impl Process {
             files: Shared::new(files),
             fs: Shared::new(fs),
             cred: Shared::new(Arc::new(Cred::root())),
-            ids: [const { AtomicU32::new(0) }; 4],
             limits: Monitor::new(Limits::initial()),
             program: Monitor::new(Arc::default()),
             session: Shared::new(Session::new(pid)),

@@ -21,7 +21,7 @@ pub mod wait;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
@@ -61,10 +61,8 @@ pub struct Process {
     pub files: Shared<Files>,
     /// Its root, working directory and umask.
     pub fs: Shared<FsContext>,
-    /// Its identities; changed by [`Process::set_cred`].
+    /// Its identities.
     pub cred: Shared<Cred>,
-    /// Real and effective user and group again, for the dispatchers.
-    pub(crate) ids: [AtomicU32; 4],
     /// Its resource limits.
     pub limits: Monitor<Limits>,
     /// What it runs.
@@ -136,23 +134,6 @@ impl Process {
     /// Its session's number.
     pub fn sid(&self) -> i32 {
         self.session.get().id
-    }
-
-    /// Gives it other identities.
-    pub fn set_cred(&self, cred: Cred) {
-        self.cred.set(Arc::new(cred));
-        self.note_ids();
-    }
-
-    fn note_ids(&self) {
-        let cred = self.cred.get();
-        for (word, id) in self
-            .ids
-            .iter()
-            .zip([cred.uid, cred.euid, cred.gid, cred.egid])
-        {
-            word.store(id, Ordering::Relaxed);
-        }
     }
 
     /// Its memory; `None` for the first process and for a zombie.
