@@ -196,7 +196,7 @@ impl<'a> AlarmHeap<'a> {
                 .known(self.heap[place].1)
                 .state
                 .load(Ordering::Acquire);
-            if state & (1 << STATE_BITS) - 1 == CANCELLED {
+            if state & ((1 << STATE_BITS) - 1) == CANCELLED {
                 let (_, index) = self.heap.swap_remove(place);
                 self.slots.known(index).release();
                 self.free.push(index);
