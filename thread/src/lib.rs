@@ -26,6 +26,7 @@ mod idle;
 mod kick;
 mod local;
 pub mod ops;
+mod present;
 mod primitive;
 pub mod ready;
 pub mod selftest;

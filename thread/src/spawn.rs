@@ -137,6 +137,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         fp_area: area.as_ref().map_or(0, fp::FpArea::address),
     };
     parts.fp = area;
+    parts.tally = Some(crate::present::thread::CLASS.tally());
     let code = SwitchCode::synthesize(kind, &keys, thread.serial())?;
     thread.publish(kind, &code);
     parts.switch = Some(code);
@@ -207,6 +208,7 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
     let parts = unsafe { tte.parts() };
     drop(parts.switch.take());
     drop(parts.fp.take());
+    drop(parts.tally.take());
     if let Some(stack) = parts.stack.take() {
         vm::stack::free(stack);
     }

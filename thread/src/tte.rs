@@ -95,6 +95,7 @@ pub(crate) struct Parts {
     pub stack: Option<vm::stack::KStack>,
     pub switch: Option<SwitchCode>,
     pub fp: Option<FpArea>,
+    pub tally: Option<quaject::class::Tally>,
 }
 
 // SAFETY: every shared field is atomic; `parts` has the discipline stated on `Parts`.
@@ -143,6 +144,7 @@ impl Tte {
                 stack: None,
                 switch: None,
                 fp: None,
+                tally: None,
             }),
         }
     }

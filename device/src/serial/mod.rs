@@ -10,6 +10,7 @@
 //!
 //! Source: dissertation, section 3.3.3 (figure 3.5), figure 4.2.
 
+mod present;
 mod ring;
 pub mod synth;
 
@@ -17,6 +18,7 @@ use codegen::{OutOfCode, Routine};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use machine::port::{inb, outb};
 use machine::{irq, trap};
+use present::Present;
 use ring::Ring;
 use sync::{Monitor, WaitList};
 
@@ -53,6 +55,7 @@ struct Handler {
     receive: bool,
     transmit: bool,
     image: Option<Routine<synth::Entry>>,
+    present: Present,
 }
 
 /// Why a line cannot be used.
@@ -117,6 +120,7 @@ impl Serial {
                 receive: false,
                 transmit: false,
                 image: None,
+                present: Present::new(),
             }),
             end: AtomicU64::new(NO_END),
             received: AtomicU64::new(0),
@@ -190,6 +194,8 @@ impl Serial {
             self.write_port(INTERRUPTS, handler.mask());
         }
         self.plug(&mut handler)?;
+        let (receive, transmit) = (handler.receive, handler.transmit);
+        handler.present.show(receive, transmit);
         self.write_port(INTERRUPTS, handler.mask());
         Ok(())
     }

@@ -12,6 +12,7 @@ mod boot;
 mod control;
 mod file;
 mod notice;
+mod present;
 mod stream;
 
 pub use boot::{Mode, for_first_process, start};
@@ -53,6 +54,7 @@ pub struct Tty {
     session: AtomicI32,
     size: Monitor<Winsize>,
     device: u64,
+    _present: present::Present,
 }
 
 static CONSOLE: Once<Arc<Tty>> = Once::new();
@@ -77,6 +79,7 @@ pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::
         session: AtomicI32::new(0),
         size: Monitor::new(size),
         device,
+        _present: present::Present::new(),
     });
     if CONSOLE.set(tty.clone()).is_err() {
         return Err(Errno::EBUSY);
