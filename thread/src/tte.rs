@@ -197,6 +197,7 @@ impl Tte {
     }
 
     /// The word that the room above keeps here (its own thread record).
+    #[inline]
     pub fn owner(&self) -> usize {
         self.owner.load(Ordering::Acquire)
     }

@@ -143,6 +143,7 @@ pub struct OpenFile {
     pub(crate) slots: AtomicU32,
     /// More than one thread may reach it: only shared routines may be plugged.
     pub(crate) shared: AtomicBool,
+    console: bool,
     /// The inactive list of its inode, if it may wait there.
     list: Option<NonNull<Inactive>>,
     closed: AtomicBool,
@@ -175,8 +176,20 @@ impl OpenFile {
 
     /// A description of a file found as `how` says.
     pub fn at(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
-        let inode = how.place.as_ref().filter(|_| file.reusable());
+        let reusable = file.reusable();
+        Self::make(file, how, reusable, false)
+    }
+
+    /// A description of the console, for its driver: it may wait for another open, except for one that makes the console the
+    /// terminal of a session.
+    pub fn console(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
+        Self::make(file, how, true, true)
+    }
+
+    fn make(file: Arc<dyn File>, how: How, reusable: bool, console: bool) -> Arc<OpenFile> {
+        let inode = how.place.as_ref().filter(|_| reusable);
         Arc::new(OpenFile {
+            console,
             list: inode.and_then(|p| p.inode.inactive()).map(NonNull::from),
             file,
             place: how.place,
@@ -277,6 +290,12 @@ impl OpenFile {
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.list.is_some() && self.flags() & !(O_ACCMODE | O_LARGEFILE) == 0
+    }
+
+    /// Whether it is one of the console.
+    #[inline]
+    pub(crate) fn is_console(&self) -> bool {
+        self.console
     }
 
     /// The inactive list where it may wait.

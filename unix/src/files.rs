@@ -142,8 +142,10 @@ impl Table {
     #[inline]
     fn publish(&self, fd: usize, entries: [usize; 3]) {
         let len = self.capacity();
+        assert!(fd < len, "a descriptor beyond its table");
         for (array, entry) in entries.into_iter().enumerate() {
-            self.kpt[array * len + fd].store(entry, Ordering::Release);
+            // SAFETY: the box holds three arrays of `len` words.
+            unsafe { self.kpt.get_unchecked(array * len + fd) }.store(entry, Ordering::Release);
         }
     }
 
@@ -391,15 +393,20 @@ impl Files {
         of: Arc<OpenFile>,
         cloexec: bool,
     ) -> core::result::Result<i32, Arc<OpenFile>> {
+        let Some(entries) = of.ready_entries() else {
+            return Err(of);
+        };
         let Some(mut table) = self.table.try_lock() else {
             return Err(of);
         };
         let fd = table.lowest(0);
-        if fd >= self.limit.load(Ordering::Relaxed).min(table.capacity()) {
+        if fd >= table.capacity() || fd >= self.limit.load(Ordering::Relaxed) || self.threaded() {
             return Err(of);
         }
-        // The slot is free: nothing is displaced.
-        let _none = self.put(&mut table, fd, of, cloexec);
+        of.slots.store(1, Ordering::Relaxed);
+        table.publish(fd, entries);
+        let none = table.set(fd, of, cloexec);
+        debug_assert!(none.is_none(), "a free descriptor had a file");
         Ok(fd as i32)
     }
 

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
 /// What `CLONE_FS` shares.
@@ -11,6 +11,15 @@ pub struct FsContext {
     umask: AtomicU32,
     /// Identity of the working directory for the name cache; 0 when the root is not the system's.
     key: AtomicU64,
+}
+
+/// Whether any process ever got a root of its own.
+static CHROOTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether `/` is the same for all processes, so far.
+#[inline]
+pub fn one_root() -> bool {
+    !CHROOTED.load(Ordering::Relaxed)
 }
 
 /// A number for `place`, different for each directory that a process may stand in, and not 0.
@@ -66,6 +75,7 @@ impl FsContext {
 
     /// Changes the root directory.
     pub fn set_root(&self, place: Place) {
+        CHROOTED.store(true, Ordering::Relaxed);
         self.key.store(0, Ordering::Relaxed);
         let old = core::mem::replace(&mut self.places.lock().root, place);
         drop(old);

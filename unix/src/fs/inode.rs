@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 
 use super::attr::{Attr, Kind, SetAttr};
+use super::perm::Bits;
 use super::place::Place;
 use crate::file::{File, OpenFile};
 use crate::process::Cred;
@@ -61,6 +62,10 @@ pub trait Inode: Send + Sync + Any {
     fn id(&self) -> (u64, u64) {
         let attr = self.attr();
         (attr.dev, attr.ino)
+    }
+    /// Mode, owner and group.
+    fn bits(&self) -> Bits {
+        Bits::of(&self.attr())
     }
     /// The kind of file.
     fn kind(&self) -> Kind {

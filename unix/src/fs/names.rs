@@ -102,7 +102,12 @@ impl Key {
         self.hash == other.hash
             && self.used == other.used
             && self.start == other.start
-            && (0..self.used).all(|i| self.words[i] == other.words[i])
+            && self
+                .words
+                .iter()
+                .zip(&other.words)
+                .take(self.used)
+                .all(|(a, b)| a == b)
     }
 }
 
@@ -144,11 +149,13 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// Whom entries are for, if the identity is one that can use them: supplementary groups are not part of an entry, so only root
-/// may have some.
-#[inline]
-pub fn who(cred: &Cred) -> Option<Who> {
-    (cred.fsuid == 0 || cred.groups.is_empty()).then_some((cred.fsuid, cred.fsgid))
+/// Whom entries take `cred` for. Supplementary groups are not part of an entry, so only root may have some.
+pub fn who(cred: &Cred) -> Who {
+    if cred.fsuid == 0 || cred.groups.is_empty() {
+        u64::from(cred.fsuid) << 32 | u64::from(cred.fsgid)
+    } else {
+        NOBODY
+    }
 }
 
 /// Runs `f` as a read section: what is in the table stays while it runs.
@@ -160,8 +167,10 @@ fn reading<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Who may use entries: user and group for file access, of an identity that `plain` approves.
-pub type Who = (u32, u32);
+/// Who may use entries: user and group for file access in one word, or [`NOBODY`].
+pub type Who = u64;
+/// An identity that no entry is for.
+pub const NOBODY: Who = u64::MAX;
 
 /// A waiting description of `key`, opened with access mode `mode`.
 #[inline]
@@ -189,13 +198,13 @@ pub unsafe fn open_quietly(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFil
     entry.list()?.take(mode)
 }
 
-/// Puts back what [`open_quietly`] gave, unused. Interrupts are off.
+/// Puts back what [`open`] gave, unused.
 #[cold]
 pub fn wait_again(of: Arc<OpenFile>) {
     let mode = of.flags() & abi::linux::O_ACCMODE;
-    if let Some(list) = of.list().map(ptr::from_ref) {
-        // SAFETY: the list is part of the inode that an entry keeps; entries last as long as interrupts are off.
-        drop(unsafe { &*list }.put(mode, of));
+    let inode = of.inode().cloned();
+    if let Some(list) = inode.as_ref().and_then(|i| i.inactive()) {
+        drop(list.put(mode, of));
     }
 }
 

@@ -3,8 +3,9 @@
 //! *Interface.* [`may`] is the check; root reads and writes everything, searches every directory and executes what anybody may.
 
 use abi::errno::{Errno, Result};
+use abi::linux::{S_IFDIR, S_IFMT};
 
-use super::attr::{Attr, Kind};
+use super::attr::Attr;
 use crate::process::Cred;
 
 /// Permission to read, as a bit of [`may`].
@@ -19,17 +20,44 @@ pub fn owns(cred: &Cred, attr: &Attr) -> bool {
     cred.fsuid == 0 || cred.fsuid == attr.uid
 }
 
+/// What permission depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Bits {
+    /// Those of `attr`.
+    pub fn of(attr: &Attr) -> Bits {
+        Bits {
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+        }
+    }
+}
+
 /// Checks permission bits: `EACCES` unless every bit of `want` ([`READ`], [`WRITE`], [`EXEC`]) is granted.
 pub fn may(cred: &Cred, attr: &Attr, want: u32) -> Result<()> {
+    check(cred, Bits::of(attr), want)
+}
+
+/// As [`may`].
+pub fn check(cred: &Cred, bits: Bits, want: u32) -> Result<()> {
     let granted = if cred.fsuid == 0 {
-        let executable = attr.kind() == Kind::Directory || attr.mode & 0o111 != 0;
+        let executable = bits.mode & S_IFMT == S_IFDIR || bits.mode & 0o111 != 0;
         READ | WRITE | if executable { EXEC } else { 0 }
-    } else if cred.fsuid == attr.uid {
-        attr.mode >> 6 & 7
-    } else if cred.in_group(attr.gid) {
-        attr.mode >> 3 & 7
+    } else if cred.fsuid == bits.uid {
+        bits.mode >> 6 & 7
+    } else if cred.in_group(bits.gid) {
+        bits.mode >> 3 & 7
     } else {
-        attr.mode & 7
+        bits.mode & 7
     };
     if want & !granted == 0 {
         Ok(())

@@ -9,7 +9,7 @@ use abi::linux::Statfs;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
 use super::inode::Inode;
@@ -96,7 +96,7 @@ impl Place {
     /// The root of what is mounted here, or this place itself.
     pub fn down(self) -> Place {
         let mut place = self;
-        while place.mount.covered.load(Ordering::Relaxed) != 0 {
+        while place.mount.covered.load(Ordering::Relaxed) != 0 && maybe_covered(&*place.inode) {
             let on_top = TABLE
                 .lock()
                 .iter()
@@ -164,6 +164,25 @@ impl Place {
     }
 }
 
+/// A bit for each covered directory, by its number, so that most others are known not to be without looking at the table.
+static COVERED: AtomicU64 = AtomicU64::new(0);
+
+fn mark_of(inode: &dyn Inode) -> u64 {
+    let (dev, ino) = inode.id();
+    1 << ((ino ^ dev.wrapping_mul(7)) % 64)
+}
+
+fn maybe_covered(inode: &dyn Inode) -> bool {
+    COVERED.load(Ordering::Acquire) & mark_of(inode) != 0
+}
+
+/// After an unmount; the table's monitor is held.
+fn mark_again(table: &[Arc<Mount>]) {
+    let covered = table.iter().filter_map(|m| m.covers.as_ref());
+    let marks = covered.fold(0, |marks, place| marks | mark_of(&*place.inode));
+    COVERED.store(marks, Ordering::Release);
+}
+
 static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
@@ -177,6 +196,7 @@ pub fn mount(
 ) -> Place {
     if let Some(covered) = &covers {
         covered.mount.covered.fetch_add(1, Ordering::Relaxed);
+        COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
     }
     let mount = Arc::new(Mount {
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -226,6 +246,7 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
     let before = table.len();
     table.retain(|m| !Arc::ptr_eq(m, &mount));
     let removed = table.len() != before;
+    mark_again(&table);
     drop(table);
     if !removed {
         return Err(Errno::EINVAL);

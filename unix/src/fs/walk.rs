@@ -9,7 +9,7 @@ use abi::linux::NAME_MAX;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::attr::{Attr, Kind};
+use super::attr::Kind;
 use super::perm;
 use super::place::Place;
 use crate::process::Cred;
@@ -60,13 +60,11 @@ impl Target {
 }
 
 /// `ENOTDIR` unless `place` is a directory, `EACCES` unless `cred` may search it.
-pub fn searchable(place: &Place, cred: &Cred) -> Result<Attr> {
-    let attr = place.inode.attr();
-    if attr.kind() != Kind::Directory {
+pub fn searchable(place: &Place, cred: &Cred) -> Result<()> {
+    if place.inode.kind() != Kind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    perm::may(cred, &attr, perm::EXEC)?;
-    Ok(attr)
+    perm::check(cred, place.inode.bits(), perm::EXEC)
 }
 
 /// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash comes after it.

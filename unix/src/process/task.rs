@@ -63,6 +63,7 @@ impl Task {
     }
 
     /// Runs `look` with the running task, if the running thread is one, without counting.
+    #[inline]
     pub(crate) fn here<R>(look: impl FnOnce(&Arc<Task>) -> R) -> Option<R> {
         let owner = thread::current_opt()?.owner();
         if owner == 0 {

@@ -17,7 +17,7 @@ use crate::call::{Args, Handler};
 use crate::file::OpenFile;
 use crate::fs::inode::How;
 use crate::fs::mem::MemFs;
-use crate::fs::names::{self, Key, Who};
+use crate::fs::names::{self, Key, NOBODY, Who};
 use crate::fs::place::{self, FileSystem};
 use crate::process::Task;
 
@@ -80,7 +80,10 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
     if let Some(who) = who
         && let Some(of) = names::open(&key, flags & O_ACCMODE, who)
     {
-        return reopen(of, flags);
+        if may_reopen(&of, flags) {
+            return reopen(of, flags);
+        }
+        names::wait_again(of);
     }
     walk_and_open(dirfd, addr, flags, mode, who.map(|who| (&key, who)))
 }
@@ -91,15 +94,33 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
 fn fill(key: &mut Key, addr: usize) -> Option<Who> {
     let (who, start) = Task::here(|task| {
         let process = &task.process;
-        let who = process.cred.with(names::who)?;
+        let who = process.cred.with(names::who);
         Some((who, process.fs.with(|fs| fs.key())?))
     })??;
+    if who == NOBODY {
+        return None;
+    }
     // Not past the page that the path starts in, since it may be the last.
     let within = PAGE - addr % PAGE;
     let bytes = key.bytes();
     let len = bytes.len().min(within);
     vm::user::copy_in(&mut bytes[..len], addr).ok()?;
     key.finish(start).then_some(who)
+}
+
+/// Whether an open with `flags` of what `of` describes has no further effect: the console becomes the terminal of a session
+/// that has none.
+#[inline]
+pub(super) fn may_reopen(of: &OpenFile, flags: u32) -> bool {
+    !of.is_console() || flags & O_NOCTTY != 0 || has_terminal()
+}
+
+fn has_terminal() -> bool {
+    let known = Task::here(|task| {
+        let session = &task.process.session;
+        session.try_with(|s| s.terminal.try_lock().is_some_and(|t| t.is_some()))
+    });
+    known.flatten() == Some(true)
 }
 
 /// Gives a description that waited its descriptor.

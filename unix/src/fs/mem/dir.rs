@@ -1,7 +1,10 @@
 //! The entries of one directory in memory.
 //!
-//! *Interface.* Names in byte order for look-up, and in order of creation for `readdir`: an entry's place in that order
-//! ([`FIRST`] and up) never changes, so a reader loses and repeats nothing while others create and remove.
+//! *Interface.* Found by name, and listed for `readdir` in order of creation: an entry's place in that order ([`FIRST`] and up)
+//! never changes, so a reader loses and repeats nothing while others create and remove.
+//!
+//! Names are kept in a tree by their hash, whose keys are compared faster than names. Two names with one hash stand at
+//! successive keys, as in a table with linear probing.
 
 use abi::errno::{Errno, Result};
 use alloc::collections::BTreeMap;
@@ -14,7 +17,7 @@ pub const FIRST: u64 = 2;
 
 /// A directory's entries.
 pub struct Dir {
-    by_name: BTreeMap<Arc<[u8]>, Entry>,
+    by_hash: BTreeMap<u64, Entry>,
     by_place: BTreeMap<u64, Arc<[u8]>>,
     next: u64,
     /// It was removed: nothing can be made in it any more.
@@ -22,34 +25,65 @@ pub struct Dir {
 }
 
 struct Entry {
+    name: Arc<[u8]>,
     place: u64,
     node: Arc<MemNode>,
+}
+
+/// A key for `name`, eight bytes at a step.
+fn hash(name: &[u8]) -> u64 {
+    let mix = |h: u64, word: u64| (h.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    let (words, rest) = name.as_chunks::<8>();
+    let mut h = name.len() as u64;
+    for word in words {
+        h = mix(h, u64::from_le_bytes(*word));
+    }
+    rest.iter().fold(h, |h, byte| mix(h, u64::from(*byte)))
 }
 
 impl Dir {
     /// An empty directory.
     pub const fn new() -> Dir {
         Dir {
-            by_name: BTreeMap::new(),
+            by_hash: BTreeMap::new(),
             by_place: BTreeMap::new(),
             next: FIRST,
             dead: false,
         }
     }
 
+    /// The key that `name` stands at, or else the first free one that it could stand at.
+    fn key(&self, name: &[u8]) -> core::result::Result<u64, u64> {
+        let mut key = hash(name);
+        loop {
+            match self.by_hash.get(&key) {
+                Some(entry) if *entry.name == *name => return Ok(key),
+                Some(_) => key = key.wrapping_add(1),
+                None => return Err(key),
+            }
+        }
+    }
+
     /// The node called `name`.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<MemNode>> {
-        self.by_name.get(name).map(|e| &e.node)
+        let mut key = hash(name);
+        loop {
+            let entry = self.by_hash.get(&key)?;
+            if *entry.name == *name {
+                return Some(&entry.node);
+            }
+            key = key.wrapping_add(1);
+        }
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
+        self.by_hash.is_empty()
     }
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        self.by_name.len()
+        self.by_hash.len()
     }
 
     /// Adds an entry; `EEXIST`, and `ENOENT` in a removed directory.
@@ -57,27 +91,39 @@ impl Dir {
         if self.dead {
             return Err(Errno::ENOENT);
         }
-        if self.by_name.contains_key(name) {
+        let Err(key) = self.key(name) else {
             return Err(Errno::EEXIST);
-        }
+        };
         let name: Arc<[u8]> = name.into();
         let place = self.next;
         self.next += 1;
         self.by_place.insert(place, name.clone());
-        self.by_name.insert(name, Entry { place, node });
+        self.by_hash.insert(key, Entry { name, place, node });
         Ok(())
     }
 
     /// Removes an entry.
     pub fn remove(&mut self, name: &[u8]) -> Option<Arc<MemNode>> {
-        let entry = self.by_name.remove(name)?;
+        let mut key = self.key(name).ok()?;
+        let entry = self.by_hash.remove(&key)?;
         self.by_place.remove(&entry.place);
-        Some(entry.node)
+        // Whoever stood behind it because the key was taken moves up.
+        loop {
+            key = key.wrapping_add(1);
+            match self.by_hash.remove(&key) {
+                Some(behind) => {
+                    let to = self.key(&behind.name).unwrap_or_else(|free| free);
+                    self.by_hash.insert(to, behind);
+                }
+                None => return Some(entry.node),
+            }
+        }
     }
 
     /// Puts `node` in the place of what `name` named, which it returns.
     pub fn replace(&mut self, name: &[u8], node: Arc<MemNode>) -> Option<Arc<MemNode>> {
-        let entry = self.by_name.get_mut(name)?;
+        let key = self.key(name).ok()?;
+        let entry = self.by_hash.get_mut(&key)?;
         Some(core::mem::replace(&mut entry.node, node))
     }
 
@@ -91,7 +137,7 @@ impl Dir {
     /// Takes any one entry out, to take a tree apart without recursion.
     pub fn pop(&mut self) -> Option<Arc<MemNode>> {
         self.by_place.clear();
-        self.by_name.pop_first().map(|(_, e)| e.node)
+        self.by_hash.pop_first().map(|(_, e)| e.node)
     }
 }
 

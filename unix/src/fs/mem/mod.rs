@@ -30,6 +30,7 @@ use super::fifo::FifoSlot;
 use super::inactive::Inactive;
 use super::inode::{DirEntry, DirSink, How, Inode};
 use super::names;
+use super::perm::Bits;
 use super::place::FileSystem;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
@@ -204,7 +205,8 @@ impl MemNode {
 
     /// Generated code only marks that it wrote; the time is noted when somebody looks, or closes the file.
     fn settle(&self) {
-        if self.store().is_some_and(|s| s.core().take_touched()) {
+        let wrote = |s: &Store| s.core().is_touched() && s.core().take_touched();
+        if self.store().is_some_and(wrote) {
             self.touch();
         }
     }
@@ -357,6 +359,15 @@ impl Inode for MemNode {
 
     fn kind(&self) -> Kind {
         self.kind
+    }
+
+    fn bits(&self) -> Bits {
+        let meta = self.meta.lock();
+        Bits {
+            mode: meta.mode,
+            uid: meta.uid,
+            gid: meta.gid,
+        }
     }
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
