@@ -180,10 +180,10 @@ impl OpenFile {
         Self::make(file, how, reusable, false)
     }
 
-    /// A description of the console, for its driver: it may wait for another open, except for one that makes the console the
-    /// terminal of a session.
-    pub fn console(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
-        Self::make(file, how, true, true)
+    /// A description of the console, for its driver: it may wait for another open. If the console is a `terminal`, that
+    /// excludes an open that makes it the terminal of a session.
+    pub fn console(file: Arc<dyn File>, how: How, terminal: bool) -> Arc<OpenFile> {
+        Self::make(file, how, true, terminal)
     }
 
     fn make(file: Arc<dyn File>, how: How, reusable: bool, console: bool) -> Arc<OpenFile> {

@@ -99,15 +99,26 @@ impl Key {
 
     #[inline]
     fn same(&self, other: &Key) -> bool {
-        self.hash == other.hash
-            && self.used == other.used
-            && self.start == other.start
-            && self
-                .words
-                .iter()
-                .zip(&other.words)
-                .take(self.used)
-                .all(|(a, b)| a == b)
+        if self.hash != other.hash || self.used != other.used || self.start != other.start {
+            return false;
+        }
+        // Most paths have two to four words, so the loop is left early; the last word is compared first, since paths differ at
+        // their ends.
+        let mut left = self.used.min(KEY_WORDS);
+        while left > 0 {
+            left -= 1;
+            // SAFETY: below the number of words.
+            let (a, b) = unsafe {
+                (
+                    self.words.get_unchecked(left),
+                    other.words.get_unchecked(left),
+                )
+            };
+            if a != b {
+                return false;
+            }
+        }
+        true
     }
 }
 

@@ -78,7 +78,7 @@ fn open_console(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
         // Only a session leader without a terminal gets one by opening it; for others this is no error.
         let _not_a_leader = tty.adopt(false);
     }
-    Ok(OpenFile::console(console_file(), how))
+    Ok(OpenFile::console(console_file(), how, console().is_some()))
 }
 
 /// What the first process gets.
