@@ -174,10 +174,31 @@ fn on_synthesis(program: &Path, names: &[String]) -> Result<String> {
     )
 }
 
-/// Generated code beside compiled code, natively: the bench binary of `codegen` prints rows
-/// `row SECTION OP UNIT PEER OURS`.
+/// Generated code beside compiled code, natively: the bench of `codegen` prints a line of JSON per row.
 fn on_host() -> Result<Vec<Row>> {
-    Ok(Vec::new())
+    let text = host::command_output(std::process::Command::new("cargo").args([
+        "bench",
+        "--quiet",
+        "--package",
+        "codegen",
+        "--bench",
+        "host",
+        "--",
+        "--json",
+    ]))?;
+    Ok(text.lines().filter_map(host_row).collect())
+}
+
+fn host_row(line: &str) -> Option<Row> {
+    let row: serde_json::Value = serde_json::from_str(line).ok()?;
+    let word = |name: &str| Some(row[name].as_str()?.to_owned());
+    Some(Row {
+        section: word("section")?,
+        op: word("op")?,
+        unit: word("unit")?,
+        linux: row["peer"].as_f64(),
+        synthesis: row["ours"].as_f64(),
+    })
 }
 
 /// Writes `docs/results.md`, keeping what a person wrote below the mark.
