@@ -34,9 +34,9 @@ impl<M: Memory> AddressSpace<M> {
 
     /// The physical address behind `address` if that is in memory shared with others, and present: what a futex there is known by.
     pub fn shared_physical(&self, address: usize) -> Option<u64> {
-        let inner = self.inner.lock();
-        let (_, area) = inner.areas.range(..=address).next_back()?;
-        if area.end <= address || area.private() {
+        let mut inner = self.inner.lock();
+        let index = inner.areas.at(address)?;
+        if inner.areas.get(index).1.private() {
             return None;
         }
         let entry = self.tables().leaf(address)?.load(Ordering::Acquire);

@@ -71,13 +71,12 @@ impl<M: Memory> AddressSpace<M> {
     /// All that can be done with the monitor held.
     #[inline]
     fn step(&self, inner: &mut Inner, page: usize, access: Access) -> Result<Step, FaultError> {
-        let (start, area) = match inner.areas.range(..=page).next_back() {
-            Some((start, area)) if page < area.end => (*start, area),
-            _ => {
-                inner.grow_stack(page)?;
-                return self.step(inner, page, access);
-            }
+        let index = match inner.areas.at(page) {
+            Some(index) => index,
+            None => inner.grow_stack(page)?,
         };
+        let (start, area) = inner.areas.get(index);
+        let start = *start;
         let needed = match access {
             Access::Read => Prot::READ,
             Access::Write => Prot::WRITE,
@@ -225,30 +224,24 @@ impl<M: Memory> AddressSpace<M> {
 }
 
 impl Inner {
-    /// Grows the stack area above `page` down to it.
+    /// Grows the stack area above `page` down to it; answers its index.
     #[cold]
-    fn grow_stack(&mut self, page: usize) -> Result<(), FaultError> {
-        let Some((&start, area)) = self.areas.range(page..).next() else {
+    fn grow_stack(&mut self, page: usize) -> Result<usize, FaultError> {
+        let index = self.areas.from(page);
+        let below = self.areas.end_before(index);
+        let Some((start, area)) = self.areas.all().get(index) else {
             return Err(FaultError::NotMapped);
         };
         let Role::Stack { floor } = area.role else {
             return Err(FaultError::NotMapped);
         };
-        let below = self
-            .areas
-            .range(..page)
-            .next_back()
-            .map_or(0, |(_, area)| area.end);
         if page < floor || page < below.saturating_add(STACK_GAP) {
             return Err(FaultError::NotMapped);
         }
-        let Some(area) = self.areas.remove(&start) else {
-            return Err(FaultError::NotMapped);
-        };
         self.size += start - page;
         self.version += 1;
-        self.areas.insert(page, area);
-        Ok(())
+        self.areas.get_mut(index).0 = page;
+        Ok(index)
     }
 }
 

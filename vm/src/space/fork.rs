@@ -5,7 +5,7 @@
 
 use super::{AddressSpace, Inner};
 use crate::memory::Memory;
-use crate::table::{PRESENT, WRITE, frame_of, index, occupied};
+use crate::table::{WRITE, each_set, frame_of, index};
 use abi::errno::Errno;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -34,39 +34,33 @@ impl<M: Memory> AddressSpace<M> {
         let (tables, child_tables) = (self.tables(), child.tables());
         let copy = child.inner.get_mut();
         // Areas first: whatever pages the child gets are freed by way of them.
-        copy.areas = inner.areas.clone();
+        copy.areas = inner.areas.try_clone()?;
         (copy.size, copy.brk_start, copy.brk) = (inner.size, inner.brk_start, inner.brk);
         let mut lost_write = false;
-        for (&start, area) in &inner.areas {
+        for (start, area) in inner.areas.all() {
             let private = area.private();
-            let mut failed = false;
-            tables.each_leaf_table(start, area.end, |base, words| {
+            let (mut failed, mut copied) = (false, 0);
+            tables.each_leaf_table(*start, area.end, |base, words| {
                 let mut theirs = None;
-                for (i, word) in words.iter().enumerate() {
-                    let mut entry = word.load(Ordering::Relaxed);
-                    if !occupied(entry) {
-                        continue;
+                each_set(words, |i, word, mut entry| {
+                    if theirs.is_none() {
+                        theirs = child_tables.leaf_table_or_make(base);
                     }
-                    let theirs = match theirs {
-                        Some(table) => table,
-                        None => match child_tables.leaf_table_or_make(base) {
-                            Some(table) => *theirs.insert(table),
-                            None => {
-                                failed = true;
-                                return;
-                            }
-                        },
+                    let Some(theirs) = theirs else {
+                        failed = true;
+                        return;
                     };
                     if private && entry & WRITE != 0 {
                         entry &= !WRITE;
                         word.store(entry, Ordering::Relaxed);
-                        lost_write |= entry & PRESENT != 0;
+                        lost_write = true;
                     }
                     frames.share(frame_of(entry));
                     theirs[index(base, 1) + i].store(entry, Ordering::Relaxed);
-                    copy.resident += 1;
-                }
+                    copied += 1;
+                });
             });
+            copy.resident += copied;
             if failed {
                 return Err(Errno::ENOMEM);
             }

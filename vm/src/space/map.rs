@@ -7,7 +7,7 @@ use super::gather::Gather;
 use super::shared::Shared;
 use super::{Access, AddressSpace, FaultError, Inner, Remap};
 use crate::memory::Memory;
-use crate::table::{self, PRESENT, WRITE, frame_of, occupied};
+use crate::table::{self, PRESENT, WRITE, frame_of};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, USER_MMAP_TOP, USER_START, page_ceil, page_floor};
 use alloc::sync::Arc;
@@ -129,10 +129,11 @@ impl<M: Memory> AddressSpace<M> {
     ) -> Result<usize, Errno> {
         self.admit()?;
         let mut inner = self.inner.lock();
+        inner.areas.reserve()?;
         let fits = |inner: &Inner, start: usize| {
             start >= USER_START
                 && start.checked_add(length).is_some_and(|end| end <= USER_END)
-                && inner.is_free(start, start + length)
+                && inner.areas.is_free(start, start + length)
         };
         let start = match place {
             Placement::Fixed(start) | Placement::FixedNoReplace(start) => {
@@ -144,24 +145,27 @@ impl<M: Memory> AddressSpace<M> {
                 if start < USER_START {
                     return Err(Errno::EPERM);
                 }
-                if !inner.is_free(start, end) {
+                if !inner.areas.is_free(start, end) {
                     if matches!(place, Placement::FixedNoReplace(_)) {
                         return Err(Errno::EEXIST);
                     }
                     self.clear(&mut inner, start, end);
+                    inner.areas.reserve()?;
                 }
                 start
             }
             Placement::Hint(hint) if fits(&inner, page_floor(hint)) => page_floor(hint),
-            Placement::Hint(_) | Placement::Anywhere => {
-                inner.room(length, USER_MMAP_TOP).ok_or(Errno::ENOMEM)?
-            }
+            Placement::Hint(_) | Placement::Anywhere => inner
+                .areas
+                .room(length, USER_START, USER_MMAP_TOP)
+                .ok_or(Errno::ENOMEM)?,
             Placement::Below(limit) => inner
-                .room(length, page_floor(limit).min(USER_MMAP_TOP))
+                .areas
+                .room(length, USER_START, page_floor(limit).min(USER_MMAP_TOP))
                 .ok_or(Errno::ENOMEM)?,
         };
         let end = start + length;
-        inner.insert(
+        inner.add(
             start,
             Area {
                 end,
@@ -179,34 +183,26 @@ impl<M: Memory> AddressSpace<M> {
         if start == end {
             return Err(Errno::EINVAL);
         }
-        self.clear(&mut self.inner.lock(), start, end);
+        let mut inner = self.inner.lock();
+        inner.areas.reserve()?;
+        self.clear(&mut inner, start, end);
         Ok(())
     }
 
-    /// Removes all areas from the range, and their pages.
+    /// Removes all areas from the range, and their pages. Room for cuts is reserved.
     pub(super) fn clear(&self, inner: &mut Inner, start: usize, end: usize) {
-        inner.cut(start);
-        inner.cut(end);
+        let first = inner.areas.cut(start);
+        let last = inner.areas.cut(end);
         let mut gather = Gather::new(self.memory, self.root);
-        let mut gone = 0;
-        while let Some((&first, area)) = inner.areas.range(start..end).next() {
-            let last = area.end;
-            inner.areas.remove(&first);
-            inner.size -= last - first;
-            gone += self.zap(first, last, &mut gather);
+        for index in first..last {
+            let (start, area) = inner.areas.get(index);
+            inner.size -= area.end - start;
+            inner.resident -= self.zap(*start, area.end, &mut gather);
         }
-        inner.resident -= gone;
+        inner.areas.remove(first, last);
         inner.version += 1;
-        let floor = inner
-            .areas
-            .range(..start)
-            .next_back()
-            .map_or(0, |(_, area)| area.end);
-        let ceiling = inner
-            .areas
-            .range(end..)
-            .next()
-            .map_or(USER_END + PAGE, |(start, _)| *start);
+        let floor = inner.areas.end_before(first);
+        let ceiling = inner.areas.start_of(first, USER_END + PAGE);
         self.tables()
             .prune(start, end, floor, ceiling, &mut |frame| gather.table(frame));
         gather.finish();
@@ -215,16 +211,12 @@ impl<M: Memory> AddressSpace<M> {
     /// Clears the entries of the range; answers how many pages there were.
     fn zap(&self, start: usize, end: usize, gather: &mut Gather<M>) -> usize {
         let mut gone = 0;
-        self.tables().each_leaf_table(start, end, |base, words| {
-            for (i, word) in words.iter().enumerate() {
-                let entry = word.load(Ordering::Relaxed);
-                if occupied(entry) {
-                    word.store(0, Ordering::Release);
-                    gather.page(base + i * PAGE, frame_of(entry));
-                    gone += 1;
-                }
-            }
-        });
+        self.tables()
+            .each_entry(start, end, |address, word, entry| {
+                word.store(0, Ordering::Release);
+                gather.page(address, frame_of(entry));
+                gone += 1;
+            });
         gone
     }
 
@@ -236,7 +228,8 @@ impl<M: Memory> AddressSpace<M> {
         }
         self.admit()?;
         let mut inner = self.inner.lock();
-        if !inner.covers(start, end) {
+        inner.areas.reserve()?;
+        if !inner.areas.covers(start, end) {
             return Err(Errno::ENOMEM);
         }
         let refused = |area: &Area| {
@@ -249,33 +242,30 @@ impl<M: Memory> AddressSpace<M> {
                     }
                 )
         };
-        if inner.areas_in(start, end).any(|(_, area)| refused(area)) {
+        let mut touched = inner.areas.touching(start, end).iter();
+        if touched.any(|(_, area)| refused(area)) {
             return Err(Errno::EACCES);
         }
-        inner.cut(start);
-        inner.cut(end);
-        for (_, area) in inner.areas.range_mut(start..end) {
-            area.prot = prot;
+        let first = inner.areas.cut(start);
+        let last = inner.areas.cut(end);
+        for index in first..last {
+            inner.areas.get_mut(index).1.prot = prot;
         }
         inner.version += 1;
         let mut gather = Gather::new(self.memory, self.root);
-        self.tables().each_leaf_table(start, end, |base, words| {
-            for (i, word) in words.iter().enumerate() {
-                let entry = word.load(Ordering::Relaxed);
-                if occupied(entry) {
-                    // A page that is not writable yet becomes so by a fault, which knows whether to copy.
-                    let entry_now = table::page(frame_of(entry), prot, entry & WRITE != 0);
-                    if entry_now != entry {
-                        word.store(entry_now, Ordering::Release);
-                        if entry & PRESENT != 0 {
-                            gather.changed(base + i * PAGE);
-                        }
+        self.tables()
+            .each_entry(start, end, |address, word, entry| {
+                // A page that is not writable yet becomes so by a fault, which knows whether to copy.
+                let entry_now = table::page(frame_of(entry), prot, entry & WRITE != 0);
+                if entry_now != entry {
+                    word.store(entry_now, Ordering::Release);
+                    if entry & PRESENT != 0 {
+                        gather.changed(address);
                     }
                 }
-            }
-        });
+            });
         gather.finish();
-        inner.join_around(start, end);
+        inner.areas.join(first, last);
         Ok(())
     }
 
@@ -283,7 +273,7 @@ impl<M: Memory> AddressSpace<M> {
     pub fn discard(&self, address: usize, length: usize) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
         let mut inner = self.inner.lock();
-        let whole = inner.covers(start, end);
+        let whole = inner.areas.covers(start, end);
         let mut gather = Gather::new(self.memory, self.root);
         let gone = self.zap(start, end, &mut gather);
         gather.finish();
@@ -296,7 +286,7 @@ impl<M: Memory> AddressSpace<M> {
     /// Is every page of the range mapped (`msync`, `madvise`, `mincore`)?
     pub fn covers(&self, address: usize, length: usize) -> bool {
         range(page_floor(address), length)
-            .is_ok_and(|(start, end)| self.inner.lock().covers(start, end))
+            .is_ok_and(|(start, end)| self.inner.lock().areas.covers(start, end))
     }
 
     /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`.
@@ -315,11 +305,9 @@ impl<M: Memory> AddressSpace<M> {
         let old = old_end - start;
         self.admit()?;
         let mut inner = self.inner.lock();
-        let inside = inner
-            .areas
-            .range(..=start)
-            .next_back()
-            .is_some_and(|(_, area)| start < area.end && old_end <= area.end);
+        inner.areas.reserve()?;
+        let index = inner.areas.at(start);
+        let inside = index.is_some_and(|index| old_end <= inner.areas.get(index).1.end);
         if !inside {
             return Err(Errno::EFAULT);
         }
@@ -342,21 +330,22 @@ impl<M: Memory> AddressSpace<M> {
         }
         let new_end = start.checked_add(new).filter(|end| *end <= USER_END);
         if let Some(new_end) = new_end
-            && inner.is_free(old_end, new_end)
+            && inner.areas.is_free(old_end, new_end)
         {
-            inner.cut(start);
-            if let Some(area) = inner.areas.get_mut(&start) {
-                area.end = new_end;
-                inner.size += new - old;
-                inner.version += 1;
-                inner.join_around(start, new_end);
-            }
+            let index = inner.areas.cut(start);
+            inner.areas.get_mut(index).1.end = new_end;
+            inner.areas.join(index, index + 1);
+            inner.size += new - old;
+            inner.version += 1;
             return Ok(start);
         }
         if how == Remap::InPlace {
             return Err(Errno::ENOMEM);
         }
-        let target = inner.room(new, USER_MMAP_TOP).ok_or(Errno::ENOMEM)?;
+        let target = inner
+            .areas
+            .room(new, USER_START, USER_MMAP_TOP)
+            .ok_or(Errno::ENOMEM)?;
         self.relocate(&mut inner, start, old, target, new)
     }
 
@@ -372,38 +361,27 @@ impl<M: Memory> AddressSpace<M> {
         let tables = self.tables();
         // All tables first, so that nothing can fail half-way.
         let mut made = true;
-        tables.each_leaf_table(start, start + old, |base, words| {
-            for (i, word) in words.iter().enumerate() {
-                if occupied(word.load(Ordering::Relaxed)) {
-                    let there = base + i * PAGE - start + target;
-                    made = made && tables.leaf_or_make(there).is_some();
-                }
-            }
+        tables.each_entry(start, start + old, |address, _, _| {
+            made = made && tables.leaf_or_make(address - start + target).is_some();
         });
         if !made {
             self.clear(inner, target, target + new);
             return Err(Errno::ENOMEM);
         }
-        inner.cut(start);
-        inner.cut(start + old);
-        let Some(mut area) = inner.areas.remove(&start) else {
-            return Err(Errno::EFAULT);
-        };
+        inner.areas.reserve()?;
+        let index = inner.areas.cut(start);
+        inner.areas.cut(start + old);
+        let mut area = inner.areas.take(index);
         inner.size -= old;
-        tables.each_leaf_table(start, start + old, |base, words| {
-            for (i, word) in words.iter().enumerate() {
-                let entry = word.load(Ordering::Relaxed);
-                if occupied(entry)
-                    && let Some(there) = tables.leaf(base + i * PAGE - start + target)
-                {
-                    word.store(0, Ordering::Release);
-                    there.store(entry, Ordering::Release);
-                }
+        tables.each_entry(start, start + old, |address, word, entry| {
+            if let Some(there) = tables.leaf(address - start + target) {
+                word.store(0, Ordering::Release);
+                there.store(entry, Ordering::Release);
             }
         });
         self.memory.forget(self.root, start, usize::MAX);
         area.end = target + new;
-        inner.insert(target, area);
+        inner.add(target, area);
         // Nothing is left in the old place but tables.
         self.clear(inner, start, start + old);
         Ok(target)
@@ -431,7 +409,8 @@ impl<M: Memory> AddressSpace<M> {
             if new > USER_END
                 || (new - old) / PAGE > machine
                 || self.admit().is_err()
-                || !inner.is_free(old, new)
+                || inner.areas.reserve().is_err()
+                || !inner.areas.is_free(old, new)
             {
                 return now;
             }
@@ -441,8 +420,11 @@ impl<M: Memory> AddressSpace<M> {
                 role: Role::Heap,
                 content: Content::Zeros,
             };
-            inner.insert(old, area);
+            inner.add(old, area);
         } else if new < old {
+            if inner.areas.reserve().is_err() {
+                return now;
+            }
             self.clear(&mut inner, new, old);
         }
         inner.brk = end;
@@ -476,105 +458,10 @@ impl<M: Memory> AddressSpace<M> {
 }
 
 impl Inner {
-    /// The areas that touch the range.
-    fn areas_in(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, &Area)> {
-        let first = match self.areas.range(..=start).next_back() {
-            Some((first, area)) if start < area.end => *first,
-            _ => start,
-        };
-        self.areas
-            .range(first..end)
-            .map(|(start, area)| (*start, area))
-    }
-
-    /// Is nothing mapped in the range?
-    fn is_free(&self, start: usize, end: usize) -> bool {
-        self.areas
-            .range(..end)
-            .next_back()
-            .is_none_or(|(_, area)| area.end <= start)
-    }
-
-    /// Is everything mapped in the range?
-    fn covers(&self, start: usize, end: usize) -> bool {
-        let mut reached = start;
-        for (first, area) in self.areas_in(start, end) {
-            if first > reached {
-                return false;
-            }
-            reached = area.end;
-        }
-        reached >= end
-    }
-
-    /// The highest free range of `length` bytes that ends at or below `top`.
-    fn room(&self, length: usize, top: usize) -> Option<usize> {
-        let mut end = top;
-        for (start, area) in self.areas.range(..top).rev() {
-            if area.end < end && end - area.end >= length {
-                break;
-            }
-            end = end.min(*start);
-        }
-        let start = end
-            .checked_sub(length)
-            .filter(|start| *start >= USER_START)?;
-        self.is_free(start, end).then_some(start)
-    }
-
-    /// Makes sure that no area reaches across `at`.
-    fn cut(&mut self, at: usize) {
-        if let Some((&start, area)) = self.areas.range_mut(..at).next_back()
-            && at < area.end
-        {
-            let upper = area.split(start, at);
-            self.areas.insert(at, upper);
-        }
-    }
-
-    /// Adds an area in a free range, and joins it with its neighbours.
-    fn insert(&mut self, start: usize, area: Area) {
-        let end = area.end;
-        self.size += end - start;
+    /// Adds an area in a free range. Room is reserved.
+    fn add(&mut self, start: usize, area: Area) {
+        self.size += area.end - start;
         self.version += 1;
-        if let Some((&below, lower)) = self.areas.range_mut(..start).next_back()
-            && lower.end == start
-            && lower.joins(below, &area)
-        {
-            lower.end = end;
-            self.join_at(end);
-            return;
-        }
         self.areas.insert(start, area);
-        self.join_at(end);
-    }
-
-    /// Joins the areas that meet at `at`, if they can be one.
-    fn join_at(&mut self, at: usize) {
-        let Some(upper) = self.areas.get(&at) else {
-            return;
-        };
-        let Some((&below, lower)) = self.areas.range(..at).next_back() else {
-            return;
-        };
-        if lower.end == at && lower.joins(below, upper) {
-            let end = upper.end;
-            self.areas.remove(&at);
-            if let Some(lower) = self.areas.get_mut(&below) {
-                lower.end = end;
-            }
-        }
-    }
-
-    /// Joins what can be joined at both ends of a range and inside it.
-    fn join_around(&mut self, start: usize, end: usize) {
-        self.join_at(start);
-        let mut at = start;
-        while at < end
-            && let Some((&next, _)) = self.areas.range(at + 1..=end).next()
-        {
-            self.join_at(next);
-            at = next;
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! page-aligned where Linux wants them so (`EINVAL` otherwise).
 
 mod area;
+mod areas;
 mod copy;
 mod fault;
 mod fork;
@@ -17,12 +18,11 @@ pub use pager::{Pager, PagerInfo};
 
 use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};
-use crate::table::{Tables, frame_of, occupied};
+use crate::table::{Tables, frame_of, spans_below};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END};
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use area::Area;
+use areas::Areas;
 use core::sync::atomic::Ordering;
 use sync::Monitor;
 
@@ -79,7 +79,7 @@ pub struct AddressSpace<M: Memory = Kernel> {
 
 /// What the space's monitor guards, together with the entries of the user half.
 pub(crate) struct Inner {
-    areas: BTreeMap<usize, Area>,
+    areas: Areas,
     /// Where the heap starts.
     brk_start: usize,
     /// Where the heap ends, to the byte.
@@ -107,7 +107,7 @@ impl<M: Memory> AddressSpace<M> {
             root,
             memory,
             inner: Monitor::new(Inner {
-                areas: BTreeMap::new(),
+                areas: Areas::default(),
                 brk_start: 0,
                 brk: 0,
                 size: 0,
@@ -145,7 +145,7 @@ impl<M: Memory> AddressSpace<M> {
 
     /// Shows the areas in order of address. The space's monitor is held meanwhile.
     pub fn for_each_area(&self, mut show: impl FnMut(AreaInfo)) {
-        for (start, area) in &self.inner.lock().areas {
+        for (start, area) in self.inner.lock().areas.all() {
             show(area.info(*start));
         }
     }
@@ -158,22 +158,20 @@ impl<M: Memory> Drop for AddressSpace<M> {
         let frames = self.memory.frames();
         self.memory.leave(self.root);
         let inner = self.inner.get_mut();
-        let mut areas = inner.areas.iter().peekable();
-        while let Some((&start, area)) = areas.next() {
-            tables.each_leaf_table(start, area.end, |_, words| {
-                for word in words {
-                    let entry = word.load(Ordering::Relaxed);
-                    if occupied(entry) {
-                        word.store(0, Ordering::Relaxed);
-                        frames.release(frame_of(entry));
-                    }
-                }
+        let mut areas = inner.areas.all().iter().peekable();
+        while let Some((start, area)) = areas.next() {
+            let start = *start;
+            tables.each_entry(start, area.end, |_, word, entry| {
+                word.store(0, Ordering::Relaxed);
+                frames.release(frame_of(entry));
             });
             // What reaches into the next area's span is left for its turn.
-            let ceiling = areas.peek().map_or(USER_END + PAGE, |(start, _)| **start);
-            tables.prune(start, area.end, 0, ceiling, &mut |frame| {
-                frames.release_zeroed(frame);
-            });
+            let ceiling = areas.peek().map_or(USER_END + PAGE, |(start, _)| *start);
+            if spans_below(start, ceiling) {
+                tables.prune(start, area.end, 0, ceiling, &mut |frame| {
+                    frames.release_zeroed(frame);
+                });
+            }
         }
         for (index, _) in self.memory.kernel_entries() {
             tables.set_top(*index, 0);

@@ -155,6 +155,21 @@ impl<M: Memory> Tables<M> {
         }
     }
 
+    /// Calls `visit` with the address and the word of each page in `start..end` whose entry is not zero, in order.
+    #[inline]
+    pub fn each_entry(
+        &self,
+        start: usize,
+        end: usize,
+        mut visit: impl FnMut(usize, &AtomicU64, u64),
+    ) {
+        self.each_leaf_table(start, end, |base, words| {
+            each_set(words, |i, word, entry| {
+                visit(base + (i << shift(1)), word, entry)
+            });
+        });
+    }
+
     /// Takes out the tables under `start..end` whose whole span lies in `floor..ceiling`, where nothing is mapped any more, and
     /// hands each, all zero, to `gone`. The top table stays.
     pub fn prune(
@@ -199,6 +214,42 @@ impl<M: Memory> Tables<M> {
             address = next;
         }
     }
+}
+
+/// Calls `visit` with the index, the word and the entry of each word that is not zero. Most are, so eight are looked at
+/// at a time.
+#[inline]
+pub fn each_set(words: &[AtomicU64], mut visit: impl FnMut(usize, &AtomicU64, u64)) {
+    let mut look = |index: usize, word: &AtomicU64| {
+        let entry = word.load(Ordering::Relaxed);
+        if entry != 0 {
+            visit(index, word, entry);
+        }
+    };
+    let (parts, rest) = words.as_chunks::<8>();
+    let mut index = 0;
+    for part in parts {
+        if part
+            .iter()
+            .fold(0, |any, word| any | word.load(Ordering::Relaxed))
+            != 0
+        {
+            for (i, word) in part.iter().enumerate() {
+                look(index + i, word);
+            }
+        }
+        index += part.len();
+    }
+    for (i, word) in rest.iter().enumerate() {
+        look(index + i, word);
+    }
+}
+
+/// Can a leaf table under the range that starts at `start` lie wholly below `ceiling`? If not, there is nothing to prune.
+#[inline]
+pub fn spans_below(start: usize, ceiling: usize) -> bool {
+    let span = 1usize << shift(2);
+    (start | (span - 1)) < ceiling
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ mod model;
 use super::*;
 use crate::frame::FrameRef;
 use crate::memory::fake::Fake;
-use crate::table::WRITE;
+use crate::table::{WRITE, occupied};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 

@@ -1,0 +1,176 @@
+//! The areas of a space: a sorted array, so that neighbours are beside each other and nothing is allocated for one area.
+//!
+//! *Interface*: [`Areas`]. Indices are valid until the next change. Adding needs room, which [`Areas::reserve`] gets first:
+//! that is the only step that can fail.
+
+use super::area::Area;
+use abi::errno::Errno;
+use alloc::vec::Vec;
+
+/// More entries than one operation can add: a cut at each end, and a new one.
+const MARGIN: usize = 3;
+
+/// An area and where it starts.
+pub(super) type Entry = (usize, Area);
+
+#[derive(Default)]
+pub(super) struct Areas {
+    list: Vec<Entry>,
+    /// Index of the area that was found last; a hint.
+    recent: usize,
+}
+
+impl Areas {
+    /// Makes sure that one operation can add what it may need. Error: `ENOMEM`.
+    pub(super) fn reserve(&mut self) -> Result<(), Errno> {
+        self.list.try_reserve(MARGIN).map_err(|_| Errno::ENOMEM)
+    }
+
+    /// A copy. Error: `ENOMEM`.
+    pub(super) fn try_clone(&self) -> Result<Areas, Errno> {
+        let mut list = Vec::new();
+        list.try_reserve(self.list.len() + MARGIN)
+            .map_err(|_| Errno::ENOMEM)?;
+        list.extend_from_slice(&self.list);
+        Ok(Areas { list, recent: 0 })
+    }
+
+    /// All of them, in order.
+    pub(super) fn all(&self) -> &[Entry] {
+        &self.list
+    }
+
+    /// Index of the first area that starts at or above `address`.
+    #[inline]
+    pub(super) fn from(&self, address: usize) -> usize {
+        self.list.partition_point(|(start, _)| *start < address)
+    }
+
+    /// Index of the area that contains `address`.
+    #[inline]
+    pub(super) fn at(&mut self, address: usize) -> Option<usize> {
+        let contains = |(start, area): &Entry| *start <= address && address < area.end;
+        if self.list.get(self.recent).is_some_and(contains) {
+            return Some(self.recent);
+        }
+        let index = self.from(address + 1).checked_sub(1)?;
+        contains(&self.list[index]).then(|| {
+            self.recent = index;
+            index
+        })
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> &Entry {
+        &self.list[index]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut Entry {
+        &mut self.list[index]
+    }
+
+    /// Where the area before `index` ends; 0 when there is none.
+    #[inline]
+    pub(super) fn end_before(&self, index: usize) -> usize {
+        index
+            .checked_sub(1)
+            .map_or(0, |below| self.list[below].1.end)
+    }
+
+    /// Where area `index` starts; `none` when there is none.
+    #[inline]
+    pub(super) fn start_of(&self, index: usize, none: usize) -> usize {
+        self.list.get(index).map_or(none, |(start, _)| *start)
+    }
+
+    /// Is nothing mapped in the range?
+    #[inline]
+    pub(super) fn is_free(&self, start: usize, end: usize) -> bool {
+        self.end_before(self.from(end)) <= start
+    }
+
+    /// Is everything mapped in the range?
+    pub(super) fn covers(&self, start: usize, end: usize) -> bool {
+        let mut reached = start;
+        for (first, area) in self.touching(start, end) {
+            if *first > reached {
+                return false;
+            }
+            reached = area.end;
+        }
+        reached >= end
+    }
+
+    /// The areas that touch the range.
+    pub(super) fn touching(&self, start: usize, end: usize) -> &[Entry] {
+        let first = self.from(start);
+        let first = first - usize::from(self.end_before(first) > start);
+        &self.list[first..self.from(end).max(first)]
+    }
+
+    /// The highest free range of `length` bytes between `bottom` and `top`.
+    pub(super) fn room(&self, length: usize, bottom: usize, top: usize) -> Option<usize> {
+        let mut end = top;
+        let mut index = self.from(top);
+        while let Some(below) = index.checked_sub(1) {
+            let (start, area) = &self.list[below];
+            if area.end < end && end - area.end >= length {
+                break;
+            }
+            end = end.min(*start);
+            index = below;
+        }
+        let start = end.checked_sub(length).filter(|start| *start >= bottom)?;
+        self.is_free(start, end).then_some(start)
+    }
+
+    /// Makes sure that no area reaches across `at`; answers the index of the first that starts there or above. Room is reserved.
+    pub(super) fn cut(&mut self, at: usize) -> usize {
+        let index = self.from(at);
+        if self.end_before(index) > at {
+            let (start, area) = &mut self.list[index - 1];
+            let upper = area.split(*start, at);
+            self.list.insert(index, (at, upper));
+        }
+        index
+    }
+
+    /// Adds an area in a free range, and joins it with its neighbours. Room is reserved.
+    pub(super) fn insert(&mut self, start: usize, area: Area) {
+        let index = self.from(start);
+        if let Some((below, lower)) = index.checked_sub(1).map(|below| &mut self.list[below])
+            && lower.end == start
+            && lower.joins(*below, &area)
+        {
+            lower.end = area.end;
+            self.join(index, index);
+        } else {
+            self.list.insert(index, (start, area));
+            self.join(index + 1, index + 1);
+        }
+    }
+
+    /// Takes out the areas `first..end`.
+    pub(super) fn remove(&mut self, first: usize, end: usize) {
+        self.list.drain(first..end);
+    }
+
+    /// Takes out one area.
+    pub(super) fn take(&mut self, index: usize) -> Area {
+        self.list.remove(index).1
+    }
+
+    /// Joins each area of `first..=last` with the one before it, where they can be one.
+    pub(super) fn join(&mut self, first: usize, last: usize) {
+        for index in (first.max(1)..=last).rev() {
+            let Some([(below, lower), (start, upper)]) = self.list.get(index - 1..=index) else {
+                continue;
+            };
+            if lower.end == *start && lower.joins(*below, upper) {
+                self.list[index - 1].1.end = upper.end;
+                self.list.remove(index);
+            }
+        }
+    }
+}
