@@ -174,9 +174,11 @@ fn on_synthesis(program: &Path, names: &[String]) -> Result<String> {
     )
 }
 
-/// Generated code beside compiled code, natively: the bench of `codegen` prints a line of JSON per row.
+/// Generated code beside compiled code, natively: the benchmark of `codegen` prints a JSON object a line.
 fn on_host() -> Result<Vec<Row>> {
-    let text = host::command_output(std::process::Command::new("cargo").args([
+    eprintln!("xtask: measuring on the host");
+    let mut command = host::cargo();
+    command.args([
         "bench",
         "--quiet",
         "--package",
@@ -185,20 +187,9 @@ fn on_host() -> Result<Vec<Row>> {
         "host",
         "--",
         "--json",
-    ]))?;
-    Ok(text.lines().filter_map(host_row).collect())
-}
-
-fn host_row(line: &str) -> Option<Row> {
-    let row: serde_json::Value = serde_json::from_str(line).ok()?;
-    let word = |name: &str| Some(row[name].as_str()?.to_owned());
-    Some(Row {
-        section: word("section")?,
-        op: word("op")?,
-        unit: word("unit")?,
-        linux: row["peer"].as_f64(),
-        synthesis: row["ours"].as_f64(),
-    })
+    ]);
+    let text = host::command_output(&mut command)?;
+    Ok(text.lines().filter_map(table::parse_host).collect())
 }
 
 /// Writes `docs/results.md`, keeping what a person wrote below the mark.
@@ -222,5 +213,22 @@ fn write_results(rows: &[Row], version: &str) -> Result<()> {
         MEMORY >> 20,
         table::markdown(rows),
     );
-    std::fs::write(&path, text).context(format!("cannot write {}", path.display()))
+    std::fs::write(&path, text).context(format!("cannot write {}", path.display()))?;
+    write_readme(rows)
+}
+
+/// Puts the figures that matter most into the README.
+fn write_readme(rows: &[Row]) -> Result<()> {
+    const BEGIN: &str = "<!-- table: written by `cargo xtask bench` -->\n";
+    const END: &str = "<!-- end of table -->";
+    let path = host::project().join("README.md");
+    let old = std::fs::read_to_string(&path).context("cannot read README.md")?;
+    let Some((before, rest)) = old.split_once(BEGIN) else {
+        return Ok(());
+    };
+    let Some((_, after)) = rest.split_once(END) else {
+        return Ok(());
+    };
+    let text = format!("{before}{BEGIN}{}{END}{after}", table::short(rows));
+    std::fs::write(&path, text).context("cannot write README.md")
 }

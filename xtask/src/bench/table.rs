@@ -165,6 +165,60 @@ pub fn markdown(rows: &[Row]) -> String {
     out
 }
 
+/// What a newcomer wants to see, in his words.
+const SHORT: &[(&str, &str)] = &[
+    ("getpid", "getpid"),
+    ("pipe_1", "write and read 1 byte through a pipe"),
+    ("pipe_1024", "write and read 1 KiB through a pipe"),
+    ("pipe_4096", "write and read 4 KiB through a pipe"),
+    ("file_read_1", "read 1 byte of a file"),
+    (
+        "file_loop",
+        "write and read 10 KB of a file, 1 KB at a time",
+    ),
+    ("null_write_1", "write to /dev/null"),
+    ("null_open_close", "open and close /dev/null"),
+    ("console_open_close", "open and close the console"),
+    ("file_open_close", "open and close a file"),
+    ("sched_yield", "yield"),
+    ("pipe_pingpong", "1-byte ping-pong between two processes"),
+    ("fork_exit_wait", "fork, exit, wait"),
+    ("page_touch", "touch a new page"),
+    (
+        "first_instruction",
+        "reset to the first program's first instruction, ns",
+    ),
+    ("memory_at_prompt", "memory in use at the prompt, KiB"),
+];
+
+/// The table of the README.
+pub fn short(rows: &[Row]) -> String {
+    let mut out = String::from(
+        "| operation | Linux | Synthesis | times fewer |\n| --- | ---: | ---: | ---: |\n",
+    );
+    for (op, words) in SHORT {
+        if let Some(row) = rows.iter().find(|row| row.op == *op) {
+            let (linux, synthesis) = (figure(row.linux), figure(row.synthesis));
+            writeln!(out, "| {words} | {linux} | {synthesis} | {} |", ratio(row))
+                .expect("a string");
+        }
+    }
+    out
+}
+
+/// A row of the host's benchmark: an object with `section`, `op`, `unit`, `peer`, `ours`.
+pub fn parse_host(line: &str) -> Option<Row> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let text = |key: &str| value[key].as_str().map(str::to_owned);
+    Some(Row {
+        section: text("section")?,
+        op: text("op")?,
+        unit: text("unit")?,
+        linux: value["peer"].as_f64(),
+        synthesis: value["ours"].as_f64(),
+    })
+}
+
 /// For a program.
 pub fn json(rows: &[Row]) -> String {
     let rows: Vec<Value> = rows
@@ -203,6 +257,13 @@ mod tests {
             value["rows"][0],
             json!({"section": "a", "op": "b", "unit": "c", "linux": 4.0, "synthesis": 2.0, "ratio": 2.0})
         );
+    }
+
+    #[test]
+    fn rows_of_the_host_are_read() {
+        let line = r#"{"section":"host","op":"x/c","unit":"ns","peer":2.0,"ours":1.0,"ratio":2.0}"#;
+        assert_eq!(parse_host(line).unwrap().ratio(), Some(2.0));
+        assert_eq!(parse_host("noise"), None);
     }
 
     #[test]
