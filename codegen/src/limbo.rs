@@ -1,6 +1,6 @@
 //! The holding tank: records that are unlinked but that a listing may still be reading.
 //!
-//! *Interface*: [`Reader::enter`] around every walk over records one holds no count of; [`free`] instead of dropping an unlinked one.
+//! *Interface*: [`Tank::enter`] around every walk over records one holds no count of; [`Tank::free`] instead of dropping an unlinked one.
 //!
 //! Source: the inside flag and holding tank of Optimistic Incremental Specialization (slides, "replugging"), made lock-free.
 //! A record is pushed only after nothing reachable points to it. Whoever leaves takes the tank *before* giving up its inside count, so what
@@ -118,89 +118,5 @@ impl Drop for Reader<'_> {
     /// Leaves without freeing anything: readers may be fault handlers.
     fn drop(&mut self) {
         self.0.inside.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// The tank of the code space.
-#[cfg(not(loom))]
-pub(crate) static TANK: Tank = Tank::new();
-
-#[cfg(all(test, loom))]
-mod model {
-    use super::{Limbo, Tank};
-    use loom::sync::Arc;
-    use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-    use std::ptr;
-
-    #[repr(C)]
-    struct Record {
-        limbo: Limbo,
-        alive: AtomicUsize,
-    }
-
-    // Freed records stay allocated, marked, so that a late reader is a failed assertion.
-    unsafe fn kill(limbo: *mut Limbo) {
-        // SAFETY: the first field of a leaked record.
-        assert_eq!(
-            unsafe { (*limbo.cast::<Record>()).alive.swap(0, Ordering::Relaxed) },
-            1
-        );
-    }
-
-    fn record() -> *mut Record {
-        Box::into_raw(Box::new(Record {
-            limbo: Limbo::new(kill),
-            alive: AtomicUsize::new(1),
-        }))
-    }
-
-    #[test]
-    fn a_reader_sees_no_freed_record() {
-        // All interleavings with at most two forced switches; without a bound there are too many.
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = model.preemption_bound.or(Some(2));
-        model.check(|| {
-            let tank = Arc::new(Tank::new());
-            let records = [record(), record()];
-            let links = Arc::new([AtomicPtr::new(records[0]), AtomicPtr::new(records[1])]);
-            let reader = {
-                let (tank, links) = (tank.clone(), links.clone());
-                loom::thread::spawn(move || {
-                    let inside = tank.enter();
-                    for link in links.iter() {
-                        let seen = link.load(Ordering::Acquire);
-                        // SAFETY: leaked until the end of the model.
-                        if let Some(seen) = unsafe { seen.as_ref() } {
-                            loom::thread::yield_now();
-                            assert_eq!(
-                                seen.alive.load(Ordering::Relaxed),
-                                1,
-                                "freed under a reader"
-                            );
-                        }
-                    }
-                    drop(inside);
-                })
-            };
-            let other = {
-                let (tank, links) = (tank.clone(), links.clone());
-                loom::thread::spawn(move || {
-                    let gone = links[1].swap(ptr::null_mut(), Ordering::AcqRel);
-                    // SAFETY: unlinked just now.
-                    unsafe { tank.free(gone.cast()) };
-                })
-            };
-            let gone = links[0].swap(ptr::null_mut(), Ordering::AcqRel);
-            // SAFETY: unlinked just now.
-            unsafe { tank.free(gone.cast()) };
-            reader.join().unwrap();
-            other.join().unwrap();
-            tank.drain();
-            for record in records {
-                // SAFETY: leaked above; everybody has ended.
-                let record = unsafe { Box::from_raw(record) };
-                assert_eq!(record.alive.load(Ordering::Relaxed), 0, "never freed");
-            }
-        });
     }
 }

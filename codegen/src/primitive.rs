@@ -1,20 +1,14 @@
-//! The atomics of the structures that loom checks: the machine's own, or loom's.
+//! The atomics of the structures that loom checks, and how their constructors are declared.
+//!
+//! `tests/models.rs` compiles those structures' own files with another module of this name, which has loom's atomics.
 
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic;
-
-#[cfg(not(loom))]
 pub(crate) use core::sync::atomic;
 
-/// Defines a function that is `const` on the machine and ordinary under loom, whose atomics count their creation.
+/// Defines a constructor: `const` here, ordinary in the models, where every atomic's creation is an event.
 macro_rules! constructor {
     ($(#[$attribute:meta])* $visible:vis fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block) => {
         $(#[$attribute])*
-        #[cfg(not(loom))]
         $visible const fn $name($($argument: $type),*) -> $result $body
-        $(#[$attribute])*
-        #[cfg(loom)]
-        $visible fn $name($($argument: $type),*) -> $result $body
     };
 }
 pub(crate) use constructor;

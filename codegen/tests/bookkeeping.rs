@@ -1,5 +1,4 @@
 //! Everything but running the code, over ordinary memory: what Miri can look at.
-#![cfg(not(loom))]
 
 use codegen::{BLOCK, Class, CodeSpace, Draft, Hole, OutOfCode, PAGE, Sealed, Template, dynasm};
 use std::cell::UnsafeCell;

@@ -1,5 +1,5 @@
 //! Exact bytes, labels, listings: what a draft becomes.
-#![cfg(not(any(loom, miri)))]
+#![cfg(not(miri))]
 
 use codegen::methods::{Layer, Reg, add_constant, constant, guard, inline_or_call, jump_through};
 use codegen::{Class, Draft, Routine, disassemble, disassemble_bytes, dynasm, host};

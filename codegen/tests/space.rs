@@ -1,5 +1,5 @@
 //! The code space: room, reuse, exhaustion, lookups, counts. One test: the space is shared by the whole process.
-#![cfg(not(any(loom, miri)))]
+#![cfg(not(miri))]
 
 use codegen::{BLOCK, Class, Draft, Hole, OutOfCode, Routine, Template, dynasm, host};
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 //! Templates against direct generation: the same bytes for the same values.
-#![cfg(not(any(loom, miri)))]
+#![cfg(not(miri))]
 
 use codegen::methods::{Reg, constant};
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm, host};

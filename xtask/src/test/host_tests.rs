@@ -30,6 +30,8 @@ pub fn models() -> Result<Vec<Check>> {
         "--package",
         "sync",
         "--package",
+        "codegen",
+        "--package",
         "quaject",
         "--no-fail-fast",
     ]);
