@@ -6,7 +6,8 @@
 //! everything unusual go through the slow exit to whoever owns the file.
 //!
 //! What the owner keeps: `size` is at most [`FileCore::capacity`]; a page array that is replaced by a larger one holds the same pages and is
-//! retired with `sync::epoch`, as are pages that are taken out; whoever moves `size` past bytes that he did not write fills them with zeros first;
+//! retired with `sync::epoch`, as are pages that are taken out; the bytes of the last page beyond `size` are zero, unless
+//! [`FileCore::take_torn`] says otherwise; page zero of every user space faults, so that an address of 0 in the array needs no test;
 //! a file with read-only pages has no writing routine.
 //!
 //! Source: dissertation, table 4.2 (FSmap) and section 3.2.1 (`open` as F_create, `read` as F_small).
@@ -108,6 +109,8 @@ pub struct FileCore {
     capacity: AtomicU64,
     /// A routine wrote since [`take_touched`](Self::take_touched).
     touched: AtomicU32,
+    /// A routine stopped between copying and publishing.
+    torn: AtomicU32,
     /// Excludes appending writers from each other.
     appending: RawMonitor,
     #[cfg(not(loom))]
@@ -122,6 +125,7 @@ impl FileCore {
             pages: AtomicPtr::new(ptr::null_mut()),
             capacity: AtomicU64::new(0),
             touched: AtomicU32::new(0),
+            torn: AtomicU32::new(0),
             appending: RawMonitor::new(),
             #[cfg(not(loom))]
             _tally: quaject::CLASS.tally(),
@@ -160,6 +164,17 @@ impl FileCore {
         self.touched.load(Ordering::Relaxed) != 0
     }
 
+    /// Says that bytes of the last page beyond the size may not be zero.
+    pub fn tear(&self) {
+        self.torn.store(1, Ordering::Release);
+    }
+
+    /// Whether bytes of the last page beyond the size may not be zero, since the last time: a write stopped at a fault after it had copied some. Whoever
+    /// moves the size past bytes that he did not write asks, and then clears them.
+    pub fn take_torn(&self) -> bool {
+        self.torn.load(Ordering::Acquire) != 0 && self.torn.swap(0, Ordering::AcqRel) != 0
+    }
+
     /// The monitor that appending writers take.
     pub fn appending(&self) -> &RawMonitor {
         &self.appending
@@ -195,6 +210,9 @@ impl FileCore {
     /// Plain twin of the reading routine. None where the routine takes the slow exit.
     pub fn read(&self, cursor: &Cursor, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
         cursor.with(sharing, |offset| {
+            if into.is_empty() {
+                return None;
+            }
             let size = self.size.load(Ordering::Acquire);
             let at = offset.load(Ordering::Relaxed);
             if at >= size {
@@ -329,6 +347,7 @@ pub(crate) mod offset {
     pub const PAGES: i32 = offset_of!(FileCore, pages) as i32;
     pub const CAPACITY: i32 = offset_of!(FileCore, capacity) as i32;
     pub const TOUCHED: i32 = offset_of!(FileCore, touched) as i32;
+    pub const TORN: i32 = offset_of!(FileCore, torn) as i32;
     pub const APPENDING: i32 = offset_of!(FileCore, appending) as i32;
     pub const AT: i32 = offset_of!(Cursor, offset) as i32;
     pub const MONITOR: i32 = offset_of!(Cursor, monitor) as i32;

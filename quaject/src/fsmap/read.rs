@@ -1,7 +1,7 @@
 //! The routine behind `read` of a file in memory.
 //!
-//! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages. Each ends by moving the offset, which is the
-//! only thing it publishes.
+//! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages, and what the end of the file cuts short. Each ends
+//! by moving the offset, which is the only thing it publishes.
 
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::emit;
@@ -45,7 +45,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         d.spare(wake_next);
     }
     let [leave, unlock, fault, byte_fault] = core::array::from_fn(|_| d.label());
-    let [hole, byte_hole, many, out] = core::array::from_fn(|_| d.label());
+    let [many, near_end, out] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
@@ -61,15 +61,13 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
             ; shr rax, 12
             ; mov rdx, [pages]
             ; mov rdx, [rdx + rax * 8]
-            ; test rdx, rdx
-            ; jz =>byte_hole
             ; mov eax, [at]
             ; and eax, 0xfff
-            ; movzx eax, BYTE [rdx + rax]
-            ; mov edx, 1
         );
-        emit::open_user(d, v.guarded_user);
+        // A hole is address 0, and page zero faults, always.
         d.fault_begin();
+        dynasm!(d ; .arch x64 ; movzx eax, BYTE [rdx + rax] ; mov edx, 1);
+        emit::open_user(d, v.guarded_user);
         dynasm!(d ; .arch x64 ; mov [rsi], al);
         d.fault_end(byte_fault);
         emit::close_user(d, v.guarded_user);
@@ -79,7 +77,13 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
     if v.looks_at_monitor() {
         emit::look_at_monitor(d, monitor, leave);
     }
-    dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
+    // No count of 0, none with the top bit but the very lowest, no kernel address.
+    dynasm!(d ; .arch x64
+        ; lea rax, [rdx - 1]
+        ; or rax, rsi
+        ; js =>leave
+        ; push rcx
+    );
     if v.takes_monitor() {
         let busy = d.label();
         emit::take_monitor(d, monitor, busy);
@@ -87,26 +91,21 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
     }
     dynasm!(d ; .arch x64
         ; mov rcx, [at]
-        ; mov rax, [size]
-        ; sub rax, rcx
-        ; jbe >end
-        ; push rdx
+        ; lea rax, [rcx + rdx]
+        ; cmp rax, [size]
+        ; ja =>near_end
         ; push rsi
         ; push rdi
-        ; cmp rdx, rax
-        ; cmova rdx, rax
         ; mov rdi, rsi
         ; mov eax, ecx
         ; and eax, 0xfff
         ; lea rsi, [rax + rdx]
         ; cmp rsi, 0x1000
-        ; ja =>many
+        ; ja >several
         // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
         ; shr rcx, 12
         ; mov rsi, [pages]
         ; mov rsi, [rsi + rcx * 8]
-        ; test rsi, rsi
-        ; jz =>hole
         ; add rsi, rax
     );
     emit::open_user(d, v.guarded_user);
@@ -114,22 +113,43 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
     emit::copy_edx(d);
     d.fault_end(fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; add [at], rdx ; mov rax, rdx ; =>out ; pop rdi ; pop rsi ; pop rdx);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
-    dynasm!(d ; .arch x64 ; pop rcx ; ret ; end: ; xor eax, eax);
+    dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; =>out ; pop rdi ; pop rsi);
     if v.takes_monitor() {
         emit::give_monitor(d, monitor, wake_next);
     }
     dynasm!(d ; .arch x64 ; pop rcx ; ret);
 
-    // Several pages: r8 = bytes left, r9 = offset, eax = offset within the page.
-    let [many_hole, many_fault] = core::array::from_fn(|_| d.label());
+    // As much as there is to the end of the file, rcx = offset.
     dynasm!(d ; .arch x64
+        ; =>near_end
+        ; mov rax, [size]
+        ; sub rax, rcx
+        ; jbe >end
+        ; push rsi
+        ; push rdi
+        ; push rdx
+        ; mov rdi, rsi
+        ; cmp rdx, rax
+        ; cmova rdx, rax
+        ; mov eax, ecx
+        ; and eax, 0xfff
+        ; jmp =>many
+        ; end:
+        ; xor eax, eax
+    );
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; ret);
+
+    // Several pages: rdx = bytes, r8 = bytes left, r9 = offset, eax = offset within the page.
+    let [many_fault, too_many] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; several:
+        ; push rdx
         ; =>many
         ; cmp rdx, LARGEST as i32
-        ; ja =>hole
+        ; ja =>too_many
         ; push r8
         ; push r9
         ; mov r8, rdx
@@ -143,8 +163,6 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         ; shr rcx, 12
         ; mov rsi, [pages]
         ; mov rsi, [rsi + rcx * 8]
-        ; test rsi, rsi
-        ; jz =>many_hole
         ; add rsi, rax
         ; mov ecx, 0x1000
         ; sub ecx, eax
@@ -162,14 +180,14 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         ; mov rax, rdx
         ; pop r9
         ; pop r8
+        ; pop rdx
         ; jmp =>out
-        ; =>many_hole
         ; =>many_fault
     );
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; jmp =>hole ; =>fault);
+    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; =>too_many ; pop rdx ; =>fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; =>hole ; pop rdi ; pop rsi ; pop rdx ; =>unlock);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; =>unlock);
     if v.takes_monitor() {
         emit::give_monitor(d, monitor, wake_next);
     }
@@ -177,5 +195,5 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
     emit::leave_slowly(d, abi::nr::READ, slow);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; =>byte_hole ; mov edx, 1 ; jmp =>leave);
+    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);
 }

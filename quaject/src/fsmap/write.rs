@@ -1,6 +1,6 @@
 //! The routine behind `write` of a file in memory.
 //!
-//! One byte inside the file; a piece of one page; pieces of several pages; the latter two also where they make the file longer inside the pages
+//! One byte inside the file; a piece of one of its pages; pieces of several pages, and what makes the file longer inside the pages
 //! that it has. An appending routine begins at the size instead of the offset, and holds the file's own monitor
 //! besides, since what is assumed there, the size, belongs to all its writers.
 
@@ -55,16 +55,16 @@ fn append<const V: usize>(d: &mut Draft, holes: &[Hole; 4]) {
 
 fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     let &[core, cursor, slow, wake_next] = holes;
-    let [size, pages, capacity, touched, appending] = [
+    let [size, pages, capacity, touched, torn, appending] = [
         offset::SIZE,
         offset::PAGES,
         offset::CAPACITY,
         offset::TOUCHED,
+        offset::TORN,
         offset::APPENDING,
     ]
     .map(|field| core.imm32() + field);
     let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
-    let start = if append { size } else { at };
     // The file's monitor is needed even when the description is not shared.
     let takes_appending = append && v.several_cpus;
     let looks_at_appending = append && !v.several_cpus;
@@ -72,7 +72,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         d.spare(wake_next);
     }
     let [leave, unlock, give_file, fault, byte_fault] = core::array::from_fn(|_| d.label());
-    let [hole, byte_hole, many, grow, done] = core::array::from_fn(|_| d.label());
+    let [too_many, many, growing, moved] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() && !append {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
@@ -88,19 +88,18 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
             ; shr rax, 12
             ; mov rdx, [pages]
             ; mov rdx, [rdx + rax * 8]
-            ; test rdx, rdx
-            ; jz =>byte_hole
             ; mov eax, [at]
             ; and eax, 0xfff
             ; add rdx, rax
         );
-        emit::open_user(d, v.guarded_user);
+        // A hole is address 0, and page zero faults, always.
         d.fault_begin();
+        emit::open_user(d, v.guarded_user);
         dynasm!(d ; .arch x64 ; movzx eax, BYTE [rsi]);
-        d.fault_end(byte_fault);
         emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; mov [rdx], al);
+        d.fault_end(byte_fault);
         dynasm!(d ; .arch x64
-            ; mov [rdx], al
             ; mov edx, 1
             ; mov [touched], edx
             ; add [at], rdx
@@ -116,12 +115,10 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     if looks_at_appending {
         emit::look_at_monitor(d, appending, leave);
     }
-    // No count of 0, none above the largest, no kernel address.
+    // No count of 0, none with the top bit but the very lowest, no kernel address.
     dynasm!(d ; .arch x64
         ; lea rax, [rdx - 1]
-        ; cmp rax, LARGEST as i32 - 1
-        ; ja =>leave
-        ; test rsi, rsi
+        ; or rax, rsi
         ; js =>leave
         ; push rcx
     );
@@ -133,46 +130,35 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     if takes_appending {
         emit::take_monitor(d, appending, unlock);
     }
-    dynasm!(d ; .arch x64 ; mov rcx, [start]);
-    if !append {
-        dynasm!(d ; .arch x64 ; cmp rcx, [size] ; ja =>give_file);
+    if append {
+        dynasm!(d ; .arch x64 ; mov rcx, [size] ; lea rax, [rcx + rdx] ; jmp =>growing);
+    } else {
+        dynasm!(d ; .arch x64
+            ; mov rcx, [at]
+            ; lea rax, [rcx + rdx]
+            ; cmp rax, [size]
+            ; ja =>growing
+            ; push rsi
+            ; push rdi
+            ; mov eax, ecx
+            ; and eax, 0xfff
+            ; lea rdi, [rax + rdx]
+            ; cmp rdi, 0x1000
+            ; ja =>many
+            // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+            ; shr rcx, 12
+            ; mov rdi, [pages]
+            ; mov rdi, [rdi + rcx * 8]
+            ; add rdi, rax
+        );
+        emit::open_user(d, v.guarded_user);
+        d.fault_begin();
+        emit::copy_edx(d);
+        d.fault_end(fault);
+        emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; add [at], rdx);
     }
-    dynasm!(d ; .arch x64
-        ; lea rax, [rcx + rdx]
-        ; cmp rax, [capacity]
-        ; ja =>give_file
-        ; push rsi
-        ; push rdi
-        ; push rax
-        ; mov eax, ecx
-        ; and eax, 0xfff
-        ; lea edi, [rax + rdx]
-        ; cmp edi, 0x1000
-        ; ja =>many
-        // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
-        ; shr rcx, 12
-        ; mov rdi, [pages]
-        ; mov rdi, [rdi + rcx * 8]
-        ; test rdi, rdi
-        ; jz =>hole
-        ; add rdi, rax
-    );
-    emit::open_user(d, v.guarded_user);
-    d.fault_begin();
-    emit::copy_edx(d);
-    d.fault_end(fault);
-    emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64
-        ; =>done
-        ; pop rax
-        ; cmp rax, [size]
-        ; ja =>grow
-        ; grown:
-        ; mov [at], rax
-        ; mov DWORD [touched], 1
-        ; pop rdi
-        ; pop rsi
-    );
+    dynasm!(d ; .arch x64 ; =>moved ; mov DWORD [touched], 1 ; pop rdi ; pop rsi);
     let give_both = |d: &mut Draft| {
         if takes_appending {
             emit::give_monitor(d, appending, wake_next);
@@ -182,29 +168,27 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         }
     };
     give_both(d);
-    dynasm!(d ; .arch x64 ; pop rcx ; mov eax, edx ; ret ; =>grow);
-    if v.several_cpus && !append {
-        // The size only grows here; who was faster by more wins.
-        dynasm!(d ; .arch x64
-            ; mov rcx, rax
-            ; mov rax, [size]
-            ; again:
-            ; cmp rcx, rax
-            ; jbe >larger
-            ; lock cmpxchg [size], rcx
-            ; jne <again
-            ; larger:
-            ; mov rax, rcx
-            ; jmp <grown
-        );
-    } else {
-        dynasm!(d ; .arch x64 ; mov [size], rax ; jmp <grown);
-    }
+    dynasm!(d ; .arch x64 ; pop rcx ; mov eax, edx ; ret);
 
+    // Beyond the size but inside the pages' places: rcx = offset, rax = end.
+    dynasm!(d ; .arch x64 ; =>growing);
+    if !append {
+        dynasm!(d ; .arch x64 ; cmp rcx, [size] ; ja =>give_file);
+    }
+    dynasm!(d ; .arch x64
+        ; cmp rax, [capacity]
+        ; ja =>give_file
+        ; push rsi
+        ; push rdi
+        ; mov eax, ecx
+        ; and eax, 0xfff
+    );
     // Several pages: r8 = bytes left, r9 = offset, eax = offset within the page.
-    let [many_hole, many_fault] = core::array::from_fn(|_| d.label());
+    let many_fault = d.label();
     dynasm!(d ; .arch x64
         ; =>many
+        ; cmp rdx, LARGEST as i32
+        ; ja =>too_many
         ; push r8
         ; push r9
         ; mov r8, rdx
@@ -218,8 +202,6 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         ; shr rcx, 12
         ; mov rdi, [pages]
         ; mov rdi, [rdi + rcx * 8]
-        ; test rdi, rdi
-        ; jz =>many_hole
         ; add rdi, rax
         ; mov ecx, 0x1000
         ; sub ecx, eax
@@ -232,11 +214,36 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     dynasm!(d ; .arch x64 ; xor eax, eax ; test r8, r8 ; jnz <next);
     d.fault_end(many_fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; jmp =>done ; =>many_hole ; =>many_fault);
+    dynasm!(d ; .arch x64
+        ; cmp r9, [size]
+        ; ja >grow
+        ; grown:
+        ; mov [at], r9
+        ; pop r9
+        ; pop r8
+        ; jmp =>moved
+        ; grow:
+    );
+    if v.several_cpus && !append {
+        // The size only grows here; who was faster by more wins.
+        dynasm!(d ; .arch x64
+            ; mov rax, [size]
+            ; again:
+            ; cmp r9, rax
+            ; jbe <grown
+            ; lock cmpxchg [size], r9
+            ; jne <again
+            ; jmp <grown
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov [size], r9 ; jmp <grown);
+    }
+
+    dynasm!(d ; .arch x64 ; =>many_fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; jmp =>hole ; =>fault);
+    dynasm!(d ; .arch x64 ; mov DWORD [torn], 1 ; pop r9 ; pop r8 ; jmp =>too_many ; =>fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; =>hole ; pop rax ; pop rdi ; pop rsi ; =>give_file);
+    dynasm!(d ; .arch x64 ; =>too_many ; pop rdi ; pop rsi ; =>give_file);
     if takes_appending {
         emit::give_monitor(d, appending, wake_next);
     }
@@ -248,5 +255,5 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     emit::leave_slowly(d, abi::nr::WRITE, slow);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; =>byte_hole ; mov edx, 1 ; jmp =>leave);
+    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);
 }

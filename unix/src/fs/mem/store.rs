@@ -9,7 +9,7 @@
 //! file; it takes `table` alone. Pages are counted frames, so a page being copied or mapped outlives its removal; arrays and
 //! pages that a generated routine may still be using go through `sync::epoch`.
 //!
-//! Bytes of the last page beyond the size are always zero, and the size is never beyond the array (`quaject::fsmap` builds on both).
+//! Bytes of the last page beyond the size are zero unless a write stopped at a fault (`FileCore::take_torn`), and the size is never beyond the array (`quaject::fsmap` builds on both).
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -211,6 +211,9 @@ impl Store {
             return Err(Errno::EFBIG);
         }
         buf.limit(usize::try_from(room).unwrap_or(usize::MAX));
+        if offset > self.size() {
+            self.mend();
+        }
         let mut at = offset;
         let mut total = 0;
         while buf.remaining() > 0 {
@@ -237,7 +240,8 @@ impl Store {
         if let Some(page) = self.page(index) {
             // SAFETY: as in `read`; writers to one file may overlap, as on Linux.
             let bytes = unsafe { core::slice::from_raw_parts_mut(page.virt().add(within), want) };
-            return buf.take(bytes);
+            // Some may have been copied before a fault.
+            return buf.take(bytes).inspect_err(|_| self.core.tear());
         }
         if index >= MAX_PAGES as u64 {
             return Err(Errno::EFBIG);
@@ -272,6 +276,19 @@ impl Store {
         Ok(n)
     }
 
+    /// Clears the last page beyond the size if a write that stopped at a fault may have left bytes there.
+    fn mend(&self) {
+        let size = self.size();
+        let within = (size % PAGE as u64) as usize;
+        if self.core.take_torn()
+            && within != 0
+            && let Some(page) = self.page(size / PAGE as u64)
+        {
+            // SAFETY: the share keeps the page; what is cleared lies within it, behind the end of the file.
+            unsafe { core::ptr::write_bytes(page.virt().add(within), 0, PAGE - within) };
+        }
+    }
+
     /// Sets the size: pages beyond it go, and what comes to lie inside reads as zeros.
     pub fn resize(&self, size: u64) -> Result<()> {
         if size > MAX_SIZE {
@@ -280,6 +297,7 @@ impl Store {
         let _turn = self.writers.lock();
         let keep = size.div_ceil(PAGE as u64) as usize;
         if size > self.size() {
+            self.mend();
             let mut table = self.table.lock();
             if keep > table.pages.len() {
                 self.grow(&mut table, keep)?;
