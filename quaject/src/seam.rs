@@ -8,7 +8,8 @@
 
 use crate::callback::{self, CallbackFn};
 use crate::pipe::PipeCore;
-use codegen::{OutOfCode, Routine};
+use crate::emit;
+use codegen::{Class, Draft, Hole, OutOfCode, Routine};
 use sync::monitor::RawMonitor;
 
 /// A descriptor routine: file descriptor, buffer or offset, count or whence, as the user passed them; the
@@ -43,6 +44,9 @@ pub struct Seam {
     pub(crate) data_came: Routine<CallbackFn>,
     pub(crate) space_came: Routine<CallbackFn>,
     pub(crate) wake_next: Routine<CallbackFn>,
+    /// `nothing there` of a routine that does not wait.
+    pub(crate) impatient_read: Routine<DescFn>,
+    waiting: Option<usize>,
 }
 
 impl Seam {
@@ -59,7 +63,24 @@ impl Seam {
             data_came: callback::synthesize("pipe data came", PipeCore::data_came)?,
             space_came: callback::synthesize("pipe space came", PipeCore::space_came)?,
             wake_next: callback::synthesize("monitor wake next", wake_next)?,
+            impatient_read: impatient(slow)?,
+            waiting: None,
         })
+    }
+
+    /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the kernel stack,
+    /// rax = the argument of [`PipeCore::sleep_for_data`], all else as at the routine's entry. It calls that, and makes the `read` again
+    /// or leaves it to the slow exit. Without it routines leave by the slow exit instead of waiting.
+    pub fn waiting(self, entry: usize) -> Seam {
+        Seam {
+            waiting: Some(entry),
+            ..self
+        }
+    }
+
+    /// Where a patient reading routine goes when there is nothing.
+    pub(crate) fn wait_for_data(&self) -> usize {
+        self.waiting.unwrap_or(self.impatient_read.entry())
     }
 
     /// The slow exit.
@@ -84,6 +105,15 @@ impl Seam {
             guarded_user: self.conv == Conv::Kernel,
         }
     }
+}
+
+static IMPATIENT: Class = Class::new("impatient read");
+
+fn impatient(slow: usize) -> Result<Routine<DescFn>, OutOfCode> {
+    let mut draft = Draft::new(&IMPATIENT, "nothing there");
+    emit::leave_slowly(&mut draft, abi::nr::READ, Hole::value(slow as i64));
+    // SAFETY: takes the slow exit, as a descriptor routine may.
+    Ok(unsafe { Routine::from(draft.seal()?) })
 }
 
 extern "sysv64" fn wake_next(monitor: usize) {

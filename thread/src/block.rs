@@ -46,14 +46,16 @@ pub fn resume(tte: &Tte) {
 fn wake(tte: &Tte) {
     let irq = irq_save();
     let (cpu, local, me) = here();
-    if irq != 0
-        && tte.cpu.load(Ordering::Relaxed) == cpu.id.load(Ordering::Relaxed)
+    if tte.cpu.load(Ordering::Relaxed) == cpu.id.load(Ordering::Relaxed)
         && local.ring.insert_next(me, tte)
     {
         if !local.ticking.load(Ordering::Relaxed) {
             timer::begin(local, me);
         }
-        irq_enable();
+        if irq == 0 {
+            cpu.need_resched.store(1, Ordering::Relaxed);
+        }
+        irq_restore(irq);
     } else {
         place(cpu, local, me, tte, End::Front, irq);
     }

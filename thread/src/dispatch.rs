@@ -62,7 +62,10 @@ pub struct Spec<'a> {
 pub struct Jump;
 
 /// A thread's dispatcher.
-pub struct Dispatcher(Routine<Jump>);
+pub struct Dispatcher {
+    code: Routine<Jump>,
+    again: usize,
+}
 
 static DISPATCHER: Class = Class::new("thread.dispatcher");
 
@@ -94,20 +97,27 @@ impl Dispatcher {
         };
         let mut draft = Draft::new(&DISPATCHER, "dispatcher");
         draft.owner(tte.serial());
-        generate(&mut draft, tte, spec, exits);
+        let again = generate(&mut draft, tte, spec, exits);
         let sealed = draft.seal()?;
         // SAFETY: the generator keeps the contract at the head of this file for this thread; the table outlives the
         // dispatcher by the contract of `Spec`, the thread owns the dispatcher.
-        Ok(Dispatcher(unsafe { Routine::from(sealed) }))
+        let code = unsafe { Routine::from(sealed) };
+        Ok(Dispatcher { code, again })
     }
 
     /// The address to publish.
     pub fn entry(&self) -> usize {
-        self.0.entry()
+        self.code.entry()
+    }
+
+    /// Where a `read` is made again: as at the entry, but on the kernel stack, at its base.
+    pub fn read_again(&self) -> usize {
+        self.code.entry() + self.again
     }
 }
 
-fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) {
+/// Returns the offset of [`Dispatcher::read_again`].
+fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) -> usize {
     let base = tte.stack_top() as i32;
     let slow = d.label();
     let refuse = d.label();
@@ -117,14 +127,19 @@ fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) {
     let seek = d.label();
     let write = d.label();
     let rest = d.label();
+    let again = d.label();
 
     if let Some(kpt) = spec.kpt {
         dynasm!(d ; .arch x64 ; cmp eax, nr::WRITE as i32 ; ja =>rest ; je =>write);
         const { assert!(nr::READ == 0 && nr::WRITE == 1) };
+        to_kernel_stack(d, base);
+        d.bind(again);
         procedure(d, base, kpt.read, kpt.n, refuse, exits);
         dynasm!(d ; .arch x64 ; =>write);
+        to_kernel_stack(d, base);
         procedure(d, base, kpt.write, kpt.n, refuse, exits);
         dynasm!(d ; .arch x64 ; =>seek);
+        to_kernel_stack(d, base);
         procedure(d, base, kpt.lseek, kpt.n, refuse, exits);
         dynasm!(d ; .arch x64 ; =>rest ; cmp eax, nr::LSEEK as i32 ; je =>seek);
     } else {
@@ -149,14 +164,25 @@ fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) {
         d.bind(label);
         answer(d, tte, base, leaf, exits);
     }
+    let at = d.len();
+    const { assert!(nr::READ == 0) };
+    let to = if spec.kpt.is_some() { again } else { refuse };
+    dynasm!(d ; .arch x64 ; xor eax, eax ; jmp =>to);
+    at
 }
 
-/// One descriptor call. The routine leaves every register but rax alone.
-fn procedure(d: &mut Draft, base: i32, table: usize, n: u32, refuse: Label, exits: Exits) {
+fn to_kernel_stack(d: &mut Draft, base: i32) {
     dynasm!(d
         ; .arch x64
         ; mov [base + StackBase::USER_RSP as i32], rsp
         ; mov rsp, base
+    );
+}
+
+/// One descriptor call, on the kernel stack. The routine leaves every register but rax alone.
+fn procedure(d: &mut Draft, base: i32, table: usize, n: u32, refuse: Label, exits: Exits) {
+    dynasm!(d
+        ; .arch x64
         ; cmp edi, n as i32
         ; jae =>refuse
         ; sbb eax, eax

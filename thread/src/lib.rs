@@ -38,6 +38,7 @@ mod timer;
 pub mod token;
 mod tte;
 mod turn;
+mod waiting;
 mod yielding;
 
 pub use block::{resume, resume_address, start, suspend, yield_now};
@@ -51,3 +52,4 @@ pub use tte::{
     LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, current, current_opt, entry_bytes,
     for_each,
 };
+pub use waiting::entry as wait_exit;

@@ -226,6 +226,8 @@ impl Tte {
         let dispatcher = Dispatcher::synthesize(self, spec)?;
         let mut slot = self.dispatcher.lock();
         self.dispatch.store(dispatcher.entry(), Ordering::Release);
+        self.read_again
+            .store(dispatcher.read_again(), Ordering::Release);
         let former = slot.replace(dispatcher);
         let irq = irq_save();
         let (cpu, _, me) = here();

@@ -69,6 +69,9 @@ pub struct Tte {
     /// Chain of threads on their way to another CPU.
     pub(crate) inbox_next: AtomicPtr<Tte>,
 
+    /// Where the dispatcher makes a `read` again.
+    pub(crate) read_again: AtomicUsize,
+
     // What only the thread itself, or its creator and its undertaker, touch.
     pub(crate) gs_base: AtomicU64,
     /// The CPU (address of its `Cpu`) whose vector registers were last loaded for this thread.
@@ -126,6 +129,7 @@ impl Tte {
             kind: AtomicU8::new(0),
             wanted_level: AtomicU8::new(0),
             inbox_next: AtomicPtr::new(null_mut()),
+            read_again: AtomicUsize::new(0),
             gs_base: AtomicU64::new(0),
             fp_cpu: AtomicUsize::new(0),
             quantum_ns: AtomicU64::new(QUANTUM_NS),

@@ -19,6 +19,9 @@ pub(crate) fn entry() -> usize {
 }
 
 #[cfg(target_os = "none")]
+pub(crate) use bare::slow;
+
+#[cfg(target_os = "none")]
 mod bare {
     use crate::flags::ATTENTION;
     use crate::tte::Tte;
@@ -69,8 +72,9 @@ mod bare {
         )
     }
 
+    /// Jumps to the machine's slow entry.
     #[unsafe(naked)]
-    unsafe extern "C" fn slow() {
+    pub(crate) unsafe extern "C" fn slow() {
         core::arch::naked_asm!("jmp qword ptr [{entry}]", entry = sym SLOW)
     }
 

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use quaject::pipe::{self, ATOMIC, PipeCore, RING};
+use quaject::pipe::{self, ATOMIC, Patience, PipeCore, RING};
 use quaject::{DescFn, Sharing, Unmade};
 use sync::WaitList;
 
@@ -62,6 +62,7 @@ impl Pipe {
         let plenty = vm::frame::admits(PLENTY / PAGE);
         let core = PipeCore::new(if plenty { RING } else { SMALL_RING }).ok_or(Errno::ENOMEM)?;
         core.set_readers(false);
+        core.set_writers(false);
         Ok(Arc::new(Pipe {
             core: core.into(),
             readers: AtomicUsize::new(0),
@@ -89,6 +90,7 @@ impl Pipe {
         }
         if writes {
             self.writers.fetch_add(1, Ordering::SeqCst);
+            self.core.set_writers(true);
         }
         self.openers.wake_all();
         PipeEnd {
@@ -102,6 +104,7 @@ impl Pipe {
 /// Both ends of a new pipe, with status flags `flags` (O_NONBLOCK): reading, writing. ENOMEM.
 pub fn pair(flags: u32) -> Result<(Arc<OpenFile>, Arc<OpenFile>)> {
     let pipe = Pipe::new(false)?;
+    pipe.core.set_patient(flags & O_NONBLOCK == 0);
     let open = |access: u32| OpenFile::new(Arc::new(pipe.end(access)), access | flags);
     Ok((open(O_RDONLY), open(O_WRONLY)))
 }
@@ -119,6 +122,9 @@ impl Fifo for Pipe {
             return Err(Errno::ENXIO);
         }
         let end = self.end(how.flags);
+        if nonblocking {
+            self.core.set_patient(false);
+        }
         let met = |pipe: &Pipe| match access {
             O_RDONLY => !pipe.no_writer(),
             O_WRONLY => !pipe.no_reader(),
@@ -144,6 +150,7 @@ impl PipeEnd {
             pipe.core.wake_writers();
         }
         if self.writes && pipe.writers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            pipe.core.set_writers(false);
             pipe.core.wake_readers();
         }
     }
@@ -284,6 +291,12 @@ impl File for PipeEnd {
         found & (events | POLLHUP | POLLERR)
     }
 
+    fn flags_changed(&self, of: &OpenFile) {
+        if self.reads {
+            self.pipe.core.set_patient(!of.nonblocking());
+        }
+    }
+
     fn ioctl(&self, _of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
         if cmd != FIONREAD {
             return Err(Errno::ENOTTY);
@@ -322,7 +335,13 @@ impl File for PipeEnd {
         };
         let mut routines = DescRoutines::default();
         if of.readable() {
-            routines.read = plug(pipe::reader(core, seam, sharing))?;
+            // Several descriptions of a fifo may differ in what they want.
+            let patience = if self.pipe.named {
+                Patience::Impatient
+            } else {
+                Patience::Patient
+            };
+            routines.read = plug(pipe::reader(core, seam, sharing, patience))?;
         }
         if of.writable() {
             routines.write = plug(pipe::writer(core, seam, sharing))?;

@@ -28,7 +28,9 @@ pub fn init(cpus: usize) -> Result<()> {
         Conv::Host
     };
     let slow = machine::trap::syscall_slow();
-    let seam = Seam::new(slow, cpus, conv).map_err(|OutOfCode| Errno::ENOMEM)?;
+    let seam = Seam::new(slow, cpus, conv)
+        .map_err(|OutOfCode| Errno::ENOMEM)?
+        .waiting(thread::wait_exit());
     let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;
     CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Release);
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);

@@ -17,7 +17,7 @@ pub use read::synthesize_read;
 pub use write::synthesize_write;
 
 use crate::guard::{Flag, Guard};
-use crate::primitive::{AtomicU64, Ordering, in_order};
+use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering, in_order};
 use crate::seam::{DescFn, Seam, Sharing, Unmade};
 use alloc::alloc::{Layout, alloc, dealloc};
 use alloc::boxed::Box;
@@ -26,6 +26,15 @@ use codegen::Routine;
 use core::ptr::NonNull;
 use sync::monitor::RawMonitor;
 use sync::{Interrupted, WaitList};
+
+/// What a routine does where there is nothing yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Sleeps, if the seam can wait and [`PipeCore::set_patient`] allows it.
+    Patient,
+    /// Leaves by the slow exit.
+    Impatient,
+}
 
 /// The routine behind `read` for a pipe that it keeps alive. An exclusive one is plugged only where one thread
 /// reaches the reading end: with more, bytes would be lost or doubled.
@@ -36,9 +45,10 @@ pub fn reader(
     pipe: &Arc<PipeCore>,
     seam: &Seam,
     sharing: Sharing,
+    patience: Patience,
 ) -> Result<Routine<DescFn>, Unmade> {
     // SAFETY: the image keeps the pipe whose words it names.
-    Ok(unsafe { synthesize_read(pipe, seam, sharing)? }.keeping(pipe.clone()))
+    Ok(unsafe { synthesize_read(pipe, seam, sharing, patience)? }.keeping(pipe.clone()))
 }
 
 /// The routine behind `write` for a pipe; as [`reader`], for the writing end.
@@ -91,6 +101,12 @@ pub struct PipeCore {
     writers: WaitList,
     /// Readers, and pollers for reading, that wait for data.
     readers: WaitList,
+    /// The reader that sleeps straight out of its routine; 0 for none. Others wait in `readers`.
+    sleeper: AtomicUsize,
+    /// No writer is left: an empty pipe stays empty.
+    ended: AtomicBool,
+    /// A reader may want `EAGAIN` instead of sleep.
+    impatient: AtomicBool,
     buffer: NonNull<u8>,
     size: usize,
     lent: bool,
@@ -171,6 +187,9 @@ impl PipeCore {
             },
             writers: WaitList::new(),
             readers: WaitList::new(),
+            sleeper: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+            impatient: AtomicBool::new(false),
             buffer,
             size,
             lent,
@@ -213,9 +232,55 @@ impl PipeCore {
         }
     }
 
+    /// Says whether any writer is left. Without one a reading routine that finds nothing leaves by the slow exit.
+    pub fn set_writers(&self, any: bool) {
+        self.ended.store(!any, Ordering::SeqCst);
+    }
+
+    /// Says whether readers want to wait (`O_NONBLOCK` is not set). Otherwise patient routines leave by the slow exit too.
+    pub fn set_patient(&self, patient: bool) {
+        self.impatient.store(!patient, Ordering::SeqCst);
+    }
+
+    /// A patient reading routine found nothing: sleeps until that may have changed. Called with interrupts off by the
+    /// code behind [`Seam::waiting`]. 1: the call is to be made again; 0: it is left to the slow exit, since nothing will come
+    /// or another reader has the place.
+    pub extern "sysv64" fn sleep_for_data(core: usize) -> usize {
+        // SAFETY: routines pass the address of the core that they were generated for, and until it sleeps nothing can free it.
+        let pipe = unsafe { &*(core as *const PipeCore) };
+        let callouts = sync::callout::get();
+        let me = (callouts.current)();
+        if pipe.impatient.load(Ordering::SeqCst) {
+            return 0;
+        }
+        let before =
+            match pipe
+                .sleeper
+                .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
+            {
+                Ok(before) | Err(before) => before,
+            };
+        if before != 0 && before != me {
+            return 0;
+        }
+        pipe.for_writer.raise(Flag::Waited);
+        if pipe.available() == 0 {
+            if pipe.ended.load(Ordering::SeqCst) {
+                return 0;
+            }
+            // From here on the pipe may go away.
+            (callouts.suspend)();
+        }
+        1
+    }
+
     /// Wakes everyone who waits for data, for instance because the last writer closed.
     pub fn wake_readers(&self) {
         self.for_writer.lower(Flag::Waited);
+        let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
+        if sleeper != 0 {
+            (sync::callout::get().resume)(sleeper);
+        }
         self.readers.wake_all();
     }
 

@@ -3,7 +3,7 @@
 //! One byte goes straight through; everything else through the general part, which gives what is there, wraps around, and wakes a waiting
 //! writer after it published. An empty pipe is left to the slow exit.
 
-use super::{PipeCore, RING, offset};
+use super::{Patience, PipeCore, RING, offset};
 use crate::emit;
 use crate::guard::Flag;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
@@ -11,9 +11,9 @@ use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("pipe read");
 
-static TEMPLATES: [Template<5>; VARIANTS] = templates!(&CLASS, usual);
+static TEMPLATES: [Template<6>; VARIANTS] = templates!(&CLASS, usual);
 
-fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 5]) {
+fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 6]) {
     generate(d, Variant::new(V), RING, holes);
 }
 
@@ -29,6 +29,7 @@ pub unsafe fn synthesize_read(
     pipe: &PipeCore,
     seam: &Seam,
     sharing: Sharing,
+    patience: Patience,
 ) -> Result<Routine<DescFn>, Unmade> {
     let variant = seam.variant(sharing);
     let values = [
@@ -37,6 +38,10 @@ pub unsafe fn synthesize_read(
         seam.slow() as i64,
         seam.space_came.entry() as i64,
         seam.wake_next.entry() as i64,
+        match patience {
+            Patience::Patient => seam.wait_for_data(),
+            Patience::Impatient => seam.impatient_read.entry(),
+        } as i64,
     ];
     let sealed = if pipe.size == RING {
         TEMPLATES[variant.index()].instantiate("read", 0, &values)?
@@ -49,8 +54,8 @@ pub unsafe fn synthesize_read(
     Ok(unsafe { Routine::from(sealed) })
 }
 
-fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
-    let &[core, ring, slow, space_came, wake_next] = holes;
+fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
+    let &[core, ring, slow, space_came, wake_next, nothing] = holes;
     let [head, tail, guard, flags, monitor] = [
         offset::HEAD,
         offset::TAIL,
@@ -66,7 +71,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     let mask = size as i32 - 1;
     let size = size as i32;
     let waited = Flag::Waited.bit();
-    let [leave, unlock, byte_fault, fault, wake] = core::array::from_fn(|_| d.label());
+    let [leave, unlock, byte_fault, fault, wake, empty] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
@@ -112,7 +117,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     dynasm!(d ; .arch x64
         ; mov rax, [head]
         ; sub rax, [tail]
-        ; je =>unlock
+        ; je =>empty
         ; push rdx
         ; push rsi
         ; push rdi
@@ -172,6 +177,13 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     }
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
+    // Nothing there: wait, unless nothing was asked for.
+    dynasm!(d ; .arch x64 ; =>empty ; test rdx, rdx ; jz =>unlock);
+    if v.takes_monitor() {
+        emit::give_monitor(d, monitor, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; pop rcx ; mov rax, core.imm32());
+    d.jmp_abs(nothing);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; jmp =>leave);

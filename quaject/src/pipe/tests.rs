@@ -28,7 +28,7 @@ impl Pair {
             made,
             twin: pipe::<N>(),
             // SAFETY: the pipe is leaked, and this thread is the only one.
-            read: unsafe { synthesize_read(made, seam, sharing).unwrap() },
+            read: unsafe { synthesize_read(made, seam, sharing, Patience::Patient).unwrap() },
             // SAFETY: as above.
             write: unsafe { synthesize_write(made, seam, sharing).unwrap() },
             sharing,
@@ -345,7 +345,7 @@ fn the_hot_paths_keep_their_budget() {
     // SAFETY: never called.
     let (read, write) = unsafe {
         (
-            synthesize_read(core, &seam, Sharing::Exclusive).unwrap(),
+            synthesize_read(core, &seam, Sharing::Exclusive, Patience::Patient).unwrap(),
             synthesize_write(core, &seam, Sharing::Exclusive).unwrap(),
         )
     };

@@ -1,0 +1,86 @@
+//! Sleeping straight out of a reading routine: what `quaject::Seam::waiting` asks for.
+//!
+//! *Interface*: [`entry`]. Entered by a jump from a routine that found nothing, at any depth of the kernel stack, interrupts off, the
+//! user's registers as at the routine's entry, rax = what the routine gives for `PipeCore::sleep_for_data`.
+//!
+//! It saves what a Rust function may change, has that function put the thread to sleep, and makes the call again where the
+//! thread's dispatcher does it. So a reader that waits for another thread costs two short passes of generated code and one
+//! switch, and no trap frame. It is kernel text and no image, because a thread sleeps in it. A thread that something
+//! is asked of meanwhile, or for which nothing will come, goes the slow way.
+//! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
+
+/// The code address.
+pub fn entry() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        bare::wait as *const () as usize
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
+#[cfg(target_os = "none")]
+mod bare {
+    use crate::flags::ATTENTION;
+    use crate::tte::Tte;
+    use crate::yielding::slow;
+    use core::mem::offset_of;
+    use machine::cpu::StackBase;
+    use quaject::pipe::PipeCore;
+
+    const SAVED: usize = 8 * 8;
+
+    #[unsafe(naked)]
+    pub(super) unsafe extern "C" fn wait() {
+        core::arch::naked_asm!(
+            "or rsp, {mask}",
+            "sub rsp, {less}",
+            "push rdi",
+            "push rsi",
+            "push rdx",
+            "push rcx",
+            "push r8",
+            "push r9",
+            "push r10",
+            "push r11",
+            "mov rdi, rax",
+            "call {sleep}",
+            "cli",
+            "mov rcx, [rsp + {tte}]",
+            "test eax, eax",
+            "jz 2f",
+            "test dword ptr [rcx + {state}], {attention}",
+            "jnz 2f",
+            "mov rax, [rcx + {again}]",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rcx",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "jmp rax",
+            "2:",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rcx",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "mov eax, {number}",
+            "jmp {slow}",
+            mask = const StackBase::SLOT - 1,
+            less = const StackBase::SIZE - 1,
+            sleep = sym PipeCore::sleep_for_data,
+            tte = const SAVED + StackBase::TTE,
+            state = const offset_of!(Tte, state),
+            attention = const ATTENTION,
+            again = const offset_of!(Tte, read_again),
+            number = const abi::nr::READ,
+            slow = sym slow,
+        )
+    }
+}
