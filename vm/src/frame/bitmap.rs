@@ -31,18 +31,25 @@ impl Bitmap<'_> {
     #[inline]
     pub(crate) fn take_top(&self) -> Option<usize> {
         let top = self.hints.top.load(Ordering::Relaxed);
-        for group in (0..self.summary.len().min(top + 1)).rev() {
+        if top < self.summary.len()
+            && let Some(index) = self.take_in_group(top, usize::MAX, highest)
+        {
+            return Some(index);
+        }
+        self.search_top(top)
+    }
+
+    /// The hint was bad: looks below it, then above, where somebody may have given since.
+    #[cold]
+    fn search_top(&self, top: usize) -> Option<usize> {
+        let below = (0..self.summary.len().min(top)).rev();
+        for group in below.chain((top..self.summary.len()).rev()) {
             if let Some(index) = self.take_in_group(group, usize::MAX, highest) {
-                if group != top {
-                    self.hints.top.store(group, Ordering::Relaxed);
-                }
+                self.hints.top.store(group, Ordering::Relaxed);
                 return Some(index);
             }
         }
-        // The hint may have been moved down while somebody gave above it.
-        (top + 1..self.summary.len())
-            .rev()
-            .find_map(|group| self.take_in_group(group, usize::MAX, highest))
+        None
     }
 
     /// Takes a member below `limit` (a multiple of 64), a low one if the hint is good.
@@ -152,11 +159,29 @@ impl Bitmap<'_> {
         let limit = limit.min(self.words.len() * 64);
         let mut start = 0;
         while count != 0 && start + count <= limit {
+            let word = self.next_word(start / 64)?;
+            if word > start / 64 {
+                start = (word * 64).next_multiple_of(align);
+                continue;
+            }
             match self.obstacle(start, count) {
                 Some(obstacle) => start = (obstacle + 1).next_multiple_of(align),
                 None if self.claim(start, count) => return Some(start),
                 None => {}
             }
+        }
+        None
+    }
+
+    /// The first word from `word` on that may have members.
+    fn next_word(&self, word: usize) -> Option<usize> {
+        let mut mask = u64::MAX << (word % 64);
+        for group in word / 64..self.summary.len() {
+            let candidates = self.summary[group].load(Ordering::Acquire) & mask;
+            if candidates != 0 {
+                return Some(group * 64 + lowest(candidates) as usize);
+            }
+            mask = u64::MAX;
         }
         None
     }

@@ -138,7 +138,7 @@ impl Frames {
         installed.reserve = (installed.total / 32)
             .clamp(256, 4096)
             .min(installed.total / 8);
-        installed.stock_limit = (installed.total / 64).clamp(16, 512);
+        installed.stock_limit = (installed.total / 16).clamp(16, 4096);
     }
 
     #[inline]
