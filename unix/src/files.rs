@@ -533,6 +533,19 @@ impl Files {
         }))
     }
 
+    /// `of`, which this table may hold, is about to be reached from elsewhere: no exclusive code of it is left running here.
+    pub fn make_shared(&self, of: &Arc<OpenFile>) {
+        let table = self.table.lock();
+        of.shared.store(true, Ordering::Relaxed);
+        for fd in table.in_use() {
+            if table.get(fd as i32).is_ok_and(|o| Arc::ptr_eq(o, of)) {
+                Self::plug_shared(&table, fd, of);
+            }
+        }
+        drop(table);
+        epoch::synchronize();
+    }
+
     /// Another thread is about to use this table (`CLONE_FILES`); call before it can run.
     pub fn share(&self) {
         let table = self.table.lock();

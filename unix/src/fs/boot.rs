@@ -184,7 +184,7 @@ fn put(
 }
 
 /// The place of `path`, with the directories on the way made where the archive left them out.
-fn reach(view: &View, root: &Place, path: &[u8]) -> Result<Target> {
+fn reach<'p>(view: &View, root: &Place, path: &'p [u8]) -> Result<Target<'p>> {
     for (at, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
         let above = &path[..at];
         if above.is_empty() {

@@ -7,7 +7,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::NAME_MAX;
 use alloc::borrow::Cow;
-use alloc::vec::Vec;
 
 use super::attr::Kind;
 use super::perm;
@@ -39,11 +38,11 @@ pub enum Last {
 }
 
 /// Where a path leads.
-pub struct Target {
+pub struct Target<'p> {
     /// The directory that the last component was looked up in.
     pub dir: Place,
     /// The last component.
-    pub name: Vec<u8>,
+    pub name: Cow<'p, [u8]>,
     /// What kind of component that was.
     pub last: Last,
     /// The path ended in a slash.
@@ -52,7 +51,7 @@ pub struct Target {
     pub place: Option<Place>,
 }
 
-impl Target {
+impl Target<'_> {
     /// The place named; `ENOENT` when there is none.
     pub fn existing(self) -> Result<Place> {
         self.place.ok_or(Errno::ENOENT)
@@ -68,7 +67,7 @@ pub fn searchable(place: &Place, cred: &Cred) -> Result<()> {
 }
 
 /// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash comes after it.
-pub fn walk(view: &View, start: Place, path: &[u8], follow: bool) -> Result<Target> {
+pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Result<Target<'p>> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
@@ -86,7 +85,7 @@ pub fn walk(view: &View, start: Place, path: &[u8], follow: bool) -> Result<Targ
             // Only slashes: the root itself.
             return Ok(Target {
                 dir: here.clone(),
-                name: Vec::new(),
+                name: Cow::Borrowed(b""),
                 last: Last::Root,
                 slash: true,
                 place: Some(here),
@@ -119,7 +118,7 @@ pub fn walk(view: &View, start: Place, path: &[u8], follow: bool) -> Result<Targ
             Ok(next) => next,
             Err(Errno::ENOENT) if is_last => {
                 return Ok(Target {
-                    name: name.to_vec(),
+                    name: piece(&text, at, len),
                     dir: here,
                     last,
                     slash,
@@ -162,7 +161,7 @@ pub fn walk(view: &View, start: Place, path: &[u8], follow: bool) -> Result<Targ
                 return Err(Errno::ENOTDIR);
             }
             return Ok(Target {
-                name: name.to_vec(),
+                name: piece(&text, at, len),
                 dir: here,
                 last,
                 slash,
@@ -171,5 +170,13 @@ pub fn walk(view: &View, start: Place, path: &[u8], follow: bool) -> Result<Targ
         }
         here = next;
         at = after;
+    }
+}
+
+/// `len` bytes of `text` from `at` on, which outlive `text` if it is the caller's path itself.
+fn piece<'p>(text: &Cow<'p, [u8]>, at: usize, len: usize) -> Cow<'p, [u8]> {
+    match text {
+        Cow::Borrowed(path) => Cow::Borrowed(&path[at..at + len]),
+        Cow::Owned(text) => Cow::Owned(text[at..at + len].to_vec()),
     }
 }

@@ -11,9 +11,10 @@ use sync::Once;
 
 use super::{ControllingTty, StreamFile, TtyFile, console, notice, start_console};
 use crate::file::{File, OpenFile};
-use crate::fs::{How, dev};
+use crate::fs::walk::{View, walk};
+use crate::fs::{How, dev, place};
 use crate::init::Console;
-use crate::process::{Process, Terminal};
+use crate::process::{Cred, Process, Terminal};
 use abi::linux::O_NOCTTY;
 
 /// How the console line behaves.
@@ -90,15 +91,28 @@ pub fn for_first_process() -> Console {
     }
 }
 
+/// A description of the console under its name, if the tree of names has it.
+fn on_console(flags: u32) -> Arc<OpenFile> {
+    let cred = Cred::root();
+    let place = place::root().and_then(|root| {
+        let view = View {
+            root: root.clone(),
+            cred: &cred,
+        };
+        walk(&view, root, b"/dev/console", true).ok()?.place
+    });
+    OpenFile::at(console_file(), How { flags, place })
+}
+
 fn first_files() -> [Arc<OpenFile>; 3] {
     match MODE.get() {
         Some(Mode::Terminal(_)) => {
-            let of = OpenFile::new(console_file(), O_RDWR);
+            let of = on_console(O_RDWR);
             [of.clone(), of.clone(), of]
         }
         _ => [
-            OpenFile::new(Arc::new(StreamFile::new(&COM1)), O_RDONLY),
-            OpenFile::new(Arc::new(StreamFile::new(&COM1)), O_WRONLY),
+            on_console(O_RDONLY),
+            on_console(O_WRONLY),
             OpenFile::new(Arc::new(StreamFile::new(&COM2)), O_WRONLY),
         ],
     }

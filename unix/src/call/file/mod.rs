@@ -14,9 +14,10 @@ pub mod open;
 pub mod stat;
 
 use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
 use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, PATH_MAX};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 use crate::file::OpenFile;
 use crate::files::Files;
@@ -99,7 +100,7 @@ impl Caller {
     }
 
     /// Walks `path` from `dirfd`.
-    pub fn target(&self, dirfd: i32, path: &[u8], follow: bool) -> Result<Target> {
+    pub fn target<'p>(&self, dirfd: i32, path: &'p [u8], follow: bool) -> Result<Target<'p>> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
@@ -114,7 +115,7 @@ impl Caller {
     /// The file that the path at user address `addr` names; with `AT_EMPTY_PATH` in `flags` and no path, `dirfd` itself.
     pub fn object(&self, dirfd: i32, addr: usize, flags: u32, follow: bool) -> Result<Object> {
         let path = if addr == 0 && flags & AT_EMPTY_PATH as u32 != 0 {
-            Vec::new()
+            Path::new()
         } else {
             user_path(addr)?
         };
@@ -128,9 +129,34 @@ impl Caller {
     }
 }
 
+/// A path copied from user memory; short ones need no heap.
+pub type Path = SmallVec<[u8; 128]>;
+
 /// The path at user address `addr`, without its NUL. `EFAULT`, `ENAMETOOLONG`.
-pub fn user_path(addr: usize) -> Result<Vec<u8>> {
-    vm::user::cstr(addr, PATH_MAX)
+pub fn user_path(addr: usize) -> Result<Path> {
+    const WORDS: usize = 8;
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    let mut path = Path::new();
+    loop {
+        let at = addr.checked_add(path.len()).ok_or(Errno::EFAULT)?;
+        // Never into the next page: the path may end in this one, and the next not exist.
+        let count = (8 * WORDS).min(PAGE - at % PAGE);
+        let mut words = [u64::MAX; WORDS];
+        vm::user::copy_in(&mut bytemuck::cast_slice_mut(&mut words)[..count], at)?;
+        let nul = words.iter().enumerate().find_map(|(index, word)| {
+            let zero = word.wrapping_sub(LOW) & !word & LOW << 7;
+            (zero != 0).then(|| index * 8 + zero.trailing_zeros() as usize / 8)
+        });
+        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        path.try_reserve(count).map_err(|_| Errno::ENOMEM)?;
+        path.extend_from_slice(&bytes[..nul.unwrap_or(count)]);
+        if path.len() >= PATH_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        if nul.is_some() {
+            return Ok(path);
+        }
+    }
 }
 
 /// Whether `cred` may make and remove names in `dir`, and the mount lets it. `EACCES`, `EROFS`.

@@ -51,7 +51,8 @@ fn vacant(caller: &Caller, target: &Target, slash: bool) -> Result<()> {
 
 fn do_mkdir(dirfd: i32, addr: usize, mode: u32) -> Result<usize> {
     let caller = Caller::current();
-    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    let path = user_path(addr)?;
+    let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, true)?;
     let mode = S_IFDIR | mode & 0o1777 & !caller.fs.umask();
     target
@@ -77,7 +78,8 @@ fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
         Kind::Symlink => return Err(Errno::EINVAL),
         _ => {}
     }
-    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    let path = user_path(addr)?;
+    let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, false)?;
     if matches!(kind, Kind::Char | Kind::Block) && !caller.cred.privileged() {
         return Err(Errno::EPERM);
@@ -118,7 +120,8 @@ fn may_remove(cred: &Cred, dir: &Place, victim: &Attr) -> Result<()> {
 
 fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
     let caller = Caller::current();
-    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    let path = user_path(addr)?;
+    let target = caller.target(dirfd, &path, false)?;
     match target.last {
         Last::Dot => return Err(Errno::EINVAL),
         Last::DotDot => return Err(Errno::ENOTEMPTY),
@@ -140,7 +143,8 @@ fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
 
 fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
     let caller = Caller::current();
-    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    let path = user_path(addr)?;
+    let target = caller.target(dirfd, &path, false)?;
     if target.last != Last::Name {
         return Err(Errno::EISDIR);
     }
@@ -245,7 +249,8 @@ fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
     let follow = flags & AT_SYMLINK_FOLLOW as u32 != 0;
     let old = caller.object(from.0, from.1, flags, follow)?;
     let old = old.place().map_err(|_| Errno::EXDEV)?;
-    let new = caller.target(to.0, &user_path(to.1)?, false)?;
+    let path = user_path(to.1)?;
+    let new = caller.target(to.0, &path, false)?;
     vacant(&caller, &new, false)?;
     if !alloc::sync::Arc::ptr_eq(&old.mount, &new.dir.mount) {
         return Err(Errno::EXDEV);
@@ -273,7 +278,8 @@ fn do_symlink(text: usize, dirfd: i32, addr: usize) -> Result<usize> {
     if text.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let target = caller.target(dirfd, &user_path(addr)?, false)?;
+    let path = user_path(addr)?;
+    let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, false)?;
     target
         .dir

@@ -64,8 +64,8 @@ fn openat2(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     if how.resolve != 0 {
-        // The restrictions that sandboxes ask for; refusing is what an old kernel does.
-        return Err(Errno::E2BIG);
+        // Restricted walks: whoever asks for one has another way for kernels without this call.
+        return Err(Errno::ENOSYS);
     }
     do_open(args.int(0), args.word(1), flags, how.mode as u32)
 }

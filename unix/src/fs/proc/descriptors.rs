@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering;
 
 use super::pid::may_look;
 use crate::file::OpenFile;
+use crate::files::Files;
 use crate::fs::attr::{Attr, Kind};
 use crate::fs::inode::{How, Inode};
 use crate::fs::place::{self, Place};
@@ -119,13 +120,13 @@ impl Magic for Link {
             Some(place) => Ok(place.clone()),
             None => Ok(place::root()
                 .ok_or(Errno::ENOENT)?
-                .beside(Arc::new(Nameless(of)))),
+                .beside(Arc::new(Nameless(of, self.process.files.get())))),
         }
     }
 }
 
 /// The inode of an open file that has none.
-struct Nameless(Arc<OpenFile>);
+struct Nameless(Arc<OpenFile>, Arc<Files>);
 
 impl Inode for Nameless {
     fn attr(&self) -> Attr {
@@ -137,6 +138,8 @@ impl Inode for Nameless {
         let wanted = how.flags & abi::linux::O_ACCMODE;
         let has = of.flags() & abi::linux::O_ACCMODE;
         if wanted == has || has == abi::linux::O_RDWR {
+            // From now on another table may reach it.
+            self.1.make_shared(of);
             Ok(of.clone())
         } else {
             Err(Errno::EACCES)
