@@ -6,7 +6,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{
     O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
-    O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY, S_IFREG,
+    O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY, S_IFMT, S_IFREG,
 };
 use alloc::sync::Arc;
 use core::any::Any;
@@ -132,7 +132,8 @@ fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
         return Err(Errno::EPERM);
     }
     let of = inode.open(how)?;
-    if flags & O_TRUNC != 0 && kind == Kind::Regular {
+    // A file of no kind (an anonymous one reached through `/proc`) has no length.
+    if flags & O_TRUNC != 0 && attr.mode & S_IFMT == S_IFREG {
         place.inode.truncate(0)?;
     }
     Ok(of)

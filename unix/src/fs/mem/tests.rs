@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    fn walk(&self, path: &str, follow: bool) -> Result<crate::fs::walk::Target> {
+    fn walk<'a>(&self, path: &'a str, follow: bool) -> Result<crate::fs::walk::Target<'a>> {
         walk(&self.view(), self.root.clone(), path.as_bytes(), follow)
     }
 
@@ -343,4 +343,42 @@ fn archives_become_trees() {
     let null = w.at("/deep/er/null").unwrap().inode.attr();
     assert_eq!((null.kind(), null.rdev), (Kind::Char, makedev(1, 3)));
     assert_eq!(w.at("/bin/two").unwrap().inode.attr().mtime.sec, 77);
+}
+
+#[test]
+fn a_path_opened_again_gets_the_description_that_waits() {
+    use crate::files::Files;
+    use crate::fs::names::{self, Key};
+    let w = World::new();
+    w.make("/f", S_IFREG | 0o644);
+    let files = Files::new(64).unwrap();
+    let who = names::who(&w.cred);
+    let mut key = Key::blank();
+    key.bytes()[..3].copy_from_slice(b"/f\0");
+    assert!(key.finish(0x77_0000));
+    let open = || {
+        let generation = names::generation();
+        let of = w.open("/f", O_RDONLY).unwrap();
+        names::learn(&key, generation, O_RDONLY, who, of.inode().unwrap());
+        let address = Arc::as_ptr(&of) as usize;
+        let fd = files.install(of, false).unwrap();
+        files.close(fd).unwrap();
+        address
+    };
+    // Other tests change names all the time, and every change makes the cache forget.
+    let again = (0..100).any(|_| {
+        open();
+        let address = open();
+        names::open(&key, O_RDONLY, who).is_some_and(|of| {
+            let same = Arc::as_ptr(&of) as usize == address;
+            assert!(names::open(&key, O_RDONLY, who).is_none());
+            assert!(names::open(&key, O_RDWR, who).is_none());
+            same
+        })
+    });
+    assert!(again);
+    let node = w.at("/f").unwrap().inode;
+    w.root.inode.unlink(b"f").unwrap();
+    assert!(names::open(&key, O_RDONLY, who).is_none());
+    assert!(!node.inactive().unwrap().admitted());
 }
