@@ -105,6 +105,11 @@ fn end_process(process: &Arc<Process>, status: i32) {
         tree.remove(process);
     }
     orphaned.retain(|&pgrp| tree.is_orphaned(pgrp));
+    // Before anybody can see the zombie: a parent that has waited has had its SIGCHLD, and none comes later out of the blue.
+    let early = process.exit_signal.load(Ordering::Relaxed) == SIGCHLD;
+    if let Some(parent) = parent.as_ref().filter(|_| early) {
+        signal_parent(parent, process, status);
+    }
     drop(tree);
 
     process.vfork_gate.open();
@@ -118,7 +123,10 @@ fn end_process(process: &Arc<Process>, status: i32) {
         wake_stopped_group(pgrp);
     }
     if let Some(parent) = parent {
-        notify_parent(&parent, process, status);
+        if !early {
+            signal_parent(&parent, process, status);
+        }
+        parent.child_wait.wake_all();
     }
     crate::init::process_ended(process, status);
 }
@@ -188,8 +196,8 @@ fn waits_for(parent: &Process, child: &Process) -> bool {
     action.handler != SIG_IGN && action.flags & SA_NOCLDWAIT == 0
 }
 
-/// Sends the exit signal and wakes waiters.
-fn notify_parent(parent: &Arc<Process>, process: &Process, status: i32) {
+/// Sends the exit signal.
+fn signal_parent(parent: &Arc<Process>, process: &Process, status: i32) {
     let signo = process.exit_signal.load(Ordering::Relaxed);
     if signo != 0 && parent.signals.actions.get().ignored() & bit(signo) == 0 {
         let (code, value) = if status & 0x7f == 0 {
@@ -203,5 +211,4 @@ fn notify_parent(parent: &Arc<Process>, process: &Process, status: i32) {
         info.signo = signo;
         let _ = signal::send(parent, None, info);
     }
-    parent.child_wait.wake_all();
 }
