@@ -64,6 +64,7 @@ pub fn link(callouts: &'static Callouts) {
 }
 
 /// The linked callouts, or the default actions.
+#[inline]
 pub fn get() -> &'static Callouts {
     let linked = LINKED.load(Ordering::Acquire);
     if linked.is_null() {

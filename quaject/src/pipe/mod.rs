@@ -281,7 +281,10 @@ impl PipeCore {
         if sleeper != 0 {
             (sync::callout::get().resume)(sleeper);
         }
-        self.readers.wake_all();
+        // Who enrols after this look raises the flag again, and finds what was published before the flag was lowered.
+        if self.readers.has_waiters() {
+            self.readers.wake_all();
+        }
     }
 
     /// Wakes everyone who waits for space, for instance because the last reader closed.
