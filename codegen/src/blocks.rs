@@ -122,18 +122,23 @@ pub(crate) fn allocate(space: &dyn CodeSpace, len: usize) -> Result<usize, OutOf
     Ok(at)
 }
 
+/// `n` blocks of a page; offset in the window.
+fn in_page(page: usize, n: usize) -> Option<usize> {
+    let block = chunk(page / BITS)?.used[page % BITS].take(n)?;
+    Some(page * PAGE + block * BLOCK)
+}
+
 fn small(space: &dyn CodeSpace, n: usize) -> Result<usize, OutOfCode> {
-    let top = TOP.load(Ordering::Acquire);
+    // The page that had room last, or gave some back, nearly always has room.
     let hint = HINT.load(Ordering::Relaxed);
-    for page in (hint..top).chain(0..hint.min(top)) {
-        let Some(chunk) = chunk(page / BITS) else {
-            continue;
-        };
-        if let Some(block) = chunk.used[page % BITS].take(n) {
-            if page != hint {
-                HINT.store(page, Ordering::Relaxed);
-            }
-            return Ok(page * PAGE + block * BLOCK);
+    if let Some(offset) = in_page(hint, n) {
+        return Ok(offset);
+    }
+    let top = TOP.load(Ordering::Acquire);
+    for page in (hint + 1..top).chain(0..hint.min(top)) {
+        if let Some(offset) = in_page(page, n) {
+            HINT.store(page, Ordering::Relaxed);
+            return Ok(offset);
         }
     }
     // Nothing free: one more page, of which the first blocks are ours before others see it.

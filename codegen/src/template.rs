@@ -145,13 +145,6 @@ impl HoleUse {
     }
 }
 
-#[inline]
-fn store<const SIZE: usize>(code: &mut [u8], at: u32, bytes: [u8; SIZE]) {
-    if let Some(field) = code[at as usize..].first_chunk_mut() {
-        *field = bytes;
-    }
-}
-
 #[cold]
 fn out_of_reach(class: &Class, name: Name, field: &HoleUse, value: i64) -> ! {
     panic!(
@@ -206,6 +199,12 @@ impl<const N: usize> Template<N> {
                 self.class.name
             );
         }
+        let inside = |u: &HoleUse| u.at as usize + usize::from(u.size) <= draft.code.len();
+        assert!(
+            draft.holes.iter().all(inside),
+            "{}: a hole outside the code",
+            self.class.name
+        );
         let new = Box::into_raw(
             blocks::try_box(Assembled {
                 code: draft.code.as_slice().into(),
@@ -261,10 +260,14 @@ impl<const N: usize> Template<N> {
                 if field.branch {
                     value = value.wrapping_sub(entry as i64 + i64::from(field.from));
                 }
+                // SAFETY: `assembled` saw that the field lies within the code.
+                let at = unsafe { code.as_mut_ptr().add(field.at as usize) };
                 if field.size == 8 {
-                    store(code, field.at, value.to_le_bytes());
+                    // SAFETY: as above.
+                    unsafe { at.cast::<i64>().write_unaligned(value) };
                 } else if let Ok(value) = i32::try_from(value) {
-                    store(code, field.at, value.to_le_bytes());
+                    // SAFETY: as above.
+                    unsafe { at.cast::<i32>().write_unaligned(value) };
                 } else {
                     out_of_reach(self.class, name, field, value);
                 }
