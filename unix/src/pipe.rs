@@ -44,6 +44,8 @@ struct Pipe {
     core: Arc<PipeCore>,
     readers: AtomicUsize,
     writers: AtomicUsize,
+    /// Ends ever opened, readers and writers: one that came and has gone was met all the same.
+    opened: [AtomicUsize; 2],
     /// A fifo's openers, who wait for the other end.
     openers: WaitList,
     /// Whether more than one description of an end can exist, so that exclusive routines never do.
@@ -67,6 +69,7 @@ impl Pipe {
             core: core.into(),
             readers: AtomicUsize::new(0),
             writers: AtomicUsize::new(0),
+            opened: [const { AtomicUsize::new(0) }; 2],
             openers: WaitList::new(),
             named,
         }))
@@ -86,10 +89,12 @@ impl Pipe {
         let (reads, writes) = (access != O_WRONLY, access != O_RDONLY);
         if reads {
             self.readers.fetch_add(1, Ordering::SeqCst);
+            self.opened[0].fetch_add(1, Ordering::SeqCst);
             self.core.set_readers(true);
         }
         if writes {
             self.writers.fetch_add(1, Ordering::SeqCst);
+            self.opened[1].fetch_add(1, Ordering::SeqCst);
             self.core.set_writers(true);
         }
         self.openers.wake_all();
@@ -121,17 +126,22 @@ impl Fifo for Pipe {
         if access == O_WRONLY && nonblocking && self.no_reader() {
             return Err(Errno::ENXIO);
         }
+        // Looked at before this end can be seen: whoever comes, or only stays, for its sake is counted later or met now,
+        // even when it has gone again before this thread looks.
+        let other = usize::from(access == O_RDONLY);
+        let before = self.opened[other].load(Ordering::SeqCst);
+        let met = match access {
+            O_RDONLY => !self.no_writer(),
+            O_WRONLY => !self.no_reader(),
+            _ => true,
+        };
         let end = self.end(how.flags);
         if nonblocking {
             self.core.set_patient(false);
         }
-        let met = |pipe: &Pipe| match access {
-            O_RDONLY => !pipe.no_writer(),
-            O_WRONLY => !pipe.no_reader(),
-            _ => true,
-        };
-        if !nonblocking && !met(&self) {
-            let waited = self.openers.wait_interruptible(|| met(&self).then_some(()));
+        if !nonblocking && !met {
+            let came = || self.opened[other].load(Ordering::SeqCst) != before;
+            let waited = self.openers.wait_interruptible(|| came().then_some(()));
             if waited.is_err() {
                 end.leave();
                 return Err(Errno::ERESTARTSYS);
