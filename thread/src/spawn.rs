@@ -13,8 +13,9 @@ use crate::dispatch::{self, Dispatcher};
 use crate::flags::DEAD;
 use crate::fp::FpChange;
 use crate::local::here;
+use crate::ready::End;
 use crate::switch::{Keys, Kind, SwitchCode};
-use crate::tte::{NoMemory, QUANTUM_NS, Thread, Tte, activate};
+use crate::tte::{LEVELS, NoMemory, QUANTUM_NS, Thread, Tte, activate};
 use crate::{fp, tte};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -267,6 +268,20 @@ impl Tte {
         self.fs_base.store(base, Ordering::Relaxed);
         // SAFETY: every x86-64 has the register; the kernel does not use it, and the address is canonical.
         unsafe { machine::cpu::wrmsr(machine::cpu::MSR_FS_BASE, base) };
+        irq_restore(irq);
+    }
+
+    /// Moves the thread to another level, 0 to 7: the running thread, which this may be, at once, others when they next
+    /// become ready.
+    pub fn set_level(&self, level: u8) {
+        self.wanted_level
+            .store(level.min(LEVELS as u8 - 1), Ordering::Relaxed);
+        let irq = irq_save();
+        let (_, local, me) = here();
+        if me.is(self) && me.on_ring.load(Ordering::Relaxed) {
+            local.ring.remove(me, me);
+            local.ring.insert(me, me, End::Front);
+        }
         irq_restore(irq);
     }
 
