@@ -1,6 +1,6 @@
 //! Reading an ELF64 program's headers, and nothing else of it.
 //!
-//! *Interface*: [`parse`] turns the first bytes of a file into an [`Image`]: which parts of the file go where, and
+//! *Interface*: [`table`](fn@table) says where the program headers are, [`parse`] turns them into an [`Image`]: which parts of the file go where, and
 //! how the program starts. It touches no memory but the bytes given, so every check can be tested on the host. All numbers in
 //! an [`Image`] are checked: segments are in order, do not wrap, are congruent to their file
 //! offsets, and lie below the end of user memory.
@@ -16,8 +16,8 @@ use elf::segment::SegmentTable;
 
 /// The most program headers that are accepted.
 const MAX_HEADERS: usize = 128;
-/// The most bytes of headers that [`parse`] may ask for.
-pub const HEAD_MAX: usize = 2 * PAGE;
+/// Bytes of one program header.
+const ENTRY: usize = 56;
 
 /// One loadable segment; bounds not yet rounded to pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,25 +70,36 @@ fn require(holds: bool) -> Result<()> {
     if holds { Ok(()) } else { Err(Errno::ENOEXEC) }
 }
 
-/// Reads the headers in `head`, the first bytes of the file (all of them, or [`HEAD_MAX`]).
-/// ENOEXEC when it is no x86-64 program or anything in it does not add up.
-pub fn parse(head: &[u8]) -> Result<Image> {
+/// Where in a file that starts with `head` the program headers are: offset and length in bytes. ENOEXEC when it is no x86-64 program.
+pub fn table(head: &[u8]) -> Result<(u64, usize)> {
+    let header = header(head)?;
+    let length = header.e_phnum as usize * ENTRY;
+    header
+        .e_phoff
+        .checked_add(length as u64)
+        .ok_or(Errno::ENOEXEC)?;
+    Ok((header.e_phoff, length))
+}
+
+fn header(head: &[u8]) -> Result<FileHeader<LittleEndian>> {
     require(head.len() >= 64)?;
     let ident = elf::file::parse_ident::<LittleEndian>(&head[..16]).map_err(bad)?;
     require(ident.1 == Class::ELF64)?;
     let header = FileHeader::parse_tail(ident, &head[16..64]).map_err(bad)?;
     require(header.e_machine == elf::abi::EM_X86_64)?;
     require(header.e_type == elf::abi::ET_EXEC || header.e_type == elf::abi::ET_DYN)?;
-    require(header.e_phentsize == 56)?;
+    require(header.e_phentsize as usize == ENTRY)?;
+    require((1..=MAX_HEADERS).contains(&(header.e_phnum as usize)))?;
+    Ok(header)
+}
+
+/// Reads the headers: `head` is the first bytes of the file, `table` those that [`table`](fn@table) named. ENOEXEC when anything in them
+/// does not add up.
+pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
+    let header = header(head)?;
     let phnum = header.e_phnum as usize;
-    require((1..=MAX_HEADERS).contains(&phnum))?;
-    let start = usize::try_from(header.e_phoff).map_err(bad)?;
-    let end = start.checked_add(phnum * 56).ok_or(Errno::ENOEXEC)?;
-    let table = SegmentTable::new(
-        LittleEndian,
-        Class::ELF64,
-        head.get(start..end).ok_or(Errno::ENOEXEC)?,
-    );
+    require(table.len() == phnum * ENTRY)?;
+    let table = SegmentTable::new(LittleEndian, Class::ELF64, table);
 
     let relocatable = header.e_type == elf::abi::ET_DYN;
     let lowest = if relocatable { 0 } else { USER_START };

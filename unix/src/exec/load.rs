@@ -11,7 +11,7 @@ use abi::linux::*;
 use vm::space::{Backing, Placement};
 use vm::{AddressSpace, Pager, Prot};
 
-use super::elf::{self, HEAD_MAX, Image};
+use super::elf::{self, Image};
 use crate::file::OpenFile;
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Kind, Place, perm};
@@ -20,6 +20,8 @@ use crate::process::{Cred, Process};
 
 /// Pages over which a position-independent program's place is spread.
 const SPREAD_PAGES: u64 = 1 << 16;
+/// As many first bytes as usually hold all headers.
+const HEAD: usize = 1024;
 /// Mounted so that nothing on it may be executed.
 const MS_NOEXEC: u64 = 8;
 
@@ -35,7 +37,7 @@ pub struct Source {
     /// See `mode`.
     pub gid: u32,
     size: u64,
-    /// Its first bytes: all of them, or [`HEAD_MAX`].
+    /// Its first bytes: all of them, or [`HEAD`].
     pub head: Vec<u8>,
 }
 
@@ -71,19 +73,7 @@ impl Source {
             place: Some(place.clone()),
         };
         let of = place.inode.clone().open(how)?;
-        let mut head = Vec::new();
-        head.try_reserve_exact(HEAD_MAX)
-            .map_err(|_| Errno::ENOMEM)?;
-        head.resize(HEAD_MAX.min(attr.size as usize), 0);
-        let mut filled = 0;
-        while filled < head.len() {
-            let mut rest = IoBuf::fill(&mut head[filled..]);
-            match of.file().read_at(&of, filled as u64, &mut rest)? {
-                0 => break,
-                count => filled += count,
-            }
-        }
-        head.truncate(filled);
+        let head = read(&of, 0, HEAD.min(attr.size as usize))?;
         Ok(Source {
             of,
             path: path.to_vec(),
@@ -102,12 +92,8 @@ impl Source {
 
     /// The interpreter's path in this file. ENOEXEC.
     pub fn interpreter(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let mut path = alloc::vec![0; length];
-        let count = self
-            .of
-            .file()
-            .read_at(&self.of, offset, &mut IoBuf::fill(&mut path))?;
-        if count != length || path.pop() != Some(0) || path.contains(&0) {
+        let mut path = read(&self.of, offset, length)?;
+        if path.len() != length || path.pop() != Some(0) || path.contains(&0) {
             return Err(Errno::ENOEXEC);
         }
         Ok(path)
@@ -115,7 +101,12 @@ impl Source {
 
     /// Reads the program headers. ENOEXEC.
     pub fn image(&self) -> Result<Image> {
-        let image = elf::parse(&self.head)?;
+        let (offset, length) = elf::table(&self.head)?;
+        let end = offset as usize + length;
+        let image = match self.head.get(offset as usize..end) {
+            Some(table) => elf::parse(&self.head, table)?,
+            None => elf::parse(&self.head, &read(&self.of, offset, length)?)?,
+        };
         let complete = |s: &elf::Segment| s.offset + s.filesz as u64 <= self.size;
         if image.segments.iter().all(complete) {
             Ok(image)
@@ -123,6 +114,23 @@ impl Source {
             Err(Errno::ENOEXEC)
         }
     }
+}
+
+/// `length` bytes of a file from `offset` on, or as many as it has. ENOMEM.
+fn read(of: &OpenFile, offset: u64, length: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
+    bytes.resize(length, 0);
+    let mut filled = 0;
+    while filled < length {
+        let mut rest = IoBuf::fill(&mut bytes[filled..]);
+        match of.file().read_at(of, offset + filled as u64, &mut rest)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Where a program ended up.
