@@ -8,6 +8,7 @@
 //! existence and emptiness.
 
 pub mod dir;
+mod mapped;
 pub mod regular;
 pub mod store;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use abi::linux::{
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use sync::Monitor;
 
 use super::attr::{Attr, Kind, SetAttr, Time};
@@ -84,6 +85,8 @@ pub struct MemNode {
     meta: Monitor<Meta>,
     body: Body,
     home: Monitor<Home>,
+    /// Somebody once had its pages mapped.
+    mapped: AtomicBool,
     inactive: Inactive,
     this: Weak<MemNode>,
 }
@@ -182,6 +185,7 @@ impl Super {
             }),
             body,
             home: Monitor::new(Home::default()),
+            mapped: AtomicBool::new(false),
             inactive: Inactive::new(),
             this: this.clone(),
         })
@@ -409,7 +413,11 @@ impl Inode for MemNode {
     fn truncate(&self, size: u64) -> Result<()> {
         match &self.body {
             Body::Regular(store) => {
+                let shorter = size < store.size();
                 store.resize(size)?;
+                if shorter && self.mapped.load(Ordering::Acquire) {
+                    mapped::forget_beyond(self.id(), size);
+                }
                 self.touch();
                 self.drop_privileges();
                 Ok(())

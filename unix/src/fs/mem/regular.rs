@@ -132,6 +132,7 @@ impl File for MemNode {
     }
 
     fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
+        self.mapped.store(true, Ordering::Release);
         Ok(Arc::new(FilePager {
             node: self.this.upgrade().ok_or(Errno::ENODEV)?,
             path: of.path(),
