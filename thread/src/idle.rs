@@ -29,12 +29,16 @@ pub(crate) fn run() -> ! {
     loop {
         spawn::bury();
         sync::epoch::collect();
-        // One frame at a time, so that a wake-up waits for nobody.
-        if vm::frame::idle_zero() {
-            continue;
-        }
         irq_disable();
         let (cpu, local, me) = here();
+        if local.ring.ready() == 0 {
+            // One frame at a time with interrupts on, so that a wake-up waits for nobody.
+            irq_enable();
+            if vm::frame::idle_zero() {
+                continue;
+            }
+            irq_disable();
+        }
         wait(cpu, local, me);
         irq_enable();
     }
