@@ -162,7 +162,7 @@ impl WaitList {
     pub fn leave(&self, node: &WaitNode) {
         while node.is_queued() {
             let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
-            self.release_chain(chain);
+            self.release_chain(chain, node);
             if node.is_queued() {
                 (callout::get().yield_now)();
             }
@@ -176,7 +176,7 @@ impl WaitList {
             fence(Ordering::SeqCst);
             if !self.head.load(Ordering::Acquire).is_null() {
                 let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
-                self.release_chain(chain);
+                self.release_chain(chain, core::ptr::null());
             }
             if before & ACTIVE == 0 && self.choosers.load(Ordering::Acquire) == before {
                 return;
@@ -238,11 +238,17 @@ impl WaitList {
         (callout::get().resume)(owner);
     }
 
-    fn release_chain(&self, mut chain: *mut WaitNode) {
+    /// Releases a chain. The owner of `mine` is the caller: it is awake, and a token would only end its next sleep early.
+    fn release_chain(&self, mut chain: *mut WaitNode, mine: *const WaitNode) {
         while !chain.is_null() {
             // SAFETY: the chain is ours alone, and its nodes are QUEUED and so alive.
             let next = unsafe { (*chain).next.load(Ordering::Relaxed) };
-            self.release_chain_of_one(chain);
+            if core::ptr::eq(chain, mine) {
+                // SAFETY: as above, and the caller keeps its own node.
+                unsafe { (*chain).state.store(FREE, Ordering::Release) };
+            } else {
+                self.release_chain_of_one(chain);
+            }
             chain = next;
         }
     }
@@ -345,6 +351,37 @@ mod tests {
             assert_eq!(waiter.join().unwrap(), 7);
         }
         assert!(!list.has_waiters());
+    }
+
+    #[test]
+    fn who_leaves_gets_no_token() {
+        use crate::callout::{self, Callouts};
+        use std::sync::atomic::AtomicUsize;
+        const ME: usize = 9;
+        static TOKENS: AtomicUsize = AtomicUsize::new(0);
+        std::thread_local!(static HANDLE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+        static COUNTING: Callouts = Callouts {
+            current: || HANDLE.get(),
+            suspend: std::thread::yield_now,
+            resume: |thread| {
+                TOKENS.fetch_add(usize::from(thread == ME), Ordering::SeqCst);
+            },
+            interrupted: || false,
+            yield_now: std::thread::yield_now,
+            cpu: || 0,
+            irq_save: || 0,
+            irq_restore: |_| {},
+            nudge: || {},
+        };
+        callout::link(&COUNTING);
+        HANDLE.set(ME);
+        let list = WaitList::new();
+        let node = WaitNode::new();
+        // SAFETY: the node leaves at once.
+        unsafe { list.enroll(&node) };
+        list.leave(&node);
+        assert!(!node.is_queued());
+        assert_eq!(TOKENS.load(Ordering::SeqCst), 0);
     }
 
     #[test]
