@@ -157,19 +157,21 @@ pub fn fault_address() -> usize {
     address
 }
 
+#[cfg(target_os = "none")]
 /// `stac`, recorded so that it becomes a no-op where the processor has no SMAP.
 macro_rules! stac {
     () => {
         ".pushsection .smapsites,\"a\"\n.quad 771f\n.popsection\n771: stac"
     };
 }
+#[cfg(target_os = "none")]
 /// `clac`, recorded as [`stac!`] is.
 macro_rules! clac {
     () => {
         ".pushsection .smapsites,\"a\"\n.quad 772f\n.popsection\n772: clac"
     };
 }
-#[allow(unused_imports)]
+#[cfg(target_os = "none")]
 pub(crate) use {clac, stac};
 
 #[cfg(target_os = "none")]
