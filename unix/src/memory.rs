@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`short`], for a thread that cannot have a page it needs.
 //!
-//! The victim is the process with the most memory, which need not be the one that asked last. It ends like after SIGKILL;
+//! The victim is the process with the most memory, or one of the largest family; it need not be the one that asked last. It ends like after SIGKILL;
 //! the asking thread waits a little and tries again.
 
 use core::sync::atomic::{AtomicI32, Ordering};

@@ -159,12 +159,29 @@ impl Tree {
     }
 }
 
-/// The process with the most memory resident, and how many pages that is. Allocates nothing.
+/// The process whose end helps most when memory is out, and how many pages it has resident. Allocates nothing.
+///
+/// A process counts with its own memory and half of its children's, so that one who multiplies outweighs a larger
+/// bystander; where the children weigh more than their parent, the largest and then youngest of them is chosen. The first
+/// process's children are nobody's family.
 pub(crate) fn largest() -> Option<(Arc<Process>, usize)> {
     let tree = TREE.lock();
     let size = |process: &Arc<Process>| process.space().map_or(0, |space| space.resident());
-    let largest = tree.processes().max_by_key(|process| size(process))?;
-    Some((largest.clone(), size(largest)))
+    let children = |parent: &Arc<Process>| {
+        let pid = parent.pid;
+        tree.processes()
+            .filter(move |child| pid != INIT && child.ppid() == pid)
+    };
+    let brood = |parent: &Arc<Process>| children(parent).map(size).sum::<usize>() / 2;
+    let heaviest = tree
+        .processes()
+        .max_by_key(|process| size(process) + brood(process))?;
+    let victim = if brood(heaviest) > size(heaviest) {
+        children(heaviest).max_by_key(|child| size(child))?
+    } else {
+        heaviest
+    };
+    Some((victim.clone(), size(victim)))
 }
 
 /// The process with number `pid`.
