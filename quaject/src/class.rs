@@ -441,7 +441,7 @@ impl<B: Body + fmt::Debug> fmt::Debug for Ref<B> {
 }
 
 /// Declares a class of quajects: its name, purpose, callentries, callbacks and callouts with their default actions; and from these its class record,
-/// its port numbers, and what [`create`](crate::class::create) needs to make, count and reuse members of the body type.
+/// its port numbers, and what [`create`] needs to make, count and reuse members of the body type.
 ///
 /// ```ignore
 /// quaject! {
@@ -456,7 +456,7 @@ impl<B: Body + fmt::Debug> fmt::Debug for Ref<B> {
 /// ```
 ///
 /// A quaject whose data lives elsewhere, in another object or a static, is declared by its `presence`. The object keeps the `Ref` that
-/// `present()` gives as long as it is there, and notes its links on the header; or, where there are many that come and go, the [`Tally`](crate::class::Tally) that
+/// `present()` gives as long as it is there, and notes its links on the header; or, where there are many that come and go, the [`Tally`] that
 /// `CLASS.tally()` gives.
 ///
 /// ```ignore

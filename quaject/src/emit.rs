@@ -19,7 +19,7 @@ pub(crate) fn close_user(d: &mut Draft, guarded: bool) {
     }
 }
 
-/// Copies edx bytes from [rsi] to [rdi], eight at a time. Changes rcx, rsi, rdi. For counts that are mostly multiples of eight.
+/// Copies edx bytes from where rsi points to where rdi points, eight at a time. Changes rcx, rsi, rdi. For counts that are mostly multiples of eight.
 pub(crate) fn copy_edx(d: &mut Draft) {
     dynasm!(d ; .arch x64
         ; mov ecx, edx
@@ -34,7 +34,7 @@ pub(crate) fn copy_edx(d: &mut Draft) {
     );
 }
 
-/// Copies ecx bytes from [rsi] to [rdi]. Changes rax, rcx, rsi, rdi.
+/// Copies ecx bytes from where rsi points to where rdi points. Changes rax, rcx, rsi, rdi.
 pub(crate) fn copy_ecx(d: &mut Draft) {
     dynasm!(d ; .arch x64
         ; mov eax, ecx
