@@ -69,7 +69,7 @@ impl Seam {
     }
 
     /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the kernel stack,
-    /// rax = the argument of [`PipeCore::sleep_for_data`], all else as at the routine's entry. It calls that, and makes the `read` again
+    /// rax = the first argument of [`PipeCore::sleep_for_data`], all else as at the routine's entry. It calls that, and makes the `read` again
     /// or leaves it to the slow exit. Without it routines leave by the slow exit instead of waiting.
     pub fn waiting(self, entry: usize) -> Seam {
         Seam {

@@ -259,6 +259,7 @@ impl WaitList {
     }
 
     /// Whether anyone is enrolled at this instant.
+    #[inline]
     pub fn has_waiters(&self) -> bool {
         !self.head.load(Ordering::SeqCst).is_null()
     }

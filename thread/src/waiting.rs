@@ -44,6 +44,7 @@ mod bare {
             "push r10",
             "push r11",
             "mov rdi, rax",
+            "mov rsi, [rsp + {tte}]",
             "call {sleep}",
             "cli",
             "mov rcx, [rsp + {tte}]",

@@ -245,11 +245,10 @@ impl PipeCore {
     /// A patient reading routine found nothing: sleeps until that may have changed. Called with interrupts off by the
     /// code behind [`Seam::waiting`]. 1: the call is to be made again; 0: it is left to the slow exit, since nothing will come
     /// or another reader has the place.
-    pub extern "sysv64" fn sleep_for_data(core: usize) -> usize {
+    /// `me` is the running thread, as the callouts name it.
+    pub extern "sysv64" fn sleep_for_data(core: usize, me: usize) -> usize {
         // SAFETY: routines pass the address of the core that they were generated for, and until it sleeps nothing can free it.
         let pipe = unsafe { &*(core as *const PipeCore) };
-        let callouts = sync::callout::get();
-        let me = (callouts.current)();
         if pipe.impatient.load(Ordering::SeqCst) {
             return 0;
         }
@@ -269,7 +268,7 @@ impl PipeCore {
                 return 0;
             }
             // From here on the pipe may go away.
-            (callouts.suspend)();
+            (sync::callout::get().suspend)();
         }
         1
     }
