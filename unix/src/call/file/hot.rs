@@ -17,7 +17,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::Conv;
 
-use super::open::{PLAIN, may_reopen};
+use super::open::{PLAIN, may_reopen, truncates};
 use crate::fs::context::one_root;
 use crate::fs::names::{self, KEY_WORDS, Key, NOBODY};
 use crate::process::Task;
@@ -151,7 +151,7 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
         }
         // SAFETY: a dispatcher calls with interrupts off.
         let of = unsafe { names::open_quietly(key, flags & O_ACCMODE, who) }?;
-        if !may_reopen(&of, flags) {
+        if !may_reopen(&of, flags) || truncates(&of, flags) {
             names::wait_again(of);
             return None;
         }

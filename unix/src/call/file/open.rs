@@ -15,6 +15,7 @@ use alloc::sync::Arc;
 use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::file::OpenFile;
+use crate::fs::Kind;
 use crate::fs::inode::How;
 use crate::fs::mem::MemFs;
 use crate::fs::names::{self, Key, NOBODY, Who};
@@ -35,8 +36,8 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::MEMFD_CREATE, memfd_create),
 ];
 
-/// Flags with which an open may take the short way.
-pub(super) const PLAIN: u32 = O_ACCMODE | O_CLOEXEC | O_LARGEFILE | O_NOCTTY;
+/// Flags with which an open may take the short way. A path that the name cache knows exists, so there is nothing to create.
+pub(super) const PLAIN: u32 = O_ACCMODE | O_CLOEXEC | O_LARGEFILE | O_NOCTTY | O_CREAT | O_TRUNC;
 
 fn open(args: &mut Args) -> Result<usize> {
     do_open(AT_FDCWD, args.word(0), args.uint(1), args.uint(2))
@@ -80,7 +81,7 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
     if let Some(who) = who
         && let Some(of) = names::open(&key, flags & O_ACCMODE, who)
     {
-        if may_reopen(&of, flags) {
+        if may_reopen(&of, flags) && (!truncates(&of, flags) || truncate(&of)) {
             return reopen(of, flags);
         }
         names::wait_again(of);
@@ -106,6 +107,20 @@ fn fill(key: &mut Key, addr: usize) -> Option<Who> {
     let len = bytes.len().min(within);
     vm::user::copy_in(&mut bytes[..len], addr).ok()?;
     key.finish(start).then_some(who)
+}
+
+/// Whether an open with `flags` makes the file that `of` describes shorter.
+#[inline]
+pub(super) fn truncates(of: &OpenFile, flags: u32) -> bool {
+    flags & O_TRUNC != 0
+        && of
+            .inode()
+            .is_some_and(|inode| inode.kind() == Kind::Regular)
+}
+
+/// Makes the file empty, if `of` may write; `false`: the ordinary way shall decide.
+fn truncate(of: &OpenFile) -> bool {
+    of.writable() && of.inode().is_some_and(|inode| inode.truncate(0).is_ok())
 }
 
 /// Whether an open with `flags` of what `of` describes has no further effect: the console becomes the terminal of a session
