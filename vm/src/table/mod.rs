@@ -216,6 +216,21 @@ impl<M: Memory> Tables<M> {
     }
 }
 
+/// All bits that are set in any of eight words.
+#[inline]
+fn or(part: &[AtomicU64; 8]) -> u64 {
+    part.iter()
+        .fold(0, |any, word| any | word.load(Ordering::Relaxed))
+}
+
+/// Is any of the words not zero?
+#[inline]
+pub fn any_set(words: &[AtomicU64]) -> bool {
+    let (parts, rest) = words.as_chunks::<8>();
+    parts.iter().any(|part| or(part) != 0)
+        || rest.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+}
+
 /// Calls `visit` with the index, the word and the entry of each word that is not zero. Most are, so eight are looked at
 /// at a time.
 #[inline]
