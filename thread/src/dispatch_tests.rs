@@ -15,6 +15,7 @@ struct Stack([u64; 512]);
 /// A thread with a stack, its dispatcher, and a way in.
 struct Thread {
     enter: Routine<extern "C" fn(u64, u64) -> u64>,
+    read_again: Routine<extern "C" fn(u64, u64) -> u64>,
     tte: Low<Tte>,
     _parts: (
         Low<Stack>,
@@ -80,7 +81,19 @@ impl Thread {
             }),
             leaves: &leaves,
         };
-        let dispatcher = routine(|d| generate(d, &tte, &spec, exits));
+        let mut again = 0;
+        let dispatcher = routine(|d| again = generate(d, &tte, &spec, exits));
+        let mut d = Draft::new(&TEST, "again");
+        // As `waiting` does: on the kernel stack, user's stack pointer noted, another number in rax.
+        dynasm!(d ; .arch x64
+            ; mov rdi, rsi
+            ; mov [user_rsp], rsp
+            ; mov rsp, base
+            ; mov eax, 5
+        );
+        d.jmp_abs(dispatcher.entry() + again);
+        // SAFETY: as for `enter` below.
+        let read_again = unsafe { Routine::from(d.seal().unwrap()) };
         let mut d = Draft::new(&TEST, "enter");
         // As the processor enters: number in rax, first argument in rdi.
         dynasm!(d ; .arch x64 ; mov rax, rdi ; mov rdi, rsi);
@@ -89,6 +102,7 @@ impl Thread {
         Thread {
             // SAFETY: the dispatcher returns to its caller and preserves what a call must.
             enter: unsafe { Routine::from(d.seal().unwrap()) },
+            read_again,
             tte,
             _parts: (stack, tables, word, code),
         }
@@ -135,6 +149,14 @@ fn leaves_answer_and_everything_else_is_slow() {
             assert_eq!(thread.call(number, 0), SLOW + number as u64, "{number}");
         }
     }
+}
+
+#[test]
+fn a_read_can_be_made_again() {
+    let thread = Thread::new(true);
+    assert_eq!(thread.read_again.function()(0, 2), 1002);
+    assert_eq!(thread.read_again.function()(0, 9), SLOW + nr::READ as u64);
+    assert_eq!(Thread::new(false).read_again.function()(0, 2), SLOW);
 }
 
 #[test]

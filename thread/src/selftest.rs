@@ -335,8 +335,8 @@ fn procedures() {
     static RAN: AtomicU64 = AtomicU64::new(0);
     static WHO: AtomicUsize = AtomicUsize::new(0);
     fn procedure() {
-        RAN.fetch_add(1, Ordering::AcqRel);
         WHO.store(current().address(), Ordering::Release);
+        RAN.fetch_add(1, Ordering::AcqRel);
     }
     fn sleeper(_: usize) {
         suspend();

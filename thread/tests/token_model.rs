@@ -84,7 +84,7 @@ fn a_poke_does_not_end_a_sleep_and_loses_no_token() {
                 }
             })
         };
-        let poker = spawn(|state| poke(state));
+        let poker = spawn(poke);
         let waker = spawn(|state| give(state, 0));
         let taken = take_or_sleep(&state);
         let sleeps = taken == Taken::Sleeps;
