@@ -11,7 +11,7 @@ use abi::linux::*;
 use super::tree::{INIT, TREE, Tree};
 use super::{Process, Task, robust};
 use crate::call::futex;
-use crate::signal::{self, bit};
+use crate::signal;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
 pub fn exit_thread(status: i32) -> ! {
@@ -199,7 +199,7 @@ fn waits_for(parent: &Process, child: &Process) -> bool {
 /// Sends the exit signal.
 fn signal_parent(parent: &Arc<Process>, process: &Process, status: i32) {
     let signo = process.exit_signal.load(Ordering::Relaxed);
-    if signo != 0 && parent.signals.actions.get().ignored() & bit(signo) == 0 {
+    if signo != 0 {
         let (code, value) = if status & 0x7f == 0 {
             (CLD_EXITED, status >> 8 & 0xff)
         } else {

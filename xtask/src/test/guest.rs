@@ -64,6 +64,11 @@ pub const TESTS: &[Test] = &[
         run: calls_smp,
     },
     Test {
+        name: "jobs",
+        about: "corners of processes, threads and signals, on 1 and 4 CPUs",
+        run: jobs,
+    },
+    Test {
         name: "files",
         about: "files and the tools that work on them",
         run: files,
@@ -165,6 +170,15 @@ fn calls_smp(kit: &Kit) -> Vec<Check> {
         &["/tests/calls-glibc"],
         5 * MINUTE,
     )
+}
+
+fn jobs(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("jobs-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/jobs-glibc"], 5 * MINUTE));
+    }
+    checks
 }
 
 fn load(kit: &Kit) -> Vec<Check> {

@@ -66,7 +66,9 @@ impl Kit {
         let kernel = kernel::build()?;
         let symbols = kernel::symbols(&kernel)?;
         let mut programs = Vec::new();
-        for name in ["hello", "calls", "fuzz", "corrupt", "hungry", "load"] {
+        for name in [
+            "hello", "calls", "jobs", "fuzz", "corrupt", "hungry", "load",
+        ] {
             programs.push((
                 format!("{name}-glibc"),
                 compile::program(name, &compile::GLIBC)?,

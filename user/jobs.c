@@ -1,0 +1,473 @@
+/* Checks the corners of processes, threads and signals that `calls` leaves out; passes on Linux and must pass here.
+ *
+ * Interface: jobs [GROUP...] runs all groups or those named; TAP on standard output.
+ */
+#define _GNU_SOURCE
+#include "tap.h"
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static volatile int seen;
+
+static void see(int number) { seen = number; }
+
+static void handle(int number, int flags)
+{
+    struct sigaction action = {.sa_handler = see, .sa_flags = flags};
+    sigaction(number, &action, 0);
+}
+
+static int status_of(pid_t child)
+{
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static int exited(int status, int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
+static int killed(int status, int number) { return WIFSIGNALED(status) && WTERMSIG(status) == number; }
+
+/* One byte from `fd` within two seconds, or 0. */
+static char byte_from(int fd)
+{
+    struct pollfd wanted = {fd, POLLIN, 0};
+    char byte = 0;
+    if (poll(&wanted, 1, 2000) == 1)
+        read(fd, &byte, 1);
+    return byte;
+}
+
+static int masked(int number)
+{
+    sigset_t mask;
+    sigprocmask(SIG_BLOCK, 0, &mask);
+    return sigismember(&mask, number);
+}
+
+static void children(void)
+{
+    int status;
+    siginfo_t info;
+    sigset_t set, old;
+    struct sigaction no_wait = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
+    sigaction(SIGCHLD, &no_wait, 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(3);
+    fails(waitpid(child, &status, 0), ECHILD, "SA_NOCLDWAIT keeps no zombies");
+    signal(SIGCHLD, SIG_IGN);
+    child = fork();
+    if (child == 0)
+        _exit(3);
+    fails(waitpid(-1, &status, 0), ECHILD, "nor does ignoring SIGCHLD");
+
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    child = fork();
+    if (child == 0) {
+        usleep(20000);
+        _exit(9);
+    }
+    equal(sigwaitinfo(&set, &info), SIGCHLD, "sigwaitinfo gives SIGCHLD");
+    check(info.si_pid == child && info.si_code == CLD_EXITED && info.si_status == 9, "with pid, code and status");
+    memset(&info, 0, sizeof info);
+    check(waitid(P_PID, child, &info, WEXITED | WNOWAIT) == 0 && info.si_pid == child, "WNOWAIT leaves the zombie");
+    check(exited(status_of(child), 9), "for the next wait");
+    sigprocmask(SIG_SETMASK, &old, 0);
+}
+
+/* A stopped member of a group that loses its last link to the session is hung up and continued. */
+static void orphans(void)
+{
+    int pipes[2];
+    pipe(pipes);
+    pid_t middle = fork();
+    if (middle == 0) {
+        setpgid(0, 0);
+        pid_t last = fork();
+        if (last == 0) {
+            handle(SIGHUP, 0);
+            setpgid(0, 0);
+            write(pipes[1], "s", 1);
+            raise(SIGSTOP);
+            write(pipes[1], seen == SIGHUP ? "h" : "n", 1);
+            _exit(0);
+        }
+        byte_from(pipes[0]);
+        int status;
+        waitpid(last, &status, WUNTRACED);
+        _exit(0);
+    }
+    status_of(middle);
+    equal(byte_from(pipes[0]), 'h', "a group orphaned while stopped is hung up and continued");
+    close(pipes[0]);
+    close(pipes[1]);
+
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        raise(SIGTSTP);
+        _exit(4);
+    }
+    int status;
+    waitpid(child, &status, WUNTRACED);
+    check(exited(status, 4), "the terminal's stop does nothing to an orphaned group");
+}
+
+static void pause_for_ever(void) { pause(); }
+
+static void stops(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t threads[3];
+        for (int i = 0; i < 3; i++)
+            pthread_create(threads + i, 0, (void *(*)(void *))pause_for_ever, 0);
+        for (;;)
+            sched_yield();
+    }
+    usleep(20000);
+    for (int round = 0; round < 3; round++) {
+        kill(child, SIGSTOP);
+        check(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status), "four threads stop as one");
+        kill(child, SIGCONT);
+        check(waitpid(child, &status, WCONTINUED) == child && WIFCONTINUED(status), "and go on");
+    }
+    kill(child, SIGSTOP);
+    waitpid(child, &status, WUNTRACED);
+    kill(child, SIGKILL);
+    check(killed(status_of(child), SIGKILL), "SIGKILL ends them while stopped");
+}
+
+static void masks(void)
+{
+    sigset_t blocked, old, none;
+    struct timespec second = {1, 0}, short_time = {0, 10000000};
+    sigemptyset(&none);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    handle(SIGUSR1, 0);
+    sigprocmask(SIG_BLOCK, &blocked, &old);
+    raise(SIGUSR1);
+    seen = 0;
+    fails(ppoll(0, 0, &second, &none), EINTR, "ppoll lets a pending signal in");
+    check(seen == SIGUSR1 && masked(SIGUSR1), "its handler ran, and the mask is back");
+    raise(SIGUSR1);
+    seen = 0;
+    fails(pselect(0, 0, 0, 0, &second, &none), EINTR, "so does pselect");
+    check(seen == SIGUSR1 && masked(SIGUSR1), "with the same mask afterwards");
+    equal(ppoll(0, 0, &short_time, &none), 0, "without a signal ppoll times out");
+    check(masked(SIGUSR1), "and the mask is back, too");
+    sigprocmask(SIG_SETMASK, &old, 0);
+}
+
+static void parent_death(void)
+{
+    int pipes[2];
+    pipe(pipes);
+    pid_t middle = fork();
+    if (middle == 0) {
+        if (fork() == 0) {
+            handle(SIGUSR2, 0);
+            prctl(PR_SET_PDEATHSIG, SIGUSR2);
+            write(pipes[1], "r", 1);
+            while (!seen)
+                usleep(1000);
+            write(pipes[1], "d", 1);
+            _exit(0);
+        }
+        byte_from(pipes[0]);
+        _exit(0);
+    }
+    seen = 0;
+    status_of(middle);
+    equal(byte_from(pipes[0]), 'd', "PR_SET_PDEATHSIG tells of the parent's end");
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static pthread_mutex_t *shared_lock;
+
+static void *lock_and_end(void *unused)
+{
+    pthread_mutex_lock(shared_lock);
+    return unused;
+}
+
+static void robust(void)
+{
+    shared_lock = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sem_t *semaphore = (void *)(shared_lock + 8);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(shared_lock, &attributes);
+
+    pthread_t thread;
+    pthread_create(&thread, 0, lock_and_end, 0);
+    pthread_join(thread, 0);
+    equal(pthread_mutex_lock(shared_lock), EOWNERDEAD, "a thread that ends with a robust lock is noticed");
+    pthread_mutex_consistent(shared_lock);
+    pthread_mutex_unlock(shared_lock);
+
+    pid_t child = fork();
+    if (child == 0)
+        _exit(pthread_mutex_lock(shared_lock));
+    status_of(child);
+    equal(pthread_mutex_lock(shared_lock), EOWNERDEAD, "and so is a process");
+    pthread_mutex_consistent(shared_lock);
+    child = fork();
+    if (child == 0)
+        _exit(pthread_mutex_lock(shared_lock));
+    usleep(20000);
+    pthread_mutex_unlock(shared_lock);
+    check(exited(status_of(child), 0), "a lock in shared memory wakes the other process");
+
+    sem_init(semaphore, 1, 0);
+    child = fork();
+    if (child == 0) {
+        usleep(20000);
+        _exit(sem_post(semaphore));
+    }
+    equal(sem_wait(semaphore), 0, "and so does a semaphore");
+    status_of(child);
+    munmap(shared_lock, 4096);
+}
+
+static void futexes(void)
+{
+    uint32_t word = 0, other = 5;
+    struct timespec short_time = {0, 5000000};
+    fails(syscall(SYS_futex, &word, FUTEX_WAIT, 1, 0), EAGAIN, "a futex that is not as expected");
+    fails(syscall(SYS_futex, &word, FUTEX_WAIT, 0, &short_time), ETIMEDOUT, "a futex wait times out");
+    fails(syscall(SYS_futex, 1, FUTEX_WAIT, 0, &short_time), EINVAL, "a futex that is not aligned");
+    fails(syscall(SYS_futex, 4096, FUTEX_WAIT, 0, &short_time), EFAULT, "a futex that is not there");
+    equal(syscall(SYS_futex, &word, FUTEX_WAKE, 1), 0, "nobody to wake");
+    fails(syscall(SYS_futex, &word, FUTEX_CMP_REQUEUE, 1, 1, &other, 7), EAGAIN, "a requeue that is not as expected");
+    int operation = FUTEX_OP(FUTEX_OP_ADD, 3, FUTEX_OP_CMP_EQ, 5);
+    equal(syscall(SYS_futex, &word, FUTEX_WAKE_OP, 1, 1, &other, operation), 0, "FUTEX_WAKE_OP");
+    equal(other, 8, "which adds");
+}
+
+static pthread_barrier_t barrier;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static long total;
+
+static void *meet(void *unused)
+{
+    for (int i = 0; i < 200; i++)
+        pthread_barrier_wait(&barrier);
+    return unused;
+}
+
+static void *read_and_write(void *unused)
+{
+    for (int i = 0; i < 500; i++) {
+        pthread_rwlock_wrlock(&rwlock);
+        total++;
+        pthread_rwlock_unlock(&rwlock);
+        pthread_rwlock_rdlock(&rwlock);
+        pthread_rwlock_unlock(&rwlock);
+    }
+    return unused;
+}
+
+static void *start_and_exec(void *unused)
+{
+    usleep(10000);
+    execl("/bin/sh", "sh", "-c", "exit 6", (char *)0);
+    return unused;
+}
+
+static void many(void *(*body)(void *), int count)
+{
+    pthread_t threads[8];
+    for (int i = 0; i < count; i++)
+        pthread_create(threads + i, 0, body, 0);
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], 0);
+}
+
+static void threads(void)
+{
+    pthread_barrier_init(&barrier, 0, 5);
+    many(meet, 5);
+    check(1, "five threads meet two hundred times");
+    many(read_and_write, 5);
+    equal(total, 2500, "five writers and readers");
+
+    pthread_t thread;
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_create(&thread, 0, (void *(*)(void *))pause_for_ever, 0);
+        usleep(10000);
+        start_and_exec(0);
+        _exit(1);
+    }
+    check(exited(status_of(child), 6), "exec ends the other threads");
+    child = fork();
+    if (child == 0) {
+        pthread_create(&thread, 0, start_and_exec, 0);
+        for (;;)
+            pause();
+    }
+    check(exited(status_of(child), 6), "exec from another thread ends the first");
+    child = fork();
+    if (child == 0) {
+        pthread_create(&thread, 0, (void *(*)(void *))pause_for_ever, 0);
+        usleep(10000);
+        abort();
+    }
+    check(killed(status_of(child), SIGABRT), "a fatal signal ends all threads");
+}
+
+static void fire(union sigval value) { *(volatile int *)value.sival_ptr = 1; }
+
+static void timers(void)
+{
+    static volatile int fired;
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = fire};
+    event.sigev_value.sival_ptr = (void *)&fired;
+    struct itimerspec soon = {{0, 0}, {0, 10000000}};
+    equal(timer_create(CLOCK_REALTIME, &event, &timer), 0, "a timer that starts a thread");
+    timer_settime(timer, 0, &soon, 0);
+    for (int i = 0; i < 200 && !fired; i++)
+        usleep(5000);
+    check(fired, "starts it");
+    timer_delete(timer);
+
+    handle(SIGPROF, SA_RESTART);
+    seen = 0;
+    struct itimerval profile = {{0, 10000}, {0, 10000}}, off = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_PROF, &profile, 0);
+    for (volatile long i = 0; i < 400000000 && !seen; i++)
+        ;
+    equal(seen, SIGPROF, "a timer on CPU time");
+    setitimer(ITIMER_PROF, &off, 0);
+    signal(SIGPROF, SIG_DFL);
+}
+
+static void programs(void)
+{
+    pid_t child;
+    char *words[] = {"sh", "-c", "exit 12", 0};
+    equal(posix_spawn(&child, "/bin/sh", 0, 0, words, environ), 0, "posix_spawn");
+    check(exited(status_of(child), 12), "runs the program");
+    equal(posix_spawn(&child, "/nowhere", 0, 0, words, environ), ENOENT, "and tells when there is none");
+    check(exited(system("exit 5"), 5), "system");
+    FILE *stream = popen("echo hello", "r");
+    char line[16] = "";
+    fgets(line, sizeof line, stream);
+    check(strcmp(line, "hello\n") == 0, "popen");
+    equal(pclose(stream), 0, "pclose");
+
+    uint64_t arguments[11] = {[4] = SIGCHLD};
+    long made = syscall(SYS_clone3, arguments, sizeof arguments);
+    if (made == 0)
+        _exit(8);
+    check(made > 0 && exited(status_of(made), 8), "clone3 forks");
+    fails(syscall(SYS_clone3, arguments, 8), EINVAL, "clone3 with too little");
+    fails(syscall(SYS_clone3, 8, sizeof arguments), EFAULT, "clone3 with a bad pointer");
+    fails(syscall(SYS_clone, CLONE_THREAD, 0, 0, 0, 0), EINVAL, "a thread that shares nothing");
+}
+
+static void edit(int number, siginfo_t *info, void *context)
+{
+    (void)info;
+    ucontext_t *where = context;
+    where->uc_mcontext.gregs[REG_RIP] += 2;
+    where->uc_mcontext.gregs[REG_RAX] = 1234;
+    seen = where->uc_mcontext.fpregs ? number : 0;
+}
+
+#define IN_CHILD_KILLED(number, code, name)                                                                       \
+    do {                                                                                                          \
+        pid_t tap_child = fork();                                                                                 \
+        if (tap_child == 0) {                                                                                     \
+            code;                                                                                                 \
+            _exit(1);                                                                                             \
+        }                                                                                                         \
+        check(killed(status_of(tap_child), number), name);                                                        \
+    } while (0)
+
+static void frames(void)
+{
+    struct sigaction action = {.sa_sigaction = edit, .sa_flags = SA_SIGINFO};
+    sigaction(SIGILL, &action, 0);
+    long result;
+    __asm__ volatile("ud2" : "=a"(result));
+    check(result == 1234 && seen == SIGILL, "a handler edits the registers it returns to");
+    signal(SIGILL, SIG_DFL);
+
+    char junk[2048];
+    memset(junk, 0xff, sizeof junk);
+    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" ::"r"(junk + 8) : "memory"),
+                    "a frame of all ones");
+    IN_CHILD_KILLED(SIGSEGV, handle(SIGSEGV, 0); __asm__ volatile("xor %%esp, %%esp; push %%rax" ::: "memory"),
+                    "no stack for the handler");
+    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov $0x7fffffffefff, %%rax; jmp *%%rax" ::: "rax"),
+                    "a jump to the end of user memory");
+    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("movabs $0x800000000000, %%rax; jmp *%%rax" ::: "rax"),
+                    "a jump into the hole");
+    IN_CHILD_KILLED(SIGTRAP,
+                    __asm__ volatile("movabs $0xffff800000000000, %%rcx; mov %%rcx, %%rsp; int3" ::: "rcx"),
+                    "a trap with a kernel address for a stack");
+    IN_CHILD_KILLED(SIGTRAP, __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; nop; nop" ::: "memory"),
+                    "the trap flag");
+    IN_CHILD_KILLED(SIGTRAP,
+                    __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; mov $39, %%eax; syscall" ::
+                                         : "memory", "rcx", "r11", "rax"),
+                    "the trap flag over a system call");
+    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov $0x10, %%eax; mov %%eax, %%ss" ::: "rax"),
+                    "a kernel selector");
+    unsigned short control = 0x37f & ~4;
+    IN_CHILD_KILLED(SIGFPE, __asm__ volatile("fldcw %0; fld1; fldz; fdivrp; fwait" ::"m"(control)),
+                    "an unmasked division by zero");
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} groups[] = {
+    {"children", children}, {"orphans", orphans}, {"stops", stops},       {"masks", masks},
+    {"parent", parent_death}, {"robust", robust}, {"futexes", futexes},   {"threads", threads},
+    {"timers", timers},     {"programs", programs}, {"frames", frames},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        int wanted = argc < 2;
+        for (int j = 1; j < argc; j++)
+            wanted |= strcmp(argv[j], groups[i].name) == 0;
+        if (wanted) {
+            printf("# %s\n", groups[i].name);
+            fflush(stdout);
+            groups[i].run();
+        }
+    }
+    return done();
+}
