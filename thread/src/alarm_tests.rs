@@ -29,7 +29,7 @@ fn alarms_come_in_order_and_cancelled_ones_never() {
                 let place = random(&mut seed) as usize % model.len();
                 let (_, _, key) = model.swap_remove(place);
                 // On the owning CPU, or as another CPU would.
-                if random(&mut seed) % 2 == 0 {
+                if random(&mut seed).is_multiple_of(2) {
                     assert!(heap.remove(key));
                 } else {
                     assert!(slots.slot(key.slot).unwrap().cancel(key.generation));

@@ -10,6 +10,7 @@ const SLOW: u64 = 0x510_0000;
 const YIELDED: u64 = 0x71e1d;
 
 #[repr(align(64))]
+#[expect(dead_code, reason = "memory to stand on")]
 struct Stack([u64; 512]);
 
 /// A thread with a stack, its dispatcher, and a way in.
@@ -17,12 +18,10 @@ struct Thread {
     enter: Routine<extern "C" fn(u64, u64) -> u64>,
     read_again: Routine<extern "C" fn(u64, u64) -> u64>,
     tte: Low<Tte>,
-    _parts: (
-        Low<Stack>,
-        Low<[[usize; 4]; 3]>,
-        Low<u32>,
-        Vec<Routine<Jump>>,
-    ),
+    _stack: Low<Stack>,
+    _tables: Low<[[usize; 4]; 3]>,
+    _word: Low<u32>,
+    _code: Vec<Routine<Jump>>,
 }
 
 fn routine(emit: impl FnOnce(&mut Draft)) -> Routine<Jump> {
@@ -104,7 +103,10 @@ impl Thread {
             enter: unsafe { Routine::from(d.seal().unwrap()) },
             read_again,
             tte,
-            _parts: (stack, tables, word, code),
+            _stack: stack,
+            _tables: tables,
+            _word: word,
+            _code: code,
         }
     }
 

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 
 #[repr(align(4096))]
+#[expect(dead_code, reason = "memory to stand on")]
 struct Stack([u64; 8192]);
 
 /// A thread on the host: an entry, a stack, code.
@@ -126,7 +127,9 @@ fn listing(kind: Kind) -> (String, SwitchCode) {
     };
     let code = SwitchCode::synthesize_variant(kind, &keys, 1).unwrap();
     let mut text = String::new();
-    codegen::disassemble(code.image.entry(), &mut text).unwrap();
+    codegen::disassemble(code.image.entry(), &mut text)
+        .expect("a routine")
+        .expect("a string takes everything");
     (text, code)
 }
 
