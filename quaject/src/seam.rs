@@ -7,8 +7,8 @@
 //! Source: dissertation, sections 3.2.1 (factoring invariants) and 4.1.3 (callbacks); quasi-invariants after Pu et al. 1995.
 
 use crate::callback::{self, CallbackFn};
-use crate::pipe::PipeCore;
 use crate::emit;
+use crate::pipe::PipeCore;
 use codegen::{Class, Draft, Hole, OutOfCode, Routine};
 use sync::monitor::RawMonitor;
 

@@ -1,8 +1,8 @@
 //! Threads: table entries, generated switches, executable ready rings (dissertation, 3.3.2, 4.3, 5.3).
 //!
 //! *Interface*
-//! - boot: [`init`] on the boot CPU once memory and code space work, [`init_cpu`] on each other one; then [`idle`];
-//! - life: [`create`], [`start`], [`spawn`], [`exit`]; [`Tte`] and its handle [`Thread`]; [`current`], [`for_each`];
+//! - boot: [`init`] on the boot CPU once memory and code space work, [`init_cpu`] on each other one; then [`idle()`];
+//! - life: [`create`], [`start`], [`spawn()`], [`exit`]; [`Tte`] and its handle [`Thread`]; [`current`], [`for_each`];
 //! - blocking: [`suspend`], [`resume`], [`yield_now`];
 //! - one thread on another: the methods of [`Tte`] in [`ops`]: stop, proceed, step, interrupt, signal, notify, alert, kill; [`wait`];
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`] and

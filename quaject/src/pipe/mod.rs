@@ -252,13 +252,12 @@ impl PipeCore {
         if pipe.impatient.load(Ordering::SeqCst) {
             return 0;
         }
-        let before =
-            match pipe
-                .sleeper
-                .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
-            {
-                Ok(before) | Err(before) => before,
-            };
+        let before = match pipe
+            .sleeper
+            .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
+        {
+            Ok(before) | Err(before) => before,
+        };
         if before != 0 && before != me {
             return 0;
         }

@@ -60,7 +60,7 @@ fn is_unsafe(line: &str) -> bool {
         .iter()
         .any(|what| match code.find(what) {
             // Inside a string it is none.
-            Some(at) => code[..at].matches('"').count() % 2 == 0,
+            Some(at) => code[..at].matches('"').count().is_multiple_of(2),
             None => false,
         })
 }
