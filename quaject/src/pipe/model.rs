@@ -106,3 +106,75 @@ fn what_is_read_was_written_and_in_order() {
         assert_eq!((first + second, into), (3, [1, 2, 3]));
     });
 }
+
+loom::lazy_static! {
+    static ref TOKEN: loom::sync::atomic::AtomicBool = loom::sync::atomic::AtomicBool::new(false);
+}
+
+/// One thread, number 1, with a token; who sleeps without being given one never goes on, which loom reports.
+static CALLOUTS: sync::callout::Callouts = sync::callout::Callouts {
+    current: || 1,
+    suspend: || {
+        while !TOKEN.swap(false, Ordering::SeqCst) {
+            loom::thread::yield_now();
+        }
+    },
+    resume: |thread| {
+        assert_eq!(thread, 1);
+        // An exchange, like the kernel's: loom may keep a plain store from the other for ever.
+        TOKEN.swap(true, Ordering::SeqCst);
+    },
+    interrupted: || false,
+    yield_now: loom::thread::yield_now,
+    cpu: || 0,
+    irq_save: || 0,
+    irq_restore: |_| {},
+    nudge: || {},
+};
+
+/// A reader that goes through the patient routine's callback, against `other`; what it read, or None at the end.
+fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
+    use super::PipeCore;
+    use crate::Sharing::Exclusive;
+    use core::ptr::NonNull;
+    sync::callout::link(&CALLOUTS);
+    let ring: &'static mut [u8; 4096] = Box::leak(Box::new([0; 4096]));
+    // SAFETY: the ring is leaked.
+    let pipe = Arc::new(unsafe { PipeCore::lent(NonNull::from(ring).cast(), 4096) });
+    let writer = {
+        let pipe = pipe.clone();
+        loom::thread::spawn(move || other(&pipe))
+    };
+    let mut byte = [0];
+    let read = loop {
+        if pipe.read(Exclusive, &mut byte).is_some() {
+            break Some(byte[0]);
+        }
+        if PipeCore::sleep_for_data(&raw const *pipe as usize) == 0 {
+            break None;
+        }
+    };
+    writer.join().unwrap();
+    read
+}
+
+#[test]
+fn a_patient_reader_is_woken_by_data() {
+    loom::model(|| {
+        let read = patient_reader(|pipe| {
+            assert_eq!(pipe.write(crate::Sharing::Exclusive, &[7]), Some(1));
+        });
+        assert_eq!(read, Some(7));
+    });
+}
+
+#[test]
+fn a_patient_reader_is_woken_by_the_end() {
+    loom::model(|| {
+        let read = patient_reader(|pipe| {
+            pipe.set_writers(false);
+            pipe.wake_readers();
+        });
+        assert_eq!(read, None);
+    });
+}
