@@ -26,9 +26,17 @@ fn bring_up() -> Result<()> {
     unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
     unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
     let root = unix::fs::boot::init(info.initrd)?; // names and files
+    release_initrd(); // its files are copied
     let frames = vm::frame::stats();
     log!("up: {} processors, {frames:?}", cpu::cpus());
     unix::init::start(root, unix::tty::for_first_process()) // and go
+}
+
+/// Gives the archive's memory to the allocator, except for the symbol table at its head, which the panic report reads.
+fn release_initrd() {
+    let free = boot::release_initrd(machine::symbols::bytes());
+    // SAFETY: the archive was the boot loader's, nobody reads it any more, and the allocator knows of its frames.
+    unsafe { vm::frame::add_late(free.start..free.end()) };
 }
 
 /// The words of the command line that docs/run-contract.md names.

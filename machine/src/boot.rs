@@ -5,6 +5,7 @@
 //! left where it is and kept out of the free regions.
 
 use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a range of physical addresses is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,7 +53,7 @@ pub struct BootInfo {
     pub regions: &'static [Region],
     /// All memory that the firmware names, ascending, for `/proc/iomem` and the like.
     pub memory: &'static [Region],
-    /// The initial root archive; empty when there is none.
+    /// The initial root archive; empty when there is none. What of it [`release_initrd`] leaves, later.
     pub initrd: &'static [u8],
     /// Physical address of the archive.
     pub initrd_phys: usize,
@@ -100,6 +101,9 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
     rsdp: 0,
 }));
 
+/// Bytes of the archive that nobody may read any more.
+static RELEASED: AtomicUsize = AtomicUsize::new(0);
+
 fn state() -> &'static State {
     // SAFETY: only read after `init` and `finish`, which nothing runs beside.
     unsafe { &*STATE.0.get() }
@@ -112,7 +116,7 @@ pub(crate) fn memory() -> &'static [Region] {
 /// What the loader handed over.
 pub fn info() -> BootInfo {
     let state = state();
-    let initrd = match state.initrd.len {
+    let initrd = match state.initrd.len - RELEASED.load(Ordering::Relaxed) {
         0 => &[][..],
         // SAFETY: the loader put the archive there, `finish` keeps the memory from everybody else, and the direct map covers it.
         len => unsafe {
@@ -129,6 +133,23 @@ pub fn info() -> BootInfo {
         initrd_phys: state.initrd.start,
         cmdline: core::str::from_utf8(&state.command_line[..state.command_line_len]).unwrap_or(""),
         rsdp: state.rsdp,
+    }
+}
+
+/// Gives up the archive, except for the first `keep` bytes. Returns the whole pages that have become free. Once, when
+/// nobody reads the rest any more.
+pub fn release_initrd(keep: usize) -> Region {
+    let initrd = state().initrd;
+    let start = (initrd.start + keep).next_multiple_of(PAGE);
+    let end = initrd.end() & !(PAGE - 1);
+    if start >= end || RELEASED.load(Ordering::Relaxed) != 0 {
+        return Region::default();
+    }
+    RELEASED.store(initrd.len - keep, Ordering::Relaxed);
+    Region {
+        start,
+        len: end - start,
+        kind: Kind::Usable,
     }
 }
 

@@ -11,6 +11,12 @@ pub fn name(address: usize) -> Option<(&'static str, usize)> {
     lookup(table()?, address)
 }
 
+/// Bytes at the head of the initrd that hold the table.
+pub fn bytes() -> usize {
+    let initrd = crate::boot::info().initrd.as_ptr() as usize;
+    table().map_or(0, |table| table.as_ptr() as usize + table.len() - initrd)
+}
+
 fn table() -> Option<&'static str> {
     // The host tool puts the table among the first entries.
     let file = cpio_reader::iter_files(crate::boot::info().initrd)

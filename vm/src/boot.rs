@@ -13,8 +13,11 @@ use machine::boot::Region;
 /// # Safety
 /// On the boot CPU, once, before anybody allocates.
 pub(crate) unsafe fn memory() {
-    let regions = machine::boot::info().regions;
-    let frames = regions.iter().map(Region::end).max().unwrap_or(0) / PAGE;
+    let info = machine::boot::info();
+    let regions = info.regions;
+    let ends = regions.iter().map(Region::end);
+    // The initrd's frames come later.
+    let frames = ends.fold(info.initrd_phys + info.initrd.len(), usize::max) / PAGE;
     let frame_bytes = Frames::metadata_bytes(frames).next_multiple_of(64);
     let low = frames.min(WINDOW_LEN / PAGE);
     let bytes = (frame_bytes + heap::metadata_bytes(low)).next_multiple_of(PAGE);

@@ -46,6 +46,8 @@ struct Installed {
 pub struct Frames {
     installed: UnsafeCell<Installed>,
     free: AtomicUsize,
+    /// Frames that came after boot.
+    late: AtomicUsize,
     stock: Stock,
 }
 
@@ -68,6 +70,7 @@ impl Frames {
                 stock_limit: 0,
             }),
             free: AtomicUsize::new(0),
+            late: AtomicUsize::new(0),
             stock: Stock {
                 head: AtomicU64::new(0),
                 len: AtomicUsize::new(0),
@@ -139,6 +142,17 @@ impl Frames {
             .clamp(256, 4096)
             .min(installed.total / 8);
         installed.stock_limit = (installed.total / 16).clamp(16, 4096);
+    }
+
+    /// Adds the free frames `first` to `end` after boot.
+    ///
+    /// # Safety
+    /// The frames are memory, below the number given to `install`, and nobody uses them.
+    pub unsafe fn add_late(&self, first: Frame, end: Frame) {
+        let count = end.index().saturating_sub(first.index());
+        self.known().bitmap.give_run(first.index(), count);
+        self.late.fetch_add(count, Ordering::Relaxed);
+        self.free.fetch_add(count, Ordering::Relaxed);
     }
 
     #[inline]
@@ -306,7 +320,7 @@ impl Frames {
     /// Counts of frames.
     pub fn stats(&self) -> Stats {
         Stats {
-            total: self.known().total,
+            total: self.known().total + self.late.load(Ordering::Relaxed),
             free: self.free.load(Ordering::Relaxed),
             stocked: self.stock.len(),
             reserve: self.known().reserve,

@@ -72,6 +72,16 @@ pub(crate) fn uninitialized() -> &'static Frames {
     &FRAMES
 }
 
+/// Adds whole frames of a physical range after boot.
+///
+/// # Safety
+/// The range is memory that boot used and that nobody uses any more; its end is not above what the boot memory map and the initrd cover.
+pub unsafe fn add_late(range: core::ops::Range<usize>) {
+    let (first, end) = (range.start as u64, range.end as u64);
+    // SAFETY: the caller's promise.
+    unsafe { global().add_late(Frame::containing(first), Frame::containing(end)) };
+}
+
 /// A frame for the kernel, with whatever content. `None`: out of memory.
 #[inline]
 pub fn alloc() -> Option<Frame> {
