@@ -797,6 +797,7 @@ static void processes(void)
     if (child == 0) {
         setpgid(0, 0);
         raise(SIGSTOP);
+        usleep(50000); /* or its end may be all that the parent sees */
         _exit(5);
     }
     equal(waitpid(child, &status, WUNTRACED), child, "WUNTRACED");
