@@ -174,6 +174,6 @@ int main(int argc, char **argv)
         ;
     /* What the children left behind must not look like a leak. */
     (void)!system("rm -rf /tmp/fuzz-* 2>/dev/null");
-    printf("ok %ld processes, %ld killed by a signal\n", started, died);
+    printf("\nok %ld processes, %ld killed by a signal\n", started, died);
     return 0;
 }
