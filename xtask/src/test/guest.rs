@@ -104,6 +104,11 @@ pub const TESTS: &[Test] = &[
         run: hungry,
     },
     Test {
+        name: "memory",
+        about: "the kernel's checks of its own memory; pages taken away from other CPUs",
+        run: memory,
+    },
+    Test {
         name: "boots",
         about: "1, 2 and 8 CPUs, 16 MiB, microvm, icount",
         run: boots,
@@ -208,6 +213,26 @@ fn corrupt(kit: &Kit) -> Vec<Check> {
     let copies = if kit.long { "2000" } else { "200" };
     let words = ["/tests/corrupt-glibc", "/tests/hello-musl", copies, "7"];
     kit.says_ok(&with(kit, "corrupt", 2, 64), &words, 10 * MINUTE)
+}
+
+fn memory(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for mebibytes in [16, 128] {
+        let name = format!("selfcheck-{mebibytes}m");
+        let mut machine = with(kit, &name, 1, mebibytes);
+        machine.append.push_str(" selfcheck");
+        let ran = Root::new(None)
+            .and_then(|root| kit.boot_root(root, &machine, &["/bin/true"], Vec::new(), MINUTE));
+        checks.push(match ran {
+            Err(failure) => Check::new(&name, false, failure.message),
+            Ok(ran) => Check::new(&name, ran.outcome.status == Status::Exit(0), ran.told()),
+        });
+    }
+    for cpus in [1, 2, 4] {
+        let machine = with(kit, &format!("revoke-{cpus}"), cpus, 128);
+        checks.extend(kit.says_ok(&machine, &["/tests/revoke-glibc", "1000"], 2 * MINUTE));
+    }
+    checks
 }
 
 fn boots(kit: &Kit) -> Vec<Check> {
