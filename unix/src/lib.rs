@@ -1,7 +1,7 @@
 //! The Linux ABI on top of quajects.
 //!
 //! *Interface*: [`trap`] links the machine's exceptions and calls to this room; [`call`] is the table by
-//! number; [`process`], [`signal`] and [`exec`] are what runs; [`fs`] is names, inodes and mounts, [`file`] and
+//! number; [`process`], [`signal`] and [`exec`] are what runs; [`fs`] is names, inodes and mounts, [`mod@file`] and
 //! [`files`] open files and descriptors with their generated routines, [`io`] the buffer of a transfer,
 //! [`poll`] waiting for many files.
 #![cfg_attr(not(test), no_std)]

@@ -1,6 +1,6 @@
 //! Advisory locks: `fcntl` record locks, open file description locks and `flock`.
 //!
-//! *Interface.* [`set`], [`test`], [`wait_set`] work on byte ranges; flock(2) locks whole files. Record locks belong to a descriptor table (a
+//! *Interface.* [`set`], [`test()`], [`wait_set`] work on byte ranges; flock(2) locks whole files. Record locks belong to a descriptor table (a
 //! process), the other two kinds to a description. [`any`] is a cheap guard for the hooks at close.
 //! Errors: `EAGAIN` when another owner is in the way.
 

@@ -1,6 +1,6 @@
 //! Signals: sending, waiting, and the frames that handlers run on.
 //!
-//! *Interface*: [`send`] to a process or one thread, [`send_group`], [`send_later`] for interrupt handlers; [`force`] for faults;
+//! *Interface*: [`send()`] to a process or one thread, [`send_group`], [`send_later`] for interrupt handlers; [`force`] for faults;
 //! [`deliver::run`] on the way to user mode; [`ProcessSignals`] is a process's part. Nothing here may be called by an
 //! interrupt handler but [`send_later`].
 //!
