@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::blocks;
 use crate::few::Few;
-use crate::image::{Class, Fault, Faults, Image, Name};
+use crate::image::{Class, Fault, Faults, Image, Name, now};
 use crate::limbo::Limbo;
 use crate::routine::{Sealed, drop_image, publish};
 use crate::space::{CodeSpace, OutOfCode, PAGE, linked};
@@ -129,6 +129,8 @@ pub struct Draft {
     class: &'static Class,
     name: Name,
     owner: u64,
+    /// Time-stamp count at which the draft was begun.
+    began: u64,
     out_of_memory: bool,
 }
 
@@ -150,6 +152,7 @@ impl Draft {
             class,
             name: name.into(),
             owner: 0,
+            began: now(),
             out_of_memory: false,
         }
     }
@@ -327,6 +330,7 @@ impl Draft {
             self.name,
             self.owner,
             faults,
+            self.began,
         )
     }
 
@@ -673,6 +677,7 @@ pub(crate) fn record(
     name: Name,
     owner: u64,
     faults: Faults,
+    began: u64,
 ) -> Result<Sealed, OutOfCode> {
     let image: Option<Box<Image>> = blocks::try_box(Image {
         limbo: Limbo::new(drop_image),
@@ -686,7 +691,7 @@ pub(crate) fn record(
         keep: UnsafeCell::new(None),
     });
     match image {
-        Some(image) => Ok(publish(space, image)),
+        Some(image) => Ok(publish(space, image, began)),
         None => {
             blocks::free(space, entry, len);
             Err(OutOfCode)

@@ -5,16 +5,45 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::limbo::Limbo;
 
-/// A source of routines: one per generator. Declared as a `static`; counts what it made.
+/// A source of routines: one per generator. Declared as a `static`; counts what it made and what that cost.
+///
+/// Classes are found by [`for_each_class`] from the first routine on.
 pub struct Class {
     /// Name as listings show it, for instance `pipe.read`.
     pub name: &'static str,
     /// Routines made since boot in the upper 40 bits, those that exist in the lower 24: one locked instruction counts both.
     counts: AtomicU64,
+    /// Time-stamp counts spent on routines from the start of their draft, or the copy of their template, until they could be run.
+    ticks: AtomicU64,
+    next: AtomicPtr<Class>,
+    known: AtomicBool,
+}
+
+static CLASSES: AtomicPtr<Class> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Visits every class that has made a routine, the newest first. Lock-free.
+pub fn for_each_class(mut visit: impl FnMut(&'static Class)) {
+    let mut at = CLASSES.load(Ordering::Acquire);
+    // SAFETY: only `'static` classes are linked, and a link is never changed again.
+    while let Some(class) = unsafe { at.as_ref() } {
+        visit(class);
+        at = class.next.load(Ordering::Acquire);
+    }
+}
+
+/// The time-stamp counter, where there is one.
+pub(crate) fn now() -> u64 {
+    #[cfg(not(any(miri, loom)))]
+    // SAFETY: every x86-64 has it, and the kernel does not forbid it to itself.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(any(miri, loom))]
+    0
 }
 
 const MADE_ONE: u64 = 1 << 24;
@@ -25,6 +54,9 @@ impl Class {
         Class {
             name,
             counts: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
+            next: AtomicPtr::new(core::ptr::null_mut()),
+            known: AtomicBool::new(false),
         }
     }
 
@@ -38,8 +70,35 @@ impl Class {
         self.counts.load(Ordering::Relaxed) / MADE_ONE
     }
 
-    pub(crate) fn count_in(&self) {
+    /// Time-stamp counts that making one routine took on average; 0 before the first.
+    pub fn mean_ticks(&self) -> u64 {
+        self.ticks
+            .load(Ordering::Relaxed)
+            .checked_div(self.made())
+            .unwrap_or(0)
+    }
+
+    /// Counts a routine whose making began at `began`.
+    pub(crate) fn count_in(&'static self, began: u64) {
         self.counts.fetch_add(MADE_ONE + 1, Ordering::Relaxed);
+        self.ticks
+            .fetch_add(now().wrapping_sub(began), Ordering::Relaxed);
+        if !self.known.load(Ordering::Relaxed) && !self.known.swap(true, Ordering::Relaxed) {
+            self.make_known();
+        }
+    }
+
+    #[cold]
+    fn make_known(&'static self) {
+        let this = core::ptr::from_ref(self).cast_mut();
+        let mut head = CLASSES.load(Ordering::Relaxed);
+        loop {
+            self.next.store(head, Ordering::Relaxed);
+            match CLASSES.compare_exchange_weak(head, this, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => head = other,
+            }
+        }
     }
 
     pub(crate) fn count_out(&self) {

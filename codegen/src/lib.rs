@@ -35,7 +35,7 @@ pub mod host;
 
 pub use draft::{Absolute, Draft, Label, Mark};
 pub use dynasm::dynasm;
-pub use image::{Class, ImageInfo, Name};
+pub use image::{Class, ImageInfo, Name, for_each_class};
 pub use listing::{disassemble, disassemble_bytes};
 pub use registry::{Stats, fixup, for_each, image_at, stats};
 pub use routine::{Routine, Sealed};

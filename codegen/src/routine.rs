@@ -194,9 +194,9 @@ impl<F> fmt::Debug for Routine<F> {
 }
 
 /// Count the image in and make it findable. Its bytes are written.
-pub(crate) fn publish(space: &dyn crate::CodeSpace, image: Box<Image>) -> Sealed {
+pub(crate) fn publish(space: &dyn crate::CodeSpace, image: Box<Image>, began: u64) -> Sealed {
     let (entry, len) = (image.entry, image.len as usize);
-    image.class.count_in();
+    image.class.count_in(began);
     MADE.fetch_add(1, Ordering::Relaxed);
     let image = NonNull::from(Box::leak(image));
     blocks::place(space, image.as_ptr(), entry, len);

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::blocks;
 use crate::draft::{Absolute, Draft, Placed, apply, record, write};
-use crate::image::{Class, Fault, Faults, Name};
+use crate::image::{Class, Fault, Faults, Name, now};
 use crate::routine::Sealed;
 use crate::space::{OutOfCode, PAGE, linked};
 
@@ -247,6 +247,7 @@ impl<const N: usize> Template<N> {
     ) -> Result<Sealed, OutOfCode> {
         let name = name.into();
         let template = self.assembled()?;
+        let began = now();
         let space = linked().ok_or(OutOfCode)?;
         let len = template.code.len();
         let entry = blocks::allocate(space, len)?;
@@ -292,7 +293,7 @@ impl<const N: usize> Template<N> {
         } else {
             Faults::Shared(&template.faults)
         };
-        record(space, entry, len, self.class, name, owner, faults)
+        record(space, entry, len, self.class, name, owner, faults, began)
     }
 
     /// The same routine generated directly, for comparison and for values that choose other code.

@@ -22,6 +22,7 @@ fn the_code_space() {
     host::link();
     sizes_and_reuse();
     grace_period();
+    classes_know_what_their_routines_cost();
     faults();
     random_life();
     exhaustion();
@@ -92,6 +93,16 @@ fn grace_period() {
     drop(hold);
     assert!(codegen::image_at(entry).is_none());
     what_code_names_outlives_it();
+}
+
+fn classes_know_what_their_routines_cost() {
+    let before = CLASS.made();
+    drop(routine(1, 0).expect("room"));
+    assert_eq!(CLASS.made(), before + 1);
+    let mut seen = 0;
+    codegen::for_each_class(|class| seen += usize::from(std::ptr::eq(class, &CLASS)));
+    assert_eq!(seen, 1, "a class is listed once, however much it makes");
+    assert!(CLASS.mean_ticks() > 0);
 }
 
 fn what_code_names_outlives_it() {

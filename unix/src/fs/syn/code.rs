@@ -1,6 +1,7 @@
 //! `/syn/code`: every generated routine, with owner, size and listing.
 //!
-//! *Interface.* [`Code`]. `index` is a table of all routines; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`, `write`
+//! *Interface.* [`Code`]. `index` is a table of all routines, `classes` one of the
+//! generators with what a routine of each costs to make; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`, `write`
 //! and `lseek` are the routines of a process's open descriptors. A descriptor without a routine has no file.
 
 use abi::errno::{Errno, Result};
@@ -41,6 +42,26 @@ fn index(out: &mut String) -> Result<()> {
     Ok(())
 }
 
+/// What each generator has made, and what that cost: the *Probe* of the synthesizer.
+fn classes(out: &mut String) -> Result<()> {
+    let _ = writeln!(
+        out,
+        "{:<20} {:>6} {:>10} {:>12}",
+        "class", "live", "made", "ticks/each"
+    );
+    codegen::for_each_class(|class| {
+        let _ = writeln!(
+            out,
+            "{:<20} {:>6} {:>10} {:>12}",
+            class.name,
+            class.live(),
+            class.made(),
+            class.mean_ticks()
+        );
+    });
+    Ok(())
+}
+
 /// One routine, listed.
 fn show(entry: usize, owner: &str, out: &mut String) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
@@ -62,6 +83,7 @@ impl Folder for Code {
     fn get(&self, name: &str) -> Result<Item> {
         match name {
             "index" => return Ok(text(index)),
+            "classes" => return Ok(text(classes)),
             "at" => return Ok(Item::Folder(Arc::new(All))),
             "self" => {
                 let pid = Process::current().pid.to_string();
@@ -78,9 +100,10 @@ impl Folder for Code {
         each(0, "index", Kind::Regular);
         each(1, "at", Kind::Directory);
         each(2, "self", Kind::Symlink);
+        each(3, "classes", Kind::Regular);
         for process in tree::all() {
             each(
-                2 + process.pid as u64,
+                4 + process.pid as u64,
                 &process.pid.to_string(),
                 Kind::Directory,
             );
