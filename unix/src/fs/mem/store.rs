@@ -307,7 +307,8 @@ impl Store {
         if size >= old {
             return Ok(());
         }
-        let mut gone: Vec<u64> = Vec::new();
+        let mut gone = Pages(Vec::new());
+        let mut count = 0;
         let mut table = self.table.lock();
         let within = (size % PAGE as u64) as usize;
         if within != 0
@@ -320,13 +321,14 @@ impl Store {
         for slot in table.pages.iter().skip(keep) {
             let address = slot.swap(0, Ordering::AcqRel);
             if address != 0 {
+                count += 1;
                 gone.push(address);
             }
         }
-        table.resident -= gone.len();
+        table.resident -= count;
         drop(table);
-        if !gone.is_empty() {
-            retire(Pages(gone));
+        if !gone.0.is_empty() {
+            retire(gone);
         }
         Ok(())
     }
@@ -343,7 +345,8 @@ impl Store {
     /// Makes `from..to` read as zeros; whole pages become holes (`FALLOC_FL_PUNCH_HOLE`).
     pub fn punch(&self, from: u64, to: u64) {
         let _turn = self.writers.lock();
-        let mut gone: Vec<u64> = Vec::new();
+        let mut gone = Pages(Vec::new());
+        let mut count = 0;
         let mut table = self.table.lock();
         let first = usize::try_from(from / PAGE as u64).unwrap_or(usize::MAX);
         for (index, slot) in table.pages.iter().enumerate().skip(first) {
@@ -359,6 +362,7 @@ impl Store {
             let b = (to - start).min(PAGE as u64);
             if b - a == PAGE as u64 {
                 slot.store(0, Ordering::Release);
+                count += 1;
                 gone.push(address);
             } else {
                 // SAFETY: the table owns the page, and a..b lies within it.
@@ -371,10 +375,10 @@ impl Store {
                 }
             }
         }
-        table.resident -= gone.len();
+        table.resident -= count;
         drop(table);
-        if !gone.is_empty() {
-            retire(Pages(gone));
+        if !gone.0.is_empty() {
+            retire(gone);
         }
     }
 
@@ -409,20 +413,33 @@ impl Default for Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let table = self.table.get_mut();
-        drop(Pages(
-            table
-                .pages
-                .iter()
-                .map(|p| p.load(Ordering::Relaxed))
-                .filter(|a| *a != 0)
-                .collect(),
-        ));
+        // Without a list: a file may be what filled the memory.
+        for page in self.table.get_mut().pages.iter() {
+            let address = page.load(Ordering::Relaxed);
+            if address != 0 {
+                frame::release(frame_at(address));
+            }
+        }
     }
 }
 
 /// Pages, by address, whose shares go when this is dropped.
 struct Pages(Vec<u64>);
+
+impl Pages {
+    /// Adds a page that nobody finds any more. Without memory for a longer list, waits out a grace period and drops what is
+    /// on it at once: giving memory back must not need any.
+    fn push(&mut self, address: u64) {
+        if self.0.try_reserve(1).is_ok() {
+            self.0.push(address);
+            return;
+        }
+        epoch::synchronize();
+        for address in self.0.drain(..).chain([address]) {
+            frame::release(frame_at(address));
+        }
+    }
+}
 
 impl Drop for Pages {
     fn drop(&mut self) {
