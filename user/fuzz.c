@@ -182,6 +182,9 @@ int main(int argc, char **argv)
         ;
     /* What the children left behind must not look like a leak. */
     (void)!system("rm -rf /tmp/fuzz-* 2>/dev/null");
+    for (int i = 1; i < 64; i++)
+        if (by[i])
+            printf("# %ld by signal %d\n", by[i], i);
     printf("\nok %ld processes, %ld killed by a signal\n", started, died);
     return 0;
 }

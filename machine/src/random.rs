@@ -1,6 +1,6 @@
 //! Numbers that an attacker should not guess: RDRAND where the processor has it, else a mix of the clock.
 //!
-//! *Interface*: [`u64`], [`fill`]. May be called from anywhere. Without RDRAND the numbers are not fit for cryptography
+//! *Interface*: [`u64()`], [`fill`]. May be called from anywhere. Without RDRAND the numbers are not fit for cryptography
 //! (docs/caveats.md).
 
 use core::sync::atomic::{AtomicU64, Ordering};

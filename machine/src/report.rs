@@ -1,6 +1,6 @@
 //! The panic report: what happened, where, and how the kernel got there.
 //!
-//! *Interface*: [`panic`] for the kernel room's panic handler, [`fatal_exception`] for exceptions that nobody can handle. Goes to
+//! *Interface*: [`panic()`] for the kernel room's panic handler, [`fatal_exception`] for exceptions that nobody can handle. Goes to
 //! the log and to the control port (docs/run-contract.md), then powers off. The other CPUs are stopped first. Uses no heap and takes no lock.
 
 use core::fmt::{self, Write};

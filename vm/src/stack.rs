@@ -1,6 +1,6 @@
 //! Kernel stacks: slots of 32 KiB in `STACKS`, the upper half mapped, the lower half a guard.
 //!
-//! *Interface*: [`alloc`], [`free`]. A slot that once had a stack keeps it: freed ones are cached and never unmapped,
+//! *Interface*: [`alloc()`], [`free`]. A slot that once had a stack keeps it: freed ones are cached and never unmapped,
 //! so a stale reference into one reads old bytes and never faults. The last 64 bytes are `StackBase`'s
 //! and the owner's to fill.
 //!

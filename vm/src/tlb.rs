@@ -1,7 +1,7 @@
 //! Making CPUs forget translations.
 //!
-//! *Interface*: [`load`] puts a space into force; [`forget`] after entries of a space were changed; [`leave`] before its
-//! root is freed; [`forget_kernel`] after kernel entries were changed.
+//! *Interface*: [`load`] puts a space into force; `forget` after entries of a space were changed; `leave` before its
+//! root is freed; `forget_kernel` after kernel entries were changed.
 //!
 //! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an entry and then
 //! looks either sees that a CPU has the space and interrupts it, or that CPU walks the tables after the change.

@@ -1,6 +1,6 @@
 //! The kernel's access to the running program's memory, checked.
 //!
-//! *Interface*: [`get`], [`put`] (typed values), [`copy_in`], [`copy_out`], [`zero`], [`cstr`], [`array`].
+//! *Interface*: [`get`], [`put`] (typed values), [`copy_in`], [`copy_out`], [`zero`], [`cstr`], [`array()`].
 //! Error: always `EFAULT`, also when the page cannot be had for lack of memory.
 //!
 //! The copies are `machine::user`'s: a page fault in them goes to the vm like any other, and only when that cannot

@@ -291,7 +291,9 @@ mod tests {
         let routine = handler(&plan).unwrap();
         let mut text = String::new();
         let info = codegen::image_at(routine.entry()).unwrap();
-        codegen::disassemble(info.entry, &mut text).unwrap();
+        codegen::disassemble(info.entry, &mut text)
+            .unwrap()
+            .unwrap();
         text
     }
 

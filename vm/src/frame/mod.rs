@@ -1,6 +1,6 @@
 //! Physical memory in frames of 4096 bytes: who owns each, and how many share it.
 //!
-//! *Interface*: a [`Frame`] is a number, not an owner; whoever got it from [`alloc`] owns one share and
+//! *Interface*: a [`Frame`] is a number, not an owner; whoever got it from [`alloc()`] owns one share and
 //! gives it back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner
 //! that gives back by itself. The kernel's own frames come from the bottom of memory and
 //! programs' from the top, so that the heap finds room below 1 GiB. Programs' pages ask
