@@ -26,6 +26,7 @@ use crate::fs::place;
 use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
+use crate::process::Task;
 
 use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};
@@ -42,6 +43,20 @@ pub struct DescRoutines {
     pub write: Option<DescRoutine>,
     /// Code for `lseek`.
     pub lseek: Option<DescRoutine>,
+}
+
+impl DescRoutines {
+    /// Notes for listings that the running process had these made. Images that serve others too are nobody's.
+    fn own(&self) {
+        let Some(pid) = Task::here(|task| task.process.pid) else {
+            return;
+        };
+        for routine in [&self.read, &self.write, &self.lseek].into_iter().flatten() {
+            if !routine.is_shared() {
+                routine.set_owner(pid as u64);
+            }
+        }
+    }
 }
 
 /// What can be done with an open file. Methods run in process context with interrupts on and may sleep.
@@ -214,7 +229,9 @@ impl OpenFile {
                 return DescRoutines::default();
             }
             // Without room for code, every call takes the plain path.
-            self.file.synthesize(self, sharing).unwrap_or_default()
+            let made = self.file.synthesize(self, sharing).unwrap_or_default();
+            made.own();
+            made
         });
         let stubs = files::stubs();
         let entry = |allowed: bool, routine: &Option<DescRoutine>, slow: usize| match routine {
