@@ -392,6 +392,7 @@ static void programs(void)
     fails(syscall(SYS_clone3, arguments, 8), EINVAL, "clone3 with too little");
     fails(syscall(SYS_clone3, 8, sizeof arguments), EFAULT, "clone3 with a bad pointer");
     fails(syscall(SYS_clone, CLONE_THREAD, 0, 0, 0, 0), EINVAL, "a thread that shares nothing");
+    fails(syscall(SYS_clone, CLONE_SETTLS | SIGCHLD, 0, 0, 0, 1UL << 63), EPERM, "a kernel address for its data");
 }
 
 static void edit(int number, siginfo_t *info, void *context)

@@ -86,7 +86,10 @@ mod tests {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0);
         }
         assert!(MMIO.checked_add(MMIO_LEN).is_some());
-        assert!(USER_STACK_TOP < USER_END && USER_MMAP_TOP < USER_STACK_TOP - USER_STACK_LEN);
+        const {
+            assert!(USER_STACK_TOP < USER_END);
+            assert!(USER_MMAP_TOP < USER_STACK_TOP - USER_STACK_LEN);
+        }
     }
 
     #[test]

@@ -124,6 +124,10 @@ fn getrandom(a: &mut Args) -> Result<usize> {
     let mut block = [0; 256];
     let mut done = 0;
     while done < length {
+        // A long wish can be interrupted, as on Linux.
+        if done != 0 && (sync::callout::get().interrupted)() {
+            break;
+        }
         let part = (length - done).min(block.len());
         machine::random::fill(&mut block[..part]);
         match user::copy_out(address.wrapping_add(done), &block[..part]) {

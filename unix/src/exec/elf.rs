@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`table`](fn@table) says where the program headers are, [`parse`] turns them into an [`Image`]: which parts of the file go where, and
 //! how the program starts. It touches no memory but the bytes given, so every check can be tested on the host. All numbers in
-//! an [`Image`] are checked: segments are in order, do not wrap, are congruent to their file
+//! an [`Image`] are checked: the entry lies in them, segments are in order, do not wrap, are congruent to their file
 //! offsets, and lie below the end of user memory.
 //!
 //! Source: System V ABI, chapters 4 and 5; decoding by the `elf` crate.
@@ -135,7 +135,10 @@ pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
             _ => {}
         }
     }
-    require(!image.segments.is_empty() && image.entry < USER_END)?;
+    require(!image.segments.is_empty())?;
+    // Inside what is mapped, so that wherever it is loaded the first address is one that user mode may have.
+    let (first, end) = image.span();
+    require((first..end).contains(&image.entry))?;
     Ok(image)
 }
 

@@ -91,6 +91,15 @@ fn hostile_segments_are_refused() {
 }
 
 #[test]
+fn an_entry_outside_the_program_is_refused() {
+    for entry in [0u64, 0x3f_ffff, 0x40_5000, 0x7fff_0000_0000, u64::MAX] {
+        let mut file = good();
+        file[24..32].copy_from_slice(&entry.to_le_bytes());
+        assert_eq!(read(&file), Err(Errno::ENOEXEC), "{entry:x}");
+    }
+}
+
+#[test]
 fn overlapping_segments_are_refused() {
     let mut file = header(2, 2);
     file.extend(program(1, 5, 0, 0x40_0000, 0x1800, 0x1800));

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use abi::errno::{Errno, Result};
+use abi::layout::USER_END;
 use abi::linux::*;
 use machine::trap::TrapFrame;
 use sync::{Monitor, WaitList};
@@ -86,6 +87,10 @@ fn check(spec: &Spec) -> Result<()> {
         || !(0..=SIGMAX).contains(&spec.exit_signal)
     {
         return Err(Errno::EINVAL);
+    }
+    // A base that is no user address would fault in the switch.
+    if has(CLONE_SETTLS) && spec.tls >= USER_END as u64 {
+        return Err(Errno::EPERM);
     }
     Ok(())
 }
