@@ -38,6 +38,17 @@ mod global {
 
     struct Global;
 
+    /// Memory is short: tries once more with what can be won back.
+    #[cold]
+    fn again(layout: Layout) -> *mut u8 {
+        let won = if Kernel.reclaim() {
+            HEAP.alloc(layout)
+        } else {
+            None
+        };
+        won.unwrap_or(core::ptr::null_mut())
+    }
+
     #[global_allocator]
     static GLOBAL: Global = Global;
 
@@ -47,8 +58,7 @@ mod global {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             match HEAP.alloc(layout) {
                 Some(object) => object,
-                None if Kernel.reclaim() => HEAP.alloc(layout).unwrap_or(core::ptr::null_mut()),
-                None => core::ptr::null_mut(),
+                None => again(layout),
             }
         }
 

@@ -200,13 +200,7 @@ impl<M: Memory> Heap<M> {
                     self.give(class, object);
                 }
             }
-            None => {
-                let (count, _) = Self::run_of(layout);
-                self.memory
-                    .frames()
-                    .free_run(self.memory.frame_at(object), count);
-                self.held.fetch_sub(count * PAGE, Ordering::Relaxed);
-            }
+            None => self.give_run(object, layout),
         }
     }
 
@@ -252,6 +246,14 @@ impl<M: Memory> Heap<M> {
         unsafe { &*self.numbered(number).cast::<AtomicU32>() }
     }
 
+    #[cold]
+    fn give_run(&self, object: *mut u8, layout: Layout) {
+        let (count, _) = Self::run_of(layout);
+        let first = self.memory.frame_at(object);
+        self.memory.frames().free_run(first, count);
+        self.held.fetch_sub(count * PAGE, Ordering::Relaxed);
+    }
+
     #[inline]
     fn word(&self, frame: usize) -> &AtomicU64 {
         &self.words.get()[frame]
@@ -273,8 +275,9 @@ impl<M: Memory> Heap<M> {
         unsafe { &*object.cast::<AtomicU16>() }
     }
 
-    /// Takes an object of `class`.
-    #[inline]
+    /// Takes an object of `class` from a slab.
+    #[cold]
+    #[inline(never)]
     fn take(&self, class: usize) -> Option<*mut u8> {
         let list = &self.classes[class].list;
         let mut head = list.load(Ordering::Acquire);
@@ -302,8 +305,9 @@ impl<M: Memory> Heap<M> {
         self.grow(class)
     }
 
-    /// Gives an object of `class` back.
-    #[inline]
+    /// Gives an object of `class` back to its slab.
+    #[cold]
+    #[inline(never)]
     fn give(&self, class: usize, object: *mut u8) {
         let frame = self.memory.frame_at(object).index();
         let index = (object as usize % PAGE) / SIZES[class];
