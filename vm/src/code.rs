@@ -1,6 +1,6 @@
 //! The kernel's code space: pages at `CODE`, readable and executable there, written through `PHYS_MAP`.
 //!
-//! *Interface*: [`link`] at boot lends it to `codegen`, which decides what lies where.
+//! *Interface*: `link` at boot lends it to `codegen`, which decides what lies where.
 //! A page that was taken back may still be translated by some CPU; before memory is put behind any page again, all
 //! CPUs forget.
 
