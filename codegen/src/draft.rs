@@ -326,11 +326,13 @@ impl Draft {
             space,
             entry,
             self.code.len(),
-            self.class,
-            self.name,
-            self.owner,
+            Origin {
+                class: self.class,
+                name: self.name,
+                owner: self.owner,
+                began: self.began,
+            },
             faults,
-            self.began,
         )
     }
 
@@ -668,30 +670,36 @@ pub(crate) fn write(space: &dyn CodeSpace, entry: usize, code: &[u8]) {
     }
 }
 
+/// Where a routine comes from.
+pub(crate) struct Origin {
+    pub class: &'static Class,
+    pub name: Name,
+    pub owner: u64,
+    /// Time-stamp count at which its making began.
+    pub began: u64,
+}
+
 /// Make the record of written code and publish it.
 pub(crate) fn record(
     space: &dyn CodeSpace,
     entry: usize,
     len: usize,
-    class: &'static Class,
-    name: Name,
-    owner: u64,
+    origin: Origin,
     faults: Faults,
-    began: u64,
 ) -> Result<Sealed, OutOfCode> {
     let image: Option<Box<Image>> = blocks::try_box(Image {
         limbo: Limbo::new(drop_image),
         entry,
         len: len as u32,
         count: AtomicU32::new(1),
-        owner: AtomicU64::new(owner),
-        class,
-        name,
+        owner: AtomicU64::new(origin.owner),
+        class: origin.class,
+        name: origin.name,
         faults,
         keep: UnsafeCell::new(None),
     });
     match image {
-        Some(image) => Ok(publish(space, image, began)),
+        Some(image) => Ok(publish(space, image, origin.began)),
         None => {
             blocks::free(space, entry, len);
             Err(OutOfCode)

@@ -19,7 +19,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::blocks;
-use crate::draft::{Absolute, Draft, Placed, apply, record, write};
+use crate::draft::{Absolute, Draft, Origin, Placed, apply, record, write};
 use crate::image::{Class, Fault, Faults, Name, now};
 use crate::routine::Sealed;
 use crate::space::{OutOfCode, PAGE, linked};
@@ -293,7 +293,13 @@ impl<const N: usize> Template<N> {
         } else {
             Faults::Shared(&template.faults)
         };
-        record(space, entry, len, self.class, name, owner, faults, began)
+        let origin = Origin {
+            class: self.class,
+            name,
+            owner,
+            began,
+        };
+        record(space, entry, len, origin, faults)
     }
 
     /// The same routine generated directly, for comparison and for values that choose other code.
