@@ -150,7 +150,7 @@ fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
         if pipe.read(Exclusive, &mut byte).is_some() {
             break Some(byte[0]);
         }
-        if PipeCore::sleep_for_data(&raw const *pipe as usize) == 0 {
+        if PipeCore::sleep_for_data(&raw const *pipe as usize, 1) == 0 {
             break None;
         }
     };
