@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, session};
+use super::{cli, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -109,13 +109,24 @@ pub const TESTS: &[Test] = &[
         run: memory,
     },
     Test {
+        name: "threads",
+        about: "the thread room's own suite, on 1, 2, 4 and 8 CPUs",
+        run: threads::suite,
+    },
+    Test {
+        name: "floating",
+        about: "every variant of the switch: CPUs with and without XSAVE and FSGSBASE",
+        run: threads::floating,
+    },
+    Test {
         name: "boots",
         about: "1, 2 and 8 CPUs, 16 MiB, microvm, icount",
         run: boots,
     },
 ];
 
-fn with(kit: &Kit, name: &str, cpus: u32, mebibytes: u64) -> Machine {
+/// A machine with so many CPUs and so much memory.
+pub fn with(kit: &Kit, name: &str, cpus: u32, mebibytes: u64) -> Machine {
     let mut machine = kit.machine(name);
     machine.cpus = cpus;
     machine.memory = mebibytes << 20;

@@ -67,7 +67,7 @@ impl Kit {
         let symbols = kernel::symbols(&kernel)?;
         let mut programs = Vec::new();
         for name in [
-            "hello", "calls", "jobs", "fuzz", "corrupt", "hungry", "load", "revoke",
+            "hello", "calls", "jobs", "fuzz", "corrupt", "hungry", "load", "revoke", "floating",
         ] {
             programs.push((
                 format!("{name}-glibc"),

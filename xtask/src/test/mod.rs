@@ -8,6 +8,7 @@ mod host_tests;
 mod kit;
 mod session;
 mod tap;
+mod threads;
 
 use crate::failure::{Failure, Result, USAGE};
 use kit::Kit;

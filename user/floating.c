@@ -1,0 +1,136 @@
+/* Vector registers, x87 state and thread-local storage survive switches between processes and threads.
+ *
+ * Interface: floating ROUNDS. Two processes of two threads each hold values of their own in every register that
+ * this processor has, give way and are preempted, and look whether the values are still there. Prints `ok ...`.
+ */
+#define _GNU_SOURCE
+#include <cpuid.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define XMM 16
+
+struct registers {
+    _Alignas(32) uint8_t vector[XMM][32];
+    uint32_t mxcsr;
+    uint16_t control;
+    double x87;
+};
+
+static int wide;
+static long rounds;
+static _Thread_local uint64_t own;
+
+/* Whether the system has made the upper halves of the vector registers usable. */
+static int has_avx(void)
+{
+    uint32_t a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & (bit_OSXSAVE | bit_AVX)) != (bit_OSXSAVE | bit_AVX))
+        return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & 6) == 6;
+}
+
+#define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+#define LOAD_X(n) "movdqa " #n "*32(%[in]), %%xmm" #n "\n"
+#define STORE_X(n) "movdqa %%xmm" #n ", " #n "*32(%[out])\n"
+#define LOAD_Y(n) "vmovdqa " #n "*32(%[in]), %%ymm" #n "\n"
+#define STORE_Y(n) "vmovdqa %%ymm" #n ", " #n "*32(%[out])\n"
+#define CLOBBERED "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
+    "xmm12", "xmm13", "xmm14", "xmm15", "rax", "rcx", "r11", "memory"
+/* In between: the system call `number` without arguments that change anything, then `spins` turns in user mode. */
+#define BETWEEN "syscall\n mov %[spins], %%rcx\n 1: dec %%rcx\n jnz 1b\n"
+
+static void through(const struct registers *in, struct registers *out, long number, long spins)
+{
+    __asm__ volatile("ldmxcsr %[mxcsr]\n fldcw %[control]\n fldl %[x87]\n"
+                     : : [mxcsr] "m"(in->mxcsr), [control] "m"(in->control), [x87] "m"(in->x87));
+    if (wide)
+        __asm__ volatile(EACH(LOAD_Y) "mov %[number], %%rax\n" BETWEEN EACH(STORE_Y) "vzeroupper\n"
+                         : : [in] "r"(in->vector), [out] "r"(out->vector), [number] "r"(number), [spins] "r"(spins)
+                         : CLOBBERED);
+    else
+        __asm__ volatile(EACH(LOAD_X) "mov %[number], %%rax\n" BETWEEN EACH(STORE_X)
+                         : : [in] "r"(in->vector), [out] "r"(out->vector), [number] "r"(number), [spins] "r"(spins)
+                         : CLOBBERED);
+    __asm__ volatile("fstpl %[x87]\n fnstcw %[control]\n stmxcsr %[mxcsr]\n"
+                     : [mxcsr] "=m"(out->mxcsr), [control] "=m"(out->control), [x87] "=m"(out->x87));
+}
+
+static void on_signal(int number)
+{
+    /* The handler has a clean state of its own and spoils it. */
+    double x = number;
+    for (int i = 0; i < 20; i++)
+        x = x * 1.5 + i;
+    __asm__ volatile("pxor %%xmm3, %%xmm3\n fldpi\n fstp %%st(0)" : : "x"(x) : "xmm3");
+}
+
+static void *hold(void *which)
+{
+    static const uint32_t rounding[] = {0x1f80, 0x3f80, 0x5f80, 0x7f80};
+    static const uint16_t control[] = {0x037f, 0x077f, 0x0b7f, 0x0f7f};
+    long self = (long)which;
+    struct registers in, out;
+    pid_t thread = syscall(SYS_gettid);
+    own = self;
+    for (long round = 0; round < rounds; round++) {
+        memset(&in, 0, sizeof in);
+        memset(&out, 0, sizeof out);
+        for (int r = 0; r < XMM; r++)
+            for (int b = 0; b < (wide ? 32 : 16); b++)
+                in.vector[r][b] = self * 61 + r * 17 + b * 3 + round;
+        in.mxcsr = rounding[self % 4];
+        in.control = control[self % 4];
+        in.x87 = self * 1000.25 + round;
+        if (round % 8 == 3)
+            syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
+        through(&in, &out, round % 2 ? SYS_sched_yield : SYS_getuid, round % 16 == 5 ? 400000 : 300);
+        if (memcmp(in.vector, out.vector, sizeof in.vector) || in.mxcsr != (out.mxcsr & ~0x3fu) || in.control != out.control ||
+            in.x87 != out.x87) {
+            printf("not ok party %ld, round %ld: mxcsr %x %x, control %x %x, x87 %f %f\n", self, round, in.mxcsr, out.mxcsr,
+                   in.control, out.control, in.x87, out.x87);
+            _exit(1);
+        }
+        if (own != (uint64_t)self) {
+            printf("not ok party %ld: thread-local storage\n", self);
+            _exit(1);
+        }
+    }
+    return 0;
+}
+
+static int process(long number)
+{
+    pthread_t other;
+    if (pthread_create(&other, 0, hold, (void *)(2 * number + 1)))
+        return 2;
+    hold((void *)(2 * number));
+    return pthread_join(other, 0) != 0;
+}
+
+int main(int argc, char **argv)
+{
+    int status = 0, bad = 0;
+    rounds = argc > 1 ? atol(argv[1]) : 200;
+    wide = has_avx();
+    signal(SIGUSR1, on_signal);
+    for (long number = 0; number < 2; number++)
+        if (fork() == 0)
+            _exit(process(number));
+    while (wait(&status) > 0)
+        bad |= status;
+    if (bad)
+        printf("not ok status %x\n", bad);
+    else
+        printf("ok %ld rounds, %s\n", rounds, wide ? "32-byte vectors" : "16-byte vectors");
+    return bad != 0;
+}
