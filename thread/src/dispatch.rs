@@ -1,7 +1,11 @@
 //! The dispatcher: the code that one thread's `syscall` instruction enters, generated for that thread.
 //!
-//! *Interface*: describe it with a [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with
-//! `Tte::set_dispatcher`. A new one is needed when a [`Leaf::Value`] or the descriptor table's arrays or size change.
+//! *Interface*: say once which leaf calls there are ([`Leaves`], [`Plan`]), describe a thread's own with a [`Spec`], make it with
+//! [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`. A new one is needed when the value of a [`Leaf::Value`] or the
+//! descriptor table's arrays or size change.
+//!
+//! A plan is assembled once; a thread's dispatcher is a copy of it with the thread's constants put in (section 3.1). Threads share what
+//! is equal for all of them, the plan's text, and nothing that would cost an instruction of a call.
 //!
 //! Entered by a jump: interrupts off, user's stack pointer, rax = number, rcx = user's rip, r11 = user's flags. Known when
 //! generated: where the thread's stack base is, the addresses and the size of its kernel procedure table, the answers of
@@ -15,7 +19,7 @@
 use crate::tte::Tte;
 use crate::yielding;
 use abi::nr;
-use codegen::{Class, Draft, Label, OutOfCode, Routine, dynasm};
+use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, dynasm};
 use core::mem::offset_of;
 use machine::cpu::StackBase;
 
@@ -32,40 +36,100 @@ pub struct Kpt {
     pub n: u32,
 }
 
+impl Kpt {
+    /// No descriptors: every one is beyond the table.
+    pub const NONE: Kpt = Kpt {
+        read: 0,
+        write: 0,
+        lseek: 0,
+        n: 0,
+    };
+}
+
 /// How a call without side effects is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
-    /// Always this value.
-    Value(u32),
-    /// The 32-bit word at this address, which stays valid as long as the dispatcher does.
-    Word(usize),
-    /// Whatever the routine at this address returns: it keeps the contract of a descriptor routine (docs/architecture.md), and
+    /// Always the thread's value, a 32-bit number.
+    Value,
+    /// The 32-bit word at the thread's value, an address that stays valid as long as the dispatcher does.
+    Word,
+    /// Whatever the routine at the thread's value returns: it keeps the contract of a descriptor routine (docs/architecture.md), and
     /// stays for ever.
-    Routine(usize),
-    /// `sched_yield`: zero at once when the thread is alone in its ring, else a switch.
+    Routine,
+    /// `sched_yield`: zero at once when the thread is alone in its ring, else a switch. Takes no value.
     Yield,
 }
 
+impl Leaf {
+    const fn takes_value(self) -> bool {
+        !matches!(self, Leaf::Yield)
+    }
+}
+
+/// The leaf calls of a family of threads.
+pub trait Leaves {
+    /// By number, the most frequent one first; at most [`MAX_LEAVES`] and [`MAX_VALUES`].
+    const LEAVES: &'static [(u32, Leaf)];
+}
+
+const fn values(mut leaves: &[(u32, Leaf)]) -> usize {
+    let mut count = 0;
+    while let [(_, leaf), rest @ ..] = leaves {
+        count += leaf.takes_value() as usize;
+        leaves = rest;
+    }
+    count
+}
+
+/// No leaf calls.
+pub struct NoLeaves;
+
+impl Leaves for NoLeaves {
+    const LEAVES: &'static [(u32, Leaf)] = &[];
+}
+
 /// Most leaf calls a dispatcher answers.
-pub const MAX_LEAVES: usize = 32;
+pub const MAX_LEAVES: usize = 16;
+/// Most leaf calls that take a value.
+pub const MAX_VALUES: usize = 8;
+
+/// Holes: eight of every dispatcher's, then the leaves' values.
+const FIXED: usize = 8;
+const HOLES: usize = FIXED + MAX_VALUES;
+
+/// The code of a family of threads, assembled at its first use.
+pub struct Plan(Template<HOLES>);
+
+impl Plan {
+    /// Of the threads that answer `L`.
+    pub const fn of<L: Leaves>() -> Plan {
+        const {
+            assert!(L::LEAVES.len() <= MAX_LEAVES, "too many leaf calls");
+            assert!(
+                values(L::LEAVES) <= MAX_VALUES,
+                "too many leaf calls with a value"
+            );
+        }
+        Plan(Template::new(&DISPATCHER, generate::<L>))
+    }
+}
 
 /// What a thread's dispatcher knows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Spec<'a> {
-    /// The thread's descriptor routines; `None` sends `read`, `write` and `lseek` the slow way.
-    pub kpt: Option<Kpt>,
-    /// Leaf calls by number, the most frequent one first; at most [`MAX_LEAVES`].
-    pub leaves: &'a [(u32, Leaf)],
+    /// The thread's descriptor routines.
+    pub kpt: Kpt,
+    /// The calls it answers.
+    pub plan: &'static Plan,
+    /// The values of the plan's leaves that take one, in their order.
+    pub values: &'a [usize],
 }
 
 /// Entered by a jump from the CPU's `syscall` stub; nobody calls it from Rust.
 pub struct Jump;
 
 /// A thread's dispatcher.
-pub struct Dispatcher {
-    code: Routine<Jump>,
-    again: usize,
-}
+pub struct Dispatcher(Routine<Jump>);
 
 static DISPATCHER: Class = Class::new("thread.dispatcher");
 
@@ -74,18 +138,11 @@ static DISPATCHER: Class = Class::new("thread.dispatcher");
 struct Exits {
     slow: usize,
     yielding: usize,
-    leave: Leave,
 }
 
-/// How a dispatcher goes back to its caller.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leave {
-    /// To user mode.
-    Sysret,
-    /// To the test that called it.
-    #[cfg(test)]
-    Return,
-}
+/// Where a `read` is made again; the way in comes after it.
+const AGAIN: usize = 0;
+const ENTRY: usize = 8;
 
 impl Dispatcher {
     /// The dispatcher of `tte`, whose stack is in place.
@@ -93,104 +150,137 @@ impl Dispatcher {
         let exits = Exits {
             slow: machine::trap::syscall_slow(),
             yielding: yielding::entry(),
-            leave: Leave::Sysret,
         };
-        let mut draft = Draft::new(&DISPATCHER, "dispatcher");
-        draft.owner(tte.serial());
-        let again = generate(&mut draft, tte, spec, exits);
-        let sealed = draft.seal()?;
+        let sealed = instantiate(tte, spec, exits)?;
         // SAFETY: the generator keeps the contract at the head of this file for this thread; the table outlives the
         // dispatcher by the contract of `Spec`, the thread owns the dispatcher.
-        let code = unsafe { Routine::from(sealed) };
-        Ok(Dispatcher { code, again })
+        Ok(Dispatcher(unsafe { Routine::from(sealed) }))
     }
 
     /// The address to publish.
     pub fn entry(&self) -> usize {
-        self.code.entry()
+        self.0.entry() + ENTRY
     }
 
     /// Where a `read` is made again: as at the entry, but on the kernel stack, at its base.
     pub fn read_again(&self) -> usize {
-        self.code.entry() + self.again
+        self.0.entry() + AGAIN
     }
 }
 
-/// Returns the offset of [`Dispatcher::read_again`].
-fn generate(d: &mut Draft, tte: &Tte, spec: &Spec, exits: Exits) -> usize {
-    let base = tte.stack_top() as i32;
+fn instantiate(tte: &Tte, spec: &Spec, exits: Exits) -> Result<Sealed, OutOfCode> {
+    let Kpt {
+        read,
+        write,
+        lseek,
+        n,
+    } = spec.kpt;
+    let mut values = [0; HOLES];
+    let fixed: [usize; FIXED] = [
+        tte.stack_top(),
+        tte.address(),
+        read,
+        write,
+        lseek,
+        n as usize,
+        exits.slow,
+        exits.yielding,
+    ];
+    for (value, known) in values.iter_mut().zip(fixed.iter().chain(spec.values)) {
+        *value = *known as i64;
+    }
+    spec.plan.0.instantiate("dispatcher", tte.serial(), &values)
+}
+
+fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
+    let [
+        base,
+        tte,
+        read,
+        write,
+        lseek,
+        n,
+        slow_entry,
+        yielding,
+        values @ ..,
+    ] = holes;
+    let leaves = L::LEAVES;
+    let count = leaves.len();
     let slow = d.label();
     let refuse = d.label();
-    let count = spec.leaves.len();
-    assert!(count <= MAX_LEAVES, "too many leaf calls");
     let labels: [Label; MAX_LEAVES] = core::array::from_fn(|_| d.label());
     let seek = d.label();
-    let write = d.label();
+    let writing = d.label();
     let rest = d.label();
     let again = d.label();
 
-    if let Some(kpt) = spec.kpt {
-        dynasm!(d ; .arch x64 ; cmp eax, nr::WRITE as i32 ; ja =>rest ; je =>write);
-        const { assert!(nr::READ == 0 && nr::WRITE == 1) };
-        to_kernel_stack(d, base);
-        d.bind(again);
-        procedure(d, base, kpt.read, kpt.n, refuse, exits);
-        dynasm!(d ; .arch x64 ; =>write);
-        to_kernel_stack(d, base);
-        procedure(d, base, kpt.write, kpt.n, refuse, exits);
-        dynasm!(d ; .arch x64 ; =>seek);
-        to_kernel_stack(d, base);
-        procedure(d, base, kpt.lseek, kpt.n, refuse, exits);
-        dynasm!(d ; .arch x64 ; =>rest ; cmp eax, nr::LSEEK as i32 ; je =>seek);
-    } else {
-        dynasm!(d ; .arch x64 ; =>write ; =>seek ; =>rest);
-    }
+    const { assert!(nr::READ == 0 && nr::WRITE == 1) };
+    dynasm!(d ; .arch x64 ; xor eax, eax ; jmp =>again);
+    d.align(ENTRY, 0x90);
+    debug_assert_eq!(d.len(), ENTRY);
+    dynasm!(d ; .arch x64 ; cmp eax, nr::WRITE as i32 ; ja =>rest ; je =>writing);
+    to_kernel_stack(d, *base);
+    d.bind(again);
+    procedure(d, *read, *n, refuse);
+    dynasm!(d ; .arch x64 ; =>writing);
+    to_kernel_stack(d, *base);
+    procedure(d, *write, *n, refuse);
+    dynasm!(d ; .arch x64 ; =>seek);
+    to_kernel_stack(d, *base);
+    procedure(d, *lseek, *n, refuse);
+    dynasm!(d ; .arch x64 ; =>rest ; cmp eax, nr::LSEEK as i32 ; je =>seek);
     if count > 0 {
-        dynasm!(d ; .arch x64 ; cmp eax, spec.leaves[0].0 as i32 ; je =>labels[0]);
+        dynasm!(d ; .arch x64 ; cmp eax, leaves[0].0 as i32 ; je =>labels[0]);
         let mut sorted: [(u32, Label); MAX_LEAVES] =
-            core::array::from_fn(|i| (spec.leaves.get(i).map_or(0, |l| l.0), labels[i]));
+            core::array::from_fn(|i| (leaves.get(i).map_or(0, |l| l.0), labels[i]));
         sorted[1..count].sort_unstable_by_key(|l| l.0);
         tree(d, &sorted[1..count], slow, true);
     }
-    dynasm!(d
-        ; .arch x64
-        ; =>slow
-        ; mov [base + StackBase::USER_RSP as i32], rsp
-        ; mov rsp, base
-        ; =>refuse
-    );
-    d.jmp_abs(exits.slow);
-    for (&(_, leaf), label) in spec.leaves.iter().zip(labels) {
+    d.bind(slow);
+    to_kernel_stack(d, *base);
+    d.bind(refuse);
+    d.jmp_abs(*slow_entry);
+    let (values, unused) = values.split_at(self::values(leaves));
+    let mut values = values.iter();
+    for (&(_, leaf), label) in leaves.iter().zip(labels) {
         d.bind(label);
-        answer(d, tte, base, leaf, exits);
+        let value = match leaf {
+            Leaf::Yield => Some(yielding),
+            _ => values.next(),
+        };
+        if let Some(value) = value {
+            answer(d, *base, *tte, leaf, *value);
+        }
     }
-    let at = d.len();
-    const { assert!(nr::READ == 0) };
-    let to = if spec.kpt.is_some() { again } else { refuse };
-    dynasm!(d ; .arch x64 ; xor eax, eax ; jmp =>to);
-    at
+    if !leaves.iter().any(|l| l.1 == Leaf::Yield) {
+        d.spare(*tte);
+        d.spare(*yielding);
+    }
+    unused.iter().for_each(|hole| d.spare(*hole));
 }
 
-fn to_kernel_stack(d: &mut Draft, base: i32) {
-    dynasm!(d
-        ; .arch x64
-        ; mov [base + StackBase::USER_RSP as i32], rsp
-        ; mov rsp, base
-    );
+fn to_kernel_stack(d: &mut Draft, base: Hole) {
+    let user = base.imm32() + StackBase::USER_RSP as i32;
+    dynasm!(d ; .arch x64 ; mov [user], rsp ; mov rsp, base.imm32());
+}
+
+/// Back from the stack base, where the kernel stack began.
+fn to_user_stack(d: &mut Draft) {
+    dynasm!(d ; .arch x64 ; mov rsp, [rsp + StackBase::USER_RSP as i32]);
 }
 
 /// One descriptor call, on the kernel stack. The routine leaves every register but rax alone.
-fn procedure(d: &mut Draft, base: i32, table: usize, n: u32, refuse: Label, exits: Exits) {
+fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     dynasm!(d
         ; .arch x64
-        ; cmp edi, n as i32
+        ; cmp edi, n.imm32()
         ; jae =>refuse
         ; sbb eax, eax
         ; and eax, edi
-        ; call QWORD [table as i32 + rax * 8]
-        ; mov rsp, [base + StackBase::USER_RSP as i32]
+        ; call QWORD [table.imm32() + rax * 8]
     );
-    leave(d, exits);
+    to_user_stack(d);
+    leave(d);
 }
 
 /// Compares eax with the sorted `leaves`, half by half; ends at `slow`, by falling through where it is `last`.
@@ -213,39 +303,38 @@ fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, last: bool) {
     tree(d, &leaves[middle + 1..], slow, last);
 }
 
-fn answer(d: &mut Draft, tte: &Tte, base: i32, leaf: Leaf, exits: Exits) {
+fn answer(d: &mut Draft, base: Hole, tte: Hole, leaf: Leaf, value: Hole) {
     match leaf {
-        Leaf::Value(value) => dynasm!(d ; .arch x64 ; mov eax, value as i32),
-        Leaf::Word(address) => dynasm!(d ; .arch x64 ; mov eax, [address as i32]),
-        Leaf::Routine(address) => {
-            let user = base + StackBase::USER_RSP as i32;
-            dynasm!(d ; .arch x64 ; mov [user], rsp ; mov rsp, base);
-            d.call_abs(address);
-            dynasm!(d ; .arch x64 ; mov rsp, [user]);
+        Leaf::Value => dynasm!(d ; .arch x64 ; mov eax, value.imm32()),
+        Leaf::Word => dynasm!(d ; .arch x64 ; mov eax, [value.imm32()]),
+        Leaf::Routine => {
+            to_kernel_stack(d, base);
+            d.call_abs(value);
+            to_user_stack(d);
         }
         Leaf::Yield => {
-            let tte = tte.address() as i32;
+            let [sw_in, link] = [offset_of!(Tte, sw_in), offset_of!(Tte, link)]
+                .map(|field| tte.imm32() + field as i32);
             dynasm!(d
                 ; .arch x64
-                ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
-                ; cmp [tte + offset_of!(Tte, link) as i32], rax
+                ; mov rax, [sw_in]
+                ; cmp [link], rax
                 ; je >alone
-                ; mov [base + StackBase::USER_RSP as i32], rsp
-                ; mov rsp, base
             );
-            d.jmp_abs(exits.yielding);
+            to_kernel_stack(d, base);
+            d.jmp_abs(value);
             dynasm!(d ; .arch x64 ; alone: ; xor eax, eax);
         }
     }
-    leave(d, exits);
+    leave(d);
 }
 
-fn leave(d: &mut Draft, exits: Exits) {
-    match exits.leave {
-        // `sysretq`, which the assembler does not know.
-        Leave::Sysret => dynasm!(d ; .arch x64 ; .bytes &[0x48, 0x0f, 0x07]),
-        #[cfg(test)]
-        Leave::Return => dynasm!(d ; .arch x64 ; ret),
+/// Back to user mode by `sysretq`, which the assembler does not know; in tests to the caller.
+fn leave(d: &mut Draft) {
+    if cfg!(test) {
+        dynasm!(d ; .arch x64 ; ret);
+    } else {
+        dynasm!(d ; .arch x64 ; .bytes &[0x48, 0x0f, 0x07]);
     }
 }
 

@@ -8,6 +8,22 @@ use core::sync::atomic::Ordering::Relaxed;
 static TEST: Class = Class::new("test.dispatch");
 const SLOW: u64 = 0x510_0000;
 const YIELDED: u64 = 0x71e1d;
+const BIG: u64 = i32::MAX as u64;
+
+struct Known;
+
+impl Leaves for Known {
+    const LEAVES: &'static [(u32, Leaf)] = &[
+        (nr::GETPID as u32, Leaf::Value),
+        (nr::SCHED_YIELD as u32, Leaf::Yield),
+        (nr::GETPPID as u32, Leaf::Word),
+        (nr::GETUID as u32, Leaf::Value),
+        (nr::GETTID as u32, Leaf::Value),
+        (nr::CLOSE as u32, Leaf::Routine),
+    ];
+}
+
+static PLAN: Plan = Plan::of::<Known>();
 
 #[repr(align(64))]
 #[expect(dead_code, reason = "memory to stand on")]
@@ -22,6 +38,7 @@ struct Thread {
     _tables: Low<[[usize; 4]; 3]>,
     _word: Low<u32>,
     _code: Vec<Routine<Jump>>,
+    _dispatcher: Dispatcher,
 }
 
 fn routine(emit: impl FnOnce(&mut Draft)) -> Routine<Jump> {
@@ -50,7 +67,6 @@ impl Thread {
         let exits = Exits {
             slow: exit(SLOW),
             yielding: exit(YIELDED),
-            leave: Leave::Return,
         };
         let mut tables = [[0; 4]; 3];
         for (call, table) in tables.iter_mut().enumerate() {
@@ -62,26 +78,22 @@ impl Thread {
         }
         let tables = Low::new(tables);
         let word = Low::new(4321u32);
-        let leaves = [
-            (nr::GETPID as u32, Leaf::Value(77)),
-            (nr::SCHED_YIELD as u32, Leaf::Yield),
-            (nr::GETPPID as u32, Leaf::Word(word.address() as usize)),
-            (nr::GETUID as u32, Leaf::Value(u32::MAX)),
-            (nr::GETTID as u32, Leaf::Value(78)),
-            (nr::CLOSE as u32, Leaf::Routine(tables[2][3])),
-        ];
+        let values = [77, word.address() as usize, BIG as usize, 78, tables[2][3]];
         let row = |i: usize| tables.address() as usize + 32 * i;
-        let spec = Spec {
-            kpt: with_kpt.then(|| Kpt {
-                read: row(0),
-                write: row(1),
-                lseek: row(2),
-                n: 4,
-            }),
-            leaves: &leaves,
+        let kpt = Kpt {
+            read: row(0),
+            write: row(1),
+            lseek: row(2),
+            n: 4,
         };
-        let mut again = 0;
-        let dispatcher = routine(|d| again = generate(d, &tte, &spec, exits));
+        let spec = Spec {
+            kpt: if with_kpt { kpt } else { Kpt::NONE },
+            plan: &PLAN,
+            values: &values,
+        };
+        let sealed = instantiate(&tte, &spec, exits).unwrap();
+        // SAFETY: entered as a dispatcher is, below.
+        let dispatcher = Dispatcher(unsafe { Routine::from(sealed) });
         let mut d = Draft::new(&TEST, "again");
         // As `waiting` does: on the kernel stack, user's stack pointer noted, another number in rax.
         dynasm!(d ; .arch x64
@@ -90,14 +102,13 @@ impl Thread {
             ; mov rsp, base
             ; mov eax, 5
         );
-        d.jmp_abs(dispatcher.entry() + again);
+        d.jmp_abs(dispatcher.read_again());
         // SAFETY: as for `enter` below.
         let read_again = unsafe { Routine::from(d.seal().unwrap()) };
         let mut d = Draft::new(&TEST, "enter");
         // As the processor enters: number in rax, first argument in rdi.
         dynasm!(d ; .arch x64 ; mov rax, rdi ; mov rdi, rsi);
         d.jmp_abs(dispatcher.entry());
-        code.push(dispatcher);
         Thread {
             // SAFETY: the dispatcher returns to its caller and preserves what a call must.
             enter: unsafe { Routine::from(d.seal().unwrap()) },
@@ -107,6 +118,7 @@ impl Thread {
             _tables: tables,
             _word: word,
             _code: code,
+            _dispatcher: dispatcher,
         }
     }
 
@@ -138,7 +150,7 @@ fn leaves_answer_and_everything_else_is_slow() {
     let leaves = [
         (nr::GETPID, 77),
         (nr::GETPPID, 4321),
-        (nr::GETUID, u32::MAX as u64),
+        (nr::GETUID, BIG),
         (nr::GETTID, 78),
         (nr::CLOSE, 3003),
     ];

@@ -9,7 +9,7 @@
 //! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
 
 use crate::block::{start, switch};
-use crate::dispatch::{self, Dispatcher};
+use crate::dispatch::{self, Dispatcher, Kpt, NoLeaves, Plan};
 use crate::flags::DEAD;
 use crate::fp::FpChange;
 use crate::local::here;
@@ -143,9 +143,11 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     thread.publish(kind, &code);
     parts.switch = Some(code);
     if kind.contains(Kind::USER) {
+        static ALL_SLOW: Plan = Plan::of::<NoLeaves>();
         let slow = dispatch::Spec {
-            kpt: None,
-            leaves: &[],
+            kpt: Kpt::NONE,
+            plan: &ALL_SLOW,
+            values: &[],
         };
         thread.set_dispatcher(&spec.dispatch.unwrap_or(slow))?;
     }

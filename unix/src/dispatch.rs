@@ -4,14 +4,14 @@
 //! descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for timers.
 //!
 //! What a dispatcher answers on the spot: the numbers of process, thread and parent; the word it reads lies in the
-//! [`Process`], which lives as long as its threads. Every further leaf would make each `fork` dearer.
+//! [`Process`], which lives as long as its threads. A further leaf costs each `fork` some ten instructions.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
 use abi::errno::{Errno, Result};
 use abi::nr;
 use machine::trap::TrapFrame;
-use thread::dispatch::{Kpt, Leaf, Spec};
+use thread::dispatch::{Kpt, Leaf, Leaves, Plan, Spec};
 use thread::{Body, Thread, clock};
 use vm::AddressSpace;
 
@@ -23,6 +23,23 @@ fn no_memory<E>(_: E) -> Errno {
     Errno::ENOMEM
 }
 
+/// The calls that a program's dispatcher answers; their values are in [`describe`].
+struct Answered;
+
+impl Leaves for Answered {
+    const LEAVES: &'static [(u32, Leaf)] = &[
+        (nr::GETPID as u32, Leaf::Value),
+        (nr::SCHED_YIELD as u32, Leaf::Yield),
+        (nr::GETTID as u32, Leaf::Value),
+        (nr::GETPPID as u32, Leaf::Word),
+        (nr::OPEN as u32, Leaf::Routine),
+        (nr::OPENAT as u32, Leaf::Routine),
+        (nr::CLOSE as u32, Leaf::Routine),
+    ];
+}
+
+static PLAN: Plan = Plan::of::<Answered>();
+
 /// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table is `files`.
 fn describe<R>(
     process: &Process,
@@ -30,18 +47,16 @@ fn describe<R>(
     files: Option<KptView>,
     make: impl FnOnce(&Spec) -> R,
 ) -> R {
-    let ppid = Leaf::Word(core::ptr::from_ref(&process.ppid) as usize);
     let hot = crate::call::file::hot::entries();
-    let leaves = [
-        (nr::GETPID as u32, Leaf::Value(process.pid as u32)),
-        (nr::SCHED_YIELD as u32, Leaf::Yield),
-        (nr::GETTID as u32, Leaf::Value(tid as u32)),
-        (nr::GETPPID as u32, ppid),
-        (nr::OPEN as u32, Leaf::Routine(hot.open)),
-        (nr::OPENAT as u32, Leaf::Routine(hot.openat)),
-        (nr::CLOSE as u32, Leaf::Routine(hot.close)),
+    let values = [
+        process.pid as usize,
+        tid as usize,
+        core::ptr::from_ref(&process.ppid) as usize,
+        hot.open,
+        hot.openat,
+        hot.close,
     ];
-    let kpt = files.map(|view| Kpt {
+    let kpt = files.map_or(Kpt::NONE, |view| Kpt {
         read: view.read as usize,
         write: view.write as usize,
         lseek: view.lseek as usize,
@@ -49,7 +64,8 @@ fn describe<R>(
     });
     make(&Spec {
         kpt,
-        leaves: &leaves,
+        plan: &PLAN,
+        values: &values,
     })
 }
 
