@@ -5,6 +5,9 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
+extern crate alloc;
+
+#[cfg(target_os = "none")]
 mod checks;
 #[cfg(target_os = "none")]
 mod hello;
@@ -16,6 +19,8 @@ mod report;
 mod selftest;
 #[cfg(target_os = "none")]
 mod session;
+#[cfg(target_os = "none")]
+mod torture;
 
 /// Brings the rooms up, from the lowest to the highest.
 #[cfg(target_os = "none")]

@@ -19,8 +19,8 @@ pub fn run(room: &str) -> ! {
             thread::selftest::run();
             0
         }
-        "vm" => {
-            vm::selfcheck::run();
+        "torture" => {
+            crate::torture::run();
             0
         }
         _ => {

@@ -24,6 +24,7 @@ pub mod port;
 pub mod power;
 pub mod random;
 pub mod report;
+pub mod step;
 pub mod symbols;
 pub mod syscall_entry;
 pub mod trap;

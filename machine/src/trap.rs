@@ -81,7 +81,7 @@ pub const USER_SS: u64 = 0x2b;
 pub const RFLAGS_IF: u64 = 1 << 9;
 /// The flags a user may set: CF PF AF ZF SF TF DF OF RF AC ID.
 pub const RFLAGS_USER: u64 = 0x0025_0dd5;
-const RFLAGS_TF: u64 = 1 << 8;
+pub(crate) const RFLAGS_TF: u64 = 1 << 8;
 const RFLAGS_RF: u64 = 1 << 16;
 
 /// Flags that `syscall` clears: TF, IF, DF, NT, AC.
@@ -388,6 +388,11 @@ mod bare {
                 }
                 exception::INVALID_OPCODE => {
                     if !skip_smap_instruction(frame) {
+                        (callouts().exception)(frame);
+                    }
+                }
+                exception::DEBUG if !frame.from_user() => {
+                    if !crate::step::taken(frame) {
                         (callouts().exception)(frame);
                     }
                 }

@@ -119,6 +119,11 @@ pub const TESTS: &[Test] = &[
         run: threads::floating,
     },
     Test {
+        name: "torture",
+        about: "every lock-free operation preempted, and stopped for ever, between any two instructions",
+        run: threads::torture,
+    },
+    Test {
         name: "boots",
         about: "1, 2 and 8 CPUs, 16 MiB, microvm, icount",
         run: boots,
@@ -226,18 +231,30 @@ fn corrupt(kit: &Kit) -> Vec<Check> {
     kit.says_ok(&with(kit, "corrupt", 2, 64), &words, 10 * MINUTE)
 }
 
+/// Boots with a word on the kernel's command line that makes it run a suite of its own in place of the first program.
+pub fn own_suite(
+    kit: &Kit,
+    name: &str,
+    machine: &mut Machine,
+    word: &str,
+    limit: Duration,
+) -> Check {
+    machine.append.push(' ');
+    machine.append.push_str(word);
+    let ran = Root::new(None)
+        .and_then(|root| kit.boot_root(root, machine, &["/bin/true"], Vec::new(), limit));
+    match ran {
+        Err(failure) => Check::new(name, false, failure.message),
+        Ok(ran) => Check::new(name, ran.outcome.status == Status::Exit(0), ran.told()),
+    }
+}
+
 fn memory(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for mebibytes in [16, 128] {
         let name = format!("selfcheck-{mebibytes}m");
         let mut machine = with(kit, &name, 1, mebibytes);
-        machine.append.push_str(" selfcheck");
-        let ran = Root::new(None)
-            .and_then(|root| kit.boot_root(root, &machine, &["/bin/true"], Vec::new(), MINUTE));
-        checks.push(match ran {
-            Err(failure) => Check::new(&name, false, failure.message),
-            Ok(ran) => Check::new(&name, ran.outcome.status == Status::Exit(0), ran.told()),
-        });
+        checks.push(own_suite(kit, &name, &mut machine, "selfcheck", MINUTE));
     }
     for cpus in [1, 2, 4] {
         let machine = with(kit, &format!("revoke-{cpus}"), cpus, 128);

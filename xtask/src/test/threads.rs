@@ -1,12 +1,10 @@
 //! Tests of threads: the room's own suite, the variants of the switch.
 //!
-//! *Interface*: `suite`, `floating`.
+//! *Interface*: `suite`, `torture`, `floating`.
 
-use super::guest::with;
+use super::guest::{own_suite, with};
 use super::kit::Kit;
 use super::tap::Check;
-use crate::machine::Status;
-use crate::rootfs::Root;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -14,15 +12,22 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// `selftest=thread` in place of the first program.
 pub fn suite(kit: &Kit) -> Vec<Check> {
     let run = |cpus| {
-        let name = format!("{cpus} CPUs");
         let mut machine = with(kit, &format!("threads-{cpus}"), cpus, 128);
-        machine.append.push_str(" selftest=thread");
-        let ran = Root::new(None)
-            .and_then(|root| kit.boot_root(root, &machine, &["/bin/true"], Vec::new(), 3 * MINUTE));
-        match ran {
-            Err(failure) => Check::new(&name, false, failure.message),
-            Ok(ran) => Check::new(&name, ran.outcome.status == Status::Exit(0), ran.told()),
+        let name = format!("{cpus} CPUs");
+        own_suite(kit, &name, &mut machine, "selftest=thread", 3 * MINUTE)
+    };
+    [1, 2, 4, 8].map(run).into()
+}
+
+/// `selftest=torture` in place of the first program.
+pub fn torture(kit: &Kit) -> Vec<Check> {
+    let run = |cpus| {
+        let mut machine = with(kit, &format!("torture-{cpus}"), cpus, 128);
+        if kit.long {
+            machine.append.push_str(" thorough");
         }
+        let name = format!("{cpus} CPUs");
+        own_suite(kit, &name, &mut machine, "selftest=torture", 20 * MINUTE)
     };
     [1, 2, 4, 8].map(run).into()
 }
