@@ -10,6 +10,8 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod checks;
 #[cfg(target_os = "none")]
+mod costs;
+#[cfg(target_os = "none")]
 mod hello;
 #[cfg(target_os = "none")]
 mod others;

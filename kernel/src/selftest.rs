@@ -19,6 +19,10 @@ pub fn run(room: &str) -> ! {
             thread::selftest::run();
             0
         }
+        "costs" => {
+            crate::costs::run();
+            0
+        }
         "torture" => {
             crate::torture::run();
             0

@@ -10,7 +10,7 @@
 //! Source: dissertation, 5.1 (a thread stopped anywhere must not hold up the others); Hohmuth and Härtig, section 5.
 
 mod services;
-mod step;
+pub mod step;
 mod structures;
 mod subject;
 

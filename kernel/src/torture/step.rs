@@ -3,7 +3,7 @@
 //! *Interface*: a [`Victim`] makes a [`Plan`] and runs an operation under it ([`Victim::run`]); others look at
 //! [`Victim::frozen`] and lift the stop by [`Victim::release`]. [`link`] once before.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use machine::trap::{RFLAGS_IF, TrapFrame};
 use machine::{cpu, step};
@@ -16,13 +16,17 @@ pub enum Plan {
     Freeze(u64),
     /// Give way to others after every instruction whose random number is divisible by this, from this seed.
     Preempt(u64, u64),
+    /// Only count the instructions.
+    Count,
+    /// Call this, once, after so many instructions, as if another processor had done it in that instant.
+    Interfere(u64, fn()),
 }
 
 impl Plan {
     /// The plan for the operation after `round` others: other random numbers.
     pub fn again(self, round: u64) -> Plan {
         match self {
-            Plan::Freeze(_) => self,
+            Plan::Freeze(_) | Plan::Count | Plan::Interfere(..) => self,
             Plan::Preempt(one_in, seed) => {
                 Plan::Preempt(one_in, seed.wrapping_mul(0x2545_f491) ^ round << 20)
             }
@@ -34,6 +38,8 @@ impl Plan {
 pub struct Victim {
     thread: AtomicUsize,
     freeze_at: AtomicU64,
+    interfere_at: AtomicU64,
+    interference: AtomicPtr<()>,
     one_in: AtomicU64,
     random: AtomicU64,
     steps: AtomicU64,
@@ -60,6 +66,8 @@ impl Victim {
         Victim {
             thread: AtomicUsize::new(0),
             freeze_at: AtomicU64::new(u64::MAX),
+            interfere_at: AtomicU64::new(u64::MAX),
+            interference: AtomicPtr::new(core::ptr::null_mut()),
             one_in: AtomicU64::new(0),
             random: AtomicU64::new(0),
             steps: AtomicU64::new(0),
@@ -74,11 +82,21 @@ impl Victim {
 
     /// Runs `operation` on this thread under the plan.
     pub fn run(&self, plan: Plan, operation: impl FnOnce()) {
-        let (freeze_at, one_in, seed) = match plan {
-            Plan::Freeze(steps) => (steps, 0, 0),
-            Plan::Preempt(one_in, seed) => (u64::MAX, one_in, seed | 1),
+        let never = u64::MAX;
+        let (freeze_at, interfere_at) = match plan {
+            Plan::Freeze(steps) => (steps, never),
+            Plan::Interfere(steps, other) => {
+                self.interference.store(other as *mut (), Ordering::Relaxed);
+                (never, steps)
+            }
+            Plan::Preempt(..) | Plan::Count => (never, never),
+        };
+        let (one_in, seed) = match plan {
+            Plan::Preempt(one_in, seed) => (one_in, seed | 1),
+            _ => (0, 1),
         };
         self.freeze_at.store(freeze_at, Ordering::Relaxed);
+        self.interfere_at.store(interfere_at, Ordering::Relaxed);
         self.one_in.store(one_in, Ordering::Relaxed);
         self.random.store(seed, Ordering::Relaxed);
         self.steps.store(0, Ordering::Relaxed);
@@ -125,6 +143,11 @@ impl Victim {
 
     fn after_instruction(&self, frame: &TrapFrame) {
         let steps = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        if steps == self.interfere_at.load(Ordering::Relaxed) {
+            let other = self.interference.load(Ordering::Relaxed);
+            // SAFETY: `run` stored a `fn()` together with the step.
+            unsafe { core::mem::transmute::<*mut (), fn()>(other)() };
+        }
         if frame.rflags & RFLAGS_IF == 0 {
             let masked = self.masked.fetch_add(1, Ordering::Relaxed) + 1;
             self.longest_masked.fetch_max(masked, Ordering::Relaxed);

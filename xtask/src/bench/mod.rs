@@ -3,6 +3,7 @@
 //! *Interface*: `main`. The machine is QEMU under `-icount shift=0,sleep=off` with one CPU: one
 //! instruction is one nanosecond of guest time, and two runs give the same count.
 
+mod inside;
 mod linux;
 mod table;
 
@@ -85,7 +86,13 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     } else {
         String::new()
     };
+    let inside = if asked(Part::Synthesis) && names.is_empty() {
+        inside::measure()?
+    } else {
+        Vec::new()
+    };
     let mut rows = table::merge(&linux, &synthesis);
+    rows.extend(inside::rows(&inside));
     if asked(Part::Host) && names.is_empty() {
         rows.extend(on_host()?);
     }
@@ -106,7 +113,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             .context(format!("cannot write {}", path.display()))?;
     }
     if names.is_empty() && only.is_none() {
-        write_results(&rows, &version)?;
+        write_results(&rows, &inside, &version)?;
     }
     Ok(0)
 }
@@ -125,16 +132,21 @@ fn machine(kernel: &Path, log: &str) -> Result<Machine> {
     Ok(machine)
 }
 
-/// Boots, waits, and gives what was printed.
-fn boot(machine: &Machine, root: &[u8], name: &str) -> Result<String> {
-    let output = Kept::default();
+/// Boots with no input, keeping what is printed.
+fn start(machine: &Machine, root: &[u8], output: Kept) -> Result<Running> {
     let streams = Streams {
         input: Box::new(std::io::empty()),
-        output: Box::new(output.clone()),
+        output: Box::new(output),
         error: Box::new(std::io::stderr()),
         terminal: false,
     };
-    let outcome = Running::start(machine, root, streams)?.wait(Some(LIMIT));
+    Running::start(machine, root, streams)
+}
+
+/// Boots, waits, and gives what was printed.
+fn boot(machine: &Machine, root: &[u8], name: &str) -> Result<String> {
+    let output = Kept::default();
+    let outcome = start(machine, root, output.clone())?.wait(Some(LIMIT));
     let text = String::from_utf8_lossy(&output.bytes()).into_owned();
     match outcome.status {
         Status::Exit(0) => Ok(text),
@@ -193,7 +205,7 @@ fn on_host() -> Result<Vec<Row>> {
 }
 
 /// Writes `docs/results.md`, keeping what a person wrote below the mark.
-fn write_results(rows: &[Row], version: &str) -> Result<()> {
+fn write_results(rows: &[Row], inside: &[inside::Cost], version: &str) -> Result<()> {
     const MARK: &str = "<!-- below this line: written by hand, kept by `cargo xtask bench` -->";
     let path = host::project().join("docs/results.md");
     let kept = std::fs::read_to_string(&path)
@@ -209,9 +221,10 @@ fn write_results(rows: &[Row], version: &str) -> Result<()> {
          `-icount shift=0,sleep=off -cpu max,-erms,-fsrm`. One instruction is one nanosecond of guest time there, so the \
          figures are instructions per operation, user part and kernel part together, and two runs give the same figure. \
          Linux is Debian's cloud kernel {version} with `mitigations=off`. Files are on tmpfs there and in memory here. \
-         *Ratio* is Linux over Synthesis: how many times fewer instructions.\n{}\n{MARK}{kept}",
+         *Ratio* is Linux over Synthesis: how many times fewer instructions.\n{}{}\n{MARK}{kept}",
         MEMORY >> 20,
         table::markdown(rows),
+        inside::markdown(inside),
     );
     std::fs::write(&path, text).context(format!("cannot write {}", path.display()))?;
     write_readme(rows)

@@ -1,0 +1,166 @@
+//! What only the kernel can measure in itself: `selftest=costs` prints it to the log, this makes tables of it.
+//!
+//! *Interface*: `measure`, `rows`, `text`, `markdown`. A line is `cost SECTION|OPERATION|COLUMN=NUMBER|…` (docs/run-contract.md).
+
+use super::table::Row;
+use crate::failure::{Context, Failure, HOST, Result};
+use crate::kernel;
+use crate::machine::{Log, Status};
+use crate::rootfs::Root;
+use std::fmt::Write;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// One operation, measured in several ways.
+#[derive(Debug, PartialEq)]
+pub struct Cost {
+    section: String,
+    op: String,
+    columns: Vec<(String, u64)>,
+}
+
+/// What is known of a section beside our own figures.
+struct Known {
+    section: &'static str,
+    about: &'static str,
+    /// The column that is set beside ours in the JSON rows, and ours.
+    compared: (&'static str, &'static str),
+    /// What the source's columns are called.
+    columns: &'static [&'static str],
+    /// Operation, and the source's figures for it.
+    figures: &'static [(&'static str, &'static [&'static str])],
+}
+
+const KNOWN: &[Known] = &[Known {
+    section: "table 5.1",
+    about: "Instructions in the kernel: without synchronization; with interrupts off and a spin lock; lock-free; lock-free when the same operation by \
+            another comes between, at the worst place. Beside them the dissertation's microseconds on a 68030 at 25 MHz.",
+    compared: ("locked", "lock-free"),
+    columns: &[
+        "non sync, µs",
+        "locked, µs",
+        "no retry, µs",
+        "one retry, µs",
+    ],
+    figures: &[
+        ("counter_increment", &["0.3", "2.4", "1.3", "2.3"]),
+        ("list_insert", &["0.6", "2.7", "1.4", "2.3"]),
+        ("list_delete", &["1.0", "3.2", "2.1", "4.1"]),
+        ("queue_insert", &["2.0", "4.2", "3.3", "6.0"]),
+        ("queue_delete", &["2.1", "4.3", "3.3", "6.0"]),
+        ("stack_push", &["0.7", "2.8", "2.0", "3.5"]),
+        ("stack_pop", &["0.7", "2.8", "2.0", "3.5"]),
+    ],
+}];
+
+/// Boots the kernel to measure itself.
+pub fn measure() -> Result<Vec<Cost>> {
+    eprintln!("xtask: measuring inside Synthesis");
+    let built = kernel::build()?;
+    let mut machine = super::machine(&built, "inside.log")?;
+    machine.append = format!("{} selftest=costs", crate::run::boot_words(false));
+    let Log::File(log) = &machine.log else {
+        unreachable!("the measured machine logs to a file");
+    };
+    let log = log.clone();
+    let root = Root::new(None)?.finish(kernel::symbols(&built)?, &["/bin/true".into()], &[]);
+    let outcome = super::start(&machine, &root, super::Kept::default())?.wait(Some(LIMIT));
+    if outcome.status != Status::Exit(0) {
+        eprint!("{}", outcome.report);
+        return Err(Failure::new(
+            HOST,
+            format!(
+                "the kernel did not finish measuring itself: {:?}",
+                outcome.status
+            ),
+        ));
+    }
+    let text = std::fs::read_to_string(&log).context(format!("cannot read {}", log.display()))?;
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+fn parse(line: &str) -> Option<Cost> {
+    let (_, line) = line.split_once("cost ")?;
+    let mut parts = line.split('|');
+    let (section, op) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+    let column = |part: &str| {
+        let (name, number) = part.split_once('=')?;
+        Some((name.to_owned(), number.parse().ok()?))
+    };
+    let columns = parts.map(column).collect::<Option<Vec<_>>>()?;
+    Some(Cost {
+        section,
+        op,
+        columns,
+    })
+}
+
+impl Cost {
+    fn column(&self, name: &str) -> Option<f64> {
+        let (_, number) = self.columns.iter().find(|(column, _)| column == name)?;
+        Some(*number as f64)
+    }
+}
+
+/// One comparison for each operation.
+pub fn rows(costs: &[Cost]) -> Vec<Row> {
+    let row = |cost: &Cost| {
+        let known = KNOWN.iter().find(|known| known.section == cost.section)?;
+        Some(Row {
+            section: format!("inside, {}", cost.section),
+            op: cost.op.clone(),
+            unit: "instructions".into(),
+            linux: cost.column(known.compared.0),
+            synthesis: cost.column(known.compared.1),
+        })
+    };
+    costs.iter().filter_map(row).collect()
+}
+
+/// For a reader of `docs/results.md`: all columns, and the source's.
+pub fn markdown(costs: &[Cost]) -> String {
+    let mut out = String::new();
+    for known in KNOWN {
+        let mut own = costs.iter().filter(|cost| cost.section == known.section);
+        let Some(first) = own.clone().next() else {
+            continue;
+        };
+        let names = first.columns.iter().map(|(name, _)| name.as_str());
+        let head: Vec<&str> = names.chain(known.columns.iter().copied()).collect();
+        writeln!(
+            out,
+            "\n## inside the kernel, {}\n\n{}\n\n| operation | {} |\n| --- |{}",
+            known.section,
+            known.about,
+            head.join(" | "),
+            " ---: |".repeat(head.len())
+        )
+        .expect("a string");
+        own.try_for_each(|cost| {
+            let figures = known.figures.iter().find(|(op, _)| *op == cost.op);
+            let ours = cost.columns.iter().map(|(_, number)| number.to_string());
+            let theirs = figures.map_or(&[][..], |(_, figures)| figures);
+            let cells: Vec<String> = ours.chain(theirs.iter().map(|&cell| cell.into())).collect();
+            writeln!(out, "| {} | {} |", cost.op, cells.join(" | "))
+        })
+        .expect("a string");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_becomes_a_row_and_a_table() {
+        let line = "[    0.5] cost table 5.1|stack_pop|unsynchronized=9|locked=30|lock-free=20|one retry=31";
+        let costs = [parse(line).expect("a cost")];
+        let rows = rows(&costs);
+        assert_eq!(rows[0].ratio(), Some(1.5));
+        let table = markdown(&costs);
+        assert!(table.contains("| stack_pop | 9 | 30 | 20 | 31 | 0.7 | 2.8 | 2.0 | 3.5 |"));
+        assert_eq!(parse("cost table 5.1|stack_pop|locked=many"), None);
+    }
+}
