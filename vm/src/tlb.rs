@@ -6,8 +6,9 @@
 //! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an entry and then
 //! looks either sees that a CPU has the space and interrupts it, or that CPU walks the tables after the change.
 //! A CPU is asked by a ticket in its mailbox and an interrupt; it forgets everything and answers with the highest
-//! ticket it saw. The asker waits, and serves its own mailbox while it does, so two that ask each other both go on.
-//! The wait is bounded by the longest stretch that a CPU has its interrupts off (docs/caveats.md).
+//! ticket it saw. The asker looks a few times, which is enough for a CPU that runs, and then sleeps until the answer, so that one whose virtual
+//! processor stands still costs nobody time. Only who may not sleep (interrupts off: boot, the kernel's own checks) waits
+//! awake, and serves its own mailbox meanwhile, so two that ask each other both go on.
 
 #[cfg(target_os = "none")]
 pub use bare::*;
@@ -23,6 +24,7 @@ mod bare {
     use machine::cpu::{self, MAX_CPUS};
     use machine::paging::kernel_root;
     use machine::trap::TrapFrame;
+    use sync::WaitList;
 
     /// More pages than this are forgotten all at once.
     const MANY: usize = 8;
@@ -30,12 +32,17 @@ mod bare {
     /// A mark in the first entry of a top table (not present, so the machine ignores it): nobody shall use it any more.
     const DEAD: u64 = 1 << 9;
 
+    /// Looks at an answer before the asker sleeps: about the time that an interrupt takes to a CPU that runs.
+    const LOOKS: usize = 256;
+
     #[repr(align(64))]
     struct Mailbox {
         asked: AtomicU64,
         answered: AtomicU64,
         /// The kernel's generation that this CPU has forgotten up to.
         kernel: AtomicU64,
+        /// Who sleeps until an answer.
+        askers: WaitList,
     }
 
     static MAILBOXES: [Mailbox; MAX_CPUS] = [const {
@@ -43,6 +50,7 @@ mod bare {
             asked: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             kernel: AtomicU64::new(0),
+            askers: WaitList::new(),
         }
     }; MAX_CPUS];
 
@@ -127,6 +135,27 @@ mod bare {
             set_cr3(root);
         }
         mailbox.answered.store(asked, Ordering::Release);
+        mailbox.askers.wake_all();
+    }
+
+    impl Mailbox {
+        /// Returns when this CPU has answered `ticket`.
+        fn wait_for(&self, ticket: u64, may_sleep: bool) {
+            let answered = || self.answered.load(Ordering::Acquire) >= ticket;
+            for _ in 0..LOOKS {
+                if answered() {
+                    return;
+                }
+                core::hint::spin_loop();
+            }
+            if may_sleep {
+                return self.askers.wait_until(|| answered().then_some(()));
+            }
+            while !answered() {
+                serve();
+                core::hint::spin_loop();
+            }
+        }
     }
 
     /// Does `here` on this CPU, asks those that `choose` picks among the others, and waits for their answers.
@@ -149,14 +178,10 @@ mod bare {
                 machine::apic::ipi(number, VECTOR.load(Ordering::Relaxed));
             }
         }
+        let may_sleep = state != 0;
         cpu::irq_restore(state);
         for (mailbox, ticket) in MAILBOXES.iter().zip(tickets) {
-            while mailbox.answered.load(Ordering::Acquire) < ticket {
-                let state = cpu::irq_save();
-                serve();
-                cpu::irq_restore(state);
-                core::hint::spin_loop();
-            }
+            mailbox.wait_for(ticket, may_sleep);
         }
     }
 
