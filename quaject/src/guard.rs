@@ -82,6 +82,11 @@ impl Guard {
         (word ^ self.calm) & (WAITED | CLOSED)
     }
 
+    /// Lowers every flag. The caller is the only one who knows the guard.
+    pub fn calm_down(&self) {
+        self.word.store(self.calm, Ordering::Relaxed);
+    }
+
     /// Whether `flag` is raised.
     pub fn is_raised(&self, flag: Flag) -> bool {
         self.decode(self.word.load(Ordering::SeqCst)) & flag.mask() != 0

@@ -138,12 +138,23 @@ pub trait File: Send + Sync + Any {
     fn reusable(&self) -> bool {
         false
     }
+    /// Where a description of a file without a name may wait after its last close for the next of its kind, as things stand
+    /// now. Must not sleep.
+    fn parking(&self) -> Option<Arc<dyn Park>> {
+        None
+    }
     /// What stands for a path in `/proc/PID/fd` when the file has no name.
     fn label(&self, _of: &OpenFile) -> String {
         "anon_inode:[file]".into()
     }
     /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A place where closed descriptions wait, code and all.
+pub trait Park {
+    /// Does what the last close of `of` brings, and keeps it. The caller has its only count. Must not sleep.
+    fn park(self: Arc<Self>, of: Arc<OpenFile>);
 }
 
 /// An open file description.
@@ -303,7 +314,7 @@ impl OpenFile {
         }
     }
 
-    /// Whether the status flags are those of a plain open, so that it may wait for another.
+    /// Whether the status flags are those of a plain open, so that it may wait for another in its inode's list.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.list.is_some() && self.flags() & !(O_ACCMODE | O_LARGEFILE) == 0
@@ -328,6 +339,12 @@ impl OpenFile {
         self.flags.store(flags & !CREATION, Ordering::Relaxed);
         self.cursor.offset.store(0, Ordering::Relaxed);
         self.shared.store(false, Ordering::Relaxed);
+        self.closed.store(false, Ordering::Relaxed);
+    }
+
+    /// What the last close brings has been done; it may be opened again.
+    pub(crate) fn rest(&self) {
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     /// Takes the offset: held while a call reads, uses and advances it.

@@ -410,18 +410,24 @@ impl Files {
         Ok(fd as i32)
     }
 
-    /// Closes `fd` if its description can go to its inode's inactive list and nothing else is to be done; `None`: close it the
+    /// Closes `fd` if its description can wait for another open and nothing else is to be done; `None`: close it the
     /// ordinary way. Never sleeps.
     #[inline]
     pub(crate) fn close_now(&self, fd: i32) -> Option<()> {
         let mut table = self.table.try_lock()?;
         let of = table.get(fd).ok()?;
-        if self.threaded()
-            || lock::any()
-            || !of.is_plain()
-            || Arc::strong_count(of) != 1
-            || (of.writable() && of.file().unsettled(of))
-        {
+        if self.threaded() || lock::any() || Arc::strong_count(of) != 1 {
+            return None;
+        }
+        if !of.is_plain() {
+            let parking = of.file().parking()?;
+            let of = table.clear(fd as usize)?;
+            drop(table);
+            of.slots.store(0, Ordering::Relaxed);
+            parking.park(of);
+            return Some(());
+        }
+        if of.writable() && of.file().unsettled(of) {
             return None;
         }
         let cloexec = table.cloexec[fd as usize / 64] >> (fd % 64) & 1 != 0;
@@ -688,7 +694,9 @@ impl Taken {
                 |raw| drop(unsafe { Arc::from_raw(raw as *const OpenFile) }),
                 Arc::into_raw(of) as usize,
             );
-        } else if of.is_plain() && Arc::strong_count(&of) == 1 {
+        } else if Arc::strong_count(&of) != 1 {
+            drop(of);
+        } else if of.is_plain() {
             let mode = of.flags() & abi::linux::O_ACCMODE;
             // Our count of the inode, whose list it is, outlasts the one that `put` may give away.
             let _inode = of.inode().cloned();
@@ -696,6 +704,8 @@ impl Taken {
                 // SAFETY: `_inode` keeps the list.
                 drop(unsafe { &*list }.put(mode, of));
             }
+        } else if let Some(parking) = of.file().parking() {
+            parking.park(of);
         }
     }
 }

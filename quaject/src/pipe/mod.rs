@@ -198,12 +198,17 @@ impl PipeCore {
         }
     }
 
-    /// Makes the pipe as new again: empty, both ends open. The caller is the only one who knows it.
-    pub fn reset(&mut self) {
-        let fresh = Self::over(self.buffer, self.size, self.lent);
-        let mut old = core::mem::replace(self, fresh);
-        // The ring goes on in the new one.
-        old.lent = true;
+    /// Makes the pipe as new again: empty, both ends open. The caller is the only one who knows it; routines that name it may be
+    /// kept.
+    pub fn renew(&self) {
+        for count in [&self.head, &self.tail.tail] {
+            count.store(0, Ordering::Relaxed);
+        }
+        self.for_writer.calm_down();
+        self.tail.for_reader.calm_down();
+        self.sleeper.store(0, Ordering::Relaxed);
+        self.ended.store(false, Ordering::Relaxed);
+        self.impatient.store(false, Ordering::Relaxed);
     }
 
     /// Size of the ring in bytes.

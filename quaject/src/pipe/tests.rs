@@ -355,11 +355,13 @@ fn the_hot_paths_keep_their_budget() {
 
 #[test]
 fn a_pipe_of_its_own_memory_can_be_used_again() {
-    let mut core = PipeCore::new(4096).unwrap();
+    let core = PipeCore::new(4096).unwrap();
     assert!(PipeCore::new(5000).is_none() && PipeCore::new(2048).is_none());
     assert_eq!(core.write(Sharing::Shared, b"left over"), Some(9));
     core.set_readers(false);
-    core.reset();
+    core.set_writers(false);
+    let _watched = (core.expect_data(), core.expect_space());
+    core.renew();
     assert_eq!((core.available(), core.free()), (0, 4096));
     assert_eq!(core.write(Sharing::Shared, b"x"), Some(1));
 }
