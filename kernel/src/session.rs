@@ -29,7 +29,7 @@ fn bring_up() -> Result<()> {
     release_initrd(); // its files are copied
     let frames = vm::frame::stats();
     log!("up: {} processors, {frames:?}", cpu::cpus());
-    unix::init::start(root, unix::tty::for_first_process()) // and go
+    unix::init::start(root, unix::tty::for_first_process()?) // and go
 }
 
 /// Gives the archive's memory to the allocator, except for the symbol table at its head, which the panic report reads.

@@ -5,6 +5,8 @@
 //! trying again. What that means is linked, not coded: `Q_full` linked to a thread's suspend makes a blocking channel (figure 4.2), left
 //! at its default, which returns to the caller, a non-blocking one (figure 4.3). After `Q_full` and `Q_empty` fall through, the operation is tried again.
 //!
+//! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] where an end has one party.
+//!
 //! Callbacks are linked before the parties begin: a party that is inside goes on under the old links until it leaves.
 //!
 //! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are those of `sync::queue`, which are their twins.
@@ -12,6 +14,9 @@
 //! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2.
 
 mod emit;
+mod string;
+
+pub use string::Layout;
 
 use crate::class::{OutOfMemory, Ref};
 use crate::interfacer::{Callentry, Linkable};
@@ -65,7 +70,8 @@ struct TailWords {
     get_failed: AtomicU64,
 }
 
-type Target = Option<Arc<dyn Callentry>>;
+/// Where a callback goes; None for its default action.
+pub type Target = Option<Arc<dyn Callentry>>;
 
 /// The four callbacks.
 #[derive(Default, Clone)]

@@ -3,24 +3,29 @@
 //! *Interface* (table 4.4). Callentries: [`Serial::enable`], [`Serial::disable`] of a [`Source`]. The data path is a generated
 //! interrupt handler ([`synth`]) that moves bytes between the chip and the queues; threads use
 //! [`Serial::receive`] and [`Serial::send`], which never wait, and the lists [`Serial::arrived`] and
-//! [`Serial::drained`], which do. Several threads may call either; they are serialized by a monitor each.
+//! [`Serial::drained`], which do. Several threads may call either; a monitor each serializes them, whose words descriptor routines take
+//! themselves ([`Serial::input`], [`Serial::output`]).
 //!
-//! A full input queue turns the receiver off (Q_full) and the reader that makes room turns it on again (Q_full-1), so that
-//! nothing is lost while the other side honours the chip's FIFO.
+//! The queues are Queue quajects, linked as in figure 4.2. A full input queue turns the receiver off (`Q_full`, in the handler) and the reader that makes
+//! room turns it on again (`Q_full-1`), so that nothing is lost while the other side honours the chip's FIFO. An output queue that has run dry ends
+//! the chain of transmitter interrupts (`Q_empty`, in the handler); the writer that finds it so makes the chip interrupt (`Q_empty+1`).
 //!
 //! Source: dissertation, section 3.3.3 (figure 3.5), figure 4.2.
 
-mod present;
-mod ring;
+mod chip;
 pub mod synth;
 
 use codegen::{OutOfCode, Routine};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use machine::port::{inb, outb};
-use machine::{irq, trap};
-use present::Present;
-use ring::Ring;
-use sync::{Monitor, WaitList};
+use machine::{cpu, irq, trap};
+use quaject::Unmade;
+use quaject::class::{self, Ref};
+use quaject::gauge::{self, Gauge};
+use quaject::interfacer::link;
+use quaject::queue::{self, ByteQueue, Parties};
+use sync::monitor::RawMonitor;
+use sync::{Monitor, Once, WaitList};
 
 /// Bytes that wait for a reader, at most.
 pub const INPUT: usize = 4096;
@@ -37,9 +42,32 @@ const SCRATCH: u16 = 7;
 
 const RECEIVE_ON: u8 = 1;
 const TRANSMIT_ON: u8 = 2;
+const STATUS_RECEIVED: u8 = 1;
 const STATUS_IDLE: u8 = 0x40;
+/// Queues of the chip on and emptied; interrupt when 14 bytes have come, or some and then none for a while.
+const FIFO_ON: u8 = 0xc7;
 
 const NO_END: u64 = u64::MAX;
+
+mod input {
+    quaject::quaject! {
+        /// Serial line, receiving
+        presence SerialIn = "Serial_in" {
+            callentry { ENABLE = "enable", DISABLE = "disable" }
+            callout { PUTCHAR = "putchar" ("the receiver stays off") }
+        }
+    }
+}
+
+mod output {
+    quaject::quaject! {
+        /// Serial line, sending
+        presence SerialOut = "Serial_out" {
+            callentry { ENABLE = "enable", DISABLE = "disable" }
+            callout { GETCHAR = "getchar" ("the transmitter stays off") }
+        }
+    }
+}
 
 /// What can interrupt on a line; each has its section in the generated handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +83,6 @@ struct Handler {
     receive: bool,
     transmit: bool,
     image: Option<Routine<synth::Entry>>,
-    present: Present,
 }
 
 /// Why a line cannot be used.
@@ -63,7 +90,7 @@ struct Handler {
 pub enum Unusable {
     /// Nothing answers at the port.
     Absent,
-    /// No interrupt vector or no code memory.
+    /// No interrupt vector, no memory, or no code memory.
     Resources,
 }
 
@@ -73,33 +100,63 @@ impl From<OutOfCode> for Unusable {
     }
 }
 
+impl From<Unmade> for Unusable {
+    fn from(_: Unmade) -> Self {
+        Unusable::Resources
+    }
+}
+
+impl From<class::OutOfMemory> for Unusable {
+    fn from(_: class::OutOfMemory) -> Self {
+        Unusable::Resources
+    }
+}
+
+/// The quajects that a line consists of.
+struct Parts {
+    serial_in: Ref<input::SerialIn>,
+    serial_out: Ref<output::SerialOut>,
+    input: Ref<ByteQueue>,
+    output: Ref<ByteQueue>,
+    /// Counts interrupts, in the handler.
+    interrupts: Ref<Gauge>,
+}
+
+/// One end of a line as descriptor routines see it.
+#[derive(Clone, Copy)]
+pub struct End {
+    /// The queue.
+    pub queue: &'static Ref<ByteQueue>,
+    /// Serializes the threads at the queue's end.
+    pub turn: &'static RawMonitor,
+}
+
 /// One serial line. A static: generated code holds the addresses of its words.
 pub struct Serial {
     name: &'static str,
     port: u16,
     isa_irq: u8,
     vector: AtomicU32,
-    input: Ring<INPUT>,
-    output: Ring<OUTPUT>,
-    /// 1 while the receiver is off because the input queue was full.
-    throttled: AtomicU32,
-    /// 1 while a transmitter interrupt is to come, so that the handler consumes the output queue.
-    transmitting: AtomicU32,
+    /// Whether the receiver's trigger level is honoured.
+    bursts: AtomicBool,
+    parts: Once<Parts>,
+    /// The chip's interrupt mask: the sources that are enabled.
+    mask: AtomicU32,
     arrived: WaitList,
     drained: WaitList,
-    reader: Monitor<u64>,
-    writer: Monitor<()>,
+    reading: RawMonitor,
+    writing: RawMonitor,
     handler: Monitor<Handler>,
     end: AtomicU64,
-    received: AtomicU64,
-    /// Interrupts taken.
-    interrupts: AtomicU32,
 }
 
 /// The first line, COM1.
 pub static COM1: Serial = Serial::new("com1", 0x3f8, 4);
 /// The second line, COM2.
 pub static COM2: Serial = Serial::new("com2", 0x2f8, 3);
+
+/// Every line that a machine may have, in the order in which they are named.
+pub static LINES: [&Serial; 2] = [&COM1, &COM2];
 
 impl Serial {
     const fn new(name: &'static str, port: u16, isa_irq: u8) -> Self {
@@ -108,23 +165,19 @@ impl Serial {
             port,
             isa_irq,
             vector: AtomicU32::new(0),
-            input: Ring::new(),
-            output: Ring::new(),
-            throttled: AtomicU32::new(0),
-            transmitting: AtomicU32::new(0),
+            bursts: AtomicBool::new(false),
+            parts: Once::new(),
+            mask: AtomicU32::new(0),
             arrived: WaitList::new(),
             drained: WaitList::new(),
-            reader: Monitor::new(0),
-            writer: Monitor::new(()),
+            reading: RawMonitor::new(),
+            writing: RawMonitor::new(),
             handler: Monitor::new(Handler {
                 receive: false,
                 transmit: false,
                 image: None,
-                present: Present::new(),
             }),
             end: AtomicU64::new(NO_END),
-            received: AtomicU64::new(0),
-            interrupts: AtomicU32::new(0),
         }
     }
 
@@ -133,9 +186,10 @@ impl Serial {
         self.name
     }
 
-    /// Interrupts that the generated handler has taken since boot.
-    pub fn interrupts(&self) -> u32 {
-        self.interrupts.load(Ordering::Relaxed)
+    /// Vector and number of the interrupts that the generated handler has taken since boot; None before the line was started.
+    pub fn interrupts(&self) -> Option<(u8, u64)> {
+        let count = self.parts.get()?.interrupts.read();
+        Some((self.vector.load(Ordering::Relaxed) as u8, count))
     }
 
     fn read_port(&self, register: u16) -> u8 {
@@ -148,12 +202,15 @@ impl Serial {
         unsafe { outb(self.port + register, value) }
     }
 
-    /// Finds the chip, sets 115200 bits a second 8N1 with FIFOs, and takes an interrupt vector. No source is on yet.
+    /// Finds the chip, makes the line's quajects, sets 115200 bits a second 8N1 with FIFOs, and takes an interrupt vector. No source is on yet. Once.
     pub fn start(&'static self) -> Result<(), Unusable> {
         self.write_port(SCRATCH, 0x5a);
         if self.read_port(SCRATCH) != 0x5a {
             return Err(Unusable::Absent);
         }
+        let parts = self.make_parts()?;
+        // A line is started once, so nobody was faster.
+        let _started = self.parts.set(parts);
         let vector = irq::alloc_vector().ok_or(Unusable::Resources)?;
         self.vector.store(u32::from(vector), Ordering::Relaxed);
         self.write_port(INTERRUPTS, 0);
@@ -161,14 +218,66 @@ impl Serial {
         self.write_port(DATA, 1);
         self.write_port(INTERRUPTS, 0);
         self.write_port(LINE, 0x03);
-        self.write_port(FIFO, 0xc7);
+        self.write_port(FIFO, FIFO_ON);
+        self.bursts.store(self.honours_trigger(), Ordering::Relaxed);
         self.write_port(MODEM, 0x0b);
         self.plug(&mut self.handler.lock())?;
-        if irq::route(irq::isa(self.isa_irq), vector, 0) {
-            Ok(())
-        } else {
-            Err(Unusable::Resources)
+        if !irq::route(irq::isa(self.isa_irq), vector, 0) {
+            return Err(Unusable::Resources);
         }
+        Ok(crate::names::add(
+            self.name,
+            crate::names::Device::Serial(self),
+        )?)
+    }
+
+    /// Sends the chip a byte of its own and sees whether it calls that "received", which with a trigger level of 14 it must not: some
+    /// virtual ones have no queue behind the register. Before the line is routed anywhere.
+    fn honours_trigger(&self) -> bool {
+        const LOOPED: u8 = 0x10;
+        const PATIENCE: usize = 10_000;
+        self.write_port(MODEM, LOOPED);
+        self.write_port(INTERRUPTS, RECEIVE_ON);
+        self.write_port(DATA, 0x55);
+        let came = (0..PATIENCE).any(|_| self.read_port(STATUS) & STATUS_RECEIVED != 0);
+        let honoured = came && self.read_port(FIFO) & 0x0f != 4;
+        self.write_port(INTERRUPTS, 0);
+        self.write_port(FIFO, FIFO_ON);
+        honoured
+    }
+
+    /// The queues and their links: what stands in the handler is only noted, what others call is linked.
+    fn make_parts(&'static self) -> Result<Parts, Unusable> {
+        let spec = |size| queue::Spec {
+            producers: Parties::One,
+            consumers: Parties::One,
+            size,
+            several_cpus: cpu::cpus() > 1,
+        };
+        let parts = Parts {
+            serial_in: class::create::<input::SerialIn>(())?,
+            serial_out: class::create::<output::SerialOut>(())?,
+            input: class::create::<ByteQueue>(spec(INPUT))?,
+            output: class::create::<ByteQueue>(spec(OUTPUT))?,
+            interrupts: class::create::<Gauge>(false)?,
+        };
+        let (from, to) = (parts.serial_in.header(), parts.serial_out.header());
+        let chip = chip::Chip {
+            port: self.port,
+            mask: synth::address(&self.mask),
+        };
+        let on = chip::receiver_on(chip, from.number())?;
+        link(&parts.input, queue::Q_FULL_1, on)?;
+        let on = chip::transmitter_on(chip, to.number())?;
+        link(&parts.output, queue::Q_EMPTY_1, on)?;
+        let (input, output) = (parts.input.header(), parts.output.header());
+        input.note_link(queue::Q_FULL, Some(&"disable"), from.number(), true);
+        input.note_link(queue::Q_EMPTY_1, Some(&"wake readers"), 0, true);
+        output.note_link(queue::Q_EMPTY, Some(&"disable"), to.number(), true);
+        output.note_link(queue::Q_FULL_1, Some(&"wake writers"), 0, true);
+        // The handler gets nothing until the first writer finds that a get has failed.
+        parts.output.get();
+        Ok(parts)
     }
 
     /// Turns a source on; the interrupt handler is generated again with its section.
@@ -190,19 +299,24 @@ impl Serial {
         if core::mem::replace(flag, on) == on {
             return Ok(());
         }
+        let mask = handler.mask();
         if !on {
-            self.write_port(INTERRUPTS, handler.mask());
+            self.mask.store(u32::from(mask), Ordering::SeqCst);
+            self.write_port(INTERRUPTS, mask);
         }
         self.plug(&mut handler)?;
-        let (receive, transmit) = (handler.receive, handler.transmit);
-        handler.present.show(receive, transmit);
-        self.write_port(INTERRUPTS, handler.mask());
+        self.mask.store(u32::from(mask), Ordering::SeqCst);
+        self.write_port(INTERRUPTS, mask);
+        if let Some(parts) = self.parts.get() {
+            parts.show(handler.receive, handler.transmit);
+        }
         Ok(())
     }
 
     /// Generates the handler for the present sources and publishes it; the old one is retired.
     fn plug(&'static self, handler: &mut Handler) -> Result<(), Unusable> {
-        let image = synth::handler(&self.plan(handler))?;
+        let parts = self.parts.get().ok_or(Unusable::Absent)?;
+        let image = synth::handler(&self.plan(handler, parts)?)?;
         let vector = self.vector.load(Ordering::Relaxed) as u8;
         // SAFETY: the image is an interrupt handler as `set_image` wants it, and lives in `self.handler` until
         // the next one is in place.
@@ -211,51 +325,64 @@ impl Serial {
         Ok(())
     }
 
-    fn plan(&'static self, handler: &Handler) -> synth::Plan {
-        synth::Plan {
+    fn plan(
+        &'static self,
+        handler: &Handler,
+        parts: &'static Parts,
+    ) -> Result<synth::Plan, Unusable> {
+        let (input, output) = (parts.input.layout()?, parts.output.layout()?);
+        Ok(synth::Plan {
             name: self.name,
             port: self.port,
             receive: handler.receive.then(|| synth::Receive {
-                queue: self.input.addresses(),
-                throttled: synth::address(&self.throttled),
+                queue: input,
                 arrived: self.arrived.word_address(),
+                bursts: self.bursts.load(Ordering::Relaxed),
                 mask_off: handler.mask() & !RECEIVE_ON,
                 mask_on: handler.mask(),
             }),
             transmit: handler.transmit.then(|| synth::Transmit {
-                queue: self.output.addresses(),
-                transmitting: synth::address(&self.transmitting),
+                queue: output,
                 drained: self.drained.word_address(),
             }),
-            interrupts: synth::address(&self.interrupts),
+            interrupts: gauge::count(&parts.interrupts),
             wake: wake as *const () as usize,
             wake_argument: core::ptr::from_ref(self) as usize,
             eoi: irq::eoi_address(),
             tail: trap::irq_tail(),
-        }
+        })
     }
 
-    /// Moves bytes that have arrived into `buffer`, up to the end that the host announced. Does not wait.
+    /// The end that readers share: the input queue and who reads it. None before the line was started.
+    pub fn input(&'static self) -> Option<End> {
+        Some(End {
+            queue: &self.parts.get()?.input,
+            turn: &self.reading,
+        })
+    }
+
+    /// The end that writers share: the output queue and who writes it. None before the line was started.
+    pub fn output(&'static self) -> Option<End> {
+        Some(End {
+            queue: &self.parts.get()?.output,
+            turn: &self.writing,
+        })
+    }
+
+    /// Moves bytes that have arrived into `buffer`. Does not wait.
     pub fn receive(&self, buffer: &mut [u8]) -> usize {
-        let mut total = self.reader.lock();
-        let left = self.end.load(Ordering::Acquire).saturating_sub(*total);
-        let most = buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        let count = self.input.pop(&mut buffer[..most]);
-        *total += count as u64;
-        self.received.store(*total, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if count > 0 && self.throttled.swap(0, Ordering::SeqCst) != 0 {
-            let mask = self.handler.lock().mask();
-            self.write_port(INTERRUPTS, mask);
-        }
+        let Some(parts) = self.parts.get() else {
+            return 0;
+        };
+        self.reading.lock();
+        let count = parts.input.read(buffer);
+        self.reading.unlock();
         count
     }
 
     /// Bytes that have arrived and wait.
     pub fn waiting(&self) -> usize {
-        self.input.len()
+        self.parts.get().map_or(0, |parts| parts.input.len())
     }
 
     /// Woken when bytes arrive, and when the end becomes known.
@@ -271,14 +398,18 @@ impl Serial {
 
     /// Whether everything up to the announced end has been received.
     pub fn at_end(&self) -> bool {
-        self.received.load(Ordering::Acquire) >= self.end.load(Ordering::Acquire)
+        let received = self.parts.get().map_or(0, |parts| parts.input.taken());
+        received >= self.end.load(Ordering::Acquire)
     }
 
-    /// Puts as many of `bytes` into the output queue as fit, and starts the transmitter. Does not wait.
+    /// Puts as many of `bytes` into the output queue as fit, and starts the transmitter. Does not wait. A line that is not there takes everything.
     pub fn send(&self, bytes: &[u8]) -> usize {
-        let _one_writer = self.writer.lock();
-        let count = self.output.push(bytes);
-        self.start_transmitter();
+        let Some(parts) = self.parts.get() else {
+            return bytes.len();
+        };
+        self.writing.lock();
+        let count = parts.output.write(bytes);
+        self.writing.unlock();
         count
     }
 
@@ -301,40 +432,45 @@ impl Serial {
         }
     }
 
-    /// Makes the chip interrupt when no transmitter interrupt is under way, by turning that source off and on: then it is the
-    /// handler alone that takes bytes from the output queue, on whatever processor it runs.
-    fn start_transmitter(&self) {
-        fence(Ordering::SeqCst);
-        if self.output.is_empty() || self.transmitting.swap(1, Ordering::SeqCst) != 0 {
-            return;
-        }
-        let mask = self.handler.lock().mask();
-        self.write_port(INTERRUPTS, mask & !TRANSMIT_ON);
-        self.write_port(INTERRUPTS, mask);
-    }
-
     /// Bytes that the output queue can take now.
     pub fn room(&self) -> usize {
-        OUTPUT - self.output.len()
+        OUTPUT - self.unsent()
     }
 
     /// Bytes that the chip has not been given yet.
     pub fn unsent(&self) -> usize {
-        self.output.len()
+        self.parts.get().map_or(0, |parts| parts.output.len())
     }
 
-    /// Woken when the output queue has room again.
+    /// Woken when the output queue has room again: when it is half empty.
     pub fn drained(&self) -> &WaitList {
         &self.drained
     }
 
     /// Waits until the chip has sent everything.
     pub fn wait_drained(&self) {
+        if self.parts.get().is_none() {
+            return;
+        }
         self.drained
-            .wait_until(|| self.output.is_empty().then_some(()));
+            .wait_until(|| (self.unsent() == 0).then_some(()));
         while self.read_port(STATUS) & STATUS_IDLE == 0 {
             (sync::callout::get().yield_now)();
         }
+    }
+}
+
+impl Parts {
+    /// Notes where the callouts of the sources that are on go. The queues' ends stand in the handler.
+    fn show(&self, receive: bool, transmit: bool) {
+        let put = receive.then_some(&"Q_put");
+        let to = self.input.header().number();
+        let shown = self.serial_in.header();
+        shown.note_link(input::PUTCHAR, put, to, true);
+        let get = transmit.then_some(&"Q_get");
+        let to = self.output.header().number();
+        let shown = self.serial_out.header();
+        shown.note_link(output::GETCHAR, get, to, true);
     }
 }
 
@@ -345,9 +481,9 @@ impl Handler {
     }
 }
 
-/// Wakes whoever waits on the line; called by the generated handler when a list is not empty.
+/// Wakes whoever waits on the line; called by the generated handler when a list is not empty and its condition may hold.
 extern "C" fn wake(line: &Serial) {
-    if !line.input.is_empty() {
+    if line.waiting() > 0 {
         line.arrived.wake_all();
     }
     if line.room() >= OUTPUT / 2 {

@@ -1,16 +1,23 @@
 //! The interrupt handler of a serial line, generated for the sources that are on.
 //!
-//! *Interface*: [`handler`] makes the image that a [`Plan`] describes. It saves three registers, four with a
-//! transmitter, asks the chip what is pending until nothing is, moves bytes between the chip and the queues,
-//! acknowledges, and returns; only when a thread waits does it save the rest and call `wake`.
+//! *Interface*: [`handler`] makes the image that a [`Plan`] describes. It saves three registers and one more for each source that is on, asks the chip what is
+//! pending until nothing is, moves bytes between the chip and the queues by bursts of the chip's FIFO where it can,
+//! acknowledges, and returns; only when a thread waits and may go on does it save the rest and call `wake`.
+//!
+//! `Q_put` and `Q_get` of the two queues stand in the handler with their callbacks in place: `Q_full` turns the receiver off, `Q_empty` leaves the
+//! transmitter without a further interrupt.
 //!
 //! Source: dissertation, section 3.3.3, figure 3.5: the buffer's code stands in the handler, only what is used is
 //! saved, and the handler is generated again when a source comes or goes.
 
-use super::ring::Addresses;
 use super::{DATA, FIFO, INTERRUPTS, STATUS};
+use alloc::sync::Arc;
+use codegen::methods::Reg;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::sync::atomic::AtomicU32;
+use quaject::interfacer::{Callentry, place};
+use quaject::queue::Layout;
+use quaject::regs::Regs;
 
 /// The calling contract: entered by the processor through an interrupt gate.
 pub type Entry = unsafe extern "C" fn();
@@ -20,14 +27,17 @@ static CLASS: Class = Class::new("serial.interrupt");
 /// Bytes that the chip takes when its transmitter is empty.
 const CHIP_FIFO: i32 = 16;
 
+/// Bytes that the chip has when it says that its receiver has reached the trigger level which the server sets.
+const BURST: i32 = 14;
+
 /// The receiver's section.
 pub struct Receive {
     /// The input queue; the handler produces.
-    pub queue: Addresses,
-    /// Word set to 1 when the queue was full and the receiver is off.
-    pub throttled: i32,
+    pub queue: Layout,
     /// Head word of the list of threads that wait for bytes.
     pub arrived: usize,
+    /// Whether the chip reports "received" only at its trigger level: then a burst is there.
+    pub bursts: bool,
     /// Interrupt mask without the receiver.
     pub mask_off: u8,
     /// Interrupt mask with it.
@@ -37,9 +47,7 @@ pub struct Receive {
 /// The transmitter's section.
 pub struct Transmit {
     /// The output queue; the handler consumes.
-    pub queue: Addresses,
-    /// Word that is 1 while the handler will be called again.
-    pub transmitting: i32,
+    pub queue: Layout,
     /// Head word of the list of threads that wait for room.
     pub drained: usize,
 }
@@ -54,8 +62,8 @@ pub struct Plan {
     pub receive: Option<Receive>,
     /// The transmitter, if it is on.
     pub transmit: Option<Transmit>,
-    /// Count of interrupts.
-    pub interrupts: i32,
+    /// Counts interrupts: called first, and may change rax, rcx and rdx.
+    pub interrupts: Arc<dyn Callentry>,
     /// `extern "C" fn(argument)` that wakes the waiters.
     pub wake: usize,
     /// Its argument.
@@ -71,15 +79,16 @@ pub fn address(word: &'static AtomicU32) -> i32 {
     core::ptr::from_ref(word) as usize as i32
 }
 
+/// What the handler saves before anything else.
+const SAVED: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]);
+
 /// Generates the handler.
 pub fn handler(plan: &Plan) -> Result<Routine<Entry>, OutOfCode> {
     let mut d = Draft::new(&CLASS, plan.name);
     let identify = i32::from(plan.port + FIFO);
+    dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx);
+    place(&mut d, &*plan.interrupts, Regs::SYSV - SAVED, &[]);
     dynasm!(d ; .arch x64
-        ; push rax
-        ; push rcx
-        ; push rdx
-        ; inc DWORD [plan.interrupts]
         ;again:
         ; mov edx, identify
         ; in al, dx
@@ -110,38 +119,64 @@ pub fn handler(plan: &Plan) -> Result<Routine<Entry>, OutOfCode> {
     Ok(unsafe { Routine::from(sealed) })
 }
 
-/// Moves what has arrived into the input queue; turns the receiver off when it is full.
+/// Moves what has arrived into the input queue; turns the receiver off when it is full. al = what is pending.
 fn emit_receive(d: &mut Draft, plan: &Plan, r: &Receive) {
     let (data, status) = (i32::from(plan.port + DATA), i32::from(plan.port + STATUS));
     let interrupts = i32::from(plan.port + INTERRUPTS);
+    let q = r.queue;
+    if r.bursts {
+        // At the trigger level a burst is there for certain, and nobody need ask before each byte.
+        dynasm!(d ; .arch x64
+        ; and al, 0x0f
+        ; cmp al, 4
+        ; jne >next
+        ; mov rcx, [q.head]
+        ; mov rax, rcx
+        ; sub rax, [q.tail]
+        ; cmp rax, q.size - BURST
+        ; ja >next
+        ; and ecx, q.size - 1
+        ; cmp ecx, q.size - BURST
+        ; ja >next
+        ; push rdi
+        ; lea rdi, [rcx + q.bytes]
+        ; mov ecx, BURST
+        ; mov edx, data
+        ; cld
+        ; rep insb
+        ; add QWORD [q.head], BURST
+        ; pop rdi
+        );
+    }
     dynasm!(d ; .arch x64
         ;next:
         ; mov edx, status
         ; in al, dx
         ; test al, 1
         ; jz >received
-        ; mov ecx, [r.queue.tail]
-        ; mov eax, ecx
-        ; sub eax, [r.queue.head]
-        ; cmp eax, r.queue.size
+        ; mov rcx, [q.head]
+        ; mov rax, rcx
+        ; sub rax, [q.tail]
+        ; cmp rax, q.size
         ; jae >full
         ; mov edx, data
         ; in al, dx
-        ; and ecx, r.queue.size - 1
-        ; mov [rcx + r.queue.bytes], al
-        ; inc DWORD [r.queue.tail]
+        ; and ecx, q.size - 1
+        ; mov [rcx + q.bytes], al
+        ; inc QWORD [q.head]
         ; jmp <next
+        // Q_full: off first, then the note that the reader looks at, then another look.
         ;full:
         ; mov edx, interrupts
         ; mov al, BYTE r.mask_off as i8
         ; out dx, al
-        ; mov al, 1
-        ; xchg [r.throttled], al
-        ; mov eax, [r.queue.tail]
-        ; sub eax, [r.queue.head]
-        ; cmp eax, r.queue.size
+        ; mov eax, 1
+        ; xchg [q.put_failed], rax
+        ; mov rax, [q.head]
+        ; sub rax, [q.tail]
+        ; cmp rax, q.size
         ; jae >received
-        ; mov DWORD [r.throttled], 0
+        ; mov QWORD [q.put_failed], 0
         ; mov al, BYTE r.mask_on as i8
         ; out dx, al
         ; jmp <next
@@ -152,44 +187,49 @@ fn emit_receive(d: &mut Draft, plan: &Plan, r: &Receive) {
 /// Gives the chip as much as it takes when its transmitter is empty; notes when the queue has run dry.
 fn emit_transmit(d: &mut Draft, plan: &Plan, t: &Transmit) {
     let (data, status) = (i32::from(plan.port + DATA), i32::from(plan.port + STATUS));
+    let q = t.queue;
     dynasm!(d ; .arch x64
         ; mov edx, status
         ; in al, dx
         ; test al, 0x20
         ; jz >sent
-        ; cmp DWORD [t.transmitting], 0
-        ; je >sent
-        ; push rbx
-        ; mov ebx, CHIP_FIFO
-        ; mov edx, data
-        ; mov ecx, [t.queue.head]
+        // The last get failed: whoever puts makes the chip interrupt again.
+        ; cmp QWORD [q.get_failed], 0
+        ; jne >sent
+        ; push rsi
         ;more:
-        ; cmp ecx, [t.queue.tail]
-        ; je >dry
+        ; mov rcx, [q.tail]
+        ; mov rax, [q.head]
+        ; sub rax, rcx
+        ; jz >dry
+        ; and ecx, q.size - 1
+        ; lea rsi, [rcx + q.bytes]
+        ; sub ecx, q.size
+        ; neg ecx
+        // rcx = places to the ring's end, rax = bytes there: as many as both and the chip allow.
+        ; cmp rcx, rax
+        ; cmova ecx, eax
+        ; mov eax, CHIP_FIFO
+        ; cmp ecx, eax
+        ; cmova ecx, eax
         ; mov eax, ecx
-        ; and eax, t.queue.size - 1
-        ; mov al, [rax + t.queue.bytes]
-        ; out dx, al
-        ; inc ecx
-        ; dec ebx
-        ; jnz <more
-        ; mov [t.queue.head], ecx
+        ; mov edx, data
+        ; cld
+        ; rep outsb
+        ; add [q.tail], rax
         ; jmp >stored
+        // Q_empty: nothing was given, so no interrupt will come, unless a byte came meanwhile.
         ;dry:
-        ; mov [t.queue.head], ecx
-        ; cmp ebx, CHIP_FIFO
-        ; jne >stored
-        // Nothing was given: the transmitter stops, unless a byte came meanwhile.
-        ; xor eax, eax
-        ; xchg [t.transmitting], eax
-        ; cmp ecx, [t.queue.tail]
-        ; je >stored
         ; mov eax, 1
-        ; xchg [t.transmitting], eax
+        ; xchg [q.get_failed], rax
+        ; cmp rcx, [q.head]
+        ; je >stored
+        ; xor eax, eax
+        ; xchg [q.get_failed], rax
         ; test eax, eax
-        ; jz <more
+        ; jnz <more
         ;stored:
-        ; pop rbx
+        ; pop rsi
         ;sent:
     );
 }
@@ -207,14 +247,20 @@ fn emit_leave(d: &mut Draft, plan: &Plan) {
             ; mov DWORD [rax], 0
         );
     }
-    let lists = [
-        plan.receive.as_ref().map(|r| r.arrived),
-        plan.transmit.as_ref().map(|t| t.drained),
-    ];
-    for list in lists.into_iter().flatten() {
+    if let Some(receive) = &plan.receive {
+        dynasm!(d ; .arch x64 ; cmp QWORD [receive.arrived as i32], 0 ; jne >wake);
+    }
+    if let Some(transmit) = &plan.transmit {
+        let q = transmit.queue;
+        // Writers go on when the queue is half empty.
         dynasm!(d ; .arch x64
-            ; cmp QWORD [list as i32], 0
-            ; jne >wake
+            ; cmp QWORD [transmit.drained as i32], 0
+            ; je >nobody
+            ; mov rax, [q.head]
+            ; sub rax, [q.tail]
+            ; cmp rax, q.size / 2
+            ; jbe >wake
+            ;nobody:
         );
     }
     dynasm!(d ; .arch x64
@@ -255,34 +301,37 @@ fn emit_leave(d: &mut Draft, plan: &Plan) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaject::gauge::{self, Gauge};
 
-    fn queue(base: i32) -> Addresses {
-        Addresses {
+    fn queue(base: i32) -> Layout {
+        Layout {
             head: base,
-            tail: base + 4,
-            bytes: base + 8,
+            tail: base + 0x40,
+            put_failed: base + 8,
+            get_failed: base + 0x48,
+            bytes: base + 0x80,
             size: 4096,
         }
     }
 
     fn listing(receive: bool, transmit: bool) -> String {
         codegen::host::link();
+        let counter = quaject::class::create::<Gauge>(false).unwrap();
         let plan = Plan {
             name: "test",
             port: 0x3f8,
             receive: receive.then(|| Receive {
                 queue: queue(0x1000),
-                throttled: 0x100,
                 arrived: 0x108,
+                bursts: true,
                 mask_off: 2,
                 mask_on: 3,
             }),
             transmit: transmit.then(|| Transmit {
                 queue: queue(0x3000),
-                transmitting: 0x110,
                 drained: 0x118,
             }),
-            interrupts: 0x120,
+            interrupts: gauge::count(&counter),
             wake: codegen::host::link as *const () as usize,
             wake_argument: 0x128,
             eoi: 0xffff_ffff_f000_00b0,
@@ -304,9 +353,15 @@ mod tests {
             listing(true, false),
             listing(false, true),
         );
-        assert!(receive.contains("0x1004]") && !receive.contains("0x3000]"));
-        assert!(transmit.contains("0x3000]") && !transmit.contains("0x1004]"));
-        assert!(both.contains("0x1004]") && both.contains("0x3000]"));
-        assert!(!receive.contains("push rbx"), "saved but not used");
+        assert!(receive.contains("0x1040]") && !receive.contains("0x3000]"));
+        assert!(transmit.contains("0x3000]") && !transmit.contains("0x1040]"));
+        assert!(both.contains("0x1040]") && both.contains("0x3000]"));
+        let hot = |text: &str| text.split("iretq").next().unwrap().to_owned();
+        assert!(!hot(&receive).contains("push rsi"), "saved but not used");
+        assert!(!hot(&transmit).contains("push rdi"), "saved but not used");
+        assert!(
+            both.contains("inc qword"),
+            "the gauge stands in the handler"
+        );
     }
 }

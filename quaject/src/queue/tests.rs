@@ -210,3 +210,58 @@ fn a_queue_that_cannot_be_is_refused() {
         assert_eq!(create::<ByteQueue>(spec).err(), Some(Unmade::BadSpec));
     }
 }
+
+/// Strings and single bytes are the same queue, and go along the same callbacks.
+#[test]
+fn strings_go_in_and_out_as_bytes_do() {
+    for spec in
+        specs(8).filter(|spec| spec.producers == Parties::One && spec.consumers == Parties::One)
+    {
+        let made = queue(spec);
+        let (room, data) = (
+            create::<Gauge>(false).unwrap(),
+            create::<Gauge>(false).unwrap(),
+        );
+        link(&made, Q_FULL_1, gauge::count(&room)).unwrap();
+        link(&made, Q_EMPTY_1, gauge::count(&data)).unwrap();
+        let mut model = VecDeque::new();
+        let (mut full, mut empty) = (false, false);
+        let (mut rooms, mut datas) = (0, 0);
+        let mut random = Random::new(5);
+        for _ in 0..3000 {
+            let count = random.below(12) as usize;
+            if random.below(2) == 0 {
+                let bytes = random.bytes(count);
+                let fits = count.min(8 - model.len());
+                assert_eq!(made.write(&bytes), fits);
+                model.extend(&bytes[..fits]);
+                datas += u64::from(fits > 0 && core::mem::take(&mut empty));
+                full |= fits < count;
+                assert!(made.recent().zip(model.iter().rev()).all(|(a, b)| a == *b));
+            } else {
+                let mut into = vec![0; count];
+                let got = made.read(&mut into);
+                assert_eq!(got, count.min(model.len()));
+                assert!(
+                    into[..got]
+                        .iter()
+                        .all(|byte| model.pop_front() == Some(*byte))
+                );
+                rooms += u64::from(got > 0 && core::mem::take(&mut full));
+                empty |= got == 0 && count > 0;
+            }
+            assert_eq!(
+                (made.len(), room.read(), data.read()),
+                (model.len(), rooms, datas)
+            );
+        }
+        let layout = made.layout().unwrap();
+        assert_eq!((layout.size, layout.bytes % 64), (8, 0));
+    }
+    let many = queue(
+        specs(8)
+            .find(|spec| spec.producers == Parties::Many)
+            .unwrap(),
+    );
+    assert_eq!(many.layout(), Err(Unmade::BadSpec));
+}

@@ -6,7 +6,8 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, Winsize, makedev};
 use alloc::sync::Arc;
-use device::serial::{COM1, COM2, Source, Unusable};
+use device::names::{self, Device};
+use device::serial::{self, Serial, Source, Unusable};
 use sync::Once;
 
 use super::{ControllingTty, StreamFile, TtyFile, console, notice, start_console};
@@ -32,6 +33,19 @@ const TTY: u32 = 5;
 const SERIAL: u32 = 4;
 const FIRST_SERIAL: u32 = 64;
 
+/// The line of the console, and the one beside it for errors and notices.
+const CONSOLE_LINE: &str = "com1";
+const SIDE_LINE: &str = "com2";
+
+/// The lines as boot found them.
+struct Lines {
+    console: &'static Serial,
+    /// None on a machine with one line.
+    side: Option<&'static Serial>,
+}
+
+static LINES: Once<Lines> = Once::new();
+
 fn device_error(error: Unusable) -> Errno {
     match error {
         Unusable::Absent => Errno::ENXIO,
@@ -39,22 +53,44 @@ fn device_error(error: Unusable) -> Errno {
     }
 }
 
-/// Starts the lines and their pumps, and registers `/dev/console`, `/dev/tty` and `/dev/ttyS0`. ENXIO without a first
+/// Starts the serial lines that there are, and both their sources.
+fn start_lines() -> core::result::Result<(), Unusable> {
+    for line in serial::LINES {
+        match line.start() {
+            Err(Unusable::Absent) => continue,
+            started => started?,
+        }
+        line.enable(Source::Receive)?;
+        line.enable(Source::Transmit)?;
+    }
+    Ok(())
+}
+
+/// Starts the lines and their pumps, and registers `/dev/console`, `/dev/tty` and `/dev/ttyS0`. ENXIO without a console
 /// line, ENOMEM.
 pub fn start(mode: Mode) -> Result<()> {
     let _again = MODE.set(mode);
-    for line in [&COM1, &COM2] {
-        match line.start() {
-            Err(Unusable::Absent) if core::ptr::eq(line, &COM2) => continue,
-            started => started.map_err(device_error)?,
-        }
-        line.enable(Source::Receive).map_err(device_error)?;
-        line.enable(Source::Transmit).map_err(device_error)?;
-    }
+    start_lines().map_err(device_error)?;
+    let lines = Lines {
+        console: names::serial(CONSOLE_LINE).ok_or(Errno::ENXIO)?,
+        side: names::serial(SIDE_LINE),
+    };
     if let Mode::Terminal(size) = mode {
-        start_console(&COM1, makedev(SERIAL, FIRST_SERIAL), size)?;
+        start_console(lines.console, makedev(SERIAL, FIRST_SERIAL), size)?;
     }
-    super::start_pump(b"notices", |_| notice::pump())?;
+    let has_side = lines.side.is_some();
+    let _again = LINES.set(lines);
+    if has_side {
+        super::start_pump(b"notices", |_| {
+            if let Some(Lines {
+                console,
+                side: Some(side),
+            }) = LINES.get()
+            {
+                notice::pump(side, console);
+            }
+        })?;
+    }
     dev::register(TTY, 1..=1, open_console);
     dev::register(SERIAL, FIRST_SERIAL..=FIRST_SERIAL, open_console);
     dev::register(TTY, 0..=0, |_, how| {
@@ -63,12 +99,12 @@ pub fn start(mode: Mode) -> Result<()> {
     Ok(())
 }
 
-/// The behaviour of the console line.
-fn console_file() -> Arc<dyn File> {
-    match console() {
+/// The behaviour of the console line. ENXIO before [`start`].
+fn console_file() -> Result<Arc<dyn File>> {
+    Ok(match console() {
         Some(tty) => Arc::new(TtyFile::new(tty)),
-        None => Arc::new(StreamFile::new(&COM1)),
-    }
+        None => Arc::new(StreamFile::new(LINES.get().ok_or(Errno::ENXIO)?.console)),
+    })
 }
 
 fn open_console(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
@@ -79,20 +115,20 @@ fn open_console(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
         // Only a session leader without a terminal gets one by opening it; for others this is no error.
         let _not_a_leader = tty.adopt(false);
     }
-    Ok(OpenFile::console(console_file(), how, console().is_some()))
+    Ok(OpenFile::console(console_file()?, how, console().is_some()))
 }
 
-/// What the first process gets.
-pub fn for_first_process() -> Console {
-    Console {
-        files: first_files(),
+/// What the first process gets. ENXIO before [`start`].
+pub fn for_first_process() -> Result<Console> {
+    Ok(Console {
+        files: first_files()?,
         terminal: console().map(|tty| tty as Arc<dyn Terminal>),
         drain,
-    }
+    })
 }
 
 /// A description of the console under its name, if the tree of names has it.
-fn on_console(flags: u32) -> Arc<OpenFile> {
+fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
     let cred = Cred::root();
     let place = place::root().and_then(|root| {
         let view = View {
@@ -101,25 +137,28 @@ fn on_console(flags: u32) -> Arc<OpenFile> {
         };
         walk(&view, root, b"/dev/console", true).ok()?.place
     });
-    OpenFile::at(console_file(), How { flags, place })
+    Ok(OpenFile::at(console_file()?, How { flags, place }))
 }
 
-fn first_files() -> [Arc<OpenFile>; 3] {
-    match MODE.get() {
-        Some(Mode::Terminal(_)) => {
-            let of = on_console(O_RDWR);
-            [of.clone(), of.clone(), of]
-        }
-        _ => [
-            on_console(O_RDONLY),
-            on_console(O_WRONLY),
-            OpenFile::new(Arc::new(StreamFile::new(&COM2)), O_WRONLY),
-        ],
+fn first_files() -> Result<[Arc<OpenFile>; 3]> {
+    let lines = LINES.get().ok_or(Errno::ENXIO)?;
+    if let Some(Mode::Terminal(_)) = MODE.get() {
+        let of = on_console(O_RDWR)?;
+        return Ok([of.clone(), of.clone(), of]);
     }
+    let errors = StreamFile::new(lines.side.unwrap_or(lines.console));
+    Ok([
+        on_console(O_RDONLY)?,
+        on_console(O_WRONLY)?,
+        OpenFile::new(Arc::new(errors), O_WRONLY),
+    ])
 }
 
 /// Waits until everything written to the lines is out: before power goes off.
 fn drain() {
-    COM1.wait_drained();
-    COM2.wait_drained();
+    names::for_each(|_, device| {
+        if let Device::Serial(line) = device {
+            line.wait_drained();
+        }
+    });
 }

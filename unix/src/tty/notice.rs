@@ -4,7 +4,7 @@
 //! A line that is not understood is ignored: the host may be newer.
 
 use abi::linux::Winsize;
-use device::serial::{COM1, COM2};
+use device::serial::Serial;
 
 /// What a notice says.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,14 +30,14 @@ fn parse(line: &str) -> Option<Notice> {
 /// The longest notice, in bytes; the rest of a longer line is dropped.
 const LONGEST: usize = 64;
 
-/// Reads notices for ever.
-pub(super) fn pump() -> ! {
+/// Reads notices about `console` from `side`, for ever.
+pub(super) fn pump(side: &Serial, console: &Serial) -> ! {
     let mut line = [0u8; LONGEST];
     let mut length = 0;
     loop {
         let mut raw = [0; 32];
-        let count = COM2.arrived().wait_until(|| {
-            let count = COM2.receive(&mut raw);
+        let count = side.arrived().wait_until(|| {
+            let count = side.receive(&mut raw);
             (count > 0).then_some(count)
         });
         for &byte in &raw[..count] {
@@ -45,7 +45,7 @@ pub(super) fn pump() -> ! {
                 let notice = core::str::from_utf8(&line[..length]).ok().and_then(parse);
                 length = 0;
                 match notice {
-                    Some(Notice::End(total)) => COM1.set_end(total),
+                    Some(Notice::End(total)) => console.set_end(total),
                     Some(Notice::Size(row, col)) => resize(row, col),
                     None => {}
                 }

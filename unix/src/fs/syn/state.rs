@@ -7,6 +7,7 @@ use abi::layout::PAGE;
 use abi::nr;
 use alloc::string::String;
 use core::fmt::Write;
+use device::names::Device;
 use thread::flags;
 
 use crate::call;
@@ -106,9 +107,16 @@ pub fn nosys(out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// Interrupts by vector.
+/// Interrupts by vector: those that Rust handles, then those of the devices' generated handlers.
 pub fn interrupts(out: &mut String) -> Result<()> {
-    system::interrupts(out)
+    system::interrupts(out)?;
+    device::names::for_each(|name, device| {
+        let Device::Serial(line) = device else { return };
+        if let Some((vector, count)) = line.interrupts() {
+            let _ = writeln!(out, "{vector:3}: {count:10} {name} (generated)");
+        }
+    });
+    Ok(())
 }
 
 /// Memory by kind, in KiB.

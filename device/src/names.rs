@@ -1,0 +1,80 @@
+//! The kernel's names for its devices: a symbol table, where device servers enter themselves and the rooms above find them.
+//!
+//! *Interface*: [`add`] at boot, [`find`] from anywhere in thread context, [`for_each`] for listings. A name that was added stays.
+//!
+//! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
+
+use crate::serial::Serial;
+use alloc::boxed::Box;
+use quaject::class::{self, Ref};
+use quaject::symtab::Symtab;
+use sync::Once;
+
+/// What a name stands for.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Device {
+    /// A serial line.
+    Serial(&'static Serial),
+}
+
+static NAMES: Once<Ref<Symtab>> = Once::new();
+
+/// Gives `device` a name, in place of what had it. Boot adds before anybody else looks.
+///
+/// # Errors
+/// [`class::OutOfMemory`]; the device then works unnamed.
+pub fn add(name: &str, device: Device) -> Result<(), class::OutOfMemory> {
+    if NAMES.get().is_none() {
+        let table = class::create::<Symtab>(()).map_err(|_| class::OutOfMemory)?;
+        // Whoever was faster has the table.
+        let _ours = NAMES.set(table);
+    }
+    let table = NAMES.get().ok_or(class::OutOfMemory)?;
+    // Devices are never removed, and so is what says which they are.
+    let entry: &'static Device = Box::leak(Box::new(device));
+    table.add(name, core::ptr::from_ref(entry).expose_provenance() as u64);
+    Ok(())
+}
+
+/// The device called `name`.
+pub fn find(name: &str) -> Option<Device> {
+    Some(*entry(NAMES.get()?.lookup(name)?))
+}
+
+/// The serial line called `name`.
+pub fn serial(name: &str) -> Option<&'static Serial> {
+    let Device::Serial(line) = find(name)?;
+    Some(line)
+}
+
+/// Calls `f` with every name and its device.
+pub fn for_each(mut f: impl FnMut(&str, Device)) {
+    if let Some(table) = NAMES.get() {
+        table.for_each(|name, value| f(name, *entry(value)));
+    }
+}
+
+fn entry(value: u64) -> &'static Device {
+    // SAFETY: the table holds only addresses of the entries that `add` leaked.
+    unsafe { &*core::ptr::with_exposed_provenance(value as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serial::{COM1, COM2};
+
+    #[test]
+    fn a_device_is_found_by_its_name() {
+        add("line", Device::Serial(&COM2)).unwrap();
+        add("other", Device::Serial(&COM1)).unwrap();
+        assert!(serial("line").is_some_and(|line| core::ptr::eq(line, &COM2)));
+        assert!(find("nothing").is_none());
+        add("line", Device::Serial(&COM1)).unwrap();
+        assert!(serial("line").is_some_and(|line| core::ptr::eq(line, &COM1)));
+        let mut names = 0;
+        for_each(|_, _| names += 1);
+        assert_eq!(names, 2);
+    }
+}
