@@ -48,6 +48,9 @@ pub const MMIO_LEN: usize = 128 << 20;
 /// The first bytes of [`MMIO`] are the interrupt controllers (`machine` maps them).
 pub const MACHINE_MMIO_LEN: usize = 64 << 10;
 
+/// Where a procedure that the kernel has called in user mode returns to: never mapped, so that the fetch is an exception.
+pub const PROTECTED_RETURN: usize = 0xffff_ffff_ffff_f000;
+
 /// Highest address of a new program's stack.
 pub const USER_STACK_TOP: usize = 0x0000_7fff_ff00_0000;
 /// Reserved for the stack of the first thread; pages appear when touched.

@@ -9,9 +9,9 @@ pub const TOKEN: u32 = 1 << 0;
 pub const ASLEEP: u32 = 1 << 1;
 /// Created, never started; tokens do not start it, only `start` does.
 pub const NEW: u32 = 1 << 2;
-/// Is to stop at its next crossing into user mode (a kernel thread: at its next suspend or yield).
+/// Is to stop at its next crossing into user mode (a kernel thread: at its next safe point).
 pub const STOPME: u32 = 1 << 3;
-/// Has stopped.
+/// Has stopped, or waits to be released.
 pub const STOPPED: u32 = 1 << 4;
 /// Is to end at its next crossing into user mode.
 pub const KILLED: u32 = 1 << 5;
@@ -21,6 +21,10 @@ pub const SIGNAL: u32 = 1 << 6;
 pub const PENDING: u32 = 1 << 7;
 /// User procedures stand there: they are called at the next crossing into user mode.
 pub const CALL: u32 = 1 << 12;
+/// Suspended by a `hold`: waits at its next crossing into user mode, and runs interrupt procedures only, until it is released.
+pub const HELD: u32 = 1 << 13;
+/// A `release` came first: the next suspension of itself ends at once.
+pub const GO: u32 = 1 << 14;
 /// A single-step is under way (the advisory lock of section 5.3.2).
 pub const STEP: u32 = 1 << 8;
 /// The mark of section 5.3.1: a CPU is moving the thread to another CPU's ring.
@@ -31,6 +35,6 @@ pub const POKED: u32 = 1 << 11;
 pub const DEAD: u32 = 1 << 10;
 
 /// Any of these sends a thread that is about to enter user mode through its slow path.
-pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | CALL | STEP;
+pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | CALL | STEP | HELD;
 /// Any of these ends an interruptible sleep.
 pub const INTERRUPTS: u32 = KILLED | SIGNAL;

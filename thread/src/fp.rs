@@ -60,7 +60,7 @@ impl FpArea {
         Ok(area)
     }
 
-    fn copy(&self) -> Result<FpArea, NoMemory> {
+    pub(crate) fn copy(&self) -> Result<FpArea, NoMemory> {
         let copy = FpArea::new()?;
         // SAFETY: both are areas of this size.
         unsafe {
@@ -182,6 +182,27 @@ pub fn start_over() {
         unsafe { area.area.as_ptr().write_bytes(0, fpu::area_size()) };
         area.set(FCW, FCW_INIT);
         area.set(MXCSR, MXCSR_INIT);
+        make_live(cpu, me);
+    }
+    irq_restore(irq);
+}
+
+/// Puts back the running thread's state as [`inherited`] gave it.
+pub(crate) fn reinstate(saved: Option<FpArea>) {
+    let Some(saved) = saved else {
+        // What the thread has now it did not have then.
+        return start_over();
+    };
+    let irq = irq_save();
+    let (cpu, _, me) = here();
+    // SAFETY: the thread itself with interrupts off.
+    if let Some(area) = unsafe { &me.parts().fp } {
+        // SAFETY: both are areas of this size.
+        unsafe {
+            area.area
+                .as_ptr()
+                .copy_from_nonoverlapping(saved.area.as_ptr(), fpu::area_size());
+        }
         make_live(cpu, me);
     }
     irq_restore(irq);

@@ -5,18 +5,16 @@
 //! Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
 
 use crate::block::preempt;
-use crate::flags::{ATTENTION, CALL, KILLED, PENDING, SIGNAL, STEP, STOPME};
+use crate::flags::{ATTENTION, CALL, HELD, KILLED, PENDING, SIGNAL, STEP, STOPME};
 use crate::local::here;
 use crate::signal::Mode;
 use crate::tte::{Tte, current};
-use crate::{idle, ops};
+use crate::{idle, ops, protect, token};
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, irq_disable, irq_enable};
 use machine::trap::{RFLAGS_IF, TrapFrame};
 
 const RFLAGS_TF: u64 = 1 << 8;
-/// Below the user's stack pointer, the ABI's red zone.
-const RED_ZONE: u64 = 128;
 
 /// Last thing in every interrupt: gives way when somebody was woken or the quantum is over. Interrupts are off.
 pub fn irq_exit(frame: &mut TrapFrame) {
@@ -57,28 +55,32 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
             irq_enable();
             ops::run_supervisor(me);
             irq_disable();
+        } else if flags & SIGNAL != 0 {
+            // Before the procedures, so that an interrupted call is made again after them.
+            return SIGNAL;
         } else if flags & CALL != 0 {
             irq_enable();
             me.state.fetch_and(!CALL, Ordering::AcqRel);
             while let Some(address) = me.signals.pop(Mode::User) {
-                call_in_user_mode(frame, address);
+                // One that cannot be called is dropped.
+                protect::call(frame, me, address);
             }
+            irq_disable();
+        } else if flags & (HELD | STEP) == HELD && !protect::is_called(me) {
+            irq_enable();
+            ops::stop_here(me);
             irq_disable();
         } else {
             if flags & STEP != 0 {
+                // A system call was the one instruction.
+                if frame.is_syscall() && frame.rflags & RFLAGS_TF != 0 {
+                    end_step(frame, me);
+                    continue;
+                }
                 frame.rflags |= RFLAGS_TF;
             }
-            return flags & SIGNAL;
+            return 0;
         }
-    }
-}
-
-/// Makes it look as if the thread had called `address` just now. A stack that cannot be written drops the call.
-fn call_in_user_mode(frame: &mut TrapFrame, address: usize) {
-    let rsp = frame.rsp.wrapping_sub(RED_ZONE + 8);
-    if vm::user::put(rsp as usize, &frame.rip).is_ok() {
-        frame.rsp = rsp;
-        frame.rip = address as u64;
     }
 }
 
@@ -88,10 +90,13 @@ pub fn debug_trap(frame: &mut TrapFrame) -> bool {
     if !frame.from_user() || me.flags() & STEP == 0 {
         return false;
     }
-    frame.rflags &= !RFLAGS_TF;
-    me.state.fetch_or(STOPME, Ordering::AcqRel);
-    me.state.fetch_and(!STEP, Ordering::AcqRel);
+    end_step(frame, me);
     true
+}
+
+fn end_step(frame: &mut TrapFrame, me: &Tte) {
+    frame.rflags &= !RFLAGS_TF;
+    token::end_step(&me.state);
 }
 
 /// A dispatcher that another thread replaced is taken up at every quiescent point and every crossing, before its grace period can end.

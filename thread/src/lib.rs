@@ -4,7 +4,9 @@
 //! - boot: [`init`] on the boot CPU once memory and code space work, [`init_cpu`] on each other one; then [`idle()`];
 //! - life: [`create`], [`start`], [`spawn()`], [`exit`]; [`Tte`] and its handle [`Thread`]; [`current`], [`for_each`];
 //! - blocking: [`suspend`], [`resume`], [`yield_now`];
-//! - one thread on another: the methods of [`Tte`] in [`ops`]: stop, proceed, step, interrupt, signal, notify, alert, kill; [`wait`];
+//! - one thread on another: the methods of [`Tte`] in [`ops`]: hold, release, stop, step, interrupt, signal, notify, alert, kill; [`wait`];
+//!   [`by_handle`] finds a thread that a program names, [`direct`] does what is frequent straight out of the dispatcher;
+//! - from the kernel into user mode and back: [`protected_return`];
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`] and
 //!   [`no_fpu`] from its own;
 //! - [`clock`]: alarms, sleeping, deadlines; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
@@ -18,6 +20,7 @@ mod alarm;
 mod block;
 mod callouts;
 pub mod clock;
+pub mod direct;
 pub mod dispatch;
 pub mod flags;
 pub mod fp;
@@ -28,6 +31,7 @@ mod local;
 pub mod ops;
 mod present;
 mod primitive;
+mod protect;
 pub mod ready;
 pub mod selftest;
 pub mod signal;
@@ -44,12 +48,13 @@ mod yielding;
 pub use block::{resume, resume_address, start, suspend, yield_now};
 pub use fp::no_fpu;
 pub use gate::{before_user, debug_trap, irq_exit};
-pub use ops::{EVENTS, find, wait};
+pub use ops::{EVENTS, find, hold_self, safe_point, wait, wait_interruptible};
+pub use protect::{Return, forget as forget_procedures, protected_return};
 pub use signal::{Mode, Procedure, Refused};
 pub use spawn::{Body, Spec, bury, create, exit, spawn};
 pub use start_up::{CpuStats, idle, init, init_cpu, stats};
 pub use tte::{
-    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, current, current_opt, entry_bytes,
-    for_each,
+    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt,
+    entry_bytes, for_each,
 };
 pub use waiting::entry as wait_exit;

@@ -1,17 +1,20 @@
 //! The operations that one thread does on another.
 //!
-//! *Interface*: methods of [`Tte`]: `stop`, `proceed`, `step`, `interrupt`, `signal`, `set_signal`, `notify`, `alert`, `kill`, and
-//! [`wait`] for the running thread. (`suspend` and `resume` are in [`crate::block`].) Any thread may call them on any other it holds
-//! a handle of, from any CPU; none waits.
+//! *Interface*: methods of [`Tte`]: `hold`, `release`, `stop`, `step`, `interrupt`, `signal`, `set_signal`, `notify`, `alert`, `kill`;
+//! [`wait`], [`wait_interruptible`] and [`hold_self`] for the running thread, [`safe_point`] for one of the kernel's. Any thread may call
+//! the methods on any other it holds a handle of, from any CPU; none waits.
 //!
 //! The steps are the dissertation's: mark the intention on the entry; do it, or make the CPU that can do it look; whoever
 //! finds the mark completes it. A mark on a thread in user mode is found at its next crossing, which an interrupt
-//! forces if it runs on another CPU.
-//! `resume` here is the token alone, so that a wake-up never starts a stopped thread again; `proceed` takes a thread out of the stopped state.
+//! forces if it runs on another CPU. A thread of the kernel finds its mark at a safe point, where it holds nothing that others may need.
+//! The dissertation's *suspend* and *resume* are `hold` and `release` here: [`crate::block`] has `suspend` and `resume` for the token alone,
+//! which wait lists and alarms give too, so that a wake-up never starts a suspended or stopped thread again.
 //! Source: dissertation, sections 4.3.2 and 5.3.2.
 
 use crate::block::{enqueue, resume, suspend, switch};
-use crate::flags::{CALL, KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN};
+use crate::flags::{
+    ASLEEP, CALL, HELD, KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN,
+};
 use crate::local::here;
 use crate::ready::End;
 use crate::signal::{Mode, Procedure, Refused};
@@ -25,24 +28,48 @@ use machine::cpu::{irq_disable, irq_enable};
 pub const EVENTS: u32 = 64;
 
 impl Tte {
-    /// Asks the thread to stop: it executes nothing more, signals neither, from its next crossing into user mode (a kernel
-    /// thread: from its next `suspend` or `yield_now`) until [`Tte::proceed`].
-    pub fn stop(&self) {
-        self.state.fetch_or(STOPME, Ordering::AcqRel);
-        self.nudge();
+    /// Suspends the thread: from its next crossing into user mode (a kernel thread: from its next [`safe_point`]) it runs
+    /// nothing but interrupt procedures, until [`Tte::release`].
+    #[inline]
+    pub fn hold(&self) {
+        token::hold(&self.state);
+        self.look();
     }
 
-    /// Whether the thread has stopped.
+    /// Resumes the thread from the suspended or the stopped state. If it is in neither, its next [`hold_self`] ends at once.
+    #[inline]
+    pub fn release(&self) {
+        if token::release(&self.state) == Given::Wake {
+            enqueue(self, End::Front);
+        }
+    }
+
+    /// Asks the thread to stop: it executes nothing more, procedures neither, from its next crossing into user mode (a kernel
+    /// thread: from its next [`safe_point`]) until [`Tte::release`].
+    #[inline]
+    pub fn stop(&self) {
+        self.state.fetch_or(STOPME, Ordering::AcqRel);
+        self.look();
+    }
+
+    /// Whether the thread waits, suspended or stopped, to be released.
     pub fn is_stopped(&self) -> bool {
         self.flags() & STOPPED != 0
     }
 
-    /// Lets a stopped thread go on.
-    pub fn proceed(&self) {
-        self.state.fetch_and(!STOPME, Ordering::AcqRel);
-        if self.flags() & STOPPED != 0 {
+    /// Whether the thread will execute no instruction in user mode before it is released: it has stopped, or sleeps in a call and is marked.
+    pub fn is_halted(&self) -> bool {
+        let flags = self.flags();
+        flags & (STOPPED | ASLEEP) != 0 && flags & (STOPME | HELD) != 0 && flags & STEP == 0
+    }
+
+    /// Makes the thread look at a mark: its CPU by an interrupt, a sleeping thread of the kernel by a wake-up, which it must expect anyway.
+    #[inline]
+    fn look(&self) {
+        if self.is_kernel() {
             resume(self);
         }
+        self.nudge();
     }
 
     /// Lets a stopped user thread execute one instruction and stop again. False when it is not stopped, has no user
@@ -51,27 +78,15 @@ impl Tte {
         if self.is_kernel() {
             return false;
         }
-        let mut state = self.flags();
-        loop {
-            if state & STOPPED == 0 || state & STEP != 0 {
-                return false;
-            }
-            match self.state.compare_exchange_weak(
-                state,
-                (state | STEP) & !STOPME,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => break,
-                Err(now) => state = now,
-            }
+        if !token::begin_step(&self.state) {
+            return false;
         }
         resume(self);
         true
     }
 
-    /// Makes the thread call a procedure, as if an interrupt had happened. A suspended thread runs a supervisor procedure at once
-    /// and is suspended again after it; a user procedure runs when the thread is next in user mode.
+    /// Makes the thread call a procedure, as if an interrupt had happened. A suspended thread runs it and is suspended again after it; one
+    /// that sleeps in a call makes the call again after a user procedure.
     ///
     /// # Errors
     /// Too many are pending.
@@ -82,12 +97,11 @@ impl Tte {
                 if token::poke(&self.state) == Given::Wake {
                     enqueue(self, End::Front);
                 }
+                self.nudge();
             }
-            Mode::User => {
-                self.state.fetch_or(CALL, Ordering::AcqRel);
-            }
+            // The signal ends a sleep in a call, which is made again after the procedure.
+            Mode::User => self.attention(CALL | SIGNAL),
         }
-        self.nudge();
         Ok(())
     }
 
@@ -126,10 +140,9 @@ impl Tte {
         self.state.fetch_and(!SIGNAL, Ordering::AcqRel);
     }
 
-    /// Marks the thread killed: sleeps that can be interrupted end, a stopped thread goes on, and at its next crossing
+    /// Marks the thread killed: sleeps that can be interrupted end, a suspended or stopped thread goes on, and at its next crossing
     /// into user mode it has to `exit`.
     pub fn kill(&self) {
-        self.state.fetch_and(!STOPME, Ordering::AcqRel);
         self.attention(KILLED);
     }
 
@@ -169,15 +182,58 @@ pub fn wait(event: u32) {
     me.awaited.store(0, Ordering::SeqCst);
 }
 
+/// [`wait`] that a signal ends. False: it did.
+pub fn wait_interruptible(event: u32) -> bool {
+    let me = current();
+    let bit = 1 << (event % EVENTS);
+    me.awaited.store(bit, Ordering::SeqCst);
+    let come = loop {
+        if me.events.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
+            break true;
+        }
+        if me.flags() & (SIGNAL | KILLED) != 0 {
+            break false;
+        }
+        suspend();
+    };
+    me.awaited.store(0, Ordering::SeqCst);
+    come
+}
+
+/// The running thread suspends itself at its next crossing, until somebody resumes it; not if somebody has.
+pub fn hold_self() {
+    token::hold_self(&current().state);
+}
+
+/// Where a thread of the kernel stops and is suspended if somebody asked for that. It holds nothing here that others may wait for. Interrupts on.
+pub fn safe_point() {
+    let me = current();
+    loop {
+        if me.flags() & PENDING != 0 {
+            run_supervisor(me);
+        }
+        if !waits(me.flags()) {
+            return;
+        }
+        stop_here(me);
+    }
+}
+
+/// Whether the marks `flags` say that their thread waits until it is released.
+fn waits(flags: u32) -> bool {
+    let held = flags & (HELD | PENDING | CALL | SIGNAL | STEP) == HELD;
+    flags & KILLED == 0 && (flags & STOPME != 0 || held)
+}
+
 /// What a thread that was woken, or had the CPU back, does about its marks. With interrupts off, also on return.
 #[cold]
 pub(crate) fn woken(me: &Tte) {
     if me.flags() & POKED != 0 {
         poked(me);
     }
-    if me.is_kernel() && me.flags() & (STOPME | PENDING) != 0 {
+    if me.is_kernel() && me.flags() & PENDING != 0 {
         irq_enable();
-        kernel_gate(me);
+        run_supervisor(me);
         irq_disable();
     }
 }
@@ -214,19 +270,11 @@ pub(crate) fn run_supervisor(me: &Tte) {
     }
 }
 
-/// What a kernel thread does about its marks when it suspends or yields.
-fn kernel_gate(me: &Tte) {
-    run_supervisor(me);
-    if me.flags() & STOPME != 0 && me.flags() & STOPPED == 0 {
-        stop_here(me);
-    }
-}
-
-/// The running thread stops until it is told to go on. Interrupts on.
+/// The running thread waits until it is released. Interrupts on.
 pub(crate) fn stop_here(me: &Tte) {
     me.state.fetch_or(STOPPED, Ordering::AcqRel);
     let mut took = false;
-    while me.flags() & (STOPME | KILLED) == STOPME {
+    while waits(me.flags()) {
         suspend();
         took = true;
     }
@@ -237,7 +285,7 @@ pub(crate) fn stop_here(me: &Tte) {
     }
 }
 
-/// The handle of the thread with this number, if it has not ended.
+/// The handle of the thread with this serial number, if it has not ended.
 pub fn find(serial: u64) -> Option<tte::Thread> {
     let mut found = None;
     tte::for_each(|thread| {

@@ -286,6 +286,7 @@ fn operations() {
     fn worker(_: usize) {
         while !current().is_killed() {
             COUNT.fetch_add(1, Ordering::Relaxed);
+            crate::safe_point();
             yield_now();
         }
         done();
@@ -301,7 +302,7 @@ fn operations() {
         resume(&worker);
         nap(500_000);
         assert_eq!(at, COUNT.load(Ordering::Relaxed), "a stopped thread ran");
-        worker.proceed();
+        worker.release();
         until("a thread did not proceed", || {
             COUNT.load(Ordering::Relaxed) != at
         });

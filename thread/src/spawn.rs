@@ -16,7 +16,7 @@ use crate::local::here;
 use crate::ready::End;
 use crate::switch::{Keys, Kind, SwitchCode};
 use crate::tte::{LEVELS, NoMemory, QUANTUM_NS, Thread, Tte, activate};
-use crate::{fp, tte};
+use crate::{fp, protect, tte};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_restore, irq_save};
@@ -114,6 +114,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
                 .gs_base
                 .store(parent.gs_base.load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        protect::inherit(&thread)?;
     }
     // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping the handle frees.
     let parts = unsafe { thread.parts() };
@@ -212,6 +213,7 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
     drop(parts.switch.take());
     drop(parts.fp.take());
     drop(parts.tally.take());
+    drop(core::mem::take(&mut parts.calls));
     if let Some(stack) = parts.stack.take() {
         vm::stack::free(stack);
     }

@@ -5,7 +5,7 @@
 //! Progress: `give` and `start` are lock-free, `take_or_sleep` too; a failed exchange means that another party's succeeded.
 //! Source: dissertation, section 5.3.2 and figure 5.10; Hohmuth and Härtig 2001, figures 2 and 3.
 
-use crate::flags::{ASLEEP, DEAD, NEW, PENDING, POKED, TOKEN};
+use crate::flags::{ASLEEP, DEAD, GO, HELD, NEW, PENDING, POKED, STEP, STOPME, STOPPED, TOKEN};
 use crate::primitive::{AtomicU32, Ordering};
 
 /// What [`take_or_sleep`] did.
@@ -94,6 +94,83 @@ pub fn poke(state: &AtomicU32) -> Given {
         };
         match state.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return given,
+            Err(seen) => now = seen,
+        }
+    }
+}
+
+/// Figure 5.10's suspend: from now on the thread waits at its next crossing. Forgets a release that came before.
+pub fn hold(state: &AtomicU32) {
+    let mut now = state.load(Ordering::Relaxed);
+    while let Err(seen) =
+        state.compare_exchange_weak(now, (now | HELD) & !GO, Ordering::AcqRel, Ordering::Relaxed)
+    {
+        now = seen;
+    }
+}
+
+/// The running thread suspends itself, unless a release came before. Whether it is held now.
+pub fn hold_self(state: &AtomicU32) -> bool {
+    let mut now = state.load(Ordering::Relaxed);
+    loop {
+        let next = if now & GO != 0 { now & !GO } else { now | HELD };
+        match state.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return now & GO == 0,
+            Err(seen) => now = seen,
+        }
+    }
+}
+
+/// Figure 5.10's resume, from the stopped state too. A thread that already waits is woken in the same step; one that is on its way there finds
+/// a token; one that was asked for nothing remembers the release.
+pub fn release(state: &AtomicU32) -> Given {
+    let mut now = state.load(Ordering::Relaxed);
+    loop {
+        let mut free = now & !(HELD | STOPME);
+        if now & STEP != 0 {
+            free |= GO;
+        }
+        let (next, given) = if now & (STOPPED | ASLEEP) == STOPPED | ASLEEP {
+            (free & !ASLEEP, Given::Wake)
+        } else if now & STOPPED != 0 {
+            (free | TOKEN, Given::Token)
+        } else if now & (HELD | STOPME | STEP) != 0 {
+            (free, Given::Token)
+        } else {
+            (free | GO, Given::Token)
+        };
+        match state.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return given,
+            Err(seen) => now = seen,
+        }
+    }
+}
+
+/// A stopped thread is to execute one instruction. False: it has not stopped, or a step is under way (the advisory lock of section 5.3.2).
+pub fn begin_step(state: &AtomicU32) -> bool {
+    let mut now = state.load(Ordering::Relaxed);
+    loop {
+        if now & (STOPPED | STOPME) != STOPPED | STOPME || now & STEP != 0 {
+            return false;
+        }
+        let next = (now | STEP) & !(STOPME | GO);
+        match state.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(seen) => now = seen,
+        }
+    }
+}
+
+/// The running thread has executed it: it stops again, unless it was released meanwhile.
+pub fn end_step(state: &AtomicU32) {
+    let mut now = state.load(Ordering::Relaxed);
+    loop {
+        let next = match now & GO {
+            0 => now & !STEP | STOPME,
+            _ => now & !(STEP | GO),
+        };
+        match state.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return,
             Err(seen) => now = seen,
         }
     }

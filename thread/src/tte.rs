@@ -12,8 +12,10 @@
 use crate::dispatch::Dispatcher;
 use crate::flags;
 use crate::fp::FpArea;
+use crate::protect::Interrupted;
 use crate::signal::Signals;
 use crate::switch::{Kind, SwitchCode};
+use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::ops::Deref;
@@ -28,6 +30,8 @@ use sync::stack::{Node, Stack};
 pub const NAME_LEN: usize = 16;
 /// Number of scheduling levels; level 0 gets every second turn.
 pub const LEVELS: usize = 8;
+/// Bits of a handle that say where in the table the entry is.
+const INDEX_BITS: u32 = 13;
 /// A new thread's quantum, nanoseconds.
 pub const QUANTUM_NS: u64 = 400_000;
 
@@ -86,6 +90,11 @@ pub struct Tte {
     pub(crate) count: AtomicU32,
     node: Node,
     serial: AtomicU64,
+    /// The entry's place in the table, for ever.
+    index: AtomicU32,
+    /// Whether the thread ends when its first procedure returns.
+    pub(crate) ends: AtomicBool,
+    tag: AtomicU64,
     name: [AtomicU64; NAME_LEN / 8],
     pub(crate) signals: Signals,
     pub(crate) dispatcher: Monitor<Option<Dispatcher>>,
@@ -99,6 +108,8 @@ pub(crate) struct Parts {
     pub switch: Option<SwitchCode>,
     pub fp: Option<FpArea>,
     pub tally: Option<quaject::class::Tally>,
+    /// What user procedures that the kernel called have interrupted, the latest last. The thread itself alone.
+    pub calls: Vec<Interrupted>,
 }
 
 // SAFETY: every shared field is atomic; `parts` has the discipline stated on `Parts`.
@@ -141,6 +152,9 @@ impl Tte {
             count: AtomicU32::new(0),
             node: Node::new(),
             serial: AtomicU64::new(0),
+            index: AtomicU32::new(0),
+            ends: AtomicBool::new(false),
+            tag: AtomicU64::new(0),
             name: [const { AtomicU64::new(0) }; NAME_LEN / 8],
             signals: Signals::new(),
             dispatcher: Monitor::new(None),
@@ -149,6 +163,7 @@ impl Tte {
                 switch: None,
                 fp: None,
                 tally: None,
+                calls: Vec::new(),
             }),
         }
     }
@@ -177,6 +192,26 @@ impl Tte {
     /// A number that no other thread ever had.
     pub fn serial(&self) -> u64 {
         self.serial.load(Ordering::Relaxed)
+    }
+
+    /// The number by which programs name the thread: its serial number, and its place in the table so that [`by_handle`] looks at one entry.
+    pub fn handle_number(&self) -> u64 {
+        self.serial() << INDEX_BITS | u64::from(self.index.load(Ordering::Relaxed))
+    }
+
+    /// A word that the room above gives threads, 0 for none. Threads with the same upper half may do to each other what they like.
+    pub fn tag(&self) -> u64 {
+        self.tag.load(Ordering::Acquire)
+    }
+
+    /// Sets the tag.
+    pub fn set_tag(&self, tag: u64) {
+        self.tag.store(tag, Ordering::Release);
+    }
+
+    /// The thread ends when the procedure that it begins with returns to `PROTECTED_RETURN`. Before `start`.
+    pub fn end_with_procedure(&self) {
+        self.ends.store(true, Ordering::Relaxed);
     }
 
     /// Level in the ready rings, 0 to 7.
@@ -214,6 +249,16 @@ impl Tte {
     /// Whether the thread never enters user mode.
     pub fn is_kernel(&self) -> bool {
         !self.kind().contains(Kind::USER)
+    }
+
+    /// Whether this is the idle thread of its processor.
+    pub fn is_idle(&self) -> bool {
+        self.is_kernel() && crate::start_up::stats(self.cpu()).idle == self.serial()
+    }
+
+    /// What the thread's signal table has for `number`.
+    pub fn procedure(&self, number: usize) -> Option<crate::signal::Procedure> {
+        self.signals.get(number)
     }
 
     /// Whether the thread's switch code carries vector registers.
@@ -389,6 +434,8 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     for word in [&tte.owner, &tte.fp_cpu, &tte.dispatch, &tte.link] {
         word.store(0, Ordering::Relaxed);
     }
+    tte.tag.store(0, Ordering::Relaxed);
+    tte.ends.store(false, Ordering::Relaxed);
     tte.pinned.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
     tte.quantum_ns.store(QUANTUM_NS, Ordering::Relaxed);
@@ -404,19 +451,34 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
 /// Visits every thread that is not inactive. New ones and ended ones may or may not be seen.
 pub fn for_each(mut visit: impl FnMut(&Thread)) {
     inactive::for_each_entry(&mut |tte| {
-        let mut count = tte.count.load(Ordering::Relaxed);
-        while count != 0 {
-            match tte.count.compare_exchange_weak(
-                count,
-                count + 1,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return visit(&Thread(NonNull::from(tte))),
-                Err(now) => count = now,
-            }
+        if let Some(thread) = hold_on(tte) {
+            visit(&thread);
         }
     });
+}
+
+/// The thread with this [`Tte::handle_number`], if it has not ended. Lock-free; from anywhere.
+#[inline]
+pub fn by_handle(handle: u64) -> Option<Thread> {
+    let index = (handle & ((1 << INDEX_BITS) - 1)) as usize;
+    let thread = hold_on(inactive::entry(index)?)?;
+    (thread.serial() == handle >> INDEX_BITS && thread.flags() & flags::DEAD == 0).then_some(thread)
+}
+
+/// A handle of the thread that has this entry, if one has.
+#[inline]
+fn hold_on(tte: &Tte) -> Option<Thread> {
+    let mut count = tte.count.load(Ordering::Relaxed);
+    while count != 0 {
+        match tte
+            .count
+            .compare_exchange_weak(count, count + 1, Ordering::AcqRel, Ordering::Relaxed)
+        {
+            Ok(_) => return Some(Thread(NonNull::from(tte))),
+            Err(now) => count = now,
+        }
+    }
+    None
 }
 
 /// The inactive list, and the chunks that entries come in.
@@ -424,7 +486,7 @@ mod inactive {
     use super::*;
 
     const CHUNK: usize = 16;
-    const CHUNKS: usize = 512;
+    const CHUNKS: usize = (1 << INDEX_BITS) / CHUNK;
 
     static INACTIVE: Stack = Stack::new();
     static TABLE: [AtomicPtr<Tte>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
@@ -457,6 +519,9 @@ mod inactive {
             for i in 0..CHUNK {
                 // SAFETY: inside the fresh allocation.
                 unsafe { chunk.add(i).write(Tte::new()) };
+                // SAFETY: just written, and nobody else knows it.
+                let index = unsafe { &(*chunk.add(i)).index };
+                index.store((place * CHUNK + i) as u32, Ordering::Relaxed);
             }
             if TABLE[place]
                 .compare_exchange(null_mut(), chunk, Ordering::AcqRel, Ordering::Relaxed)
@@ -474,6 +539,17 @@ mod inactive {
             // SAFETY: as above; this one was not put on the list.
             return Some(unsafe { &*chunk });
         }
+    }
+
+    /// The entry at `index`, if there is memory for it yet.
+    #[inline]
+    pub(super) fn entry(index: usize) -> Option<&'static Tte> {
+        let chunk = TABLE.get(index / CHUNK)?.load(Ordering::Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: inside a published chunk.
+        Some(unsafe { &*chunk.add(index % CHUNK) })
     }
 
     pub(super) fn for_each_entry(visit: &mut dyn FnMut(&'static Tte)) {

@@ -10,11 +10,13 @@ mod primitive {
 #[path = "../src/token.rs"]
 mod token;
 
-use flags::{ASLEEP, NEW, PENDING, POKED, TOKEN};
+use flags::{ASLEEP, GO, HELD, NEW, PENDING, POKED, STEP, STOPME, STOPPED, TOKEN};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
-use token::{Given, Taken, give, poke, start, take_or_sleep};
+use token::{
+    Given, Taken, begin_step, end_step, give, hold, hold_self, poke, release, start, take_or_sleep,
+};
 
 /// All interleavings with at most two preemptions.
 fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -135,5 +137,81 @@ fn a_new_thread_is_started_once_and_tokens_do_not_start_it() {
         let now = state.load(Ordering::Relaxed);
         assert_eq!(now & (NEW | ASLEEP), 0);
         assert_eq!(now & TOKEN, TOKEN);
+    });
+}
+
+/// A held thread on its way to rest, and as many who release it: it never rests on, and is woken at most once.
+fn rest_and_releases(releasers: usize) {
+    check(move || {
+        let state = Arc::new(AtomicU32::new(0));
+        hold(&state);
+        let wakes = Arc::new(AtomicU32::new(0));
+        let handles: Vec<_> = (0..releasers)
+            .map(|_| {
+                let (state, wakes) = (state.clone(), wakes.clone());
+                thread::spawn(move || {
+                    if release(&state) == Given::Wake {
+                        wakes.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        state.fetch_or(STOPPED, Ordering::AcqRel);
+        let mut slept = false;
+        while !slept && state.load(Ordering::Acquire) & HELD != 0 {
+            slept = take_or_sleep(&state) == Taken::Sleeps;
+        }
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        assert_eq!(wakes.load(Ordering::Relaxed), u32::from(slept));
+        assert_eq!(state.load(Ordering::Relaxed) & (HELD | ASLEEP), 0);
+    });
+}
+
+#[test]
+fn a_release_is_not_lost_on_the_way_to_rest() {
+    rest_and_releases(1);
+}
+
+#[test]
+fn two_releases_wake_once() {
+    rest_and_releases(2);
+}
+
+#[test]
+fn a_release_that_comes_first_ends_the_next_suspension_of_itself() {
+    check(|| {
+        let state = Arc::new(AtomicU32::new(0));
+        let other = {
+            let state = state.clone();
+            thread::spawn(move || release(&state))
+        };
+        let held = hold_self(&state);
+        other.join().unwrap();
+        let now = state.load(Ordering::Relaxed);
+        assert_eq!(
+            now & HELD,
+            0,
+            "held after the release (it was held: {held})"
+        );
+        assert_eq!(now & GO, 0, "the release counted twice");
+    });
+}
+
+#[test]
+fn a_release_during_a_step_is_not_lost() {
+    check(|| {
+        let state = Arc::new(AtomicU32::new(STOPPED | STOPME));
+        assert!(begin_step(&state));
+        assert!(!begin_step(&state), "the advisory lock");
+        let other = {
+            let state = state.clone();
+            thread::spawn(move || release(&state))
+        };
+        end_step(&state);
+        other.join().unwrap();
+        let now = state.load(Ordering::Relaxed);
+        assert_eq!(now & (STOPME | STEP | GO), 0);
     });
 }

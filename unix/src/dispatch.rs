@@ -35,6 +35,7 @@ impl Leaves for Answered {
         (nr::OPEN as u32, Leaf::Routine),
         (nr::OPENAT as u32, Leaf::Routine),
         (nr::CLOSE as u32, Leaf::Routine),
+        (abi::native::CALL as u32, Leaf::Routine),
     ];
 }
 
@@ -55,6 +56,7 @@ fn describe<R>(
         hot.open,
         hot.openat,
         hot.close,
+        thread::direct::entry(),
     ];
     let kpt = files.map_or(Kpt::NONE, |view| Kpt {
         read: view.read as usize,

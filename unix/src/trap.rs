@@ -6,10 +6,12 @@
 //! A fault inside a generated routine resumes at the routine's fix-up, which takes the slow path; a fault inside the kernel's
 //! copies is first offered to the address space (docs/architecture.md).
 
+use abi::layout::PROTECTED_RETURN;
 use abi::linux::*;
 use core::sync::atomic::Ordering;
 use machine::trap::{Callouts, RFLAGS_IF, TrapFrame, exception, fault_address};
 use machine::{cpu, report};
+use thread::Return;
 use vm::space::FaultError;
 use vm::{Access, AddressSpace};
 
@@ -51,8 +53,15 @@ fn on_syscall(frame: &mut TrapFrame) {
 
 /// The last thing before user code runs. Interrupts are off, and are off again afterwards.
 fn return_to_user(frame: &mut TrapFrame) {
-    while thread::before_user(frame) != 0 {
+    loop {
+        let marks = thread::before_user(frame);
+        if marks == 0 {
+            break;
+        }
         cpu::irq_enable();
+        if marks & thread::flags::KILLED != 0 {
+            exit::exit_thread(status_signaled(SIGKILL));
+        }
         let end = Task::here(|task| deliver::run(frame, task)).flatten();
         if let Some(status) = end {
             exit::exit_thread(status);
@@ -114,6 +123,9 @@ fn page_fault(frame: &mut TrapFrame) {
     };
     if frame.from_user() {
         cpu::irq_enable();
+        if address == PROTECTED_RETURN && frame.rip as usize == address && returned(frame) {
+            return;
+        }
         if let Err(error) = resolve(address, access) {
             signal_for(error, address);
         }
@@ -137,6 +149,16 @@ fn page_fault(frame: &mut TrapFrame) {
     }
     if !fix_up(frame) {
         report::fatal_exception(frame);
+    }
+}
+
+/// The return of a procedure that the kernel had called, if it is one.
+#[cold]
+fn returned(frame: &mut TrapFrame) -> bool {
+    match thread::protected_return(frame) {
+        Return::Resumed => true,
+        Return::Ended => exit::exit_thread(status_exited(0)),
+        Return::Stray => false,
     }
 }
 

@@ -14,6 +14,7 @@ pub mod file;
 pub mod futex;
 pub mod memory;
 pub mod misc;
+pub mod native;
 pub mod pipe;
 pub mod poll;
 pub mod process;
@@ -170,6 +171,7 @@ pub fn dispatch(args: &mut Args) -> Result<usize> {
             UNKNOWN[args.nr].fetch_add(1, Ordering::Relaxed);
             Err(Errno::ENOSYS)
         }
+        None if args.nr == abi::native::CALL => native::dispatch(args),
         None => {
             UNKNOWN_BEYOND.fetch_add(1, Ordering::Relaxed);
             Err(Errno::ENOSYS)

@@ -343,6 +343,7 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     become_program(task, &prepared);
     thread::fp::forget();
+    thread::forget_procedures();
     let thread = thread::current();
     thread.set_fs_base(0);
     if thread.gs_base() != 0 {

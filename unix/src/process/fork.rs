@@ -52,29 +52,28 @@ const UNSUPPORTED: u64 = CLONE_NEWNS
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
 pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
-    check(&spec)?;
-    let task = Task::current();
-    let parent = &task.process;
-    let number = TREE.lock().reserve()?;
-    let made = if spec.flags & CLONE_THREAD != 0 {
-        add_thread(&task, frame, &spec, number)
-    } else {
-        add_process(&task, frame, &spec, number)
-    };
-    let child = match made {
-        Ok(child) => child,
-        Err(error) => {
-            TREE.lock().release(number);
-            return Err(error);
-        }
-    };
-    let process = child.process.clone();
+    let child = prepare(frame, &spec)?;
+    let parent = Process::current();
+    let (number, process) = (child.tid, child.process.clone());
     thread::start(&child.thread);
     drop(child);
     if spec.flags & CLONE_VFORK != 0 {
         process.vfork_gate.pass(|| parent.signals.is_ending());
     }
     Ok(number)
+}
+
+/// The child that [`make`] starts. The caller starts it. EINVAL, EAGAIN, ENOMEM.
+pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+    check(spec)?;
+    let task = Task::current();
+    let number = TREE.lock().reserve()?;
+    let made = if spec.flags & CLONE_THREAD != 0 {
+        add_thread(&task, frame, spec, number)
+    } else {
+        add_process(&task, frame, spec, number)
+    };
+    made.inspect_err(|_| TREE.lock().release(number))
 }
 
 fn check(spec: &Spec) -> Result<()> {

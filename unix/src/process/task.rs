@@ -58,6 +58,8 @@ impl Task {
             robust_list: AtomicUsize::new(0),
             restart: Monitor::new(None),
         });
+        let tag = (task.process.pid as u64) << 32 | task.tid as u64;
+        task.thread.set_tag(tag);
         task.thread.set_owner(Arc::into_raw(task.clone()) as usize);
         task
     }

@@ -70,7 +70,10 @@ fn take() -> Option<(Target, i32)> {
 
 fn run(_: usize) {
     loop {
-        let (target, signo) = SENDER.wait_until(take);
+        let (target, signo) = SENDER.wait_until(|| {
+            thread::safe_point();
+            take()
+        });
         let info = Siginfo {
             signo,
             code: SI_KERNEL,

@@ -136,6 +136,7 @@ impl Tty {
         let mut raw = [0; 256];
         loop {
             let count = self.line.arrived().wait_until(|| {
+                thread::safe_point();
                 let count = self.line.receive(&mut raw);
                 (count > 0).then_some(count)
             });

@@ -114,6 +114,11 @@ pub const TESTS: &[Test] = &[
         run: threads::suite,
     },
     Test {
+        name: "native",
+        about: "thread operations between threads and processes, on 1, 2 and 4 CPUs",
+        run: threads::native,
+    },
+    Test {
         name: "floating",
         about: "every variant of the switch: CPUs with and without XSAVE and FSGSBASE",
         run: threads::floating,

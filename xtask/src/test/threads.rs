@@ -1,6 +1,6 @@
-//! Tests of threads: the room's own suite, the variants of the switch.
+//! Tests of threads: the room's own suite, the variants of the switch, the native calls.
 //!
-//! *Interface*: `suite`, `torture`, `floating`.
+//! *Interface*: `suite`, `torture`, `floating`, `native`.
 
 use super::guest::{own_suite, with};
 use super::kit::Kit;
@@ -58,4 +58,13 @@ pub fn floating(kit: &Kit) -> Vec<Check> {
         }
     }
     checks
+}
+
+/// What the native calls promise.
+pub fn native(kit: &Kit) -> Vec<Check> {
+    let run = |cpus| {
+        let machine = with(kit, &format!("native-{cpus}"), cpus, 128);
+        kit.tap(&machine, &["/tests/threads-glibc"], 3 * MINUTE)
+    };
+    [1, 2, 4].into_iter().flat_map(run).collect()
 }

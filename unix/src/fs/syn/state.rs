@@ -62,8 +62,8 @@ pub fn quajects(out: &mut String) -> Result<()> {
 pub fn threads(out: &mut String) -> Result<()> {
     let _ = writeln!(
         out,
-        "{:>6} {:<16} {:<8} cpu level {:>10} {:>14} {:>10} fp",
-        "number", "name", "state", "quantum us", "CPU time us", "switches"
+        "{:>6} {:<16} {:<8} cpu level {:>10} {:>14} {:>10} fp  {:>12}",
+        "number", "name", "state", "quantum us", "CPU time us", "switches", "handle"
     );
     thread::for_each(|thread| {
         let word = thread.flags();
@@ -77,7 +77,7 @@ pub fn threads(out: &mut String) -> Result<()> {
         let mut name = [0; thread::NAME_LEN];
         let _ = writeln!(
             out,
-            "{:>6} {:<16} {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {}",
+            "{:>6} {:<16} {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {:<3} {:>12}",
             thread.serial(),
             thread.name(&mut name),
             thread.cpu(),
@@ -86,6 +86,7 @@ pub fn threads(out: &mut String) -> Result<()> {
             thread.cpu_ns() / 1000,
             thread.switches(),
             if thread.uses_fp() { "yes" } else { "no" },
+            thread.handle_number(),
         );
     });
     Ok(())
