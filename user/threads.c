@@ -384,7 +384,9 @@ static void with_signals(void)
         syn_suspend(watcher);
         syn_resume(watcher);
     }
-    check(taken > 0 && UNTIL(s->called == taken) && moves() && !s->wrong, "procedures, signals, suspensions in a row");
+    check(taken > 0, "some procedures are taken");
+    check(UNTIL(s->called == taken), "each of them runs, among signals and suspensions");
+    check(moves() && !s->wrong, "and the watcher goes on");
     syn_destroy(watcher);
 }
 

@@ -61,7 +61,10 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
         } else if flags & CALL != 0 {
             irq_enable();
             me.state.fetch_and(!CALL, Ordering::AcqRel);
-            while let Some(address) = me.signals.pop(Mode::User) {
+            // Those that find no room are called when one of the others has returned.
+            while protect::has_room(me)
+                && let Some(address) = me.signals.pop(Mode::User)
+            {
                 // One that cannot be called is dropped.
                 protect::call(frame, me, address);
             }

@@ -9,6 +9,7 @@
 //! So a procedure may change every register. Procedures nest, up to [`DEPTH`].
 //! Source: dissertation, section 4.3.1.
 
+use crate::flags::CALL;
 use crate::fp::{self, FpArea};
 use crate::tte::{NoMemory, Tte, current};
 use abi::layout::{PROTECTED_RETURN, USER_END};
@@ -50,14 +51,20 @@ pub enum Return {
     Stray,
 }
 
-/// Makes the running thread call `address` before it goes on as `frame` says. False: its stack cannot be written, memory is short, or too many
-/// procedures are under way. Interrupts on.
+/// Whether one more procedure may interrupt the running thread, which this is.
+pub(crate) fn has_room(me: &Tte) -> bool {
+    // SAFETY: the thread itself, and nobody else touches `calls`.
+    unsafe { me.parts() }.calls.len() < DEPTH
+}
+
+/// Makes the running thread call `address` before it goes on as `frame` says. False: its stack cannot be written, or memory is short.
+/// Interrupts on; there is room.
 pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
     // As a function finds it: aligned before the return address was pushed.
     let rsp = (frame.rsp.wrapping_sub(RED_ZONE) & !15).wrapping_sub(8);
-    // SAFETY: the thread itself, and nobody else touches `calls`.
+    // SAFETY: as in `has_room`.
     let calls = &mut unsafe { me.parts() }.calls;
-    if address >= USER_END || calls.len() == DEPTH || calls.try_reserve(1).is_err() {
+    if address >= USER_END || calls.try_reserve(1).is_err() {
         return false;
     }
     let Ok(fp) = fp::inherited() else {
@@ -82,6 +89,9 @@ pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
 /// A procedure has returned: puts back what it interrupted. Interrupts on.
 pub fn protected_return(frame: &mut TrapFrame) -> Return {
     let me = current();
+    if !has_room(me) {
+        me.state.fetch_or(CALL, Ordering::AcqRel);
+    }
     // SAFETY: as in `call`.
     match unsafe { me.parts() }.calls.pop() {
         Some(interrupted) => {
