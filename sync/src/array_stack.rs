@@ -62,7 +62,7 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// Write the top value into its cell unless somebody did.
     fn finish(&self, (value, place): (u64, u64)) {
         let cell = self.cell(place >> 32);
-        let old = cell.load();
+        let old = cell.read();
         let count = place & 0xffff_ffff;
         if old.1 == count.wrapping_sub(1) & 0xffff_ffff {
             // Failing means somebody else did it.
@@ -76,13 +76,13 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// `value`, when there are `N` already.
     pub fn push(&self, value: T) -> Result<(), T> {
         loop {
-            let top = self.top.load();
+            let top = self.top.read();
             self.finish(top);
             let index = (top.1 >> 32) + 1;
             if index as usize > N {
                 return Err(value);
             }
-            let above = self.cell(index).load().1;
+            let above = self.cell(index).read().1;
             let new = (value.into_word(), at(index, above.wrapping_add(1)));
             if self.top.compare_exchange(top, new).is_ok() {
                 return Ok(());
@@ -93,13 +93,13 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// Take the top value.
     pub fn pop(&self) -> Option<T> {
         loop {
-            let top = self.top.load();
+            let top = self.top.read();
             self.finish(top);
             let index = top.1 >> 32;
             if index == 0 {
                 return None;
             }
-            let below = self.cell(index - 1).load();
+            let below = self.cell(index - 1).read();
             let new = (below.0, at(index - 1, below.1.wrapping_add(1)));
             if self.top.compare_exchange(top, new).is_ok() {
                 // SAFETY: index is not 0, so a `push` of this stack made the word.
@@ -110,7 +110,7 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
 
     /// Values at this instant.
     pub fn len(&self) -> usize {
-        (self.top.load().1 >> 32) as usize
+        (self.top.read().1 >> 32) as usize
     }
 
     /// Whether there was none at this instant.

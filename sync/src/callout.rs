@@ -29,6 +29,12 @@ pub struct Callouts {
     pub irq_restore: fn(usize),
     /// Makes every other CPU pass a quiescent point soon (an interrupt).
     pub nudge: fn(),
+    /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives the
+    /// CPU up or the caller's turn comes again. False when it cannot run here now (it sleeps, or runs on another CPU).
+    pub donate: fn(usize) -> bool,
+    /// Adds to the number of helping locks that the running thread holds or waits for; gives the new number.
+    /// A thread is not deleted while its number is not zero.
+    pub count_locks: fn(isize) -> usize,
 }
 
 #[cfg(any(test, loom))]
@@ -44,7 +50,8 @@ fn relax() {
     core::hint::spin_loop();
 }
 
-static DEFAULT: Callouts = Callouts {
+/// The default actions.
+pub const DEFAULT: Callouts = Callouts {
     current: || 0,
     suspend: relax,
     resume: |_| {},
@@ -54,7 +61,11 @@ static DEFAULT: Callouts = Callouts {
     irq_save: || 0,
     irq_restore: |_| {},
     nudge: || {},
+    donate: |_| false,
+    count_locks: |_| 0,
 };
+
+static UNLINKED: Callouts = DEFAULT;
 
 static LINKED: AtomicPtr<Callouts> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -68,7 +79,7 @@ pub fn link(callouts: &'static Callouts) {
 pub fn get() -> &'static Callouts {
     let linked = LINKED.load(Ordering::Acquire);
     if linked.is_null() {
-        &DEFAULT
+        &UNLINKED
     } else {
         // SAFETY: only `link` stores here, and it takes a `&'static`.
         unsafe { &*linked }

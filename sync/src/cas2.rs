@@ -1,6 +1,6 @@
 //! Compare-and-swap of two adjacent words.
 //!
-//! *Interface*: [`Pair`], an atomic pair of words; [`Pair::load`], [`Pair::compare_exchange`].
+//! *Interface*: [`Pair`], an atomic pair of words; [`Pair::load`], [`Pair::compare_exchange`]; [`Pair::read`] for pairs with a version.
 //!
 //! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`, which compares two adjacent ones, so the
 //! structures here put what must change together side by side: a pointer and its tag, a value and its round.
@@ -49,6 +49,7 @@ impl Pair {
     }
 
     #[cfg(not(any(loom, miri)))]
+    #[inline]
     fn exchange(&self, old: u128, new: u128) -> u128 {
         let ((old_low, old_high), (new_low, new_high)) = (unpack(old), unpack(new));
         let (low, high): (u64, u64);
@@ -89,15 +90,69 @@ impl Pair {
     }
 
     /// Both words at one instant.
+    #[inline]
     pub fn load(&self) -> (u64, u64) {
         // Writes back what is there when both words are zero, and nothing otherwise.
         unpack(self.exchange(0, 0))
+    }
+
+    /// Both words without a locked instruction, for pairs whose high word never has one value twice (a count of changes): when
+    /// it is the same before and after the low word was read, the two belong together. Otherwise as [`load`](Pair::load).
+    #[cfg(not(any(loom, miri)))]
+    #[inline]
+    pub fn read(&self) -> (u64, u64) {
+        let (low, high, again): (u64, u64, u64);
+        // SAFETY: as above. Loads are not reordered with each other on this machine, and the compiler sees
+        // one opaque access to memory.
+        unsafe {
+            core::arch::asm!(
+                "mov {high}, [{at} + 8]",
+                "mov {low}, [{at}]",
+                "mov {again}, [{at} + 8]",
+                at = in(reg) self.words.get(),
+                high = out(reg) high,
+                low = out(reg) low,
+                again = out(reg) again,
+                options(nostack, preserves_flags),
+            );
+        }
+        if high == again {
+            (low, high)
+        } else {
+            self.load()
+        }
+    }
+
+    /// As [`load`](Pair::load): the checkers know no accesses of mixed size.
+    #[cfg(any(loom, miri))]
+    pub fn read(&self) -> (u64, u64) {
+        self.load()
+    }
+
+    /// Put `new` while nobody else can reach the pair; published by whatever publishes its address.
+    ///
+    /// # Safety
+    /// No other access to the pair at the same time.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn set(&self, new: (u64, u64)) {
+        // SAFETY: the caller's promise.
+        unsafe { self.words.get().write(pack(new)) };
+    }
+
+    /// Put `new` while nobody else can reach the pair.
+    ///
+    /// # Safety
+    /// No other access to the pair at the same time.
+    #[cfg(loom)]
+    pub(crate) unsafe fn set(&self, new: (u64, u64)) {
+        *self.words.lock().unwrap() = pack(new);
     }
 
     /// Put `new` if both words are `old`; else the words that are there.
     ///
     /// # Errors
     /// The current pair, when it was not `old`.
+    #[inline]
     pub fn compare_exchange(&self, old: (u64, u64), new: (u64, u64)) -> Result<(), (u64, u64)> {
         let old = pack(old);
         let was = self.exchange(old, pack(new));

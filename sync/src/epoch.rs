@@ -1,6 +1,6 @@
 //! Grace periods: memory that other CPUs may still be reading or executing is freed when each has moved on.
 //!
-//! *Interface*: unpublish first, then [`retire`]. The callback runs, in the context of some thread, once
+//! *Interface*: unpublish first, then [`retire`] (in a handler [`retire_with`]). The callback runs, in the context of some thread, once
 //! every CPU that is online has passed a quiescent point ([`quiescent`]) since. Readers are code that
 //! runs with interrupts off and never sleeps, above all generated routines; they need to do nothing.
 //! An idle CPU ([`idle_enter`]) counts as quiescent for as long as it is idle. A CPU that leaves idleness
@@ -12,7 +12,11 @@
 //! A CPU that comes online while another looks whether all have moved on: either its note is seen, or it sees what was unpublished
 //! (each publishes, passes a sequentially consistent fence, and then reads).
 //!
-//! Progress: `quiescent` is wait-free; `retire` is lock-free, and never waits for a grace period.
+//! In interrupt handlers: reading needs nothing, since a handler runs with interrupts off, so its CPU passes no quiescent point under it. Retiring is [`retire_with`]: a count
+//! and one exchange, no memory, no look at the running CPU (a handler is not at a quiescent point: it may have interrupted anything), no callback.
+//! A handler may come between any two steps of `retire` or `collect` on its own CPU: the chain of notes changes by single exchanges, and what was taken off it is out of its reach.
+//!
+//! Progress: `quiescent` is wait-free; `retire` and `retire_with` are lock-free, and never wait for a grace period (`retire` does when there is no memory at all).
 //!
 //! Source: the dissertation frees a routine when its count reaches zero (section 3.4.2), which on one 68030 needs no
 //! more; with several CPUs this is quiescent-state-based reclamation (McKenney and Slingwine, 1998).
@@ -47,12 +51,39 @@ loom::lazy_static! {
     static ref KERNEL: Domain<2> = Domain::new();
 }
 
-struct Retired {
+/// What is to be done after a grace period. Put it into what is to be freed, to retire that without memory for a note.
+pub struct Retired {
     next: *mut Retired,
     epoch: u64,
     callback: fn(usize),
     argument: usize,
+    /// The note was allocated here.
+    ours: bool,
 }
+
+impl Retired {
+    /// A note that is in no use.
+    pub const fn new() -> Retired {
+        Retired {
+            next: core::ptr::null_mut(),
+            epoch: 0,
+            callback: |_| {},
+            argument: 0,
+            ours: false,
+        }
+    }
+}
+
+impl Default for Retired {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: the link is followed by one party at a time: the owner, or who took the chain.
+unsafe impl Send for Retired {}
+// SAFETY: nothing can be done with a shared one.
+unsafe impl Sync for Retired {}
 
 /// Notes that CPU `cpu` is at a point where it reads nothing that could have been unpublished before.
 pub fn quiescent(cpu: usize) {
@@ -78,6 +109,16 @@ pub fn pending() -> usize {
 /// for the note, waits for the grace period here instead.
 pub fn retire(callback: fn(usize), argument: usize) {
     KERNEL.retire(callback, argument);
+}
+
+/// As [`retire`], with the caller's note instead of memory, from anywhere, interrupt handlers included: the callback runs later in the context
+/// of a thread that retires or collects. The note is the callee's until the callback is called, which may free it.
+///
+/// # Safety
+/// The note stays where it is, and is in no other use, until the callback is called.
+pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize), argument: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { KERNEL.retire_with(note, callback, argument) };
 }
 
 /// Runs the callbacks whose grace period is over. Thread context only; cheap when there is nothing to do.
@@ -168,11 +209,37 @@ impl<const CPUS: usize> Domain<CPUS> {
                 epoch,
                 callback,
                 argument,
+                ours: true,
             });
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.push(node, node);
         self.collect();
+    }
+
+    /// As [`retire_with`].
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn retire_with(
+        &self,
+        note: core::ptr::NonNull<Retired>,
+        callback: fn(usize),
+        argument: usize,
+    ) {
+        let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
+        // SAFETY: the note is the caller's, and now ours.
+        unsafe {
+            note.write(Retired {
+                next: core::ptr::null_mut(),
+                epoch,
+                callback,
+                argument,
+                ours: false,
+            });
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.push(note.as_ptr(), note.as_ptr());
     }
 
     /// As [`collect`].
@@ -205,15 +272,18 @@ impl<const CPUS: usize> Domain<CPUS> {
             self.push(young, young_last);
         }
         while !ripe.is_null() {
-            // SAFETY: as above; the node was allocated by `retire` with this layout.
+            // SAFETY: as above; a note of ours was allocated by `retire` with this layout, another is read for the last time.
             unsafe {
                 let Retired {
                     next,
                     callback,
                     argument,
+                    ours,
                     ..
                 } = ripe.read();
-                alloc::alloc::dealloc(ripe.cast(), Layout::new::<Retired>());
+                if ours {
+                    alloc::alloc::dealloc(ripe.cast(), Layout::new::<Retired>());
+                }
                 ripe = next;
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
                 callback(argument);
@@ -303,5 +373,24 @@ mod tests {
         );
         assert_eq!(RAN.load(Ordering::SeqCst), 6);
         assert_eq!(pending(), 0);
+        // A handler retires with a note of its own; nothing runs before a thread collects.
+        idle_exit(3);
+        let mut note = Retired::new();
+        // SAFETY: the note is used for nothing else until the callback has run, below.
+        unsafe {
+            retire_with(
+                core::ptr::NonNull::from(&mut note),
+                |argument| {
+                    RAN.fetch_add(argument, Ordering::SeqCst);
+                },
+                10,
+            );
+        }
+        collect();
+        assert_eq!((RAN.load(Ordering::SeqCst), pending()), (6, 1));
+        quiescent(3);
+        collect();
+        assert_eq!((RAN.load(Ordering::SeqCst), pending()), (16, 0));
+        idle_enter(3);
     }
 }

@@ -19,6 +19,10 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(core::cell::UnsafeCell::new(value))
     }
 
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }

@@ -55,7 +55,7 @@ impl Stack {
     /// The node is in no stack, is given up to this one until a `pop` or `take_all` returns it, and stays readable as a [`Node`] as long as the stack is in use.
     pub unsafe fn push(&self, node: NonNull<Node>) {
         let address = node.as_ptr().expose_provenance() as u64;
-        let mut old = self.head.load();
+        let mut old = self.head.read();
         loop {
             // SAFETY: the node is ours until the exchange succeeds.
             unsafe { node.as_ref() }
@@ -73,7 +73,7 @@ impl Stack {
 
     /// Take the top node.
     pub fn pop(&self) -> Option<NonNull<Node>> {
-        let mut old = self.head.load();
+        let mut old = self.head.read();
         loop {
             let top = NonNull::new(ptr::with_exposed_provenance_mut::<Node>(old.0 as usize))?;
             // SAFETY: it was a node of this stack, so it stays readable.
@@ -90,7 +90,7 @@ impl Stack {
 
     /// Take every node at once; the iterator goes from the top down. What is left of it when dropped is lost to the stack.
     pub fn take_all(&self) -> Chain {
-        let mut old = self.head.load();
+        let mut old = self.head.read();
         while let Err(now) = self.head.compare_exchange(old, (0, old.1.wrapping_add(1))) {
             old = now;
         }
@@ -99,7 +99,7 @@ impl Stack {
 
     /// Whether there was no node at this instant.
     pub fn is_empty(&self) -> bool {
-        self.head.load().0 == 0
+        self.head.read().0 == 0
     }
 }
 

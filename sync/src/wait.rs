@@ -372,7 +372,7 @@ mod tests {
             cpu: || 0,
             irq_save: || 0,
             irq_restore: |_| {},
-            nudge: || {},
+            ..callout::DEFAULT
         };
         callout::link(&COUNTING);
         HANDLE.set(ME);

@@ -19,6 +19,7 @@ static CALLOUTS: Callouts = Callouts {
     irq_save,
     irq_restore,
     nudge: kick::send_to_others,
+    ..sync::callout::DEFAULT
 };
 
 pub(crate) fn link() {

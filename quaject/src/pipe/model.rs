@@ -129,7 +129,7 @@ static CALLOUTS: sync::callout::Callouts = sync::callout::Callouts {
     cpu: || 0,
     irq_save: || 0,
     irq_restore: |_| {},
-    nudge: || {},
+    ..sync::callout::DEFAULT
 };
 
 /// A reader that goes through the patient routine's callback, against `other`; what it read, or None at the end.

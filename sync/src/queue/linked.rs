@@ -79,11 +79,11 @@ impl<T: Word> Queue<T> {
         new.word.store(value.into_word(), Ordering::Relaxed);
         end(new);
         loop {
-            let tail = self.tail.load();
+            let tail = self.tail.read();
             // SAFETY: a node of this queue.
             let last = unsafe { node(tail.0) };
-            let next = last.next.load();
-            if self.tail.load() != tail {
+            let next = last.next.read();
+            if self.tail.read() != tail {
                 continue;
             }
             if next.0 != 0 {
@@ -106,11 +106,11 @@ impl<T: Word> Queue<T> {
     /// Take the value at the front, and a node that is free again.
     pub fn get(&self) -> Option<(T, NonNull<Node>)> {
         loop {
-            let head = self.head.load();
-            let tail = self.tail.load();
+            let head = self.head.read();
+            let tail = self.tail.read();
             // SAFETY: a node of this queue.
-            let next = unsafe { node(head.0) }.next.load();
-            if self.head.load() != head {
+            let next = unsafe { node(head.0) }.next.read();
+            if self.head.read() != head {
                 continue;
             }
             if next.0 == 0 {
@@ -139,14 +139,14 @@ impl<T: Word> Queue<T> {
     /// The node that an empty queue keeps, when the queue is given up.
     pub fn into_spare(self) -> Option<NonNull<Node>> {
         NonNull::new(ptr::with_exposed_provenance_mut(
-            self.head.load().0 as usize,
+            self.head.read().0 as usize,
         ))
     }
 }
 
 /// Makes a node the last one, in a way that an exchange which remembers its former life notices.
 fn end(node: &Node) {
-    let mut old = node.next.load();
+    let mut old = node.next.read();
     while let Err(now) = node.next.compare_exchange(old, (0, old.1.wrapping_add(1))) {
         old = now;
     }

@@ -78,7 +78,7 @@ impl<T: Word, const N: usize> Queue<T, N> {
         loop {
             let head = self.head.0.load(Ordering::Acquire);
             let place = self.place(head);
-            let old = place.load();
+            let old = place.read();
             match old.1.wrapping_sub(head) as i64 {
                 0 => {
                     let new = (value.into_word(), head.wrapping_add(1));
@@ -100,7 +100,7 @@ impl<T: Word, const N: usize> Queue<T, N> {
         loop {
             let tail = self.tail.0.load(Ordering::Acquire);
             let place = self.place(tail);
-            let old = place.load();
+            let old = place.read();
             match old.1.wrapping_sub(tail) as i64 {
                 1 => {
                     let new = (0, tail.wrapping_add(N as u64));

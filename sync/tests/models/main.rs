@@ -1,7 +1,13 @@
 //! Every structure under loom: all interleavings of a few operations, all values that the memory model allows.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test models`
+//! Each model says how many executions that were (`--nocapture`).
 #![cfg(loom)]
+
+mod lists;
+mod locks;
+mod queues;
+mod words;
 
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -17,8 +23,21 @@ use sync::{ArrayStack, List, Monitor, Once, Stack, WaitList, epoch, list, stack}
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
-    builder.check(f);
+    builder.max_branches = 20_000;
+    let executions = Counter::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = executions.clone();
+    builder.check(move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        f();
+    });
+    println!(
+        "model {}: {} executions",
+        std::thread::current().name().unwrap_or("?"),
+        executions.load(std::sync::atomic::Ordering::Relaxed)
+    );
 }
+
+type Counter = std::sync::Arc<std::sync::atomic::AtomicUsize>;
 
 fn leak<T>(value: T) -> NonNull<T> {
     NonNull::from(Box::leak(Box::new(value)))
@@ -358,7 +377,7 @@ fn once_is_written_once_and_read_whole() {
                 thread::spawn(move || once.set(Box::new(n)).is_ok() as usize)
             })
             .collect();
-        let early = once.get().map(|n: &Box<usize>| **n);
+        let early = once.get().map(|n| **n);
         let wins: usize = writers.into_iter().map(|w| w.join().unwrap()).sum();
         assert_eq!(wins, 1);
         assert!(early.is_none_or(|n| n == **once.get().unwrap()));
@@ -384,7 +403,7 @@ fn link_threads() {
         cpu: || 0,
         irq_save: || 0,
         irq_restore: |_| {},
-        nudge: || {},
+        ..callout::DEFAULT
     };
     callout::link(&CALLOUTS);
 }

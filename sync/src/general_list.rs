@@ -1,0 +1,273 @@
+//! The general list: insertion and deletion anywhere, and visitors that may stay as long as they like.
+//!
+//! *Interface*: [`List::cursor`] walks; [`Cursor::advance`] visits the next node, [`Cursor::insert_after`] and [`Cursor::remove`] change the list where it stands. All
+//! of it from anywhere, handlers included. Nodes are the caller's and intrusive; `free` of [`List::new`] gets each back when it is out of the list and the last visitor has left it.
+//!
+//! Source: general linked lists (dissertation, section 5.2.3, figure 5.7): visiting a node counts it, leaving discounts it, a deleted node is safe until its
+//! count is zero, and its link still leads back to the list. Deletion has two steps: mark the node and leave it; whoever comes along later sits on the node before, if that
+//! is not marked itself, and unlinks it. The figure's `CAS2` compares the link and the count of the node that it leads to, two distant words. Here the visitors who came by a
+//! link are counted *beside the link*, so one exchange of adjacent words does the same (split counts, as in the atomic shared pointers of
+//! C++); departures are counted in the node, and when a link is changed its count moves there too. The node's own deletion mark is in its link (Harris 2001), so that nothing can be hung behind a
+//! deleted node unseen.
+//!
+//! Where nobody sleeps on a node, [`crate::list`] is cheaper: its visitors count nothing, a grace period covers them. Here nothing waits for a grace period, and a visitor that stops
+//! for ever keeps its node and the deleted ones behind it, no more.
+//!
+//! Progress: lock-free; an exchange fails because another visit, insertion or deletion succeeded. Memory order: every link is an exchange of pairs, a full barrier;
+//! the count's release by each who leaves is acquired by the one who finds it zero.
+//!
+//! Counts: a node may be pointed to by up to 4095 links at once (its predecessor and deleted nodes that somebody still stands on), and be left 2⁵² times between two changes of its predecessor.
+
+use crate::cas2::Pair;
+use crate::primitive::atomic::{AtomicU64, Ordering};
+use crate::primitive::constructor;
+use core::ptr::{self, NonNull};
+
+/// In a link: *this* node is deleted.
+const DELETED: u64 = 1;
+/// What a link to a node counts in it.
+const LINK: u64 = 1 << 52;
+
+/// The link inside an element. Put it first in a `repr(C)` structure.
+#[repr(C, align(16))]
+pub struct Node {
+    /// Low: address of the next node or 0, with [`DELETED`]. High: how many came to the next node by this link.
+    next: Pair,
+    /// [`LINK`] for each link to this node, plus those who came by former links, minus all who left.
+    count: AtomicU64,
+}
+
+impl Node {
+    constructor! {
+        /// A node in no list.
+        pub fn new() -> Node {
+            Node { next: Pair::new(0, 0), count: AtomicU64::new(0) }
+        }
+    }
+
+    /// Whether the node was deleted.
+    pub fn is_removed(&self) -> bool {
+        self.next.load().0 & DELETED != 0
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The node to insert behind was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed;
+
+/// Nodes in an order.
+pub struct List {
+    /// Before the first; never deleted.
+    head: Node,
+    free: fn(NonNull<Node>),
+}
+
+/// # Safety
+/// `address` is 0 or that of a node which the caller has counted or holds by a link.
+unsafe fn node<'a>(address: u64) -> Option<&'a Node> {
+    // SAFETY: the caller's promise; the address was exposed when the node was inserted.
+    unsafe { ptr::with_exposed_provenance::<Node>(address as usize).as_ref() }
+}
+
+impl List {
+    constructor! {
+        /// An empty list. `free` gets back each removed node once, wherever the last one leaves it: it must not wait.
+        pub fn new(free: fn(NonNull<Node>)) -> List {
+            List { head: Node::new(), free }
+        }
+    }
+
+    /// A visitor, standing before the first node.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor {
+            list: self,
+            here: &self.head,
+        }
+    }
+
+    /// Visit the node that `from`'s link leads to: count it. The caller stands on `from`.
+    fn visit<'a>(&self, from: &'a Node) -> Option<&'a Node> {
+        let mut old = from.next.load();
+        loop {
+            let address = old.0 & !DELETED;
+            if address == 0 {
+                return None;
+            }
+            match from.next.compare_exchange(old, (old.0, old.1 + 1)) {
+                // SAFETY: the link led there when we were counted.
+                Ok(()) => return unsafe { node(address) },
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Leave a node that was visited.
+    fn leave(&self, at: &Node) {
+        if !ptr::eq(at, &self.head) {
+            self.add(at, 1u64.wrapping_neg());
+        }
+    }
+
+    /// Add to a node's count; when it becomes zero nobody stands on it and no link leads there: give it back, and let go of what it leads to.
+    fn add(&self, at: &Node, amount: u64) {
+        let mut at = at;
+        let mut amount = amount;
+        while at
+            .count
+            .fetch_add(amount, Ordering::AcqRel)
+            .wrapping_add(amount)
+            == 0
+        {
+            let (next, came) = at.next.load();
+            (self.free)(NonNull::from(at));
+            // SAFETY: the link of the node that was just given back still counts there.
+            let Some(further) = (unsafe { node(next & !DELETED) }) else {
+                return;
+            };
+            at = further;
+            amount = came.wrapping_sub(LINK);
+        }
+    }
+
+    /// Unlink `gone`, which is deleted, from behind `before`; the caller stands on both. In any case `before` does not lead there afterwards, or is deleted itself.
+    fn unlink(&self, before: &Node, gone: &Node) {
+        let after = self.visit(gone);
+        if let Some(after) = after {
+            self.add(after, LINK);
+        }
+        let address = after.map_or(0, |after| ptr::from_ref(after).addr() as u64);
+        let mut old = before.next.load();
+        loop {
+            if old.0 != ptr::from_ref(gone).addr() as u64 {
+                if let Some(after) = after {
+                    self.add(after, LINK.wrapping_neg());
+                }
+                break;
+            }
+            match before.next.compare_exchange(old, (address, 0)) {
+                Ok(()) => {
+                    self.add(gone, old.1.wrapping_sub(LINK));
+                    break;
+                }
+                Err(now) => old = now,
+            }
+        }
+        if let Some(after) = after {
+            self.leave(after);
+        }
+    }
+
+    /// Unlink every deleted node, except behind one that is just being deleted.
+    pub fn sweep(&self) {
+        let mut cursor = self.cursor();
+        while cursor.advance().is_some() {}
+    }
+
+    /// Whether no node was linked at this instant.
+    pub fn is_empty(&self) -> bool {
+        self.head.next.load().0 == 0
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        let mut cursor = self.cursor();
+        while cursor.advance().is_some() {
+            cursor.remove();
+        }
+        drop(cursor);
+        self.sweep();
+    }
+}
+
+/// A visitor. It stands before the first node, or on one, which stays until it goes on.
+pub struct Cursor<'a> {
+    list: &'a List,
+    here: &'a Node,
+}
+
+impl<'a> Cursor<'a> {
+    /// Go on to the next node that is not deleted, unlinking deleted ones on the way. None at the end; then the cursor stays on the last.
+    pub fn advance(&mut self) -> Option<&Node> {
+        loop {
+            let next = self.list.visit(self.here)?;
+            if !next.is_removed() {
+                self.go(next);
+                return Some(self.here);
+            }
+            if self.here.is_removed() {
+                // Nothing can be unlinked from behind a deleted node; its way leads back to the list.
+                self.go(next);
+            } else {
+                self.list.unlink(self.here, next);
+                self.list.leave(next);
+            }
+        }
+    }
+
+    fn go(&mut self, next: &'a Node) {
+        self.list.leave(self.here);
+        self.here = next;
+    }
+
+    /// The node it stands on; none before the first.
+    pub fn node(&self) -> Option<&Node> {
+        (!ptr::eq(self.here, &self.list.head)).then_some(self.here)
+    }
+
+    /// Insert `new` behind the node it stands on (or as the first).
+    ///
+    /// # Errors
+    /// [`Removed`], when that node was deleted.
+    ///
+    /// # Safety
+    /// `new` is in no list and nobody stands on it: it is fresh, or was given back; it is the list's until then, and stays where it is.
+    pub unsafe fn insert_after(&self, new: NonNull<Node>) -> Result<(), Removed> {
+        let address = new.as_ptr().expose_provenance() as u64;
+        // SAFETY: ours until the exchange succeeds.
+        let node = unsafe { new.as_ref() };
+        node.count.store(LINK, Ordering::Relaxed);
+        let mut old = self.here.next.load();
+        while old.0 & DELETED == 0 {
+            // The link moves into the new node with all who came by it.
+            // SAFETY: as above.
+            unsafe { node.next.set(old) };
+            match self.here.next.compare_exchange(old, (address, 0)) {
+                Ok(()) => return Ok(()),
+                Err(now) => old = now,
+            }
+        }
+        Err(Removed)
+    }
+
+    /// Delete the node it stands on: true when nobody else did. It is unlinked by the next who comes along, and given back when all have left it.
+    pub fn remove(&mut self) -> bool {
+        if self.node().is_none() {
+            return false;
+        }
+        let mut old = self.here.next.load();
+        while old.0 & DELETED == 0 {
+            match self
+                .here
+                .next
+                .compare_exchange(old, (old.0 | DELETED, old.1))
+            {
+                Ok(()) => return true,
+                Err(now) => old = now,
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Cursor<'_> {
+    fn drop(&mut self) {
+        self.list.leave(self.here);
+    }
+}

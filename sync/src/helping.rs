@@ -1,0 +1,239 @@
+//! A lock whose contenders push its holder out of the critical section.
+//!
+//! *Interface*: [`Helping<T>`] guards data; [`HelpingLock`] is the same without data. [`HelpingLock::unlock`] takes the switch hint. Thread context only, and
+//! a holder must not sleep: it leaves first ([`Helping::wait`] does so for a condition, the wait-and-notify monitor).
+//!
+//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint, count of locks), figure 2 (monitor). A contender puts
+//! itself on top of the *helper stack* and lends its time to the holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself
+//! the owner; a holder that leaves passes lock and CPU to the top. That is priority inheritance: whoever runs the helper runs the holder. It is
+//! a stack because with strict priorities the last to come is the most urgent one.
+//! Owner and top of the stack are adjacent words and change together. Only the owner pops, so a
+//! node on the stack stays there until its turn, and the stack needs no tag.
+//!
+//! Progress: blocking in the strict sense, and wait-free in Fiasco's: the holder runs whenever a contender would, so nobody waits longer than the critical sections
+//! before its own. Who finds the holder running on another CPU sleeps until the lock is passed to it; if that holder is then preempted, nobody pushes it until the next
+//! contender comes: with several CPUs the bound is the holder's own share of its CPU.
+//! With a stack, one who came early can be overtaken again and again by equals; use it where contention is rare or priorities are meant.
+//! Memory order: every change of the pair is a full barrier; what one owner wrote happens before the next one's exchange or look.
+
+use crate::callout;
+use crate::cas2::Pair;
+use crate::primitive::UnsafeCell;
+use crate::primitive::atomic::{AtomicU64, Ordering};
+use crate::primitive::constructor;
+use crate::semaphore::BinarySemaphore;
+use core::ops::{Deref, DerefMut};
+use core::ptr;
+
+/// In the owner's word, so that a handle of 0 is an owner too.
+const HELD: u64 = 1;
+
+/// A contender's place on the helper stack; lives on its own stack until it owns the lock.
+struct Helper {
+    owner: u64,
+    next: AtomicU64,
+}
+
+/// Who has the CPU after an unlock that found contenders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// The next owner, at once.
+    Next,
+    /// The one who unlocked; the next owner when its turn comes.
+    Stay,
+    /// This thread, such as the one that was locked and has been made ready.
+    To(usize),
+    /// Whoever the scheduler prefers.
+    Scheduler,
+}
+
+/// The lock: an owner and those who help it.
+pub struct HelpingLock {
+    /// Low: the owner's handle with [`HELD`], or 0. High: address of the top [`Helper`] or 0.
+    state: Pair,
+}
+
+fn me() -> u64 {
+    (callout::get().current)() as u64 | HELD
+}
+
+fn handle(owner: u64) -> usize {
+    (owner & !HELD) as usize
+}
+
+impl HelpingLock {
+    constructor! {
+        /// A free lock.
+        pub fn new() -> HelpingLock {
+            HelpingLock { state: Pair::new(0, 0) }
+        }
+    }
+
+    /// Takes the lock if it is free.
+    pub fn try_lock(&self) -> bool {
+        (callout::get().count_locks)(1);
+        let free = self.state.compare_exchange((0, 0), (me(), 0)).is_ok();
+        if !free {
+            (callout::get().count_locks)(-1);
+        }
+        free
+    }
+
+    /// Takes the lock, helping whoever holds it.
+    pub fn lock(&self) {
+        // Counted before the first step: a contender on the helper stack may be made the owner at any time.
+        (callout::get().count_locks)(1);
+        let me = me();
+        if let Err(now) = self.state.compare_exchange((0, 0), (me, 0)) {
+            self.contend(me, now);
+        }
+    }
+
+    #[cold]
+    fn contend(&self, me: u64, mut old: (u64, u64)) {
+        debug_assert!(old.0 != me, "the owner locks again");
+        let helper = Helper {
+            owner: me,
+            next: AtomicU64::new(0),
+        };
+        let address = ptr::from_ref(&helper).expose_provenance() as u64;
+        loop {
+            helper.next.store(old.1, Ordering::Relaxed);
+            let new = if old.0 == 0 {
+                (me, 0)
+            } else {
+                (old.0, address)
+            };
+            match self.state.compare_exchange(old, new) {
+                Ok(()) if old.0 == 0 => return,
+                Ok(()) => break,
+                Err(now) => old = now,
+            }
+        }
+        loop {
+            let owner = self.state.load().0;
+            if owner == me {
+                return;
+            }
+            let c = callout::get();
+            if !(c.donate)(handle(owner)) {
+                // It runs on another CPU. The token comes with the lock.
+                (c.suspend)();
+            }
+        }
+    }
+
+    /// Gives the lock to the top of the helper stack, or frees it. Only the owner may call this.
+    pub fn unlock(&self, switch: Switch) {
+        let mut old = self.state.load();
+        debug_assert!(old.0 & HELD != 0, "unlocked without a lock");
+        let next = loop {
+            let new = if old.1 == 0 {
+                (0, 0)
+            } else {
+                // SAFETY: on the stack, where it stays while we own the lock: only the owner takes nodes off.
+                let top = unsafe { &*ptr::with_exposed_provenance::<Helper>(old.1 as usize) };
+                (top.owner, top.next.load(Ordering::Relaxed))
+            };
+            match self.state.compare_exchange(old, new) {
+                Ok(()) => break new.0,
+                Err(now) => old = now,
+            }
+        };
+        let c = callout::get();
+        (c.count_locks)(-1);
+        if next != 0 {
+            (c.resume)(handle(next));
+        }
+        match switch {
+            // Whether it runs here or elsewhere is the same to us.
+            Switch::To(thread) => _ = (c.donate)(thread),
+            _ if next == 0 => {}
+            Switch::Next => _ = (c.donate)(handle(next)),
+            Switch::Scheduler => (c.yield_now)(),
+            Switch::Stay => {}
+        }
+    }
+
+    /// Whether somebody held it at this instant.
+    pub fn is_held(&self) -> bool {
+        self.state.load().0 != 0
+    }
+}
+
+impl Default for HelpingLock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Data that one thread at a time may touch, with help.
+pub struct Helping<T> {
+    lock: HelpingLock,
+    data: UnsafeCell<T>,
+}
+
+// SAFETY: the data is reached only by the lock's owner.
+unsafe impl<T: Send> Sync for Helping<T> {}
+// SAFETY: it owns its data.
+unsafe impl<T: Send> Send for Helping<T> {}
+
+impl<T> Helping<T> {
+    constructor! {
+        /// Free data.
+        pub fn new(data: T) -> Helping<T> {
+            Helping { lock: HelpingLock::new(), data: UnsafeCell::new(data) }
+        }
+    }
+
+    /// Enters, helping whoever is inside.
+    pub fn enter(&self) -> Inside<'_, T> {
+        self.lock.lock();
+        Inside(self)
+    }
+
+    /// Enters if nobody is inside.
+    pub fn try_enter(&self) -> Option<Inside<'_, T>> {
+        self.lock.try_lock().then(|| Inside(self))
+    }
+
+    /// Leaves, sleeps until `condition` is raised, and enters again. The thread must hold no other helping lock: it would sleep with it.
+    pub fn wait<'a>(inside: Inside<'a, T>, condition: &BinarySemaphore) -> Inside<'a, T> {
+        let monitor = inside.0;
+        drop(inside);
+        condition.down();
+        monitor.enter()
+    }
+}
+
+/// Being inside; dropping it leaves, and gives the CPU to the next owner.
+pub struct Inside<'a, T>(&'a Helping<T>);
+
+impl<T> Inside<'_, T> {
+    /// Leaves with another hint.
+    pub fn leave(self, switch: Switch) {
+        self.0.lock.unlock(switch);
+        core::mem::forget(self);
+    }
+}
+
+impl<T> Deref for Inside<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this thread owns the lock.
+        self.0.data.with(|data| unsafe { &*data })
+    }
+}
+
+impl<T> DerefMut for Inside<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and `&mut self` makes this borrow the only one.
+        self.0.data.with_mut(|data| unsafe { &mut *data })
+    }
+}
+
+impl<T> Drop for Inside<'_, T> {
+    fn drop(&mut self) {
+        self.0.lock.unlock(Switch::Next);
+    }
+}
