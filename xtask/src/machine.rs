@@ -63,8 +63,8 @@ pub struct Machine {
     pub cpus: u32,
     /// Memory in bytes.
     pub memory: u64,
-    /// One instruction is one nanosecond.
-    pub icount: bool,
+    /// Time is counted in instructions: each takes two to the power of this many nanoseconds.
+    pub icount: Option<u32>,
     /// Who executes.
     pub accel: Accel,
     /// The kernel: an ELF with a PVH note, or a Linux bzImage.
@@ -86,7 +86,7 @@ impl Machine {
             chipset: Chipset::Q35,
             cpus: 1,
             memory: 256 << 20,
-            icount: false,
+            icount: None,
             accel: Accel::Tcg,
             kernel: kernel.to_path_buf(),
             append: String::new(),
@@ -107,8 +107,8 @@ impl Machine {
         });
         let kvm = match self.accel {
             Accel::Tcg => false,
-            Accel::Auto => host_virtualizes() && !self.icount,
-            Accel::Kvm if self.icount => {
+            Accel::Auto => host_virtualizes() && self.icount.is_none(),
+            Accel::Kvm if self.icount.is_some() => {
                 return Err(Failure::new(
                     USAGE,
                     "--icount counts instructions, which --accel kvm cannot",
@@ -122,9 +122,10 @@ impl Machine {
             }
             Accel::Kvm => true,
         };
-        if self.icount {
+        if let Some(shift) = self.icount {
+            put(&["-icount", &format!("shift={shift},sleep=off")]);
             // Without `rep movsb` counting once a byte: see docs/results.md.
-            put(&["-icount", "shift=0,sleep=off", "-cpu", "max,-erms,-fsrm"]);
+            put(&["-cpu", "max,-erms,-fsrm"]);
         } else if kvm {
             put(&["-accel", "kvm", "-cpu", "host"]);
         } else {

@@ -96,7 +96,7 @@ pub fn describe(options: &Options, kernel: &std::path::Path) -> Result<Machine> 
     machine.chipset = options.chipset;
     machine.cpus = options.cpus;
     machine.memory = options.memory;
-    machine.icount = options.icount;
+    machine.icount = options.icount.then_some(0);
     machine.accel = options.accel;
     machine.display = options.display;
     machine.log = if options.verbose {

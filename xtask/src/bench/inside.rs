@@ -2,11 +2,12 @@
 //!
 //! *Interface*: `measure`, `rows`, `text`, `markdown`. A line is `cost SECTION|OPERATION|COLUMN=NUMBER|…` (docs/run-contract.md).
 
+use super::guest;
 use super::table::Row;
 use crate::failure::{Context, Failure, HOST, Result};
-use crate::kernel;
-use crate::machine::{Log, Status};
+use crate::machine::{Kept, Log, Machine, Status};
 use crate::rootfs::Root;
+use crate::{host, kernel};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -58,14 +59,14 @@ const KNOWN: &[Known] = &[Known {
 pub fn measure() -> Result<Vec<Cost>> {
     eprintln!("xtask: measuring inside Synthesis");
     let built = kernel::build()?;
-    let mut machine = super::machine(&built, "inside.log")?;
+    let log = host::build_dir("bench")?.join("inside.log");
+    let mut machine = Machine::new(&built);
+    machine.memory = guest::MEMORY;
+    machine.log = Log::File(log.clone());
     machine.append = format!("{} selftest=costs", crate::run::boot_words(false));
-    let Log::File(log) = &machine.log else {
-        unreachable!("the measured machine logs to a file");
-    };
-    let log = log.clone();
+    super::counting(&mut machine);
     let root = Root::new(None)?.finish(kernel::symbols(&built)?, &["/bin/true".into()], &[]);
-    let outcome = super::start(&machine, &root, super::Kept::default())?.wait(Some(LIMIT));
+    let outcome = guest::start(&machine, &root, Kept::default())?.wait(Some(LIMIT));
     if outcome.status != Status::Exit(0) {
         eprint!("{}", outcome.report);
         return Err(Failure::new(

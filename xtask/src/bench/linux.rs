@@ -1,18 +1,43 @@
-//! The peer: Debian's Linux cloud kernel, fetched as a package, unpacked, never installed.
+//! The peers: Debian's Linux kernels, fetched as packages, unpacked, never installed.
 //!
-//! *Interface*: `kernel` gives the path of its bzImage.
+//! *Interface*: `CLOUD`, `REALTIME`; `Peer::kernel` gives the path of its bzImage, `version` its version.
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The package that names the current one.
-const META: &str = "linux-image-cloud-amd64";
+/// A kernel that Debian packages.
+pub struct Peer {
+    /// The package that names the current one.
+    meta: &'static str,
+    /// Where it is unpacked, in `build`.
+    dir: &'static str,
+}
 
-/// The kernel, from `build/linux`; fetched when it is not there.
-pub fn kernel() -> Result<PathBuf> {
-    let dir = host::build_dir("linux")?;
+/// The one for virtual machines, which every figure is compared with.
+pub const CLOUD: Peer = Peer {
+    meta: "linux-image-cloud-amd64",
+    dir: "linux",
+};
+/// The one with PREEMPT_RT.
+pub const REALTIME: Peer = Peer {
+    meta: "linux-image-rt-amd64",
+    dir: "linux-rt",
+};
+
+impl Peer {
+    /// The kernel, from `build`; fetched when it is not there.
+    ///
+    /// # Errors
+    /// Host failure when the package cannot be fetched or unpacked.
+    pub fn kernel(&self) -> Result<PathBuf> {
+        kernel(self)
+    }
+}
+
+fn kernel(peer: &Peer) -> Result<PathBuf> {
+    let dir = host::build_dir(peer.dir)?;
     if let Some(found) = image(&dir) {
         return Ok(found);
     }
@@ -24,16 +49,19 @@ pub fn kernel() -> Result<PathBuf> {
             ));
         }
     }
-    let package = match package() {
+    let package = match package(peer.meta) {
         Ok(package) => package,
         Err(_) => {
             // A fresh machine has no package lists.
             eprintln!("xtask: updating Debian's package lists");
             host::run_quietly(Command::new("apt-get").args(["update", "-qq"]))?;
-            package()?
+            package(peer.meta)?
         }
     };
-    eprintln!("xtask: fetching Debian package {package} (unpacked in build/linux, not installed)");
+    eprintln!(
+        "xtask: fetching Debian package {package} (unpacked in build/{}, not installed)",
+        peer.dir
+    );
     let output = Command::new("apt-get")
         .args(["download", "-q", &package])
         .current_dir(&dir)
@@ -65,12 +93,12 @@ pub fn version(image: &Path) -> String {
     name.trim_start_matches("vmlinuz-").to_owned()
 }
 
-fn package() -> Result<String> {
-    let text = host::command_output(Command::new("apt-cache").args(["depends", META]))?;
+fn package(meta: &str) -> Result<String> {
+    let text = host::command_output(Command::new("apt-cache").args(["depends", meta]))?;
     text.split_whitespace()
-        .find(|word| word.starts_with("linux-image-") && *word != META)
+        .find(|word| word.starts_with("linux-image-") && *word != meta)
         .map(str::to_owned)
-        .ok_or_else(|| Failure::new(HOST, format!("apt-cache does not know {META}")))
+        .ok_or_else(|| Failure::new(HOST, format!("apt-cache does not know {meta}")))
 }
 
 fn image(dir: &Path) -> Option<PathBuf> {

@@ -70,7 +70,8 @@ pub fn merge(linux: &str, synthesis: &str) -> Vec<Row> {
     rows
 }
 
-fn figure(value: Option<f64>) -> String {
+/// A figure as a reader wants it.
+pub fn figure(value: Option<f64>) -> String {
     match value {
         None => "–".into(),
         Some(value) if value.fract() != 0.0 && value < 1000.0 => format!("{value:.2}"),

@@ -304,7 +304,7 @@ fn boots(kit: &Kit) -> Vec<Check> {
     machine.cpus = 4;
     greet("microvm, 4 CPUs", &machine);
     let mut machine = with(kit, "boots-icount", 1, 128);
-    machine.icount = true;
+    machine.icount = Some(0);
     greet("icount", &machine);
     checks
 }

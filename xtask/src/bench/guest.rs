@@ -1,0 +1,130 @@
+//! One measuring program on one kernel: Synthesis, or one of Debian's.
+//!
+//! *Interface*: `Kernel`; `run` boots it on a machine that the caller describes, with the program as the first process, and gives
+//! what it printed; `start` boots any other machine.
+
+use super::linux::{self, Peer};
+use crate::failure::{Failure, HOST, Result};
+use crate::machine::{Kept, Log, Machine, Running, Status, Streams};
+use crate::rootfs::Root;
+use crate::{host, kernel};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Memory of the measured machine.
+pub const MEMORY: u64 = 256 << 20;
+
+/// A kernel to measure.
+pub enum Kernel {
+    /// Ours.
+    Synthesis,
+    /// One of Debian's, with the name of its column and the path of its image.
+    Linux(&'static str, PathBuf),
+}
+
+impl Kernel {
+    /// Fetches a peer.
+    ///
+    /// # Errors
+    /// As [`Peer::kernel`].
+    pub fn peer(name: &'static str, peer: &Peer) -> Result<Self> {
+        Ok(Self::Linux(name, peer.kernel()?))
+    }
+
+    /// What its column is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Synthesis => "Synthesis",
+            Self::Linux(name, _) => name,
+        }
+    }
+
+    /// Its version, as far as it has one of its own.
+    pub fn version(&self) -> String {
+        match self {
+            Self::Synthesis => "this tree".into(),
+            Self::Linux(_, image) => linux::version(image),
+        }
+    }
+
+    /// Boots with `program` (in the guest `/bin/NAME`) and its `words`, waits, and gives what was printed.
+    /// `describe` completes the machine.
+    ///
+    /// # Errors
+    /// Host failure when the machine does not end in order within `limit`; what it printed is shown then.
+    pub fn run(
+        &self,
+        program: &Path,
+        words: &[String],
+        limit: Duration,
+        describe: impl Fn(&mut Machine),
+    ) -> Result<String> {
+        let mut root = Root::new(None)?;
+        let inside = format!("/bin/{}", stem(program));
+        root.add(&format!("{}:{inside}", program.display()))?;
+        let prepare = |image: &Path, append: String| -> Result<Machine> {
+            let mut machine = Machine::new(image);
+            machine.append = append;
+            machine.memory = MEMORY;
+            machine.log = Log::File(host::build_dir("bench")?.join(format!("{}.log", self.name())));
+            describe(&mut machine);
+            Ok(machine)
+        };
+        let (machine, archive) = match self {
+            Self::Synthesis => {
+                let built = kernel::build()?;
+                let machine = prepare(&built, crate::run::boot_words(false))?;
+                let mut command = vec![inside];
+                command.extend(words.iter().cloned());
+                let environment = [format!("MEMORY_KIB={}", MEMORY >> 10)];
+                let archive = root.finish(kernel::symbols(&built)?, &command, &environment);
+                (machine, archive)
+            }
+            Self::Linux(_, image) => {
+                let append = format!(
+                    "console=ttyS0 quiet mitigations=off MEMORY_KIB={} -- {}",
+                    MEMORY >> 10,
+                    words.join(" ")
+                );
+                let machine = prepare(image, append)?;
+                root.add(&format!("{}:/init", program.display()))?;
+                (machine, root.finish(Vec::new(), &[], &[]))
+            }
+        };
+        let output = Kept::default();
+        let outcome = start(&machine, &archive, output.clone())?.wait(Some(limit));
+        let text = String::from_utf8_lossy(&output.bytes()).into_owned();
+        if outcome.status == Status::Exit(0) {
+            return Ok(text);
+        }
+        eprint!("{text}{}", outcome.report);
+        Err(Failure::new(
+            HOST,
+            format!(
+                "{} did not finish the measurement: {:?}",
+                self.name(),
+                outcome.status
+            ),
+        ))
+    }
+}
+
+/// Boots with no input, keeping what is printed.
+///
+/// # Errors
+/// As [`Running::start`].
+pub fn start(machine: &Machine, archive: &[u8], output: Kept) -> Result<Running> {
+    let streams = Streams {
+        input: Box::new(std::io::empty()),
+        output: Box::new(output),
+        error: Box::new(std::io::stderr()),
+        terminal: false,
+    };
+    Running::start(machine, archive, streams)
+}
+
+/// The program's name without its compiler's suffix.
+fn stem(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    name.split('-').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,206 @@
+//! `cargo xtask bench lateness`: how late a 250-µs timer's user-level handler runs on a busy machine.
+//!
+//! *Interface*: `main`. The machine is QEMU under `-icount shift=4,sleep=off` with one CPU: 62.5 million instructions a second of guest
+//! time, whatever the host does. The peers are Debian's cloud kernel and its PREEMPT_RT kernel.
+//!
+//! Source: Hohmuth and Härtig, section 5.1.
+
+use super::columns::Columns;
+use super::guest::Kernel;
+use super::{linux, results};
+use crate::failure::{Context, Failure, Result, USAGE};
+use crate::{compile, host};
+use lexopt::prelude::*;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE]
+
+Boots Debian's Linux, its PREEMPT_RT kernel and Synthesis in turn with the same static program: a 250-µs timer whose handler is
+a signal's, and then a thread's that sleeps until each instant, while processes flood the caches, fork, exec, page and do I/O.
+Prints the distribution of the lateness. One instruction is 16 ns of guest time.
+
+  --seconds N         guest time of each of the two parts (5)
+  --long              600 seconds, and docs/results.md is written
+  --only synthesis    leave the others out (docs/results.md is not written then)
+  --json FILE         write the rows
+";
+
+/// An instruction takes 2 to the power of this many nanoseconds.
+const SHIFT: u32 = 4;
+const LONG: u32 = 600;
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Result<i32> {
+    let (mut seconds, mut json, mut alone) = (5, None, false);
+    let mut parser = lexopt::Parser::from_args(words);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("seconds") => {
+                let word = parser.value()?.to_string_lossy().into_owned();
+                seconds = word
+                    .parse()
+                    .ok()
+                    .filter(|n| (1..=100_000).contains(n))
+                    .ok_or_else(|| {
+                        Failure::new(
+                            USAGE,
+                            format!("--seconds {word}: a number from 1 to 100000"),
+                        )
+                    })?;
+            }
+            Long("long") => seconds = LONG,
+            Long("json") => json = Some(PathBuf::from(parser.value()?)),
+            Long("only") => {
+                let word = parser.value()?.to_string_lossy().into_owned();
+                if word != "synthesis" {
+                    return Err(Failure::new(USAGE, format!("--only {word}: synthesis")));
+                }
+                alone = true;
+            }
+            Short('h') | Long("help") => {
+                print!("{HELP}");
+                return Ok(0);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
+    let program = compile::program("lateness", &compile::GLIBC)?;
+    let mut kernels = Vec::new();
+    if !alone {
+        kernels.push(Kernel::peer("Linux", &linux::CLOUD)?);
+        kernels.push(Kernel::peer("PREEMPT_RT", &linux::REALTIME)?);
+    }
+    kernels.push(Kernel::Synthesis);
+    // The host needs about a fifth of guest time; a busy one may need much more.
+    let limit = Duration::from_secs(300 + 3 * u64::from(seconds));
+    let (mut table, mut histograms, mut versions) = (Columns::default(), Vec::new(), Vec::new());
+    for kernel in &kernels {
+        let mut all = String::new();
+        for kind in ["signal", "sleep"] {
+            eprintln!(
+                "xtask: {} {}: {kind}, {seconds} s of guest time",
+                kernel.name(),
+                kernel.version()
+            );
+            let words = [seconds.to_string(), kind.to_owned()];
+            let text = kernel.run(&program, &words, limit, |machine| {
+                machine.icount = Some(SHIFT);
+                // Else Linux may watch its clock with a slower one.
+                machine.append = format!("tsc=reliable {}", machine.append);
+            })?;
+            for line in text
+                .lines()
+                .filter(|line| line.starts_with("fail ") || line.starts_with("note "))
+            {
+                eprintln!("xtask: {}: {line}", kernel.name());
+            }
+            all.push_str(&text);
+        }
+        table.add(kernel.name(), &all);
+        histograms.push(all);
+        versions.push(format!("{} {}", kernel.name(), kernel.version()));
+    }
+    print!("{}", table.text());
+    for (kernel, text) in kernels.iter().zip(&histograms) {
+        println!("{}:\n{}", kernel.name(), histogram(text));
+    }
+    if let Some(path) = json {
+        std::fs::write(&path, table.json()).context(format!("cannot write {}", path.display()))?;
+    }
+    if seconds == LONG && !alone {
+        results::put(
+            "lateness",
+            &report(&table, &kernels, &histograms, &versions)?,
+        )?;
+    }
+    Ok(0)
+}
+
+/// The cells that a program printed: kind, from, count.
+fn cells(text: &str) -> impl Iterator<Item = (&str, u64, u64)> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        if words.next()? != "hist" {
+            return None;
+        }
+        Some((
+            words.next()?,
+            words.next()?.parse().ok()?,
+            words.next()?.parse().ok()?,
+        ))
+    })
+}
+
+fn histogram(text: &str) -> String {
+    let mut out = String::new();
+    for (kind, from, count) in cells(text) {
+        writeln!(out, "  {kind:<8} from {:>6} µs {count:>10}", from / 1000).expect("a string");
+    }
+    out
+}
+
+fn report(
+    table: &Columns,
+    kernels: &[Kernel],
+    texts: &[String],
+    versions: &[String],
+) -> Result<String> {
+    let mut out = format!(
+        "## Worst case: lateness of a 250-µs timer\n\n\
+         `cargo xtask bench lateness --long`: {LONG} seconds of guest time each, {}, one CPU, `-icount shift={SHIFT},sleep=off`: a machine of \
+         62.5 million instructions a second, on which an instruction takes 16 ns. The program is `user/lateness.c`: beside the timer six \
+         processes and their children flood the caches, fork, exec, page and do input and output. On Linux the handler runs with `SCHED_FIFO`. \
+         Kernels: {}.\n{}",
+        results::qemu()?,
+        versions.join(", "),
+        table.markdown()
+    );
+    writeln!(out, "\n### lateness, histogram (number of instants)\n").expect("a string");
+    let names: Vec<_> = kernels.iter().map(Kernel::name).collect();
+    writeln!(
+        out,
+        "| handler | from µs | {} |\n| --- | ---: |{}",
+        names.join(" | "),
+        " ---: |".repeat(names.len())
+    )
+    .expect("a string");
+    for kind in ["signal", "sleep"] {
+        let mut starts: Vec<u64> = texts
+            .iter()
+            .flat_map(|text| cells(text))
+            .filter(|cell| cell.0 == kind)
+            .map(|cell| cell.1)
+            .collect();
+        starts.sort_unstable();
+        starts.dedup();
+        for from in starts {
+            let counts: Vec<String> = texts
+                .iter()
+                .map(|text| {
+                    cells(text)
+                        .find(|cell| (cell.0, cell.1) == (kind, from))
+                        .map_or_else(|| "–".into(), |cell| cell.2.to_string())
+                })
+                .collect();
+            writeln!(out, "| {kind} | {} | {} |", from / 1000, counts.join(" | "))
+                .expect("a string");
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_the_histogram_are_read() {
+        let text = "row a b ns 1\nhist sleep 2000 7\nhist broken\n";
+        assert_eq!(cells(text).collect::<Vec<_>>(), [("sleep", 2000, 7)]);
+    }
+}
