@@ -9,6 +9,7 @@
 pub mod cred;
 pub mod exit;
 pub mod fork;
+mod index;
 pub mod limits;
 pub mod robust;
 pub mod session;
@@ -144,6 +145,12 @@ impl Process {
     /// Its threads that have not ended.
     pub fn threads(&self) -> Vec<Arc<Task>> {
         self.threads.lock().clone()
+    }
+
+    /// Its thread number `tid`.
+    pub fn task(&self, tid: i32) -> Option<Arc<Task>> {
+        let threads = self.threads.lock();
+        threads.iter().find(|task| task.tid == tid).cloned()
     }
 
     /// Has it ended without having been waited for?

@@ -1,7 +1,7 @@
 //! The tree of processes: numbers, parents and children, groups and sessions.
 //!
 //! *Interface*: [`find`], [`find_task`], [`all`], [`group`] look; [`set_group`] and [`new_session`] change. The one
-//! monitor is first in the lock order. The first process is built in: it runs no code, and every process
+//! monitor is first in the lock order; [`find`] does not take it. The first process is built in: it runs no code, and every process
 //! whose parent has ended becomes its child and vanishes by itself when it ends.
 
 use alloc::collections::BTreeMap;
@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering;
 use abi::errno::{Errno, Result};
 use sync::Monitor;
 
-use super::{Process, Session, Task};
+use super::{Process, Session, Task, index};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
@@ -86,6 +86,7 @@ impl Tree {
         }
         self.holders
             .insert(process.pid, Holder::Process(process.clone(), Vec::new()));
+        index::add(process);
     }
 
     /// Makes a thread visible.
@@ -96,6 +97,7 @@ impl Tree {
 
     /// Removes a waited-for process.
     pub(crate) fn remove(&mut self, process: &Process) {
+        index::remove(process.pid);
         self.holders.remove(&process.pid);
         if let Some(Holder::Process(_, children)) = self.holders.get_mut(&process.ppid()) {
             children.retain(|&child| child != process.pid);
@@ -184,9 +186,9 @@ pub(crate) fn largest() -> Option<(Arc<Process>, usize)> {
     Some((victim.clone(), size(victim)))
 }
 
-/// The process with number `pid`.
+/// The process with number `pid`. Waits for nobody.
 pub fn find(pid: i32) -> Option<Arc<Process>> {
-    TREE.lock().get(pid).cloned()
+    index::find(pid)
 }
 
 /// The thread with number `tid`, of whatever process.
@@ -196,12 +198,7 @@ pub fn find_task(tid: i32) -> Option<Arc<Task>> {
         Holder::Thread(task) => return task.upgrade(),
         Holder::Process(process, _) => process.clone(),
     };
-    process
-        .threads
-        .lock()
-        .iter()
-        .find(|task| task.tid == tid)
-        .cloned()
+    process.task(tid)
 }
 
 /// All processes at this instant, in order of their numbers.

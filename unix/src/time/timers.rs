@@ -3,7 +3,6 @@
 //! *Interface*: [`Timers`]. Each armed timer has one alarm; the alarm's interrupt notes the timer, and the signal thread
 //! looks at it ([`fired`]), so that no lock is taken by the interrupt.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use abi::errno::{Errno, Result};
@@ -203,7 +202,10 @@ pub(crate) fn fired(pid: i32, index: usize) {
         return;
     };
     if let Some((info, tid)) = expire(&process, index) {
-        let task = tree::find_task(tid).filter(|task| Arc::ptr_eq(&task.process, &process));
+        let task = match tid {
+            0 => None,
+            tid => process.task(tid),
+        };
         // A timer's signal that does not fit in the queue counts as an overrun of the next.
         let _ = signal::send(&process, task.as_ref(), info);
     }
