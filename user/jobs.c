@@ -449,13 +449,56 @@ static void frames(void)
                     "an unmasked division by zero");
 }
 
+/* Two processes that only wake each other leave the CPU to one that computes, in every tenth of a second. */
+static void fairness(void)
+{
+    enum { WINDOWS = 20 };
+    volatile uint64_t *count = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int there[2], back[2];
+    char byte = 0;
+    if (count == MAP_FAILED || pipe(there) || pipe(back)) {
+        check(0, "what the pair needs");
+        return;
+    }
+    pid_t child[3];
+    for (int i = 0; i < 3; i++)
+        if ((child[i] = fork()) == 0)
+            for (;;) {
+                if (i == 0)
+                    count[0]++;
+                else if (i == 1 && read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1)
+                    count[1]++;
+                else if (i == 2 && write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1)
+                    count[2]++;
+            }
+    int starved = 0;
+    uint64_t before[2] = {0, 0};
+    for (int window = 0; window < WINDOWS; window++) {
+        struct timespec tenth = {0, 100000000};
+        nanosleep(&tenth, 0);
+        for (int i = 0; i < 2; i++) {
+            starved += count[i] == before[i];
+            before[i] = count[i];
+        }
+    }
+    equal(starved, 0, "tenths of a second in which a process got nothing");
+    int ended = 0;
+    for (int i = 0; i < 3; i++) {
+        int status;
+        kill(child[i], SIGKILL);
+        ended += waitpid(child[i], &status, 0) == child[i];
+    }
+    equal(ended, 3, "and all of them end");
+    close(there[0]), close(there[1]), close(back[0]), close(back[1]);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } groups[] = {
     {"children", children}, {"orphans", orphans}, {"stops", stops},       {"masks", masks},
     {"parent", parent_death}, {"robust", robust}, {"futexes", futexes},   {"threads", threads},
-    {"timers", timers},     {"programs", programs}, {"frames", frames},
+    {"timers", timers},     {"programs", programs}, {"frames", frames},   {"fairness", fairness},
 };
 
 int main(int argc, char **argv)

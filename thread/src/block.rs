@@ -8,7 +8,7 @@
 //! Source: dissertation, section 5.3.2; Table 5.2.
 
 use crate::flags::{ASLEEP, PENDING, POKED, STOPME};
-use crate::local::{Local, here, local};
+use crate::local::{Local, STILL, TICKING, here, local};
 use crate::ready::End;
 use crate::switch::SwOut;
 use crate::token::{self, Given, Taken};
@@ -50,8 +50,8 @@ fn wake(tte: &Tte) {
     if tte.cpu.load(Ordering::Relaxed) == cpu.id.load(Ordering::Relaxed)
         && local.ring.insert_next(me, tte)
     {
-        if !local.ticking.load(Ordering::Relaxed) {
-            timer::begin(local, me);
+        if local.ticking.load(Ordering::Relaxed) != TICKING {
+            timer::joined(local, me, tte);
         }
         if irq == 0 {
             cpu.need_resched.store(1, Ordering::Relaxed);
@@ -114,8 +114,8 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
             cpu.need_resched.store(1, Ordering::Relaxed);
         }
         local.ring.insert(me, tte, end);
-        if !local.ticking.load(Ordering::Relaxed) {
-            timer::begin(local, me);
+        if local.ticking.load(Ordering::Relaxed) != TICKING {
+            timer::joined(local, me, tte);
         }
     } else {
         send_home(tte);
@@ -161,7 +161,7 @@ pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
         oldest_first = tte.inbox_next.load(Ordering::Relaxed);
         local.ring.insert(me, tte, End::Front);
     }
-    if !local.ticking.load(Ordering::Relaxed) {
+    if local.ticking.load(Ordering::Relaxed) == STILL {
         timer::begin(local, me);
     }
     true

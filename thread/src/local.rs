@@ -7,8 +7,16 @@ use crate::ready::ReadyRing;
 use crate::tte::Tte;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
+
+/// The timer keeps no quanta: at most one thread is ready.
+pub(crate) const STILL: u8 = 0;
+/// The timer keeps quanta.
+pub(crate) const TICKING: u8 = 1;
+/// It does, and a whole quantum has passed in which threads only woke each other: the next that one of them wakes goes
+/// to the back, behind those who wait.
+pub(crate) const OVERDUE: u8 = 2;
 
 /// One CPU's scheduling state. Only `inbox` and the `alarms`' cancel words are written by other CPUs.
 #[repr(C, align(64))]
@@ -20,8 +28,10 @@ pub(crate) struct Local {
     pub zombies: AtomicPtr<Tte>,
     /// When the timer fires next, `u64::MAX` for never, nanoseconds.
     pub armed_ns: AtomicU64,
-    /// Whether the timer keeps quanta.
-    pub ticking: AtomicBool,
+    /// Whether the timer keeps quanta: [`STILL`], [`TICKING`] or [`OVERDUE`].
+    pub ticking: AtomicU8,
+    /// Since when nobody's quantum has ended here and nobody was sent to the back, nanoseconds.
+    pub turn_ns: AtomicU64,
     /// Threads given away to idle CPUs.
     pub given: AtomicU32,
     alarms: UnsafeCell<AlarmHeap<'static>>,
@@ -37,7 +47,8 @@ impl Local {
             inbox: AtomicPtr::new(null_mut()),
             zombies: AtomicPtr::new(null_mut()),
             armed_ns: AtomicU64::new(u64::MAX),
-            ticking: AtomicBool::new(false),
+            ticking: AtomicU8::new(STILL),
+            turn_ns: AtomicU64::new(0),
             given: AtomicU32::new(0),
             alarms: UnsafeCell::new(AlarmHeap::new(slots)),
         }

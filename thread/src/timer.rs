@@ -8,7 +8,9 @@
 //! Source: dissertation, section 4.3.3.
 
 use crate::idle;
-use crate::local::{Local, here};
+use crate::local::{Local, OVERDUE, STILL, TICKING, here};
+use crate::ready::End;
+use crate::switch::Kind;
 use crate::tte::Tte;
 use core::sync::atomic::Ordering;
 use machine::clock::{now_ns, tsc, tsc_khz};
@@ -28,8 +30,26 @@ fn ns_to_ticks(ns: u64) -> u64 {
 #[inline(never)]
 pub(crate) fn begin(local: &Local, me: &Tte) {
     if local.ring.ready() >= 2 {
-        local.ticking.store(true, Ordering::Relaxed);
-        arm(local, now_ns() + me.quantum_ns());
+        let now = now_ns();
+        local.ticking.store(TICKING, Ordering::Relaxed);
+        local.turn_ns.store(now, Ordering::Relaxed);
+        arm(local, now + me.quantum_ns());
+    }
+}
+
+/// After `tte` has joined a ring whose timer is not just ticking: starts it, or sends `tte` to the back when those who wait have
+/// waited long enough. What an alarm woke keeps its place in front, and so does what a kernel thread wakes on its behalf. With
+/// interrupts off.
+#[cold]
+#[inline(never)]
+pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
+    if local.ticking.load(Ordering::Relaxed) == STILL {
+        begin(local, me);
+    } else if Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
+        local.ring.remove(me, tte);
+        local.ring.insert(me, tte, End::Back);
+        local.ticking.store(TICKING, Ordering::Relaxed);
+        local.turn_ns.store(now_ns(), Ordering::Relaxed);
     }
 }
 
@@ -46,6 +66,8 @@ pub(crate) fn fired(_: &mut TrapFrame) {
     let (cpu, local, me) = here();
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
     let now = now_ns();
+    // Whom an alarm wakes goes in front, whoever waits.
+    local.ticking.store(TICKING, Ordering::Relaxed);
     loop {
         // SAFETY: on this CPU with interrupts off; the borrow ends before the call.
         let due = unsafe { local.alarms() }.due(now);
@@ -55,7 +77,9 @@ pub(crate) fn fired(_: &mut TrapFrame) {
         }
     }
     let tick = local.ring.ready() >= 2;
-    local.ticking.store(tick, Ordering::Relaxed);
+    local
+        .ticking
+        .store(if tick { TICKING } else { STILL }, Ordering::Relaxed);
     if tick {
         idle::serve(local, me);
         let quantum = ns_to_ticks(me.quantum_ns());
@@ -63,8 +87,14 @@ pub(crate) fn fired(_: &mut TrapFrame) {
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
         let left = if ran >= quantum - quantum / 8 {
             cpu.need_resched.store(1, Ordering::Relaxed);
+            local.turn_ns.store(now, Ordering::Relaxed);
             quantum
         } else {
+            // Somebody has got the CPU in the middle of another's quantum; a chain of such could go on for ever.
+            let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
+            if turn >= me.quantum_ns() {
+                local.ticking.store(OVERDUE, Ordering::Relaxed);
+            }
             quantum - ran
         };
         arm(local, now + ticks_to_ns(left));

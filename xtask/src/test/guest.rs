@@ -204,6 +204,10 @@ fn jobs(kit: &Kit) -> Vec<Check> {
         let machine = with(kit, &format!("jobs-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/jobs-glibc"], 5 * MINUTE));
     }
+    // Where time goes by instructions nothing breaks a chain of wake-ups but the kernel.
+    let mut machine = with(kit, "jobs-icount", 1, 128);
+    machine.icount = Some(0);
+    checks.extend(kit.tap(&machine, &["/tests/jobs-glibc", "fairness"], MINUTE));
     checks
 }
 
