@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const HELP: &str = "\
-usage: cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE]
+usage: cargo xtask bench lateness [--seconds N | --long] [--kind signal|sleep] [--only synthesis] [--json FILE]
 
 Boots Debian's Linux, its PREEMPT_RT kernel and Synthesis in turn with the same static program: a 250-µs timer whose handler is
 a signal's, and then a thread's that sleeps until each instant, while processes flood the caches, fork, exec, page and do I/O.
@@ -25,6 +25,7 @@ Prints the distribution of the lateness. One instruction is 16 ns of guest time.
 
   --seconds N         guest time of each of the two parts (5)
   --long              600 seconds, and docs/results.md is written
+  --kind signal|sleep only this part (docs/results.md is not written then)
   --only synthesis    leave the others out (docs/results.md is not written then)
   --json FILE         write the rows
 ";
@@ -32,10 +33,12 @@ Prints the distribution of the lateness. One instruction is 16 ns of guest time.
 /// An instruction takes 2 to the power of this many nanoseconds.
 const SHIFT: u32 = 4;
 const LONG: u32 = 600;
+/// How the handler hears of an instant.
+const KINDS: [&str; 2] = ["signal", "sleep"];
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    let (mut seconds, mut json, mut alone) = (5, None, false);
+    let (mut seconds, mut json, mut alone, mut kinds) = (5, None, false, KINDS.to_vec());
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
@@ -61,6 +64,16 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
                 }
                 alone = true;
             }
+            Long("kind") => {
+                let word = parser.value()?.to_string_lossy().into_owned();
+                kinds.retain(|kind| *kind == word);
+                if kinds.is_empty() {
+                    return Err(Failure::new(
+                        USAGE,
+                        format!("--kind {word}: signal or sleep"),
+                    ));
+                }
+            }
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(0);
@@ -81,13 +94,13 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let (mut table, mut histograms, mut versions) = (Columns::default(), Vec::new(), Vec::new());
     for kernel in &kernels {
         let mut all = String::new();
-        for kind in ["signal", "sleep"] {
+        for kind in &kinds {
             eprintln!(
                 "xtask: {} {}: {kind}, {seconds} s of guest time",
                 kernel.name(),
                 kernel.version()
             );
-            let words = [seconds.to_string(), kind.to_owned()];
+            let words = [seconds.to_string(), (*kind).to_owned()];
             let text = kernel.run(&program, &words, limit, |machine| {
                 machine.icount = Some(SHIFT);
                 // Else Linux may watch its clock with a slower one.
@@ -112,7 +125,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if let Some(path) = json {
         std::fs::write(&path, table.json()).context(format!("cannot write {}", path.display()))?;
     }
-    if seconds == LONG && !alone {
+    if seconds == LONG && !alone && kinds.len() == KINDS.len() {
         results::put(
             "lateness",
             &report(&table, &kernels, &histograms, &versions)?,
@@ -169,7 +182,7 @@ fn report(
         " ---: |".repeat(names.len())
     )
     .expect("a string");
-    for kind in ["signal", "sleep"] {
+    for kind in KINDS {
         let mut starts: Vec<u64> = texts
             .iter()
             .flat_map(|text| cells(text))
