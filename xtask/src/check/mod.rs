@@ -3,6 +3,7 @@
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
 mod layers;
+mod locks;
 mod sources;
 
 use crate::failure::{Context, Failure, Result, USAGE};
@@ -12,10 +13,10 @@ use std::path::Path;
 use std::process::Command;
 
 const HELP: &str = "\
-usage: cargo xtask check
+usage: cargo xtask check [STEP...]
 
-Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources,
-documentation.
+Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, the list
+of locks, documentation. With names of these steps (`cargo xtask check locks`): only those.
 ";
 
 /// The files that may use `unsafe` in rooms where it is listed.
@@ -28,6 +29,7 @@ const STEPS: &[Step] = &[
     ("format", format),
     ("layers", layering),
     ("sources", source_rules),
+    ("locks", lock_list),
     ("clippy for the host", clippy_host),
     ("clippy for the kernel", clippy_kernel),
     ("documentation", documentation),
@@ -35,17 +37,21 @@ const STEPS: &[Step] = &[
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    match words.first().map(|word| word.to_string_lossy()) {
-        None => {}
-        Some(word) if word == "--help" || word == "-h" => {
-            print!("{HELP}");
-            return Ok(0);
-        }
-        Some(word) => return Err(Failure::new(USAGE, format!("unexpected `{word}`"))),
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        print!("{HELP}");
+        return Ok(0);
     }
+    if let Some(word) = words
+        .iter()
+        .find(|word| !STEPS.iter().any(|(name, _)| name == *word))
+    {
+        return Err(Failure::new(USAGE, format!("no step is named `{word}`")));
+    }
+    let asked = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
     host::need_target()?;
-    let mut failed = 0;
-    for (name, step) in STEPS {
+    let (mut passed, mut failed) = (0, 0);
+    for (name, step) in STEPS.iter().filter(|(name, _)| asked(name)) {
         let faults = step()?;
         println!(
             "check {name}: {}",
@@ -55,8 +61,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             println!("  {fault}");
         }
         failed += usize::from(!faults.is_empty());
+        passed += usize::from(faults.is_empty());
     }
-    println!("check: {} passed, {failed} failed", STEPS.len() - failed);
+    println!("check: {passed} passed, {failed} failed");
     Ok(i32::from(failed > 0))
 }
 
@@ -176,4 +183,17 @@ fn source_rules() -> Result<Vec<String>> {
         }
     }
     Ok(faults)
+}
+
+fn lock_list() -> Result<Vec<String>> {
+    let project = host::project();
+    let list = std::fs::read_to_string(project.join(locks::LIST)).unwrap_or_default();
+    let mut found = locks::Places::new();
+    let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
+    for path in files.lines() {
+        if let Ok(text) = std::fs::read_to_string(project.join(path)) {
+            found.extend(locks::places(path, &text));
+        }
+    }
+    Ok(locks::faults(&found, &locks::listed(&list)))
 }
