@@ -16,6 +16,8 @@ mod hello;
 #[cfg(target_os = "none")]
 mod others;
 #[cfg(target_os = "none")]
+mod provoke;
+#[cfg(target_os = "none")]
 mod report;
 #[cfg(target_os = "none")]
 mod selftest;
@@ -33,7 +35,7 @@ extern "C" fn kernel_main() -> ! {
     others::synthesize_entry(); // this processor's system-call entry
     report::link(); // names for the panic report
     checks::run_if_asked(); // the rooms' own checks, in place of the rest
-    thread::init().expect("memory for the first thread"); // ready ring, switches, timer
+    session::needed(thread::init(), "memory for the first thread"); // ready ring, switches, timer
     unix::trap::link(); // exceptions, calls, returns to user mode
     others::start(); // the other processors
     session::spawn(); // console, files, the first program: a thread of its own

@@ -1,6 +1,6 @@
 //! The part of boot that may wait, and so has a thread: console, root file system, first program.
 //!
-//! *Interface*: [`spawn`]. What cannot be had here cannot be done without: the machine ends with a report.
+//! *Interface*: [`spawn`]; [`needed`] for what cannot be done without: the machine ends with a report that names it.
 
 use abi::errno::Result;
 use abi::linux::Winsize;
@@ -9,7 +9,15 @@ use unix::tty::Mode;
 
 /// Starts the thread.
 pub fn spawn() {
-    thread::spawn(b"boot", run, 0).expect("memory for the boot thread");
+    needed(thread::spawn(b"boot", run, 0), "memory for the boot thread");
+}
+
+/// What `result` holds; without it the machine ends with a report.
+pub fn needed<T, E>(result: core::result::Result<T, E>, what: &str) -> T {
+    match result {
+        Ok(value) => value,
+        Err(_) => panic!("the kernel cannot start: no {what}"),
+    }
 }
 
 fn run(_: usize) {
@@ -19,6 +27,7 @@ fn run(_: usize) {
     if let Err(error) = bring_up() {
         panic!("the first program cannot be started: {error}");
     }
+    crate::provoke::run_if_asked();
 }
 
 fn bring_up() -> Result<()> {

@@ -32,6 +32,7 @@ the guest's /root; a bare name or a path that the guest has is the guest's.
   --icount            one instruction is one nanosecond: measurements that repeat exactly
   --accel tcg|kvm|auto
   --kernel FILE       boot this kernel, do not build one
+  --append WORDS      more words for the kernel's command line (docs/run-contract.md)
   --gdb               wait for gdb on port 1234
   --disk IMG          attach a disk
   --audio FILE.wav    attach a sound card that records into FILE.wav
@@ -62,6 +63,8 @@ pub struct Options {
     pub accel: Accel,
     /// `--kernel`.
     pub kernel: Option<PathBuf>,
+    /// `--append`.
+    pub append: String,
     /// `--gdb`.
     pub gdb: bool,
     /// `--disk`.
@@ -91,6 +94,7 @@ impl Options {
             icount: false,
             accel: Accel::Tcg,
             kernel: None,
+            append: String::new(),
             gdb: false,
             disk: None,
             audio: None,
@@ -170,6 +174,7 @@ impl Options {
                     };
                 }
                 Long("kernel") => options.kernel = Some(existing(parser.value()?, "--kernel")?),
+                Long("append") => options.append = text(parser.value()?, "--append")?,
                 Long("gdb") => options.gdb = true,
                 Long("disk") => options.disk = Some(existing(parser.value()?, "--disk")?),
                 Long("audio") => options.audio = Some(parser.value()?.into()),

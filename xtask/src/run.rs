@@ -41,7 +41,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let archive = root.finish(symbols, &command, &environment);
 
     let mut machine = describe(&options, &kernel)?;
-    machine.append = boot_words(terminal);
+    machine.append = format!("{} {}", boot_words(terminal), options.append);
     let raw = if terminal { Some(Raw::enter()?) } else { None };
     let streams = Streams {
         input: standard_input()?,

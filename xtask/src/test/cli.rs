@@ -162,7 +162,38 @@ pub fn statuses(kit: &Kit) -> Vec<Check> {
     }
     checks.push(host_program(kit));
     checks.push(other_machine(kit));
+    for (kind, cause, place) in TROUBLE {
+        checks.push(report(kit, kind, cause, place));
+    }
     checks
+}
+
+/// What the kernel can be told to get into, how its report names it, and a function that the report shows.
+const TROUBLE: [(&str, &str, &str); 3] = [
+    ("panic", "provoked by the command line", "provoke"),
+    ("fault", "page fault at 0xffffffffd0000000", "provoke"),
+    ("overflow", "double fault", "deeper"),
+];
+
+/// The end of the kernel: its report on standard error, with names, status 101, and nothing on standard output.
+fn report(kit: &Kit, kind: &str, cause: &str, place: &str) -> Check {
+    let name = format!("provoke={kind}");
+    let words = ["run", "--timeout", "60", "--cpus", "2", "--append"];
+    let mut command = kit.xtask(&words);
+    // The program would wait for ever; the kernel's end ends it.
+    let run = command.args([&name, "--", "sleep", "1000"]).output();
+    let Ok(output) = run else {
+        return Check::new(name, false, "xtask does not start");
+    };
+    let told = String::from_utf8_lossy(&output.stderr);
+    let good = output.status.code() == Some(101)
+        && output.stdout.is_empty()
+        && told.starts_with("kernel panic: ")
+        && told.contains(cause)
+        && told.contains(place)
+        // A double fault is reported from a stack that belongs to no thread.
+        && (kind == "overflow" || told.contains("thread boot"));
+    Check::new(name, good, format!("{}, err [{told}]", output.status))
 }
 
 /// A program of the host, by its path, with arguments, environment and input.
