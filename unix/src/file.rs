@@ -314,10 +314,11 @@ impl OpenFile {
         }
     }
 
-    /// Whether the status flags are those of a plain open, so that it may wait for another in its inode's list.
+    /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a plain one.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.list.is_some() && self.flags() & !(O_ACCMODE | O_LARGEFILE) == 0
+    pub(crate) fn list_for(&self, flags: u32) -> Option<&Inactive> {
+        self.list()
+            .filter(|_| flags & !(O_ACCMODE | O_LARGEFILE) == 0)
     }
 
     /// Whether it is one of the console.

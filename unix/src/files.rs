@@ -94,6 +94,7 @@ pub struct Files {
     threaded: AtomicBool,
 }
 
+/// Every array has room for as many descriptors as `slots` has, a multiple of 64. The close-on-exec bit of a free one is clear.
 struct Table {
     slots: Vec<Option<Arc<OpenFile>>>,
     used: Vec<u64>,
@@ -104,6 +105,7 @@ struct Table {
 
 impl Table {
     fn new(capacity: usize) -> Result<Table> {
+        debug_assert!(capacity.is_multiple_of(64));
         let mut slots = Vec::new();
         slots
             .try_reserve_exact(capacity)
@@ -139,7 +141,7 @@ impl Table {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&self, fd: usize, entries: [usize; 3]) {
         let len = self.capacity();
         assert!(fd < len, "a descriptor beyond its table");
@@ -179,15 +181,42 @@ impl Table {
         self.slots[fd].replace(of)
     }
 
-    #[inline]
-    fn clear(&mut self, fd: usize) -> Option<Arc<OpenFile>> {
-        let of = self.slots.get_mut(fd)?.take()?;
+    /// Puts `of` and its code at the free descriptor `fd`: [`Table::set`] and [`Table::publish`] in few words.
+    #[inline(always)]
+    fn occupy(&mut self, fd: usize, of: Arc<OpenFile>, entries: [usize; 3], cloexec: bool) {
+        self.publish(fd, entries);
         let bit = 1u64 << (fd % 64);
-        self.used[fd / 64] &= !bit;
-        self.cloexec[fd / 64] &= !bit;
+        // SAFETY: `publish` has seen that it is below the capacity, for which each array has room.
+        let vacant = unsafe {
+            *self.used.get_unchecked_mut(fd / 64) |= bit;
+            if cloexec {
+                *self.cloexec.get_unchecked_mut(fd / 64) |= bit;
+            }
+            self.slots.get_unchecked_mut(fd).replace(of)
+        };
+        debug_assert!(vacant.is_none(), "a free descriptor had a file");
+        core::mem::forget(vacant);
+    }
+
+    /// Takes what is at `fd` out.
+    #[inline]
+    fn vacate(&mut self, fd: usize) -> Option<Arc<OpenFile>> {
+        let of = self.slots.get_mut(fd)?.take()?;
+        self.wipe(fd);
+        Some(of)
+    }
+
+    /// Marks `fd`, whose slot is empty, free and takes the code out.
+    #[inline(always)]
+    fn wipe(&mut self, fd: usize) {
         let bad_fd = BAD_FD.load(Ordering::Relaxed);
         self.publish(fd, [bad_fd; 3]);
-        Some(of)
+        let bit = 1u64 << (fd % 64);
+        // SAFETY: `publish` has seen that it is below the capacity, for which each array has room.
+        unsafe {
+            *self.used.get_unchecked_mut(fd / 64) &= !bit;
+            *self.cloexec.get_unchecked_mut(fd / 64) &= !bit;
+        }
     }
 
     #[inline]
@@ -387,7 +416,7 @@ impl Files {
     }
 
     /// As [`Files::install`], if that takes no more than a few words in the table; otherwise `of` back. Never sleeps.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn install_now(
         &self,
         of: Arc<OpenFile>,
@@ -404,47 +433,47 @@ impl Files {
             return Err(of);
         }
         of.slots.store(1, Ordering::Relaxed);
-        table.publish(fd, entries);
-        let none = table.set(fd, of, cloexec);
-        debug_assert!(none.is_none(), "a free descriptor had a file");
+        table.occupy(fd, of, entries, cloexec);
         Ok(fd as i32)
     }
 
     /// Closes `fd` if its description can wait for another open and nothing else is to be done; `None`: close it the
     /// ordinary way. Never sleeps.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn close_now(&self, fd: i32) -> Option<()> {
         let mut table = self.table.try_lock()?;
         let of = table.get(fd).ok()?;
         if self.threaded() || lock::any() || Arc::strong_count(of) != 1 {
             return None;
         }
-        if !of.is_plain() {
+        let fd = fd as usize;
+        let flags = of.flags();
+        let Some(list) = of.list_for(flags) else {
             let parking = of.file().parking()?;
-            let of = table.clear(fd as usize)?;
+            let of = table.vacate(fd)?;
             drop(table);
             of.slots.store(0, Ordering::Relaxed);
             parking.park(of);
             return Some(());
-        }
-        if of.writable() && of.file().unsettled(of) {
+        };
+        if flags & abi::linux::O_ACCMODE != abi::linux::O_RDONLY && of.file().unsettled(of) {
             return None;
         }
-        let cloexec = table.cloexec[fd as usize / 64] >> (fd % 64) & 1 != 0;
-        let mode = of.flags() & abi::linux::O_ACCMODE;
-        let list = of.list().filter(|list| list.is_vacant(mode))?;
         let list = core::ptr::from_ref(list);
-        let of = table.clear(fd as usize)?;
+        let of = table.slots.get_mut(fd)?.take()?;
         of.slots.store(0, Ordering::Relaxed);
-        // SAFETY: the list is the inode's, which the name cache keeps: `is_vacant` found it admitted, and entries of the cache are
-        // freed a grace period after they leave it, which is not before interrupts are on again here.
-        match unsafe { &*list }.put(mode, of) {
-            Ok(()) => Some(()),
+        // SAFETY: the list is the inode's, which the description keeps until `put` has it, and then the name cache does: an inode
+        // that it does not know keeps none. Entries of the cache are freed a grace period after they leave it, which is not before
+        // interrupts are on again here.
+        match unsafe { &*list }.put(flags & abi::linux::O_ACCMODE, of) {
+            Ok(()) => {
+                table.wipe(fd);
+                Some(())
+            }
             Err(of) => {
-                // Somebody was faster; as if nothing had been done.
+                // No room, or none may wait: as if nothing had been done.
                 of.slots.store(1, Ordering::Relaxed);
-                self.plug(&table, fd as usize, &of);
-                table.set(fd as usize, of, cloexec);
+                table.slots[fd] = Some(of);
                 None
             }
         }
@@ -453,7 +482,7 @@ impl Files {
     /// Takes `fd` out of the table; the rest of closing is [`Taken::release`]. `EBADF`.
     #[inline]
     pub(crate) fn take(&self, fd: i32) -> Result<Taken> {
-        let of = self.table.lock().clear(fd as u32 as usize);
+        let of = self.table.lock().vacate(fd as u32 as usize);
         Ok(self.taken(of.ok_or(Errno::EBADF)?))
     }
 
@@ -696,14 +725,12 @@ impl Taken {
             );
         } else if Arc::strong_count(&of) != 1 {
             drop(of);
-        } else if of.is_plain() {
-            let mode = of.flags() & abi::linux::O_ACCMODE;
+        } else if let Some(list) = of.list_for(of.flags()).map(core::ptr::from_ref) {
             // Our count of the inode, whose list it is, outlasts the one that `put` may give away.
             let _inode = of.inode().cloned();
-            if let Some(list) = of.list().map(core::ptr::from_ref) {
-                // SAFETY: `_inode` keeps the list.
-                drop(unsafe { &*list }.put(mode, of));
-            }
+            let mode = of.flags() & abi::linux::O_ACCMODE;
+            // SAFETY: `_inode` keeps the list.
+            drop(unsafe { &*list }.put(mode, of));
         } else if let Some(parking) = of.file().parking() {
             parking.park(of);
         }

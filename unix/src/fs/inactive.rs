@@ -46,13 +46,6 @@ impl Inactive {
         self.entries.load(Ordering::Acquire) != 0
     }
 
-    /// Whether [`Inactive::put`] would find its place free, as things stand.
-    #[inline]
-    pub fn is_vacant(&self, mode: u32) -> bool {
-        let slot = self.waiting.get(mode as usize);
-        slot.is_some_and(|s| s.load(Ordering::Relaxed).is_null()) && self.admitted()
-    }
-
     /// A description opened with access mode `mode` (`O_RDONLY`, `O_WRONLY`, `O_RDWR`).
     #[inline]
     pub fn take(&self, mode: u32) -> Option<Arc<OpenFile>> {
@@ -66,7 +59,7 @@ impl Inactive {
     }
 
     /// Leaves `of` to wait, or gives it back when the place is taken or the inode may keep none.
-    #[inline]
+    #[inline(always)]
     pub fn put(&self, mode: u32, of: Arc<OpenFile>) -> Result<(), Arc<OpenFile>> {
         let Some(slot) = self.waiting.get(mode as usize) else {
             return Err(of);

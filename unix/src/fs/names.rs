@@ -38,11 +38,24 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 pub struct Key {
     /// First field: generated code writes the bytes here.
     words: [u64; KEY_WORDS],
+    mark: Mark,
+}
+
+/// What is known of a path besides its bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
     /// Words in use; those beyond are not compared.
     used: usize,
     /// Identity of the directory that a relative path starts from; 0 for an absolute one.
     start: u64,
     hash: u64,
+}
+
+impl Mark {
+    #[inline]
+    fn slot(self) -> usize {
+        (self.hash >> 58) as usize
+    }
 }
 
 impl Key {
@@ -51,9 +64,11 @@ impl Key {
     pub const fn blank() -> Key {
         Key {
             words: [0; KEY_WORDS],
-            used: 0,
-            start: 0,
-            hash: 0,
+            mark: Mark {
+                used: 0,
+                start: 0,
+                hash: 0,
+            },
         }
     }
 
@@ -73,9 +88,19 @@ impl Key {
     /// starts from. `false` when there is no NUL byte: the path is too long.
     #[inline]
     pub fn finish(&mut self, start: u64) -> bool {
+        let Some(mark) = self.end(start) else {
+            return false;
+        };
+        self.mark = mark;
+        true
+    }
+
+    /// Ends the path at its first NUL byte; what [`Key::finish`] notes of it.
+    #[inline(always)]
+    fn end(&mut self, start: u64) -> Option<Mark> {
         const LOW: u64 = 0x0101_0101_0101_0101;
-        self.start = if self.absolute() { 0 } else { start };
-        let mut hash = self.start;
+        let start = if self.absolute() { 0 } else { start };
+        let mut hash = start;
         for (index, word) in self.words.iter_mut().enumerate() {
             let nul = word.wrapping_sub(LOW) & !*word & LOW << 7;
             if nul != 0 {
@@ -84,41 +109,27 @@ impl Key {
             }
             hash = (hash.rotate_left(5) ^ *word).wrapping_mul(0x517c_c1b7_2722_0a95);
             if nul != 0 {
-                self.used = index + 1;
-                self.hash = hash;
-                return true;
+                return Some(Mark {
+                    used: index + 1,
+                    start,
+                    hash,
+                });
             }
         }
-        false
+        None
     }
 
-    #[inline]
-    fn slot(&self) -> usize {
-        (self.hash >> 58) as usize
-    }
-
-    #[inline]
-    fn same(&self, other: &Key) -> bool {
-        if self.hash != other.hash || self.used != other.used || self.start != other.start {
-            return false;
-        }
+    /// Whether it is the path that `words` begin, as far as `mark` says.
+    #[inline(always)]
+    fn is(&self, words: &[u64; KEY_WORDS], mark: Mark) -> bool {
         // Most paths have two to four words, so the loop is left early; the last word is compared first, since paths differ at
         // their ends.
-        let mut left = self.used.min(KEY_WORDS);
-        while left > 0 {
-            left -= 1;
-            // SAFETY: below the number of words.
-            let (a, b) = unsafe {
-                (
-                    self.words.get_unchecked(left),
-                    other.words.get_unchecked(left),
-                )
-            };
-            if a != b {
-                return false;
-            }
-        }
-        true
+        let words = words.get(..mark.used).unwrap_or(words);
+        self.mark == mark && words.iter().zip(&self.words).rev().all(|(a, b)| a == b)
+    }
+
+    fn same(&self, other: &Key) -> bool {
+        self.is(&other.words, other.mark)
     }
 }
 
@@ -187,20 +198,34 @@ pub const NOBODY: Who = u64::MAX;
 #[inline]
 pub fn open(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
     // SAFETY: a read section has interrupts off.
-    reading(|| unsafe { open_quietly(key, mode, who) })
+    reading(|| unsafe { find(&key.words, key.mark, mode, who) })
 }
 
-/// As [`open`].
+/// As [`Key::finish`] and then [`open`]; `key` is not finished afterwards.
 ///
 /// # Safety
 /// Interrupts are off.
-#[inline]
-pub unsafe fn open_quietly(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
-    let entry = TABLE[key.slot()].load(Ordering::Acquire);
+#[inline(always)]
+pub unsafe fn open_quietly(
+    key: &mut Key,
+    start: u64,
+    mode: u32,
+    who: Who,
+) -> Option<Arc<OpenFile>> {
+    let mark = key.end(start)?;
+    // SAFETY: as the caller promises.
+    unsafe { find(&key.words, mark, mode, who) }
+}
+
+/// # Safety
+/// Interrupts are off.
+#[inline(always)]
+unsafe fn find(words: &[u64; KEY_WORDS], mark: Mark, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
+    let entry = TABLE[mark.slot()].load(Ordering::Acquire);
     // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end here while interrupts are off.
     let entry = unsafe { entry.as_ref() }?;
     if entry.generation != GENERATION.load(Ordering::Acquire)
-        || !entry.key.same(key)
+        || !entry.key.is(words, mark)
         || entry.who != who
         || entry.modes & 1 << mode == 0
     {
@@ -224,12 +249,12 @@ pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn In
     let Some(inactive) = inode.inactive() else {
         return;
     };
-    let tag = (key.hash >> 16) as u32 | 1;
-    if SEEN[key.slot()].swap(tag, Ordering::Relaxed) != tag || mode > 2 {
+    let tag = (key.mark.hash >> 16) as u32 | 1;
+    if SEEN[key.mark.slot()].swap(tag, Ordering::Relaxed) != tag || mode > 2 {
         return;
     }
     let mut modes = 1 << mode;
-    let slot = &TABLE[key.slot()];
+    let slot = &TABLE[key.mark.slot()];
     reading(|| {
         // SAFETY: as in `open`.
         if let Some(old) = unsafe { slot.load(Ordering::Acquire).as_ref() }

@@ -1,40 +1,80 @@
 //! A replaceable counted value: what several processes may share and one may exchange.
 //!
 //! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place
-//! and returns the old. Thread context only.
+//! and returns the old; [`Shared::peek`] looks without counting.
+//!
+//! One word holds the value. Readers have interrupts off between loading the word and counting, and the count that the word
+//! had is given up a grace period after it was exchanged (`sync::epoch`), so whoever still looks finds it alive.
+//!
+//! Progress: reading is wait-free, exchanging lock-free.
+//! Source: Massalin and Pu 1991, section 3.2 (publish by one word); reclamation as everywhere here.
 
 use alloc::sync::Arc;
-use sync::monitor::Monitor;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use machine::cpu::{irq_restore, irq_save};
+use sync::epoch;
 
-/// One `Arc` behind a monitor held for a few instructions.
-pub struct Shared<T: ?Sized>(Monitor<Arc<T>>);
+/// One `Arc` in a word.
+pub struct Shared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
-impl<T: ?Sized> Shared<T> {
+impl<T> Shared<T> {
     /// Holds `value`.
-    pub const fn new(value: Arc<T>) -> Self {
-        Shared(Monitor::new(value))
+    pub fn new(value: Arc<T>) -> Self {
+        Shared(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)
     }
 
     /// The present value.
+    #[inline]
     pub fn get(&self) -> Arc<T> {
-        self.0.lock().clone()
+        let state = irq_save();
+        // SAFETY: interrupts are off; the word holds a count, so another may be taken from it.
+        let value = unsafe {
+            let value = core::ptr::from_ref(self.peek());
+            Arc::increment_strong_count(value);
+            Arc::from_raw(value)
+        };
+        irq_restore(state);
+        value
     }
 
-    /// Calls `look` with the present value, without counting. It is held still meanwhile, so `look` must be short, and
-    /// must not come back to this value.
+    /// The present value, without counting.
+    ///
+    /// # Safety
+    /// Interrupts are off for as long as the reference is used.
+    #[inline]
+    pub unsafe fn peek(&self) -> &T {
+        // SAFETY: the word came from `Arc::into_raw`, and its count is given up only a grace period after an exchange, which does
+        // not end here while interrupts are off.
+        unsafe { &*self.0.load(Ordering::Acquire) }
+    }
+
+    /// Calls `look` with the present value, which stays meanwhile.
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        look(&self.0.lock())
+        look(&self.get())
     }
 
-    /// As [`Shared::with`], if nobody holds the value: never sleeps.
-    #[inline]
-    pub fn try_with<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        Some(look(&*self.0.try_lock()?))
-    }
-
-    /// Exchanges the value; dropping the old one is left to the caller.
+    /// Exchanges the value and returns the old. Thread context.
     pub fn set(&self, value: Arc<T>) -> Arc<T> {
-        core::mem::replace(&mut *self.0.lock(), value)
+        let raw = Arc::into_raw(value).cast_mut();
+        let old = self.0.swap(raw, Ordering::AcqRel);
+        // SAFETY: the word's count of the old value; the caller's is another.
+        let old = unsafe { Arc::from_raw(old) };
+        epoch::retire(give_up::<T>, Arc::into_raw(old.clone()).addr());
+        old
+    }
+}
+
+/// Gives up the count that an exchanged word had.
+fn give_up<T>(raw: usize) {
+    // SAFETY: `set` retired this count, once.
+    drop(unsafe { Arc::from_raw(raw as *const T) });
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the word's count, and nobody can look any more.
+        drop(unsafe { Arc::from_raw(*self.0.get_mut()) });
     }
 }

@@ -140,37 +140,33 @@ fn make_close(slow: usize) -> Result<usize, OutOfCode> {
 extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
     Task::here(|task| {
         let process = &task.process;
-        let who = process.cred.try_with(names::who)?;
+        // SAFETY: a dispatcher calls with interrupts off.
+        let (cred, files) = unsafe { (process.cred.peek(), process.files.peek()) };
+        let who = names::who(cred);
         let start = if key.absolute() && one_root() {
             0
         } else {
-            process.fs.try_with(|fs| fs.key())??
+            // SAFETY: as above.
+            unsafe { process.fs.peek() }.key()?
         };
-        if who == NOBODY || !key.finish(start) {
+        if who == NOBODY {
             return None;
         }
-        // SAFETY: a dispatcher calls with interrupts off.
-        let of = unsafe { names::open_quietly(key, flags & O_ACCMODE, who) }?;
+        // SAFETY: as above.
+        let of = unsafe { names::open_quietly(key, start, flags & O_ACCMODE, who) }?;
         if !may_reopen(&of, flags) || truncates(&of, flags) {
             names::wait_again(of);
             return None;
         }
         of.reopen(flags);
-        let cloexec = flags & O_CLOEXEC != 0;
-        let (mut left, mut fd) = (Some(of), SLOWLY);
-        process.files.try_with(|files| {
-            if let Some(of) = left.take() {
-                match files.install_now(of, cloexec) {
-                    Ok(n) => fd = n as isize,
-                    Err(of) => left = Some(of),
-                }
+        match files.install_now(of, flags & O_CLOEXEC != 0) {
+            Ok(fd) => Some(fd as isize),
+            Err(of) => {
+                // The table must grow or is taken: back to where it came from, for the slow way to find again.
+                names::wait_again(of);
+                None
             }
-        });
-        if let Some(of) = left {
-            // The table must grow or is taken: back to where it came from, for the slow way to find again.
-            names::wait_again(of);
         }
-        Some(fd)
     })
     .flatten()
     .unwrap_or(SLOWLY)
@@ -178,8 +174,9 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
 
 /// Interrupts are off. 0, or [`SLOWLY`].
 extern "sysv64" fn close(fd: i32) -> isize {
-    let closed = Task::here(|task| task.process.files.try_with(|files| files.close_now(fd)));
-    match closed.flatten().flatten() {
+    // SAFETY: a dispatcher calls with interrupts off.
+    let closed = Task::here(|task| unsafe { task.process.files.peek() }.close_now(fd));
+    match closed.flatten() {
         Some(()) => 0,
         None => SLOWLY,
     }

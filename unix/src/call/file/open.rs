@@ -133,9 +133,9 @@ pub(super) fn may_reopen(of: &OpenFile, flags: u32) -> bool {
 fn has_terminal() -> bool {
     let known = Task::here(|task| {
         let session = &task.process.session;
-        session.try_with(|s| s.terminal.try_lock().is_some_and(|t| t.is_some()))
+        session.with(|s| s.terminal.try_lock().is_some_and(|t| t.is_some()))
     });
-    known.flatten() == Some(true)
+    known == Some(true)
 }
 
 /// Gives a description that waited its descriptor.
