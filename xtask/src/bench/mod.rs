@@ -3,6 +3,7 @@
 //! *Interface*: `main`. The machine is QEMU under `-icount shift=0,sleep=off` with one CPU: one
 //! instruction is one nanosecond of guest time, and two runs give the same count.
 
+mod aims;
 mod columns;
 mod guest;
 mod inside;

@@ -3,6 +3,7 @@
 //! *Interface*: `write` the tables of a whole measurement; `put` the block of one measurement that stands apart. Each keeps
 //! what the other and a person wrote.
 
+use super::aims;
 use super::guest::MEMORY;
 use super::inside::{self, Cost};
 use super::table::{self, Row};
@@ -39,10 +40,11 @@ pub fn write(rows: &[Row], inside: &[Cost], version: &str) -> Result<()> {
          `-icount shift=0,sleep=off -cpu max,-erms,-fsrm`. One instruction is one nanosecond of guest time there, so the \
          figures are instructions per operation, user part and kernel part together, and two runs give the same figure. \
          Linux is Debian's cloud kernel {version} with `mitigations=off`. Files are on tmpfs there and in memory here. \
-         *Ratio* is Linux over Synthesis: how many times fewer instructions.\n{}{}\n{MARK}{kept}",
+         *Ratio* is Linux over Synthesis: how many times fewer instructions.\n{}{}{}\n{MARK}{kept}",
         qemu()?,
         MEMORY >> 20,
         table::markdown(rows),
+        aims::markdown(rows),
         inside::markdown(inside),
     );
     store(&text)?;
