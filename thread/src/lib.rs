@@ -22,6 +22,7 @@ mod callouts;
 pub mod clock;
 pub mod direct;
 pub mod dispatch;
+mod donate;
 pub mod flags;
 pub mod fp;
 mod gate;

@@ -158,6 +158,26 @@ impl ReadyRing {
         self.mend(current);
     }
 
+    /// Makes `tte`, which is in a ring, the one that the running thread's switch leads to, in the running thread's level: that
+    /// level is lent to it until it next comes out of its ring. The running thread is in a ring too, and is another.
+    pub fn hand_over(&self, current: &Tte, tte: &Tte) {
+        self.remove(current, tte);
+        let next = current.next.load(Relaxed);
+        // SAFETY: ring pointers lead to entries, which are never unmapped.
+        let next = unsafe { &*next };
+        tte.level.store(current.level.load(Relaxed), Relaxed);
+        tte.on_ring.store(true, Relaxed);
+        tte.next.store(next.as_ptr(), Relaxed);
+        tte.prev.store(current.as_ptr(), Relaxed);
+        next.prev.store(tte.as_ptr(), Relaxed);
+        current.next.store(tte.as_ptr(), Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
+        // With `tte` in its place, so that its link is right for the moment when it runs.
+        self.mend(tte);
+        current.link.store(entry(current, tte), Relaxed);
+    }
+
     /// Takes `tte` (the running thread or another one) out of its ring.
     #[inline(always)]
     pub fn remove(&self, current: &Tte, tte: &Tte) {

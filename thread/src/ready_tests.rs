@@ -78,6 +78,35 @@ fn several_levels_go_through_the_turn_routine() {
     assert_eq!(a.link.load(Relaxed), 0x101);
 }
 
+#[test]
+fn whoever_is_lent_a_turn_is_next_whatever_its_level() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let (a, b, c) = (thread(1, 0, 7), thread(2, 0, 7), thread(3, 5, 8));
+    for tte in [&a, &b, &c] {
+        ring.insert(if tte.is(&a) { &idle } else { &a }, tte, End::Back);
+    }
+    assert_eq!(a.link.load(Relaxed), TURN);
+    ring.hand_over(&a, &c);
+    assert_eq!(a.link.load(Relaxed), 0x302);
+    // One level is left, so the links lead round: a, c, b.
+    assert_eq!(c.link.load(Relaxed), 0x202);
+    assert_eq!(b.link.load(Relaxed), 0x101);
+    assert_eq!(ring.ready(), 3);
+    // Out and in again, it has its own level.
+    ring.remove(&c, &c);
+    ring.insert(&b, &c, End::Back);
+    assert_eq!(c.level.load(Relaxed), 5);
+    assert_eq!(b.link.load(Relaxed), TURN);
+    // With two in the patient level, the one that is lent a turn leaves it.
+    let d = thread(4, 5, 7);
+    ring.insert(&b, &d, End::Back);
+    ring.hand_over(&b, &d);
+    assert_eq!(b.link.load(Relaxed), 0x401);
+    assert_eq!(d.link.load(Relaxed), TURN);
+    assert!(core::ptr::eq(c.next.load(Relaxed), c.as_ptr()));
+}
+
 /// A model: for each level a queue whose head is next; the running thread stands at the end of its own.
 #[derive(Default)]
 struct Model {
