@@ -32,6 +32,8 @@ pub struct Callouts {
     /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives the
     /// CPU up or the caller's turn comes again. False when it cannot run here now (it sleeps, or runs on another CPU).
     pub donate: fn(usize) -> bool,
+    /// The handle of the thread in whose kernel stack this address lies, or lay; 0 when it is no thread's.
+    pub thread_of_stack: fn(usize) -> usize,
     /// Adds to the number of helping locks that the running thread holds or waits for; gives the new number.
     /// A thread is not deleted while its number is not zero.
     pub count_locks: fn(isize) -> usize,
@@ -62,6 +64,7 @@ pub const DEFAULT: Callouts = Callouts {
     irq_restore: |_| {},
     nudge: || {},
     donate: |_| false,
+    thread_of_stack: |_| 0,
     count_locks: |_| 0,
 };
 

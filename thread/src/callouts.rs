@@ -3,10 +3,12 @@
 //! *Interface*: [`link`]. Source: dissertation, section 4.1.3.
 
 use crate::block::{resume_address, suspend, yield_now};
+use crate::donate::donate;
 use crate::flags::INTERRUPTS;
 use crate::kick;
 use crate::tte::{Tte, current_opt};
-use machine::cpu::{irq_restore, irq_save, this_cpu};
+use core::sync::atomic::Ordering;
+use machine::cpu::{StackBase, irq_restore, irq_save, this_cpu};
 use sync::callout::Callouts;
 
 static CALLOUTS: Callouts = Callouts {
@@ -19,8 +21,29 @@ static CALLOUTS: Callouts = Callouts {
     irq_save,
     irq_restore,
     nudge: kick::send_to_others,
-    ..sync::callout::DEFAULT
+    donate,
+    thread_of_stack,
+    count_locks,
 };
+
+/// Kernel stacks are never unmapped, so a stale address at worst names a thread that has the stack now.
+fn thread_of_stack(address: usize) -> usize {
+    if address == 0 {
+        return 0;
+    }
+    let base = StackBase::address_of(address);
+    // SAFETY: callers pass addresses that once were in a kernel stack, and every one ends in a stack base.
+    unsafe { &*(base as *const StackBase) }
+        .tte
+        .load(Ordering::Relaxed)
+}
+
+fn count_locks(change: isize) -> usize {
+    current_opt().map_or(0, |me| {
+        let before = me.locks.fetch_add(change, Ordering::Relaxed);
+        before.wrapping_add(change) as usize
+    })
+}
 
 pub(crate) fn link() {
     sync::callout::link(&CALLOUTS);
