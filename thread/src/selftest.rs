@@ -27,6 +27,7 @@ pub fn run() {
     levels();
     preemption();
     spread();
+    inheritance();
     operations();
     procedures();
     alarms();
@@ -61,6 +62,15 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(now_ns() < deadline, "{what}");
         nap(100_000);
+    }
+}
+
+/// The same for one who must stay ready meanwhile.
+fn until_yielding(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = now_ns() + 20_000_000_000;
+    while !holds() {
+        assert!(now_ns() < deadline, "{what}");
+        yield_now();
     }
 }
 
@@ -279,6 +289,35 @@ fn spread() {
     join(2 * cpus);
     let given: u32 = (0..cpus).map(|cpu| crate::stats(cpu).given).sum();
     log!("thread: all {cpus} CPUs busy; {given} threads handed over so far");
+}
+
+/// Whoever waits for a monitor lends its level to the holder.
+fn inheritance() {
+    static MONITOR: sync::Monitor<u64> = sync::Monitor::new(0);
+    const PATIENT: u8 = 6;
+    fn holder(_: usize) {
+        let mut held = MONITOR.lock();
+        COUNT.store(1, Ordering::Release);
+        // Until it has the level of the one who waits; alone it never would.
+        until_yielding("no level was lent", || {
+            current().level.load(Ordering::Relaxed) == 0
+        });
+        *held += 1;
+        drop(held);
+        done();
+    }
+    fn contender(_: usize) {
+        *MONITOR.lock() += 1;
+        done();
+    }
+    COUNT.store(0, Ordering::Release);
+    here(holder, 0, PATIENT);
+    until("the monitor was taken", || {
+        COUNT.load(Ordering::Acquire) == 1
+    });
+    here(contender, 0, 0);
+    join(2);
+    assert_eq!(*MONITOR.lock(), 2);
 }
 
 /// stop, proceed, wait, notify, kill between threads.
