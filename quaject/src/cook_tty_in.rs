@@ -2,18 +2,27 @@
 //!
 //! *Interface* (table 4.2). Callentries: [`CookTtyIn::put`] takes one raw byte, [`CookTtyIn::read`]
 //! gives processed ones, [`CookTtyIn::available`] counts them. Callouts: [`Callouts`], given to `put`.
-//! Pure logic: it knows no device and no thread. A full line (canonical mode) or any byte (raw mode)
-//! makes the editor readable.
+//! It knows no device and no thread. A full line (canonical mode) or any byte (raw mode) makes the editor readable.
+//!
+//! What was edited lies in a [`Typed`] buffer, which descriptors read by a generated routine ([`synthesize_read`]) without the editor.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (the editing filter of a cooked tty); the
 //! rules are those of termios and of Linux's terminal discipline.
 
+mod read;
+mod typed;
+
+pub use read::{Guarded, reader, synthesize_read};
+pub use typed::{Mode, PLACES, Typed};
+
 use abi::linux::*;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::sync::Arc;
+use core::ops::Deref;
+use core::sync::atomic::Ordering;
+use typed::{ENDS, NO_BYTE};
 
 /// The longest line, and the most bytes that wait for a reader (Linux's 4096 less the newline).
-pub const CAPACITY: usize = 4095;
+pub const CAPACITY: usize = PLACES - 1;
 
 /// What typed control characters ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,32 +49,33 @@ pub trait Callouts {
     fn control(&mut self, control: Control);
 }
 
-/// An entry that waits for a reader: a byte, or the end of a line without one.
-#[derive(Debug, Clone, Copy)]
-struct Ready {
-    byte: Option<u8>,
-    ends_line: bool,
-}
-
-/// One input editor.
-#[derive(Debug, Default)]
-pub struct CookTtyIn {
-    edit: Vec<u8>,
+/// One input editor, with the edit buffer that `B` leads to.
+#[derive(Debug)]
+pub struct CookTtyIn<B = Arc<Typed>> {
+    typed: B,
+    /// Behind the last byte of the line that is being edited.
+    edit: u32,
     edit_column: usize,
-    ready: VecDeque<Ready>,
-    lines: usize,
     literal_next: bool,
     stopped: bool,
 }
 
-impl CookTtyIn {
-    /// An empty editor.
-    pub const fn new() -> Self {
+/// How readers take what is there under the settings `t`.
+pub fn mode(t: &Termios) -> Mode {
+    if t.lflag & ICANON != 0 {
+        Mode::Line
+    } else {
+        Mode::Bytes(t.cc[VMIN])
+    }
+}
+
+impl<B: Deref<Target = Typed>> CookTtyIn<B> {
+    /// An editor for an empty buffer.
+    pub fn new(typed: B) -> Self {
         CookTtyIn {
-            edit: Vec::new(),
+            edit: typed.head(),
+            typed,
             edit_column: 0,
-            ready: VecDeque::new(),
-            lines: 0,
             literal_next: false,
             stopped: false,
         }
@@ -109,80 +119,43 @@ impl CookTtyIn {
             echo_byte(t, byte, out);
             out.echo(b"\n");
             self.edit_column = out.column();
-            self.edit.iter().for_each(|&b| echo_byte(t, b, out));
+            self.line().iter().for_each(|&b| echo_byte(t, b, out));
         } else if byte == b'\n' {
             if t.lflag & (ECHO | ECHONL) != 0 {
                 out.echo(b"\n");
             }
-            self.finish_line(Some(b'\n'));
+            self.finish_line(t, Some(b'\n'), out);
         } else if is(t, VEOF, byte) {
-            self.finish_line(None);
+            self.finish_line(t, None, out);
         } else if is(t, VEOL, byte) || (extended && is(t, VEOL2, byte)) {
             if t.lflag & ECHO != 0 {
                 echo_byte(t, byte, out);
             }
-            self.finish_line(Some(byte));
+            self.finish_line(t, Some(byte), out);
         } else {
             self.add(t, byte, out);
         }
     }
 
     /// Moves processed bytes into `buffer`: at most one line in canonical mode. `None` when there is nothing to read yet,
-    /// `Some(0)` for a typed end of file.
+    /// `Some(0)` for a typed end of file. Sleeps while another reader is at the buffer.
     pub fn read(&mut self, t: &Termios, buffer: &mut [u8]) -> Option<usize> {
-        if !self.readable(t) {
-            return None;
-        }
-        let canonical = t.lflag & ICANON != 0;
-        let mut moved = 0;
-        while let Some(&entry) = self.ready.front() {
-            if let Some(byte) = entry.byte {
-                if moved == buffer.len() {
-                    break;
-                }
-                buffer[moved] = byte;
-                moved += 1;
-            }
-            self.ready.pop_front();
-            if entry.ends_line {
-                self.lines -= 1;
-                if canonical {
-                    break;
-                }
-            }
-        }
-        // A line that filled the buffer exactly, up to a typed end of file, must not give a second, empty read.
-        if moved == buffer.len()
-            && moved > 0
-            && let Some(Ready { byte: None, .. }) = self.ready.front()
-        {
-            self.ready.pop_front();
-            self.lines -= 1;
-        }
-        Some(moved)
+        let mode = match mode(t) {
+            Mode::Line => Mode::Line,
+            Mode::Bytes(_) => Mode::Bytes(1),
+        };
+        let typed = &*self.typed;
+        typed.alone(|| typed.take(mode, buffer))
     }
 
     /// Whether [`read`](Self::read) would give something.
-    pub fn readable(&self, t: &Termios) -> bool {
-        if t.lflag & ICANON != 0 {
-            self.lines > 0
-        } else {
-            !self.ready.is_empty()
-        }
+    pub fn readable(&self) -> bool {
+        !self.typed.is_empty()
     }
 
     /// Bytes that `read` could give now.
-    pub fn available(&self, t: &Termios) -> usize {
-        let whole = self
-            .ready
-            .iter()
-            .filter(|entry| entry.byte.is_some())
-            .count();
-        if t.lflag & ICANON != 0 && self.lines == 0 {
-            0
-        } else {
-            whole
-        }
+    pub fn available(&self) -> usize {
+        self.typed.available()
     }
 
     /// Whether a typed VSTOP holds the output.
@@ -197,9 +170,10 @@ impl CookTtyIn {
 
     /// Throws away everything typed that nobody has read.
     pub fn flush(&mut self) {
-        self.edit.clear();
-        self.ready.clear();
-        self.lines = 0;
+        let typed = &*self.typed;
+        let head = typed.head();
+        typed.alone(|| typed.reader.tail.store(head, Ordering::Release));
+        self.edit = head;
         self.literal_next = false;
     }
 
@@ -208,18 +182,21 @@ impl CookTtyIn {
         if (old.lflag ^ new.lflag) & ICANON == 0 {
             return;
         }
-        if new.lflag & ICANON == 0 {
-            let edit = core::mem::take(&mut self.edit);
-            self.ready.extend(edit.into_iter().map(|byte| Ready {
-                byte: Some(byte),
-                ends_line: false,
-            }));
-        } else if let Some(last) = self.ready.back_mut()
-            && !last.ends_line
-        {
-            last.ends_line = true;
-            self.lines += 1;
-        }
+        let typed = &*self.typed;
+        let edit = self.edit;
+        self.edit = typed.alone(|| {
+            if new.lflag & ICANON == 0 {
+                unmark(typed, edit)
+            } else {
+                let head = typed.head();
+                if head != typed.tail() {
+                    typed
+                        .place(head.wrapping_sub(1))
+                        .fetch_or(ENDS, Ordering::Relaxed);
+                }
+                head
+            }
+        });
     }
 
     fn flow(&mut self, t: &Termios, byte: u8, out: &mut impl Callouts) -> bool {
@@ -264,50 +241,81 @@ impl CookTtyIn {
 
     fn add(&mut self, t: &Termios, byte: u8, out: &mut impl Callouts) {
         let canonical = t.lflag & ICANON != 0;
-        if self.edit.len() + self.ready.len() >= CAPACITY {
-            if t.iflag & IMAXBEL != 0 {
-                out.echo(b"\x07");
-            }
-            return;
+        if self.waiting() >= CAPACITY {
+            return full(t, out);
         }
-        if canonical && self.edit.is_empty() {
+        if canonical && self.line_is_empty() {
             self.edit_column = out.column();
         }
         if t.lflag & ECHO != 0 {
             echo_byte(t, byte, out);
         }
-        if canonical {
-            self.edit.push(byte);
-        } else {
-            self.ready.push_back(Ready {
-                byte: Some(byte),
-                ends_line: false,
-            });
+        self.push(u16::from(byte));
+        if !canonical {
+            self.publish();
         }
     }
 
-    fn finish_line(&mut self, last: Option<u8>) {
-        let edit = core::mem::take(&mut self.edit);
-        self.ready.extend(edit.into_iter().map(|byte| Ready {
-            byte: Some(byte),
-            ends_line: false,
-        }));
-        match (last, self.ready.back_mut()) {
+    /// Places between the readers and the end of what is typed.
+    fn waiting(&self) -> usize {
+        self.edit.wrapping_sub(self.typed.tail()) as usize
+    }
+
+    fn line_is_empty(&self) -> bool {
+        self.edit == self.typed.head()
+    }
+
+    fn push(&mut self, place: u16) {
+        self.typed.place(self.edit).store(place, Ordering::Relaxed);
+        self.edit = self.edit.wrapping_add(1);
+    }
+
+    /// Hands everything typed to the readers.
+    fn publish(&self) {
+        self.typed.head.store(self.edit, Ordering::Release);
+    }
+
+    /// The line ends, with a byte or by a typed end of file.
+    fn finish_line(&mut self, t: &Termios, last: Option<u8>, out: &mut impl Callouts) {
+        match last {
             // A typed end of file behind text only pushes the text.
-            (None, Some(entry)) if !entry.ends_line => entry.ends_line = true,
-            _ => self.ready.push_back(Ready {
-                byte: last,
-                ends_line: true,
-            }),
+            None if !self.line_is_empty() => {
+                let place = self.typed.place(self.edit.wrapping_sub(1));
+                place.fetch_or(ENDS, Ordering::Relaxed);
+            }
+            _ if self.waiting() >= PLACES => return full(t, out),
+            Some(byte) => self.push(u16::from(byte) | ENDS),
+            None => self.push(NO_BYTE | ENDS),
         }
-        self.lines += 1;
+        self.publish();
+    }
+
+    /// The bytes of the line that is being edited, from the last to the first.
+    fn backwards(&self) -> impl Iterator<Item = u8> + '_ {
+        let length = self.edit.wrapping_sub(self.typed.head());
+        (1..=length).map(|n| {
+            let place = self.typed.place(self.edit.wrapping_sub(n));
+            place.load(Ordering::Relaxed) as u8
+        })
+    }
+
+    fn line(&self) -> alloc::vec::Vec<u8> {
+        let mut line: alloc::vec::Vec<u8> = self.backwards().collect();
+        line.reverse();
+        line
+    }
+
+    fn pop(&mut self) -> Option<u8> {
+        let last = self.backwards().next()?;
+        self.edit = self.edit.wrapping_sub(1);
+        Some(last)
     }
 
     /// Removes the last character (all bytes of it under IUTF8) and returns its first byte.
     fn pop_character(&mut self, t: &Termios) -> Option<u8> {
         loop {
-            let byte = self.edit.pop()?;
-            if t.iflag & IUTF8 == 0 || byte & 0xc0 != 0x80 || self.edit.is_empty() {
+            let byte = self.pop()?;
+            if t.iflag & IUTF8 == 0 || byte & 0xc0 != 0x80 || self.line_is_empty() {
                 return Some(byte);
             }
         }
@@ -315,13 +323,9 @@ impl CookTtyIn {
 
     fn last_character(&self, t: &Termios) -> Option<u8> {
         if t.iflag & IUTF8 == 0 {
-            return self.edit.last().copied();
+            return self.backwards().next();
         }
-        self.edit
-            .iter()
-            .rev()
-            .find(|byte| **byte & 0xc0 != 0x80)
-            .copied()
+        self.backwards().find(|byte| byte & 0xc0 != 0x80)
     }
 
     fn erase_character(&mut self, t: &Termios, out: &mut impl Callouts) {
@@ -352,8 +356,8 @@ impl CookTtyIn {
 
     /// Column behind the line as it now is.
     fn width_to_end(&self, t: &Termios) -> usize {
-        self.edit
-            .iter()
+        let line = self.line();
+        line.iter()
             .fold(self.edit_column, |column, &byte| match byte {
                 b'\t' => (column / 8 + 1) * 8,
                 0..=0x1f | 0x7f => column + if t.lflag & ECHOCTL != 0 { 2 } else { 0 },
@@ -377,7 +381,7 @@ impl CookTtyIn {
     fn erase_line(&mut self, t: &Termios, out: &mut impl Callouts) {
         let visual = t.lflag & (ECHOK | ECHOKE | ECHOE) == (ECHOK | ECHOKE | ECHOE);
         if t.lflag & ECHO == 0 || !visual {
-            self.edit.clear();
+            self.edit = self.typed.head();
             if t.lflag & ECHO != 0 {
                 echo_byte(t, t.cc[VKILL], out);
                 if t.lflag & ECHOK != 0 {
@@ -386,10 +390,32 @@ impl CookTtyIn {
             }
             return;
         }
-        while !self.edit.is_empty() {
+        while !self.line_is_empty() {
             self.erase_character(t, out);
         }
     }
+}
+
+/// There is no place for another byte.
+fn full(t: &Termios, out: &mut impl Callouts) {
+    if t.iflag & IMAXBEL != 0 {
+        out.echo(b"\x07");
+    }
+}
+
+/// Makes plain bytes of everything typed up to `edit`, for raw mode, and hands it to the readers, none of whom is there. Returns the new end.
+fn unmark(typed: &Typed, edit: u32) -> u32 {
+    let (mut from, mut to) = (typed.tail(), typed.tail());
+    while from != edit {
+        let place = typed.place(from).load(Ordering::Relaxed);
+        from = from.wrapping_add(1);
+        if place & NO_BYTE == 0 {
+            typed.place(to).store(place & 0xff, Ordering::Relaxed);
+            to = to.wrapping_add(1);
+        }
+    }
+    typed.head.store(to, Ordering::Release);
+    to
 }
 
 /// Whether `byte` is the control character `which`; a zero entry is switched off.
@@ -431,6 +457,5 @@ pub const fn sane() -> Termios {
     }
 }
 
-#[cfg(test)]
-#[path = "cook_tty_in_tests.rs"]
+#[cfg(all(test, not(loom)))]
 mod tests;

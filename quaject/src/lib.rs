@@ -17,7 +17,9 @@ pub mod callback;
 #[cfg(not(loom))]
 pub mod class;
 pub mod constant;
+#[cfg(not(loom))]
 pub mod cook_tty_in;
+#[cfg(not(loom))]
 pub mod cook_tty_out;
 mod emit;
 pub mod fsmap;
@@ -38,6 +40,8 @@ pub mod pump;
 #[cfg(not(loom))]
 pub mod queue;
 pub mod regs;
+#[cfg(not(loom))]
+pub mod relay;
 mod seam;
 #[cfg(not(loom))]
 pub mod serializer;

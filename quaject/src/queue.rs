@@ -14,8 +14,10 @@
 //! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2.
 
 mod emit;
+mod receive;
 mod string;
 
+pub use receive::{receive, receiver, synthesize_receive};
 pub use string::Layout;
 
 use crate::class::{OutOfMemory, Ref};

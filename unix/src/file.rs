@@ -133,6 +133,10 @@ pub trait File: Send + Sync + Any {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
     }
+    /// What the routine for `call` (`read`, `write`, `lseek`) leads to now, when it is a relay (`quaject::relay`): for listings.
+    fn relayed(&self, _call: &str) -> Option<DescRoutine> {
+        None
+    }
     /// Whether a description of this file may wait in its inode's inactive list and serve a later open with
     /// no other ceremony (no side effect of open or close that anyone could see).
     fn reusable(&self) -> bool {

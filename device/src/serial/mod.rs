@@ -413,12 +413,25 @@ impl Serial {
         count
     }
 
-    /// As [`send`](Self::send), but all of `bytes` when they are at most 8 (an escape sequence, an expansion), or nothing.
-    pub fn send_whole(&self, bytes: &[u8]) -> usize {
-        if bytes.len() <= 8 && self.room() < bytes.len() {
-            return 0;
-        }
-        self.send(bytes)
+    /// Calls `f` while no other writer is at the output queue. `f` gets the newest bytes that went there, the newest first, and a function that puts as many
+    /// of some bytes as fit, or of at most 8 (an escape sequence, an expansion) all or none, and returns how many.
+    pub fn writing<R>(
+        &self,
+        f: impl FnOnce(&mut dyn Iterator<Item = u8>, &mut dyn FnMut(&[u8]) -> usize) -> R,
+    ) -> R {
+        let Some(parts) = self.parts.get() else {
+            return f(&mut core::iter::empty(), &mut |bytes| bytes.len());
+        };
+        let queue = &parts.output;
+        self.writing.lock();
+        let result = f(&mut queue.recent(), &mut |bytes| {
+            if bytes.len() <= 8 && queue.room() < bytes.len() {
+                return 0;
+            }
+            queue.write(bytes)
+        });
+        self.writing.unlock();
+        result
     }
 
     /// Sends all of `bytes`, waiting for room.

@@ -65,6 +65,11 @@ impl ByteQueue {
         count.min(self.spec.size - (position as usize & (self.spec.size - 1)))
     }
 
+    /// Bytes that fit at this instant, as far as one can tell.
+    pub fn room(&self) -> usize {
+        self.spec.size - self.len()
+    }
+
     /// Bytes ever got: how far the consumer is.
     pub fn taken(&self) -> u64 {
         self.words().tail.tail.load(Ordering::Acquire)
@@ -77,8 +82,7 @@ impl ByteQueue {
         let mut done = 0;
         loop {
             let head = words.head.load(Ordering::Relaxed);
-            let free = self.spec.size - self.len();
-            let count = free.min(bytes.len() - done);
+            let count = self.room().min(bytes.len() - done);
             let first = self.straight(head, count);
             let piece = &bytes[done..done + count];
             // SAFETY: the places are free, and the consumer does not read them before the head has moved.

@@ -34,6 +34,8 @@ pub struct Task {
     /// Cleared, and its futex woken, at the end.
     pub(crate) clear_child_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
+    /// Address of the process group's number, in the process: for generated code.
+    pub(crate) group_at: usize,
     /// How to go on with an interrupted call that keeps state.
     pub(crate) restart: Monitor<Option<Restart>>,
 }
@@ -43,6 +45,7 @@ impl Task {
     pub(crate) fn new(tid: i32, process: Arc<Process>, blocked: u64, thread: Thread) -> Arc<Task> {
         let task = Arc::new(Task {
             tid,
+            group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
             process,
             thread,
             blocked: AtomicU64::new(blocked),

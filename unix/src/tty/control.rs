@@ -23,6 +23,7 @@ impl Tty {
         if new.iflag & IXON == 0 {
             d.input.set_stopped(false);
         }
+        self.routines.replug(&d.settings, d.input.is_stopped());
         drop(guard);
         self.readable.wake_all();
         self.released.wake_all();
@@ -32,7 +33,7 @@ impl Tty {
     fn caller_is_background(&self, process: &Process) -> bool {
         self.session() == process.sid()
             && self.session() != 0
-            && self.foreground.load(Ordering::Acquire) != process.pgrp()
+            && self.foreground_group().load(Ordering::Acquire) != process.pgrp()
     }
 
     /// A read from the background stops the group (SIGTTIN), or fails with EIO where it cannot.
@@ -85,7 +86,8 @@ impl Tty {
         }
         *terminal = Some(self.clone());
         self.session.store(session.id, Ordering::Release);
-        self.foreground.store(process.pgrp(), Ordering::Release);
+        self.foreground_group()
+            .store(process.pgrp(), Ordering::Release);
         Ok(())
     }
 
@@ -111,7 +113,7 @@ impl Tty {
         if members.iter().all(|member| member.sid() != process.sid()) {
             return Err(Errno::EPERM);
         }
-        self.foreground.store(group, Ordering::Release);
+        self.foreground_group().store(group, Ordering::Release);
         Ok(0)
     }
 
@@ -145,7 +147,7 @@ impl Tty {
             TIOCSWINSZ => self.set_size(get::<Winsize>(address)?),
             TIOCGPGRP => {
                 self.must_control()?;
-                put(address, &self.foreground.load(Ordering::Acquire))?;
+                put(address, &self.foreground_group().load(Ordering::Acquire))?;
             }
             TIOCSPGRP => return self.set_foreground(get::<i32>(address)?),
             TIOCGSID => {
@@ -163,10 +165,7 @@ impl Tty {
                 }
             }
             FIONREAD => {
-                let d = self.discipline.lock();
-                let count = d.input.available(&d.settings) as i32;
-                drop(d);
-                put(address, &count)?;
+                put(address, &(self.typed.available() as i32))?;
             }
             TIOCOUTQ => put(address, &(self.line.unsent() as i32))?,
             TIOCGETD => put(address, &0i32)?,
@@ -180,6 +179,7 @@ impl Tty {
                     _ => return Err(Errno::EINVAL),
                 };
                 self.discipline.lock().input.set_stopped(stop);
+                self.replug();
                 self.released.wake_all();
             }
             TIOCEXCL | TIOCNXCL => {}

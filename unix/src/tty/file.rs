@@ -6,9 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec;
 use core::any::Any;
 
-use super::Tty;
+use super::{Tty, show};
 use crate::deadline::Deadline;
-use crate::file::{File, OpenFile};
+use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
 use crate::process::Process;
@@ -48,7 +48,7 @@ impl Tty {
     fn take(&self, buffer: &mut [u8], minimum: usize) -> Option<usize> {
         let mut d = self.discipline.lock();
         let settings = d.settings;
-        if settings.lflag & ICANON == 0 && d.input.available(&settings) < minimum {
+        if settings.lflag & ICANON == 0 && d.input.available() < minimum {
             return None;
         }
         d.input.read(&settings, buffer)
@@ -96,10 +96,7 @@ impl Tty {
     fn wait_some(&self, deadline: Deadline) -> Result<()> {
         let _alarm = deadline.alarm()?;
         self.readable
-            .wait_interruptible(|| {
-                let d = self.discipline.lock();
-                (d.input.readable(&d.settings) || deadline.has_passed()).then_some(())
-            })
+            .wait_interruptible(|| (!self.typed.is_empty() || deadline.has_passed()).then_some(()))
             .map_err(|_| Errno::ERESTARTSYS)
     }
 
@@ -124,13 +121,9 @@ impl Tty {
         let mut sent = 0;
         while sent < piece.len() {
             let stopped = {
-                let mut guard = self.discipline.lock();
-                let d = &mut *guard;
+                let d = self.discipline.lock();
                 if !d.input.is_stopped() {
-                    let line = self.line;
-                    sent += d
-                        .output
-                        .write(d.settings.oflag, &piece[sent..], |run| line.send_whole(run));
+                    sent += show(self.line, d.settings.oflag, &piece[sent..]);
                 }
                 d.input.is_stopped()
             };
@@ -214,15 +207,24 @@ impl File for TtyFile {
                 table.watch(self.tty.line.drained());
             }
         }
-        let d = self.tty.discipline.lock();
+        let stopped = self.tty.discipline.lock().input.is_stopped();
         let mut found = 0;
-        if d.input.readable(&d.settings) {
+        if !self.tty.typed.is_empty() {
             found |= POLLIN | POLLRDNORM;
         }
-        if !d.input.is_stopped() && self.tty.line.room() > 0 {
+        if !stopped && self.tty.line.room() > 0 {
             found |= POLLOUT | POLLWRNORM;
         }
         found & events
+    }
+
+    /// One code for all, however the description is shared.
+    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        self.tty.routines.tables()
+    }
+
+    fn relayed(&self, call: &str) -> Option<DescRoutine> {
+        self.tty.routines.relayed(call)
     }
 
     fn ioctl(&self, _of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {

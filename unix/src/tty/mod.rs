@@ -11,8 +11,10 @@
 mod boot;
 mod control;
 mod file;
+mod group;
 mod notice;
 mod present;
+mod routines;
 mod stream;
 
 pub use boot::{Mode, for_first_process, start};
@@ -28,29 +30,31 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicI32, Ordering};
 use device::serial::Serial;
-use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn};
-use quaject::cook_tty_out::CookTtyOut;
+use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Typed};
+use quaject::cook_tty_out::{self, CookTtyOut};
 use sync::{Monitor, Once, WaitList};
 
 use crate::process::Terminal;
 use crate::signal;
+use routines::Routines;
 
 /// The editors and their settings, changed together.
 struct Discipline {
     settings: Termios,
     input: CookTtyIn,
-    output: CookTtyOut,
 }
 
 /// A terminal.
 pub struct Tty {
     line: &'static Serial,
     discipline: Monitor<Discipline>,
+    /// What was edited, and the foreground group.
+    typed: Arc<Typed>,
+    routines: Routines,
     /// Woken when input may have become readable.
     readable: WaitList,
     /// Woken when held output may go on.
     released: WaitList,
-    foreground: AtomicI32,
     session: AtomicI32,
     size: Monitor<Winsize>,
     device: u64,
@@ -66,21 +70,24 @@ pub fn console() -> Option<Arc<Tty>> {
 
 /// Makes the terminal of the console line and starts its pump. `device` is its number for `stat`. ENOMEM.
 pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::Result<Arc<Tty>> {
+    let typed = Arc::new(Typed::new());
+    let output = line.output().ok_or(Errno::ENXIO)?;
     let tty = Arc::new(Tty {
         line,
         discipline: Monitor::new(Discipline {
             settings: cook_tty_in::sane(),
-            input: CookTtyIn::new(),
-            output: CookTtyOut::new(),
+            input: CookTtyIn::new(typed.clone()),
         }),
+        routines: Routines::new(typed.clone(), output)?,
+        typed,
         readable: WaitList::new(),
         released: WaitList::new(),
-        foreground: AtomicI32::new(0),
         session: AtomicI32::new(0),
         size: Monitor::new(size),
         device,
         _present: present::Present::new(),
     });
+    tty.replug();
     if CONSOLE.set(tty.clone()).is_err() {
         return Err(Errno::EBUSY);
     }
@@ -100,29 +107,47 @@ fn start_pump(name: &[u8], body: fn(usize)) -> abi::Result<()> {
 }
 
 /// Where the input editor's effects go while the discipline is held.
-struct Effects<'a> {
+struct Effects {
     line: &'static Serial,
-    output: &'a mut CookTtyOut,
     oflag: u32,
     controls: Vec<Control>,
 }
 
-impl Callouts for Effects<'_> {
+impl Callouts for Effects {
     fn echo(&mut self, bytes: &[u8]) {
-        let line = self.line;
-        self.output.write(self.oflag, bytes, |piece| {
-            line.send_all(piece);
-            piece.len()
-        });
+        let mut shown = 0;
+        while shown < bytes.len() {
+            shown += self.line.drained().wait_until(|| {
+                let count = show(self.line, self.oflag, &bytes[shown..]);
+                (count > 0).then_some(count)
+            });
+        }
     }
 
     fn column(&self) -> usize {
-        self.output.column()
+        column(self.line, self.oflag)
     }
 
     fn control(&mut self, control: Control) {
         self.controls.push(control);
     }
+}
+
+/// Where the cursor stands behind what went to `line` under the flags `oflag`.
+fn column(line: &Serial, oflag: u32) -> usize {
+    line.writing(|newest, _| cook_tty_out::column_behind(oflag, newest))
+}
+
+/// Sends what fits of `bytes` through the output editor, in one go; returns how many of them that were.
+fn show(line: &Serial, oflag: u32, bytes: &[u8]) -> usize {
+    line.writing(|newest, put| {
+        let column = if cook_tty_out::needs_column(oflag) {
+            cook_tty_out::column_behind(oflag, newest)
+        } else {
+            0
+        };
+        CookTtyOut::at(column).write(oflag, bytes, put)
+    })
 }
 
 /// Sends a signal in the kernel's name to every process of `group`; an empty group is no error.
@@ -152,7 +177,6 @@ impl Tty {
         let d = &mut *guard;
         let mut effects = Effects {
             line: self.line,
-            output: &mut d.output,
             oflag: d.settings.oflag,
             controls: Vec::new(),
         };
@@ -167,14 +191,28 @@ impl Tty {
             Control::Interrupt => SIGINT,
             Control::Quit => SIGQUIT,
             Control::Suspend => SIGTSTP,
-            Control::Stop => return,
-            Control::Start => return self.released.wake_all(),
+            Control::Stop => return self.replug(),
+            Control::Start => {
+                self.replug();
+                return self.released.wake_all();
+            }
         };
         self.signal_foreground(number);
     }
 
+    /// The settings changed, or the output is held or goes on.
+    fn replug(&self) {
+        let d = self.discipline.lock();
+        self.routines.replug(&d.settings, d.input.is_stopped());
+    }
+
+    /// The word with the foreground group.
+    fn foreground_group(&self) -> &AtomicI32 {
+        self.typed.group()
+    }
+
     fn signal_foreground(&self, number: i32) {
-        let group = self.foreground.load(Ordering::Acquire);
+        let group = self.foreground_group().load(Ordering::Acquire);
         if group > 0 {
             signal_group(group, number);
         }
@@ -200,7 +238,7 @@ impl Tty {
 
     /// The line is gone: the session leader's group and the foreground group get SIGHUP and SIGCONT.
     pub fn hang_up(&self) {
-        for group in [self.session(), self.foreground.load(Ordering::Acquire)] {
+        for group in [self.session(), self.foreground()] {
             if group > 0 {
                 signal_group(group, SIGHUP);
                 signal_group(group, SIGCONT);
@@ -211,17 +249,17 @@ impl Tty {
 
 impl Terminal for Tty {
     fn foreground(&self) -> i32 {
-        self.foreground.load(Ordering::Acquire)
+        self.foreground_group().load(Ordering::Acquire)
     }
 
     fn adopted(&self, session: i32, foreground: i32) {
         self.session.store(session, Ordering::Release);
-        self.foreground.store(foreground, Ordering::Release);
+        self.foreground_group().store(foreground, Ordering::Release);
     }
 
     fn release(&self) {
         self.session.store(0, Ordering::Release);
-        self.foreground.store(0, Ordering::Release);
+        self.foreground_group().store(0, Ordering::Release);
     }
 
     fn device(&self) -> u64 {

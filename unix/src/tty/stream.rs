@@ -1,17 +1,21 @@
 //! A serial line as a plain byte stream: what `console=stream` gives the first process.
 //!
 //! *Interface*: [`StreamFile`]. Reading gives bytes as they come and ends where the host says that its
-//! input ended ([`device::serial::Serial::set_end`]); writing adds nothing.
+//! input ended ([`device::serial::Serial::set_end`]); writing adds nothing. Both have generated routines around the line's queues; what is
+//! here waits, and does what they leave.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use alloc::vec;
 use core::any::Any;
 use device::serial::Serial;
+use quaject::cook_tty_out::{self, Rule};
+use quaject::queue;
 
-use crate::file::{File, OpenFile};
+use crate::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
+use crate::seam;
 
 const PIECE: usize = 4096;
 
@@ -104,6 +108,22 @@ impl File for StreamFile {
             found |= POLLOUT | POLLWRNORM;
         }
         found & events
+    }
+
+    fn synthesize(&self, of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        let seam = seam::get()?;
+        let mut made = DescRoutines {
+            lseek: Some(seam::constants()?.no_seek.clone()),
+            ..DescRoutines::default()
+        };
+        // Without room for code a call takes the slow path.
+        if let Some(end) = self.line.input().filter(|_| of.readable()) {
+            made.read = queue::receiver(end.queue, end.turn, seam).ok();
+        }
+        if let Some(end) = self.line.output().filter(|_| of.writable()) {
+            made.write = cook_tty_out::writer(end.queue, end.turn, Rule::Plain, seam).ok();
+        }
+        Ok(made)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -104,6 +104,35 @@ const STEPS: &[Step] = &[
         s.keys("\x04")?;
         s.expect(PROMPT)
     }),
+    ("lines typed ahead wait for their reader", |s| {
+        s.program("sh -c \"read -r word; echo got-\\$word; cat\"")?;
+        s.keys("first\rone\rtwo\r\x04")?;
+        s.expect("got-first\r\none\r\ntwo\r\n")?;
+        s.expect(PROMPT)
+    }),
+    ("what was typed ahead is thrown away by ^C", |s| {
+        s.program("sleep 1000")?;
+        s.keys("echo lo\"\"st\r\x03")?;
+        s.expect(PROMPT)?;
+        s.command("echo kept-$((1+1))", "kept-2\r\n")
+    }),
+    (
+        "a terminal's routines are generated for its settings",
+        |s| {
+            let look = |what: &str| format!("cat /syn/code/$$/0/write | grep -c '^; {what}'");
+            let newlines = look("write, newlines (tty write)");
+            s.command(&newlines, "\r\n1\r\n")?;
+            let plain = look("write (tty write)");
+            s.command(&format!("stty -opost; {plain}; stty opost"), "\n1\n")?;
+            s.command(&newlines, "\r\n1\r\n")?;
+            let any = look("write.*(tty write)");
+            s.command(&format!("stty tostop; {any}; stty -tostop"), "\r\n0\r\n")?;
+            s.command(
+                "cat /syn/code/$$/0/read | grep -c '(tty read)'",
+                "\r\n1\r\n",
+            )
+        },
+    ),
     ("^D after part of a line gives that part", |s| {
         s.keys("sh -c 'echo rea\"\"dy >&2; exec cat' | od -c\r")?;
         s.expect("ready\r\n")?;

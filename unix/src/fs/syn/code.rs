@@ -202,7 +202,14 @@ impl Folder for Descriptor {
             self.fd,
             of.path()
         );
-        Ok(text(move |out| show(entry, &owner, out)))
+        let call = CALLS[call];
+        Ok(text(move |out| {
+            show(entry, &owner, out)?;
+            match of.file().relayed(call) {
+                Some(routine) => show(routine.entry(), "whoever has the relay", out),
+                None => Ok(()),
+            }
+        }))
     }
 
     fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {

@@ -1,0 +1,160 @@
+//! The edit buffer of CookTTYin: what is being typed, and behind it what a reader may have.
+//!
+//! *Interface*: [`Typed`]. The editor adds, erases and publishes; readers take by turns ([`Typed::read`], the plain twin of the generated routine).
+//!
+//! One ring with three positions. From `tail` to `head` lies what readers may have; from `head` on, known to the editor alone, the line that is
+//! still being edited. In canonical mode only whole lines are published, so whatever is there is a line: that is all the test a reader needs. A place
+//! is a byte and two marks: the line ends here; there is no byte (a typed end of file).
+//!
+//! The editor moves `head` after it has written the places, the reader whose turn it is moves `tail` after it has read them (figure 1 of Massalin and Pu
+//! 1989). Flushing and a change of mode take the readers' turn.
+//!
+//! Source: dissertation, table 4.2 ("read a processed character from the edit buffer").
+
+use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering};
+use sync::monitor::RawMonitor;
+
+/// Places, a power of two: one more than a full line and its end need.
+pub const PLACES: usize = 4096;
+
+/// Mark of a place: the line ends here.
+pub(crate) const ENDS: u16 = 1 << 8;
+/// Mark of a place: no byte, only the end of a line.
+pub(crate) const NO_BYTE: u16 = 1 << 9;
+
+/// How a reader takes what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// At most one line (canonical mode).
+    Line,
+    /// Bytes, if there are at least so many or as many as were asked for; 0 is taken as 1.
+    Bytes(u8),
+}
+
+/// The buffer. Editor's and readers' words lie on lines of their own.
+#[repr(C, align(64))]
+pub struct Typed {
+    /// Places ever published.
+    pub(crate) head: AtomicU32,
+    /// The process group that may read without further questions: the foreground group, 0 for none.
+    pub(crate) group: AtomicI32,
+    pub(crate) reader: Reader,
+    pub(crate) places: [AtomicU16; PLACES],
+}
+
+/// The readers' words.
+#[repr(C, align(64))]
+pub(crate) struct Reader {
+    /// Places ever read.
+    pub tail: AtomicU32,
+    /// Serializes readers.
+    pub turn: RawMonitor,
+}
+
+impl Default for Typed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Typed {
+    /// An empty buffer.
+    pub const fn new() -> Typed {
+        Typed {
+            head: AtomicU32::new(0),
+            group: AtomicI32::new(0),
+            reader: Reader {
+                tail: AtomicU32::new(0),
+                turn: RawMonitor::new(),
+            },
+            places: [const { AtomicU16::new(0) }; PLACES],
+        }
+    }
+
+    /// The foreground process group: a guard of the reading routine.
+    pub fn group(&self) -> &AtomicI32 {
+        &self.group
+    }
+
+    pub(super) fn place(&self, position: u32) -> &AtomicU16 {
+        &self.places[position as usize % PLACES]
+    }
+
+    pub(super) fn head(&self) -> u32 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    pub(super) fn tail(&self) -> u32 {
+        self.reader.tail.load(Ordering::Acquire)
+    }
+
+    /// Whether there is something for a reader.
+    pub fn is_empty(&self) -> bool {
+        self.head() == self.tail()
+    }
+
+    /// Bytes that readers may have.
+    pub fn available(&self) -> usize {
+        let (head, tail) = (self.head(), self.tail());
+        (0..head.wrapping_sub(tail))
+            .filter(|n| {
+                let place = self.place(tail.wrapping_add(*n));
+                place.load(Ordering::Relaxed) & NO_BYTE == 0
+            })
+            .count()
+    }
+
+    /// Does something while no reader is at the buffer.
+    pub(super) fn alone<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.reader.turn.lock();
+        let result = f();
+        self.reader.turn.unlock();
+        result
+    }
+
+    /// Plain twin of the reading routine, for a caller of the foreground group: moves what `mode` allows. None where the routine leaves by the slow exit: nothing
+    /// or not enough there, nothing asked for, another reader at it.
+    pub fn read(&self, mode: Mode, into: &mut [u8]) -> Option<usize> {
+        if !self.reader.turn.try_lock() {
+            return None;
+        }
+        let moved = self.take(mode, into);
+        self.reader.turn.unlock();
+        moved
+    }
+
+    /// The reader whose turn it is takes what `mode` allows.
+    pub(super) fn take(&self, mode: Mode, into: &mut [u8]) -> Option<usize> {
+        let (head, mut tail) = (self.head(), self.tail());
+        let there = head.wrapping_sub(tail) as usize;
+        let least = match mode {
+            Mode::Line => 1,
+            Mode::Bytes(least) => usize::from(least.max(1)).min(into.len()),
+        };
+        if there < least || into.is_empty() {
+            return None;
+        }
+        let mut moved = 0;
+        loop {
+            let place = self.place(tail).load(Ordering::Relaxed);
+            tail = tail.wrapping_add(1);
+            if place & NO_BYTE != 0 {
+                break;
+            }
+            into[moved] = place as u8;
+            moved += 1;
+            if place & ENDS != 0 || tail == head {
+                break;
+            }
+            if moved == into.len() {
+                // A line that filled the buffer exactly, up to a typed end of file, must not give a second, empty read.
+                if self.place(tail).load(Ordering::Relaxed) & NO_BYTE != 0 {
+                    tail = tail.wrapping_add(1);
+                }
+                break;
+            }
+        }
+        self.reader.tail.store(tail, Ordering::Release);
+        Some(moved)
+    }
+}
