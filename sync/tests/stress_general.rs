@@ -1,6 +1,10 @@
 //! The structures that change several things at once, under real threads: ordinary runs, and small ones under Miri.
 #![cfg(not(loom))]
 
+#[path = "common/mod.rs"]
+#[allow(dead_code)] // each test needs a part of it
+mod common;
+
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use sync::mcas::{Cell, Change, Domain};
@@ -234,6 +238,7 @@ fn batches_stay_whole() {
 
 #[test]
 fn helping_lock_and_semaphore() {
+    common::threads::link();
     let total = Helping::new(0);
     let full = BinarySemaphore::new(false);
     std::thread::scope(|s| {
