@@ -3,7 +3,7 @@
  * Interface: bench [NAME...] prints one line `row SECTION OP UNIT COUNT` for each operation (all, or
  * those named), and `end`. `bench memory` prints the memory in use only. Started as /init on Linux it
  * mounts what it needs first and ends the machine afterwards. Nothing here knows which kernel it runs on
- * otherwise. System calls are made directly, so that the C library's own work is in no figure.
+ * otherwise, but for bench-threads.h, which asks whether the native calls are there. System calls are made directly, so that the C library's own work is in no figure.
  *
  * Source: the dissertation's appendix A (the seven programs; this is our text of them), tables 3.3, 3.5.
  */
@@ -383,6 +383,8 @@ static void program_5(long n)
 static void program_6(long n) { while (n--) open_close("/dev/null", 10000); }
 static void program_7(long n) { while (n--) open_close("/dev/console", 10000); }
 
+#include "bench-threads.h"
+
 /* --- the table --- */
 
 static const struct operation {
@@ -547,6 +549,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
         if (wanted(operations[i].name, argc, argv))
             measure(&operations[i]);
+    for (size_t i = 0; i < sizeof timed_operations / sizeof *timed_operations; i++)
+        if (wanted(timed_operations[i].name, argc, argv))
+            measure_timed(&timed_operations[i]);
     generators();
     printf("end\n");
     fflush(stdout);

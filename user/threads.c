@@ -316,9 +316,17 @@ static void others(void)
         watch(0);
     printf("# procedures of another process\n");
     interruption(syn_handle(child));
-    syn_suspend(syn_handle(child));
+    for (int how = 0; how < 2; how++) {
+        how ? syn_stop(syn_handle(child)) : syn_suspend(syn_handle(child));
+        halted(syn_handle(child));
+        kill(child, SIGKILL);
+        check(waitpid(child, 0, 0) == child, how ? "SIGKILL ends a stopped process" : "SIGKILL ends a suspended process");
+        fflush(stdout);
+        if ((child = fork()) == 0)
+            spin(0);
+    }
     kill(child, SIGKILL);
-    check(waitpid(child, 0, 0) == child, "SIGKILL ends a suspended process");
+    waitpid(child, 0, 0);
 }
 
 /* The first thread of the kernel's own in /syn/threads with this name. */

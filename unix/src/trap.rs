@@ -59,11 +59,9 @@ fn return_to_user(frame: &mut TrapFrame) {
             break;
         }
         cpu::irq_enable();
-        if marks & thread::flags::KILLED != 0 {
-            exit::exit_thread(status_signaled(SIGKILL));
-        }
         let end = Task::here(|task| deliver::run(frame, task)).flatten();
-        if let Some(status) = end {
+        let killed = marks & thread::flags::KILLED != 0;
+        if let Some(status) = end.or(killed.then_some(status_signaled(SIGKILL))) {
             exit::exit_thread(status);
         }
         cpu::irq_disable();

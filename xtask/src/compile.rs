@@ -43,8 +43,17 @@ pub fn program(name: &str, compiler: &Compiler) -> Result<PathBuf> {
     host::need(&[compiler.need])?;
     let source = host::project().join("user").join(format!("{name}.c"));
     let target = host::build_dir("user")?.join(format!("{name}-{}", compiler.suffix));
+    let headers = std::fs::read_dir(host::project().join("user"))
+        .into_iter()
+        .flatten()
+        .filter_map(|item| Some(item.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|end| end == "h"));
     let changed = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
-    if let (Some(source), Some(target_time)) = (changed(&source), changed(&target))
+    let newest = headers
+        .chain([source.clone()])
+        .map(|path| changed(&path))
+        .max();
+    if let (Some(Some(source)), Some(target_time)) = (newest, changed(&target))
         && source < target_time
     {
         return Ok(target);

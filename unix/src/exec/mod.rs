@@ -309,6 +309,7 @@ fn end_other_threads(process: &Arc<Process>) -> Result<()> {
     let me = Task::current().tid;
     for task in process.threads().iter().filter(|task| task.tid != me) {
         task.attend();
+        task.thread.release();
     }
     process
         .child_wait

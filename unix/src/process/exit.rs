@@ -65,6 +65,7 @@ impl Process {
         if first {
             for task in self.threads.lock().iter() {
                 task.attend();
+                task.thread.release();
             }
         }
         status

@@ -86,7 +86,8 @@ fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
             || task.awaited.load(Relaxed) & this != 0
     };
     if this == bit(SIGKILL) {
-        threads.iter().for_each(|task| task.attend());
+        // Those that were stopped or suspended natively end, too.
+        threads.iter().for_each(|task| task.thread.kill());
     } else if let Some(task) = to {
         if takes(&task) {
             task.attend();

@@ -119,6 +119,11 @@ pub const TESTS: &[Test] = &[
         run: threads::native,
     },
     Test {
+        name: "stopper",
+        about: "random threads of processes and of the kernel are stopped; the machine goes on",
+        run: threads::stopper,
+    },
+    Test {
         name: "floating",
         about: "every variant of the switch: CPUs with and without XSAVE and FSGSBASE",
         run: threads::floating,

@@ -1,6 +1,6 @@
 //! Tests of threads: the room's own suite, the variants of the switch, the native calls.
 //!
-//! *Interface*: `suite`, `torture`, `floating`, `native`.
+//! *Interface*: `suite`, `torture`, `floating`, `native`, `stopper`.
 
 use super::guest::{own_suite, with};
 use super::kit::Kit;
@@ -67,4 +67,19 @@ pub fn native(kit: &Kit) -> Vec<Check> {
         kit.tap(&machine, &["/tests/threads-glibc"], 3 * MINUTE)
     };
     [1, 2, 4].into_iter().flat_map(run).collect()
+}
+
+/// Random threads are stopped for a second at a time, or shorter in a short run; the machine goes on.
+pub fn stopper(kit: &Kit) -> Vec<Check> {
+    let (seconds, hold_ms) = if kit.long {
+        ("600", "1000")
+    } else {
+        ("8", "100")
+    };
+    let words = ["/tests/stopper-glibc", seconds, hold_ms];
+    let run = |cpus| {
+        let machine = with(kit, &format!("stopper-{cpus}"), cpus, 128);
+        kit.says_ok(&machine, &words, 15 * MINUTE)
+    };
+    [1, 4].into_iter().flat_map(run).collect()
 }
