@@ -1,6 +1,6 @@
 //! BufferIn: data buffering on the way in.
 //!
-//! *Interface* (table 4.2): callentries `get` ([`BufferIn::get`]) and `read`; callout `fill` gets the address and size of the empty buffer and
+//! *Interface* (table 4.2): callentries `get` ([`BufferIn::get`], or [`get`] for another's callout) and `read`; callout `fill` gets the address and size of the empty buffer and
 //! returns how many bytes it put there, 0 at the end. By default there is never anything.
 //!
 //! `get` is figure 3.2 the other way round: P is incremented first and is 0 when nothing is left. Then `fill` is called and its bytes are moved to the end of the buffer, so that
@@ -8,8 +8,10 @@
 //!
 //! Source: dissertation, section 3.3.1 and table 4.2.
 
+use crate::class::Ref;
 use crate::interfacer::{Callentry, Linkable};
 use crate::near::Block;
+use crate::regs::Regs;
 use crate::seam::{Unmade, near};
 use alloc::sync::Arc;
 use codegen::{Class, Draft, Routine, dynasm};
@@ -116,6 +118,40 @@ impl BufferIn {
             self.words().p.store(p, Ordering::Relaxed);
         }
         count
+    }
+}
+
+/// Callentry `get` of `buffer` for the callout of another, which gets the byte in rax, or a negative number.
+pub fn get(buffer: &Ref<BufferIn>) -> Arc<dyn Callentry> {
+    Arc::new(Get(buffer.clone()))
+}
+
+struct Get(Ref<BufferIn>);
+
+extern "sysv64" fn get_one(buffer: *const BufferIn) -> isize {
+    // SAFETY: the callentry passes the buffer that it keeps.
+    unsafe { &*buffer }.get().map_or(-1, isize::from)
+}
+
+impl Callentry for Get {
+    fn name(&self) -> &'static &'static str {
+        &"get"
+    }
+    fn owner(&self) -> u32 {
+        self.0.header().number()
+    }
+    fn changes(&self) -> Regs {
+        Regs::SYSV
+    }
+    // Through Rust, since filling may sleep.
+    fn entry(&self) -> usize {
+        get_one as *const () as usize
+    }
+    fn this(&self) -> Option<usize> {
+        Some(core::ptr::from_ref(&*self.0).expose_provenance())
+    }
+    fn is_compiled(&self) -> bool {
+        true
     }
 }
 

@@ -21,6 +21,14 @@ use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use typed::{ENDS, NO_BYTE};
 
+crate::quaject! {
+    /// Keyboard input editor
+    presence Quaject = "CookTTYin" {
+        callentry { PUT = "put", READ = "read" }
+        callout { RAW_GET = "raw_get" ("nothing comes"), SHOW = "echo" ("nothing is shown") }
+    }
+}
+
 /// The longest line, and the most bytes that wait for a reader (Linux's 4096 less the newline).
 pub const CAPACITY: usize = PLACES - 1;
 

@@ -16,6 +16,14 @@ pub use write::{Rule, synthesize_write, write, writer};
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, TABDLY, XTABS};
 use alloc::vec::Vec;
 
+crate::quaject! {
+    /// Output editor and format conversion
+    presence Quaject = "CookTTYout" {
+        callentry { WRITE = "write" }
+        callout { RAW_WRITE = "raw_write" ("the bytes are lost") }
+    }
+}
+
 const TAB: usize = 8;
 
 /// The state of one output editor: only the cursor's column.

@@ -53,6 +53,7 @@ pub trait Callentry: Send + Sync {
 /// A Rust function as a callentry. It gets `this`, then the port's arguments.
 pub struct Function {
     name: &'static &'static str,
+    owner: u32,
     entry: usize,
     this: usize,
 }
@@ -64,11 +65,7 @@ impl Function {
         entry: extern "sysv64" fn(usize),
         this: usize,
     ) -> Arc<Self> {
-        Arc::new(Function {
-            name,
-            entry: entry as usize,
-            this,
-        })
+        Self::make(name, entry as usize, this)
     }
 
     /// `entry` called with `this` and a string of bytes, for ports that hand one over.
@@ -77,17 +74,39 @@ impl Function {
         entry: extern "sysv64" fn(usize, *mut u8, usize) -> usize,
         this: usize,
     ) -> Arc<Self> {
+        Self::make(name, entry as usize, this)
+    }
+
+    /// `entry` called with `this` and one argument, for ports that hand over a byte or another number.
+    pub fn of_byte(
+        name: &'static &'static str,
+        entry: extern "sysv64" fn(usize, usize) -> usize,
+        this: usize,
+    ) -> Arc<Self> {
+        Self::make(name, entry as usize, this)
+    }
+
+    fn make(name: &'static &'static str, entry: usize, this: usize) -> Arc<Self> {
         Arc::new(Function {
             name,
-            entry: entry as usize,
+            owner: 0,
+            entry,
             this,
         })
+    }
+
+    /// The same as a callentry of quaject number `owner`.
+    pub fn owned_by(&self, owner: u32) -> Arc<Self> {
+        Arc::new(Function { owner, ..*self })
     }
 }
 
 impl Callentry for Function {
     fn name(&self) -> &'static &'static str {
         self.name
+    }
+    fn owner(&self) -> u32 {
+        self.owner
     }
     fn changes(&self) -> Regs {
         Regs::SYSV

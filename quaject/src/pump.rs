@@ -1,6 +1,6 @@
 //! Pump: actively copies its input into its output, between a passive producer and a passive consumer.
 //!
-//! *Interface*: callouts `input` (gives a byte in eax, or a negative number when there is none) and `output` (takes a byte in dil); callentry `run`
+//! *Interface*: callouts `input` (gives a byte in eax, or a negative number when there is none) and `output` (takes a byte in dil, or as the argument behind `this`); callentry `run`
 //! ([`Pump::run`]) copies until the input has none. The thread that makes a pump active calls it again and again; which thread, and how it
 //! waits, is the business of the room that links. Both callentries stand in the pump's one loop.
 //!
@@ -83,7 +83,7 @@ fn generate([input, output]: &Ends) -> Result<(Routine<RunFn>, [bool; 2]), Unmad
     }
     dynasm!(d ; .arch x64 ; test rax, rax ; js >done);
     if let Some(output) = output {
-        dynasm!(d ; .arch x64 ; movzx edi, al);
+        dynasm!(d ; .arch x64 ; movzx edi, al ; mov esi, edi);
         in_line[1] = place(d, &**output, Regs::of(&[Reg::Rbx, Reg::R12]), &[]);
     }
     dynasm!(d ; .arch x64
@@ -102,9 +102,11 @@ fn generate([input, output]: &Ends) -> Result<(Routine<RunFn>, [bool; 2]), Unmad
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::buffer_in::{self, BufferIn};
     use crate::class::create;
-    use crate::interfacer::link;
+    use crate::interfacer::{Function, link};
     use crate::queue::{ByteQueue, Parties, Spec, q_get, q_put};
+    use crate::serializer::{self, Serializer};
 
     #[test]
     fn bytes_flow_from_the_passive_end_to_the_other() {
@@ -132,5 +134,42 @@ mod tests {
         (50..200).for_each(|n| assert_eq!(to.get(), Some(n)));
         let seen = pump.header().link(OUTPUT).unwrap();
         assert_eq!((seen.name, seen.to), ("Q_put", to.header().number()));
+    }
+
+    extern "sysv64" fn give(left: usize, bytes: *mut u8, count: usize) -> usize {
+        // SAFETY: the test passes its counter; the buffer has room for `count` bytes.
+        unsafe {
+            let left = &mut *(left as *mut usize);
+            let count = count.min(*left);
+            *left -= count;
+            bytes.write_bytes(b'x', count);
+            count
+        }
+    }
+
+    extern "sysv64" fn take(sum: usize, byte: usize) -> usize {
+        // SAFETY: the test passes its sum, and the monitor lets one in at a time.
+        unsafe { *(sum as *mut usize) += byte };
+        0
+    }
+
+    #[test]
+    fn a_pump_fills_a_buffer_and_enters_a_monitor() {
+        codegen::host::link();
+        let (mut left, mut sum) = (1000usize, 0usize);
+        let from = create::<BufferIn>(64).unwrap();
+        let give = Function::of_bytes(&"give", give, (&raw mut left).expose_provenance());
+        link(&from, buffer_in::FILL, give).unwrap();
+        let by_turns = create::<Serializer>(()).unwrap();
+        let take = Function::of_byte(&"take", take, (&raw mut sum).expose_provenance());
+        link(&by_turns, serializer::TARGET, take.owned_by(9)).unwrap();
+        let pump = create::<Pump>(()).unwrap();
+        link(&pump, INPUT, buffer_in::get(&from)).unwrap();
+        link(&pump, OUTPUT, serializer::enter(&by_turns)).unwrap();
+        assert_eq!((pump.run(100), pump.run(2000), pump.run(1)), (100, 900, 0));
+        let _turn = by_turns.hold();
+        assert_eq!(sum, 1000 * usize::from(b'x'));
+        let seen = by_turns.header().link(serializer::TARGET).unwrap();
+        assert_eq!((seen.name, seen.to), ("take", 9));
     }
 }

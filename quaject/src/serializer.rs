@@ -1,10 +1,11 @@
 //! The monitor building block: lets several participants use an end that is made for one, by turns.
 //!
-//! *Interface*: callout `target` is the callentry that is guarded; callentry `enter` ([`Serializer::enter`]) has its convention for one
-//! argument and result, and sleeps while another is inside. Takes one compare-and-swap and one exchange when nobody else is there.
+//! *Interface*: [`Serializer::hold`] is for a participant in Rust whose operation is another than the target. Callout `target` is the callentry that is guarded; callentry `enter` ([`Serializer::enter`]) has its convention for one
+//! argument and result (the argument in rdi, or behind `this`), and sleeps while another is inside. Takes one compare-and-swap and one exchange when nobody else is there.
 //!
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple participants); the word is `sync::Monitor`'s.
 
+use crate::class::Ref;
 use crate::interfacer::{Callentry, Linkable, place};
 use crate::near::Block;
 use crate::plug::Plug;
@@ -46,6 +47,60 @@ impl Serializer {
     /// Callentry `enter`.
     pub fn enter(&self, argument: usize) -> usize {
         self.enter.call(|enter| enter(argument))
+    }
+
+    fn monitor(&self) -> &RawMonitor {
+        // SAFETY: the block was made to hold the monitor.
+        unsafe { self.block.at().cast::<RawMonitor>().as_ref() }
+    }
+
+    /// Takes the turn, sleeping while another is inside, until the result is dropped.
+    pub fn hold(&self) -> Held<'_> {
+        self.monitor().lock();
+        Held(self)
+    }
+}
+
+/// A turn that was taken with [`Serializer::hold`].
+pub struct Held<'a>(&'a Serializer);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.monitor().unlock();
+    }
+}
+
+/// Callentry `enter` of `serializer` for the callout of another, which gives the argument.
+pub fn enter(serializer: &Ref<Serializer>) -> Arc<dyn Callentry> {
+    Arc::new(Enter(serializer.clone()))
+}
+
+struct Enter(Ref<Serializer>);
+
+extern "sysv64" fn enter_it(serializer: *const Serializer, argument: usize) -> usize {
+    // SAFETY: the callentry passes the serializer that it keeps.
+    unsafe { &*serializer }.enter(argument)
+}
+
+impl Callentry for Enter {
+    fn name(&self) -> &'static &'static str {
+        &"enter"
+    }
+    fn owner(&self) -> u32 {
+        self.0.header().number()
+    }
+    fn changes(&self) -> Regs {
+        Regs::SYSV
+    }
+    // Through Rust, since what is entered may sleep.
+    fn entry(&self) -> usize {
+        enter_it as *const () as usize
+    }
+    fn this(&self) -> Option<usize> {
+        Some(core::ptr::from_ref(&*self.0).expose_provenance())
+    }
+    fn is_compiled(&self) -> bool {
+        true
     }
 }
 
@@ -89,6 +144,7 @@ fn generate(
         ; jne >busy
         ; inside:
         ; mov rdi, [rsp]
+        ; mov rsi, rdi
         ; xor eax, eax
     );
     if let Some(target) = target {

@@ -7,7 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, Winsize, makedev};
 use alloc::sync::Arc;
 use device::names::{self, Device};
-use device::serial::{self, Serial, Source, Unusable};
+use device::serial::{self, End, Serial, Source, Unusable};
 use sync::Once;
 
 use super::{ControllingTty, StreamFile, TtyFile, console, notice, start_console};
@@ -45,6 +45,8 @@ struct Lines {
 }
 
 static LINES: Once<Lines> = Once::new();
+/// Where notices from the host come in.
+static NOTICES: Once<End> = Once::new();
 
 fn device_error(error: Unusable) -> Errno {
     match error {
@@ -78,16 +80,13 @@ pub fn start(mode: Mode) -> Result<()> {
     if let Mode::Terminal(size) = mode {
         start_console(lines.console, makedev(SERIAL, FIRST_SERIAL), size)?;
     }
-    let has_side = lines.side.is_some();
+    let notices = lines.side.map(notice::open).transpose()?;
     let _again = LINES.set(lines);
-    if has_side {
+    if let Some(notices) = notices {
+        let _again = NOTICES.set(notices);
         super::start_pump(b"notices", |_| {
-            if let Some(Lines {
-                console,
-                side: Some(side),
-            }) = LINES.get()
-            {
-                notice::pump(side, console);
+            if let (Some(side), Some(lines)) = (NOTICES.get(), LINES.get()) {
+                notice::pump(*side, lines.console);
             }
         })?;
     }

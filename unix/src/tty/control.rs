@@ -12,13 +12,13 @@ use alloc::sync::Arc;
 impl Tty {
     /// The present settings.
     pub fn settings(&self) -> Termios {
-        self.discipline.lock().settings
+        self.editor.lock().settings
     }
 
     fn set_settings(&self, new: Termios) {
-        let mut guard = self.discipline.lock();
+        let mut guard = self.editor.lock();
         let d = &mut *guard;
-        let old = core::mem::replace(&mut d.settings, new);
+        let old = d.set(new);
         d.input.settings_changed(&old, &new);
         if new.iflag & IXON == 0 {
             d.input.set_stopped(false);
@@ -119,7 +119,7 @@ impl Tty {
 
     fn flush(&self, which: usize) -> Result<usize> {
         match which as u32 {
-            TCIFLUSH | TCIOFLUSH => self.discipline.lock().input.flush(),
+            TCIFLUSH | TCIOFLUSH => self.editor.lock().input.flush(),
             TCOFLUSH => {}
             _ => return Err(Errno::EINVAL),
         }
@@ -139,7 +139,7 @@ impl Tty {
                     self.line.wait_drained();
                 }
                 if cmd == TCSETSF {
-                    self.discipline.lock().input.flush();
+                    self.editor.lock().input.flush();
                 }
                 self.set_settings(new);
             }
@@ -178,17 +178,15 @@ impl Tty {
                     2 | 3 => return Ok(0),
                     _ => return Err(Errno::EINVAL),
                 };
-                self.discipline.lock().input.set_stopped(stop);
+                self.editor.lock().input.set_stopped(stop);
                 self.replug();
                 self.released.wake_all();
             }
             TIOCEXCL | TIOCNXCL => {}
             TIOCSTI => {
                 let byte = get::<u8>(address)?;
-                for control in self.edit(&[byte]) {
-                    self.act(control);
-                }
-                self.readable.wake_all();
+                self.editor.enter(byte);
+                self.settle();
             }
             _ => return Err(Errno::ENOTTY),
         }

@@ -46,7 +46,7 @@ impl ControllingTty {
 impl Tty {
     /// Bytes for a raw reader: `Some` when the settings' minimum is met.
     fn take(&self, buffer: &mut [u8], minimum: usize) -> Option<usize> {
-        let mut d = self.discipline.lock();
+        let mut d = self.editor.lock();
         let settings = d.settings;
         if settings.lflag & ICANON == 0 && d.input.available() < minimum {
             return None;
@@ -121,7 +121,7 @@ impl Tty {
         let mut sent = 0;
         while sent < piece.len() {
             let stopped = {
-                let d = self.discipline.lock();
+                let d = self.editor.lock();
                 if !d.input.is_stopped() {
                     sent += show(self.line, d.settings.oflag, &piece[sent..]);
                 }
@@ -138,9 +138,8 @@ impl Tty {
                 };
             }
             let waited = if stopped {
-                self.released.wait_interruptible(|| {
-                    (!self.discipline.lock().input.is_stopped()).then_some(())
-                })
+                self.released
+                    .wait_interruptible(|| (!self.editor.lock().input.is_stopped()).then_some(()))
             } else {
                 self.line
                     .drained()
@@ -207,7 +206,7 @@ impl File for TtyFile {
                 table.watch(self.tty.line.drained());
             }
         }
-        let stopped = self.tty.discipline.lock().input.is_stopped();
+        let stopped = self.tty.editor.lock().input.is_stopped();
         let mut found = 0;
         if !self.tty.typed.is_empty() {
             found |= POLLIN | POLLRDNORM;

@@ -10,10 +10,11 @@
 
 mod boot;
 mod control;
+mod editor;
 mod file;
 mod group;
+mod keys;
 mod notice;
-mod present;
 mod routines;
 mod stream;
 
@@ -22,32 +23,27 @@ pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 
 use abi::errno::Errno;
-use abi::linux::{
-    SI_KERNEL, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH, Siginfo, Termios, Winsize,
-};
+use abi::linux::{SI_KERNEL, SIGCONT, SIGHUP, SIGWINCH, Siginfo, Winsize};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicI32, Ordering};
 use device::serial::Serial;
-use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Typed};
+use quaject::class::{Ref, create};
+use quaject::cook_tty_in::Typed;
 use quaject::cook_tty_out::{self, CookTtyOut};
+use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
 use crate::process::Terminal;
 use crate::signal;
+use editor::Editor;
 use routines::Routines;
-
-/// The editors and their settings, changed together.
-struct Discipline {
-    settings: Termios,
-    input: CookTtyIn,
-}
 
 /// A terminal.
 pub struct Tty {
     line: &'static Serial,
-    discipline: Monitor<Discipline>,
+    editor: Arc<Editor>,
+    keys: Ref<Switch>,
     /// What was edited, and the foreground group.
     typed: Arc<Typed>,
     routines: Routines,
@@ -58,7 +54,6 @@ pub struct Tty {
     session: AtomicI32,
     size: Monitor<Winsize>,
     device: u64,
-    _present: present::Present,
 }
 
 static CONSOLE: Once<Arc<Tty>> = Once::new();
@@ -74,10 +69,8 @@ pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::
     let output = line.output().ok_or(Errno::ENXIO)?;
     let tty = Arc::new(Tty {
         line,
-        discipline: Monitor::new(Discipline {
-            settings: cook_tty_in::sane(),
-            input: CookTtyIn::new(typed.clone()),
-        }),
+        editor: Editor::new(line, typed.clone()).map_err(|_| Errno::ENOMEM)?,
+        keys: create::<Switch>(()).map_err(|_| Errno::ENOMEM)?,
         routines: Routines::new(typed.clone(), output)?,
         typed,
         readable: WaitList::new(),
@@ -85,8 +78,8 @@ pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::
         session: AtomicI32::new(0),
         size: Monitor::new(size),
         device,
-        _present: present::Present::new(),
     });
+    keys::link_services(&tty.keys, &tty).map_err(|_| Errno::ENOMEM)?;
     tty.replug();
     if CONSOLE.set(tty.clone()).is_err() {
         return Err(Errno::EBUSY);
@@ -104,33 +97,6 @@ fn start_pump(name: &[u8], body: fn(usize)) -> abi::Result<()> {
     thread::spawn(name, body, 0)
         .map(drop)
         .map_err(|_| Errno::ENOMEM)
-}
-
-/// Where the input editor's effects go while the discipline is held.
-struct Effects {
-    line: &'static Serial,
-    oflag: u32,
-    controls: Vec<Control>,
-}
-
-impl Callouts for Effects {
-    fn echo(&mut self, bytes: &[u8]) {
-        let mut shown = 0;
-        while shown < bytes.len() {
-            shown += self.line.drained().wait_until(|| {
-                let count = show(self.line, self.oflag, &bytes[shown..]);
-                (count > 0).then_some(count)
-            });
-        }
-    }
-
-    fn column(&self) -> usize {
-        column(self.line, self.oflag)
-    }
-
-    fn control(&mut self, control: Control) {
-        self.controls.push(control);
-    }
 }
 
 /// Where the cursor stands behind what went to `line` under the flags `oflag`.
@@ -158,51 +124,31 @@ fn signal_group(group: i32, number: i32) {
 impl Tty {
     /// Moves bytes from the line into the input editor, for ever.
     fn pump(&self) -> ! {
-        let mut raw = [0; 256];
         loop {
-            let count = self.line.arrived().wait_until(|| {
+            self.line.arrived().wait_until(|| {
                 thread::safe_point();
-                let count = self.line.receive(&mut raw);
-                (count > 0).then_some(count)
+                (self.line.waiting() > 0).then_some(())
             });
-            for control in self.edit(&raw[..count]) {
-                self.act(control);
+            while self.editor.pump() {
+                self.settle();
             }
+            self.settle();
+        }
+    }
+
+    /// What was typed is in the editor: its echo is shown, control characters have their effect, readers are woken.
+    fn settle(&self) {
+        for control in self.editor.settle() {
+            self.keys.select(control as u32);
+        }
+        if !self.typed.is_empty() {
             self.readable.wake_all();
         }
     }
 
-    fn edit(&self, raw: &[u8]) -> Vec<Control> {
-        let mut guard = self.discipline.lock();
-        let d = &mut *guard;
-        let mut effects = Effects {
-            line: self.line,
-            oflag: d.settings.oflag,
-            controls: Vec::new(),
-        };
-        for &byte in raw {
-            d.input.put(&d.settings, byte, &mut effects);
-        }
-        effects.controls
-    }
-
-    fn act(&self, control: Control) {
-        let number = match control {
-            Control::Interrupt => SIGINT,
-            Control::Quit => SIGQUIT,
-            Control::Suspend => SIGTSTP,
-            Control::Stop => return self.replug(),
-            Control::Start => {
-                self.replug();
-                return self.released.wake_all();
-            }
-        };
-        self.signal_foreground(number);
-    }
-
     /// The settings changed, or the output is held or goes on.
     fn replug(&self) {
-        let d = self.discipline.lock();
+        let d = self.editor.lock();
         self.routines.replug(&d.settings, d.input.is_stopped());
     }
 

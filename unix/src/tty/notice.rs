@@ -1,10 +1,13 @@
 //! Notices from the host, one a line on the second serial line: the end of the input stream, a new window size.
 //!
-//! *Interface*: [`pump`], the thread that reads them (docs/run-contract.md, "Notices from the host").
+//! *Interface*: [`open`] makes a blocking channel of the line, [`pump`] is the thread that reads from it (docs/run-contract.md, "Notices from the host").
 //! A line that is not understood is ignored: the host may be newer.
 
+use abi::errno::{Errno, Result};
 use abi::linux::Winsize;
-use device::serial::Serial;
+use device::serial::{End, Serial};
+use quaject::interfacer::{Function, link};
+use quaject::queue::Q_EMPTY;
 
 /// What a notice says.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,29 +33,46 @@ fn parse(line: &str) -> Option<Notice> {
 /// The longest notice, in bytes; the rest of a longer line is dropped.
 const LONGEST: usize = 64;
 
-/// Reads notices about `console` from `side`, for ever.
-pub(super) fn pump(side: &Serial, console: &Serial) -> ! {
+/// Makes the input of `side` a blocking channel (figure 4.2): `Q_empty` is linked to the suspension of who gets. Everywhere else the same queue is left
+/// unlinked and returns to the caller (figure 4.3). ENXIO for a line that was not started, ENOMEM.
+pub(super) fn open(side: &'static Serial) -> Result<End> {
+    let end = side.input().ok_or(Errno::ENXIO)?;
+    let this = core::ptr::from_ref(side).expose_provenance();
+    let target = Function::new(&"suspend", suspend, this);
+    link(end.queue, Q_EMPTY, target).map_err(|_| Errno::ENOMEM)?;
+    Ok(end)
+}
+
+/// Callback `Q_empty` of the notices' queue.
+extern "sysv64" fn suspend(line: usize) {
+    let line: *const Serial = core::ptr::with_exposed_provenance(line);
+    // SAFETY: the link passes a line, which is a static.
+    let line = unsafe { &*line };
+    line.arrived().wait_until(|| {
+        thread::safe_point();
+        (line.waiting() > 0).then_some(())
+    });
+}
+
+/// Reads notices about `console` from the channel `side`, whose only reader it is, for ever.
+pub(super) fn pump(side: End, console: &Serial) -> ! {
     let mut line = [0u8; LONGEST];
     let mut length = 0;
     loop {
-        let mut raw = [0; 32];
-        let count = side.arrived().wait_until(|| {
-            let count = side.receive(&mut raw);
-            (count > 0).then_some(count)
-        });
-        for &byte in &raw[..count] {
-            if byte == b'\n' {
-                let notice = core::str::from_utf8(&line[..length]).ok().and_then(parse);
-                length = 0;
-                match notice {
-                    Some(Notice::End(total)) => console.set_end(total),
-                    Some(Notice::Size(row, col)) => resize(row, col),
-                    None => {}
-                }
-            } else if length < LONGEST {
-                line[length] = byte;
-                length += 1;
+        let Some(byte) = side.queue.get() else {
+            continue;
+        };
+        if byte == b'\n' {
+            let notice = core::str::from_utf8(&line[..length]).ok().and_then(parse);
+            length = 0;
+            match notice {
+                Some(Notice::End(total)) => console.set_end(total),
+                Some(Notice::Size(row, col)) => resize(row, col),
+                None => {}
             }
+        } else if length < LONGEST {
+            line[length] = byte;
+            length += 1;
         }
     }
 }

@@ -1,0 +1,234 @@
+//! The keyboard's way from the line to the edit buffer, built of quajects.
+//!
+//! ```text
+//! Queue of the line ─▶ BufferIn ─▶ Pump ─▶ Monitor ─▶ CookTTYin ─▶ edit buffer
+//!                                                        │ echo
+//!                                              CookTTYout ─▶ BufferOut ─▶ Queue of the line
+//! ```
+//!
+//! *Interface*: [`Editor::new`] makes and links them; [`Editor::pump`] lets some bytes through, by the thread that calls it; [`Editor::enter`] one of another
+//! origin (`TIOCSTI`); [`Editor::lock`] is for those who look at the settings or change them. What the editor asks for meanwhile waits in
+//! [`Discipline::controls`], its echo in the BufferOut: [`Editor::settle`] hands both out.
+//!
+//! The editor is made for one caller at a time; the Monitor quaject at its entrance serializes the pump and the others.
+//!
+//! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an output converter), 4.1.3, 4.4.1 (pump); Massalin and Pu
+//! 1989, section 5.2 (a monitor at the end with multiple participants).
+
+use abi::linux::Termios;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use device::serial::Serial;
+use quaject::Unmade;
+use quaject::buffer_in::{self, BufferIn};
+use quaject::buffer_out::{self, BufferOut};
+use quaject::class::{Ref, create};
+use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Typed};
+use quaject::cook_tty_out::{self, CookTtyOut};
+use quaject::interfacer::{Function, link};
+use quaject::pump::{self, Pump};
+use quaject::serializer::{self, Held, Serializer};
+
+use super::column;
+
+/// Bytes of the buffers on either side, and the most that one run of the pump moves.
+const BUFFER: usize = 256;
+
+/// The editor and its settings, changed together.
+pub(super) struct Discipline {
+    /// The settings; change them with [`Discipline::set`].
+    pub settings: Termios,
+    pub input: CookTtyIn,
+    effects: Effects,
+}
+
+/// Where the input editor's effects go.
+struct Effects {
+    line: &'static Serial,
+    oflag: u32,
+    echo: Ref<BufferOut>,
+    controls: Vec<Control>,
+}
+
+/// The chain.
+pub(super) struct Editor {
+    turns: Ref<Serializer>,
+    pump: Ref<Pump>,
+    state: UnsafeCell<Discipline>,
+    _shown: Option<Shown>,
+}
+
+/// The two editors as `/syn` shows them.
+type Shown = (Ref<cook_tty_in::Quaject>, Ref<cook_tty_out::Quaject>);
+
+// SAFETY: the state is reached only by who has the turn.
+unsafe impl Sync for Editor {}
+// SAFETY: as above; all it holds may move between threads.
+unsafe impl Send for Editor {}
+
+impl Editor {
+    /// The chain from `line` to `typed` and back, with the settings of a new terminal.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub fn new(line: &'static Serial, typed: Arc<Typed>) -> Result<Arc<Editor>, Unmade> {
+        let settings = cook_tty_in::sane();
+        let echo = create::<BufferOut>(BUFFER)?;
+        let at_line = core::ptr::from_ref(line).expose_provenance();
+        let send = Function::of_bytes(&"write", send, at_line);
+        link(&echo, buffer_out::FLUSH_OUT, send)?;
+        let input = create::<BufferIn>(BUFFER)?;
+        let receive = Function::of_bytes(&"Q_get", receive, at_line);
+        link(&input, buffer_in::FILL, receive)?;
+        let turns = create::<Serializer>(())?;
+        let pump = create::<Pump>(())?;
+        link(&pump, pump::INPUT, buffer_in::get(&input))?;
+        link(&pump, pump::OUTPUT, serializer::enter(&turns))?;
+        let shown = shown(&echo, &pump, line);
+        let cook_in = shown
+            .as_ref()
+            .map_or(0, |(input, _)| input.header().number());
+        let editor = Arc::new(Editor {
+            turns,
+            pump,
+            state: UnsafeCell::new(Discipline {
+                settings,
+                input: CookTtyIn::new(typed),
+                effects: Effects {
+                    line,
+                    oflag: settings.oflag,
+                    echo,
+                    controls: Vec::new(),
+                },
+            }),
+            _shown: shown,
+        });
+        let this = Arc::as_ptr(&editor).expose_provenance();
+        let put = Function::of_byte(&"put", put, this).owned_by(cook_in);
+        link(&editor.turns, serializer::TARGET, put)?;
+        Ok(editor)
+    }
+
+    /// Moves what has arrived into the editor, at most [`BUFFER`] bytes; whether there may be more.
+    pub fn pump(&self) -> bool {
+        self.pump.run(BUFFER) == BUFFER
+    }
+
+    /// One byte as if it had been typed.
+    pub fn enter(&self, byte: u8) {
+        self.turns.enter(usize::from(byte));
+    }
+
+    /// Waits for the turn.
+    pub fn lock(&self) -> Turn<'_> {
+        Turn {
+            _held: self.turns.hold(),
+            editor: self,
+        }
+    }
+
+    /// Shows what was echoed, and returns what control characters asked for.
+    pub fn settle(&self) -> Vec<Control> {
+        let mut d = self.lock();
+        d.effects.echo.flush();
+        core::mem::take(&mut d.effects.controls)
+    }
+}
+
+/// The editor, while nobody else is at it.
+pub(super) struct Turn<'a> {
+    editor: &'a Editor,
+    _held: Held<'a>,
+}
+
+impl Deref for Turn<'_> {
+    type Target = Discipline;
+    fn deref(&self) -> &Discipline {
+        // SAFETY: this has the turn.
+        unsafe { &*self.editor.state.get() }
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    fn deref_mut(&mut self) -> &mut Discipline {
+        // SAFETY: this has the turn, and is borrowed mutably.
+        unsafe { &mut *self.editor.state.get() }
+    }
+}
+
+impl Discipline {
+    /// Changes the settings; returns the old ones.
+    pub fn set(&mut self, new: Termios) -> Termios {
+        self.effects.oflag = new.oflag;
+        core::mem::replace(&mut self.settings, new)
+    }
+}
+
+/// Target of the Monitor: one byte into the editor.
+extern "sysv64" fn put(editor: usize, byte: usize) -> usize {
+    let editor: *const Editor = core::ptr::with_exposed_provenance(editor);
+    // SAFETY: the link passes the editor that owns the Monitor, which calls this while nobody else has the turn.
+    let d = unsafe { &mut *(*editor).state.get() };
+    d.input.put(&d.settings, byte as u8, &mut d.effects);
+    0
+}
+
+/// Callout `flush` of the echo's buffer.
+extern "sysv64" fn send(line: usize, bytes: *mut u8, count: usize) -> usize {
+    let line: *const Serial = core::ptr::with_exposed_provenance(line);
+    // SAFETY: the link passes a line, which is a static; the buffer hands out `count` bytes.
+    unsafe { (*line).send_all(core::slice::from_raw_parts(bytes, count)) };
+    count
+}
+
+/// Callout `fill` of the keyboard's buffer.
+extern "sysv64" fn receive(line: usize, bytes: *mut u8, count: usize) -> usize {
+    let line: *const Serial = core::ptr::with_exposed_provenance(line);
+    // SAFETY: the link passes a line, which is a static; the buffer has room for `count` bytes.
+    unsafe { (*line).receive(core::slice::from_raw_parts_mut(bytes, count)) }
+}
+
+impl Callouts for Effects {
+    fn echo(&mut self, bytes: &[u8]) {
+        let column = if cook_tty_out::needs_column(self.oflag) {
+            self.column()
+        } else {
+            0
+        };
+        CookTtyOut::at(column).write(self.oflag, bytes, |piece| {
+            self.echo.write(piece);
+            piece.len()
+        });
+    }
+
+    fn column(&self) -> usize {
+        self.echo.flush();
+        column(self.line, self.oflag)
+    }
+
+    fn control(&mut self, control: Control) {
+        self.controls.push(control);
+    }
+}
+
+/// The two editors, with their links. None when the heap is exhausted; they work unseen then.
+fn shown(echo: &Ref<BufferOut>, pump: &Ref<Pump>, line: &'static Serial) -> Option<Shown> {
+    let (input, output) = (
+        cook_tty_in::Quaject::present()?,
+        cook_tty_out::Quaject::present()?,
+    );
+    let (from, to) = (input.header(), output.header());
+    let pump = pump.header().number();
+    from.note_link(cook_tty_in::RAW_GET, Some(&"run"), pump, false);
+    from.note_link(
+        cook_tty_in::SHOW,
+        Some(&"put"),
+        echo.header().number(),
+        false,
+    );
+    let queue = line.output().map_or(0, |end| end.queue.header().number());
+    to.note_link(cook_tty_out::RAW_WRITE, Some(&"Q_put"), queue, true);
+    Some((input, output))
+}

@@ -1,0 +1,69 @@
+//! What typed control characters do: a Switch from the editor's requests to the terminal's services.
+//!
+//! *Interface*: [`link_services`] once for a terminal; its switch is then given the number of a `Control`.
+//!
+//! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service routines).
+
+use abi::linux::{SIGINT, SIGQUIT, SIGTSTP};
+use alloc::sync::Arc;
+use quaject::Unmade;
+use quaject::class::Ref;
+use quaject::interfacer::{Function, link};
+use quaject::switch::{CASE_0, Switch};
+
+use super::Tty;
+use quaject::cook_tty_in::Control;
+
+/// A service: its name in listings and its code, which gets the terminal.
+type Service = (Control, &'static &'static str, extern "sysv64" fn(usize));
+
+const SERVICES: [Service; 5] = [
+    (Control::Interrupt, &"interrupt", interrupt),
+    (Control::Quit, &"quit", quit),
+    (Control::Suspend, &"suspend", suspend),
+    (Control::Stop, &"hold output", hold),
+    (Control::Start, &"release output", release),
+];
+
+/// Links the cases of `switch` to the services of `tty`, which owns it.
+///
+/// # Errors
+/// [`Unmade`].
+pub(super) fn link_services(switch: &Ref<Switch>, tty: &Arc<Tty>) -> Result<(), Unmade> {
+    let this = Arc::as_ptr(tty).expose_provenance();
+    for (control, name, service) in SERVICES {
+        link(
+            switch,
+            CASE_0 + control as usize,
+            Function::new(name, service, this),
+        )?;
+    }
+    Ok(())
+}
+
+fn tty(this: usize) -> &'static Tty {
+    let tty: *const Tty = core::ptr::with_exposed_provenance(this);
+    // SAFETY: the links pass the terminal that owns the switch, and it alone calls it.
+    unsafe { &*tty }
+}
+
+extern "sysv64" fn interrupt(this: usize) {
+    tty(this).signal_foreground(SIGINT);
+}
+
+extern "sysv64" fn quit(this: usize) {
+    tty(this).signal_foreground(SIGQUIT);
+}
+
+extern "sysv64" fn suspend(this: usize) {
+    tty(this).signal_foreground(SIGTSTP);
+}
+
+extern "sysv64" fn hold(this: usize) {
+    tty(this).replug();
+}
+
+extern "sysv64" fn release(this: usize) {
+    tty(this).replug();
+    tty(this).released.wake_all();
+}
