@@ -21,17 +21,26 @@ load() {
 }
 
 like "/syn/memory has the figures" "frames * KiB, heap * KiB, code * KiB, stacks * KiB, * routines" "$(used)"
-rounds() {
-    for i in 1 2 3 4 5 6 7 8 9 10; do load; done
-    # Grace periods end when every CPU has been idle.
-    sleep 0.5
+# Grace periods end when every CPU has been idle, which it is while this sleeps.
+settled() {
+    for try in $(seq 1000); do
+        grep -q '^0 frees wait' /syn/memory && return
+        sleep 0.01
+    done
+    echo "not settled: $(grep 'frees wait' /syn/memory)"
+    return 1
+}
+
+rounds() { # COMMAND after each load
+    for i in 1 2 3 4 5 6 7 8 9 10; do load; "$@"; done
+    settled
 }
 
 # The first rounds fill caches that are kept, on every CPU, and threads that have ended are buried by the next one: single figures
 # move up and down by a page or two. A leak does not: it grows with the loads, of which a round has ten with some thirty processes each. After as
 # many rounds again, even the least of three figures would be above the most of three before by more than that.
 slack=8
-figures() { for try in 1 2 3; do rounds; used; echo; done; }
+figures() { for try in 1 2 3; do rounds "$@"; used; echo; done; }
 grown() {
     { echo "$1"; echo; echo "$2"; } | tr -dc '0-9 \n' | awk -v slack=$slack '
         NF == 0 { late = 1; next }
@@ -39,10 +48,18 @@ grown() {
         late { for (i = 1; i <= NF; i++) if (!(i in least) || $i < least[i]) least[i] = $i }
         END { for (i in least) if (least[i] > most[i] + slack) exit 0; exit 1 }'
 }
-rounds
-early=$(figures)
-late=$(figures)
+rounds true
+runs "all frees come to pass" settled
+early=$(figures true)
+late=$(figures true)
 exits "frames, heap and code are where they were" 1 grown "$early" "$late"
 echo "$early" | sed 's/^/# early: /'
 echo "$late" | sed 's/^/# late: /'
+
+# The control: a load that keeps one page of a file is found.
+keep() { kept=$((kept + 1)); echo kept >/tmp/kept-$kept; }
+leaky=$(figures keep)
+exits "one page kept by each load is found" 0 grown "$late" "$leaky"
+echo "$leaky" | sed 's/^/# leaky: /'
+rm -f /tmp/kept-*
 plan

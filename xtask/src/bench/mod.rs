@@ -10,6 +10,7 @@ mod inside;
 mod lateness;
 mod linux;
 mod results;
+mod scaling;
 mod table;
 
 use crate::failure::{Context, Failure, Result, USAGE};
@@ -25,10 +26,12 @@ use table::Row;
 const HELP: &str = "\
 usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE]
+       cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
 
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
 operation, all or those named. Without names docs/results.md is written too. `lateness` measures how late a
-250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; --help after it tells more.
+250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling` the throughput with
+1 to 8 CPUs. --help after either tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
   --only linux|synthesis|host   leave the others out (docs/results.md is not written then)
@@ -49,6 +52,9 @@ enum Part {
 pub fn main(words: Vec<OsString>) -> Result<i32> {
     if words.first().is_some_and(|word| word == "lateness") {
         return lateness::main(words[1..].to_vec());
+    }
+    if words.first().is_some_and(|word| word == "scaling") {
+        return scaling::main(words[1..].to_vec());
     }
     let (mut names, mut json, mut only) = (Vec::new(), None, None);
     let mut parser = lexopt::Parser::from_args(words);
