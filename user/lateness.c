@@ -210,10 +210,13 @@ static int chosen(const char *list, const char *name) { return !list || strstr(l
 static uint64_t percentile(uint64_t thousandths)
 {
     uint64_t below = samples * thousandths / 100000, seen = 0;
-    for (int i = 0; i <= CELLS; i++)
+    int i;
+    /* The last cell has everything beyond: its edge is above the maximum. */
+    for (i = 0; i < CELLS; i++)
         if ((seen += cells[i]) > below)
-            return i == CELLS ? maximum : (uint64_t)(i + 1) * CELL_NS;
-    return maximum;
+            break;
+    uint64_t edge = seen > below ? (uint64_t)(i + 1) * CELL_NS : maximum;
+    return edge < maximum ? edge : maximum;
 }
 
 static void report(const char *kind)
