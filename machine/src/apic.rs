@@ -88,16 +88,23 @@ pub fn ipi(cpu: usize, vector: u8) {
 
 /// Interrupts all other CPUs at `vector`.
 pub fn ipi_all_but_self(vector: u8) {
-    if crate::cpu::cpus() > 1 {
-        send(0, 0b11 << 18 | u32::from(vector));
-    }
+    send_to_others(u32::from(vector));
 }
 
 /// Stops all other CPUs with an NMI (the panic report).
 pub(crate) fn nmi_all_but_self() {
-    if crate::cpu::cpus() > 1 {
-        send(0, 0b11 << 18 | 0b100 << 8);
+    send_to_others(0b100 << 8);
+}
+
+/// One by one, and only to those that have come up: the controller's own "all but self" would also reach one that is still on its
+/// way up and has no table of interrupts.
+fn send_to_others(command: u32) {
+    let state = crate::cpu::irq_save();
+    let own = crate::cpu::this_cpu().number();
+    for other in crate::cpu::online().filter(|other| other.number() != own) {
+        send(other.apic_id.load(Ordering::Relaxed), command);
     }
+    crate::cpu::irq_restore(state);
 }
 
 /// INIT, then the start-up command for code at physical `page` (below 1 MiB).

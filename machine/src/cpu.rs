@@ -311,7 +311,7 @@ pub const MSR_GS_BASE: u32 = 0xc000_0101;
 
 /// Starts every other processor that the firmware names. Each gets its own stacks and tables, then runs `entry` on its
 /// boot stack with interrupts off; `entry` must not return. Returns when all are up; a processor that does
-/// not answer within 200 ms is left out and logged.
+/// not answer within ten seconds is left out and logged.
 pub fn start_others(entry: fn() -> !) {
     #[cfg(target_os = "none")]
     crate::smp::start_others(entry);

@@ -87,12 +87,13 @@ pub(crate) fn start_others(entry: fn() -> !) {
     for i in 1..cpu::present() {
         let cpu = cpu::cpu(i);
         prepare(machine_stack(i, MachineStack::Boot));
+        AWAITED.store(i, Ordering::Release);
         apic::start(
             cpu.apic_id.load(Ordering::Relaxed),
             TRAMPOLINE,
             clock::delay_us,
         );
-        if !wait_for(cpu) {
+        if !wait_for(cpu) && decide(i) {
             // Numbers have no gaps: those behind it stay asleep as well.
             log!(
                 "cpu {i} (apic {}) does not answer",
@@ -100,11 +101,25 @@ pub(crate) fn start_others(entry: fn() -> !) {
             );
             return;
         }
+        // It may have decided at the last moment, and is on its way.
+        while !cpu.online.load(Ordering::Acquire) {
+            core::hint::spin_loop();
+        }
     }
 }
 
+/// The number of the CPU that is awaited. Who changes it to 0 decides: that CPU, that it comes up; the boot CPU, that it does not any more.
+static AWAITED: AtomicUsize = AtomicUsize::new(0);
+
+fn decide(number: usize) -> bool {
+    AWAITED
+        .compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed)
+        .is_ok()
+}
+
+/// A processor that runs comes up within microseconds; a virtual one runs when the host lets it.
 fn wait_for(cpu: &Cpu) -> bool {
-    const LIMIT_NS: u64 = 200_000_000;
+    const LIMIT_NS: u64 = 10_000_000_000;
     let end = clock::now_ns() + LIMIT_NS;
     while !cpu.online.load(Ordering::Acquire) {
         if clock::now_ns() > end {
@@ -163,6 +178,9 @@ static EFER: AtomicUsize = AtomicUsize::new(0);
 static ROOT: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn up() -> ! {
+    if !decide(cpu::this_cpu().number()) {
+        cpu::halt()
+    }
     crate::segments::init_this_cpu();
     apic::init_this_cpu();
     cpu::came_up(cpu::this_cpu());
