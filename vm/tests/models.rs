@@ -44,6 +44,7 @@ impl Frames {
             hints: Hints {
                 bottom: AtomicUsize::new(0),
                 top: AtomicUsize::new(0),
+                run: AtomicUsize::new(0),
             },
         };
         free.iter().for_each(|frame| frames.bitmap().give(*frame));
@@ -124,6 +125,28 @@ fn a_run_across_words_is_taken_whole_or_not_at_all() {
         all.extend(frames.rest());
         all.sort();
         assert_eq!(all, [62, 63, 64, 65]);
+    });
+}
+
+#[test]
+fn of_two_searches_that_collide_one_succeeds() {
+    explore(|| {
+        let frames = Frames::new(&[61, 62, 63, 64, 65, 66]);
+        let other = frames.clone();
+        let searcher = thread::spawn(move || other.bitmap().take_run(4, 1, 128));
+        let runs = [
+            frames.bitmap().take_run(4, 1, 128),
+            searcher.join().unwrap(),
+        ];
+        assert_eq!(runs.iter().flatten().count(), 1);
+        let mut all = frames.rest();
+        all.extend(
+            runs.into_iter()
+                .flatten()
+                .flat_map(|first| first..first + 4),
+        );
+        all.sort();
+        assert_eq!(all, [61, 62, 63, 64, 65, 66]);
     });
 }
 

@@ -6,8 +6,10 @@
 //! is never lost: at rest, a word with a free frame has its summary bit. While a giver is between its two steps the
 //! word may be overlooked.
 //!
-//! Progress: `take_top`, `take_bottom` and `give` are lock-free (a failed compare-and-swap means that another
-//! succeeded); `take_run` is obstruction-free.
+//! Progress: lock-free. A failed compare-and-swap on a word means that another succeeded. `take_run` claims word after word, upwards, and
+//! gives all back when one of them has lost a member: of several searches that collide, the one that holds the highest contested word
+//! meets none of the others further on, so it succeeds, or loses to somebody who took single frames. A search may overlook a run that
+//! another one has claimed and then gives back.
 
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -17,6 +19,8 @@ pub(crate) struct Hints {
     pub(crate) bottom: AtomicUsize,
     /// No summary word above this one is set.
     pub(crate) top: AtomicUsize,
+    /// Word where the last run was found, or a lower one where one was given back.
+    pub(crate) run: AtomicUsize,
 }
 
 /// A set of frame numbers.
@@ -133,6 +137,13 @@ impl Bitmap<'_> {
 
     /// Puts `count` numbers from `start` in, none of which is in.
     pub(crate) fn give_run(&self, start: usize, count: usize) {
+        self.unclaim(start, count);
+        if start / 64 < self.hints.run.load(Ordering::Relaxed) {
+            self.hints.run.store(start / 64, Ordering::Relaxed);
+        }
+    }
+
+    fn unclaim(&self, start: usize, count: usize) {
         for (word, mask) in parts(start, count) {
             let before = self.words[word].fetch_or(mask, Ordering::SeqCst);
             debug_assert!(before & mask == 0, "frame given twice");
@@ -154,10 +165,26 @@ impl Bitmap<'_> {
         }
     }
 
-    /// Takes `count` numbers in a row below `limit`, the first a multiple of `align` (a power of two).
+    /// Takes `count` numbers in a row below `limit`, the first a multiple of `align` (a power of two). Looks first where the last
+    /// run was found.
     pub(crate) fn take_run(&self, count: usize, align: usize, limit: usize) -> Option<usize> {
         let limit = limit.min(self.words.len() * 64);
-        let mut start = 0;
+        let hint = self.hints.run.load(Ordering::Relaxed) * 64;
+        let found = self
+            .take_run_between(hint, count, align, limit)
+            .or_else(|| self.take_run_between(0, count, align, limit.min(hint + count)))?;
+        self.hints.run.store(found / 64, Ordering::Relaxed);
+        Some(found)
+    }
+
+    fn take_run_between(
+        &self,
+        from: usize,
+        count: usize,
+        align: usize,
+        limit: usize,
+    ) -> Option<usize> {
+        let mut start = from.next_multiple_of(align);
         while count != 0 && start + count <= limit {
             let word = self.next_word(start / 64)?;
             if word > start / 64 {
@@ -199,7 +226,7 @@ impl Bitmap<'_> {
         for (done, (word, mask)) in parts(start, count).enumerate() {
             if !self.claim_in_word(word, mask) {
                 if let Some((first_left, _)) = parts(start, count).nth(done) {
-                    self.give_run(start, (first_left * 64).saturating_sub(start));
+                    self.unclaim(start, (first_left * 64).saturating_sub(start));
                 }
                 return false;
             }

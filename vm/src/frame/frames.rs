@@ -1,6 +1,9 @@
 //! The frame allocator: a bitmap of free frames, a stock of zeroed ones, a share count each.
 //!
 //! *Interface*: [`Frames`]; [`Frames::metadata_bytes`] and [`Frames::install`] at boot.
+//!
+//! Progress: lock-free throughout: bitmap and stock are, sharing is one addition, releasing one compare-and-swap that only another owner's
+//! can spoil. The counts of free frames lag behind the bitmap by what is under way.
 
 use super::Frame;
 use super::bitmap::{Bitmap, Hints};
@@ -31,6 +34,7 @@ pub struct Stats {
 static NO_HINTS: Hints = Hints {
     bottom: AtomicUsize::new(0),
     top: AtomicUsize::new(0),
+    run: AtomicUsize::new(0),
 };
 
 /// What is known after boot; constant from then on.

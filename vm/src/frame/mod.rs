@@ -9,7 +9,7 @@
 //!
 //! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at boot.
 //!
-//! Progress: single frames lock-free; runs obstruction-free (two that collide both step back).
+//! Progress: lock-free (of several searches for a run that collide, one goes on).
 //! Source: Massalin and Pu 1991, "real memory management" (a lock-free free list there; a bitmap
 //! here, because contiguous runs can be found in it).
 

@@ -36,10 +36,10 @@ fn programs_come_from_the_top_and_leave_a_reserve() {
 fn runs_are_contiguous_aligned_and_span_words() {
     let memory = Fake::new(4096);
     let frames = memory.frames();
-    let run = frames.alloc_run(200, 64).unwrap();
-    assert_eq!(run, Frame(64));
     let hole = frames.alloc_run(63, 1).unwrap();
     assert_eq!(hole, Frame(1));
+    let run = frames.alloc_run(200, 64).unwrap();
+    assert_eq!(run, Frame(64));
     assert_eq!(frames.alloc_run(1, 1), Some(Frame(264)));
     frames.free_run(Frame(100), 50);
     assert_eq!(frames.alloc_run(50, 2), Some(Frame(100)));
@@ -47,6 +47,20 @@ fn runs_are_contiguous_aligned_and_span_words() {
     frames.free_run(hole, 63);
     frames.free_run(Frame(264), 1);
     assert_eq!(frames.stats().free, 4095);
+}
+
+#[test]
+fn a_search_for_a_run_comes_round_to_what_was_freed_behind_it() {
+    let memory = Fake::new(1024);
+    let frames = memory.frames();
+    let all: Vec<_> = std::iter::from_fn(|| frames.alloc_run(100, 1)).collect();
+    assert_eq!(all.len(), 10);
+    // One by one, which no hint notices.
+    for frame in 0..100 {
+        assert!(frames.release(Frame(all[2].0 + frame)));
+    }
+    assert_eq!(frames.alloc_run(100, 1), Some(all[2]));
+    assert_eq!(frames.alloc_run(100, 1), None);
 }
 
 #[test]
