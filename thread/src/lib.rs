@@ -54,7 +54,7 @@ pub use protect::{Return, forget as forget_procedures, protected_return};
 pub use signal::{Mode, Procedure, Refused};
 pub use spawn::{Body, Spec, bury, create, exit, spawn};
 pub use start_up::{CpuStats, idle, init, init_cpu, stats};
-/// Offset in a thread table entry of its owner word ([`Thread::owner`]), for generated code.
+/// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);
 pub use tte::{
     LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt,

@@ -1,7 +1,7 @@
 //! The routine behind `write` to a terminal or a raw line: CookTTYout's processing, the put into the line's output queue, and the start of its transmitter
 //! in one piece.
 //!
-//! *Interface*: [`writer`], or [`synthesize_write`] for a queue that the caller keeps; [`write`] is the plain twin. The output flags are a constant of
+//! *Interface*: [`writer`], or [`synthesize_write`] for a queue that the caller keeps; [`write()`] is the plain twin. The output flags are a constant of
 //! the code: whoever changes the settings has the routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine
 //! serves every descriptor of the line.
 //!
