@@ -37,6 +37,12 @@ pub const MUSL_GCC: Need = Need {
     package: "musl-tools",
 };
 
+/// Says which files belong to the project.
+pub const GIT: Need = Need {
+    program: "git",
+    package: "git",
+};
+
 /// The Rust target of the kernel.
 pub const KERNEL_TARGET: &str = "x86_64-unknown-none";
 

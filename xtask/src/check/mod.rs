@@ -49,6 +49,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         return Err(Failure::new(USAGE, format!("no step is named `{word}`")));
     }
     let asked = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
+    host::need(&[host::GIT])?;
     host::need_target()?;
     let (mut passed, mut failed) = (0, 0);
     for (name, step) in STEPS.iter().filter(|(name, _)| asked(name)) {
