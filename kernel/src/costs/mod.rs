@@ -3,6 +3,7 @@
 //! *Interface*: [`run`]. Each result is a line of the kernel's log, `cost SECTION|OPERATION|COLUMN=NUMBER|…`, in instructions, which
 //! `cargo xtask bench` reads (docs/run-contract.md).
 
+mod locks;
 mod plain;
 mod structures;
 
@@ -13,6 +14,7 @@ use machine::log;
 pub fn run() {
     crate::torture::step::link();
     structures::measure();
+    locks::measure();
 }
 
 /// One line: an operation's numbers by column.

@@ -9,6 +9,7 @@
 //!
 //! Source: dissertation, 5.1 (a thread stopped anywhere must not hold up the others); Hohmuth and Härtig, section 5.
 
+mod composed;
 mod services;
 pub mod step;
 mod structures;
@@ -44,7 +45,8 @@ pub fn run() {
     );
     log!("torture: a spin lock fails, as it should");
     let mut count = 0;
-    for subject in structures::all().into_iter().chain(services::all()) {
+    let structures = structures::all().into_iter().chain(composed::all());
+    for subject in structures.chain(services::all()) {
         subject.settle();
         preempt(subject);
         for role in 0..subject.roles() {
