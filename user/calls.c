@@ -423,8 +423,51 @@ static void pipes(void)
     close(fd[1]);
 }
 
+/* Two processes share a description, and one changes how it is written, again and again. */
+static void shared_description(void)
+{
+    enum { ROUNDS = 20 };
+    int go[2], gone[2];
+    char c;
+    int fd = open("shared", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (pipe(go) || pipe(gone) || write(fd, "p", 1) != 1)
+        return (void)check(0, "a description and two pipes");
+    pid_t child = fork();
+    if (child == 0) {
+        write(fd, "c", 1);
+        write(fd, "c", 1);
+        for (int round = 0; round < ROUNDS; round++) {
+            read(go[0], &c, 1);
+            fcntl(fd, F_SETFL, O_RDWR | (round % 2 ? 0 : O_APPEND));
+            write(fd, "d", 1);
+            for (int more = 0; more < 10; more++) {
+                int other = open("other", O_RDWR | O_CREAT, 0600);
+                write(other, "x", 1);
+                close(other);
+            }
+            write(gone[1], "k", 1);
+        }
+        _exit(0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        write(go[1], "g", 1);
+        read(gone[0], &c, 1);
+        write(fd, "p", 1);
+        write(fd, "p", 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    equal(status, 0, "the other process of a shared description");
+    equal(lseek(fd, 0, SEEK_END), 3 + 3 * ROUNDS, "F_SETFL of a shared description loses no write");
+    close(fd);
+    close(go[0]), close(go[1]), close(gone[0]), close(gone[1]);
+    unlink("shared");
+    unlink("other");
+}
+
 static void descriptors(void)
 {
+    shared_description();
     int fd = open("dup", O_RDWR | O_CREAT, 0600);
     int other = dup(fd);
     check(other > fd, "dup");

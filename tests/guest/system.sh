@@ -38,5 +38,13 @@ like "ls /syn" "*code*" "$(ls /syn | tr '\n' ' ')"
 # A routine may go while its file is opened, and another come to its place: then the next attempt succeeds.
 runs "every file in /syn can be read" sh -c 'find /syn -type f | while read f; do cat "$f" >/dev/null 2>/tmp/why || [ ! -e "$f" ] || cat "$f" >/dev/null 2>/tmp/why || { cat /tmp/why; exit 1; }; done'
 runs "every readable file in /proc can be read" sh -c 'find /proc -maxdepth 1 -type f ! -name kmsg | while read f; do cat "$f" >/dev/null 2>/tmp/why || [ ! -e "$f" ] || { cat /tmp/why; exit 1; }; done'
+exec 5</etc/passwd
+echo "$$ 5" >/syn/probes
+read -r _ <&5
+like "a probed descriptor's reads are counted" "*$$ * 5 read * [1-9]* /etc/passwd*" "$(cat /syn/probes)"
+echo "$$ 5 off" >/syn/probes
+is "a probe that is taken away is gone" 1 "$(wc -l </syn/probes)"
+exits "a probe of nothing" 1 sh -c 'echo 99999 1 >/syn/probes'
+exec 5<&-
 is "no process is left over" 0 "$(ps | grep -c '[s]leep')"
 plan

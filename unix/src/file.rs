@@ -6,6 +6,8 @@
 //! Descriptors ([`crate::files`]) hold `Arc<OpenFile>`; dropping the last one calls [`File::close`].
 //! Dissertation 3.1 (code from `open`) and 4.1.2 (the inactive list).
 
+mod code;
+
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -18,7 +20,7 @@ use abi::linux::{
     O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDWR, O_TRUNC, O_WRONLY,
 };
 use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
-use sync::Monitor;
+use sync::{Monitor, Once};
 
 use crate::files;
 use crate::fs::inactive::Inactive;
@@ -27,6 +29,8 @@ use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
 use crate::process::Task;
+pub use code::Probes;
+use code::{Made, Variant};
 
 use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};
@@ -188,8 +192,10 @@ unsafe impl Sync for OpenFile {}
 /// The routines of a description: for one thread, and for many.
 #[derive(Default)]
 struct Code {
-    exclusive: Monitor<Option<DescRoutines>>,
-    shared: Monitor<Option<DescRoutines>>,
+    exclusive: Monitor<Made>,
+    shared: Monitor<Made>,
+    probes: Once<Probes>,
+    probed: AtomicBool,
     /// Entries of the exclusive routines, access mode considered; zeros before they are made.
     entries: [AtomicUsize; 3],
     shared_known: AtomicBool,
@@ -239,14 +245,17 @@ impl OpenFile {
             Sharing::Shared => &self.code.shared,
         };
         let mut cell = cell.lock();
-        let routines = cell.get_or_insert_with(|| {
+        let routines = cell.get_or_make(self.variant(), || {
             if self.flags() & O_PATH != 0 {
                 return DescRoutines::default();
             }
             // Without room for code, every call takes the plain path.
             let made = self.file.synthesize(self, sharing).unwrap_or_default();
             made.own();
-            made
+            match self.probes() {
+                Some(probes) => probes.around(made),
+                None => made,
+            }
         });
         let stubs = files::stubs();
         let entry = |allowed: bool, routine: &Option<DescRoutine>, slow: usize| match routine {
@@ -290,20 +299,44 @@ impl OpenFile {
     }
 
     /// What the routines were generated for has changed: the next plugging generates them again.
-    pub(crate) fn forget_code(&self) {
-        let old = self.code.exclusive.lock().take();
-        let old_shared = self.code.shared.lock().take();
+    pub(crate) fn forget_entries(&self) {
         self.code.shared_known.store(false, Ordering::Relaxed);
         for word in &self.code.entries {
             word.store(0, Ordering::Relaxed);
         }
-        drop((old, old_shared));
+    }
+
+    /// What routines made now may assume.
+    fn variant(&self) -> Variant {
+        Variant {
+            append: self.flags() & O_APPEND != 0,
+            probed: self.code.probed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Puts probes around the routines, or takes them away; what they have seen stays. Takes effect when the tables are plugged again
+    /// ([`crate::files::replug_everywhere`]). ENOMEM.
+    pub(crate) fn set_probed(&self, on: bool) -> Result<()> {
+        if on && self.code.probes.get().is_none() {
+            let several = crate::seam::get()?.several_cpus();
+            let probes = Probes::new(several).map_err(|_| Errno::ENOMEM)?;
+            // Whoever was faster has made the same.
+            let _same = self.code.probes.set(probes);
+        }
+        self.code.probed.store(on, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The probes around the routines, if there are any now.
+    pub fn probes(&self) -> Option<&Probes> {
+        let on = self.code.probed.load(Ordering::Relaxed);
+        self.code.probes.get().filter(|_| on)
     }
 
     /// Every routine that exists for it: `("read", handle)` and so on.
     pub fn for_each_routine(&self, mut f: impl FnMut(&'static str, &DescRoutine)) {
         for cell in [&self.code.exclusive, &self.code.shared] {
-            if let Some(routines) = &*cell.lock() {
+            for (_, routines) in cell.lock().iter() {
                 let all = [
                     ("read", &routines.read),
                     ("write", &routines.write),
@@ -318,11 +351,12 @@ impl OpenFile {
         }
     }
 
-    /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a plain one.
+    /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a plain one and nobody measures it.
     #[inline]
     pub(crate) fn list_for(&self, flags: u32) -> Option<&Inactive> {
         self.list()
             .filter(|_| flags & !(O_ACCMODE | O_LARGEFILE) == 0)
+            .filter(|_| !self.code.probed.load(Ordering::Relaxed))
     }
 
     /// Whether it is one of the console.

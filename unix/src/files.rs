@@ -640,20 +640,10 @@ impl Files {
         self.table.lock().view()
     }
 
-    /// The object behind `fd` changed what its routines may assume: they are generated again.
-    pub fn replug(&self, fd: i32) {
+    /// Plugs the routines that fit `of` now, at every descriptor of this table that refers to it.
+    fn replug_all(&self, of: &Arc<OpenFile>) {
         let table = self.table.lock();
-        if let Ok(of) = table.get(fd) {
-            of.forget_code();
-            self.plug(&table, fd as usize, of);
-        }
-    }
-
-    /// As [`Files::replug`], at every descriptor of this table that refers to `of`. Other tables that share the description keep
-    /// the shared routines they have (docs/caveats.md).
-    pub fn replug_all(&self, of: &Arc<OpenFile>) {
-        let table = self.table.lock();
-        of.forget_code();
+        of.forget_entries();
         for fd in table.in_use() {
             if table.get(fd as i32).is_ok_and(|o| Arc::ptr_eq(o, of)) {
                 self.plug(&table, fd, of);
@@ -690,6 +680,14 @@ impl Files {
     /// Descriptors that the table has room for now (`FDSize` in `/proc/PID/status`).
     pub fn capacity(&self) -> usize {
         self.table.lock().capacity()
+    }
+}
+
+/// What the routines of `of` may assume has changed: plugs those that fit in every table. One that is copied from another at this moment may be
+/// missed, and keeps the old ones until its descriptor is plugged again (docs/caveats.md).
+pub fn replug_everywhere(of: &Arc<OpenFile>) {
+    for process in crate::process::tree::all() {
+        process.files.get().replug_all(of);
     }
 }
 

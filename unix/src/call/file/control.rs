@@ -16,6 +16,7 @@ use core::sync::atomic::Ordering;
 use super::Caller;
 use crate::call::{Args, Handler};
 use crate::file::OpenFile;
+use crate::files;
 use crate::fs::Kind;
 use crate::fs::lock::{self, Lock, Owner};
 
@@ -42,7 +43,7 @@ const FIOQSIZE: u32 = 0x5460;
 const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 
 /// Changes status flags, and with them what the routines may assume.
-fn set_flags(caller: &Caller, of: &Arc<OpenFile>, flags: u32) {
+fn set_flags(of: &Arc<OpenFile>, flags: u32) {
     let old = of.flags();
     let new = old & !SETTABLE | flags & SETTABLE;
     if new == old {
@@ -51,7 +52,7 @@ fn set_flags(caller: &Caller, of: &Arc<OpenFile>, flags: u32) {
     of.flags.store(new, Ordering::Relaxed);
     of.file().flags_changed(of);
     if (old ^ new) & O_APPEND != 0 {
-        caller.files.replug_all(of);
+        files::replug_everywhere(of);
     }
 }
 
@@ -82,7 +83,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         }
         F_GETFL => Ok(of.flags() as usize),
         F_SETFL => {
-            set_flags(&caller, &of, args.uint(2));
+            set_flags(&of, args.uint(2));
             Ok(0)
         }
         F_GETLK | F_SETLK | F_SETLKW => {
@@ -247,7 +248,7 @@ fn ioctl(args: &mut Args) -> Result<usize> {
             } else {
                 of.flags() & !flag
             };
-            set_flags(&caller, &of, flags);
+            set_flags(&of, flags);
             Ok(0)
         }
         FIONREAD if of.inode().is_some_and(|i| i.kind() == Kind::Regular) => {

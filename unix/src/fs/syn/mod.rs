@@ -5,6 +5,7 @@
 //! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be looked at there).
 
 mod code;
+mod probe;
 mod state;
 
 use alloc::sync::Arc;
@@ -23,6 +24,9 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("log", || text(state::log)),
         ("memory", || text(state::memory)),
         ("nosys", || text(state::nosys)),
+        ("probes", || {
+            Item::Setting(Arc::new(probe::show), probe::set)
+        }),
         ("quajects", || text(state::quajects)),
         ("threads", || text(state::threads)),
     ]);

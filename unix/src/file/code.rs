@@ -1,0 +1,87 @@
+//! The routines that were generated for one open file description, by what they assume.
+//!
+//! *Interface*: [`Made`] keeps a set for each [`Variant`]. What was made stays as long as the description: tables that other processes have may lead to it at
+//! any time, and a change of flags there and back finds it again. [`Probes`] are the measuring quajects around the routines of a probed description.
+//!
+//! Source: quasi-invariants after Pu et al. 1995 (seed 003); dissertation, table 4.3 (Probe).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use quaject::class::{Ref, create};
+use quaject::probe::{Probe, Shown, probe};
+use quaject::{DescFn, Unmade};
+
+use super::{DescRoutine, DescRoutines};
+
+/// What routines of a description assume besides how it is shared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Variant {
+    /// `O_APPEND` is set.
+    pub append: bool,
+    /// The routines are measured.
+    pub probed: bool,
+}
+
+/// Sets of routines, the first one without further memory.
+#[derive(Default)]
+pub(super) struct Made {
+    first: Option<(Variant, DescRoutines)>,
+    more: Vec<(Variant, DescRoutines)>,
+}
+
+impl Made {
+    /// The set for `variant`, which `make` makes when it is not there.
+    pub fn get_or_make(
+        &mut self,
+        variant: Variant,
+        make: impl FnOnce() -> DescRoutines,
+    ) -> &DescRoutines {
+        let known = |(of, _): &(Variant, DescRoutines)| *of == variant;
+        if self.first.is_none() || self.first.as_ref().is_some_and(known) {
+            return &self.first.get_or_insert_with(|| (variant, make())).1;
+        }
+        let at = self.more.iter().position(known).unwrap_or_else(|| {
+            self.more.push((variant, make()));
+            self.more.len() - 1
+        });
+        &self.more[at].1
+    }
+
+    /// Every set.
+    pub fn iter(&self) -> impl Iterator<Item = &(Variant, DescRoutines)> {
+        self.first.iter().chain(&self.more)
+    }
+}
+
+/// The probes of one description: `read`, `write`, `lseek`.
+pub struct Probes([Ref<Probe>; 3]);
+
+impl Probes {
+    pub(super) fn new(several_cpus: bool) -> Result<Probes, Unmade> {
+        let one = || create::<Probe>(several_cpus);
+        Ok(Probes([one()?, one()?, one()?]))
+    }
+
+    /// What they have seen of `read`, `write` and `lseek`.
+    pub fn show(&self) -> [Shown; 3] {
+        [0, 1, 2].map(|call: usize| self.0[call].show())
+    }
+
+    /// The same routines with the probes around them; without room for code, the routines themselves.
+    pub(super) fn around(&self, routines: DescRoutines) -> DescRoutines {
+        let [read, write, lseek] = &self.0;
+        DescRoutines {
+            read: routines.read.map(|routine| measured(read, routine)),
+            write: routines.write.map(|routine| measured(write, routine)),
+            lseek: routines.lseek.map(|routine| measured(lseek, routine)),
+        }
+    }
+}
+
+fn measured(by: &Ref<Probe>, routine: DescRoutine) -> DescRoutine {
+    // SAFETY: a descriptor routine takes its arguments in rdi, rsi and rdx and returns in rax; the result keeps probe and routine.
+    match unsafe { probe::<DescFn>(by, &routine) } {
+        Ok(made) => made.keeping(Arc::new((by.clone(), routine))),
+        Err(_) => routine,
+    }
+}
