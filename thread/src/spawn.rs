@@ -144,16 +144,18 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     thread.publish(kind, &code);
     parts.switch = Some(code);
     if kind.contains(Kind::USER) {
-        static ALL_SLOW: Plan = Plan::of::<NoLeaves>();
-        let slow = dispatch::Spec {
-            kpt: Kpt::NONE,
-            plan: &ALL_SLOW,
-            values: &[],
-        };
-        thread.set_dispatcher(&spec.dispatch.unwrap_or(slow))?;
+        thread.set_dispatcher(&spec.dispatch.unwrap_or(SLOW))?;
     }
     Ok(thread)
 }
+
+static ALL_SLOW: Plan = Plan::of::<NoLeaves>();
+/// A dispatcher that answers nothing itself.
+const SLOW: dispatch::Spec = dispatch::Spec {
+    kpt: Kpt::NONE,
+    plan: &ALL_SLOW,
+    values: &[],
+};
 
 /// Makes and starts a kernel thread.
 ///
@@ -250,6 +252,14 @@ impl Tte {
         drop(slot);
         drop(former);
         Ok(())
+    }
+
+    /// Gives the thread a dispatcher that answers nothing itself.
+    ///
+    /// # Errors
+    /// No memory: the old one stays.
+    pub fn set_slow_dispatcher(&self) -> Result<(), NoMemory> {
+        self.set_dispatcher(&SLOW)
     }
 
     /// Moves the running thread, which this is, into another address space; 0 for the kernel's own. Cannot fail.

@@ -94,8 +94,17 @@ pub(crate) fn user_thread(
     .map_err(no_memory)
 }
 
-/// Generates the dispatcher of `task` for a table at `files`. ENOMEM: it keeps the old one.
+/// Gives `task` the dispatcher that it should have now. ENOMEM: it keeps the old one.
+pub(crate) fn renew(task: &Task) -> Result<()> {
+    redirect(task, Some(task.process.files.get().kpt()))
+}
+
+/// Generates the dispatcher of `task` for a table at `files`; one that answers nothing itself for a traced task, whose tracer wants to
+/// see every call. ENOMEM: it keeps the old one.
 fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
+    if task.trace.is_traced() {
+        return task.thread.set_slow_dispatcher().map_err(no_memory);
+    }
     describe(&task.process, task.tid, files, |spec| {
         task.thread.set_dispatcher(spec)
     })

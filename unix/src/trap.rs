@@ -6,6 +6,7 @@
 //! A fault inside a generated routine resumes at the routine's fix-up, which takes the slow path; a fault inside the kernel's
 //! copies is first offered to the address space (docs/architecture.md).
 
+use abi::Errno;
 use abi::layout::PROTECTED_RETURN;
 use abi::linux::*;
 use core::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use vm::{Access, AddressSpace};
 
 use crate::call::{self, Args};
 use crate::memory;
-use crate::process::{Task, exit};
+use crate::process::{Task, exit, trace};
 use crate::signal::{self, deliver};
 
 /// Bits of the processor's page fault error code.
@@ -38,12 +39,20 @@ pub fn link() {
 
 /// A call that no generated code has answered.
 fn on_syscall(frame: &mut TrapFrame) {
+    let traced = Task::here(|task| task.trace.wants_calls()) == Some(true);
+    if traced {
+        frame.rax = Errno::ENOSYS.to_rax();
+        trace::at_call(frame);
+    }
     let mut args = Args::new(frame);
     let result = call::dispatch(&mut args);
     frame.rax = match result {
         Ok(value) => value as u64,
         Err(error) => error.to_rax(),
     };
+    if traced && Task::here(|task| task.trace.wants_calls()) == Some(true) {
+        trace::at_call(frame);
+    }
     Task::here(|task| {
         if task.mask_is_saved.load(Ordering::Relaxed) {
             task.attend();

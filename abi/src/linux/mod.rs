@@ -29,6 +29,7 @@ mod signal;
 mod system;
 mod termios;
 mod time;
+mod trace;
 
 pub use file::*;
 pub use memory::*;
@@ -38,3 +39,4 @@ pub use signal::*;
 pub use system::*;
 pub use termios::*;
 pub use time::*;
+pub use trace::*;

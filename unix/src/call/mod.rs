@@ -18,6 +18,7 @@ pub mod native;
 pub mod pipe;
 pub mod poll;
 pub mod process;
+pub mod ptrace;
 pub mod schedule;
 pub mod signal;
 pub mod time;
@@ -96,6 +97,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     pipe::CALLS,
     poll::CALLS,
     process::CALLS,
+    ptrace::CALLS,
     schedule::CALLS,
     signal::CALLS,
     time::CALLS,

@@ -59,6 +59,7 @@ pub fn execve(
     let prepared = prepare(&process, source, argv, envp)?;
     end_other_threads(&process)?;
     commit(&task, prepared, a.frame)?;
+    crate::process::trace::executed(&task);
     Ok(0)
 }
 

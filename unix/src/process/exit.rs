@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use abi::linux::*;
 
 use super::tree::{INIT, TREE, Tree};
-use super::{Process, Task, robust};
+use super::{Process, Task, robust, trace};
 use crate::call::futex;
 use crate::signal;
 
@@ -17,6 +17,7 @@ use crate::signal;
 pub fn exit_thread(status: i32) -> ! {
     let task = Task::current();
     let process = task.process.clone();
+    trace::end_traced(&task);
     robust::release(&task);
     let cleared = task.clear_child_tid.load(Ordering::Relaxed);
     if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
@@ -75,6 +76,7 @@ impl Process {
 /// What the last thread of a process does.
 fn end_process(process: &Arc<Process>, status: i32) {
     let status = process.signals.begin_end(status).0;
+    trace::end_tracer(process);
     process.timers.cancel_all();
     if let Some(space) = process.space() {
         let resident = (space.resident() * abi::layout::PAGE) as u64;

@@ -265,6 +265,7 @@ impl Process {
             usage: Monitor::new(Account::default()),
             child_wait: WaitList::new(),
             vfork_gate: Gate::default(),
+            tracees: Monitor::new(Vec::new()),
             ppid: AtomicI32::new(0),
             pgrp: AtomicI32::new(pid),
             exit_signal: AtomicI32::new(SIGCHLD),

@@ -15,6 +15,7 @@ pub mod robust;
 pub mod session;
 pub mod shared;
 pub mod task;
+pub mod trace;
 pub mod tree;
 pub mod usage;
 pub mod wait;
@@ -82,6 +83,8 @@ pub struct Process {
     pub(crate) child_wait: WaitList,
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
     pub(crate) vfork_gate: Gate,
+    /// The threads that it traces.
+    pub(crate) tracees: trace::Tracees,
     pub(crate) ppid: AtomicI32,
     pub(crate) pgrp: AtomicI32,
     pub(crate) exit_signal: AtomicI32,

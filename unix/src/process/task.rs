@@ -36,6 +36,8 @@ pub struct Task {
     pub(crate) robust_list: AtomicUsize,
     /// Address of the process group's number, in the process: for generated code.
     pub(crate) group_at: usize,
+    /// Its part in being traced.
+    pub(crate) trace: super::trace::Trace,
     /// How to go on with an interrupted call that keeps state.
     pub(crate) restart: Monitor<Option<Restart>>,
 }
@@ -59,6 +61,7 @@ impl Task {
             }),
             clear_child_tid: AtomicUsize::new(0),
             robust_list: AtomicUsize::new(0),
+            trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
         });
         let tag = (task.process.pid as u64) << 32 | task.tid as u64;

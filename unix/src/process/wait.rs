@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`wait`].
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
@@ -81,9 +81,38 @@ fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Repo
             }
             Ok(Some(report))
         }
-        None if exists => Ok(None),
-        None => Err(Errno::ECHILD),
+        None => match traced(parent, which, options) {
+            (_, Some(report)) => Ok(Some(report)),
+            (false, None) if !exists => Err(Errno::ECHILD),
+            _ => Ok(None),
+        },
     }
+}
+
+/// Whether `parent` traces a thread that `which` names, and the news of one.
+fn traced(parent: &Process, which: Which, options: u32) -> (bool, Option<Report>) {
+    let mut exists = false;
+    for task in parent.tracees.lock().iter().filter_map(Weak::upgrade) {
+        let meant = match which {
+            Which::Any => true,
+            Which::Pid(tid) => task.tid == tid,
+            Which::Group(pgrp) => task.process.pgrp() == pgrp,
+        };
+        if !meant || task.process.is_zombie() {
+            continue;
+        }
+        exists = true;
+        if let Some(status) = task.trace.status(options & WNOWAIT == 0) {
+            let report = Report {
+                pid: task.tid,
+                uid: task.process.cred.get().uid,
+                status,
+                usage: task.process.usage(),
+            };
+            return (true, Some(report));
+        }
+    }
+    (exists, None)
 }
 
 /// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`.

@@ -13,7 +13,7 @@ use machine::trap::TrapFrame;
 use super::process::Change;
 use super::set::{DefaultAction, UNBLOCKABLE, bit, default_action};
 use super::{frame, send};
-use crate::process::{Process, Task, tree};
+use crate::process::{Process, Task, trace, tree};
 
 /// Length of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
@@ -31,9 +31,26 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         if join_stop(process, task) {
             continue;
         }
-        let Some(info) = process.signals.take(task, !task.blocked() | UNBLOCKABLE) else {
+        if task.trace.is_traced()
+            && let Some(status) = trace::event(task)
+        {
+            let info = Siginfo::sent(SIGTRAP, SI_USER, process.pid, 0);
+            trace::stop(task, trap, status, info);
+            continue;
+        }
+        let Some(mut info) = process.signals.take(task, !task.blocked() | UNBLOCKABLE) else {
             break;
         };
+        if task.trace.is_traced() && info.signo != SIGKILL {
+            // The tracer sees it first, and may want another one or none.
+            let signo = trace::stop(task, trap, status_stopped(info.signo), info);
+            if signo == 0 {
+                continue;
+            }
+            if signo != info.signo {
+                info = Siginfo::sent(signo, SI_USER, task.trace.tracer(), 0);
+            }
+        }
         let signo = info.signo;
         let action = process.signals.actions.get().get(signo);
         if action.handler == SIG_IGN && bit(signo) & UNBLOCKABLE == 0 {

@@ -70,7 +70,7 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
             true => task.saved_mask.load(Relaxed),
             false => 0,
         };
-        (task.blocked() | task.awaited.load(Relaxed) | saved) & this != 0
+        task.trace.is_traced() || (task.blocked() | task.awaited.load(Relaxed) | saved) & this != 0
     };
     match to {
         Some(task) => !held(task),

@@ -119,6 +119,11 @@ pub const TESTS: &[Test] = &[
         run: threads::native,
     },
     Test {
+        name: "trace",
+        about: "ptrace, on 1 and 4 CPUs",
+        run: threads::trace,
+    },
+    Test {
         name: "stopper",
         about: "random threads of processes and of the kernel are stopped; the machine goes on",
         run: threads::stopper,

@@ -1,6 +1,6 @@
 //! Tests of threads: the room's own suite, the variants of the switch, the native calls.
 //!
-//! *Interface*: `suite`, `torture`, `floating`, `native`, `stopper`.
+//! *Interface*: `suite`, `torture`, `floating`, `native`, `trace`, `stopper`.
 
 use super::guest::{own_suite, with};
 use super::kit::Kit;
@@ -80,6 +80,15 @@ pub fn stopper(kit: &Kit) -> Vec<Check> {
     let run = |cpus| {
         let machine = with(kit, &format!("stopper-{cpus}"), cpus, 128);
         kit.says_ok(&machine, &words, 15 * MINUTE)
+    };
+    [1, 4].into_iter().flat_map(run).collect()
+}
+
+/// What `ptrace` promises to debuggers.
+pub fn trace(kit: &Kit) -> Vec<Check> {
+    let run = |cpus| {
+        let machine = with(kit, &format!("trace-{cpus}"), cpus, 128);
+        kit.tap(&machine, &["/tests/trace-glibc"], 2 * MINUTE)
     };
     [1, 4].into_iter().flat_map(run).collect()
 }

@@ -1,0 +1,52 @@
+//! `ptrace`: requests, options, and the registers as debuggers see them.
+
+plain! {
+    /// `struct user_regs_struct`.
+    pub struct UserRegs {
+        pub r15: u64,
+        pub r14: u64,
+        pub r13: u64,
+        pub r12: u64,
+        pub rbp: u64,
+        pub rbx: u64,
+        pub r11: u64,
+        pub r10: u64,
+        pub r9: u64,
+        pub r8: u64,
+        pub rax: u64,
+        pub rcx: u64,
+        pub rdx: u64,
+        pub rsi: u64,
+        pub rdi: u64,
+        pub orig_rax: u64,
+        pub rip: u64,
+        pub cs: u64,
+        pub eflags: u64,
+        pub rsp: u64,
+        pub ss: u64,
+        pub fs_base: u64,
+        pub gs_base: u64,
+        pub ds: u64,
+        pub es: u64,
+        pub fs: u64,
+        pub gs: u64,
+    }
+}
+
+constants! { u64:
+    PTRACE_TRACEME = 0, PTRACE_PEEKTEXT = 1, PTRACE_PEEKDATA = 2, PTRACE_PEEKUSER = 3, PTRACE_POKETEXT = 4, PTRACE_POKEDATA = 5,
+    PTRACE_POKEUSER = 6, PTRACE_CONT = 7, PTRACE_KILL = 8, PTRACE_SINGLESTEP = 9, PTRACE_GETREGS = 12, PTRACE_SETREGS = 13,
+    PTRACE_ATTACH = 16, PTRACE_DETACH = 17, PTRACE_SYSCALL = 24,
+    PTRACE_SETOPTIONS = 0x4200, PTRACE_GETEVENTMSG = 0x4201, PTRACE_GETSIGINFO = 0x4202, PTRACE_GETREGSET = 0x4204,
+    PTRACE_SETREGSET = 0x4205, PTRACE_SEIZE = 0x4206, PTRACE_INTERRUPT = 0x4207,
+
+    PTRACE_O_TRACESYSGOOD = 1, PTRACE_O_TRACEEXEC = 0x10, PTRACE_O_EXITKILL = 0x10_0000,
+}
+
+constants! { i32:
+    PTRACE_EVENT_EXEC = 4, PTRACE_EVENT_STOP = 128,
+}
+
+constants! { usize:
+    NT_PRSTATUS = 1,
+}

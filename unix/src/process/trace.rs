@@ -1,0 +1,375 @@
+//! Tracing: what one process sees of another's thread, and how the thread waits for it.
+//!
+//! *Interface*: [`Trace`] is a task's part. The tracer's side is [`attach`], [`detach`], [`resume`], [`halted`]; the traced
+//! thread's is [`stop`], [`event`], [`enter_call`], [`leave_call`], [`executed`]; [`end_tracer`] and [`end_traced`] are for the end of either.
+//!
+//! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While it waits, its registers are in its
+//! [`Trace`], where the tracer reads and changes them: nobody ever touches another thread's kernel stack. A traced thread's dispatcher answers
+//! nothing itself, so that every call can be seen.
+//! Source: dissertation, sections 4.3.2 (stop and step for debuggers) and 5.3.2.
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::layout::USER_END;
+use abi::linux::*;
+use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
+use sync::Monitor;
+
+use super::{Process, Task, tree};
+use crate::signal;
+
+const RFLAGS_TF: u64 = 1 << 8;
+/// What is added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
+const CALL_MARK: i32 = 0x80;
+
+/// Tasks that a process traces.
+pub type Tracees = Monitor<Vec<Weak<Task>>>;
+
+/// How a traced thread goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum How {
+    /// Until a signal.
+    #[default]
+    Freely,
+    /// Until the next beginning or end of a call.
+    ToCall,
+    /// For one instruction.
+    OneStep,
+}
+
+/// What tracer and traced thread share.
+#[derive(Default)]
+pub struct State {
+    /// Waits for the tracer, who may use the rest.
+    pub halted: bool,
+    /// The registers, as Linux's debuggers see them.
+    pub registers: UserRegs,
+    /// Why it waits.
+    pub info: Siginfo,
+    /// `PTRACE_O_…`.
+    pub options: u64,
+    /// News for the tracer's `wait`.
+    status: Option<i32>,
+    /// The signal that it goes on with.
+    signal: i32,
+    how: How,
+    event: Option<i32>,
+    seized: bool,
+}
+
+/// A task's part in being traced.
+#[derive(Default)]
+pub struct Trace {
+    tracer: AtomicI32,
+    calls: AtomicBool,
+    state: Monitor<State>,
+}
+
+impl Trace {
+    /// Does anybody trace it?
+    pub fn is_traced(&self) -> bool {
+        self.tracer() != 0
+    }
+
+    /// The tracer's process, 0 for none.
+    pub fn tracer(&self) -> i32 {
+        self.tracer.load(Ordering::Acquire)
+    }
+
+    /// Is it to stop at calls?
+    pub fn wants_calls(&self) -> bool {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// The news for the tracer's `wait`; forgotten when `take`.
+    pub fn status(&self, take: bool) -> Option<i32> {
+        let mut state = self.state.lock();
+        if take {
+            state.status.take()
+        } else {
+            state.status
+        }
+    }
+}
+
+/// Makes `tracer` trace `task`. EPERM: somebody does already. ENOMEM.
+pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
+    let mut state = task.trace.state.lock();
+    if task.trace.is_traced() {
+        return Err(Errno::EPERM);
+    }
+    let mut tracees = tracer.tracees.lock();
+    tracees.retain(|task| task.strong_count() != 0);
+    tracees.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+    *state = State {
+        seized,
+        options,
+        ..State::default()
+    };
+    task.trace.tracer.store(tracer.pid, Ordering::Release);
+    if let Err(error) = crate::dispatch::renew(task) {
+        task.trace.tracer.store(0, Ordering::Release);
+        return Err(error);
+    }
+    tracees.push(Arc::downgrade(task));
+    Ok(())
+}
+
+/// The thread with number `tid`, which the calling process traces. ESRCH.
+pub fn traced(tid: i32) -> Result<Arc<Task>> {
+    let task = tree::find_task(tid).ok_or(Errno::ESRCH)?;
+    if task.trace.tracer() == Process::current().pid {
+        Ok(task)
+    } else {
+        Err(Errno::ESRCH)
+    }
+}
+
+/// Lets the tracer look at and change what `task` shows while it waits. ESRCH: it does not.
+pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
+    let mut state = task.trace.state.lock();
+    if state.halted {
+        Ok(look(&mut state))
+    } else {
+        Err(Errno::ESRCH)
+    }
+}
+
+/// Lets a waiting `task` go on with `signal`, 0 for none. ESRCH: it does not wait.
+pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
+    halted(task, |state| {
+        state.halted = false;
+        state.status = None;
+        state.signal = signal;
+        state.how = how;
+    })?;
+    let calls = how == How::ToCall;
+    task.trace.calls.store(calls, Ordering::Relaxed);
+    task.thread.release();
+    Ok(())
+}
+
+/// Ends the tracing of `task`, which goes on with `signal`.
+pub fn detach(task: &Arc<Task>, signal: i32) -> Result<()> {
+    resume(task, How::Freely, signal)?;
+    forget(task);
+    Ok(())
+}
+
+fn forget(task: &Arc<Task>) {
+    let tracer = task.trace.tracer.swap(0, Ordering::AcqRel);
+    task.trace.calls.store(false, Ordering::Relaxed);
+    if let Some(tracer) = tree::find(tracer) {
+        let gone = |other: &Weak<Task>| core::ptr::eq(other.as_ptr(), Arc::as_ptr(task));
+        tracer.tracees.lock().retain(|other| !gone(other));
+    }
+    // Without memory the thread keeps the dispatcher that answers nothing itself.
+    let _ = crate::dispatch::renew(task);
+}
+
+/// The tracer asks a thread to stop where it is (`PTRACE_INTERRUPT`).
+pub fn interrupt(task: &Task) {
+    task.trace.state.lock().event = Some(PTRACE_EVENT_STOP);
+    task.attend();
+}
+
+/// The running task, traced, waits for its tracer because of `info`, and tells it `status`. Returns the signal that it is to go on with.
+pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i32 {
+    {
+        let mut state = task.trace.state.lock();
+        if !task.trace.is_traced() {
+            return info.signo;
+        }
+        trap.rflags &= !RFLAGS_TF;
+        state.registers = shown(task, trap);
+        state.info = info;
+        state.status = Some(status);
+        state.halted = true;
+        state.signal = 0;
+        // Before anybody can let it go.
+        task.thread.stop();
+    }
+    notify(task, status);
+    thread::safe_point();
+    let mut state = task.trace.state.lock();
+    // SIGKILL asks nobody.
+    state.halted = false;
+    state.status = None;
+    take(task, trap, &state.registers);
+    if state.how == How::OneStep && task.trace.is_traced() {
+        trap.rflags |= RFLAGS_TF;
+    }
+    state.signal
+}
+
+/// Something that the running task has to stop for, other than a signal: the status.
+pub fn event(task: &Task) -> Option<i32> {
+    let event = task.trace.state.lock().event.take()?;
+    Some(status_stopped(SIGTRAP | event << 8))
+}
+
+/// The beginning of a call, the end of one.
+pub fn at_call(trap: &mut TrapFrame) {
+    let task = Task::current();
+    let options = task.trace.state.lock().options;
+    let mark = match options & PTRACE_O_TRACESYSGOOD {
+        0 => 0,
+        _ => CALL_MARK,
+    };
+    let info = Siginfo {
+        signo: SIGTRAP,
+        code: SIGTRAP | mark,
+        ..Siginfo::default()
+    };
+    let signo = stop(&task, trap, status_stopped(SIGTRAP | mark), info);
+    if signo != 0 && signo != SIGTRAP && signal::valid(signo) {
+        let info = Siginfo::sent(signo, SI_USER, task.trace.tracer(), 0);
+        // A queue that is full loses what the tracer added.
+        let _ = signal::send(&task.process, Some(&task), info);
+    }
+}
+
+/// The running task, perhaps traced, runs another program.
+pub fn executed(task: &Arc<Task>) {
+    if !task.trace.is_traced() {
+        return;
+    }
+    let mut state = task.trace.state.lock();
+    if state.options & PTRACE_O_TRACEEXEC != 0 {
+        state.event = Some(PTRACE_EVENT_EXEC);
+        drop(state);
+        task.attend();
+    } else if !state.seized {
+        drop(state);
+        let info = Siginfo::sent(SIGTRAP, SI_USER, task.process.pid, 0);
+        // A standard signal: adding it cannot fail.
+        let _ = signal::send(&task.process, Some(task), info);
+    }
+}
+
+/// `process` ends: those that it traces go on alone, or end if it wanted that.
+pub fn end_tracer(process: &Process) {
+    let tracees = core::mem::take(&mut *process.tracees.lock());
+    for task in tracees.iter().filter_map(Weak::upgrade) {
+        if task.trace.tracer() != process.pid {
+            continue;
+        }
+        let options = task.trace.state.lock().options;
+        forget(&task);
+        if options & PTRACE_O_EXITKILL != 0 {
+            let info = Siginfo::sent(SIGKILL, SI_KERNEL, 0, 0);
+            let _ = signal::send(&task.process, None, info);
+        }
+        // It is no error that it does not wait.
+        let _ = resume(&task, How::Freely, 0);
+    }
+}
+
+/// The running task ends: its tracer need not wait for it.
+pub fn end_traced(task: &Arc<Task>) {
+    let tracer = task.trace.tracer();
+    if tracer != 0 {
+        forget(task);
+        if let Some(tracer) = tree::find(tracer) {
+            tracer.child_wait.wake_all();
+        }
+    }
+}
+
+fn notify(task: &Task, status: i32) {
+    let Some(tracer) = tree::find(task.trace.tracer()) else {
+        return;
+    };
+    let uid = task.process.cred.get().uid;
+    let info = Siginfo::child(CLD_TRAPPED, task.tid, uid, status >> 8 & 0xff, 0, 0);
+    // A standard signal: adding it cannot fail.
+    let _ = signal::send(&tracer, None, info);
+    tracer.child_wait.wake_all();
+}
+
+/// The registers of `trap` as debuggers see them.
+fn shown(task: &Task, trap: &TrapFrame) -> UserRegs {
+    UserRegs {
+        r15: trap.r15,
+        r14: trap.r14,
+        r13: trap.r13,
+        r12: trap.r12,
+        rbp: trap.rbp,
+        rbx: trap.rbx,
+        r11: trap.r11,
+        r10: trap.r10,
+        r9: trap.r9,
+        r8: trap.r8,
+        rax: trap.rax,
+        rcx: trap.rcx,
+        rdx: trap.rdx,
+        rsi: trap.rsi,
+        rdi: trap.rdi,
+        orig_rax: if trap.is_syscall() {
+            trap.error
+        } else {
+            u64::MAX
+        },
+        rip: trap.rip,
+        cs: trap.cs,
+        eflags: trap.rflags,
+        rsp: trap.rsp,
+        ss: trap.ss,
+        fs_base: task.thread.fs_base(),
+        gs_base: task.thread.gs_base(),
+        ..UserRegs::default()
+    }
+}
+
+/// Makes `trap` what the tracer left, as far as user mode may have it.
+fn take(task: &Task, trap: &mut TrapFrame, r: &UserRegs) {
+    if *r == shown(task, trap) {
+        return;
+    }
+    if trap.is_syscall() {
+        trap.error = r.orig_rax;
+    }
+    *trap = TrapFrame {
+        r15: r.r15,
+        r14: r.r14,
+        r13: r.r13,
+        r12: r.r12,
+        rbp: r.rbp,
+        rbx: r.rbx,
+        r11: r.r11,
+        r10: r.r10,
+        r9: r.r9,
+        r8: r.r8,
+        rax: r.rax,
+        rcx: r.rcx,
+        rdx: r.rdx,
+        rsi: r.rsi,
+        rdi: r.rdi,
+        // An address beyond user memory becomes one that faults in user mode.
+        rip: if r.rip < USER_END as u64 { r.rip } else { 0 },
+        cs: USER_CS,
+        rflags: r.eflags & RFLAGS_USER & !RFLAGS_TF | RFLAGS_IF | 2,
+        rsp: r.rsp,
+        ss: USER_SS,
+        ..*trap
+    };
+    if r.fs_base < USER_END as u64 {
+        task.thread.set_fs_base(r.fs_base);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registers_are_in_the_order_that_debuggers_expect() {
+        assert_eq!(size_of::<UserRegs>(), 27 * 8);
+        assert_eq!(core::mem::offset_of!(UserRegs, orig_rax), 15 * 8);
+        assert_eq!(core::mem::offset_of!(UserRegs, rip), 16 * 8);
+        assert_eq!(core::mem::offset_of!(UserRegs, fs_base), 21 * 8);
+    }
+}

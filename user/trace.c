@@ -1,0 +1,354 @@
+/* What ptrace promises to debuggers; passes on Linux and must pass here.
+ *
+ * Interface: trace; TAP on standard output. (`trace exit N` only exits, for the test of exec.)
+ */
+#define _GNU_SOURCE
+#include "tap.h"
+#include <elf.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile long word = 41;
+static volatile int handled;
+
+static int status_of(pid_t child)
+{
+    int status = -1;
+    return waitpid(child, &status, __WALL) == child ? status : -1;
+}
+
+static int stopped(int status, int signal) { return WIFSTOPPED(status) && WSTOPSIG(status) == signal; }
+static int exited(int status, int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
+
+/* A child that lets itself be traced, stops, and then runs `body`. */
+static pid_t traced(void (*body)(void))
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        raise(SIGSTOP);
+        body();
+        _exit(0);
+    }
+    check(stopped(status_of(child), SIGSTOP), "a traced child stops");
+    return child;
+}
+
+static struct user_regs_struct registers(pid_t child)
+{
+    struct user_regs_struct r;
+    memset(&r, 0, sizeof r);
+    if (ptrace(PTRACE_GETREGS, child, 0, &r))
+        r.rip = -1;
+    return r;
+}
+
+static void exit_with_word(void) { _exit(word); }
+
+static void memory(void)
+{
+    pid_t child = traced(exit_with_word);
+    errno = 0;
+    equal(ptrace(PTRACE_PEEKDATA, child, &word, 0), 41, "peek");
+    fails(ptrace(PTRACE_PEEKDATA, child, (void *)16, 0), EIO, "peek where nothing is");
+    equal(ptrace(PTRACE_POKEDATA, child, &word, 7), 0, "poke");
+    equal(word, 41, "its memory, not ours");
+    struct user_regs_struct r = registers(child);
+    equal(r.orig_rax == SYS_tgkill || r.orig_rax == SYS_tkill, 1, "the call it stopped in");
+    equal(r.cs, 0x33, "its code segment");
+    errno = 0;
+    equal(ptrace(PTRACE_PEEKUSER, child, offsetof(struct user_regs_struct, rip), 0), r.rip, "a register by its place");
+    fails(ptrace(PTRACE_PEEKUSER, child, 3, 0), EIO, "no register is there");
+    struct user_regs_struct set;
+    struct iovec part = {&set, sizeof set};
+    equal(ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &part), 0, "the registers as a set");
+    check(part.iov_len == sizeof set && memcmp(&set, &r, sizeof set) == 0, "are the same");
+    equal(ptrace(PTRACE_CONT, child, 0, 0), 0, "cont");
+    check(exited(status_of(child), 7), "it used what was poked");
+    fails(ptrace(PTRACE_CONT, child, 0, 0), ESRCH, "it is gone");
+}
+
+static void three_calls(void)
+{
+    syscall(SYS_getpid);
+    long parent = syscall(SYS_getppid);
+    char c = 'x';
+    syscall(SYS_write, -1, &c, 1);
+    _exit(parent == 12345 ? 3 : 4);
+}
+
+static void calls(void)
+{
+    pid_t child = traced(three_calls);
+    long numbers[4] = {0}, result = 0;
+    int entries = 0, leaves = 0, status;
+    equal(ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACESYSGOOD), 0, "options");
+    fails(ptrace(PTRACE_SETOPTIONS, child, 0, 1 << 30), EINVAL, "options that nobody knows");
+    for (;;) {
+        ptrace(PTRACE_SYSCALL, child, 0, 0);
+        status = status_of(child);
+        if (!stopped(status, SIGTRAP | 0x80))
+            break;
+        struct user_regs_struct r = registers(child);
+        if ((entries + leaves) % 2 == 0) {
+            if (entries < 4)
+                numbers[entries] = r.orig_rax;
+            if ((long)r.rax == -ENOSYS)
+                entries++;
+            else
+                break;
+        } else {
+            leaves++;
+            if (r.orig_rax == SYS_getppid) {
+                r.rax = 12345;
+                ptrace(PTRACE_SETREGS, child, 0, &r);
+            }
+            if (r.orig_rax == SYS_write)
+                result = r.rax;
+        }
+    }
+    equal(entries, 4, "four calls");
+    equal(leaves, 3, "three returned");
+    check(numbers[0] == SYS_getpid && numbers[1] == SYS_getppid && numbers[2] == SYS_write && numbers[3] == SYS_exit_group,
+          "in their order");
+    equal(result, -EBADF, "with their results");
+    check(exited(status, 3), "a changed result was seen");
+}
+
+static void changed_call(void) { _exit(syscall(SYS_getpid) == syscall(SYS_getppid) ? 1 : 2); }
+
+static void other_call(void)
+{
+    pid_t child = traced(changed_call);
+    ptrace(PTRACE_SYSCALL, child, 0, 0);
+    check(stopped(status_of(child), SIGTRAP), "a call without the mark");
+    struct user_regs_struct r = registers(child);
+    equal(r.orig_rax, SYS_getpid, "the first one");
+    r.orig_rax = SYS_getppid;
+    equal(ptrace(PTRACE_SETREGS, child, 0, &r), 0, "makes another call of it");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(exited(status_of(child), 1), "which was done");
+}
+
+extern char nops_begin[], nops_end[];
+static void nops(void)
+{
+    __asm__ volatile(".globl nops_begin, nops_end\n nops_begin: nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nops_end: nop");
+}
+
+static void steps(void)
+{
+    pid_t child = traced(nops);
+    int inside = 0, total = 0, wrong = 0;
+    while (total++ < 20000) {
+        ptrace(PTRACE_SINGLESTEP, child, 0, 0);
+        int status = status_of(child);
+        if (!stopped(status, SIGTRAP)) {
+            wrong = 1;
+            break;
+        }
+        struct user_regs_struct r = registers(child);
+        inside += r.rip > (uint64_t)nops_begin && r.rip <= (uint64_t)nops_end;
+        if (r.rip == (uint64_t)nops_end)
+            break;
+    }
+    equal(inside, 10, "ten steps through ten instructions");
+    check(!wrong, "each ends in a trap");
+    siginfo_t info;
+    equal(ptrace(PTRACE_GETSIGINFO, child, 0, &info), 0, "why it stopped");
+    check(info.si_signo == SIGTRAP && info.si_code == TRAP_TRACE, "for a step");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(exited(status_of(child), 0), "and it goes on");
+}
+
+__attribute__((noinline)) static void marked(void)
+{
+    __asm__ volatile("");
+    word++;
+}
+static void call_marked(void)
+{
+    marked();
+    marked();
+    _exit(word);
+}
+
+static void breakpoint(void)
+{
+    pid_t child = traced(call_marked);
+    errno = 0;
+    long text = ptrace(PTRACE_PEEKTEXT, child, marked, 0);
+    equal(errno, 0, "peek at its text");
+    equal(ptrace(PTRACE_POKETEXT, child, marked, (text & ~0xffL) | 0xcc), 0, "a breakpoint");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(stopped(status_of(child), SIGTRAP), "is met");
+    struct user_regs_struct r = registers(child);
+    equal(r.rip, (long)marked + 1, "there");
+    equal(*(unsigned char *)marked == 0xcc, 0, "ours has none");
+    ptrace(PTRACE_POKETEXT, child, marked, text);
+    r.rip--;
+    equal(ptrace(PTRACE_SETREGS, child, 0, &r), 0, "back to before it");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(exited(status_of(child), 43), "goes on as if nothing had been");
+}
+
+static void on_signal(int number) { handled += number == SIGUSR1 ? 1 : 10; }
+static void signalled(void)
+{
+    signal(SIGUSR1, on_signal);
+    signal(SIGUSR2, on_signal);
+    raise(SIGUSR1);
+    raise(SIGUSR1);
+    raise(SIGUSR1);
+    _exit(handled);
+}
+
+static void signals(void)
+{
+    pid_t child = traced(signalled);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(stopped(status_of(child), SIGUSR1), "the tracer sees a signal first");
+    siginfo_t info;
+    ptrace(PTRACE_GETSIGINFO, child, 0, &info);
+    check(info.si_signo == SIGUSR1 && info.si_pid == child, "and who sent it");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(stopped(status_of(child), SIGUSR1), "one was dropped");
+    ptrace(PTRACE_CONT, child, 0, SIGUSR1);
+    check(stopped(status_of(child), SIGUSR1), "one was delivered");
+    ptrace(PTRACE_CONT, child, 0, SIGUSR2);
+    check(exited(status_of(child), 11), "one became another");
+}
+
+static void crash(void)
+{
+    int *volatile nowhere = (int *)8;
+    *nowhere = 1;
+}
+
+static void faults(void)
+{
+    pid_t child = traced(crash);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(stopped(status_of(child), SIGSEGV), "a fault");
+    siginfo_t info;
+    ptrace(PTRACE_GETSIGINFO, child, 0, &info);
+    equal((long)info.si_addr, 8, "and where");
+    ptrace(PTRACE_CONT, child, 0, SIGSEGV);
+    int status = status_of(child);
+    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "ends it");
+
+    child = traced(exit_with_word);
+    equal(ptrace(PTRACE_KILL, child, 0, 0), 0, "kill");
+    status = status_of(child);
+    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "ends it, too");
+}
+
+static pid_t waiting(void)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGUSR1, on_signal);
+        while (!handled)
+            pause();
+        _exit(9);
+    }
+    usleep(20000);
+    return child;
+}
+
+static void attaching(void)
+{
+    pid_t child = waiting();
+    fails(ptrace(PTRACE_ATTACH, getpid(), 0, 0), EPERM, "oneself is not traced");
+    fails(ptrace(PTRACE_ATTACH, 32000, 0, 0), ESRCH, "nobody, neither");
+    fails(ptrace(PTRACE_CONT, child, 0, 0), ESRCH, "who is not traced is not continued");
+    equal(ptrace(PTRACE_ATTACH, child, 0, 0), 0, "attach");
+    check(stopped(status_of(child), SIGSTOP), "it stops in its sleep");
+    fails(ptrace(PTRACE_ATTACH, child, 0, 0), EPERM, "once");
+    struct user_regs_struct r = registers(child);
+    check(r.orig_rax == SYS_pause || r.orig_rax == SYS_rt_sigsuspend, "the call it sleeps in");
+    equal(ptrace(PTRACE_DETACH, child, 0, 0), 0, "detach");
+    fails(ptrace(PTRACE_CONT, child, 0, 0), ESRCH, "no longer ours");
+    kill(child, SIGUSR1);
+    check(exited(status_of(child), 9), "it lived on");
+
+    child = waiting();
+    equal(ptrace(PTRACE_SEIZE, child, 0, 0), 0, "seize");
+    int status = 0;
+    equal(waitpid(child, &status, WNOHANG | __WALL), 0, "does not stop it");
+    fails(ptrace(PTRACE_GETREGS, child, 0, &r), ESRCH, "nor show anything");
+    equal(ptrace(PTRACE_INTERRUPT, child, 0, 0), 0, "interrupt");
+    status = status_of(child);
+    check(stopped(status, SIGTRAP) && status >> 16 == PTRACE_EVENT_STOP, "does");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    kill(child, SIGUSR1);
+    check(stopped(status_of(child), SIGUSR1), "a signal, seen");
+    ptrace(PTRACE_CONT, child, 0, SIGUSR1);
+    check(exited(status_of(child), 9), "and delivered");
+}
+
+static void execute(void)
+{
+    execl("/proc/self/exe", "trace", "exit", "5", (char *)0);
+    _exit(1);
+}
+
+static void programs(void)
+{
+    pid_t child = traced(execute);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(stopped(status_of(child), SIGTRAP), "a new program begins with a trap");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(exited(status_of(child), 5), "and runs");
+    child = traced(execute);
+    ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACEEXEC);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    int status = status_of(child);
+    check(stopped(status, SIGTRAP) && status >> 16 == PTRACE_EVENT_EXEC, "or with an event");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    check(exited(status_of(child), 5), "and runs as well");
+}
+
+/* A tracer that ends without a word. */
+static void tracers(void)
+{
+    pid_t child = waiting();
+    fflush(stdout);
+    pid_t tracer = fork();
+    if (tracer == 0) {
+        if (ptrace(PTRACE_ATTACH, child, 0, 0))
+            _exit(1);
+        waitpid(child, 0, __WALL);
+        _exit(0);
+    }
+    check(exited(status_of(tracer), 0), "a tracer that is not the parent");
+    kill(child, SIGUSR1);
+    check(exited(status_of(child), 9), "whom it traced goes on when it ends");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "exit") == 0)
+        return atoi(argv[2]);
+    memory();
+    calls();
+    other_call();
+    steps();
+    breakpoint();
+    signals();
+    faults();
+    attaching();
+    programs();
+    tracers();
+    return done();
+}
