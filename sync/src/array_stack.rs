@@ -3,38 +3,64 @@
 //! *Interface*: [`ArrayStack::push`] (gives the value back when full) and [`ArrayStack::pop`], from anywhere, handlers included.
 //!
 //! Source: the dissertation's Push and Pop (figure 5.5) change the stack pointer and the cell that it comes to point at in one CAS2 of two distant words. Without
-//! that instruction: Shafiei, *Non-blocking array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one pair of adjacent
-//! words: its value, and its index with a count. The array holds the rest and lags behind by one value, which whoever comes
-//! next writes into its cell first; the cell's own count tells whether that was done already.
+//! that instruction: after Shafiei, *Non-blocking array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one pair of adjacent
+//! words: its value, and its index with the number of changes so far. The array holds the rest and lags behind by one value, which whoever pushes
+//! next writes into its cell first. A cell has beside its value the number of the change that put it on top. A value that comes to the top again because those above were taken is in
+//! its cell already, and the top says so.
 //!
-//! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: all accesses are exchanges of
-//! pairs, each a full barrier. Counts are 32 bits: an operation would have to sleep through 2³² changes *of one cell* to be fooled.
+//! Why a late writer does no harm: it looks at the cell, then at the top, and exchanges the cell only from what it saw to the value of that top. The next one
+//! who goes past a top whose value is not in its cell makes sure that it is: so a cell changes between any two values that a late writer could mix up.
+//!
+//! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: all changes are exchanges of
+//! pairs, each a full barrier. The number of changes has 39 bits: an operation would have to sleep through 2³⁹ changes to be fooled.
 
 use crate::cas2::Pair;
 use crate::word::Word;
 use core::marker::PhantomData;
 
-/// A stack of up to `N` words; `N` + 1 cells, of which the first only carries a count.
+/// A stack of up to `N` words; `N` + 1 cells, of which the first stands for "empty".
 pub struct ArrayStack<T: Word, const N: usize> {
-    /// Low: the top value. High: index of its cell in the upper half (0: empty), count in the lower.
+    /// Low: the top value. High: [`Top`].
     top: Pair,
     base: Pair,
-    /// Low: a value. High: its count.
+    /// Low: a value. High: number of the change that put it on top.
     cells: [Pair; N],
     values: PhantomData<T>,
 }
 
-const fn at(index: u64, count: u64) -> u64 {
-    index << 32 | count & 0xffff_ffff
+const CHANGES: u64 = (1 << 39) - 1;
+const STORED: u64 = 1 << 39;
+
+/// The index of the top's cell (0: empty) in the upper 24 bits, whether the value is in its cell, and the number of changes in the lower 39.
+#[derive(Clone, Copy)]
+struct Top(u64);
+
+impl Top {
+    fn index(self) -> u64 {
+        self.0 >> 40
+    }
+
+    fn changes(self) -> u64 {
+        self.0 & CHANGES
+    }
+
+    fn is_stored(self) -> bool {
+        self.0 & STORED != 0
+    }
+
+    /// The top after one more change.
+    fn next(self, index: u64, stored: u64) -> u64 {
+        index << 40 | stored | (self.0 + 1) & CHANGES
+    }
 }
 
 impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// An empty stack.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        const { assert!(N > 0 && N < u32::MAX as usize) };
+        const { assert!(N > 0 && N < 1 << 24) };
         ArrayStack {
-            top: Pair::new(0, at(0, 1)),
+            top: Pair::new(0, STORED),
             base: Pair::new(0, 0),
             cells: [const { Pair::new(0, 0) }; N],
             values: PhantomData,
@@ -45,7 +71,7 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     #[cfg(loom)]
     pub fn new() -> Self {
         ArrayStack {
-            top: Pair::new(0, at(0, 1)),
+            top: Pair::new(0, STORED),
             base: Pair::new(0, 0),
             cells: core::array::from_fn(|_| Pair::new(0, 0)),
             values: PhantomData,
@@ -59,14 +85,21 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
         }
     }
 
-    /// Write the top value into its cell unless somebody did.
-    fn finish(&self, (value, place): (u64, u64)) {
-        let cell = self.cell(place >> 32);
-        let old = cell.read();
-        let count = place & 0xffff_ffff;
-        if old.1 == count.wrapping_sub(1) & 0xffff_ffff {
-            // Failing means somebody else did it.
-            let _ = cell.compare_exchange(old, (value, count));
+    /// Write the top value into its cell unless somebody did; false when the top has changed.
+    fn store(&self, value: u64, top: Top) -> bool {
+        let cell = self.cell(top.index());
+        loop {
+            let old = cell.read();
+            if old.1 == top.changes() {
+                return true;
+            }
+            // Otherwise `old` may be younger than the value.
+            if self.top.read() != (value, top.0) {
+                return false;
+            }
+            if cell.compare_exchange(old, (value, top.changes())).is_ok() {
+                return true;
+            }
         }
     }
 
@@ -76,15 +109,17 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// `value`, when there are `N` already.
     pub fn push(&self, value: T) -> Result<(), T> {
         loop {
-            let top = self.top.read();
-            self.finish(top);
-            let index = (top.1 >> 32) + 1;
+            let old = self.top.read();
+            let top = Top(old.1);
+            let index = top.index() + 1;
             if index as usize > N {
                 return Err(value);
             }
-            let above = self.cell(index).read().1;
-            let new = (value.into_word(), at(index, above.wrapping_add(1)));
-            if self.top.compare_exchange(top, new).is_ok() {
+            if !top.is_stored() && !self.store(old.0, top) {
+                continue;
+            }
+            let new = (value.into_word(), top.next(index, 0));
+            if self.top.compare_exchange(old, new).is_ok() {
                 return Ok(());
             }
         }
@@ -93,24 +128,25 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// Take the top value.
     pub fn pop(&self) -> Option<T> {
         loop {
-            let top = self.top.read();
-            self.finish(top);
-            let index = top.1 >> 32;
+            let old = self.top.read();
+            let top = Top(old.1);
+            let index = top.index();
             if index == 0 {
                 return None;
             }
+            // Stored before this top came on it, and not changed while it stays.
             let below = self.cell(index - 1).read();
-            let new = (below.0, at(index - 1, below.1.wrapping_add(1)));
-            if self.top.compare_exchange(top, new).is_ok() {
+            let new = (below.0, top.next(index - 1, STORED));
+            if self.top.compare_exchange(old, new).is_ok() {
                 // SAFETY: index is not 0, so a `push` of this stack made the word.
-                return Some(unsafe { T::from_word(top.0) });
+                return Some(unsafe { T::from_word(old.0) });
             }
         }
     }
 
     /// Values at this instant.
     pub fn len(&self) -> usize {
-        (self.top.read().1 >> 32) as usize
+        Top(self.top.read().1).index() as usize
     }
 
     /// Whether there was none at this instant.

@@ -97,7 +97,7 @@ impl Pair {
     }
 
     /// Both words without a locked instruction, for pairs whose high word never has one value twice (a count of changes): when
-    /// it is the same before and after the low word was read, the two belong together. Otherwise as [`load`](Pair::load).
+    /// it is the same before and after the low word was read, the two belong together. (The low word may change alone meanwhile.) Otherwise as [`load`](Pair::load).
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub fn read(&self) -> (u64, u64) {
@@ -127,6 +127,93 @@ impl Pair {
     #[cfg(any(loom, miri))]
     pub fn read(&self) -> (u64, u64) {
         self.load()
+    }
+
+    /// The low word.
+    #[cfg(not(any(loom, miri)))]
+    #[inline]
+    pub fn low(&self) -> u64 {
+        let low: u64;
+        // SAFETY: as above.
+        unsafe {
+            core::arch::asm!(
+                "mov {low}, [{at}]",
+                at = in(reg) self.words.get(),
+                low = out(reg) low,
+                options(nostack, preserves_flags),
+            );
+        }
+        low
+    }
+
+    /// The low word.
+    #[cfg(any(loom, miri))]
+    pub fn low(&self) -> u64 {
+        self.load().0
+    }
+
+    /// Put `new` into the low word if that is `old`, whatever the high one is: half the cost of
+    /// [`compare_exchange`](Pair::compare_exchange).
+    ///
+    /// # Errors
+    /// The current low word, when it was not `old`.
+    #[cfg(not(any(loom, miri)))]
+    #[inline]
+    pub fn compare_exchange_low(&self, old: u64, new: u64) -> Result<(), u64> {
+        let was: u64;
+        // SAFETY: as above; a locked instruction of eight bytes and one of sixteen exclude each other.
+        unsafe {
+            core::arch::asm!(
+                "lock cmpxchg [{at}], {new}",
+                at = in(reg) self.words.get(),
+                new = in(reg) new,
+                inout("rax") old => was,
+                options(nostack),
+            );
+        }
+        if was == old { Ok(()) } else { Err(was) }
+    }
+
+    /// As on the machine, by an exchange of both words.
+    ///
+    /// # Errors
+    /// The current low word, when it was not `old`.
+    #[cfg(any(loom, miri))]
+    pub fn compare_exchange_low(&self, old: u64, new: u64) -> Result<(), u64> {
+        let mut both = self.load();
+        while both.0 == old {
+            match self.compare_exchange(both, (new, both.1)) {
+                Ok(()) => return Ok(()),
+                Err(now) => both = now,
+            }
+        }
+        Err(both.0)
+    }
+
+    /// Put `new` by two stores, the high word first, where others may look but discard what they see, and none of their exchanges can succeed (their high word is of the past).
+    #[cfg(not(any(loom, miri)))]
+    #[inline]
+    pub(crate) fn renew(&self, (low, high): (u64, u64)) {
+        // SAFETY: as above.
+        unsafe {
+            core::arch::asm!(
+                "mov [{at} + 8], {high}",
+                "mov [{at}], {low}",
+                at = in(reg) self.words.get(),
+                high = in(reg) high,
+                low = in(reg) low,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// As on the machine, by an exchange.
+    #[cfg(any(loom, miri))]
+    pub(crate) fn renew(&self, new: (u64, u64)) {
+        let mut old = self.load();
+        while let Err(now) = self.compare_exchange(old, new) {
+            old = now;
+        }
     }
 
     /// Put `new` while nobody else can reach the pair; published by whatever publishes its address.

@@ -125,7 +125,8 @@ impl HelpingLock {
 
     /// Gives the lock to the top of the helper stack, or frees it. Only the owner may call this.
     pub fn unlock(&self, switch: Switch) {
-        let mut old = self.state.load();
+        // Only the owner changes the owner's word; that nobody helps is a guess.
+        let mut old = (self.state.low(), 0);
         debug_assert!(old.0 & HELD != 0, "unlocked without a lock");
         let next = loop {
             let new = if old.1 == 0 {

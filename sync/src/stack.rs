@@ -4,7 +4,8 @@
 //! their memory must stay readable as nodes (type-stable) while anyone may be in `pop`, even after they were popped.
 //!
 //! Source: insert and delete at the head of a list (dissertation, figures 5.4 and 5.8), which is Treiber's stack (IBM RJ 5118, 1986). Where the
-//! figure compares head and second node at once (CAS2), here the head has a tag beside it that every change increments.
+//! figure compares head and second node at once (CAS2), here the head has a tag beside it that every `pop` increments. (A `push` needs none: it is right to link
+//! the new node before whatever is on top, and what pops see of pushes is the top itself.)
 //!
 //! Progress: lock-free; a failed exchange means another succeeded. Memory order: `push` releases the node's contents with the exchange that
 //! publishes it, `pop` acquires them with the exchange that takes it. `next` is atomic because `pop` may read that of a node
@@ -37,7 +38,7 @@ impl Default for Node {
 
 /// A last-in, first-out collection of nodes.
 pub struct Stack {
-    /// Low: address of the top node or 0. High: number of changes so far.
+    /// Low: address of the top node or 0. High: number of nodes taken so far.
     head: Pair,
 }
 
@@ -55,18 +56,13 @@ impl Stack {
     /// The node is in no stack, is given up to this one until a `pop` or `take_all` returns it, and stays readable as a [`Node`] as long as the stack is in use.
     pub unsafe fn push(&self, node: NonNull<Node>) {
         let address = node.as_ptr().expose_provenance() as u64;
-        let mut old = self.head.read();
+        let mut top = self.head.low();
         loop {
             // SAFETY: the node is ours until the exchange succeeds.
-            unsafe { node.as_ref() }
-                .next
-                .store(old.0, Ordering::Relaxed);
-            match self
-                .head
-                .compare_exchange(old, (address, old.1.wrapping_add(1)))
-            {
+            unsafe { node.as_ref() }.next.store(top, Ordering::Relaxed);
+            match self.head.compare_exchange_low(top, address) {
                 Ok(()) => return,
-                Err(now) => old = now,
+                Err(now) => top = now,
             }
         }
     }
@@ -99,7 +95,7 @@ impl Stack {
 
     /// Whether there was no node at this instant.
     pub fn is_empty(&self) -> bool {
-        self.head.read().0 == 0
+        self.head.low() == 0
     }
 }
 

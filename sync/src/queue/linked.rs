@@ -144,10 +144,9 @@ impl<T: Word> Queue<T> {
     }
 }
 
-/// Makes a node the last one, in a way that an exchange which remembers its former life notices.
+/// Makes a node the last one of the queue that it will be in. Its number of changes grows: whoever remembers its former life finds out by head or tail, which have gone on, and
+/// an exchange from then fails.
 fn end(node: &Node) {
-    let mut old = node.next.read();
-    while let Err(now) = node.next.compare_exchange(old, (0, old.1.wrapping_add(1))) {
-        old = now;
-    }
+    let old = node.next.read();
+    node.next.renew((0, old.1.wrapping_add(1)));
 }

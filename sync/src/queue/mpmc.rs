@@ -3,13 +3,13 @@
 //! *Interface*: [`Queue::put`] and [`Queue::get`] from anywhere, handlers included. Values are words.
 //!
 //! Source: `Put` and `Get` of the dissertation's figure 5.6, which change a position and an element in one CAS2 of two distant words. Here the word and its
-//! *round* are adjacent and change together; the position follows, and whoever finds it behind moves it. That is the helping which
-//! Vyukov's queue of the same shape lacks, where everyone waits for a party that stalls between claim and fill.
+//! *round* are adjacent and change together; the position is a hint, stored afterwards and never ahead; who finds it behind goes on from there by what
+//! the places say. So there is nothing to wait for, and a late store of an old hint costs the next one a few looks: Vyukov's queue of the same shape makes everyone wait for a party that stalls between claim and fill.
 //!
 //! A place's round is `p` while it is free for position `p`, `p + 1` while it holds the value of `p`, and `p + N` (free for the next turn) after that one was
-//! taken. Rounds only grow, so an exchange that expects one cannot be fooled; and a position passes `p` only after the place's round has, so places are filled and emptied in order.
+//! taken. Rounds only grow, so an exchange that expects one cannot be fooled; and nobody goes past `p` before the place's round has, so places are filled and emptied in order.
 //!
-//! Progress: lock-free; each retry means that another party's exchange or help succeeded. Memory order: exchanges of pairs are full barriers; the positions carry no data, only hints.
+//! Progress: lock-free; each retry means that another party's exchange has succeeded. Memory order: exchanges of pairs are full barriers; the positions carry no data, only hints.
 
 use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
@@ -62,12 +62,27 @@ impl<T: Word, const N: usize> Queue<T, N> {
         &self.places[position as usize % N]
     }
 
-    /// Move a position on, unless somebody did.
-    fn pass(line: &Line, position: u64) {
-        let next = position.wrapping_add(1);
-        let _ = line
-            .0
-            .compare_exchange(position, next, Ordering::AcqRel, Ordering::Relaxed);
+    /// A later position than `position`, whose place has the round `round` and so is past it: the next one, or where the place itself
+    /// says that things have got to (a hint may be very old).
+    fn on(position: u64, round: u64) -> u64 {
+        let (next, reached) = (position.wrapping_add(1), round.wrapping_sub(N as u64));
+        if reached.wrapping_sub(next) as i64 > 0 {
+            reached
+        } else {
+            next
+        }
+    }
+
+    /// The first position from where `line` says whose place has got no further than `limit` beyond it.
+    fn find(&self, line: &Line, limit: i64) -> u64 {
+        let mut position = line.0.load(Ordering::Acquire);
+        loop {
+            let round = self.place(position).read().1;
+            if round.wrapping_sub(position) as i64 <= limit {
+                return position;
+            }
+            position = Self::on(position, round);
+        }
     }
 
     /// Put a value at the end.
@@ -75,52 +90,52 @@ impl<T: Word, const N: usize> Queue<T, N> {
     /// # Errors
     /// `value`, when there are `N` already.
     pub fn put(&self, value: T) -> Result<(), T> {
+        let mut head = self.head.0.load(Ordering::Acquire);
         loop {
-            let head = self.head.0.load(Ordering::Acquire);
             let place = self.place(head);
             let old = place.read();
             match old.1.wrapping_sub(head) as i64 {
                 0 => {
                     let new = (value.into_word(), head.wrapping_add(1));
                     if place.compare_exchange(old, new).is_ok() {
-                        Self::pass(&self.head, head);
+                        self.head.0.store(head.wrapping_add(1), Ordering::Release);
                         return Ok(());
                     }
                 }
                 // Holds the value of the turn before: full, and was so when `old` was loaded.
                 ..0 => return Err(value),
-                // Filled, and the one who did has not moved the position yet; or `head` was old already.
-                _ => Self::pass(&self.head, head),
+                // Filled: the position lags, or somebody was faster.
+                _ => head = Self::on(head, old.1),
             }
         }
     }
 
     /// Take the value at the front.
     pub fn get(&self) -> Option<T> {
+        let mut tail = self.tail.0.load(Ordering::Acquire);
         loop {
-            let tail = self.tail.0.load(Ordering::Acquire);
             let place = self.place(tail);
             let old = place.read();
             match old.1.wrapping_sub(tail) as i64 {
                 1 => {
                     let new = (0, tail.wrapping_add(N as u64));
                     if place.compare_exchange(old, new).is_ok() {
-                        Self::pass(&self.tail, tail);
+                        self.tail.0.store(tail.wrapping_add(1), Ordering::Release);
                         // SAFETY: the round says that `put` filled the place, and the exchange that nobody took it before.
                         return Some(unsafe { T::from_word(old.0) });
                     }
                 }
                 // Free for this very position: empty, and was so when `old` was loaded.
                 ..1 => return None,
-                _ => Self::pass(&self.tail, tail),
+                _ => tail = Self::on(tail, old.1),
             }
         }
     }
 
     /// Values at this instant, as far as one can tell.
     pub fn len(&self) -> usize {
-        let tail = self.tail.0.load(Ordering::Acquire);
-        (self.head.0.load(Ordering::Acquire).wrapping_sub(tail) as usize).min(N)
+        let tail = self.find(&self.tail, 1);
+        (self.find(&self.head, 0).wrapping_sub(tail) as usize).min(N)
     }
 
     /// Whether there was none at this instant.

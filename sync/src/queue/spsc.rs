@@ -12,8 +12,8 @@ use super::slots::Slots;
 use crate::primitive::atomic::{AtomicUsize, Ordering};
 use crate::primitive::constructor;
 
-/// One side's variables, on a line of their own.
-#[repr(align(64))]
+/// One side's variables, on lines of their own (some processors fetch lines in pairs).
+#[repr(align(128))]
 struct Side {
     /// Written by this side only.
     mine: AtomicUsize,

@@ -25,7 +25,7 @@ use sync::{ArrayStack, BinarySemaphore, Helping, List, Monitor, Stack, general_l
 const THREADS: usize = 3;
 /// Operations of each thread in a history.
 const OPERATIONS: usize = 5;
-const ROUNDS: u64 = 100;
+const ROUNDS: u64 = 60;
 
 /// Random numbers that can be had again.
 struct Random(u64);

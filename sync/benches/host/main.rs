@@ -1,0 +1,506 @@
+//! The structures beside locks and well-known queues, natively: table 5.1 of the dissertation on this machine.
+//!
+//! `cargo bench -p sync --bench host -- [--json] [PART OF A NAME]`. With `--json` a line of JSON per row: `section`, `op`, `unit`, `peer`, `ours` and `ratio` (peer over ours). Operations are named
+//! `what/peer` or `what/peer/threads`; `interference` means as many busy threads beside as there are processors. A figure is the lower quartile of the samples, which alternate
+//! between the two; the unit says how far above it the upper quartile is (peer, ours).
+
+#[path = "../../tests/common/threads.rs"]
+mod threads;
+
+mod peers;
+
+use peers::{Chain, Guarded, Ring, Spin};
+use std::hint::black_box;
+use std::ptr::NonNull;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+use sync::mcas::{Cell, Change, Domain};
+use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
+use sync::{ArrayStack, Helping, List, Monitor, Stack, list, stack};
+
+/// Places in every bounded queue.
+const PLACES: usize = 64;
+/// Operations in a sample of one thread.
+const ALONE: usize = 20_000;
+/// Operations of each thread in a sample of several.
+const TOGETHER: usize = 20_000;
+
+type Mutex<T> = parking_lot::Mutex<T>;
+
+struct Rows {
+    json: bool,
+    /// Only rows with this in their name.
+    only: String,
+}
+
+/// The lower quartile, and the width of the middle half in percent of it.
+fn quartile(mut samples: Vec<f64>) -> (f64, f64) {
+    samples.sort_by(f64::total_cmp);
+    let at = |part: usize| samples[samples.len() * part / 4];
+    (at(1), 100.0 * (at(3) - at(1)) / at(1))
+}
+
+impl Rows {
+    /// Takes `n` samples of each, alternating.
+    fn compare(
+        &self,
+        op: &str,
+        n: usize,
+        mut peer: impl FnMut() -> f64,
+        mut ours: impl FnMut() -> f64,
+    ) {
+        if !op.contains(&self.only) {
+            return;
+        }
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        peer();
+        ours();
+        for _ in 0..n {
+            a.push(peer());
+            b.push(ours());
+        }
+        let ((peer, peer_spread), (ours, ours_spread)) = (quartile(a), quartile(b));
+        let unit = format!("ns +{peer_spread:.0}/{ours_spread:.0} %");
+        let ratio = peer / ours;
+        if self.json {
+            println!(
+                "{{\"section\":\"host-sync\",\"op\":\"{op}\",\"unit\":\"{unit}\",\"peer\":{peer:.2},\"ours\":{ours:.2},\"ratio\":{ratio:.3}}}"
+            );
+        } else {
+            println!("{op:<40} {unit:<16} {peer:>9.2} {ours:>9.2} {ratio:>6.2}");
+        }
+    }
+
+    fn alone(&self, op: &str, mut peer: impl FnMut(), mut ours: impl FnMut()) {
+        self.compare(op, 31, || alone(&mut peer), || alone(&mut ours));
+    }
+
+    /// With several threads, with and without others that are busy.
+    fn together<A, B>(
+        &self,
+        op: &str,
+        peer: impl Fn() -> A,
+        use_peer: impl Fn(&A, usize) + Sync,
+        ours: impl Fn() -> B,
+        use_ours: impl Fn(&B, usize) + Sync,
+    ) where
+        A: Sync,
+        B: Sync,
+    {
+        for (threads, busy) in [(2, false), (4, false), (2, true)] {
+            let name = format!("{op}/{threads}{}", if busy { "/interference" } else { "" });
+            let sample = |f: &(dyn Fn(usize) + Sync)| together(threads, f);
+            let run = || {
+                self.compare(
+                    &name,
+                    7,
+                    || {
+                        let peer = peer();
+                        sample(&|thread| use_peer(&peer, thread))
+                    },
+                    || {
+                        let ours = ours();
+                        sample(&|thread| use_ours(&ours, thread))
+                    },
+                );
+            };
+            if busy { beside_busy(run) } else { run() }
+        }
+    }
+}
+
+/// Nanoseconds of one of many.
+fn alone(f: &mut impl FnMut()) -> f64 {
+    let start = Instant::now();
+    for _ in 0..ALONE {
+        f();
+    }
+    start.elapsed().as_nanos() as f64 / ALONE as f64
+}
+
+/// Nanoseconds of one of many that `threads` do at the same time, as their number went by.
+fn together(threads: usize, f: &(dyn Fn(usize) + Sync)) -> f64 {
+    let barrier = Barrier::new(threads + 1);
+    let start = std::thread::scope(|s| {
+        for thread in 0..threads {
+            let barrier = &barrier;
+            s.spawn(move || {
+                barrier.wait();
+                for _ in 0..TOGETHER {
+                    f(thread);
+                }
+            });
+        }
+        barrier.wait();
+        Instant::now()
+    });
+    start.elapsed().as_nanos() as f64 / (threads * TOGETHER) as f64
+}
+
+/// With as many busy threads as processors.
+fn beside_busy(f: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    let busy = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|s| {
+        for _ in 0..busy {
+            s.spawn(|| {
+                let mut n = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    n = black_box(n.wrapping_add(1));
+                }
+            });
+        }
+        f();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Tries until it succeeds; lets others run after a while.
+fn until<T>(mut f: impl FnMut() -> Option<T>) -> T {
+    let mut tries = 0;
+    loop {
+        if let Some(got) = f() {
+            return got;
+        }
+        tries += 1;
+        if tries % 256 == 0 {
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Nanoseconds for each of many values from one thread to another.
+fn pass(put: impl Fn(u64) -> bool + Send, get: impl Fn() -> Option<u64> + Send) -> f64 {
+    const VALUES: u64 = 20_000;
+    let barrier = Barrier::new(2);
+    let start = Instant::now();
+    std::thread::scope(|s| {
+        let barrier = &barrier;
+        s.spawn(move || {
+            barrier.wait();
+            for n in 0..VALUES {
+                until(|| put(n).then_some(()));
+            }
+        });
+        barrier.wait();
+        for n in 0..VALUES {
+            assert_eq!(until(&get), n);
+        }
+    });
+    start.elapsed().as_nanos() as f64 / VALUES as f64
+}
+
+fn one_lock<L>(rows: &Rows, lock: &str)
+where
+    L: Guarded<u64>,
+    Ring<PLACES>: Sized,
+{
+    let (counter, guarded) = (AtomicU64::new(0), L::new(0));
+    rows.alone(
+        &format!("counter/{lock}"),
+        || guarded.with(|n| *n = black_box(*n + 1)),
+        || {
+            counter.fetch_add(1, Ordering::AcqRel);
+        },
+    );
+    let monitor = Monitor::new(0u64);
+    rows.alone(
+        &format!("monitor/{lock}"),
+        || guarded.with(|n| *n = black_box(*n + 1)),
+        || {
+            let mut n = monitor.lock();
+            *n = black_box(*n + 1);
+        },
+    );
+    let helping = Helping::new(0u64);
+    rows.alone(
+        &format!("helping lock/{lock}"),
+        || guarded.with(|n| *n = black_box(*n + 1)),
+        || {
+            let mut n = helping.enter();
+            *n = black_box(*n + 1);
+        },
+    );
+    rows.together(
+        &format!("monitor/{lock}"),
+        || L::new(0),
+        |guarded, _| guarded.with(|n| *n = black_box(*n + 1)),
+        || Monitor::new(0u64),
+        |monitor, _| {
+            let mut n = monitor.lock();
+            *n = black_box(*n + 1);
+        },
+    );
+}
+
+/// Nodes outlive what they are in, and are in one place at a time.
+fn chains<L: Guarded<Chain>>(rows: &Rows, lock: &str) {
+    let (mut word, node) = (0usize, stack::Node::new());
+    let (guarded, stack) = (L::new(Chain::default()), Stack::new());
+    rows.alone(
+        &format!("list insert+delete/{lock}"),
+        || {
+            // SAFETY: see above.
+            guarded.with(|chain| unsafe { chain.insert(&mut word) });
+            black_box(guarded.with(Chain::delete));
+        },
+        || {
+            // SAFETY: see above.
+            unsafe { stack.push(NonNull::from(&node)) };
+            black_box(stack.pop());
+        },
+    );
+    let node = list::Node::new();
+    let list = List::new();
+    rows.alone(
+        &format!("general list insert+delete/{lock}"),
+        || {
+            // SAFETY: see above.
+            guarded.with(|chain| unsafe { chain.insert(&mut word) });
+            black_box(guarded.with(Chain::delete));
+        },
+        || {
+            // SAFETY: see above; nobody else is there, so each removal ends a grace period.
+            unsafe { list.insert(NonNull::from(&node)) };
+            // SAFETY: as above.
+            black_box(unsafe { list.remove(NonNull::from(&node)) });
+        },
+    );
+    rows.together(
+        &format!("list insert+delete/{lock}"),
+        || {
+            (
+                L::new(Chain::default()),
+                Box::leak(Box::new([0usize; 64]))
+                    .as_mut_ptr()
+                    .expose_provenance(),
+            )
+        },
+        |(guarded, words), thread| {
+            let word = std::ptr::with_exposed_provenance_mut::<usize>(*words + 128 * thread);
+            // SAFETY: see above.
+            guarded.with(|chain| unsafe { chain.insert(word) });
+            black_box(guarded.with(Chain::delete));
+        },
+        || {
+            let nodes: Vec<_> = (0..4).map(|_| stack::Node::new()).collect();
+            let stack = Stack::new();
+            for node in nodes.leak() {
+                // SAFETY: see above.
+                unsafe { stack.push(NonNull::from(node)) };
+            }
+            stack
+        },
+        |stack, _| {
+            if let Some(node) = stack.pop() {
+                // SAFETY: see above.
+                unsafe { stack.push(node) };
+            }
+        },
+    );
+}
+
+/// One thread is on each side of a queue that allows only one.
+fn rings<L: Guarded<Ring<PLACES>>>(rows: &Rows, lock: &str) {
+    let guarded = L::new(Ring::new());
+    let locked = || {
+        guarded.with(|ring| ring.put(black_box(1)));
+        black_box(guarded.with(Ring::get));
+    };
+    let queue: spsc::Queue<u64, PLACES> = spsc::Queue::new();
+    rows.alone(&format!("queue 1:1 put+get/{lock}"), locked, || {
+        // SAFETY: see above.
+        let _ = unsafe { queue.put(black_box(1)) };
+        // SAFETY: see above.
+        black_box(unsafe { queue.get() });
+    });
+    let queue: spmc::Queue<u64, PLACES> = spmc::Queue::new();
+    rows.alone(&format!("queue 1:n put+get/{lock}"), locked, || {
+        // SAFETY: see above.
+        let _ = unsafe { queue.put(black_box(1)) };
+        black_box(queue.get());
+    });
+    let queue: mpsc::Queue<u64, PLACES> = mpsc::Queue::new();
+    rows.alone(&format!("queue n:1 put+get/{lock}"), locked, || {
+        let _ = queue.put(black_box(1));
+        // SAFETY: see above.
+        black_box(unsafe { queue.get() });
+    });
+    let queue: mpmc::Queue<u64, PLACES> = mpmc::Queue::new();
+    rows.alone(&format!("queue n:n put+get/{lock}"), locked, || {
+        let _ = queue.put(black_box(1));
+        black_box(queue.get());
+    });
+    let stack: ArrayStack<u64, PLACES> = ArrayStack::new();
+    rows.alone(&format!("stack push+pop/{lock}"), locked, || {
+        let _ = stack.push(black_box(1));
+        black_box(stack.pop());
+    });
+    rows.together(
+        &format!("queue n:n put+get/{lock}"),
+        || L::new(Ring::new()),
+        |guarded, _| {
+            guarded.with(|ring| ring.put(black_box(1)));
+            black_box(guarded.with(Ring::get));
+        },
+        mpmc::Queue::<u64, PLACES>::new,
+        |queue, _| {
+            let _ = queue.put(black_box(1));
+            black_box(queue.get());
+        },
+    );
+}
+
+fn words<L: Guarded<(u64, u64)>>(rows: &Rows, lock: &str) {
+    let guarded = L::new((0, 0));
+    let domain: Domain<2, 2> = Domain::new();
+    let cells = [Cell::new(0), Cell::new(0)];
+    let Some(mut party) = domain.join() else {
+        return;
+    };
+    rows.alone(
+        &format!("two distant words/{lock}"),
+        || {
+            guarded.with(|two| {
+                if black_box(two.0 == two.1) {
+                    *two = (two.0 + 1, two.1 + 1);
+                }
+            });
+        },
+        || {
+            let old = [party.read(&cells[0]), party.read(&cells[1])];
+            let changes = [0, 1].map(|n| Change {
+                cell: &cells[n],
+                old: old[n],
+                new: old[n] + 1,
+            });
+            // SAFETY: the cells end with the domain.
+            black_box(unsafe { party.change(&changes) });
+        },
+    );
+}
+
+/// The queues that others have made.
+fn queues(rows: &Rows) {
+    let (mut to, mut from) = rtrb::RingBuffer::<u64>::new(PLACES);
+    let mut queue: spsc::Queue<u64, PLACES> = spsc::Queue::new();
+    let (mut producer, mut consumer) = queue.split();
+    rows.alone(
+        "queue 1:1 put+get/rtrb",
+        || {
+            let _ = to.push(black_box(1));
+            let _ = black_box(from.pop());
+        },
+        || {
+            let _ = producer.put(black_box(1));
+            black_box(consumer.get());
+        },
+    );
+    let bounded = crossbeam_queue::ArrayQueue::<u64>::new(PLACES);
+    let queue: mpmc::Queue<u64, PLACES> = mpmc::Queue::new();
+    rows.alone(
+        "queue n:n put+get/crossbeam ArrayQueue",
+        || {
+            let _ = bounded.push(black_box(1));
+            black_box(bounded.pop());
+        },
+        || {
+            let _ = queue.put(black_box(1));
+            black_box(queue.get());
+        },
+    );
+    let queue: mpsc::Queue<u64, PLACES> = mpsc::Queue::new();
+    rows.alone(
+        "queue n:1 put+get/crossbeam ArrayQueue",
+        || {
+            let _ = bounded.push(black_box(1));
+            black_box(bounded.pop());
+        },
+        || {
+            let _ = queue.put(black_box(1));
+            // SAFETY: there is no other consumer.
+            black_box(unsafe { queue.get() });
+        },
+    );
+    let endless = crossbeam_queue::SegQueue::<u64>::new();
+    let nodes = [const { linked::Node::new() }; 2];
+    // SAFETY: the nodes outlive the queue, and are in one place at a time.
+    let queue: linked::Queue<u64> = unsafe { linked::Queue::new(NonNull::from(&nodes[0])) };
+    let mut free = NonNull::from(&nodes[1]);
+    rows.alone(
+        "queue of nodes put+get/crossbeam SegQueue",
+        || {
+            endless.push(black_box(1));
+            black_box(endless.pop());
+        },
+        || {
+            // SAFETY: as above.
+            unsafe { queue.put(free, black_box(1)) };
+            if let Some((value, node)) = queue.get() {
+                black_box(value);
+                free = node;
+            }
+        },
+    );
+    let rtrb = || {
+        let (to, from) = rtrb::RingBuffer::<u64>::new(PLACES);
+        let (to, from) = (std::cell::RefCell::new(to), std::cell::RefCell::new(from));
+        pass(
+            move |n| to.borrow_mut().push(n).is_ok(),
+            move || from.borrow_mut().pop().ok(),
+        )
+    };
+    let ours = || {
+        let mut queue: spsc::Queue<u64, PLACES> = spsc::Queue::new();
+        let (to, from) = queue.split();
+        let (to, from) = (std::cell::RefCell::new(to), std::cell::RefCell::new(from));
+        pass(
+            move |n| to.borrow_mut().put(n).is_ok(),
+            move || from.borrow_mut().get(),
+        )
+    };
+    rows.compare("queue 1:1 from thread to thread/rtrb", 61, rtrb, ours);
+    beside_busy(|| {
+        rows.compare(
+            "queue 1:1 from thread to thread/rtrb/interference",
+            31,
+            rtrb,
+            ours,
+        );
+    });
+    rows.together(
+        "queue n:n put+get/crossbeam ArrayQueue",
+        || crossbeam_queue::ArrayQueue::<u64>::new(PLACES),
+        |queue, _| {
+            let _ = queue.push(black_box(1));
+            black_box(queue.pop());
+        },
+        mpmc::Queue::<u64, PLACES>::new,
+        |queue, _| {
+            let _ = queue.put(black_box(1));
+            black_box(queue.get());
+        },
+    );
+}
+
+fn main() {
+    threads::link();
+    let rows = Rows {
+        json: std::env::args().any(|argument| argument == "--json"),
+        only: std::env::args()
+            .skip(1)
+            .find(|argument| !argument.starts_with("--"))
+            .unwrap_or_default(),
+    };
+    one_lock::<Mutex<u64>>(&rows, "parking_lot");
+    one_lock::<Spin<u64>>(&rows, "spin lock");
+    chains::<Mutex<Chain>>(&rows, "parking_lot");
+    chains::<Spin<Chain>>(&rows, "spin lock");
+    rings::<Mutex<Ring<PLACES>>>(&rows, "parking_lot");
+    rings::<Spin<Ring<PLACES>>>(&rows, "spin lock");
+    words::<Mutex<(u64, u64)>>(&rows, "parking_lot");
+    words::<Spin<(u64, u64)>>(&rows, "spin lock");
+    queues(&rows);
+}
