@@ -376,6 +376,20 @@ impl Draft {
         self.out_of_memory |= !self.pending.push(pending);
     }
 
+    /// Fills `field` if its label is bound, else later.
+    fn resolve_or_await(
+        &mut self,
+        bound: Option<u32>,
+        awaited: Awaited,
+        field: Field,
+        addend: isize,
+    ) {
+        match bound {
+            Some(target) => self.resolve(field, target, addend as i64),
+            None => self.await_label(awaited, field, addend as i64),
+        }
+    }
+
     fn arrived(&mut self, awaited: Awaited) {
         let here = self.code.len() as u32;
         let mut i = 0;
@@ -549,13 +563,14 @@ impl Draft {
         kind: u8,
     ) {
         let field = self.field(field, from, kind);
-        match self.locals.iter().rev().find(|l| l.0 == name) {
-            Some(&(_, target)) => self.resolve(field, target, addend as i64),
-            None => panic!(
+        let bound = self.locals.iter().rev().find(|l| l.0 == name);
+        let Some(&(_, target)) = bound else {
+            panic!(
                 "{} {}: label {name} is not bound before its use",
                 self.class.name, self.name
-            ),
-        }
+            )
+        };
+        self.resolve(field, target, addend as i64);
     }
 
     pub fn global_reloc(
@@ -567,18 +582,15 @@ impl Draft {
         kind: u8,
     ) {
         let field = self.field(field, from, kind);
-        match self.globals.iter().find(|g| g.0 == name) {
-            Some(&(_, target)) => self.resolve(field, target, addend as i64),
-            None => self.await_label(Awaited::Global(name), field, addend as i64),
-        }
+        let bound = self.globals.iter().find(|g| g.0 == name).map(|g| g.1);
+        self.resolve_or_await(bound, Awaited::Global(name), field, addend);
     }
 
     pub fn dynamic_reloc(&mut self, label: Label, addend: isize, field: u8, from: u8, kind: u8) {
         let field = self.field(field, from, kind);
-        match self.labels.get(label.0 as usize) {
-            Some(&target) if target != UNBOUND => self.resolve(field, target, addend as i64),
-            _ => self.await_label(Awaited::Dynamic(label.0), field, addend as i64),
-        }
+        let bound = self.labels.get(label.0 as usize).copied();
+        let bound = bound.filter(|target| *target != UNBOUND);
+        self.resolve_or_await(bound, Awaited::Dynamic(label.0), field, addend);
     }
 
     pub fn value_reloc(&mut self, target: impl Absolute, field: u8, from: u8, kind: u8) {

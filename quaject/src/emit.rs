@@ -2,6 +2,7 @@
 //!
 //! Source: dissertation, section 3.1 (generators that call smaller generators).
 
+use crate::seam::Variant;
 use codegen::{Draft, Hole, Label, dynasm};
 use sync::monitor::CONTENDED;
 
@@ -54,6 +55,29 @@ pub(crate) fn take_monitor(d: &mut Draft, word: i32, busy: Label) {
         ; lock cmpxchg [word], ecx
         ; jne =>busy
     );
+}
+
+/// For a variant that takes the monitor: as [`take_monitor`], where rcx alone is on the stack; it is taken off before `leave`.
+pub(crate) fn enter(d: &mut Draft, v: Variant, word: i32, leave: Label) {
+    if v.takes_monitor() {
+        let busy = d.label();
+        take_monitor(d, word, busy);
+        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
+    }
+}
+
+/// For a variant that looks at the monitor: goes to `busy` unless it is free.
+pub(crate) fn look(d: &mut Draft, v: Variant, word: i32, busy: Label) {
+    if v.looks_at_monitor() {
+        look_at_monitor(d, word, busy);
+    }
+}
+
+/// For a variant that takes the monitor: as [`give_monitor`].
+pub(crate) fn give(d: &mut Draft, v: Variant, word: i32, wake_next: Hole) {
+    if v.takes_monitor() {
+        give_monitor(d, word, wake_next);
+    }
 }
 
 /// Goes to `busy` unless the monitor is free.

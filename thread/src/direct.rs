@@ -61,31 +61,18 @@ extern "C" fn operate(operation: usize, handle: u64, argument: usize) -> i64 {
 #[cfg(target_os = "none")]
 mod bare {
     use super::{SLOW, operate};
+    use crate::saved::{pop_scratch, push_scratch};
     use crate::yielding::slow;
 
     #[unsafe(naked)]
     pub(super) unsafe extern "C" fn enter() {
         core::arch::naked_asm!(
-            "push rdi",
-            "push rsi",
-            "push rdx",
-            "push rcx",
-            "push r8",
-            "push r9",
-            "push r10",
-            "push r11",
+            push_scratch!(),
             // Aligned for a call: the stack base is, and the dispatcher's call is nine words above.
             "push rax",
             "call {operate}",
             "add rsp, 8",
-            "pop r11",
-            "pop r10",
-            "pop r9",
-            "pop r8",
-            "pop rcx",
-            "pop rdx",
-            "pop rsi",
-            "pop rdi",
+            pop_scratch!(),
             "cmp rax, {not_here}",
             "je 2f",
             "ret",

@@ -34,6 +34,8 @@ mod present;
 mod primitive;
 mod protect;
 pub mod ready;
+#[cfg(target_os = "none")]
+mod saved;
 pub mod selftest;
 pub mod signal;
 mod spawn;

@@ -22,27 +22,19 @@ pub fn entry() -> usize {
 #[cfg(target_os = "none")]
 mod bare {
     use crate::flags::ATTENTION;
+    use crate::saved::{SAVED, pop_scratch, push_scratch};
     use crate::tte::Tte;
     use crate::yielding::slow;
     use core::mem::offset_of;
     use machine::cpu::StackBase;
     use quaject::pipe::PipeCore;
 
-    const SAVED: usize = 8 * 8;
-
     #[unsafe(naked)]
     pub(super) unsafe extern "C" fn wait() {
         core::arch::naked_asm!(
             "or rsp, {mask}",
             "sub rsp, {less}",
-            "push rdi",
-            "push rsi",
-            "push rdx",
-            "push rcx",
-            "push r8",
-            "push r9",
-            "push r10",
-            "push r11",
+            push_scratch!(),
             "mov rdi, rax",
             "mov rsi, [rsp + {tte}]",
             "call {sleep}",
@@ -53,24 +45,10 @@ mod bare {
             "test dword ptr [rcx + {state}], {attention}",
             "jnz 2f",
             "mov rax, [rcx + {again}]",
-            "pop r11",
-            "pop r10",
-            "pop r9",
-            "pop r8",
-            "pop rcx",
-            "pop rdx",
-            "pop rsi",
-            "pop rdi",
+            pop_scratch!(),
             "jmp rax",
             "2:",
-            "pop r11",
-            "pop r10",
-            "pop r9",
-            "pop r8",
-            "pop rcx",
-            "pop rdx",
-            "pop rsi",
-            "pop rdi",
+            pop_scratch!(),
             "mov eax, {number}",
             "jmp {slow}",
             mask = const StackBase::SLOT - 1,

@@ -24,35 +24,20 @@ pub(crate) use bare::slow;
 #[cfg(target_os = "none")]
 mod bare {
     use crate::flags::ATTENTION;
+    use crate::saved::{SAVED, pop_scratch, push_scratch};
     use crate::tte::Tte;
     use core::mem::offset_of;
     use machine::cpu::StackBase;
 
-    const SAVED: usize = 8 * 8;
-
     #[unsafe(naked)]
     pub(super) unsafe extern "C" fn yielding() {
         core::arch::naked_asm!(
-            "push rdi",
-            "push rsi",
-            "push rdx",
-            "push rcx",
-            "push r8",
-            "push r9",
-            "push r10",
-            "push r11",
+            push_scratch!(),
             "mov rdi, [rsp + {cpu}]",
             "mov rax, [rsp + {tte}]",
             "call [rax + {sw_out}]",
             "mov rax, [rsp + {tte}]",
-            "pop r11",
-            "pop r10",
-            "pop r9",
-            "pop r8",
-            "pop rcx",
-            "pop rdx",
-            "pop rsi",
-            "pop rdi",
+            pop_scratch!(),
             "test dword ptr [rax + {state}], {attention}",
             "jnz 2f",
             "mov rsp, [rsp + {user_rsp}]",

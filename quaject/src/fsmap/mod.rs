@@ -12,6 +12,7 @@
 //!
 //! Source: dissertation, table 4.2 (FSmap) and section 3.2.1 (`open` as F_create, `read` as F_small).
 
+mod piece;
 mod read;
 mod seek;
 mod write;

@@ -3,9 +3,10 @@
 //! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages, and what the end of the file cuts short. Each ends
 //! by moving the offset, which is the only thing it publishes.
 
+use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::emit;
-use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("file read");
@@ -26,15 +27,8 @@ pub unsafe fn synthesize_read(
     seam: &Seam,
     sharing: Sharing,
 ) -> Result<Routine<DescFn>, Unmade> {
-    let values = [
-        near(file)?,
-        near(cursor)?,
-        seam.slow() as i64,
-        seam.wake_next.entry() as i64,
-    ];
-    let sealed = TEMPLATES[seam.variant(sharing).index()].instantiate("read", 0, &values)?;
-    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise.
-    Ok(unsafe { Routine::from(sealed) })
+    // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
+    unsafe { fill(&TEMPLATES, "read", (file, cursor), seam, sharing) }
 }
 
 fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4]) {
@@ -49,9 +43,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
 
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
-        if v.looks_at_monitor() {
-            emit::look_at_monitor(d, monitor, leave);
-        }
+        emit::look(d, v, monitor, leave);
         dynasm!(d ; .arch x64
             ; test rsi, rsi
             ; js =>leave
@@ -74,9 +66,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; ret ; general:);
     }
 
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, monitor, leave);
-    }
+    emit::look(d, v, monitor, leave);
     // No count of 0, none with the top bit but the very lowest, no kernel address.
     dynasm!(d ; .arch x64
         ; lea rax, [rdx - 1]
@@ -84,11 +74,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         ; js =>leave
         ; push rcx
     );
-    if v.takes_monitor() {
-        let busy = d.label();
-        emit::take_monitor(d, monitor, busy);
-        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
-    }
+    emit::enter(d, v, monitor, leave);
     dynasm!(d ; .arch x64
         ; mov rcx, [at]
         ; lea rax, [rcx + rdx]
@@ -114,9 +100,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
     d.fault_end(fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; =>out ; pop rdi ; pop rsi);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; ret);
 
     // As much as there is to the end of the file, rcx = offset.
@@ -137,9 +121,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         ; end:
         ; xor eax, eax
     );
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; ret);
 
     // Several pages: rdx = bytes, r8 = bytes left, r9 = offset, eax = offset within the page.
@@ -157,22 +139,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
     );
     emit::open_user(d, v.guarded_user);
     d.fault_begin();
-    dynasm!(d ; .arch x64
-        ; next:
-        ; mov rcx, r9
-        ; shr rcx, 12
-        ; mov rsi, [pages]
-        ; mov rsi, [rsi + rcx * 8]
-        ; add rsi, rax
-        ; mov ecx, 0x1000
-        ; sub ecx, eax
-        ; cmp rcx, r8
-        ; cmova rcx, r8
-        ; sub r8, rcx
-        ; add r9, rcx
-    );
-    emit::copy_ecx(d);
-    dynasm!(d ; .arch x64 ; xor eax, eax ; test r8, r8 ; jnz <next);
+    copy_pages(d, pages, Side::Source);
     d.fault_end(many_fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64
@@ -188,9 +155,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
     dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; =>too_many ; pop rdx ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; =>unlock);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
     dynasm!(d ; .arch x64 ; =>byte_fault);

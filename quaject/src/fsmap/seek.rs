@@ -1,9 +1,10 @@
 //! The routine behind `lseek` of a file in memory. What is not from the beginning, the position or the end, and what would become
 //! negative, is left to the slow exit.
 
+use super::piece::fill;
 use super::{Cursor, FileCore, offset};
 use crate::emit;
-use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
 use abi::linux::{SEEK_CUR, SEEK_END};
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
@@ -24,15 +25,8 @@ pub unsafe fn synthesize_lseek(
     seam: &Seam,
     sharing: Sharing,
 ) -> Result<Routine<DescFn>, Unmade> {
-    let values = [
-        near(file)?,
-        near(cursor)?,
-        seam.slow() as i64,
-        seam.wake_next.entry() as i64,
-    ];
-    let sealed = TEMPLATES[seam.variant(sharing).index()].instantiate("lseek", 0, &values)?;
-    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise.
-    Ok(unsafe { Routine::from(sealed) })
+    // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
+    unsafe { fill(&TEMPLATES, "lseek", (file, cursor), seam, sharing) }
 }
 
 fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4]) {
@@ -43,9 +37,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         d.spare(wake_next);
     }
     let leave = d.label();
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, monitor, leave);
-    }
+    emit::look(d, v, monitor, leave);
     if v.takes_monitor() {
         let busy = d.label();
         dynasm!(d ; .arch x64 ; push rcx);

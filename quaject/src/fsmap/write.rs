@@ -4,9 +4,10 @@
 //! that it has. An appending routine begins at the size instead of the offset, and holds the file's own monitor
 //! besides, since what is assumed there, the size, belongs to all its writers.
 
+use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::emit;
-use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("file write");
@@ -29,20 +30,13 @@ pub unsafe fn synthesize_write(
     sharing: Sharing,
     append: bool,
 ) -> Result<Routine<DescFn>, Unmade> {
-    let values = [
-        near(file)?,
-        near(cursor)?,
-        seam.slow() as i64,
-        seam.wake_next.entry() as i64,
-    ];
     let (templates, name) = if append {
         (&APPEND, "append")
     } else {
         (&PLAIN, "write")
     };
-    let sealed = templates[seam.variant(sharing).index()].instantiate(name, 0, &values)?;
-    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise.
-    Ok(unsafe { Routine::from(sealed) })
+    // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
+    unsafe { fill(templates, name, (file, cursor), seam, sharing) }
 }
 
 fn plain<const V: usize>(d: &mut Draft, holes: &[Hole; 4]) {
@@ -76,9 +70,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
 
     if !v.takes_monitor() && !append {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
-        if v.looks_at_monitor() {
-            emit::look_at_monitor(d, monitor, leave);
-        }
+        emit::look(d, v, monitor, leave);
         dynasm!(d ; .arch x64
             ; test rsi, rsi
             ; js =>leave
@@ -109,9 +101,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         );
     }
 
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, monitor, leave);
-    }
+    emit::look(d, v, monitor, leave);
     if looks_at_appending {
         emit::look_at_monitor(d, appending, leave);
     }
@@ -122,11 +112,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         ; js =>leave
         ; push rcx
     );
-    if v.takes_monitor() {
-        let busy = d.label();
-        emit::take_monitor(d, monitor, busy);
-        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
-    }
+    emit::enter(d, v, monitor, leave);
     if takes_appending {
         emit::take_monitor(d, appending, unlock);
     }
@@ -163,9 +149,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         if takes_appending {
             emit::give_monitor(d, appending, wake_next);
         }
-        if v.takes_monitor() {
-            emit::give_monitor(d, monitor, wake_next);
-        }
+        emit::give(d, v, monitor, wake_next);
     };
     give_both(d);
     dynasm!(d ; .arch x64 ; pop rcx ; mov eax, edx ; ret);
@@ -196,22 +180,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     );
     emit::open_user(d, v.guarded_user);
     d.fault_begin();
-    dynasm!(d ; .arch x64
-        ; next:
-        ; mov rcx, r9
-        ; shr rcx, 12
-        ; mov rdi, [pages]
-        ; mov rdi, [rdi + rcx * 8]
-        ; add rdi, rax
-        ; mov ecx, 0x1000
-        ; sub ecx, eax
-        ; cmp rcx, r8
-        ; cmova rcx, r8
-        ; sub r8, rcx
-        ; add r9, rcx
-    );
-    emit::copy_ecx(d);
-    dynasm!(d ; .arch x64 ; xor eax, eax ; test r8, r8 ; jnz <next);
+    copy_pages(d, pages, Side::Target);
     d.fault_end(many_fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64
@@ -248,9 +217,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         emit::give_monitor(d, appending, wake_next);
     }
     dynasm!(d ; .arch x64 ; =>unlock);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::WRITE, slow);
     dynasm!(d ; .arch x64 ; =>byte_fault);

@@ -11,6 +11,7 @@
 //! Source: dissertation, sections 3.3.1 and 5.2.2; Massalin and Pu 1989, figure 1.
 
 mod read;
+mod ring;
 mod write;
 
 pub use read::synthesize_read;

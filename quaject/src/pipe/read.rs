@@ -3,6 +3,7 @@
 //! One byte goes straight through; everything else through the general part, which gives what is there, wraps around, and wakes a waiting
 //! writer after it published. An empty pipe is left to the slow exit.
 
+use super::ring::{Index, Ring};
 use super::{Patience, PipeCore, RING, offset};
 use crate::emit;
 use crate::guard::Flag;
@@ -64,20 +65,20 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
         offset::READING,
     ]
     .map(|field| core.imm32() + field);
-    let ring = ring.imm32();
+    let ring = Ring {
+        counter: tail,
+        bytes: ring.imm32(),
+        size: size as i32,
+    };
     if !v.takes_monitor() {
         d.spare(wake_next);
     }
-    let mask = size as i32 - 1;
-    let size = size as i32;
     let waited = Flag::Waited.bit();
     let [leave, unlock, byte_fault, fault, wake, empty] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
-        if v.looks_at_monitor() {
-            emit::look_at_monitor(d, monitor, leave);
-        }
+        emit::look(d, v, monitor, leave);
         // Bytes there less one, or less than nothing when the guard is raised; or the sign of a kernel address.
         dynasm!(d ; .arch x64
             ; mov rax, [head]
@@ -86,18 +87,14 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
             ; or rax, rsi
             ; js >general
         );
-        if mask == 0xffff {
-            dynasm!(d ; .arch x64 ; movzx eax, WORD [tail]);
-        } else {
-            dynasm!(d ; .arch x64 ; mov eax, [tail] ; and eax, mask);
-        }
-        dynasm!(d ; .arch x64 ; movzx eax, BYTE [rax + ring]);
+        ring.load_index(d, Index::Eax);
+        dynasm!(d ; .arch x64 ; movzx eax, BYTE [rax + ring.bytes]);
         emit::open_user(d, v.guarded_user);
         d.fault_begin();
         dynasm!(d ; .arch x64 ; mov [rsi], al);
         d.fault_end(byte_fault);
         emit::close_user(d, v.guarded_user);
-        publish(d, v, tail);
+        ring.publish(d, v);
         dynasm!(d ; .arch x64 ; mov eax, edx);
         if v.several_cpus {
             dynasm!(d ; .arch x64 ; test BYTE [flags], waited ; jz =>wake);
@@ -105,15 +102,9 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
         dynasm!(d ; .arch x64 ; ret ; general:);
     }
 
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, monitor, leave);
-    }
+    emit::look(d, v, monitor, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
-    if v.takes_monitor() {
-        let busy = d.label();
-        emit::take_monitor(d, monitor, busy);
-        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
-    }
+    emit::enter(d, v, monitor, leave);
     dynasm!(d ; .arch x64
         ; mov rax, [head]
         ; sub rax, [tail]
@@ -125,12 +116,8 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
         ; cmova rdx, rax
         ; mov rdi, rsi
     );
-    if mask == 0xffff {
-        dynasm!(d ; .arch x64 ; movzx esi, WORD [tail]);
-    } else {
-        dynasm!(d ; .arch x64 ; mov esi, [tail] ; and esi, mask);
-    }
-    dynasm!(d ; .arch x64 ; lea eax, [rsi + rdx] ; add rsi, ring ; cmp eax, size);
+    ring.load_index(d, Index::Esi);
+    dynasm!(d ; .arch x64 ; lea eax, [rsi + rdx] ; add rsi, ring.bytes ; cmp eax, ring.size);
     emit::open_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; ja >wrap);
     d.fault_begin();
@@ -138,11 +125,9 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
     d.fault_end(fault);
     dynasm!(d ; .arch x64 ; copied:);
     emit::close_user(d, v.guarded_user);
-    publish(d, v, tail);
+    ring.publish(d, v);
     dynasm!(d ; .arch x64 ; mov eax, edx ; pop rdi ; pop rsi ; pop rdx);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     // The guard's calm word is negative, so its flags are cleared bits.
     dynasm!(d ; .arch x64
         ; pop rcx
@@ -157,43 +142,22 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
         ; ret
     );
 
-    // eax = end of the read behind the ring's start, which is more than the ring's size.
-    dynasm!(d ; .arch x64
-        ; wrap:
-        ; mov ecx, edx
-        ; sub eax, size
-        ; sub ecx, eax
-    );
+    dynasm!(d ; .arch x64 ; wrap:);
     d.fault_begin();
-    emit::copy_ecx(d);
-    dynasm!(d ; .arch x64 ; mov ecx, [tail] ; and ecx, mask ; lea ecx, [rcx + rdx - size] ; mov rsi, ring);
-    emit::copy_ecx(d);
+    ring.copy_round(d, Index::Esi);
     d.fault_end(fault);
     dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; pop rdx ; =>unlock);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
     // Nothing there: wait, unless nothing was asked for.
     dynasm!(d ; .arch x64 ; =>empty ; test rdx, rdx ; jz =>unlock);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; mov rax, core.imm32());
     d.jmp_abs(nothing);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; jmp =>leave);
-}
-
-/// Moves the counter by rdx. With several CPUs also a full barrier, before the guard is looked at.
-fn publish(d: &mut Draft, v: Variant, counter: i32) {
-    if v.several_cpus {
-        dynasm!(d ; .arch x64 ; lock add [counter], rdx);
-    } else {
-        dynasm!(d ; .arch x64 ; add [counter], rdx);
-    }
 }

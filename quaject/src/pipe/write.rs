@@ -3,6 +3,7 @@
 //! One byte goes straight through; everything else through the general part, which copies eight bytes at a time, wraps
 //! around, and wakes a waiting reader after it published. What does not fit whole is left to the slow exit.
 
+use super::ring::{Index, Ring};
 use super::{PipeCore, RING, offset};
 use crate::emit;
 use crate::guard::Flag;
@@ -59,20 +60,21 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
         offset::WRITING,
     ]
     .map(|field| core.imm32() + field);
-    let ring = ring.imm32();
+    let ring = Ring {
+        counter: head,
+        bytes: ring.imm32(),
+        size: size as i32,
+    };
     if !v.takes_monitor() {
         d.spare(wake_next);
     }
-    let mask = size as i32 - 1;
-    let size = size as i32;
+    let size = ring.size;
     let (waited, closed) = (Flag::Waited.bit(), Flag::Closed.bit());
     let [leave, unlock, byte_fault, fault, wake] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
-        if v.looks_at_monitor() {
-            emit::look_at_monitor(d, monitor, leave);
-        }
+        emit::look(d, v, monitor, leave);
         // Free places less one, or less than nothing when the guard is raised; or the sign of a kernel address.
         dynasm!(d ; .arch x64
             ; mov rax, [tail]
@@ -86,28 +88,22 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
         dynasm!(d ; .arch x64 ; movzx edx, BYTE [rsi]);
         d.fault_end(byte_fault);
         emit::close_user(d, v.guarded_user);
-        load_index(d, head, mask, Index::Eax);
-        dynasm!(d ; .arch x64 ; mov [rax + ring], dl ; mov edx, 1);
-        publish(d, v, head);
+        ring.load_index(d, Index::Eax);
+        dynasm!(d ; .arch x64 ; mov [rax + ring.bytes], dl ; mov edx, 1);
+        ring.publish(d, v);
         if v.several_cpus {
             dynasm!(d ; .arch x64 ; test BYTE [flags], waited ; jnz =>wake);
         }
         dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
     }
 
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, monitor, leave);
-    }
+    emit::look(d, v, monitor, leave);
     dynasm!(d ; .arch x64
         ; test BYTE [flags], closed
         ; jnz =>leave
         ; push rcx
     );
-    if v.takes_monitor() {
-        let busy = d.label();
-        emit::take_monitor(d, monitor, busy);
-        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
-    }
+    emit::enter(d, v, monitor, leave);
     // Places left after this write; the sign also catches a count or an address with the top bit.
     dynasm!(d ; .arch x64
         ; mov rax, [tail]
@@ -120,8 +116,8 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
         ; push rsi
         ; push rdi
     );
-    load_index(d, head, mask, Index::Edi);
-    dynasm!(d ; .arch x64 ; lea eax, [rdi + rdx] ; add rdi, ring ; cmp eax, size);
+    ring.load_index(d, Index::Edi);
+    dynasm!(d ; .arch x64 ; lea eax, [rdi + rdx] ; add rdi, ring.bytes ; cmp eax, size);
     emit::open_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; ja >wrap);
     d.fault_begin();
@@ -130,11 +126,9 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     dynasm!(d ; .arch x64 ; copied:);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rdi ; pop rsi);
-    publish(d, v, head);
+    ring.publish(d, v);
     dynasm!(d ; .arch x64 ; mov eax, edx);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64
         ; pop rcx
         ; test BYTE [flags], waited
@@ -148,52 +142,17 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
         ; ret
     );
 
-    // eax = end of the write behind the ring's start, which is more than the ring's size.
-    dynasm!(d ; .arch x64
-        ; wrap:
-        ; mov ecx, edx
-        ; sub eax, size
-        ; sub ecx, eax
-    );
+    dynasm!(d ; .arch x64 ; wrap:);
     d.fault_begin();
-    emit::copy_ecx(d);
-    dynasm!(d ; .arch x64 ; mov ecx, [head] ; and ecx, mask ; lea ecx, [rcx + rdx - size] ; mov rdi, ring);
-    emit::copy_ecx(d);
+    ring.copy_round(d, Index::Edi);
     d.fault_end(fault);
     dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; =>unlock);
-    if v.takes_monitor() {
-        emit::give_monitor(d, monitor, wake_next);
-    }
+    emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::WRITE, slow);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);
-}
-
-/// Moves the counter by rdx. With several CPUs also a full barrier, before the guard is looked at.
-fn publish(d: &mut Draft, v: Variant, counter: i32) {
-    if v.several_cpus {
-        dynasm!(d ; .arch x64 ; lock add [counter], rdx);
-    } else {
-        dynasm!(d ; .arch x64 ; add [counter], rdx);
-    }
-}
-
-/// Where the index goes.
-enum Index {
-    Eax,
-    Edi,
-}
-
-/// Loads a counter's place in the ring: for the usual ring of 64 KiB its low half.
-fn load_index(d: &mut Draft, counter: i32, mask: i32, to: Index) {
-    match (mask, to) {
-        (0xffff, Index::Eax) => dynasm!(d ; .arch x64 ; movzx eax, WORD [counter]),
-        (0xffff, Index::Edi) => dynasm!(d ; .arch x64 ; movzx edi, WORD [counter]),
-        (_, Index::Eax) => dynasm!(d ; .arch x64 ; mov eax, [counter] ; and eax, mask),
-        (_, Index::Edi) => dynasm!(d ; .arch x64 ; mov edi, [counter] ; and edi, mask),
-    }
 }
