@@ -14,6 +14,7 @@
 pub mod apic;
 pub mod boot;
 pub mod clock;
+pub mod cpio;
 pub mod cpu;
 pub mod features;
 pub mod fpu;

@@ -19,10 +19,11 @@ pub fn bytes() -> usize {
 
 fn table() -> Option<&'static str> {
     // The host tool puts the table among the first entries.
-    let file = cpio_reader::iter_files(crate::boot::info().initrd)
+    let file = crate::cpio::entries(crate::boot::info().initrd)
         .take(4)
-        .find(|entry| entry.name() == FILE)?;
-    core::str::from_utf8(file.file()).ok()
+        .map_while(Result::ok)
+        .find(|entry| entry.name == FILE.as_bytes())?;
+    core::str::from_utf8(file.data).ok()
 }
 
 /// Lines `xxxxxxxxxxxxxxxx name`, ascending: the last that is not above `address`.

@@ -1,6 +1,6 @@
 //! The Clock quaject: alarms, sleeping, and deadlines for waits.
 //!
-//! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`Deadline`], which wakes the running thread once. Times are
+//! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once. Times are
 //! `machine::clock::now_ns`, nanoseconds since boot.
 //! Alarms live in the heap of the CPU that set them; `docs/thread.md` has the bounds.
 //! Source: dissertation, section 6.4.
@@ -59,22 +59,22 @@ pub fn cancel(id: AlarmId) -> bool {
 }
 
 /// Resumes the running thread at a certain time, unless dropped before.
-pub struct Deadline {
+pub struct WakeUp {
     at_ns: u64,
     alarm: Option<AlarmId>,
 }
 
-impl Deadline {
+impl WakeUp {
     /// One `resume` of the running thread at `at_ns`; `u64::MAX` for never.
     ///
     /// # Errors
     /// As [`alarm`].
-    pub fn at(at_ns: u64) -> Result<Deadline, NoMemory> {
+    pub fn at(at_ns: u64) -> Result<WakeUp, NoMemory> {
         let alarm = match at_ns {
             u64::MAX => None,
             _ => Some(alarm(at_ns, resume_address, current().address())?),
         };
-        Ok(Deadline { at_ns, alarm })
+        Ok(WakeUp { at_ns, alarm })
     }
 
     /// Whether the time has come.
@@ -83,7 +83,7 @@ impl Deadline {
     }
 }
 
-impl Drop for Deadline {
+impl Drop for WakeUp {
     fn drop(&mut self) {
         if let Some(id) = self.alarm.take() {
             cancel(id);
@@ -96,7 +96,7 @@ impl Drop for Deadline {
 /// # Errors
 /// As [`alarm`]; then it has not slept.
 pub fn sleep_until(at_ns: u64) -> Result<(), NoMemory> {
-    let deadline = Deadline::at(at_ns)?;
+    let deadline = WakeUp::at(at_ns)?;
     while !deadline.passed() {
         suspend();
     }
@@ -108,7 +108,7 @@ pub fn sleep_until(at_ns: u64) -> Result<(), NoMemory> {
 /// # Errors
 /// The inner one when interrupted; the outer one as [`alarm`].
 pub fn sleep_until_interruptible(at_ns: u64) -> Result<Result<(), Interrupted>, NoMemory> {
-    let deadline = Deadline::at(at_ns)?;
+    let deadline = WakeUp::at(at_ns)?;
     while !deadline.passed() {
         if current().flags() & INTERRUPTS != 0 {
             return Ok(Err(Interrupted));

@@ -3,7 +3,7 @@
 //! *Interface*: [`run`], in a kernel thread of its own with nothing else to run. Every case ends by itself; a case that does not hold
 //! panics, so that the report names it. Figures go to the log; under icount they are instructions.
 
-use crate::clock::{Deadline, alarm, cancel, sleep_until};
+use crate::clock::{WakeUp, alarm, cancel, sleep_until};
 use crate::signal::{Mode, Procedure};
 use crate::spawn::{Body, Spec, bury, create, spawn};
 use crate::tte::{Thread, current, for_each};
@@ -445,7 +445,7 @@ fn alarms() {
         "a cancelled alarm was called"
     );
     log!("thread: sleeps end {} ns late", late / 20);
-    drop(Deadline::at(now_ns() + 1_000_000_000));
+    drop(WakeUp::at(now_ns() + 1_000_000_000));
 }
 
 /// Threads come and go: entries, stacks and code are used again.

@@ -75,10 +75,10 @@ impl Deadline {
     }
 
     /// Resumes the running thread at the deadline, unless the guard is dropped before. ENOMEM.
-    pub fn alarm(self) -> Result<Option<clock::Deadline>> {
+    pub fn alarm(self) -> Result<Option<clock::WakeUp>> {
         match self.0 {
             None | Some(0) => Ok(None),
-            Some(at) => clock::Deadline::at(at).map(Some).map_err(|_| Errno::ENOMEM),
+            Some(at) => clock::WakeUp::at(at).map(Some).map_err(|_| Errno::ENOMEM),
         }
     }
 }

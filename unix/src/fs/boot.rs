@@ -9,7 +9,6 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use super::attr::{Kind, SetAttr, Time};
-use super::cpio::{self, Entry};
 use super::dev;
 use super::inode::Inode;
 use super::mem::MemFs;
@@ -17,6 +16,7 @@ use super::place::{self, FileSystem, Place};
 use super::walk::{Target, View, walk};
 use crate::io::IoBuf;
 use crate::process::Cred;
+use machine::cpio::{self, Entry};
 
 /// The symbol table that a panic report reads from the archive itself.
 const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];

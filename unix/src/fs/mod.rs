@@ -7,7 +7,6 @@
 pub mod attr;
 pub mod boot;
 pub mod context;
-pub mod cpio;
 pub mod dev;
 pub mod directory;
 pub mod fifo;

@@ -104,7 +104,7 @@ pub fn wait_deadline<T>(
         None if now_ns() >= at => Some(Err(Ended::TimedOut)),
         None => None,
     };
-    let outcome = match thread::clock::Deadline::at(at) {
+    let outcome = match thread::clock::WakeUp::at(at) {
         Ok(alarm) => {
             let outcome = list.wait_interruptible(look);
             drop(alarm);

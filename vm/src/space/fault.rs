@@ -175,10 +175,13 @@ impl<M: Memory> AddressSpace<M> {
         }
         let (first, count, first_index) = question.around;
         let mut neighbours: [Option<FrameRef>; AROUND] = [const { None }; AROUND];
-        for (i, slot) in neighbours[..count].iter_mut().enumerate() {
-            if first + i * PAGE != page {
-                *slot = question.pager.resident(first_index + i as u64);
-            }
+        let here = (page - first) / PAGE;
+        let (before, from_here) = neighbours[..count].split_at_mut(here);
+        question.pager.resident(first_index, before);
+        if let [_, after @ ..] = from_here {
+            question
+                .pager
+                .resident(first_index + here as u64 + 1, after);
         }
 
         let mut inner = self.inner.lock();

@@ -16,11 +16,9 @@ pub trait Pager: Send + Sync {
     /// object has no such page (past its end, or an I/O error), and the program gets SIGBUS.
     fn frame(&self, index: u64, write: bool) -> Result<FrameRef, Errno>;
 
-    /// The frame of page `index` if it is in memory now; must not sleep. Lets one
-    /// fault map the neighbours too.
-    fn resident(&self, _index: u64) -> Option<FrameRef> {
-        None
-    }
+    /// Puts the frames of the pages from `first` on into `found`, an element each, as far as they are in memory now; must not
+    /// sleep. Lets one fault map the neighbours too.
+    fn resident(&self, _first: u64, _found: &mut [Option<FrameRef>]) {}
 
     /// What `/proc/PID/maps` shows: path, device, inode.
     fn describe(&self) -> PagerInfo {

@@ -203,8 +203,13 @@ impl Pager for FilePager {
             .map_err(|_| Errno::ENOMEM)
     }
 
-    fn resident(&self, index: u64) -> Option<FrameRef> {
-        self.store_with(index).ok()?.page_now(index)
+    fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
+        let Ok(store) = self.store_with(first) else {
+            return;
+        };
+        let inside = store.size().div_ceil(PAGE as u64).saturating_sub(first);
+        let count = found.len().min(inside as usize);
+        store.pages_now(first, &mut found[..count]);
     }
 
     fn describe(&self) -> PagerInfo {

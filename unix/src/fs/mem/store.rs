@@ -43,6 +43,15 @@ struct Table {
     resident: usize,
 }
 
+impl Table {
+    /// A share of page `index` if it is not a hole.
+    fn page(&self, index: u64) -> Option<FrameRef> {
+        let word = self.pages.get(usize::try_from(index).ok()?)?;
+        let address = word.load(Ordering::Acquire);
+        (address != 0).then(|| FrameRef::share(frame_at(address)))
+    }
+}
+
 /// The frame that the kernel sees at `address`.
 fn frame_at(address: u64) -> Frame {
     Frame::containing(address - Frame(0).virt() as u64)
@@ -75,22 +84,17 @@ impl Store {
 
     /// A share of page `index` if it is not a hole.
     pub fn page(&self, index: u64) -> Option<FrameRef> {
-        let table = self.table.lock();
-        let address = table
-            .pages
-            .get(usize::try_from(index).ok()?)?
-            .load(Ordering::Acquire);
-        (address != 0).then(|| FrameRef::share(frame_at(address)))
+        self.table.lock().page(index)
     }
 
-    /// As [`Store::page`], without sleeping: `None` also when the table is being changed.
-    pub fn page_now(&self, index: u64) -> Option<FrameRef> {
-        let table = self.table.try_lock()?;
-        let address = table
-            .pages
-            .get(usize::try_from(index).ok()?)?
-            .load(Ordering::Acquire);
-        (address != 0).then(|| FrameRef::share(frame_at(address)))
+    /// Shares of the pages from `first` on that are no holes, an element of `found` each, without sleeping: of none when the table
+    /// is being changed.
+    pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
+        if let Some(table) = self.table.try_lock() {
+            for (index, slot) in (first..).zip(found) {
+                *slot = table.page(index);
+            }
+        }
     }
 
     /// A share of page `index`, which becomes a page of zeros if it is a hole. `ENOSPC`, `EFBIG`.

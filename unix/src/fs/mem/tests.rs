@@ -3,10 +3,13 @@
 use super::*;
 use crate::fs::place::{self, Place};
 use crate::fs::walk::{Last, View, walk};
-use crate::fs::{boot, cpio, open};
+use crate::fs::{boot, open};
 use abi::linux::*;
 use std::string::String;
 use std::vec;
+
+#[path = "../../../../machine/src/cpio/archive.rs"]
+mod archive;
 
 /// A file system of its own, outside the table of mounts.
 struct World {
@@ -321,7 +324,7 @@ fn frames_return_when_files_go() {
 
 #[test]
 fn archives_become_trees() {
-    use cpio::tests::{add, end};
+    use archive::{add, end};
     let w = World::new();
     let mut a = vec![];
     add(&mut a, 1, S_IFDIR | 0o755, 2, "bin", b"");

@@ -51,9 +51,11 @@ impl Pager for File {
         Ok(self.share(frame))
     }
 
-    fn resident(&self, index: u64) -> Option<FrameRef> {
+    fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
         let pages = self.pages.lock().unwrap();
-        pages.get(&index).map(|frame| self.share(*frame))
+        for (index, slot) in (first..).zip(found) {
+            *slot = pages.get(&index).map(|frame| self.share(*frame));
+        }
     }
 }
 

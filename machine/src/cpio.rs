@@ -120,70 +120,9 @@ fn hex(digits: &[u8]) -> Option<u32> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use std::vec::Vec;
+#[path = "cpio/archive.rs"]
+mod archive;
 
-    /// Appends one entry to an archive.
-    pub fn add(archive: &mut Vec<u8>, ino: u32, mode: u32, nlink: u32, name: &str, data: &[u8]) {
-        let fields = [
-            ino,
-            mode,
-            0,
-            0,
-            nlink,
-            77,
-            data.len() as u32,
-            0,
-            0,
-            1,
-            3,
-            name.len() as u32 + 1,
-            0,
-        ];
-        archive.extend_from_slice(b"070701");
-        for field in fields {
-            archive.extend_from_slice(std::format!("{field:08x}").as_bytes());
-        }
-        archive.extend_from_slice(name.as_bytes());
-        archive.push(0);
-        archive.resize(archive.len().next_multiple_of(4), 0);
-        archive.extend_from_slice(data);
-        archive.resize(archive.len().next_multiple_of(4), 0);
-    }
-
-    pub fn end(archive: &mut Vec<u8>) {
-        add(archive, 0, 0, 1, "TRAILER!!!", b"");
-        archive.resize(archive.len().next_multiple_of(512), 0);
-    }
-
-    #[test]
-    fn archives_follow_one_another() {
-        let mut a = Vec::new();
-        add(&mut a, 1, 0o040755, 2, "dir", b"");
-        add(&mut a, 2, 0o100644, 1, "dir/f", b"hello");
-        end(&mut a);
-        add(&mut a, 3, 0o120777, 1, "l", b"dir/f");
-        end(&mut a);
-        let found: Vec<_> = entries(&a).map(|e| e.unwrap()).collect();
-        let names: Vec<_> = found.iter().map(|e| (e.name, e.archive)).collect();
-        assert_eq!(names, [(&b"dir"[..], 0), (b"dir/f", 0), (b"l", 1)]);
-        assert_eq!(found[1].data, b"hello");
-        assert_eq!((found[1].mtime, found[1].rdev), (77, (1, 3)));
-    }
-
-    #[test]
-    fn truncated_anywhere_never_panics() {
-        let mut a = Vec::new();
-        add(&mut a, 1, 0o100644, 1, "name", b"some data");
-        end(&mut a);
-        for len in 0..a.len() {
-            let all: Vec<_> = entries(&a[..len]).collect();
-            assert!(all.len() <= 2);
-        }
-        let mut b = a.clone();
-        b[6 + 8 * 6] = b'f';
-        assert_eq!(entries(&b).next(), Some(Err(Corrupt(0))));
-        assert_eq!(entries(b"garbage").next(), Some(Err(Corrupt(0))));
-    }
-}
+#[cfg(test)]
+#[path = "cpio/tests.rs"]
+mod tests;
