@@ -3,7 +3,7 @@
 //! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once. Times are
 //! `machine::clock::now_ns`, nanoseconds since boot.
 //! Alarms live in the heap of the CPU that set them; `docs/thread.md` has the bounds.
-//! Source: dissertation, section 6.4.
+//! Source: dissertation, section 6.4 and table 4.3.
 
 use crate::alarm::Key;
 use crate::block::{resume_address, suspend};
@@ -14,6 +14,16 @@ use crate::tte::{NoMemory, current};
 use machine::clock::now_ns;
 use machine::cpu::{irq_restore, irq_save};
 use sync::Interrupted;
+
+pub(crate) mod quaject {
+    ::quaject::quaject! {
+        /// The system clock
+        presence Clock = "Clock" {
+            callentry { GETTIME = "gettime", ALARM = "alarm", CANCEL = "cancel" }
+            callout { CALL = "call[i]" ("nothing: an alarm is set with its procedure") }
+        }
+    }
+}
 
 /// Names one alarm for ever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

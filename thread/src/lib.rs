@@ -30,7 +30,6 @@ mod idle;
 mod kick;
 mod local;
 pub mod ops;
-mod present;
 mod primitive;
 mod protect;
 pub mod ready;

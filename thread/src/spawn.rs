@@ -139,7 +139,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         fp_area: area.as_ref().map_or(0, fp::FpArea::address),
     };
     parts.fp = area;
-    parts.tally = Some(crate::present::thread::CLASS.tally());
+    parts.tally = Some(crate::tte::quaject::CLASS.tally());
     let code = SwitchCode::synthesize(kind, &keys, thread.serial())?;
     thread.publish(kind, &code);
     parts.switch = Some(code);

@@ -37,7 +37,7 @@ pub fn init_cpu() -> Result<(), NoMemory> {
     local.ring.turn.store(turn.entry(), Ordering::Relaxed);
     // The CPU's for ever.
     core::mem::forget(turn);
-    core::mem::forget(crate::present::clock::CLASS.tally());
+    core::mem::forget(crate::clock::quaject::CLASS.tally());
     local.ring.idle.store(thread.as_ptr(), Ordering::Relaxed);
     cpu.current.store(thread.address(), Ordering::Relaxed);
     cpu.thread

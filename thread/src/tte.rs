@@ -26,6 +26,19 @@ use core::sync::atomic::{
 use sync::Monitor;
 use sync::stack::{Node, Stack};
 
+pub(crate) mod quaject {
+    ::quaject::quaject! {
+        /// Implements threads
+        presence ThreadQuaject = "Thread" {
+            callentry {
+                SUSPEND = "suspend", RESUME = "resume", STOP = "stop", STEP = "step", INTERRUPT = "interrupt",
+                SIGNAL = "signal", SETSIGNAL = "setsignal", WAIT = "wait", NOTIFY = "notify",
+            }
+            callout { CALL = "call[i]" ("leave by the slow stub") }
+        }
+    }
+}
+
 /// Longest name of a thread, in bytes.
 pub const NAME_LEN: usize = 16;
 /// Number of scheduling levels; level 0 gets every second turn.
@@ -109,7 +122,7 @@ pub(crate) struct Parts {
     pub stack: Option<vm::stack::KStack>,
     pub switch: Option<SwitchCode>,
     pub fp: Option<FpArea>,
-    pub tally: Option<quaject::class::Tally>,
+    pub tally: Option<::quaject::class::Tally>,
     /// What user procedures that the kernel called have interrupted, the latest last. The thread itself alone.
     pub calls: Vec<Interrupted>,
 }
