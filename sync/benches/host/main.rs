@@ -119,23 +119,30 @@ fn alone(f: &mut impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / ALONE as f64
 }
 
-/// Nanoseconds of one of many that `threads` do at the same time, as their number went by.
+/// Nanoseconds of one of many that `threads` do at the same time, from when the first began to when the last was done.
 fn together(threads: usize, f: &(dyn Fn(usize) + Sync)) -> f64 {
-    let barrier = Barrier::new(threads + 1);
-    let start = std::thread::scope(|s| {
+    let barrier = Barrier::new(threads);
+    let times = Mutex::new(Vec::new());
+    std::thread::scope(|s| {
         for thread in 0..threads {
-            let barrier = &barrier;
+            let (barrier, times) = (&barrier, &times);
             s.spawn(move || {
                 barrier.wait();
+                let start = Instant::now();
                 for _ in 0..TOGETHER {
                     f(thread);
                 }
+                times.lock().push((start, Instant::now()));
             });
         }
-        barrier.wait();
-        Instant::now()
     });
-    start.elapsed().as_nanos() as f64 / (threads * TOGETHER) as f64
+    let times = times.into_inner();
+    let first = times.iter().map(|time| time.0).min();
+    let last = times.iter().map(|time| time.1).max();
+    let whole = last
+        .zip(first)
+        .map_or(0, |(last, first)| (last - first).as_nanos());
+    whole as f64 / (threads * TOGETHER) as f64
 }
 
 /// With as many busy threads as processors.

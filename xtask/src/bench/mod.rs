@@ -11,6 +11,7 @@ mod lateness;
 mod linux;
 mod results;
 mod scaling;
+mod sync;
 mod table;
 
 use crate::failure::{Context, Failure, Result, USAGE};
@@ -27,11 +28,13 @@ const HELP: &str = "\
 usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE]
        cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
+       cargo xtask bench sync [--json FILE]
 
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
 operation, all or those named. Without names docs/results.md is written too. `lateness` measures how late a
 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling` the throughput with
-1 to 8 CPUs. --help after either tells more.
+1 to 8 CPUs; `sync` the structures that wait for no lock beside locks and other queues, on this host. --help
+after each tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
   --only linux|synthesis|host   leave the others out (docs/results.md is not written then)
@@ -55,6 +58,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     if words.first().is_some_and(|word| word == "scaling") {
         return scaling::main(words[1..].to_vec());
+    }
+    if words.first().is_some_and(|word| word == "sync") {
+        return sync::main(words[1..].to_vec());
     }
     let (mut names, mut json, mut only) = (Vec::new(), None, None);
     let mut parser = lexopt::Parser::from_args(words);
