@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`fixup`] and [`image_at`] may be called anywhere, an NMI included: they load words, take no lock and free nothing.
 //! [`for_each`] is for threads; it keeps nothing from being generated or freed meanwhile.
+//!
+//! Progress: wait-free; nothing is ever tried twice.
 
 use core::sync::atomic::Ordering;
 

@@ -4,6 +4,8 @@
 //! [`Routine<F>`], where `F` (a function pointer type) is the calling contract. Clones count; the last drop retires the image: its
 //! memory is used again only after a grace period ([`CodeSpace::retire`](crate::CodeSpace::retire)).
 //!
+//! Progress: counting is one addition; who takes the last count away retires the image and waits for nothing.
+//!
 //! A routine may be running, or be returned into, on any CPU until the grace period is over, but not longer: a thread that can be switched away while its
 //! return address lies in the image must hold a count of it (contract in `docs/architecture.md`: nothing blocks inside an image).
 

@@ -4,6 +4,9 @@
 //! code and fills the holes. The generator is the same function that generates directly when given values
 //! ([`Hole::value`]), so the two ways are always the same code; only holes must stand in 32- or 64-bit fields.
 //!
+//! Progress: lock-free. Of two that assemble the same template at once, one's is published and the other's freed; filling touches only the new
+//! routine's own bytes.
+//!
 //! ```ignore
 //! static CLASS: Class = Class::new("counter.add");
 //! fn add(d: &mut Draft, [word]: &[Hole; 1]) {

@@ -6,6 +6,8 @@
 //!
 //! Memory of members is type-stable: a header once made stays one, so whoever walks may look at it at any time.
 //!
+//! Progress: lock-free: lists that only grow, a stack of inactive members, counts that are added to.
+//!
 //! Source: dissertation, sections 4.1.1 and 4.1.2.
 
 use core::cell::UnsafeCell;

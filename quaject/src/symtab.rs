@@ -6,6 +6,8 @@
 //! A hash table of fixed width whose chains only grow: a new symbol is published with one compare-and-swap on the end of its chain, so of two who
 //! add the same string one finds the other's.
 //!
+//! Progress: looking up is wait-free (a load for each symbol of the chain), adding lock-free (a failed exchange means a longer chain).
+//!
 //! Source: dissertation, sections 4.1.3 (names of callentries) and 4.2.3 (dynamic linking), table 4.3.
 
 use crate::primitive::{AtomicPtr, AtomicU64, Ordering};

@@ -11,6 +11,8 @@
 //! call puts exclusive code back when the description has one descriptor left.
 //!
 //! A table used by several threads frees what it closes after a grace period, since another CPU may be inside a routine.
+//! Progress: a call on a descriptor takes nothing here, it loads one word. What changes the table excludes others by its monitor for a
+//! few words, asleep if it must wait; the ways through a dispatcher ([`Files::install_now`], [`Files::close_now`]) try it once and never wait.
 //! Source: dissertation, 4.2 (kernel procedure tables), 3.1 (code from `open`).
 
 use abi::errno::{Errno, Result};

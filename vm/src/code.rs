@@ -3,6 +3,9 @@
 //! *Interface*: `link` at boot lends it to `codegen`, which decides what lies where.
 //! A page that was taken back may still be translated by some CPU; before memory is put behind any page again, all
 //! CPUs forget.
+//!
+//! Progress: lock-free, but who puts memory behind a page after another was taken back sleeps until the other CPUs have forgotten. Two who do so at
+//! once both see to it: neither relies on what the other has only begun.
 
 use crate::frame;
 use crate::kernel;
@@ -11,15 +14,16 @@ use crate::tlb;
 use abi::layout::{CODE, CODE_LEN, PAGE};
 use codegen::CodeSpace;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct Space;
 
 /// The one code space.
 pub(crate) static SPACE: Space = Space;
 
-/// Pages have been taken back since all CPUs last forgot.
-static STALE: AtomicBool = AtomicBool::new(false);
+/// Pages taken back so far, and how many of them all CPUs have certainly forgotten.
+static TAKEN_BACK: AtomicUsize = AtomicUsize::new(0);
+static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Lends the code space.
@@ -49,8 +53,10 @@ unsafe impl CodeSpace for Space {
         let Some(frame) = frame::alloc() else {
             return false;
         };
-        if STALE.swap(false, Ordering::AcqRel) {
+        let taken_back = TAKEN_BACK.load(Ordering::Acquire);
+        if FORGOTTEN.load(Ordering::Acquire) < taken_back {
             tlb::forget_kernel();
+            FORGOTTEN.fetch_max(taken_back, Ordering::AcqRel);
         }
         if word
             .compare_exchange(
@@ -77,7 +83,7 @@ unsafe impl CodeSpace for Space {
         if entry & PRESENT == 0 {
             return false;
         }
-        STALE.store(true, Ordering::Release);
+        TAKEN_BACK.fetch_add(1, Ordering::AcqRel);
         PAGES.fetch_sub(1, Ordering::Relaxed);
         // Nobody jumps there any more, so an old translation reads what it must not, but nothing uses it.
         frame::release(frame_of(entry));

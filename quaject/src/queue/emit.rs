@@ -94,7 +94,7 @@ pub fn put(
                 ; mov rcx, rax
                 ; sub rcx, [tail]
                 ; cmp rcx, at.size
-                ; jae >full
+                ; jae >failing
                 ; and eax, at.mask
                 ; mov [rax + places], dil
             );
@@ -115,7 +115,7 @@ pub fn put(
                 ; mov rax, [head]
                 ; cmp rax, rcx
                 ; jne <again
-                ; jmp >full
+                ; jmp >failing
                 ; room:
                 ; lea rcx, [rax + 1]
             );
@@ -140,7 +140,7 @@ pub fn put(
                 ; mov r8, rdx
                 ; shr r8, 8
                 ; sub r8, rax
-                ; js >full
+                ; js >failing
                 ; jnz >pass
                 ; lea r8, [rax + 1]
                 ; shl r8, 8
@@ -165,42 +165,15 @@ pub fn put(
             dynasm!(d ; .arch x64 ; cmpxchg [head], r8 ; jmp <again ; in_it:);
         }
     }
-    if not_empty.is_some() {
-        dynasm!(d ; .arch x64 ; cmp DWORD [at.get_failed], 0 ; jne >not_empty);
+    Ending {
+        other_failed: at.get_failed,
+        came: (not_empty, Regs::NONE),
+        own_failed: at.put_failed,
+        fails: (full, Regs::of(&[Reg::Rdi])),
+        done: Some(1),
+        failed: 0,
     }
-    dynasm!(d ; .arch x64 ; done: ; mov eax, 1 ; ret);
-    let not_empty = not_empty.is_some_and(|target| {
-        dynasm!(d ; .arch x64
-            ; not_empty:
-            ; xor ecx, ecx
-            ; xchg [at.get_failed], ecx
-            ; test ecx, ecx
-            ; jz <done
-        );
-        let in_line = place(d, target, Regs::NONE, &[]);
-        dynasm!(d ; .arch x64 ; jmp <done);
-        in_line
-    });
-    // The first failure only says so and looks again: what was removed before that is seen now, what is removed later tells.
-    dynasm!(d ; .arch x64
-        ; full:
-        ; mov eax, 1
-        ; xchg [at.put_failed], eax
-        ; test eax, eax
-        ; jz <retry
-    );
-    let full = match full {
-        Some(target) => {
-            let in_line = place(d, target, Regs::of(&[Reg::Rdi]), &[]);
-            dynasm!(d ; .arch x64 ; jmp <retry);
-            in_line
-        }
-        None => {
-            dynasm!(d ; .arch x64 ; xor eax, eax ; ret);
-            false
-        }
-    };
-    [full, not_empty]
+    .emit(d)
 }
 
 /// Emits `Q_get`: byte in eax. Returns which callbacks stand in-line: `Q_empty`, `Q_full-1`.
@@ -217,7 +190,7 @@ pub fn get(
             dynasm!(d ; .arch x64
                 ; mov rax, [tail]
                 ; cmp rax, [head]
-                ; je >empty
+                ; je >failing
                 ; and eax, at.mask
                 ; movzx eax, BYTE [rax + places]
             );
@@ -229,7 +202,7 @@ pub fn get(
                 ; mov rax, [tail]
                 ; again:
                 ; cmp rax, [head]
-                ; je >empty
+                ; je >failing
                 ; mov ecx, eax
                 ; and ecx, at.mask
                 ; movzx edx, BYTE [rcx + places]
@@ -244,7 +217,7 @@ pub fn get(
                 ; and eax, at.mask
                 ; movzx ecx, WORD [rax * 2 + places]
                 ; test ecx, ecx
-                ; jz >empty
+                ; jz >failing
                 ; mov WORD [rax * 2 + places], 0
             );
             at.lock(d);
@@ -262,7 +235,7 @@ pub fn get(
                 ; shr r8, 8
                 ; sub r8, rax
                 ; dec r8
-                ; js >empty
+                ; js >failing
                 ; jnz >pass
                 ; lea r8, [rax + at.size]
                 ; shl r8, 8
@@ -287,39 +260,81 @@ pub fn get(
             dynasm!(d ; .arch x64 ; cmpxchg [tail], r8 ; jmp <again ; out_of_it:);
         }
     }
-    if not_full.is_some() {
-        dynasm!(d ; .arch x64 ; cmp DWORD [at.put_failed], 0 ; jne >not_full);
+    Ending {
+        other_failed: at.put_failed,
+        came: (not_full, Regs::of(&[Reg::Rax])),
+        own_failed: at.get_failed,
+        fails: (empty, Regs::NONE),
+        done: None,
+        failed: -1,
     }
-    dynasm!(d ; .arch x64 ; done: ; ret);
-    let not_full = not_full.is_some_and(|target| {
-        dynasm!(d ; .arch x64
-            ; not_full:
-            ; xor ecx, ecx
-            ; xchg [at.put_failed], ecx
-            ; test ecx, ecx
-            ; jz <done
-        );
-        let in_line = place(d, target, Regs::of(&[Reg::Rax]), &[]);
-        dynasm!(d ; .arch x64 ; jmp <done);
-        in_line
-    });
-    dynasm!(d ; .arch x64
-        ; empty:
-        ; mov eax, 1
-        ; xchg [at.get_failed], eax
-        ; test eax, eax
-        ; jz <retry
-    );
-    let empty = match empty {
-        Some(target) => {
-            let in_line = place(d, target, Regs::NONE, &[]);
-            dynasm!(d ; .arch x64 ; jmp <retry);
+    .emit(d)
+}
+
+/// What comes after the byte has been moved, and where nothing could be: the same for both ends.
+struct Ending<'a> {
+    /// The word in which the other end says that it failed.
+    other_failed: i32,
+    /// The callback for then, and what it must leave alone.
+    came: (Option<&'a dyn Callentry>, Regs),
+    /// The word in which this end says that it failed.
+    own_failed: i32,
+    /// The callback for then, which may wait and try again, and what it must leave alone.
+    fails: (Option<&'a dyn Callentry>, Regs),
+    /// The result of success, where it is not in eax already.
+    done: Option<i32>,
+    /// The result of failure without a callback.
+    failed: i32,
+}
+
+impl Ending<'_> {
+    /// At the label `retry` the attempt begins; where it finds no place it goes to the label `failing`. Returns which callbacks stand in-line:
+    /// `fails`, `came`.
+    fn emit(self, d: &mut Draft) -> [bool; 2] {
+        let (came, kept) = self.came;
+        if came.is_some() {
+            dynasm!(d ; .arch x64 ; cmp DWORD [self.other_failed], 0 ; jne >came);
+        }
+        dynasm!(d ; .arch x64 ; done:);
+        if let Some(result) = self.done {
+            dynasm!(d ; .arch x64 ; mov eax, result);
+        }
+        dynasm!(d ; .arch x64 ; ret);
+        let came = came.is_some_and(|target| {
+            dynasm!(d ; .arch x64
+                ; came:
+                ; xor ecx, ecx
+                ; xchg [self.other_failed], ecx
+                ; test ecx, ecx
+                ; jz <done
+            );
+            let in_line = place(d, target, kept, &[]);
+            dynasm!(d ; .arch x64 ; jmp <done);
             in_line
-        }
-        None => {
-            dynasm!(d ; .arch x64 ; mov rax, -1 ; ret);
-            false
-        }
-    };
-    [empty, not_full]
+        });
+        // The first failure only says so and looks again: what the other end did before that is seen now, what it does later tells.
+        dynasm!(d ; .arch x64
+            ; failing:
+            ; mov eax, 1
+            ; xchg [self.own_failed], eax
+            ; test eax, eax
+            ; jz <retry
+        );
+        let (fails, kept) = self.fails;
+        let fails = match fails {
+            Some(target) => {
+                let in_line = place(d, target, kept, &[]);
+                dynasm!(d ; .arch x64 ; jmp <retry);
+                in_line
+            }
+            None => {
+                match self.failed {
+                    0 => dynasm!(d ; .arch x64 ; xor eax, eax ; ret),
+                    result => dynasm!(d ; .arch x64 ; mov rax, result ; ret),
+                }
+                false
+            }
+        };
+        [fails, came]
+    }
 }

@@ -2,6 +2,9 @@
 //!
 //! *Interface*: [`AddressSpace`]. All addresses and lengths are in bytes; lengths are rounded up to pages, addresses must be
 //! page-aligned where Linux wants them so (`EINVAL` otherwise).
+//!
+//! Progress: blocking. One monitor, asleep, orders what changes areas and entries of one space, its faults included; spaces share nothing but
+//! frames, whose counts are lock-free. The machine's own walks, and the kernel's accesses to user memory, take nothing.
 
 mod area;
 mod areas;
