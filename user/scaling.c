@@ -1,6 +1,6 @@
 /* Throughput of independent work on several CPUs: pipes, forks, file reads.
  *
- * Interface: scaling WORKERS MILLISECONDS REPEATS. For each kind of work as many processes as WORKERS do it, each on its own objects, for so
+ * Interface: scaling WORKERS MILLISECONDS REPEATS [KIND]. For each kind of work as many processes as WORKERS do it, each on its own objects, for so
  * long; prints `sample KIND OPERATIONS_PER_SECOND` for each repeat, and `end`. Started as /init on Linux it mounts what it needs first and
  * ends the machine afterwards. Nothing here knows which kernel it runs on otherwise.
  */
@@ -146,6 +146,7 @@ int main(int argc, char **argv)
         mount("proc", "/proc", "proc", 0, 0);
         mount("tmp", "/tmp", "tmpfs", 0, 0);
     }
+    const char *only = argc > 4 ? argv[4] : 0;
     int workers = argc > 1 ? atoi(argv[1]) : 1, repeats = argc > 3 ? atoi(argv[3]) : 3;
     long milliseconds = argc > 2 ? atol(argv[2]) : 1000;
     must(workers >= 1 && workers <= WORKERS_MAX, "workers");
@@ -153,7 +154,8 @@ int main(int argc, char **argv)
     must(shared != MAP_FAILED, "mmap");
     for (int repeat = 0; repeat < repeats; repeat++)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-            measure(kinds[i].name, kinds[i].run, workers, milliseconds);
+            if (!only || strcmp(only, kinds[i].name) == 0)
+                measure(kinds[i].name, kinds[i].run, workers, milliseconds);
     printf("end\n");
     fflush(stdout);
     if (init) {

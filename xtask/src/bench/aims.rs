@@ -1,6 +1,7 @@
 //! What the rows aim at, and which instructions are left where one falls short.
 //!
-//! *Interface*: `markdown` for `docs/results.md`: the rows below their aim, and nothing when there is none.
+//! *Interface*: `markdown` for `docs/results.md`: the rows below their aim, and nothing when there is none; `below` the rows
+//! below what must hold.
 //!
 //! Aims are ratios, Linux over Synthesis: a floor that must hold and, where there is one, an aim beyond. The notes are about the code as it
 //! was when they were written and name what they counted; a row that reaches its aim does not show its note.
@@ -77,6 +78,16 @@ const AIMS: &[Aim] = &[
     ),
 ];
 
+/// The operations below their floors, with the ratio they have.
+pub fn below(rows: &[Row]) -> Vec<String> {
+    let short = |aim: &Aim| {
+        let row = rows.iter().find(|row| row.op == aim.op)?;
+        let ratio = row.ratio().filter(|ratio| *ratio < aim.floor)?;
+        Some(format!("{}: {ratio:.2}, not {}", aim.op, aim.floor))
+    };
+    AIMS.iter().filter_map(short).collect()
+}
+
 /// The rows below their aims, as a section; empty when all reach them.
 pub fn markdown(rows: &[Row]) -> String {
     let mut out = String::new();
@@ -128,5 +139,6 @@ mod tests {
         assert!(text.contains("`pipe_1`: 30.0 times fewer, aim 56; 100 are left. 31 of"));
         assert!(text.contains("`sched_yield`: 5.0 times fewer, **below its floor of 6**"));
         assert_eq!(markdown(&rows[..1]), "");
+        assert_eq!(below(&rows), ["sched_yield: 5.00, not 6"]);
     }
 }

@@ -31,7 +31,7 @@ usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench sync [--json FILE]
 
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
-operation, all or those named. Without names docs/results.md is written too. `lateness` measures how late a
+operation, all or those named; fails when one is below its floor (bench/aims.rs). Without names docs/results.md is written too. `lateness` measures how late a
 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling` the throughput with
 1 to 8 CPUs; `sync` the structures that wait for no lock beside locks and other queues, on this host. --help
 after each tells more.
@@ -135,7 +135,11 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if names.is_empty() && only.is_none() {
         results::write(&rows, &inside, &version)?;
     }
-    Ok(0)
+    let below = aims::below(&rows);
+    for row in &below {
+        eprintln!("xtask: below its floor: {row}");
+    }
+    Ok(i32::from(!below.is_empty()))
 }
 
 /// The machine on which one instruction is one nanosecond.
