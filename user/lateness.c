@@ -30,6 +30,7 @@
 #define CELL_NS 1000
 #define CELLS 4096
 
+static const char *self;
 static uint64_t start, instants, last, seconds;
 static volatile int over;
 static uint64_t cells[CELLS + 1], samples, missed, early, maximum, sum, worst_at;
@@ -142,7 +143,7 @@ static void execs(void)
     for (;;) {
         pid_t child = fork();
         if (child == 0) {
-            execl("/bin/lateness", "lateness", "nothing", (char *)0);
+            execl(self, "lateness", "nothing", (char *)0);
             _exit(1);
         }
         int status = 1;
@@ -247,6 +248,7 @@ static void report(const char *kind)
 int main(int argc, char **argv)
 {
     int init = strcmp(argv[0], "/init") == 0;
+    self = argv[0];
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)
         return 0;
     if (init) {

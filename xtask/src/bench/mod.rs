@@ -31,10 +31,10 @@ usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench sync [--json FILE]
 
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
-operation, all or those named; fails when one is below its floor (bench/aims.rs). Without names docs/results.md is written too. `lateness` measures how late a
-250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling` the throughput with
-1 to 8 CPUs; `sync` the structures that wait for no lock beside locks and other queues, on this host. --help
-after each tells more.
+operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
+`lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling`
+the throughput with 1 to 8 CPUs; `sync` the structures that wait for no lock beside locks and other queues, on this
+host. --help after each tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
   --only linux|synthesis|host   leave the others out (docs/results.md is not written then)

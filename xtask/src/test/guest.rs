@@ -139,6 +139,11 @@ pub const TESTS: &[Test] = &[
         run: threads::torture,
     },
     Test {
+        name: "lateness",
+        about: "a 250-µs timer's handler misses no instant on a busy machine",
+        run: lateness,
+    },
+    Test {
         name: "boots",
         about: "1, 2 and 8 CPUs, 16 MiB, microvm, icount",
         run: boots,
@@ -278,6 +283,29 @@ fn memory(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 2, 4] {
         let machine = with(kit, &format!("revoke-{cpus}"), cpus, 128);
         checks.extend(kit.says_ok(&machine, &["/tests/revoke-glibc", "1000"], 2 * MINUTE));
+    }
+    checks
+}
+
+/// What `cargo xtask bench lateness` measures, short. Under icount it is the same on every host.
+fn lateness(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for kind in ["signal", "sleep"] {
+        let mut machine = with(kit, &format!("lateness-{kind}"), 1, 256);
+        machine.icount = Some(4);
+        let words = ["/tests/lateness-glibc", "2", kind];
+        checks.push(match kit.boot(&machine, &words, Vec::new(), 5 * MINUTE) {
+            Err(failure) => Check::new(kind, false, failure.message),
+            Ok(ran) => {
+                let text = ran.text();
+                let says = |row: &str| text.lines().any(|line| line.ends_with(row));
+                let good = ran.outcome.status == Status::Exit(0)
+                    && says("samples count 8000")
+                    && says("missed_instants count 0")
+                    && !text.contains("fail ");
+                Check::new(kind, good, ran.told())
+            }
+        });
     }
     checks
 }

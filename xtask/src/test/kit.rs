@@ -68,7 +68,7 @@ impl Kit {
         let mut programs = Vec::new();
         for name in [
             "hello", "calls", "jobs", "fuzz", "corrupt", "hungry", "load", "revoke", "floating",
-            "threads", "stopper", "trace",
+            "threads", "stopper", "trace", "lateness",
         ] {
             programs.push((
                 format!("{name}-glibc"),
