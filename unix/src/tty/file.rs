@@ -5,6 +5,7 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use alloc::vec;
 use core::any::Any;
+use quaject::cook_tty_in::{self, Mode};
 
 use super::{Tty, show};
 use crate::deadline::Deadline;
@@ -80,23 +81,27 @@ impl Tty {
             return Ok(self.wait_bytes(buffer, 1, between)?.unwrap_or(0));
         }
         if tenths > 0 {
-            self.wait_some(Deadline::never())?;
+            self.wait_some(1, Deadline::never())?;
             let more = Deadline::after_ns(tenths * 100_000_000);
             return match self.wait_bytes(buffer, wanted, more)? {
                 Some(count) => Ok(count),
                 None => Ok(self.take(buffer, 1).unwrap_or(0)),
             };
         }
-        Ok(self
-            .wait_bytes(buffer, wanted, Deadline::never())?
-            .unwrap_or(0))
+        // Once there is enough the call is made again, and the generated routine has it.
+        self.wait_some(wanted, Deadline::never())?;
+        Err(Errno::ERESTARTNOINTR)
     }
 
-    /// Waits until one byte is there, without taking it.
-    fn wait_some(&self, deadline: Deadline) -> Result<()> {
+    /// Waits until there is a line, or in raw mode at least `wanted` bytes, without taking it.
+    fn wait_some(&self, wanted: usize, deadline: Deadline) -> Result<()> {
         let _alarm = deadline.alarm()?;
+        let enough = || match cook_tty_in::mode(&self.settings()) {
+            Mode::Line => !self.typed.is_empty(),
+            Mode::Bytes(_) => self.typed.available() >= wanted,
+        };
         self.readable
-            .wait_interruptible(|| (!self.typed.is_empty() || deadline.has_passed()).then_some(()))
+            .wait_interruptible(|| (enough() || deadline.has_passed()).then_some(()))
             .map_err(|_| Errno::ERESTARTSYS)
     }
 

@@ -41,16 +41,17 @@ impl File for StreamFile {
             let count = self.line.receive(&mut piece);
             (count > 0 || self.line.at_end()).then_some(count)
         };
-        let count = match receive() {
-            Some(count) => count,
-            None if of.nonblocking() => return Err(Errno::EAGAIN),
-            None => self
-                .line
-                .arrived()
-                .wait_interruptible(receive)
-                .map_err(|_| Errno::ERESTARTSYS)?,
-        };
-        buf.put(&piece[..count])
+        if let Some(count) = receive() {
+            return buf.put(&piece[..count]);
+        }
+        if of.nonblocking() {
+            return Err(Errno::EAGAIN);
+        }
+        let something = || (self.line.waiting() > 0 || self.line.at_end()).then_some(());
+        let waited = self.line.arrived().wait_interruptible(something);
+        waited.map_err(|_| Errno::ERESTARTSYS)?;
+        // The call is made again, and the generated routine has what came.
+        Err(Errno::ERESTARTNOINTR)
     }
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {

@@ -133,6 +133,23 @@ const STEPS: &[Step] = &[
             )
         },
     ),
+    ("what is typed and shown goes through them", |s| {
+        s.command("echo \"$$ 0\" >/syn/probes; echo on-$((1+1))", "on-2\r\n")?;
+        s.program("cat")?;
+        s.keys("through\r")?;
+        s.expect("through\r\nthrough\r\n")?;
+        s.keys("\x04")?;
+        s.expect(PROMPT)?;
+        let seen = "$1 == me && $2 == 0 && $5 > 0 { print $3 \"-seen\" }";
+        s.command(
+            &format!("awk -v me=$$ '{seen}' /syn/probes"),
+            "\r\nread-seen\r\nwrite-seen\r\n",
+        )?;
+        s.command(
+            "echo \"$$ 0 off\" >/syn/probes; wc -l </syn/probes",
+            "\r\n1\r\n",
+        )
+    }),
     ("^D after part of a line gives that part", |s| {
         s.keys("sh -c 'echo rea\"\"dy >&2; exec cat' | od -c\r")?;
         s.expect("ready\r\n")?;
