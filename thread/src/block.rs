@@ -44,7 +44,7 @@ pub fn resume(tte: &Tte) {
 
 /// Puts a thread that the caller has woken in front.
 #[inline]
-fn wake(tte: &Tte) {
+pub(crate) fn wake(tte: &Tte) {
     let irq = irq_save();
     let (cpu, local, me) = here();
     if tte.cpu.load(Ordering::Relaxed) == cpu.id.load(Ordering::Relaxed)

@@ -12,6 +12,7 @@ use crate::signal::Refused;
 use crate::tte::by_handle;
 use abi::Errno;
 use abi::native;
+use core::ops::RangeInclusive;
 
 /// The code address.
 pub fn entry() -> usize {
@@ -23,6 +24,9 @@ pub fn entry() -> usize {
     0
 }
 
+/// The operations that name a thread.
+const NAMING: RangeInclusive<usize> = native::DESTROY..=native::STATE;
+
 /// Not an answer: the call is made again the slow way.
 #[cfg_attr(not(target_os = "none"), allow(dead_code))]
 const SLOW: i32 = i32::MIN;
@@ -31,9 +35,12 @@ const SLOW: i32 = i32::MIN;
 #[cfg_attr(not(target_os = "none"), allow(dead_code))]
 extern "C" fn operate(operation: usize, handle: u64, argument: usize) -> i64 {
     let slow = i64::from(SLOW);
+    if handle == 0 || !NAMING.contains(&operation) {
+        return slow;
+    }
     let (_, _, me) = here();
     let Some(thread) = by_handle(handle) else {
-        return slow;
+        return Errno::ESRCH.to_rax() as i64;
     };
     // A thread that has a tag belongs to a process, and is none of the kernel's.
     let tag = me.tag() >> 32;
@@ -41,6 +48,8 @@ extern "C" fn operate(operation: usize, handle: u64, argument: usize) -> i64 {
         return slow;
     }
     match operation {
+        native::DESTROY => thread.kill(),
+        native::STATE => return i64::from(thread.shown_state()),
         native::SUSPEND => thread.hold(),
         native::RESUME => thread.release(),
         native::STOP => thread.stop(),

@@ -11,16 +11,16 @@
 //! which wait lists and alarms give too, so that a wake-up never starts a suspended or stopped thread again.
 //! Source: dissertation, sections 4.3.2 and 5.3.2.
 
-use crate::block::{enqueue, resume, suspend, switch};
+use crate::block::{resume, suspend, switch, wake};
 use crate::flags::{
     ASLEEP, CALL, HELD, KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN,
 };
 use crate::local::here;
-use crate::ready::End;
 use crate::signal::{Mode, Procedure, Refused};
 use crate::token::{self, Given, Taken};
 use crate::tte::{Tte, current};
 use crate::{kick, tte};
+use abi::native;
 use core::sync::atomic::Ordering;
 use machine::cpu::{irq_disable, irq_enable};
 
@@ -40,7 +40,7 @@ impl Tte {
     #[inline]
     pub fn release(&self) {
         if token::release(&self.state) == Given::Wake {
-            enqueue(self, End::Front);
+            wake(self);
         }
     }
 
@@ -61,6 +61,17 @@ impl Tte {
     pub fn is_halted(&self) -> bool {
         let flags = self.flags();
         flags & (STOPPED | ASLEEP) != 0 && flags & (STOPME | HELD) != 0 && flags & STEP == 0
+    }
+
+    /// The thread's state as programs see it: a sum of `abi::native`'s `STATE_…`.
+    pub fn shown_state(&self) -> u32 {
+        let flags = self.flags();
+        let when = |condition: bool, bit: u32| if condition { bit } else { 0 };
+        when(flags & HELD != 0, native::STATE_SUSPENDED)
+            | when(flags & STOPME != 0, native::STATE_STOP)
+            | when(self.is_halted(), native::STATE_HALTED)
+            | when(flags & ASLEEP != 0, native::STATE_ASLEEP)
+            | when(self.is_kernel(), native::STATE_KERNEL)
     }
 
     /// Makes the thread look at a mark: its CPU by an interrupt, a sleeping thread of the kernel by a wake-up, which it must expect anyway.
@@ -95,7 +106,7 @@ impl Tte {
         match procedure.mode {
             Mode::Supervisor => {
                 if token::poke(&self.state) == Given::Wake {
-                    enqueue(self, End::Front);
+                    wake(self);
                 }
                 self.nudge();
             }
@@ -153,7 +164,7 @@ impl Tte {
 
     fn attention(&self, mark: u32) {
         if token::give(&self.state, mark) == Given::Wake {
-            enqueue(self, End::Front);
+            wake(self);
         }
         self.nudge();
     }

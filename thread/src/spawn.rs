@@ -15,7 +15,7 @@ use crate::fp::FpChange;
 use crate::local::here;
 use crate::ready::End;
 use crate::switch::{Keys, Kind, SwitchCode};
-use crate::tte::{LEVELS, NoMemory, QUANTUM_NS, Thread, Tte, activate};
+use crate::tte::{LEVELS, NoMemory, Parts, QUANTUM_NS, Thread, Tte, activate};
 use crate::{fp, protect, tte};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ pub struct Spec<'a> {
     pub fs_base: u64,
     /// Whether it starts with a copy of the running thread's floating-point state and GS base (fork).
     pub inherit: bool,
-    /// Its dispatcher; without one, every system call takes the slow way.
+    /// Its dispatcher; without one, every system call takes the slow way until it is given one.
     pub dispatch: Option<dispatch::Spec<'a>>,
 }
 
@@ -118,11 +118,19 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     }
     // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping the handle frees.
     let parts = unsafe { thread.parts() };
-    let stack = vm::stack::alloc().ok_or(NoMemory)?;
-    let top = stack.top - StackBase::SIZE;
-    parts.stack = Some(stack);
+    if core::mem::take(&mut parts.parked) {
+        PARKED.fetch_sub(1, Ordering::Relaxed);
+    }
+    let end = match &parts.stack {
+        Some(stack) => stack.top,
+        None => {
+            let stack = vm::stack::alloc().ok_or(NoMemory)?;
+            parts.stack.insert(stack).top
+        }
+    };
+    let top = end - StackBase::SIZE;
     thread.stack_top.store(top, Ordering::Relaxed);
-    // SAFETY: a fresh stack, whose last bytes are the stack base, and the space below it is unused.
+    // SAFETY: a stack that nobody uses, whose last bytes are the stack base, and the space below it is unused.
     let rsp = unsafe {
         (top as *mut StackBase).write(StackBase {
             cpu: AtomicPtr::new(null_mut()),
@@ -140,13 +148,38 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     };
     parts.fp = area;
     parts.tally = Some(crate::tte::quaject::CLASS.tally());
-    let code = SwitchCode::synthesize(kind, &keys, thread.serial())?;
+    let code = match parts.switch.take() {
+        Some(code) if code.is_for(kind, &keys) => {
+            code.set_owner(thread.serial());
+            code
+        }
+        _ => SwitchCode::synthesize(kind, &keys, thread.serial())?,
+    };
     thread.publish(kind, &code);
     parts.switch = Some(code);
     if kind.contains(Kind::USER) {
-        thread.set_dispatcher(&spec.dispatch.unwrap_or(SLOW))?;
+        match &spec.dispatch {
+            Some(spec) => thread.set_dispatcher(spec)?,
+            None => begin(&thread, parts)?,
+        }
     }
     Ok(thread)
+}
+
+/// A new thread's dispatcher that answers nothing itself. It depends on the stack alone, so it waits with the stack for the next thread: the one of
+/// its own is made when the thread turns out to need it (section 5.3.3: a thread begins with what it shares).
+fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
+    let starter = match parts.starter.take() {
+        Some(starter) => starter,
+        None => Dispatcher::synthesize(thread, &SLOW)?,
+    };
+    thread.dispatch.store(starter.entry(), Ordering::Release);
+    thread
+        .read_again
+        .store(starter.read_again(), Ordering::Release);
+    thread.beginning.store(CALLS, Ordering::Release);
+    parts.starter = Some(starter);
+    Ok(())
 }
 
 static ALL_SLOW: Plan = Plan::of::<NoLeaves>();
@@ -210,19 +243,36 @@ pub fn bury() {
     }
 }
 
-/// Frees what a thread owns besides its entry.
+/// With so many calls a thread has shown that a dispatcher of its own will pay.
+const CALLS: u8 = 2;
+/// Most entries that keep a stack and its code while they wait in the inactive list.
+const PARKED_MOST: usize = 16;
+/// How many do.
+static PARKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Frees what a thread owns besides its entry; stack, switch code and first dispatcher wait with the entry for the next thread, of a few.
 ///
 /// # Safety
 /// The thread does not run and never will again, and the caller has it alone.
 pub(crate) unsafe fn dismantle(tte: &Tte) {
     // SAFETY: the caller's promise.
     let parts = unsafe { tte.parts() };
-    drop(parts.switch.take());
-    drop(parts.fp.take());
     drop(parts.tally.take());
     drop(core::mem::take(&mut parts.calls));
-    if let Some(stack) = parts.stack.take() {
-        vm::stack::free(stack);
+    if parts.fp.take().is_some() {
+        // Its code names the area.
+        parts.switch = None;
+    }
+    if !parts.parked && parts.stack.is_some() {
+        parts.parked = PARKED.fetch_add(1, Ordering::Relaxed) < PARKED_MOST;
+        if !parts.parked {
+            PARKED.fetch_sub(1, Ordering::Relaxed);
+            parts.switch = None;
+            parts.starter = None;
+            if let Some(stack) = parts.stack.take() {
+                vm::stack::free(stack);
+            }
+        }
     }
     let dispatcher = tte.dispatcher.lock().take();
     drop(dispatcher);
@@ -240,6 +290,7 @@ impl Tte {
         self.dispatch.store(dispatcher.entry(), Ordering::Release);
         self.read_again
             .store(dispatcher.read_again(), Ordering::Release);
+        self.beginning.store(0, Ordering::Release);
         let former = slot.replace(dispatcher);
         let irq = irq_save();
         let (cpu, _, me) = here();
@@ -252,6 +303,25 @@ impl Tte {
         drop(slot);
         drop(former);
         Ok(())
+    }
+
+    /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses no table.
+    pub fn is_beginning(&self) -> bool {
+        self.beginning.load(Ordering::Acquire) != 0
+    }
+
+    /// The running thread, which this is, makes a call: whether it has made so many that it should get a dispatcher of its own.
+    pub fn has_begun(&self) -> bool {
+        let left = self.beginning.load(Ordering::Relaxed).saturating_sub(1);
+        if left != 0 {
+            self.beginning.store(left, Ordering::Relaxed);
+        }
+        left == 0
+    }
+
+    /// The running thread, which this is, is about to get a dispatcher of its own.
+    pub fn end_beginning(&self) {
+        self.beginning.store(0, Ordering::SeqCst);
     }
 
     /// Gives the thread a dispatcher that answers nothing itself.

@@ -139,6 +139,16 @@ impl SwitchCode {
         })
     }
 
+    /// Whether this is the code for a thread of `kind` without vector registers with the stack and entry that it was made for.
+    pub fn is_for(&self, kind: Kind, keys: &Keys) -> bool {
+        keys.fp_area == 0 && self.variant == kind.here().0
+    }
+
+    /// Whose code listings say it is.
+    pub fn set_owner(&self, owner: u64) {
+        self.image.set_owner(owner);
+    }
+
     /// Entry for a switch that changes the address space.
     pub fn sw_in_mm(&self) -> usize {
         self.image.entry()

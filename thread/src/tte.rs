@@ -109,6 +109,8 @@ pub struct Tte {
     index: AtomicU32,
     /// Whether the thread ends when its first procedure returns.
     pub(crate) ends: AtomicBool,
+    /// Calls until the thread gives up the dispatcher that it began with; 0: it has.
+    pub(crate) beginning: AtomicU8,
     tag: AtomicU64,
     name: [AtomicU64; NAME_LEN / 8],
     pub(crate) signals: Signals,
@@ -121,6 +123,10 @@ pub struct Tte {
 pub(crate) struct Parts {
     pub stack: Option<vm::stack::KStack>,
     pub switch: Option<SwitchCode>,
+    /// The dispatcher of the thread's beginning.
+    pub starter: Option<Dispatcher>,
+    /// Whether stack and code wait for the next thread.
+    pub parked: bool,
     pub fp: Option<FpArea>,
     pub tally: Option<::quaject::class::Tally>,
     /// What user procedures that the kernel called have interrupted, the latest last. The thread itself alone.
@@ -170,6 +176,7 @@ impl Tte {
             serial: AtomicU64::new(0),
             index: AtomicU32::new(0),
             ends: AtomicBool::new(false),
+            beginning: AtomicU8::new(0),
             tag: AtomicU64::new(0),
             name: [const { AtomicU64::new(0) }; NAME_LEN / 8],
             signals: Signals::new(),
@@ -177,6 +184,8 @@ impl Tte {
             parts: UnsafeCell::new(Parts {
                 stack: None,
                 switch: None,
+                starter: None,
+                parked: false,
                 fp: None,
                 tally: None,
                 calls: Vec::new(),
@@ -452,6 +461,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     }
     tte.tag.store(0, Ordering::Relaxed);
     tte.ends.store(false, Ordering::Relaxed);
+    tte.beginning.store(0, Ordering::Relaxed);
     tte.pinned.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
     tte.quantum_ns.store(QUANTUM_NS, Ordering::Relaxed);

@@ -76,20 +76,16 @@ fn describe<R>(
 pub(crate) fn user_thread(
     frame: &TrapFrame,
     process: &Process,
-    tid: i32,
     space: &AddressSpace,
     fs_base: u64,
     inherit: bool,
 ) -> Result<Thread> {
     let program = process.program();
-    describe(process, tid, Some(process.files.get().kpt()), |dispatch| {
-        thread::create(&thread::Spec {
-            root: space.root(),
-            fs_base,
-            inherit,
-            dispatch: Some(*dispatch),
-            ..thread::Spec::new(program.comm.as_bytes(), Body::User(frame))
-        })
+    thread::create(&thread::Spec {
+        root: space.root(),
+        fs_base,
+        inherit,
+        ..thread::Spec::new(program.comm.as_bytes(), Body::User(frame))
     })
     .map_err(no_memory)
 }
@@ -97,6 +93,37 @@ pub(crate) fn user_thread(
 /// Gives `task` the dispatcher that it should have now. ENOMEM: it keeps the old one.
 pub(crate) fn renew(task: &Task) -> Result<()> {
     redirect(task, Some(task.process.files.get().kpt()))
+}
+
+/// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call is one that ends what it
+/// is. One that does nothing else in its life, as many a fork's child, needs none.
+#[cold]
+pub(crate) fn settle_in(task: &Task, number: usize) {
+    const LAST: &[usize] = &[nr::EXIT, nr::EXIT_GROUP, nr::EXECVE, nr::EXECVEAT];
+    if LAST.contains(&number) {
+        return;
+    }
+    // From here on whoever moves the table gives this thread a new dispatcher.
+    task.thread.end_beginning();
+    loop {
+        let files = task.process.files.get();
+        let (view, traced) = (files.kpt(), task.trace.is_traced());
+        // Without memory it goes on with the one that it has, which uses no table.
+        let made = redirect(task, Some(view));
+        let same = task.process.files.get().kpt() == view && task.trace.is_traced() == traced;
+        if same || made.is_err() {
+            return;
+        }
+    }
+}
+
+/// The table of `task` is at `files` now. ENOMEM.
+fn follow(task: &Task, files: KptView) -> Result<()> {
+    if task.thread.is_beginning() {
+        // It uses none yet.
+        return Ok(());
+    }
+    redirect(task, Some(files))
 }
 
 /// Generates the dispatcher of `task` for a table at `files`; one that answers nothing itself for a traced task, whose tracer wants to
@@ -125,7 +152,7 @@ pub(crate) fn files_moved(files: &Files, view: KptView) {
 /// A dispatcher must not go on using arrays that are about to be freed: without memory for a new one, the process ends, but not
 /// before it has one that uses no arrays at all.
 fn must_redirect(task: &Task, view: KptView) {
-    if redirect(task, Some(view)).is_ok() {
+    if follow(task, view).is_ok() {
         return;
     }
     task.process
@@ -141,7 +168,7 @@ pub(crate) fn unshare_files(process: &Process) -> Result<()> {
     let new = old.fork_copy()?;
     let threads = process.threads();
     for (done, task) in threads.iter().enumerate() {
-        if let Err(error) = redirect(task, Some(new.kpt())) {
+        if let Err(error) = follow(task, new.kpt()) {
             for task in &threads[..done] {
                 must_redirect(task, old.kpt());
             }

@@ -26,7 +26,7 @@ use crate::file::{OpenFile, Sharing};
 use crate::fs::lock;
 
 /// The three arrays of code addresses that a thread's dispatcher indexes by descriptor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KptView {
     /// First word of the `read` array.
     pub read: *const usize,

@@ -6,6 +6,8 @@
 //! A fault inside a generated routine resumes at the routine's fix-up, which takes the slow path; a fault inside the kernel's
 //! copies is first offered to the address space (docs/architecture.md).
 
+use alloc::sync::Arc;
+
 use abi::Errno;
 use abi::layout::PROTECTED_RETURN;
 use abi::linux::*;
@@ -17,6 +19,7 @@ use vm::space::FaultError;
 use vm::{Access, AddressSpace};
 
 use crate::call::{self, Args};
+use crate::dispatch;
 use crate::memory;
 use crate::process::{Task, exit, trace};
 use crate::signal::{self, deliver};
@@ -39,7 +42,14 @@ pub fn link() {
 
 /// A call that no generated code has answered.
 fn on_syscall(frame: &mut TrapFrame) {
-    let traced = Task::here(|task| task.trace.wants_calls()) == Some(true);
+    let number = frame.error as usize;
+    let seen = |task: &Arc<Task>| {
+        if task.thread.is_beginning() && task.thread.has_begun() {
+            dispatch::settle_in(task, number);
+        }
+        task.trace.wants_calls()
+    };
+    let traced = Task::here(seen) == Some(true);
     if traced {
         frame.rax = Errno::ENOSYS.to_rax();
         trace::at_call(frame);

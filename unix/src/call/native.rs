@@ -15,7 +15,7 @@ use abi::layout::{PROTECTED_RETURN, USER_END};
 use abi::linux::*;
 use abi::native;
 use machine::trap::VECTOR_TAIL;
-use thread::{Mode, Procedure, Thread, flags};
+use thread::{Mode, Procedure, Thread};
 use vm::user;
 
 use super::Args;
@@ -92,7 +92,7 @@ fn on_thread(operation: usize, a: &Args) -> Result<usize> {
             set.map_err(|_| Errno::EINVAL)?;
         }
         native::NOTIFY => target.notify(event(a.word(2))?),
-        native::STATE => return Ok(state(&target) as usize),
+        native::STATE => return Ok(target.shown_state() as usize),
         _ => return Err(Errno::ENOSYS),
     }
     Ok(0)
@@ -128,17 +128,6 @@ fn permit(target: &Thread, operation: usize) -> Result<()> {
     }
 }
 
-/// The `STATE_…` bits of a thread.
-fn state(target: &Thread) -> u32 {
-    let word = target.flags();
-    let when = |condition: bool, bit: u32| if condition { bit } else { 0 };
-    when(word & flags::HELD != 0, native::STATE_SUSPENDED)
-        | when(word & flags::STOPME != 0, native::STATE_STOP)
-        | when(target.is_halted(), native::STATE_HALTED)
-        | when(word & flags::ASLEEP != 0, native::STATE_ASLEEP)
-        | when(target.is_kernel(), native::STATE_KERNEL)
-}
-
 /// Makes a thread of the caller's process. EINVAL, EFAULT, EAGAIN, ENOMEM.
 fn create(a: &mut Args) -> Result<usize> {
     let (entry, stack, argument, tls) = (a.word(1), a.word(2), a.word(3), a.word(4));
@@ -160,6 +149,7 @@ fn create(a: &mut Args) -> Result<usize> {
     let mut spec = Spec {
         flags: SHARED,
         stack: rsp as u64,
+        fresh: true,
         ..Spec::default()
     };
     if tls != 0 {

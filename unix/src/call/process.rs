@@ -143,6 +143,7 @@ fn clone(a: &mut Args) -> Result<usize> {
         parent_tid: a.word(2),
         child_tid: a.word(3),
         tls: a.word(4) as u64,
+        fresh: false,
     };
     fork_with(a, spec)
 }
@@ -179,6 +180,7 @@ fn clone3(a: &mut Args) -> Result<usize> {
         tls: args.tls,
         parent_tid: args.parent_tid as usize,
         child_tid: args.child_tid as usize,
+        fresh: false,
     };
     fork_with(a, spec)
 }

@@ -37,6 +37,8 @@ pub struct Spec {
     pub parent_tid: usize,
     /// Where `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID` store.
     pub child_tid: usize,
+    /// Whether the child starts without the parent's vector registers.
+    pub fresh: bool,
 }
 
 const UNSUPPORTED: u64 = CLONE_NEWNS
@@ -129,7 +131,7 @@ fn child_thread(
     } else {
         thread::current().fs_base()
     };
-    dispatch::user_thread(&frame, process, tid, space, fs_base, true)
+    dispatch::user_thread(&frame, process, space, fs_base, !spec.fresh)
 }
 
 fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<Arc<Task>> {
