@@ -6,6 +6,7 @@
 mod locks;
 mod plain;
 mod structures;
+mod switches;
 
 use core::fmt;
 use machine::log;
@@ -15,6 +16,7 @@ pub fn run() {
     crate::torture::step::link();
     structures::measure();
     locks::measure();
+    switches::measure();
 }
 
 /// One line: an operation's numbers by column.

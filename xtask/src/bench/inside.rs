@@ -70,6 +70,17 @@ const KNOWN: &[Known] = &[
             ("hand_over_one_way", &["653", "810"]),
         ],
     },
+    Known {
+        section: "table 5.3",
+        about: "A switch in instructions, from the last one of a thread to the first one of the next, both in the kernel with integer registers only. Beside it the \
+            dissertation's microseconds: with one ring (table 3.3), and with eight levels and several processors (table 5.3).",
+        compared: ("", "instructions"),
+        columns: &["table 3.3, µs", "table 5.3, µs"],
+        figures: &[
+            ("switch", &["10.5", "14"]),
+            ("switch_other_space", &["16", "20 + 1.6 × TLB fill"]),
+        ],
+    },
 ];
 
 /// Boots the kernel to measure itself.
