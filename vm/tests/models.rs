@@ -131,11 +131,11 @@ fn a_run_across_words_is_taken_whole_or_not_at_all() {
 #[test]
 fn of_two_searches_that_collide_one_succeeds() {
     explore(|| {
-        let frames = Frames::new(&[61, 62, 63, 64, 65, 66]);
+        let frames = Frames::new(&[62, 63, 64, 65]);
         let other = frames.clone();
-        let searcher = thread::spawn(move || other.bitmap().take_run(4, 1, 128));
+        let searcher = thread::spawn(move || other.bitmap().take_run(4, 2, 66));
         let runs = [
-            frames.bitmap().take_run(4, 1, 128),
+            frames.bitmap().take_run(4, 2, 66),
             searcher.join().unwrap(),
         ];
         assert_eq!(runs.iter().flatten().count(), 1);
@@ -146,7 +146,7 @@ fn of_two_searches_that_collide_one_succeeds() {
                 .flat_map(|first| first..first + 4),
         );
         all.sort();
-        assert_eq!(all, [61, 62, 63, 64, 65, 66]);
+        assert_eq!(all, [62, 63, 64, 65]);
     });
 }
 
