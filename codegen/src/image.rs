@@ -191,6 +191,12 @@ pub(crate) struct Image {
 }
 
 impl Image {
+    /// The code, for as long as the caller's count keeps it.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: code is readable at its exec address and not written while the image lives.
+        unsafe { core::slice::from_raw_parts(self.entry as *const u8, self.len as usize) }
+    }
+
     pub fn info(&self) -> ImageInfo {
         ImageInfo {
             entry: self.entry,

@@ -46,9 +46,7 @@ impl Sealed {
 
     /// The code as it stands in the code space.
     pub fn bytes(&self) -> &[u8] {
-        let image = self.image();
-        // SAFETY: code is readable at its exec address and not written while the image lives.
-        unsafe { core::slice::from_raw_parts(image.entry as *const u8, image.len as usize) }
+        self.image().bytes()
     }
 
     /// What is known about it.
@@ -105,9 +103,7 @@ impl<F> Routine<F> {
 
     /// The code.
     pub fn bytes(&self) -> &[u8] {
-        let image = self.image();
-        // SAFETY: code is readable at its exec address and not written while the image lives.
-        unsafe { core::slice::from_raw_parts(image.entry as *const u8, image.len as usize) }
+        self.image().bytes()
     }
 
     /// What is known about it.

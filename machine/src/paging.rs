@@ -11,19 +11,29 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cpu::StackBase;
 
-/// Page-table entry bits.
-#[allow(missing_docs)]
+/// Page-table entry bits (AMD64 Architecture Programmer's Manual, volume 2, section 5.4).
 pub mod bits {
+    /// The entry maps something.
     pub const PRESENT: u64 = 1;
+    /// Writable.
     pub const WRITE: u64 = 1 << 1;
+    /// Accessible to programs.
     pub const USER: u64 = 1 << 2;
+    /// Write-through.
     pub const WRITE_THROUGH: u64 = 1 << 3;
+    /// Not cached.
     pub const NO_CACHE: u64 = 1 << 4;
+    /// Has been accessed. Always set here, so that the CPU never writes a table by itself.
     pub const ACCESSED: u64 = 1 << 5;
+    /// Has been written. Always set here, for the same reason.
     pub const DIRTY: u64 = 1 << 6;
+    /// A large page (levels 2 and 3).
     pub const LARGE: u64 = 1 << 7;
+    /// Stays when CR3 is loaded (with CR4.PGE).
     pub const GLOBAL: u64 = 1 << 8;
+    /// Never executable.
     pub const NO_EXECUTE: u64 = 1 << 63;
+    /// The frame's or table's address.
     pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 }
 

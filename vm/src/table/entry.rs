@@ -1,35 +1,15 @@
-//! The bits of a page-table entry (AMD64 Architecture Programmer's Manual, volume 2, section 5.4).
+//! The entries of page tables as this room makes them.
 //!
-//! *Interface*: constants, and [`page`] which builds the entry of a program's page.
+//! *Interface*: the bits of `machine::paging`, combinations of them, and [`page`] which builds the entry of a program's page.
 
 use crate::frame::Frame;
 use crate::space::Prot;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The entry maps something.
-pub const PRESENT: u64 = 1;
-/// Writable.
-pub const WRITE: u64 = 1 << 1;
-/// Accessible to programs.
-pub const USER: u64 = 1 << 2;
-/// Write-through.
-pub const WRITE_THROUGH: u64 = 1 << 3;
-/// Not cached.
-pub const NO_CACHE: u64 = 1 << 4;
-/// Has been accessed. Always set here, so that the CPU never writes a table by itself.
-pub const ACCESSED: u64 = 1 << 5;
-/// Has been written. Always set here, for the same reason.
-pub const DIRTY: u64 = 1 << 6;
-/// A large page (levels 2 and 3).
-pub const LARGE: u64 = 1 << 7;
-/// Stays when CR3 is loaded (with CR4.PGE).
-pub const GLOBAL: u64 = 1 << 8;
+pub use machine::paging::bits::*;
+
 /// Software: not present because the area allows no access, yet the frame is kept.
 pub const HELD: u64 = 1 << 9;
-/// Never executable.
-pub const NO_EXECUTE: u64 = 1 << 63;
-/// The frame's or table's address.
-pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// An entry above the leaves; the leaves decide.
 pub const TABLE: u64 = PRESENT | WRITE | ACCESSED;
