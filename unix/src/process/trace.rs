@@ -1,7 +1,7 @@
 //! Tracing: what one process sees of another's thread, and how the thread waits for it.
 //!
 //! *Interface*: [`Trace`] is a task's part. The tracer's side is [`attach`], [`detach`], [`resume`], [`halted`]; the traced
-//! thread's is [`stop`], [`event`], [`enter_call`], [`leave_call`], [`executed`]; [`end_tracer`] and [`end_traced`] are for the end of either.
+//! thread's is [`stop`], [`event`], [`at_call`], [`executed`]; [`end_tracer`] and [`end_traced`] are for the end of either.
 //!
 //! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While it waits, its registers are in its
 //! [`Trace`], where the tracer reads and changes them: nobody ever touches another thread's kernel stack. A traced thread's dispatcher answers
