@@ -328,6 +328,60 @@ mod routine {
     }
 
     #[test]
+    fn readers_on_several_processors_get_whole_lines_while_others_are_typed() {
+        const LINES: usize = 4000;
+        let seam = seam(2, Conv::Host);
+        let typed: &'static Typed = low(Typed::new());
+        let routines: Vec<_> = (0..2)
+            .map(|_| {
+                let group = GroupWord::new(low(0));
+                let guarded = Guarded { group: &group };
+                // SAFETY: the buffer is leaked, and the group's word stands in the routine.
+                unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap()
+            })
+            .collect();
+        let left = Arc::new(std::sync::atomic::AtomicUsize::new(LINES));
+        let readers: Vec<_> = routines
+            .into_iter()
+            .map(|routine| {
+                let left = left.clone();
+                std::thread::spawn(move || {
+                    let mut user = UserMemory::new(4096);
+                    let mut sum = 0;
+                    while left.load(Ordering::Relaxed) > 0 {
+                        match call(&routine, [0, user.at(0), 100]) {
+                            Ended::With(count) => {
+                                let line = &user.bytes()[..count as usize];
+                                let text = std::str::from_utf8(line).unwrap();
+                                sum += text.strip_suffix('\n').unwrap().parse::<usize>().unwrap();
+                                left.fetch_sub(1, Ordering::Relaxed);
+                            }
+                            Ended::Slowly(_) => std::thread::yield_now(),
+                        }
+                    }
+                    sum
+                })
+            })
+            .collect();
+        let mut editor = CookTtyIn::new(typed);
+        let mut screen = Screen::default();
+        let t = sane();
+        for number in 1..=LINES {
+            while typed.available() > 3000 {
+                std::thread::yield_now();
+            }
+            let line = format!("{number}x\x7f\n");
+            line.bytes()
+                .for_each(|key| editor.put(&t, key, &mut screen));
+        }
+        let sum: usize = readers
+            .into_iter()
+            .map(|reader| reader.join().unwrap())
+            .sum();
+        assert_eq!(sum, LINES * (LINES + 1) / 2);
+    }
+
+    #[test]
     fn the_hot_path_keeps_its_budget() {
         let seam = seam(1, Conv::Kernel);
         let group = GroupWord::new(low(5));

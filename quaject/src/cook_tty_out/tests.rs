@@ -229,6 +229,53 @@ mod routine {
     }
 
     #[test]
+    fn writes_of_several_threads_stay_whole() {
+        const EACH: usize = 3000;
+        let seam = seam(2, Conv::Host);
+        let pair = Pair::new(&seam, Rule::Newlines);
+        let writers: Vec<_> = (b'a'..b'd')
+            .map(|letter| {
+                let routine = pair.routine.clone();
+                std::thread::spawn(move || {
+                    let mut user = UserMemory::new(4096);
+                    let line = [[letter; 19].as_slice(), b"\n"].concat();
+                    user.bytes()[..20].copy_from_slice(&line);
+                    let mut left = EACH;
+                    while left > 0 {
+                        match call(&routine, [1, user.at(0), 20]) {
+                            Ended::With(20) => left -= 1,
+                            Ended::With(other) => panic!("{other} bytes of 20"),
+                            Ended::Slowly(_) => std::thread::yield_now(),
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut lines = [0; 3];
+        let (mut line, mut piece) = (Vec::new(), [0; 50]);
+        while lines.iter().sum::<usize>() < 3 * EACH {
+            let count = pair.made.read(&mut piece);
+            for byte in &piece[..count] {
+                line.push(*byte);
+                if *byte == b'\n' {
+                    let letter = line[0];
+                    assert!(line.len() == 21 && line[..19].iter().all(|b| *b == letter));
+                    assert_eq!(&line[19..], b"\r\n");
+                    lines[usize::from(letter - b'a')] += 1;
+                    line.clear();
+                }
+            }
+            if count == 0 {
+                std::thread::yield_now();
+            }
+        }
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
+        assert_eq!(lines, [EACH; 3]);
+    }
+
+    #[test]
     fn the_hot_paths_keep_their_budget() {
         let seam = seam(1, Conv::Kernel);
         let lengths =
