@@ -75,6 +75,13 @@ unsafe fn node<'a>(address: u64) -> Option<&'a Node> {
     unsafe { ptr::with_exposed_provenance::<Node>(address as usize).as_ref() }
 }
 
+/// A pointer that may be cast to the element around the node: with the provenance that was exposed when it was inserted.
+fn whole(node: &Node) -> NonNull<Node> {
+    let at = ptr::with_exposed_provenance_mut(ptr::from_ref(node).addr());
+    // SAFETY: the address of a reference is not null.
+    unsafe { NonNull::new_unchecked(at) }
+}
+
 impl List {
     constructor! {
         /// An empty list. `free` gets back each removed node once, wherever the last one leaves it: it must not wait.
@@ -87,7 +94,7 @@ impl List {
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor {
             list: self,
-            here: &self.head,
+            here: NonNull::from(&self.head),
         }
     }
 
@@ -107,27 +114,26 @@ impl List {
         }
     }
 
-    /// Leave a node that was visited.
-    fn leave(&self, at: &Node) {
-        if !ptr::eq(at, &self.head) {
+    /// Leave a node that was visited, which may end it: so a pointer, not a reference.
+    fn leave(&self, at: NonNull<Node>) {
+        if at != NonNull::from(&self.head) {
             self.add(at, 1u64.wrapping_neg());
         }
     }
 
     /// Add to a node's count; when it becomes zero nobody stands on it and no link leads there: give it back, and let go of what it leads to.
-    fn add(&self, at: &Node, amount: u64) {
-        let mut at = at;
-        let mut amount = amount;
-        while at
-            .count
-            .fetch_add(amount, Ordering::AcqRel)
-            .wrapping_add(amount)
-            == 0
-        {
-            let (next, came) = at.next.load();
-            (self.free)(NonNull::from(at));
-            // SAFETY: the link of the node that was just given back still counts there.
-            let Some(further) = (unsafe { node(next & !DELETED) }) else {
+    fn add(&self, mut at: NonNull<Node>, mut amount: u64) {
+        loop {
+            // SAFETY: counted, by the caller or by the link of the node before.
+            let node = unsafe { at.as_ref() };
+            let count = node.count.fetch_add(amount, Ordering::AcqRel);
+            if count.wrapping_add(amount) != 0 {
+                return;
+            }
+            let (next, came) = node.next.load();
+            (self.free)(at);
+            let next = ptr::with_exposed_provenance_mut((next & !DELETED) as usize);
+            let Some(further) = NonNull::new(next) else {
                 return;
             };
             at = further;
@@ -139,27 +145,27 @@ impl List {
     fn unlink(&self, before: &Node, gone: &Node) {
         let after = self.visit(gone);
         if let Some(after) = after {
-            self.add(after, LINK);
+            self.add(whole(after), LINK);
         }
         let address = after.map_or(0, |after| ptr::from_ref(after).addr() as u64);
         let mut old = before.next.load();
         loop {
             if old.0 != ptr::from_ref(gone).addr() as u64 {
                 if let Some(after) = after {
-                    self.add(after, LINK.wrapping_neg());
+                    self.add(whole(after), LINK.wrapping_neg());
                 }
                 break;
             }
             match before.next.compare_exchange(old, (address, 0)) {
                 Ok(()) => {
-                    self.add(gone, old.1.wrapping_sub(LINK));
+                    self.add(whole(gone), old.1.wrapping_sub(LINK));
                     break;
                 }
                 Err(now) => old = now,
             }
         }
         if let Some(after) = after {
-            self.leave(after);
+            self.leave(whole(after));
         }
     }
 
@@ -189,36 +195,47 @@ impl Drop for List {
 /// A visitor. It stands before the first node, or on one, which stays until it goes on.
 pub struct Cursor<'a> {
     list: &'a List,
-    here: &'a Node,
+    /// Visited, or the list's head.
+    here: NonNull<Node>,
 }
 
 impl<'a> Cursor<'a> {
     /// Go on to the next node that is not deleted, unlinking deleted ones on the way. None at the end; then the cursor stays on the last.
     pub fn advance(&mut self) -> Option<&Node> {
         loop {
-            let next = self.list.visit(self.here)?;
+            let next = self.list.visit(self.here())?;
             if !next.is_removed() {
-                self.go(next);
-                return Some(self.here);
+                self.go(whole(next));
+                return Some(self.here());
             }
-            if self.here.is_removed() {
+            if self.here().is_removed() {
                 // Nothing can be unlinked from behind a deleted node; its way leads back to the list.
-                self.go(next);
+                self.go(whole(next));
             } else {
-                self.list.unlink(self.here, next);
-                self.list.leave(next);
+                self.list.unlink(self.here(), next);
+                self.list.leave(whole(next));
             }
         }
     }
 
-    fn go(&mut self, next: &'a Node) {
+    fn here(&self) -> &Node {
+        // SAFETY: visited, so it stays; or the head.
+        unsafe { self.here.as_ref() }
+    }
+
+    fn go(&mut self, next: NonNull<Node>) {
         self.list.leave(self.here);
         self.here = next;
     }
 
     /// The node it stands on; none before the first.
     pub fn node(&self) -> Option<&Node> {
-        (!ptr::eq(self.here, &self.list.head)).then_some(self.here)
+        (self.here != NonNull::from(&self.list.head)).then(|| self.here())
+    }
+
+    /// The node it stands on, as a pointer that may be cast to the element around it; good as long as the cursor stays.
+    pub fn pointer(&self) -> Option<NonNull<Node>> {
+        self.node().map(|_| self.here)
     }
 
     /// Insert `new` behind the node it stands on (or as the first).
@@ -233,12 +250,12 @@ impl<'a> Cursor<'a> {
         // SAFETY: ours until the exchange succeeds.
         let node = unsafe { new.as_ref() };
         node.count.store(LINK, Ordering::Relaxed);
-        let mut old = self.here.next.load();
+        let mut old = self.here().next.load();
         while old.0 & DELETED == 0 {
             // The link moves into the new node with all who came by it.
             // SAFETY: as above.
             unsafe { node.next.set(old) };
-            match self.here.next.compare_exchange(old, (address, 0)) {
+            match self.here().next.compare_exchange(old, (address, 0)) {
                 Ok(()) => return Ok(()),
                 Err(now) => old = now,
             }
@@ -251,10 +268,10 @@ impl<'a> Cursor<'a> {
         if self.node().is_none() {
             return false;
         }
-        let mut old = self.here.next.load();
+        let mut old = self.here().next.load();
         while old.0 & DELETED == 0 {
             match self
-                .here
+                .here()
                 .next
                 .compare_exchange(old, (old.0 | DELETED, old.1))
             {

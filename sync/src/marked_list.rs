@@ -61,6 +61,13 @@ unsafe fn node<'a>(link: usize) -> Option<&'a Node> {
     unsafe { ptr::with_exposed_provenance::<Node>(link & !BITS).as_ref() }
 }
 
+/// A pointer that may be cast to the element around the node: with the provenance that was exposed when it was inserted.
+fn whole(node: &Node) -> NonNull<Node> {
+    let at = ptr::with_exposed_provenance_mut(ptr::from_ref(node).addr());
+    // SAFETY: the address of a reference is not null.
+    unsafe { NonNull::new_unchecked(at) }
+}
+
 impl List {
     constructor! {
         /// An empty list. `out` is told once of each killed node that has been unlinked; a grace period later it may be used again.
@@ -143,7 +150,7 @@ impl List {
                         )
                         .is_ok()
                 {
-                    (self.out)(NonNull::from(at));
+                    (self.out)(whole(at));
                 }
                 continue;
             }
@@ -174,6 +181,11 @@ impl<'a> Visit<'a> {
     /// The node.
     pub fn node(&self) -> &'a Node {
         self.at
+    }
+
+    /// The node, as a pointer that may be cast to the element around it; good as long as the visit.
+    pub fn pointer(&self) -> NonNull<Node> {
+        whole(self.at)
     }
 
     /// Leave it, and visit the next one that can be. If this one was just killed, the one behind it may be passed over.

@@ -1,19 +1,25 @@
 //! Threads of the host as the kernel's: a handle and a token each.
 
-use std::sync::Once;
+use std::sync::{Mutex, Once};
 use std::thread::{self, Thread};
 use sync::callout::{self, Callouts};
 
+/// All that ever were: a waker may hold one after the thread is gone, as with type-stable thread table entries.
+static ALL: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
+
 thread_local! {
-    /// Leaked: a waker may hold it after the thread is gone, as with type-stable thread table entries.
-    static ME: &'static Thread = Box::leak(Box::new(thread::current()));
+    static ME: &'static Thread = {
+        let me: &'static Thread = Box::leak(Box::new(thread::current()));
+        ALL.lock().expect("nobody panics with it").push(me);
+        me
+    };
 }
 
 static CALLOUTS: Callouts = Callouts {
     current: || ME.with(|me| std::ptr::from_ref(*me).expose_provenance()),
     suspend: thread::park,
     resume: |handle| {
-        // SAFETY: `current` gave it, and leaked it.
+        // SAFETY: `current` gave it, and it stays.
         unsafe { &*std::ptr::with_exposed_provenance::<Thread>(handle) }.unpark();
     },
     yield_now: thread::yield_now,
