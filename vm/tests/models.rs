@@ -134,10 +134,7 @@ fn of_two_searches_that_collide_one_succeeds() {
         let frames = Frames::new(&[62, 63, 64, 65]);
         let other = frames.clone();
         let searcher = thread::spawn(move || other.bitmap().take_run(4, 2, 66));
-        let runs = [
-            frames.bitmap().take_run(4, 2, 66),
-            searcher.join().unwrap(),
-        ];
+        let runs = [frames.bitmap().take_run(4, 2, 66), searcher.join().unwrap()];
         assert_eq!(runs.iter().flatten().count(), 1);
         let mut all = frames.rest();
         all.extend(
