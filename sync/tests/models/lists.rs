@@ -83,7 +83,7 @@ fn backs(elements: &[NonNull<Element>]) -> Vec<usize> {
 
 #[test]
 fn neighbours_go_and_come_back_once() {
-    model(2, || {
+    model(3, || {
         let elements = elements(3);
         let list = general(&elements);
         let other = {
@@ -102,7 +102,7 @@ fn neighbours_go_and_come_back_once() {
 
 #[test]
 fn a_visitor_keeps_its_node_and_finds_back() {
-    model(2, || {
+    model(3, || {
         let elements = elements(3);
         let list = general(&elements);
         let visitor = {
@@ -126,7 +126,7 @@ fn a_visitor_keeps_its_node_and_finds_back() {
 
 #[test]
 fn nothing_is_hung_behind_a_deleted_node() {
-    model(2, || {
+    model(3, || {
         let elements = elements(3);
         let list = general(&elements[..2]);
         let other = {
@@ -156,7 +156,7 @@ fn nothing_is_hung_behind_a_deleted_node() {
 
 #[test]
 fn one_removal_of_a_node_counts() {
-    model(2, || {
+    model(3, || {
         let elements = elements(1);
         let list = general(&elements);
         let other = {
@@ -225,7 +225,7 @@ fn round(list: &marked_list::List) -> Vec<u32> {
 
 #[test]
 fn a_node_has_one_visitor() {
-    model(2, || {
+    model(3, || {
         let singles = singles(2);
         let list = Arc::new(marked_list::List::new(went_out));
         for single in singles.iter().rev() {
@@ -246,7 +246,7 @@ fn a_node_has_one_visitor() {
 
 #[test]
 fn a_killed_node_goes_once_while_others_are_visited() {
-    model(2, || {
+    model(3, || {
         let singles = singles(4);
         let list = Arc::new(marked_list::List::new(went_out));
         for single in singles[..3].iter().rev() {
@@ -276,7 +276,7 @@ fn a_killed_node_goes_once_while_others_are_visited() {
 
 #[test]
 fn two_neighbours_are_killed() {
-    model(2, || {
+    model(3, || {
         let singles = singles(3);
         let list = Arc::new(marked_list::List::new(went_out));
         for single in singles.iter().rev() {

@@ -36,7 +36,7 @@ impl Count {
 #[test]
 fn a_helping_lock_excludes_and_is_passed_on() {
     link_threads();
-    model(2, || {
+    model(3, || {
         let both = Arc::new((HelpingLock::new(), Count::new()));
         let add = |both: &(HelpingLock, Count), switch| {
             both.0.lock();
@@ -61,7 +61,7 @@ fn a_helping_lock_excludes_and_is_passed_on() {
 #[test]
 fn a_helping_monitor_waits_for_its_condition() {
     link_threads();
-    model(2, || {
+    model(3, || {
         let both = Arc::new((Helping::new(0), BinarySemaphore::new(false)));
         let consumer = {
             let both = both.clone();
@@ -83,7 +83,7 @@ fn a_helping_monitor_waits_for_its_condition() {
 #[test]
 fn a_binary_semaphore_lets_one_in() {
     link_threads();
-    model(2, || {
+    model(3, || {
         let both = Arc::new((BinarySemaphore::new(true), Count::new()));
         let threads: Vec<_> = (0..2)
             .map(|_| {
@@ -141,7 +141,7 @@ unsafe fn run(request: NonNull<Request<Count>>, data: &mut Count) {
 
 #[test]
 fn work_is_done_once_by_whoever_is_there() {
-    model(2, || {
+    model(3, || {
         let server = Arc::new(WorkServer::new(Count::new(), WorkServer::serve));
         let work: Vec<_> = (0..3)
             .map(|_| {
@@ -182,7 +182,7 @@ fn work_is_done_once_by_whoever_is_there() {
 
 #[test]
 fn closures_are_done_in_order_of_one_thread() {
-    model(2, || {
+    model(3, || {
         let server = Arc::new(WorkServer::new(Vec::new(), WorkServer::serve));
         let other = {
             let server = server.clone();
@@ -205,7 +205,7 @@ fn closures_are_done_in_order_of_one_thread() {
 #[test]
 fn a_single_server_does_what_is_requested() {
     link_threads();
-    model(2, || {
+    model(3, || {
         let server = Arc::new(SingleServer::new(0, (sync::callout::get().current)()));
         let threads: Vec<_> = (0..2)
             .map(|_| {

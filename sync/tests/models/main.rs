@@ -107,7 +107,7 @@ fn stack_loses_and_doubles_nothing() {
 
 #[test]
 fn array_stack_loses_and_doubles_nothing() {
-    model(2, || {
+    model(3, || {
         let stack: Arc<ArrayStack<u64, 2>> = Arc::new(ArrayStack::new());
         stack.push(1).unwrap();
         let other = {
@@ -162,7 +162,7 @@ fn spsc_keeps_order_and_owns_places() {
 
 #[test]
 fn mpsc_keeps_insertions_whole() {
-    model(2, || {
+    model(3, || {
         let queue: Arc<mpsc::Queue<Box<u32>, 4>> = Arc::new(mpsc::Queue::new());
         let pair = {
             let queue = queue.clone();
@@ -240,7 +240,7 @@ fn spmc_gives_each_value_to_one() {
 
 #[test]
 fn mpmc_gives_each_value_to_one() {
-    model(2, || {
+    model(3, || {
         let queue: Arc<mpmc::Queue<u32, 4>> = Arc::new(mpmc::Queue::new());
         queue.put(1).unwrap();
         let producer = {
@@ -264,7 +264,7 @@ fn mpmc_gives_each_value_to_one() {
 
 #[test]
 fn mpmc_keeps_order_of_one_producer() {
-    model(2, || {
+    model(3, || {
         let queue: Arc<mpmc::Queue<u32, 2>> = Arc::new(mpmc::Queue::new());
         let producer = {
             let queue = queue.clone();
@@ -283,7 +283,7 @@ fn mpmc_keeps_order_of_one_producer() {
 
 #[test]
 fn linked_queue_keeps_order_while_nodes_return() {
-    model(2, || {
+    model(3, || {
         let nodes: Vec<_> = (0..3).map(|_| leak(linked::Node::new())).collect();
         // SAFETY: nodes live until the end of the model and are in one place at a time.
         let queue = Arc::new(unsafe { linked::Queue::<u32>::new(nodes[0]) });
@@ -316,7 +316,7 @@ fn linked_queue_keeps_order_while_nodes_return() {
 
 #[test]
 fn list_unlinks_what_it_removes() {
-    model(2, || {
+    model(3, || {
         let list = Arc::new(List::new());
         let nodes: Vec<_> = (0..4).map(|_| leak(list::Node::new())).collect();
         // SAFETY: nodes live until the end of the model, which is one grace period.

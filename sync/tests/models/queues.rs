@@ -35,7 +35,7 @@ fn what_is_in_comes_out_whoever_is_half_way() {
 
 #[test]
 fn a_place_comes_back_from_a_producer_that_was_skipped() {
-    model(2, || {
+    model(3, || {
         let queue: Arc<Queue<Box<u32>, 2>> = Arc::new(Queue::new());
         let other = {
             let queue = queue.clone();
@@ -61,7 +61,7 @@ fn a_place_comes_back_from_a_producer_that_was_skipped() {
 
 #[test]
 fn batches_stay_whole_beside_slow_producers() {
-    model(2, || {
+    model(3, || {
         let queue: Arc<Queue<Box<u32>, 4>> = Arc::new(Queue::new());
         let single = {
             let queue = queue.clone();
@@ -84,7 +84,7 @@ fn batches_stay_whole_beside_slow_producers() {
 
 #[test]
 fn a_batch_passes_over_a_place_that_is_out_of_use() {
-    model(2, || {
+    model(3, || {
         let queue: Arc<Queue<Box<u32>, 4>> = Arc::new(Queue::new());
         let slow = {
             let queue = queue.clone();

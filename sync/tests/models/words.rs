@@ -38,7 +38,7 @@ fn values(words: &Words) -> [u64; 3] {
 
 #[test]
 fn of_two_changes_of_the_same_words_one_succeeds() {
-    model(2, || {
+    model(3, || {
         let words = words();
         let other = {
             let words = words.clone();
@@ -54,7 +54,7 @@ fn of_two_changes_of_the_same_words_one_succeeds() {
 
 #[test]
 fn changes_that_overlap_do_not_mix() {
-    model(2, || {
+    model(3, || {
         let words = words();
         let other = {
             let words = words.clone();
@@ -69,7 +69,7 @@ fn changes_that_overlap_do_not_mix() {
 
 #[test]
 fn a_reader_sees_all_of_a_change_or_nothing() {
-    model(2, || {
+    model(3, || {
         let words = words();
         let writer = {
             let words = words.clone();

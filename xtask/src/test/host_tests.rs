@@ -1,6 +1,6 @@
 //! Host tests of the rooms and the model checks of the concurrent structures, by `cargo test`.
 //!
-//! *Interface*: `rooms`, `models`. Their totals come from the lines that `cargo test` prints.
+//! *Interface*: `rooms`, `models`, `miri`. Their totals come from the lines that `cargo test` prints.
 
 use super::tap::Check;
 use crate::failure::{Context, Result};
@@ -43,7 +43,30 @@ pub fn models() -> Result<Vec<Check>> {
     Ok(checks)
 }
 
+/// `scripts/miri.sh` could not get what it needs.
+const MISSING: i32 = 75;
+
+/// The tests of `sync` under Miri, which knows what the language forbids. Where it cannot be had that is said, and nothing counts as passed.
+pub fn miri() -> Result<Vec<Check>> {
+    let mut command = Command::new(host::project().join("scripts/miri.sh"));
+    command.env("MIRI_PACKAGES", "sync");
+    for name in ["RUSTFLAGS", "RUSTC", "RUSTDOC", "CARGO", "RUSTUP_TOOLCHAIN"] {
+        command.env_remove(name);
+    }
+    let (checks, status) = run_counting("miri", &mut command)?;
+    if status == Some(MISSING) {
+        println!("miri: SKIPPED, not passed: it is not installed and cannot be fetched");
+        return Ok(Vec::new());
+    }
+    Ok(checks)
+}
+
 fn run(name: &str, command: &mut Command) -> Result<Vec<Check>> {
+    Ok(run_counting(name, command)?.0)
+}
+
+/// Runs it; its checks, and its exit status.
+fn run_counting(name: &str, command: &mut Command) -> Result<(Vec<Check>, Option<i32>)> {
     println!("{name}: {command:?}");
     let mut child = command
         .stdin(Stdio::null())
@@ -73,7 +96,7 @@ fn run(name: &str, command: &mut Command) -> Result<Vec<Check>> {
     if !status.success() && checks.iter().all(|check| check.good) {
         checks.push(Check::new("cargo test", false, status.to_string()));
     }
-    Ok(checks)
+    Ok((checks, status.code()))
 }
 
 /// The numbers in `test result: ok. 11 passed; 0 failed; ...`.

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: host tests of every room, model checks, and tests in the guest.
+//! `cargo xtask test`: host tests of every room, model checks, Miri, and tests in the guest.
 //!
 //! *Interface*: `main`. The last line is `N passed, N failed`; the status is 0 only when none failed.
 
@@ -20,7 +20,7 @@ use std::time::Instant;
 use tap::Check;
 
 const HELP: &str = "\
-usage: cargo xtask test [--long] [--only host|models|guest] [NAME...]
+usage: cargo xtask test [--long] [--only host|models|miri|guest] [NAME...]
 
 Runs everything that CI runs, or the named guest tests. --long repeats what is random or racy as often as
 a release wants it (200 rounds of load, a minute of random calls).
@@ -37,10 +37,10 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             Long("long") => long = true,
             Long("only") => {
                 let part = parser.value()?.to_string_lossy().into_owned();
-                if !["host", "models", "guest"].contains(&part.as_str()) {
+                if !["host", "models", "miri", "guest"].contains(&part.as_str()) {
                     return Err(Failure::new(
                         USAGE,
-                        format!("--only {part}: host, models or guest"),
+                        format!("--only {part}: host, models, miri or guest"),
                     ));
                 }
                 only = Some(part);
@@ -75,6 +75,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     if asked("models") {
         totals.add("models", host_tests::models()?);
+    }
+    if asked("miri") {
+        totals.add("miri", host_tests::miri()?);
     }
     if asked("guest") || !names.is_empty() {
         let kit = Kit::new(long)?;
