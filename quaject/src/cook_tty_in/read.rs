@@ -78,17 +78,11 @@ pub unsafe fn synthesize_read(
     let d = &mut draft;
     let [leave, unlock, done, fault] = core::array::from_fn(|_| d.label());
 
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, turn, leave);
-    }
+    emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave);
     place(d, guarded.group, Regs::SYSV - Regs::of(&[Reg::Rax]), &[]);
     dynasm!(d ; .arch x64 ; cmp eax, [group] ; jne =>leave ; push rcx);
-    if v.takes_monitor() {
-        let busy = d.label();
-        emit::take_monitor(d, turn, busy);
-        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
-    }
+    emit::enter(d, v, turn, leave);
     // edi = places there, rdx = bytes asked for, at most what the buffer holds.
     dynasm!(d ; .arch x64
         ; push rdi
@@ -162,15 +156,11 @@ pub unsafe fn synthesize_read(
         ; pop rdx
         ; pop rdi
     );
-    if v.takes_monitor() {
-        emit::give_monitor(d, turn, wake_next);
-    }
+    emit::give(d, v, turn, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; ret ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rsi ; pop rdx ; =>unlock ; pop rdi);
-    if v.takes_monitor() {
-        emit::give_monitor(d, turn, wake_next);
-    }
+    emit::give(d, v, turn, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about the buffer.

@@ -125,9 +125,7 @@ pub unsafe fn synthesize_write(
         copied: d.label(),
     };
 
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, turn, leave);
-    }
+    emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64
         ; test rsi, rsi
         ; js =>leave
@@ -137,11 +135,7 @@ pub unsafe fn synthesize_write(
         ; ja =>leave
         ; push rcx
     );
-    if v.takes_monitor() {
-        let busy = d.label();
-        emit::take_monitor(d, turn, busy);
-        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
-    }
+    emit::enter(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; mov rax, [q.tail] ; sub rax, [q.head] ; add rax, q.size);
     match rule {
         Rule::Plain => dynasm!(d ; .arch x64 ; cmp rax, rdx),
@@ -167,9 +161,7 @@ pub unsafe fn synthesize_write(
         ; pop rsi
         ; mov eax, edx
     );
-    if v.takes_monitor() {
-        emit::give_monitor(d, turn, wake_next);
-    }
+    emit::give(d, v, turn, wake_next);
     // Q_empty+1, once for each time that the consumer found nothing.
     dynasm!(d ; .arch x64
         ; pop rcx
@@ -194,9 +186,7 @@ pub unsafe fn synthesize_write(
         dynasm!(d ; .arch x64 ; pop r8);
     }
     dynasm!(d ; .arch x64 ; pop rdx ; pop rdi ; pop rsi ; =>unlock);
-    if v.takes_monitor() {
-        emit::give_monitor(d, turn, wake_next);
-    }
+    emit::give(d, v, turn, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::WRITE, slow);
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise.

@@ -69,15 +69,9 @@ pub unsafe fn synthesize_receive(
     let d = &mut draft;
     let [leave, unlock, fault, tell, told] = core::array::from_fn(|_| d.label());
 
-    if v.looks_at_monitor() {
-        emit::look_at_monitor(d, turn, leave);
-    }
+    emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
-    if v.takes_monitor() {
-        let busy = d.label();
-        emit::take_monitor(d, turn, busy);
-        dynasm!(d ; .arch x64 ; jmp >taken ; =>busy ; pop rcx ; jmp =>leave ; taken:);
-    }
+    emit::enter(d, v, turn, leave);
     dynasm!(d ; .arch x64
         ; mov rax, [q.head]
         ; sub rax, [q.tail]
@@ -118,9 +112,7 @@ pub unsafe fn synthesize_receive(
         ; pop rsi
         ; pop rdx
     );
-    if v.takes_monitor() {
-        emit::give_monitor(d, turn, wake_next);
-    }
+    emit::give(d, v, turn, wake_next);
     // Q_full-1, once for each time that the producer found no room.
     dynasm!(d ; .arch x64
         ; pop rcx
@@ -156,9 +148,7 @@ pub unsafe fn synthesize_receive(
     dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; pop rdx ; =>unlock);
-    if v.takes_monitor() {
-        emit::give_monitor(d, turn, wake_next);
-    }
+    emit::give(d, v, turn, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise.
