@@ -148,6 +148,28 @@ fn queue_of_one_and_one() {
     assert!(producer.put(Box::new(9)).is_err());
 }
 
+/// What generated code does with the addresses.
+#[test]
+fn queue_of_one_and_one_by_offsets() {
+    type Queue = spsc::Queue<u32, 4>;
+    let queue = Queue::new();
+    let at = std::ptr::from_ref(&queue).cast::<u8>().cast_mut();
+    for n in 0..10 {
+        // SAFETY: the words and places of a queue that nobody else uses meanwhile, by their offsets.
+        unsafe {
+            let head = at.add(Queue::HEAD).cast::<usize>();
+            assert_eq!(*head, n);
+            at.add(Queue::PLACES)
+                .cast::<u32>()
+                .add(n % 4)
+                .write(n as u32);
+            *head = n + 1;
+            assert_eq!(queue.get(), Some(n as u32));
+            assert_eq!(*at.add(Queue::TAIL).cast::<usize>(), n + 1);
+        }
+    }
+}
+
 #[test]
 fn queue_of_many_and_one() {
     let queue: mpsc::Queue<Box<u64>, 8> = mpsc::Queue::new();

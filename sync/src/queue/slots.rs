@@ -4,6 +4,7 @@ use crate::primitive::UnsafeCell;
 use core::mem::MaybeUninit;
 
 /// `N` places for values that a queue says are there or not.
+#[repr(transparent)]
 pub(super) struct Slots<T, const N: usize>([UnsafeCell<MaybeUninit<T>>; N]);
 
 impl<T, const N: usize> Slots<T, N> {

@@ -11,9 +11,10 @@
 use super::slots::Slots;
 use crate::primitive::atomic::{AtomicUsize, Ordering};
 use crate::primitive::constructor;
+use core::mem::offset_of;
 
 /// One side's variables, on lines of their own (some processors fetch lines in pairs).
-#[repr(align(128))]
+#[repr(C, align(128))]
 struct Side {
     /// Written by this side only.
     mine: AtomicUsize,
@@ -29,7 +30,8 @@ impl Side {
     }
 }
 
-/// Up to `N` values on their way from one thread (or handler) to another.
+/// Up to `N` values on their way from one thread (or handler) to another. Generated code finds its words by [`HEAD`](Queue::HEAD), [`TAIL`](Queue::TAIL) and [`PLACES`](Queue::PLACES).
+#[repr(C)]
 pub struct Queue<T, const N: usize> {
     producer: Side,
     consumer: Side,
@@ -42,6 +44,13 @@ unsafe impl<T: Send, const N: usize> Sync for Queue<T, N> {}
 unsafe impl<T: Send, const N: usize> Send for Queue<T, N> {}
 
 impl<T, const N: usize> Queue<T, N> {
+    /// Offset of the next position to fill, a word that counts up for ever; the producer's.
+    pub const HEAD: usize = offset_of!(Self, producer) + offset_of!(Side, mine);
+    /// Offset of the next position to take; the consumer's. A producer in generated code looks here, at any age it likes.
+    pub const TAIL: usize = offset_of!(Self, consumer) + offset_of!(Side, mine);
+    /// Offset of the places; position `p` has the one with the number `p % N`.
+    pub const PLACES: usize = offset_of!(Self, slots);
+
     constructor! {
         /// An empty queue.
         pub fn new() -> Self {
