@@ -67,6 +67,7 @@ static int harmless(long number)
     case SYS_tgkill:
     case SYS_rt_sigqueueinfo:
     case SYS_pause:
+    case SYS_ptrace: /* who asks to be traced stops at the first signal, for a tracer that there is not */
     case SYS_exit:
     case SYS_rt_sigreturn:
     case SYS_arch_prctl:
@@ -87,6 +88,7 @@ static int harmless(long number)
     case SYS_vfork:
     case SYS_clone:
     case 435: /* clone3 */
+    case 0x5359: /* native: stop a thread */
     case SYS_rename:
     case SYS_renameat:
     case SYS_unlink:
