@@ -6,7 +6,7 @@
 mod common;
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::mcas::{Cell, Change, Domain};
 use sync::queue::mpsc;
 use sync::work_server::{Outcome, WorkServer};
@@ -150,10 +150,16 @@ fn marked_list_has_one_visitor_a_node() {
         })
         .collect();
     let list = marked_list::List::new(went_out);
+    let inserted = AtomicBool::new(false);
     std::thread::scope(|s| {
         for _ in 0..THREADS {
             s.spawn(|| {
-                for _ in 0..MANY / 10 {
+                let mut walks = 0;
+                let mut last = false;
+                // Many, and one more when all nodes are there.
+                while walks < MANY / 10 || !last {
+                    walks += 1;
+                    last = inserted.load(Ordering::Acquire);
                     // SAFETY: the test is one grace period.
                     let mut visit = unsafe { list.enter() };
                     while let Some(here) = visit {
@@ -175,6 +181,7 @@ fn marked_list_has_one_visitor_a_node() {
                 single.node.kill();
             }
         }
+        inserted.store(true, Ordering::Release);
     });
     // SAFETY: as above.
     let mut visit = unsafe { list.enter() };
@@ -186,7 +193,8 @@ fn marked_list_has_one_visitor_a_node() {
     assert_eq!(left, 20);
     let out = |n: usize| singles[n].out.load(Ordering::Relaxed);
     assert!((0..40).all(|n| out(n) == n % 2));
-    assert!(singles.iter().any(|s| s.visits.load(Ordering::Relaxed) > 0));
+    let visits = |n: usize| singles[n].visits.load(Ordering::Relaxed);
+    assert!((0..40).step_by(2).any(|n| visits(n) > 0));
 }
 
 /// Producers of ones, twos and threes; each batch comes out in one piece, each producer in its order.
