@@ -1,6 +1,6 @@
 //! Copies between kernel and user memory that a bad address ends instead of the kernel.
 //!
-//! *Interface*: [`copy_in`], [`copy_out`], [`zero`], [`compare_exchange`]. A page fault inside them is first offered to the
+//! *Interface*: [`copy_in`], [`copy_out`], [`zero`], [`compare_exchange`], [`save_vectors`], [`load_vectors`]. A page fault inside them is first offered to the
 //! address space (the exception callout sees an ordinary fault at a user address); when that cannot help, [`fixup`] names the place
 //! where the copy ends with an error. May fault and therefore sleep: thread context, interrupts on.
 
@@ -85,12 +85,48 @@ pub fn compare_exchange(at: usize, expected: u32, new: u32) -> Result<u32, ()> {
     }
 }
 
-/// Where execution continues after a page fault at `rip` that nobody could resolve; `None` when `rip` is
+/// Saves the running thread's vector registers at user address `at`, a multiple of 64, in XSAVE's standard format: all but the header's words after the first
+/// and what is left to software.
+///
+/// # Errors
+/// The place is not the user's or cannot be written, or the processor has no XSAVE.
+#[allow(clippy::result_unit_err)]
+pub fn save_vectors(at: usize) -> Result<(), ()> {
+    vectors(at, save)
+}
+
+/// Loads the running thread's vector registers from user address `at`, a multiple of 64.
+///
+/// # Errors
+/// The place is not the user's, cannot be read, or holds no state that the processor accepts; or it has no XSAVE. The registers may have changed.
+#[allow(clippy::result_unit_err)]
+pub fn load_vectors(at: usize) -> Result<(), ()> {
+    vectors(at, load)
+}
+
+fn vectors(at: usize, pass: unsafe extern "C" fn(usize) -> usize) -> Result<(), ()> {
+    in_range(at, crate::fpu::area_size())?;
+    if !crate::features::get().xsave() {
+        return Err(());
+    }
+    // SAFETY: what is no state or not the user's ends in the fix-up; the kernel itself uses none of the registers.
+    match unsafe { pass(at) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// Where execution continues after a fault at `rip` that nobody could resolve; `None` when `rip` is
 /// no instruction of this module.
 pub fn fixup(rip: usize) -> Option<usize> {
     #[cfg(target_os = "none")]
     {
-        if rip == &raw const user_exchange_access as usize {
+        let accesses = [
+            &raw const user_exchange_access as usize,
+            &raw const user_save_access as usize,
+            &raw const user_load_access as usize,
+        ];
+        if accesses.contains(&rip) {
             return Some(&raw const user_exchange_fixup as usize);
         }
         let start = copy as *const () as usize;
@@ -135,6 +171,54 @@ unsafe extern "C" fn copy_fixup() -> usize {
 unsafe extern "C" {
     static user_exchange_access: u8;
     static user_exchange_fixup: u8;
+    static user_save_access: u8;
+    static user_load_access: u8;
+}
+
+/// XSAVE with user access open. Returns 0, or 1 after a fault.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+unsafe extern "C" fn save(_at: usize) -> usize {
+    naked_asm!(
+        crate::trap::stac!(),
+        "mov eax, -1",
+        "mov edx, -1",
+        ".global user_save_access",
+        "user_save_access:",
+        "xsave64 [rdi]",
+        crate::trap::clac!(),
+        "xor eax, eax",
+        "ret",
+    )
+}
+
+/// XRSTOR with user access open. Returns 0, or 1 after a fault.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+unsafe extern "C" fn load(_at: usize) -> usize {
+    naked_asm!(
+        crate::trap::stac!(),
+        "mov eax, -1",
+        "mov edx, -1",
+        ".global user_load_access",
+        "user_load_access:",
+        "xrstor64 [rdi]",
+        crate::trap::clac!(),
+        "xor eax, eax",
+        "ret",
+    )
+}
+
+/// On a host nobody's registers are saved.
+#[cfg(not(target_os = "none"))]
+unsafe extern "C" fn save(_at: usize) -> usize {
+    1
+}
+
+/// As [`save`].
+#[cfg(not(target_os = "none"))]
+unsafe extern "C" fn load(_at: usize) -> usize {
+    1
 }
 
 /// One compare-and-exchange with user access open. Returns 0, or 1 after a fault.

@@ -178,8 +178,14 @@ pub fn start_over() {
     let (cpu, _, me) = here();
     // SAFETY: the thread itself with interrupts off.
     if let Some(area) = unsafe { &me.parts().fp } {
-        // SAFETY: an area of this size; all zero but for the two control words is the initial state.
-        unsafe { area.area.as_ptr().write_bytes(0, fpu::area_size()) };
+        // With XSAVE's header an empty list of components is the initial state, whatever the rest holds; without, all zero but for
+        // the two control words is.
+        let (from, count) = match fpu::area_size() {
+            size if size > HEADER => (HEADER, 64),
+            size => (0, size),
+        };
+        // SAFETY: inside the area.
+        unsafe { area.area.as_ptr().add(from).write_bytes(0, count) };
         area.set(FCW, FCW_INIT);
         area.set(MXCSR, MXCSR_INIT);
         make_live(cpu, me);

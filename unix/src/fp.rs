@@ -49,10 +49,16 @@ pub fn frame_bytes() -> usize {
 /// Puts the running thread's state at user address `at`, as a handler finds it. EFAULT.
 pub fn save(at: usize) -> Result<()> {
     let size = fpu::area_size();
-    thread::fp::look(|state| match state {
-        Some(state) => user::copy_out(at, state),
-        None => user::copy_out(at, &initial()[..size]),
-    })?;
+    if with_xsave() && thread::current().uses_fp() {
+        // The processor writes the frame itself, and of the header the first word.
+        user::put(at + HEADER, &[0u64; HEADER_LEN / 8])?;
+        machine::user::save_vectors(at).map_err(|()| Errno::EFAULT)?;
+    } else {
+        thread::fp::look(|state| match state {
+            Some(state) => user::copy_out(at, state),
+            None => user::copy_out(at, &initial()[..size]),
+        })?;
+    }
     if !with_xsave() {
         return Ok(());
     }
@@ -77,13 +83,22 @@ pub fn restore(at: usize) -> Result<()> {
         return Err(Errno::EFAULT);
     }
     let size = fpu::area_size();
-    let mut buffer = [0; IMAGE_MAX];
-    let image = &mut buffer[..size];
     let note: FpxSwBytes = user::get(at + FPX_SW_OFFSET)?;
     let extended = with_xsave()
         && note.magic1 == FP_XSTATE_MAGIC1
         && note.xstate_size as usize == size
         && user::get::<u32>(at + size).is_ok_and(|magic| magic == FP_XSTATE_MAGIC2);
+    // A frame as `save` left it goes straight back; what the processor refuses is mended first.
+    if extended && thread::current().uses_fp() && machine::user::load_vectors(at).is_ok() {
+        return Ok(());
+    }
+    restore_mended(at, size, extended)
+}
+
+#[cold]
+fn restore_mended(at: usize, size: usize, extended: bool) -> Result<()> {
+    let mut buffer = [0; IMAGE_MAX];
+    let image = &mut buffer[..size];
     user::copy_in(&mut image[..if extended { size } else { LEGACY }], at)?;
     sanitize(image, extended, fpu::components());
     if !thread::current().uses_fp() && is_initial(image) {

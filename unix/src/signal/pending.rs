@@ -61,13 +61,18 @@ impl Pending {
             ready
         };
         let signo = urgent.trailing_zeros() as i32 + 1;
-        let found = self.queue.iter().position(|info| info.signo == signo);
-        let info = found
-            .and_then(|at| self.queue.remove(at))
-            .unwrap_or(Siginfo {
-                signo,
-                ..Siginfo::default()
-            });
+        let first = self.queue.front().is_some_and(|info| info.signo == signo);
+        let info = match first {
+            true => self.queue.pop_front(),
+            false => {
+                let found = self.queue.iter().position(|info| info.signo == signo);
+                found.and_then(|at| self.queue.remove(at))
+            }
+        };
+        let info = info.unwrap_or(Siginfo {
+            signo,
+            ..Siginfo::default()
+        });
         if signo < SIGRTMIN || !self.queue.iter().any(|info| info.signo == signo) {
             self.mask &= !bit(signo);
         }

@@ -67,6 +67,19 @@ const AIMS: &[Aim] = &[
     aim("null_open_close", 8.0, 26.0, OPEN),
     aim("console_open_close", 8.0, 48.0, OPEN),
     aim("file_open_close", 6.0, 20.0, OPEN),
+    aim(
+        "thread_create",
+        5.0,
+        5.0,
+        "The call alone, before the thread has run: some 250 the call and its way through the room of UNIX, 700 the thread's record there, its number and its place in \
+        the tree, 300 the descriptor table's change from one user to two, 700 the entry, its frame and the ring; the thread's code waits with its entry. Linux leaves \
+        more to the new thread's first steps: see `thread_create_first`.",
+    ),
+    aim("thread_create_first", 5.0, 5.0, ""),
+    aim("thread_destroy", 5.0, 5.0, ""),
+    aim("thread_suspend", 5.0, 5.0, ""),
+    aim("thread_resume", 5.0, 5.0, ""),
+    aim("thread_signal", 5.0, 5.0, ""),
     aim("sched_yield", 6.0, 6.0, CALL),
     aim(
         "pipe_pingpong",
