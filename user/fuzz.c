@@ -167,7 +167,12 @@ int main(int argc, char **argv)
         }
         int status;
         pid_t pid;
-        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+            /* It asked by chance to be traced: nobody will let it go. */
+            if (WIFSTOPPED(status)) {
+                kill(pid, SIGKILL);
+                continue;
+            }
             for (int i = 0; i < processes; i++)
                 if (running[i] == pid) {
                     running[i] = 0;
@@ -175,13 +180,17 @@ int main(int argc, char **argv)
                     if (WIFSIGNALED(status))
                         by[WTERMSIG(status) & 63]++;
                 }
+        }
         usleep(1000);
     }
     for (int i = 0; i < processes && i < 64; i++)
         if (running[i])
             kill(running[i], SIGKILL);
-    while (wait(0) > 0)
-        ;
+    pid_t last;
+    int status;
+    while ((last = wait(&status)) > 0)
+        if (WIFSTOPPED(status))
+            kill(last, SIGKILL);
     /* What the children left behind must not look like a leak. */
     (void)!system("rm -rf /tmp/fuzz-* 2>/dev/null");
     for (int i = 1; i < 64; i++)
