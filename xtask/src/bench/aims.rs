@@ -32,7 +32,7 @@ const fn aim(op: &'static str, floor: f64, aim: f64, left: &'static str) -> Aim 
 const CALL: &str = "Of each call about 18 are the program's loop, the entry stub, the dispatcher (stack switch, bound check, mask against speculation, call through \
     the procedure table) and the return; `docs/thread.md`.";
 const OPEN: &str = "Counted by function: 204 the cached `open` (path 60, identity and directory 25, a description that waited and its flags 35, the table 55), 105 `close`, \
-    100 the two stubs' saves and restores and the dispatcher. Six instructions are locked: the table's monitor twice, the list of descriptions that wait. What generated code for \
+    110 the two stubs' saves and restores and the dispatcher. Six instructions are locked: the table's monitor twice, the list of descriptions that wait. What generated code for \
     a known table would save is Rust's bounds and the second look at what an exchange has shown; `docs/unix-fs.md`.";
 
 const AIMS: &[Aim] = &[
