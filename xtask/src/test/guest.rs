@@ -222,7 +222,7 @@ fn jobs(kit: &Kit) -> Vec<Check> {
     // Where time goes by instructions nothing breaks a chain of wake-ups but the kernel.
     let mut machine = with(kit, "jobs-icount", 1, 128);
     machine.icount = Some(0);
-    checks.extend(kit.tap(&machine, &["/tests/jobs-glibc", "fairness"], MINUTE));
+    checks.extend(kit.tap(&machine, &["/tests/jobs-glibc", "fairness"], 5 * MINUTE));
     checks
 }
 
