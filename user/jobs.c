@@ -504,7 +504,8 @@ static const struct {
 int main(int argc, char **argv)
 {
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        int wanted = argc < 2;
+        /* Fairness is judged by the clock, so only where time goes by instructions: when it is asked for by name. */
+        int wanted = argc < 2 && groups[i].run != fairness;
         for (int j = 1; j < argc; j++)
             wanted |= strcmp(argv[j], groups[i].name) == 0;
         if (wanted) {
