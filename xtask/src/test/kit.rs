@@ -62,6 +62,8 @@ pub struct Kit {
 impl Kit {
     /// Builds kernel and programs.
     pub fn new(long: bool) -> Result<Self> {
+        // Some tests put files there before any machine has its log in it.
+        host::build_dir("test")?;
         host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
         let kernel = kernel::build()?;
         let symbols = kernel::symbols(&kernel)?;
