@@ -4,7 +4,7 @@
 //! what it printed; `start` boots any other machine.
 
 use super::linux::{self, Peer};
-use crate::failure::{Failure, HOST, Result};
+use crate::failure::{Failure, HOST, Result, USAGE};
 use crate::machine::{Kept, Log, Machine, Running, Status, Streams};
 use crate::rootfs::Root;
 use crate::{host, kernel};
@@ -13,6 +13,19 @@ use std::time::Duration;
 
 /// Memory of the measured machine.
 pub const MEMORY: u64 = 256 << 20;
+
+/// The word after `--only`, which can be nothing but `synthesis`: the peers are left out.
+///
+/// # Errors
+/// Another word, or none.
+pub fn only_synthesis(parser: &mut lexopt::Parser) -> Result<bool> {
+    let word = parser.value()?;
+    if word == "synthesis" {
+        return Ok(true);
+    }
+    let word = word.to_string_lossy();
+    Err(Failure::new(USAGE, format!("--only {word}: synthesis")))
+}
 
 /// A kernel to measure.
 pub enum Kernel {

@@ -6,7 +6,7 @@
 //! Source: Hohmuth and Härtig, section 5.1.
 
 use super::columns::Columns;
-use super::guest::Kernel;
+use super::guest::{self, Kernel};
 use super::{linux, results};
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::{compile, host};
@@ -61,13 +61,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             }
             Long("long") => seconds = LONG,
             Long("json") => json = Some(PathBuf::from(parser.value()?)),
-            Long("only") => {
-                let word = parser.value()?.to_string_lossy().into_owned();
-                if word != "synthesis" {
-                    return Err(Failure::new(USAGE, format!("--only {word}: synthesis")));
-                }
-                alone = true;
-            }
+            Long("only") => alone = guest::only_synthesis(&mut parser)?,
             Long("kind") => {
                 let word = parser.value()?.to_string_lossy().into_owned();
                 kinds.retain(|kind| *kind == word);

@@ -5,9 +5,9 @@
 //! something else shows there.
 
 use super::columns::Columns;
-use super::guest::Kernel;
+use super::guest::{self, Kernel};
 use super::{linux, results};
-use crate::failure::{Context, Failure, Result, USAGE};
+use crate::failure::{Context, Result};
 use crate::machine::Accel;
 use crate::{compile, host};
 use lexopt::prelude::*;
@@ -41,13 +41,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         match argument {
             Long("short") => repeats = 1,
             Long("json") => json = Some(PathBuf::from(parser.value()?)),
-            Long("only") => {
-                let word = parser.value()?.to_string_lossy().into_owned();
-                if word != "synthesis" {
-                    return Err(Failure::new(USAGE, format!("--only {word}: synthesis")));
-                }
-                alone = true;
-            }
+            Long("only") => alone = guest::only_synthesis(&mut parser)?,
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(0);
