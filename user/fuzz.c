@@ -1,7 +1,8 @@
 /* Makes random system calls with random numbers and pointers from several processes, for a while.
  *
  * Interface: fuzz SECONDS PROCESSES SEED. Each process loses nothing that matters when it dies: the
- * parent starts another. Ends with `ok` when the time is over; the machine has survived then.
+ * parent starts another. Every other process gives up its privileges first and then makes all calls, those too that could
+ * end the experiment: the system has to refuse them. Ends with `ok` when the time is over; the machine has survived then.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -57,8 +58,14 @@ static long value(void)
     }
 }
 
-/* Calls that would end the experiment rather than test anything. */
-static int harmless(long number)
+/* What would end the calling process and test nothing. */
+static int ends_itself(long number)
+{
+    return number == SYS_exit || number == SYS_exit_group || number == SYS_pause;
+}
+
+/* What the privileged may do to the experiment. */
+static int ends_the_experiment(long number)
 {
     switch (number) {
     case SYS_reboot:
@@ -66,16 +73,10 @@ static int harmless(long number)
     case SYS_tkill:
     case SYS_tgkill:
     case SYS_rt_sigqueueinfo:
-    case SYS_pause:
-    case SYS_ptrace: /* who asks to be traced stops at the first signal, for a tracer that there is not */
-    case SYS_exit:
-    case SYS_rt_sigreturn:
-    case SYS_arch_prctl:
-    case SYS_exit_group:
-    case SYS_setrlimit:
+    case SYS_rt_tgsigqueueinfo:
+    case SYS_ptrace: /* of any process, the first one too */
+    case 0x5359:     /* native: stop a thread, likewise */
     case SYS_prlimit64:
-    case SYS_setsid:
-    case SYS_setpgid:
     case SYS_umount2:
     case SYS_mount:
     case SYS_pivot_root:
@@ -84,25 +85,26 @@ static int harmless(long number)
     case SYS_clock_settime:
     case SYS_ioperm:
     case SYS_iopl:
-    case SYS_fork:
-    case SYS_vfork:
-    case SYS_clone:
-    case 435: /* clone3 */
-    case 0x5359: /* native: stop a thread */
     case SYS_rename:
     case SYS_renameat:
+    case SYS_renameat2:
     case SYS_unlink:
     case SYS_unlinkat:
     case SYS_rmdir:
-        return 0;
-    default:
         return 1;
+    default:
+        return 0;
     }
+}
+
+static int makes_a_process(long number)
+{
+    return number == SYS_fork || number == SYS_vfork || number == SYS_clone || number == 435 /* clone3 */;
 }
 
 static void ignore(int number) { (void)number; }
 
-static void child(uint64_t seed)
+static void child(uint64_t seed, int privileged)
 {
     char directory[64];
     state = seed | 1;
@@ -110,8 +112,11 @@ static void child(uint64_t seed)
     int null = open("/dev/null", O_RDWR);
     dup2(null, 0), dup2(null, 1), dup2(null, 2);
     sprintf(directory, "/tmp/fuzz-%d", getpid());
-    if (syscall(SYS_mkdir, directory, 0700) == 0)
+    if (syscall(SYS_mkdir, directory, 0777) == 0)
         (void)!chdir(directory);
+    /* A user of its own, so that it reaches no other. */
+    if (!privileged && (chmod(directory, 0777) || setresgid(getpid(), getpid(), getpid()) || setresuid(getpid(), getpid(), getpid())))
+        _exit(1);
     struct rlimit small = {1 << 20, 1 << 20};
     setrlimit(RLIMIT_FSIZE, &small);
     area = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,7 +126,7 @@ static void child(uint64_t seed)
     sigaction(SIGALRM, &action, 0);
     for (int i = 0; i < 2000; i++) {
         long number = random64() % 16 ? (long)(random64() % 340) : value();
-        if (!harmless((int)number))
+        if (ends_itself((int)number) || (privileged && ends_the_experiment((int)number)))
             continue;
         /* A call that blocks is cut short. */
         alarm(1);
@@ -135,6 +140,8 @@ static void child(uint64_t seed)
                          : "=a"(result)
                          : "a"(number), "D"(value()), "S"(value()), "d"(value()), "r"(r10), "r"(r8), "r"(r9)
                          : "rcx", "r11", "memory");
+        if (result == 0 && makes_a_process((int)number))
+            break;
     }
     _exit(0);
 }
@@ -154,7 +161,7 @@ int main(int argc, char **argv)
                 pid_t pid = fork();
                 if (pid == 0) {
                     setpgid(0, 0);
-                    child(seed * 1000003 + started);
+                    child(seed * 1000003 + started, started % 2);
                 }
                 if (pid > 0) {
                     running[i] = pid;
@@ -167,8 +174,8 @@ int main(int argc, char **argv)
         }
         int status;
         pid_t pid;
-        while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-            /* It asked by chance to be traced: nobody will let it go. */
+        while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+            /* It stopped, or asked by chance to be traced: nobody will let it go. */
             if (WIFSTOPPED(status)) {
                 kill(pid, SIGKILL);
                 continue;
@@ -188,7 +195,7 @@ int main(int argc, char **argv)
             kill(running[i], SIGKILL);
     pid_t last;
     int status;
-    while ((last = wait(&status)) > 0)
+    while ((last = waitpid(-1, &status, WUNTRACED)) > 0)
         if (WIFSTOPPED(status))
             kill(last, SIGKILL);
     /* What the children left behind must not look like a leak. */

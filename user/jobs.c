@@ -391,6 +391,37 @@ static void programs(void)
     check(made > 0 && exited(status_of(made), 8), "clone3 forks");
     fails(syscall(SYS_clone3, arguments, 8), EINVAL, "clone3 with too little");
     fails(syscall(SYS_clone3, 8, sizeof arguments), EFAULT, "clone3 with a bad pointer");
+    /* Nobody chooses a signal for a parent that did not ask for the child: not a brother, */
+    handle(SIGUSR1, 0);
+    seen = 0;
+    pid_t brother = fork();
+    if (brother == 0) {
+        long second = syscall(SYS_clone, CLONE_PARENT | SIGUSR1, 0, 0, 0, 0);
+        if (second == 0)
+            _exit(9);
+        _exit(second > 0 ? 0 : 1);
+    }
+    int others = 0, status = -1;
+    for (int i = 0; i < 2; i++)
+        if (wait(&status) != brother)
+            others += exited(status, 9);
+    check(others == 1 && seen == 0, "CLONE_PARENT leaves the exit signal as it was");
+    /* and not an earlier program. */
+    child = fork();
+    if (child == 0) {
+        int until_exec[2];
+        char name[16], byte;
+        (void)!pipe2(until_exec, O_CLOEXEC);
+        long second = syscall(SYS_clone, SIGUSR1, 0, 0, 0, 0);
+        if (second == 0) {
+            close(until_exec[1]);
+            _exit(read(until_exec[0], &byte, 1));
+        }
+        sprintf(name, "%ld", second);
+        execl("/proc/self/exe", "jobs", "await", name, (char *)0);
+        _exit(1);
+    }
+    check(exited(status_of(child), 6), "a program gets no signal that an earlier one asked for");
     fails(syscall(SYS_clone, CLONE_THREAD, 0, 0, 0, 0), EINVAL, "a thread that shares nothing");
     fails(syscall(SYS_clone, CLONE_SETTLS | SIGCHLD, 0, 0, 0, 1UL << 63), EPERM, "a kernel address for its data");
 }
@@ -501,8 +532,18 @@ static const struct {
     {"timers", timers},     {"programs", programs}, {"frames", frames},   {"fairness", fairness},
 };
 
+/* Started again as `jobs await CHILD`: status 6 when the child's end brought no signal. */
+static void await(pid_t child)
+{
+    int status = -1;
+    waitpid(child, &status, __WALL);
+    _exit(exited(status, 0) ? 6 : 2);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "await") == 0)
+        await(atoi(argv[2]));
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         /* Fairness is judged by the clock, so only where time goes by instructions: when it is asked for by name. */
         int wanted = argc < 2 && groups[i].run != fairness;

@@ -325,6 +325,9 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     if process.files.get().is_shared() {
         crate::dispatch::unshare_files(process)?;
     }
+    // Before its children can see a descriptor close: from here on it is another program.
+    process.images.fetch_add(1, Ordering::Relaxed);
+    process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     process.files.get().close_on_exec();
     let old = process.space.lock().replace(prepared.space.clone());
     crate::dispatch::enter_space(&prepared.space);
@@ -341,8 +344,6 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     };
     task.clear_child_tid.store(0, Ordering::Relaxed);
     task.robust_list.store(0, Ordering::Relaxed);
-    process.executed.store(true, Ordering::Relaxed);
-    process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     become_program(task, &prepared);
     thread::fp::forget();
     thread::forget_procedures();

@@ -60,6 +60,15 @@ pub fn exit_group(status: i32) -> ! {
 }
 
 impl Process {
+    /// The signal that tells `parent` of the end: what it asked for; SIGCHLD when it is another program by now, which asked for nothing.
+    fn last_signal(&self, parent: &Process) -> i32 {
+        if parent.images.load(Ordering::Relaxed) == self.parent_images {
+            self.exit_signal.load(Ordering::Relaxed)
+        } else {
+            SIGCHLD
+        }
+    }
+
     /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is returned.
     pub(crate) fn end(&self, status: i32) -> i32 {
         let (status, first) = self.signals.begin_end(status);
@@ -109,9 +118,12 @@ fn end_process(process: &Arc<Process>, status: i32) {
     }
     orphaned.retain(|&pgrp| tree.is_orphaned(pgrp));
     // Before anybody can see the zombie: a parent that has waited has had its SIGCHLD, and none comes later out of the blue.
-    let early = process.exit_signal.load(Ordering::Relaxed) == SIGCHLD;
+    let last = parent
+        .as_ref()
+        .map_or(0, |parent| process.last_signal(parent));
+    let early = last == SIGCHLD;
     if let Some(parent) = parent.as_ref().filter(|_| early) {
-        signal_parent(parent, process, status);
+        signal_parent(parent, process, last, status);
     }
     drop(tree);
 
@@ -127,7 +139,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     }
     if let Some(parent) = parent {
         if !early {
-            signal_parent(&parent, process, status);
+            signal_parent(&parent, process, last, status);
         }
         parent.child_wait.wake_all();
     }
@@ -199,9 +211,8 @@ fn waits_for(parent: &Process, child: &Process) -> bool {
     action.handler != SIG_IGN && action.flags & SA_NOCLDWAIT == 0
 }
 
-/// Sends the exit signal.
-fn signal_parent(parent: &Arc<Process>, process: &Process, status: i32) {
-    let signo = process.exit_signal.load(Ordering::Relaxed);
+/// Sends the exit signal, 0 for none.
+fn signal_parent(parent: &Arc<Process>, process: &Process, signo: i32, status: i32) {
     if signo != 0 {
         let (code, value) = if status & 0x7f == 0 {
             (CLD_EXITED, status >> 8 & 0xff)

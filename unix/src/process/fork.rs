@@ -4,7 +4,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::layout::USER_END;
@@ -178,12 +178,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
     } else {
         actions.fork_copy()
     };
-    let ppid = if spec.flags & CLONE_PARENT != 0 {
-        parent.ppid()
-    } else {
-        parent.pid
-    };
-    let process = Process::new(parent, pid, ppid, files, fs, actions, spec.exit_signal);
+    let process = Process::new(parent, pid, spec, files, fs, actions);
     *process.space.lock() = Some(space.clone());
     let thread = match child_thread(frame, spec, &process, &space, pid) {
         Ok(thread) => thread,
@@ -225,17 +220,24 @@ fn new_task(
 }
 
 impl Process {
-    /// A child of `parent`, in its group and session, with its identities, limits and program; without memory, threads, or a place
-    /// in the tree.
+    /// A child of `parent`, or with `CLONE_PARENT` of its parent, in its group and session, with its identities, limits and program;
+    /// without memory, threads, or a place in the tree.
     pub(crate) fn new(
         parent: &Process,
         pid: i32,
-        ppid: i32,
+        spec: &Spec,
         files: Arc<Files>,
         fs: Arc<FsContext>,
         actions: Arc<Actions>,
-        exit_signal: i32,
     ) -> Arc<Process> {
+        // Nobody chooses a signal for a parent that did not ask for the child.
+        let (ppid, exit_signal, parent_images) = if spec.flags & CLONE_PARENT != 0 {
+            let same = parent.exit_signal.load(Ordering::Relaxed);
+            (parent.ppid(), same, parent.parent_images)
+        } else {
+            let images = parent.images.load(Ordering::Relaxed);
+            (parent.pid, spec.exit_signal, images)
+        };
         let mut process = Process::bare(pid, files, fs, actions);
         process.cred = Shared::new(parent.cred.get());
         process.limits = Monitor::new(parent.limits.lock().clone());
@@ -244,6 +246,7 @@ impl Process {
         process.ppid = AtomicI32::new(ppid);
         process.pgrp = AtomicI32::new(parent.pgrp());
         process.exit_signal = AtomicI32::new(exit_signal);
+        process.parent_images = parent_images;
         process.nice = AtomicI32::new(parent.nice());
         let privileges = parent.no_new_privileges.load(Ordering::Relaxed);
         process.no_new_privileges = AtomicBool::new(privileges);
@@ -273,7 +276,8 @@ impl Process {
             exit_signal: AtomicI32::new(SIGCHLD),
             wait_status: AtomicI32::new(0),
             zombie: AtomicBool::new(false),
-            executed: AtomicBool::new(false),
+            images: AtomicU32::new(0),
+            parent_images: 0,
             nice: AtomicI32::new(0),
             death_signal: AtomicI32::new(0),
             dumpable: AtomicBool::new(true),
@@ -300,7 +304,11 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
 /// The first process with code, the leader of a session: number `pid`, not yet in the tree.
 pub(crate) fn first_process(init: &Process, pid: i32, files: Arc<Files>) -> Arc<Process> {
     let fs = init.fs.get().fork_copy();
-    let process = Process::new(init, pid, INIT, files, fs, Arc::default(), SIGCHLD);
+    let spec = Spec {
+        exit_signal: SIGCHLD,
+        ..Spec::default()
+    };
+    let process = Process::new(init, pid, &spec, files, fs, Arc::default());
     process.session.set(Session::new(pid));
     process.pgrp.store(pid, Ordering::Relaxed);
     process

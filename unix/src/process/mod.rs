@@ -23,7 +23,7 @@ pub mod wait;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
@@ -87,10 +87,14 @@ pub struct Process {
     pub(crate) tracees: trace::Tracees,
     pub(crate) ppid: AtomicI32,
     pub(crate) pgrp: AtomicI32,
+    /// Sent to the parent at the end, unless the parent has executed another program since ([`Process::last_signal`]).
     pub(crate) exit_signal: AtomicI32,
     pub(crate) wait_status: AtomicI32,
     pub(crate) zombie: AtomicBool,
-    pub(crate) executed: AtomicBool,
+    /// How many programs it has executed.
+    pub(crate) images: AtomicU32,
+    /// That count of its parent's when the parent chose the exit signal.
+    pub(crate) parent_images: u32,
     pub(crate) nice: AtomicI32,
     pub(crate) death_signal: AtomicI32,
     pub(crate) dumpable: AtomicBool,

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
+use abi::linux::SIGCHLD;
 use sync::Monitor;
 
 use super::{Process, Session, Task, index};
@@ -137,6 +138,8 @@ impl Tree {
         for child in &moved {
             if let Some(process) = self.get(*child) {
                 process.ppid.store(to, Ordering::Relaxed);
+                // The one who chose another is gone.
+                process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
             }
         }
         if let Some(Holder::Process(_, children)) = self.holders.get_mut(&to) {
@@ -252,7 +255,7 @@ pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
         if sid != caller.sid() {
             return Err(Errno::EPERM);
         }
-        if process.executed.load(Ordering::Relaxed) {
+        if process.images.load(Ordering::Relaxed) != 0 {
             return Err(Errno::EACCES);
         }
     }
