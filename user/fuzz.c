@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -58,6 +59,22 @@ static long value(void)
     }
 }
 
+/* The number of a call: Linux's older ones, the newer ones, the native ones, and nonsense. */
+static long call(void)
+{
+    switch (random64() % 32) {
+    case 0:
+        return 424 + random64() % 40;
+    case 1:
+        return 0x5359;
+    case 2:
+    case 3:
+        return value();
+    default:
+        return random64() % 340;
+    }
+}
+
 /* What would end the calling process and test nothing. */
 static int ends_itself(long number)
 {
@@ -97,6 +114,29 @@ static int ends_the_experiment(long number)
     }
 }
 
+/* What mostly ends the calling process: made seldom, so that others come to pass too. */
+static int deadly(long number)
+{
+    switch (number) {
+    case SYS_rt_sigreturn:
+    case SYS_arch_prctl:
+    case SYS_kill:
+    case SYS_tkill:
+    case SYS_tgkill:
+    case SYS_rt_sigqueueinfo:
+    case SYS_rt_tgsigqueueinfo:
+    case SYS_ptrace:
+    case SYS_setrlimit:
+    case SYS_prlimit64:
+    case SYS_fork:
+    case SYS_vfork:
+    case SYS_clone:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 static int makes_a_process(long number)
 {
     return number == SYS_fork || number == SYS_vfork || number == SYS_clone || number == 435 /* clone3 */;
@@ -125,8 +165,10 @@ static void child(uint64_t seed, int privileged)
     struct sigaction action = {.sa_handler = ignore};
     sigaction(SIGALRM, &action, 0);
     for (int i = 0; i < 2000; i++) {
-        long number = random64() % 16 ? (long)(random64() % 340) : value();
+        long number = call();
         if (ends_itself((int)number) || (privileged && ends_the_experiment((int)number)))
+            continue;
+        if (deadly((int)number) && random64() % 16)
             continue;
         /* A call that blocks is cut short. */
         alarm(1);
