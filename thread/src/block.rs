@@ -13,7 +13,7 @@ use crate::ready::End;
 use crate::switch::SwOut;
 use crate::token::{self, Given, Taken};
 use crate::tte::Tte;
-use crate::{idle, kick, ops, timer};
+use crate::{balance, idle, kick, ops, timer};
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
 
@@ -70,7 +70,7 @@ pub fn resume_address(address: usize) {
     }
 }
 
-/// Starts a new thread, on an idle CPU if there is one. False: it had been started before.
+/// Starts a new thread: an idle CPU takes it, or this one in its turn. False: it had been started before.
 pub fn start(tte: &Tte) -> bool {
     // The count that the running thread holds of itself, given up by its undertaker.
     tte.count.fetch_add(1, Ordering::Relaxed);
@@ -80,9 +80,15 @@ pub fn start(tte: &Tte) -> bool {
     }
     if !tte.pinned.load(Ordering::Relaxed) {
         let irq = irq_save();
-        let home = idle::claim().unwrap_or_else(|| here().0.number());
-        tte.cpu.store(home as u32, Ordering::Relaxed);
-        irq_restore(irq);
+        let (cpu, local, me) = here();
+        let begun = balance::begin(cpu, local, me, tte);
+        if !begun {
+            tte.cpu.store(cpu.number() as u32, Ordering::Relaxed);
+            place(cpu, local, me, tte, End::Back, irq);
+        } else {
+            irq_restore(irq);
+        }
+        return true;
     }
     enqueue(tte, End::Back);
     true

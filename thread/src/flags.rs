@@ -27,8 +27,6 @@ pub const HELD: u32 = 1 << 13;
 pub const GO: u32 = 1 << 14;
 /// A single-step is under way (the advisory lock of section 5.3.2).
 pub const STEP: u32 = 1 << 8;
-/// The mark of section 5.3.1: a CPU is moving the thread to another CPU's ring.
-pub const MARK: u32 = 1 << 9;
 /// Was woken, or kept from sleeping, only to run supervisor procedures; goes to sleep after them.
 pub const POKED: u32 = 1 << 11;
 /// Has ended; its stack waits for the next thread to free it.

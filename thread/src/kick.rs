@@ -1,10 +1,10 @@
-//! The interrupt by which one CPU makes another look at its inbox, its requests and its running thread.
+//! The interrupt by which one CPU makes another look at its inbox, the shelves and its running thread.
 //!
 //! *Interface*: [`send`], [`send_to_others`]; [`init`] once. Every interrupt is a quiescent point, so this one also ends
 //! grace periods.
 
+use crate::block;
 use crate::local::here;
-use crate::{block, idle};
 use core::sync::atomic::{AtomicU8, Ordering};
 use machine::trap::TrapFrame;
 
@@ -38,5 +38,4 @@ fn kicked(_: &mut TrapFrame) {
     if block::receive(local, me) {
         cpu.need_resched.store(1, Ordering::Relaxed);
     }
-    idle::serve(local, me);
 }

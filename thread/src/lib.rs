@@ -17,6 +17,7 @@
 extern crate alloc;
 
 mod alarm;
+mod balance;
 mod block;
 mod callouts;
 pub mod clock;
@@ -36,6 +37,7 @@ pub mod ready;
 #[cfg(target_os = "none")]
 mod saved;
 pub mod selftest;
+pub mod shelf;
 pub mod signal;
 mod spawn;
 mod start_up;

@@ -4,6 +4,7 @@
 
 use crate::alarm::{AlarmHeap, Slots};
 use crate::ready::ReadyRing;
+use crate::shelf::Idlers;
 use crate::tte::Tte;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
@@ -18,7 +19,7 @@ pub(crate) const TICKING: u8 = 1;
 /// to the back, behind those who wait.
 pub(crate) const OVERDUE: u8 = 2;
 
-/// One CPU's scheduling state. Only `inbox` and the `alarms`' cancel words are written by other CPUs.
+/// One CPU's scheduling state. Other CPUs write `inbox` and the `alarms`' cancel words, and take from the ring's shelf.
 #[repr(C, align(64))]
 pub(crate) struct Local {
     pub ring: ReadyRing,
@@ -32,8 +33,8 @@ pub(crate) struct Local {
     pub ticking: AtomicU8,
     /// Since when nobody's quantum has ended here and nobody was sent to the back, nanoseconds.
     pub turn_ns: AtomicU64,
-    /// Threads given away to idle CPUs.
-    pub given: AtomicU32,
+    /// Threads taken from other CPUs' shelves.
+    pub stolen: AtomicU32,
     alarms: UnsafeCell<AlarmHeap<'static>>,
 }
 
@@ -49,7 +50,7 @@ impl Local {
             armed_ns: AtomicU64::new(u64::MAX),
             ticking: AtomicU8::new(STILL),
             turn_ns: AtomicU64::new(0),
-            given: AtomicU32::new(0),
+            stolen: AtomicU32::new(0),
             alarms: UnsafeCell::new(AlarmHeap::new(slots)),
         }
     }
@@ -88,8 +89,8 @@ pub(crate) fn local(cpu: usize) -> &'static Local {
     &LOCALS[cpu]
 }
 
-/// CPUs that want work, one bit each: the standing requests of section 5.3.1's stealing.
-pub(crate) static IDLE: AtomicU32 = AtomicU32::new(0);
+/// CPUs that want work.
+pub(crate) static IDLE: Idlers = Idlers(AtomicU32::new(0));
 
 /// The running CPU, its state, and the thread that it runs. With interrupts off.
 #[inline(always)]

@@ -12,12 +12,15 @@
 //!
 //! So insertion and removal mend at most three words, nothing is searched at a switch, and nothing is walked when the number of populated levels
 //! changes: a `link` still leading to the turn routine when one level is left is mended by that routine on its way through.
+//!
+//! Who has waited long stands on the ring's *shelf* instead, from where any CPU takes it (`shelf.rs`, `balance.rs`). A level that runs empty takes one back.
 //! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
 
+use crate::shelf::Shelf;
 use crate::tte::{LEVELS, Tte};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 /// Which end of its level a thread joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +46,9 @@ const fn policy() -> [u8; TURNS] {
     table
 }
 
+/// Threads that a shelf has room for; more stay in their rings.
+pub const SHELF: usize = 16;
+
 /// One CPU's ready rings.
 #[repr(C, align(64))]
 pub struct ReadyRing {
@@ -61,6 +67,8 @@ pub struct ReadyRing {
     /// The CPU's idle thread.
     pub(crate) idle: AtomicPtr<Tte>,
     pub(crate) table: [u8; TURNS],
+    /// Those who wait where other CPUs may take them.
+    pub(crate) shelf: Shelf<Tte, SHELF>,
 }
 
 impl ReadyRing {
@@ -75,6 +83,7 @@ impl ReadyRing {
             turn: AtomicUsize::new(0),
             idle: AtomicPtr::new(null_mut()),
             table: policy(),
+            shelf: Shelf::empty(),
         }
     }
 
@@ -189,6 +198,9 @@ impl ReadyRing {
         if next == tte.as_ptr() {
             self.heads[level].store(null_mut(), Relaxed);
             self.populate(self.populated.load(Relaxed) & !(1 << level));
+            if self.shelf.is_used() {
+                self.refill(current, level);
+            }
         } else {
             // SAFETY: ring pointers lead to entries, which are never unmapped.
             let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*next) };
@@ -238,25 +250,78 @@ impl ReadyRing {
         current.link.store(link, Relaxed);
     }
 
-    /// A thread that a thief may have: the last in line of the most patient level, unless it runs or is pinned.
-    pub fn spare(&self, current: &Tte) -> Option<&'static Tte> {
+    /// A ready thread that others may have: not running, not pinned, `waited` long, and the longest in line of the most patient level. The next in line
+    /// of each level stays unless `all` may go.
+    pub fn spare(
+        &self,
+        current: &Tte,
+        all: bool,
+        waited: impl Fn(&Tte) -> bool,
+    ) -> Option<&'static Tte> {
+        /// How far a line is looked along.
+        const LOOKED: usize = 8;
         let mut populated = self.populated.load(Relaxed);
         while populated != 0 {
             let level = (31 - populated.leading_zeros()) as usize;
             populated &= !(1 << level);
-            let last = if holds(current, level) {
-                current.prev.load(Relaxed)
+            // The line ends where it began, or with the running thread.
+            let own_level = holds(current, level);
+            let (first, end) = if own_level {
+                (current.next.load(Relaxed), current.as_ptr())
             } else {
-                // SAFETY: the head of a populated level.
-                unsafe { (*self.heads[level].load(Relaxed)).prev.load(Relaxed) }
+                let head = self.heads[level].load(Relaxed);
+                (head, head)
             };
-            // SAFETY: ring pointers lead to entries.
-            let last = unsafe { &*last };
-            if !last.is(current) && !last.pinned.load(Relaxed) {
-                return Some(last);
+            let mut at = first;
+            for place in 0..LOOKED {
+                if core::ptr::eq(at, end) && (own_level || place > 0) {
+                    break;
+                }
+                // SAFETY: ring pointers lead to entries, which are never unmapped.
+                let tte = unsafe { &*at };
+                if (all || place > 0) && !tte.pinned.load(Relaxed) && waited(tte) {
+                    return Some(tte);
+                }
+                at = tte.next.load(Relaxed);
             }
         }
         None
+    }
+
+    /// Takes back from the shelf who has waited longest in `level`, to join it at `end`. False when nobody was there.
+    pub fn take_back(&self, current: &Tte, level: u8, end: End) -> bool {
+        // SAFETY: the shelf holds entries, which are never unmapped.
+        let its = |tte: *mut Tte| unsafe { (*tte).wanted_level.load(Relaxed) == level };
+        let taken = self.shelf.take(|tte| its(tte).then_some(0));
+        self.join(current, taken, end)
+    }
+
+    /// Takes back who has waited longest of the most urgent level.
+    pub fn take_back_any(&self, current: &Tte) -> bool {
+        let taken = self.shelf.take(rank);
+        self.join(current, taken, End::Back)
+    }
+
+    /// Puts a thread that the caller has taken from a shelf, if it has, into its level.
+    pub fn join(&self, current: &Tte, taken: Option<*mut Tte>, end: End) -> bool {
+        let Some(tte) = taken else {
+            self.shelf.sweep();
+            return false;
+        };
+        // SAFETY: shelves hold entries, which are never unmapped.
+        self.insert(current, unsafe { &*tte }, end);
+        // Who marks the thread after this sees where it is; whoever did before is seen by it.
+        fence(SeqCst);
+        true
+    }
+
+    /// `level` has run empty while somebody may stand on the shelf: one of that level takes its place, or anybody when all levels are empty.
+    #[cold]
+    #[inline(never)]
+    fn refill(&self, current: &Tte, level: usize) {
+        if !self.take_back(current, level as u8, End::Back) && self.populated.load(Relaxed) == 0 {
+            self.take_back_any(current);
+        }
     }
 
     #[inline(never)]
@@ -278,6 +343,12 @@ impl Default for ReadyRing {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// How urgent a thread on a shelf is: its level.
+pub(crate) fn rank(tte: *mut Tte) -> Option<u8> {
+    // SAFETY: shelves hold entries, which are never unmapped.
+    Some(unsafe { (*tte).wanted_level.load(Relaxed) })
 }
 
 /// Where `from`'s `sw_out` must go for `to` to run.

@@ -185,3 +185,81 @@ fn follow<'a>(_ring: &ReadyRing, current: &Tte, threads: &'a [Low<Tte>], idle: &
     assert_eq!(link % 0x100, if same { 1 } else { 2 });
     next
 }
+
+#[test]
+fn a_level_that_runs_empty_takes_one_back_from_the_shelf() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let (a, b, c, d) = (
+        thread(1, 0, 7),
+        thread(2, 0, 7),
+        thread(3, 0, 8),
+        thread(4, 3, 7),
+    );
+    for tte in [&d, &b, &c] {
+        assert!(ring.shelf.put(tte.as_ptr()));
+    }
+    ring.insert(&idle, &a, End::Back);
+    assert!(ring.is_alone(&a));
+    // The longest waiting of its level, and of another level when there is none.
+    ring.remove(&a, &a);
+    assert_eq!(a.link.load(Relaxed), 0x201);
+    ring.remove(&b, &b);
+    assert_eq!(b.link.load(Relaxed), 0x302);
+    ring.remove(&c, &c);
+    assert_eq!(c.link.load(Relaxed), 0x402);
+    assert_eq!(ring.ready(), 1);
+    ring.remove(&d, &d);
+    assert_eq!(d.link.load(Relaxed), 0x902);
+    assert!(!ring.shelf.is_used());
+}
+
+#[test]
+fn who_may_go_is_the_longest_in_line_that_is_not_next() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let (a, b, c, d) = (
+        thread(1, 0, 7),
+        thread(2, 0, 7),
+        thread(3, 0, 7),
+        thread(4, 5, 7),
+    );
+    let find = |all: bool| {
+        let found = ring.spare(&a, all, |_| true);
+        found.map(|tte| tte.sw_in.load(Relaxed) / 0x100)
+    };
+    ring.insert(&idle, &a, End::Back);
+    assert_eq!(find(true), None);
+    ring.insert(&a, &b, End::Back);
+    assert_eq!((find(false), find(true)), (None, Some(2)));
+    ring.insert(&a, &c, End::Back);
+    assert_eq!(find(false), Some(3));
+    // Patient levels first; pinned threads never.
+    ring.insert(&a, &d, End::Back);
+    assert_eq!((find(false), find(true)), (Some(3), Some(4)));
+    d.pinned.store(true, Relaxed);
+    c.pinned.store(true, Relaxed);
+    assert_eq!((find(false), find(true)), (None, Some(2)));
+    assert_eq!(
+        ring.spare(&a, true, |_| false).map(|tte| tte.as_ptr()),
+        None
+    );
+}
+
+#[test]
+fn a_shelf_keeps_the_order_of_its_puts_and_has_an_end() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let threads: Vec<_> = (0..SHELF + 1).map(|i| thread(i, 0, 7)).collect();
+    for (i, tte) in threads.iter().enumerate() {
+        assert_eq!(ring.shelf.put(tte.as_ptr()), i < SHELF);
+    }
+    assert!(ring.shelf.is_full());
+    assert!(ring.shelf.take_this(threads[3].as_ptr()));
+    assert!(!ring.shelf.take_this(threads[3].as_ptr()));
+    assert!(ring.shelf.put(threads[SHELF].as_ptr()));
+    let order = core::iter::from_fn(|| ring.shelf.take(rank));
+    let expected = (0..=SHELF).filter(|&i| i != 3).map(|i| threads[i].as_ptr());
+    assert!(order.eq(expected));
+    assert!(!ring.shelf.sweep());
+}

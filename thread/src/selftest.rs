@@ -26,6 +26,7 @@ pub fn run() {
     levels();
     preemption();
     spread();
+    theft();
     inheritance();
     operations();
     procedures();
@@ -289,8 +290,50 @@ fn spread() {
     });
     STOP.store(true, Ordering::Release);
     join(2 * cpus);
-    let given: u32 = (0..cpus).map(|cpu| crate::stats(cpu).given).sum();
-    log!("thread: all {cpus} CPUs busy; {given} threads handed over so far");
+    let stolen: u32 = (0..cpus).map(|cpu| crate::stats(cpu).stolen).sum();
+    log!("thread: all {cpus} CPUs busy; {stolen} threads taken so far");
+}
+
+/// A CPU that answers nothing is robbed all the same of what waits there.
+fn theft() {
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    fn prey(_: usize) {
+        ENDED.fetch_add(1, Ordering::AcqRel);
+    }
+    fn deaf(_: usize) {
+        let threads: Vec<_> = (0..2 * cpu::cpus())
+            .map(|_| create(&Spec::new(b"prey", Body::Kernel(prey, 0))).expect("memory"))
+            .collect();
+        let irq = cpu::irq_save();
+        for thread in &threads {
+            start(thread);
+        }
+        let deadline = now_ns() + 20_000_000_000;
+        while ENDED.load(Ordering::Acquire) < threads.len() {
+            assert!(now_ns() < deadline, "nobody took what waited here");
+            core::hint::spin_loop();
+        }
+        cpu::irq_restore(irq);
+        done();
+    }
+    if cpu::cpus() == 1 {
+        return;
+    }
+    let stolen = || {
+        (0..cpu::cpus())
+            .map(|cpu| crate::stats(cpu).stolen)
+            .sum::<u32>()
+    };
+    let before = stolen();
+    ENDED.store(0, Ordering::Release);
+    here(deaf, 0, 0);
+    join(1);
+    let count = ENDED.load(Ordering::Acquire);
+    assert!(
+        stolen() - before >= count as u32,
+        "they ran without being taken"
+    );
+    log!("thread: {count} threads taken from a CPU that answered nothing");
 }
 
 /// Whoever waits for a monitor lends its level to the holder.

@@ -107,12 +107,12 @@ pub fn idle() -> ! {
 /// What a listing shows of one CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuStats {
-    /// Ready threads, the running one included.
+    /// Ready threads, the running one and those on the shelf included.
     pub ready: u32,
     /// Bit for each level with ready threads.
     pub populated: u32,
-    /// Threads given to idle CPUs so far.
-    pub given: u32,
+    /// Threads taken from other CPUs' shelves so far.
+    pub stolen: u32,
     /// Serial number of the idle thread.
     pub idle: u64,
 }
@@ -123,9 +123,9 @@ pub fn stats(cpu: usize) -> CpuStats {
     // SAFETY: null before the CPU is up, an entry afterwards.
     let idle = unsafe { local.ring.idle.load(Ordering::Relaxed).as_ref() };
     CpuStats {
-        ready: local.ring.ready(),
+        ready: local.ring.ready() + local.ring.shelf.len() as u32,
         populated: local.ring.populated.load(Ordering::Relaxed),
-        given: local.given.load(Ordering::Relaxed),
+        stolen: local.stolen.load(Ordering::Relaxed),
         idle: idle.map_or(0, |tte| tte.serial()),
     }
 }

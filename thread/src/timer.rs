@@ -7,7 +7,7 @@
 //! once a wake-up. A thread that got the CPU in the middle of another's quantum has its own quantum from there.
 //! Source: dissertation, section 4.3.3.
 
-use crate::idle;
+use crate::balance;
 use crate::local::{Local, OVERDUE, STILL, TICKING, here};
 use crate::ready::End;
 use crate::switch::Kind;
@@ -25,11 +25,16 @@ fn ns_to_ticks(ns: u64) -> u64 {
     (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64
 }
 
+/// Whether somebody waits here for the CPU. With interrupts off.
+fn contended(local: &Local) -> bool {
+    local.ring.ready() >= 2 || local.ring.shelf.is_used() && local.ring.shelf.sweep()
+}
+
 /// Starts keeping quanta if there is anybody to give the CPU to. With interrupts off.
 #[cold]
 #[inline(never)]
 pub(crate) fn begin(local: &Local, me: &Tte) {
-    if local.ring.ready() >= 2 {
+    if contended(local) {
         let now = now_ns();
         local.ticking.store(TICKING, Ordering::Relaxed);
         local.turn_ns.store(now, Ordering::Relaxed);
@@ -76,24 +81,30 @@ pub(crate) fn fired(_: &mut TrapFrame) {
             None => break,
         }
     }
-    let tick = local.ring.ready() >= 2;
+    // Not who was woken just now.
+    let coming = match cpu.need_resched.load(Ordering::Relaxed) {
+        0 => balance::offer(local, me),
+        _ => 0,
+    };
+    let tick = contended(local);
     local
         .ticking
         .store(if tick { TICKING } else { STILL }, Ordering::Relaxed);
     if tick {
-        idle::serve(local, me);
         let quantum = ns_to_ticks(me.quantum_ns());
         let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
         let left = if ran >= quantum - quantum / 8 {
             cpu.need_resched.store(1, Ordering::Relaxed);
             local.turn_ns.store(now, Ordering::Relaxed);
+            balance::turn_over(local, me, coming);
             quantum
         } else {
             // Somebody has got the CPU in the middle of another's quantum; a chain of such could go on for ever.
             let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
             if turn >= me.quantum_ns() {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
+                balance::overdue(local, me, coming);
             }
             quantum - ran
         };

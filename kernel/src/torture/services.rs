@@ -7,12 +7,13 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use codegen::{Class, Draft};
 use machine::clock::now_ns;
+use thread::shelf::Shelf;
 
-use super::subject::Subject;
+use super::subject::{Subject, Tally};
 
 /// All services.
-pub fn all() -> [&'static dyn Subject; 6] {
-    [&Frames, &Heap, &Alarms, &Wakeups, &Threads, &Images]
+pub fn all() -> [&'static dyn Subject; 7] {
+    [&Frames, &Heap, &Alarms, &Wakeups, &Threads, &Images, &SHELF]
 }
 
 /// A frame is taken and given back.
@@ -152,4 +153,59 @@ impl Subject for Images {
     }
 
     fn settle(&self) {}
+}
+
+/// A CPU's shelf of ready threads: one puts numbers there, all others take.
+struct Ready {
+    shelf: Shelf<u64, 16>,
+    next: AtomicU64,
+    tally: Tally,
+}
+
+static SHELF: Ready = Ready {
+    shelf: Shelf::empty(),
+    next: AtomicU64::new(1),
+    tally: Tally::new(),
+};
+
+impl Ready {
+    fn take(&self) {
+        if let Some(number) = self.shelf.take(|_| Some(0)) {
+            self.tally.left(number.addr() as u64);
+        }
+    }
+}
+
+impl Subject for Ready {
+    fn name(&self) -> &'static str {
+        "shelf"
+    }
+
+    fn roles(&self) -> usize {
+        2
+    }
+
+    fn alone(&self, role: usize) -> bool {
+        role == 0
+    }
+
+    fn operate(&self, role: usize, _: u64) {
+        if role == 1 {
+            return self.take();
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if self
+            .shelf
+            .put(core::ptr::without_provenance_mut(number as usize))
+        {
+            self.tally.entered(number);
+        }
+    }
+
+    fn settle(&self) {
+        while !self.shelf.is_empty() {
+            self.take();
+        }
+        self.tally.check("shelf");
+    }
 }

@@ -1,0 +1,113 @@
+//! Balancing between CPUs: who has waited long goes on the shelf, idle CPUs take from all shelves.
+//!
+//! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`steal`] for an idle CPU. With interrupts off.
+//!
+//! A ring holds who runs, who was woken within the last quantum, and the next in line of each level; who has waited for a whole quantum stands on the
+//! CPU's shelf. An idle CPU takes from there by one exchange, whatever the shelf's CPU does meanwhile. Two threads that wake each other
+//! in turn never wait that long and are never torn apart. The switch knows nothing of all this: rings stay one CPU's, and their links lead to threads that nobody else may have.
+//! A machine with one CPU has no use for shelves and leaves them empty.
+//! Source: dissertation, section 5.3.1.
+
+use crate::local::{IDLE, Local, STILL, local};
+use crate::ready::{End, rank};
+use crate::tte::Tte;
+use crate::{kick, timer};
+use core::sync::atomic::Ordering;
+use machine::clock::tsc;
+use machine::cpu::{Cpu, cpus};
+
+/// Most threads that one tick moves from the ring to the shelf.
+const OFFERS: usize = 4;
+
+/// Puts on the shelf who has waited for a quantum in the ring, and wakes an idle CPU for each; the next in line goes too when a CPU is idle. Returns how
+/// many idle CPUs are on their way.
+pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
+    let mut coming = 0;
+    if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
+        return coming;
+    }
+    for _ in 0..OFFERS {
+        let hungry = IDLE.any();
+        let Some(spare) = local.ring.spare(me, hungry, waited_long) else {
+            break;
+        };
+        if local.ring.shelf.is_full() {
+            break;
+        }
+        local.ring.remove(me, spare);
+        local.ring.shelf.put(spare.as_ptr());
+        coming += usize::from(wake_one());
+    }
+    coming
+}
+
+fn waited_long(tte: &Tte) -> bool {
+    let waited = tsc().wrapping_sub(tte.in_at.load(Ordering::Relaxed));
+    timer::ticks_to_ns(waited) >= tte.quantum_ns()
+}
+
+/// The running thread's quantum is over: the next of its level is who has waited longest on the shelf, if more stand there than CPUs are `coming`.
+pub(crate) fn turn_over(local: &Local, me: &Tte, coming: usize) {
+    if has_more_than(local, coming) && me.on_ring.load(Ordering::Relaxed) {
+        local
+            .ring
+            .take_back(me, me.level.load(Ordering::Relaxed), End::Front);
+    }
+}
+
+/// A quantum has passed in which threads only woke each other, or gave way to each other: one from the shelf joins them,
+/// if more stand there than CPUs are `coming`.
+pub(crate) fn overdue(local: &Local, me: &Tte, coming: usize) {
+    if has_more_than(local, coming) {
+        local.ring.take_back_any(me);
+    }
+}
+
+fn has_more_than(local: &Local, coming: usize) -> bool {
+    local.ring.shelf.is_used() && local.ring.shelf.len() > coming
+}
+
+/// Puts a new thread, which may run anywhere, on the shelf of this CPU, where a thread runs. False when it has to go into a ring.
+pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
+    if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
+        return false;
+    }
+    tte.cpu.store(cpu.number() as u32, Ordering::Relaxed);
+    if !local.ring.shelf.put(tte.as_ptr()) {
+        return false;
+    }
+    if local.ticking.load(Ordering::Relaxed) == STILL {
+        timer::begin(local, me);
+    }
+    wake_one();
+    true
+}
+
+/// Interrupts an idle CPU, if there is one, for what was put on a shelf.
+fn wake_one() -> bool {
+    let idle = IDLE.claim();
+    if let Some(idle) = idle {
+        kick::send(idle);
+    }
+    idle.is_some()
+}
+
+/// Takes the most urgent thread from the nearest shelf that has any, this CPU's first, into the ring. Whether there was one.
+pub(crate) fn steal(cpu: &Cpu, here: &Local, me: &Tte) -> bool {
+    let (number, count) = (cpu.number(), cpus());
+    for distance in 0..count {
+        let from = local((number + distance) % count);
+        let Some(tte) = from.ring.shelf.take(rank) else {
+            continue;
+        };
+        // SAFETY: shelves hold entries, which are never unmapped.
+        unsafe { &(*tte).cpu }.store(number as u32, Ordering::Relaxed);
+        here.ring.join(me, Some(tte), End::Back);
+        if distance > 0 {
+            let stolen = here.stolen.load(Ordering::Relaxed);
+            here.stolen.store(stolen.wrapping_add(1), Ordering::Relaxed);
+        }
+        return true;
+    }
+    false
+}

@@ -1,0 +1,244 @@
+//! Every interleaving of the shelf and of the idle CPUs' protocol, checked with loom: a thread is dispatched by one CPU, with the registers that the shelf's CPU saved, and
+//! no thread stands on a shelf while a CPU sleeps that was not told.
+
+#[allow(dead_code)]
+#[path = "../src/flags.rs"]
+mod flags;
+mod primitive {
+    pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+    macro_rules! constructor {
+        ($($constructor:tt)*) => {};
+    }
+    pub(crate) use constructor;
+}
+#[allow(dead_code)]
+#[path = "../src/shelf.rs"]
+mod shelf;
+#[allow(dead_code)]
+#[path = "../src/token.rs"]
+mod token;
+
+use flags::{ASLEEP, STOPME, TOKEN};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use loom::thread;
+use shelf::{Idlers, Shelf};
+use std::ptr::null_mut;
+use token::{Given, give};
+
+/// A thread's entry: the state word, and what switching it out has saved.
+struct Entry {
+    state: AtomicU32,
+    registers: UnsafeCell<u32>,
+    dispatched: AtomicU32,
+}
+
+impl Entry {
+    fn new() -> *mut Entry {
+        Box::into_raw(Box::new(Entry {
+            state: AtomicU32::new(0),
+            registers: UnsafeCell::new(0),
+            dispatched: AtomicU32::new(0),
+        }))
+    }
+
+    /// What the running CPU does before the thread can stand on a shelf.
+    fn switch_out(&self) {
+        // SAFETY: that one at a time does this is what the models are about; loom checks it.
+        self.registers.with_mut(|saved| unsafe { *saved += 1 });
+    }
+
+    /// What a CPU does that has taken the thread: nobody else may have it.
+    fn switch_in(&self) {
+        // SAFETY: as above.
+        self.registers.with_mut(|saved| unsafe { *saved += 10 });
+        self.dispatched.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn at(entry: *mut Entry) -> &'static Entry {
+    // SAFETY: every model keeps its entries until all have ended.
+    unsafe { &*entry }
+}
+
+/// At a model's end.
+fn free(entry: *mut Entry) {
+    // SAFETY: made by `Entry::new`, and nobody is left who knows it.
+    drop(unsafe { Box::from_raw(entry) });
+}
+
+fn shelf<const N: usize>() -> Shelf<Entry, N> {
+    Shelf {
+        places: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
+        filled: std::array::from_fn(|_| AtomicU64::new(0)),
+        puts: AtomicU64::new(0),
+        used: AtomicU32::new(0),
+    }
+}
+
+fn any(_: *mut Entry) -> Option<u8> {
+    Some(0)
+}
+
+/// All interleavings with at most `switches` forced ones.
+fn check(switches: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(switches);
+    builder.check(model);
+}
+
+/// The victim, a thief, a waker and one who stops the thread, all at it at once.
+#[test]
+fn a_thread_is_dispatched_once_and_its_marks_are_kept() {
+    check(3, || {
+        let shelf = Arc::new(shelf::<1>());
+        let entry = Entry::new();
+        at(entry).switch_out();
+        assert!(shelf.put(entry));
+        let victim = shelf.clone();
+        let shared = entry as usize;
+        let thief = thread::spawn(move || {
+            let taken = shelf.take(any);
+            if let Some(entry) = taken {
+                at(entry).switch_in();
+            }
+            taken.is_some()
+        });
+        let waker = thread::spawn(move || give(&at(shared as *mut Entry).state, 0));
+        let stopper = thread::spawn(move || {
+            at(shared as *mut Entry)
+                .state
+                .fetch_or(STOPME, Ordering::AcqRel)
+        });
+        let mine = victim.take(any);
+        if let Some(entry) = mine {
+            at(entry).switch_in();
+        }
+        let stolen = thief.join().unwrap();
+        assert!(stolen != mine.is_some(), "not dispatched exactly once");
+        assert_eq!(
+            waker.join().unwrap(),
+            Given::Token,
+            "woken, but it was ready"
+        );
+        stopper.join().unwrap();
+        assert_eq!(at(entry).dispatched.load(Ordering::Relaxed), 1);
+        let state = at(entry).state.load(Ordering::Relaxed);
+        assert_eq!(state & (TOKEN | STOPME | ASLEEP), TOKEN | STOPME);
+        assert!(!victim.sweep());
+        free(entry);
+    });
+}
+
+/// Two thieves, while the victim takes one back and puts it on again: ABA on a place.
+#[test]
+fn a_thread_put_back_is_as_good_as_new() {
+    check(3, || {
+        let shelf = Arc::new(shelf::<2>());
+        let entries = [Entry::new(), Entry::new()];
+        for entry in entries {
+            at(entry).switch_out();
+            assert!(shelf.put(entry));
+        }
+        let thieves = [0, 1].map(|_| {
+            let shelf = shelf.clone();
+            thread::spawn(move || {
+                let taken = shelf.take(any);
+                if let Some(entry) = taken {
+                    at(entry).switch_in();
+                }
+                usize::from(taken.is_some())
+            })
+        });
+        // Runs one for a while.
+        if let Some(entry) = shelf.take(any) {
+            at(entry).switch_in();
+            at(entry).switch_out();
+            assert!(shelf.put(entry));
+        }
+        let stolen: usize = thieves.map(|thief| thief.join().unwrap()).iter().sum();
+        let mut left = 0;
+        while let Some(entry) = shelf.take(any) {
+            at(entry).switch_in();
+            left += 1;
+        }
+        assert_eq!(stolen + left, 2);
+        entries.into_iter().for_each(free);
+    });
+}
+
+/// One certain thread, taken by a helper and by a thief.
+#[test]
+fn a_certain_thread_is_taken_once() {
+    check(3, || {
+        let shelf = Arc::new(shelf::<2>());
+        let entries = [Entry::new(), Entry::new()];
+        for entry in entries {
+            at(entry).switch_out();
+            assert!(shelf.put(entry));
+        }
+        let wanted = entries[1] as usize;
+        let helper = {
+            let shelf = shelf.clone();
+            thread::spawn(move || {
+                let taken = shelf.take_this(wanted as *mut Entry);
+                if taken {
+                    at(wanted as *mut Entry).switch_in();
+                }
+                taken
+            })
+        };
+        let mut taken = 0;
+        for _ in 0..2 {
+            if let Some(entry) = shelf.take(any) {
+                at(entry).switch_in();
+                taken += 1;
+            }
+        }
+        taken += usize::from(helper.join().unwrap());
+        assert_eq!(taken, 2);
+        entries.into_iter().for_each(free);
+    });
+}
+
+/// A CPU goes to sleep while another gets something to give away.
+fn sleeper_and_offerer(announces: bool) {
+    check(3, move || {
+        let shelf = Arc::new(shelf::<1>());
+        let idlers = Arc::new(Idlers(AtomicU32::new(0)));
+        let told = Arc::new(AtomicBool::new(false));
+        let entry = Entry::new();
+        let shared = entry as usize;
+        let busy = {
+            let (shelf, idlers, told) = (shelf.clone(), idlers.clone(), told.clone());
+            thread::spawn(move || {
+                assert!(shelf.put(shared as *mut Entry));
+                if let Some(cpu) = idlers.claim() {
+                    assert_eq!(cpu, 5);
+                    told.store(true, Ordering::Relaxed);
+                }
+            })
+        };
+        let mut found = shelf.take(any).is_some();
+        if !found && announces {
+            idlers.announce(5);
+            found = shelf.take(any).is_some();
+        }
+        busy.join().unwrap();
+        let asleep = !found && !told.load(Ordering::Relaxed);
+        assert!(!asleep, "asleep with work on the shelf");
+        free(entry);
+    });
+}
+
+#[test]
+fn nobody_sleeps_while_somebody_waits() {
+    sleeper_and_offerer(true);
+}
+
+#[test]
+#[should_panic(expected = "asleep with work on the shelf")]
+fn the_model_sees_a_sleeper_that_did_not_announce_itself() {
+    sleeper_and_offerer(false);
+}
