@@ -1,6 +1,6 @@
 //! Blocking and waking: the token protocol joined to the ready rings.
 //!
-//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room [`enqueue`], [`switch`], [`preempt`].
+//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room [`switch`], [`preempt`].
 //!
 //! A thread belongs to one CPU's ring, its home, and only that CPU puts it in or takes it out, with interrupts
 //! off. Between marking itself asleep and the end of `sw_out` a thread's home is busy switching it out; so a waker elsewhere,
@@ -78,19 +78,16 @@ pub fn start(tte: &Tte) -> bool {
         tte.count.fetch_sub(1, Ordering::Relaxed);
         return false;
     }
+    let irq = irq_save();
+    let (cpu, local, me) = here();
     if !tte.pinned.load(Ordering::Relaxed) {
-        let irq = irq_save();
-        let (cpu, local, me) = here();
-        let begun = balance::begin(cpu, local, me, tte);
-        if !begun {
-            tte.cpu.store(cpu.number() as u32, Ordering::Relaxed);
-            place(cpu, local, me, tte, End::Back, irq);
-        } else {
+        if balance::begin(cpu, local, me, tte) {
             irq_restore(irq);
+            return true;
         }
-        return true;
+        tte.cpu.store(cpu.number() as u32, Ordering::Relaxed);
     }
-    enqueue(tte, End::Back);
+    place(cpu, local, me, tte, End::Back, irq);
     true
 }
 
@@ -105,13 +102,7 @@ pub fn yield_now() {
     irq_enable();
 }
 
-/// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring.
-pub(crate) fn enqueue(tte: &Tte, end: End) {
-    let irq = irq_save();
-    let (cpu, local, me) = here();
-    place(cpu, local, me, tte, end, irq);
-}
-
+/// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring. With interrupts off; puts them back to `irq`.
 #[inline(never)]
 fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
     if tte.cpu() == cpu.number() {

@@ -6,7 +6,7 @@
 //! Pending procedures stand on a stack for each mode; pushing is lock-free, and full is an answer.
 //! Source: dissertation, sections 4.3.2 and 5.3.2 (Signal).
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::array_stack::ArrayStack;
 
 /// Signal numbers of a thread.
@@ -68,6 +68,8 @@ impl Procedure {
 
 /// The table and the pending procedures.
 pub(crate) struct Signals {
+    /// Whether anything below may be other than at the beginning: few threads ever have a procedure.
+    used: AtomicBool,
     table: [AtomicUsize; SIGNALS],
     supervisor: ArrayStack<usize, PENDING>,
     user: ArrayStack<usize, PENDING>,
@@ -76,13 +78,19 @@ pub(crate) struct Signals {
 impl Signals {
     pub const fn new() -> Self {
         Signals {
+            used: AtomicBool::new(false),
             table: [const { AtomicUsize::new(0) }; SIGNALS],
             supervisor: ArrayStack::new(),
             user: ArrayStack::new(),
         }
     }
 
+    /// As at the beginning.
     pub fn reset(&self) {
+        // Before looking, since who adds something says so afterwards.
+        if !self.used.load(Ordering::Acquire) || !self.used.swap(false, Ordering::SeqCst) {
+            return;
+        }
         for word in &self.table {
             word.store(0, Ordering::Relaxed);
         }
@@ -98,10 +106,9 @@ impl Signals {
 
     pub fn set(&self, number: usize, procedure: Option<Procedure>) -> Result<(), Refused> {
         let word = procedure.map_or(0, Procedure::word);
-        self.table
-            .get(number)
-            .ok_or(Refused)?
-            .store(word, Ordering::Release);
+        let place = self.table.get(number).ok_or(Refused)?;
+        place.store(word, Ordering::Release);
+        self.used.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -110,9 +117,10 @@ impl Signals {
     }
 
     pub fn push(&self, procedure: Procedure) -> Result<(), Refused> {
-        self.stack(procedure.mode)
-            .push(procedure.address)
-            .map_err(|_| Refused)
+        let stack = self.stack(procedure.mode);
+        stack.push(procedure.address).map_err(|_| Refused)?;
+        self.used.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Takes the latest pending procedure of `mode`. The thread itself.
@@ -155,5 +163,27 @@ mod tests {
         }
         assert_eq!(signals.pop(Mode::User), None);
         assert_eq!(signals.set(SIGNALS, None), Err(Refused));
+    }
+
+    #[test]
+    fn nothing_is_left_after_a_reset() {
+        let signals = Signals::new();
+        let procedure = |mode| Procedure {
+            address: 0x1000,
+            mode,
+        };
+        for round in 0..3 {
+            signals.reset();
+            assert_eq!(signals.pop(Mode::User), None);
+            assert_eq!(signals.pop(Mode::Supervisor), None);
+            assert_eq!(signals.get(5), None);
+            match round {
+                0 => assert!(signals.push(procedure(Mode::User)).is_ok()),
+                1 => assert!(signals.push(procedure(Mode::Supervisor)).is_ok()),
+                _ => assert!(signals.set(5, Some(procedure(Mode::User))).is_ok()),
+            }
+        }
+        signals.reset();
+        assert_eq!(signals.get(5), None);
     }
 }

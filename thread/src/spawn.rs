@@ -27,15 +27,15 @@ use machine::trap::TrapFrame;
 pub enum Body<'a> {
     /// Calls a kernel function and ends when it returns; never enters user mode.
     Kernel(fn(usize), usize),
-    /// Goes to user mode with these registers.
-    User(&'a TrapFrame),
+    /// Goes to user mode with a copy of these registers, once the function has changed the copy.
+    User(&'a TrapFrame, &'a dyn Fn(&mut TrapFrame)),
 }
 
 /// A thread to be.
 #[derive(Clone, Copy)]
 pub struct Spec<'a> {
-    /// Name, cut to 15 bytes.
-    pub name: &'a [u8],
+    /// Name, cut to 15 bytes; without one, the running thread's.
+    pub name: Option<&'a [u8]>,
     /// What it does.
     pub body: Body<'a>,
     /// Physical address of its page-table root; 0 for the kernel's own.
@@ -60,7 +60,7 @@ impl<'a> Spec<'a> {
     /// A thread with this name and body, everything else as usual.
     pub const fn new(name: &'a [u8], body: Body<'a>) -> Self {
         Spec {
-            name,
+            name: Some(name),
             body,
             root: 0,
             level: 0,
@@ -83,13 +83,16 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     let thread = activate()?;
     let kind = match spec.body {
         Body::Kernel(..) => Kind::KERNEL,
-        Body::User(_) => Kind::USER,
+        Body::User(..) => Kind::USER,
     };
     let root = match spec.root {
         0 => machine::paging::kernel_root() as u64,
         root => root,
     };
-    thread.set_name(spec.name);
+    match spec.name {
+        Some(name) => thread.set_name(name),
+        None => thread.take_name(tte::current()),
+    }
     thread.root.store(root, Ordering::Relaxed);
     thread.level.store(spec.level, Ordering::Relaxed);
     thread.wanted_level.store(spec.level, Ordering::Relaxed);
@@ -239,7 +242,7 @@ pub fn bury() {
         chain = tte.inbox_next.load(Ordering::Relaxed);
         // SAFETY: it has been switched out for good, since another thread runs where it ended.
         unsafe { dismantle(tte) };
-        drop(tte.own_count());
+        tte.own_count().give_up();
     }
 }
 
@@ -274,8 +277,11 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
             }
         }
     }
-    let dispatcher = tte.dispatcher.lock().take();
-    drop(dispatcher);
+    // One that still has the first dispatcher has had no other.
+    if !tte.is_beginning() {
+        let dispatcher = tte.dispatcher.lock().take();
+        drop(dispatcher);
+    }
 }
 
 impl Tte {
@@ -411,10 +417,13 @@ unsafe fn first_frame(top: usize, body: Body) -> usize {
         Body::Kernel(function, argument) => {
             (first::kernel(), function as usize, argument, top - 16)
         }
-        Body::User(frame) => {
+        Body::User(frame, change) => {
             let at = top - size_of::<TrapFrame>();
+            let copy = at as *mut TrapFrame;
             // SAFETY: on the unused stack, aligned as the stack base is.
-            unsafe { (at as *mut TrapFrame).write(*frame) };
+            unsafe { copy.copy_from_nonoverlapping(frame, 1) };
+            // SAFETY: just written, and nobody else knows it.
+            change(unsafe { &mut *copy });
             (first::user(), at, 0, at)
         }
     };

@@ -360,6 +360,13 @@ impl Tte {
         }
     }
 
+    /// Takes the name that `other` has.
+    pub(crate) fn take_name(&self, other: &Tte) {
+        for (word, theirs) in self.name.iter().zip(&other.name) {
+            word.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// Whether two references mean the same thread.
     #[inline]
     pub(crate) fn is(&self, other: &Tte) -> bool {
@@ -401,6 +408,16 @@ impl Deref for Thread {
 impl Clone for Thread {
     fn clone(&self) -> Self {
         self.handle()
+    }
+}
+
+impl Thread {
+    /// Gives up the count of a thread that owns nothing any more.
+    pub(crate) fn give_up(self) {
+        let thread = core::mem::ManuallyDrop::new(self);
+        if thread.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            inactive::put(&thread);
+        }
     }
 }
 

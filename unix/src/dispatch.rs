@@ -71,21 +71,22 @@ fn describe<R>(
     })
 }
 
-/// A thread, not started, that will run thread `tid` of `process` in `space` from `frame`. With `inherit` it has the running thread's
-/// floating-point state. ENOMEM.
+/// A thread, not started, that will run in `space` from `frame` once `change` has changed its copy. It has the running thread's name, and with
+/// `inherit` its floating-point state. ENOMEM.
+#[inline]
 pub(crate) fn user_thread(
     frame: &TrapFrame,
-    process: &Process,
+    change: &dyn Fn(&mut TrapFrame),
     space: &AddressSpace,
     fs_base: u64,
     inherit: bool,
 ) -> Result<Thread> {
-    let program = process.program();
     thread::create(&thread::Spec {
+        name: None,
         root: space.root(),
         fs_base,
         inherit,
-        ..thread::Spec::new(program.comm.as_bytes(), Body::User(frame))
+        ..thread::Spec::new(&[], Body::User(frame, change))
     })
     .map_err(no_memory)
 }

@@ -94,6 +94,8 @@ pub struct Files {
     users: AtomicU32,
     /// More than one thread may use the table.
     threaded: AtomicBool,
+    /// No exclusive code is left in the table, and every description in it is marked shared. Changed with the table's monitor held.
+    all_shared: AtomicBool,
 }
 
 /// Every array has room for as many descriptors as `slots` has, a multiple of 64. The close-on-exec bit of a free one is clear.
@@ -230,9 +232,9 @@ impl Table {
     }
 
     /// The descriptors in use, in order.
-    fn in_use(&self) -> impl Iterator<Item = usize> + use<> {
-        let used = self.used.clone();
-        used.into_iter().enumerate().flat_map(|(word, mut bits)| {
+    fn in_use(&self) -> impl Iterator<Item = usize> {
+        self.used.iter().enumerate().flat_map(|(word, &bits)| {
+            let mut bits = bits;
             core::iter::from_fn(move || {
                 if bits == 0 {
                     return None;
@@ -290,6 +292,7 @@ impl Files {
             limit: AtomicUsize::new(limit.min(MAX_CAPACITY)),
             users: AtomicU32::new(1),
             threaded: AtomicBool::new(false),
+            all_shared: AtomicBool::new(false),
         }))
     }
 
@@ -334,6 +337,7 @@ impl Files {
         let entries = if of.shared.load(Ordering::Relaxed) {
             of.entries(Sharing::Shared)
         } else {
+            self.all_shared.store(false, Ordering::Relaxed);
             match of.ready_entries() {
                 Some(entries) => entries,
                 None => of.entries(Sharing::Exclusive),
@@ -435,6 +439,7 @@ impl Files {
             return Err(of);
         }
         of.slots.store(1, Ordering::Relaxed);
+        self.all_shared.store(false, Ordering::Relaxed);
         table.occupy(fd, of, entries, cloexec);
         Ok(fd as i32)
     }
@@ -515,8 +520,11 @@ impl Files {
 
     /// Closes, or with `cloexec` only marks, the descriptors `first..=last`.
     pub fn close_range(&self, first: u32, last: u32, cloexec: bool) {
-        let all = self.table.lock().in_use();
-        for fd in all.filter(|fd| (first as usize..=last as usize).contains(fd)) {
+        let range = first as usize..=last as usize;
+        let table = self.table.lock();
+        let within: Vec<usize> = table.in_use().filter(|fd| range.contains(fd)).collect();
+        drop(table);
+        for fd in within {
             if cloexec {
                 // Closed meanwhile by another thread: nothing to mark.
                 let _ = self.set_cloexec(fd as i32, true);
@@ -562,11 +570,13 @@ impl Files {
             let cloexec = old.cloexec[fd / 64] >> (fd % 64) & 1 != 0;
             new.set(fd, of.clone(), cloexec);
         }
+        self.all_shared.store(true, Ordering::Relaxed);
         Ok(Arc::new(Files {
             table: Monitor::new(new),
             limit: AtomicUsize::new(self.limit.load(Ordering::Relaxed)),
             users: AtomicU32::new(1),
             threaded: AtomicBool::new(false),
+            all_shared: AtomicBool::new(true),
         }))
     }
 
@@ -588,6 +598,10 @@ impl Files {
         let table = self.table.lock();
         self.users.fetch_add(1, Ordering::Relaxed);
         self.threaded.store(true, Ordering::Relaxed);
+        if self.all_shared.load(Ordering::Relaxed) {
+            return;
+        }
+        self.all_shared.store(true, Ordering::Relaxed);
         for fd in table.in_use() {
             if let Some(of) = &table.slots[fd] {
                 Self::plug_shared(&table, fd, of);

@@ -178,7 +178,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let prepared = exec::prepare(&process, source, command.argv, command.envp)?;
     *process.space.lock() = Some(prepared.space().clone());
     let frame = exec::begin(&prepared);
-    let thread = dispatch::user_thread(&frame, &process, prepared.space(), 0, false)?;
+    let thread = dispatch::user_thread(&frame, &|_| {}, prepared.space(), 0, false)?;
     let task = Task::new(number, process.clone(), 0, thread);
     become_program(&task, &prepared);
     process.threads.lock().push(task.clone());

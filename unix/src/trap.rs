@@ -42,32 +42,32 @@ pub fn link() {
 
 /// A call that no generated code has answered.
 fn on_syscall(frame: &mut TrapFrame) {
-    let number = frame.error as usize;
-    let seen = |task: &Arc<Task>| {
-        if task.thread.is_beginning() && task.thread.has_begun() {
-            dispatch::settle_in(task, number);
-        }
-        task.trace.wants_calls()
-    };
-    let traced = Task::here(seen) == Some(true);
+    if Task::here(|task| answer(frame, task)).is_none() {
+        frame.rax = Errno::ENOSYS.to_rax();
+    }
+}
+
+#[inline]
+fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
+    if task.thread.is_beginning() && task.thread.has_begun() {
+        dispatch::settle_in(task, frame.error as usize);
+    }
+    let traced = task.trace.wants_calls();
     if traced {
         frame.rax = Errno::ENOSYS.to_rax();
         trace::at_call(frame);
     }
-    let mut args = Args::new(frame);
-    let result = call::dispatch(&mut args);
+    let result = call::dispatch(&mut Args::new(frame));
     frame.rax = match result {
         Ok(value) => value as u64,
         Err(error) => error.to_rax(),
     };
-    if traced && Task::here(|task| task.trace.wants_calls()) == Some(true) {
+    if traced && task.trace.wants_calls() {
         trace::at_call(frame);
     }
-    Task::here(|task| {
-        if task.mask_is_saved.load(Ordering::Relaxed) {
-            task.attend();
-        }
-    });
+    if task.mask_is_saved.load(Ordering::Relaxed) {
+        task.attend();
+    }
 }
 
 /// The last thing before user code runs. Interrupts are off, and are off again afterwards.

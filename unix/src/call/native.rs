@@ -14,7 +14,6 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PROTECTED_RETURN, USER_END};
 use abi::linux::*;
 use abi::native;
-use machine::trap::VECTOR_TAIL;
 use thread::{Mode, Procedure, Thread};
 use vm::user;
 
@@ -141,22 +140,17 @@ fn create(a: &mut Args) -> Result<usize> {
     // As after a call: aligned before the return address.
     let rsp = (stack & !15).wrapping_sub(8);
     user::put(rsp, &PROTECTED_RETURN)?;
-    let mut frame = *a.frame;
-    frame.rip = entry as u64;
-    frame.rdi = argument as u64;
-    frame.rbp = 0;
-    frame.vector = VECTOR_TAIL;
     let mut spec = Spec {
         flags: SHARED,
         stack: rsp as u64,
-        fresh: true,
+        procedure: Some((entry as u64, argument as u64)),
         ..Spec::default()
     };
     if tls != 0 {
         spec.flags |= CLONE_SETTLS;
         spec.tls = tls as u64;
     }
-    let child: Arc<Task> = fork::prepare(&frame, &spec)?;
+    let child: Arc<Task> = fork::prepare(a.frame, &spec)?;
     child.thread.end_with_procedure();
     if options & native::CREATE_SUSPENDED != 0 {
         child.thread.hold();

@@ -143,7 +143,7 @@ fn clone(a: &mut Args) -> Result<usize> {
         parent_tid: a.word(2),
         child_tid: a.word(3),
         tls: a.word(4) as u64,
-        fresh: false,
+        procedure: None,
     };
     fork_with(a, spec)
 }
@@ -180,7 +180,7 @@ fn clone3(a: &mut Args) -> Result<usize> {
         tls: args.tls,
         parent_tid: args.parent_tid as usize,
         child_tid: args.child_tid as usize,
-        fresh: false,
+        procedure: None,
     };
     fork_with(a, spec)
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use abi::errno::{Errno, Result};
 use abi::layout::USER_END;
 use abi::linux::*;
-use machine::trap::TrapFrame;
+use machine::trap::{TrapFrame, VECTOR_TAIL};
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
@@ -37,8 +37,8 @@ pub struct Spec {
     pub parent_tid: usize,
     /// Where `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID` store.
     pub child_tid: usize,
-    /// Whether the child starts without the parent's vector registers.
-    pub fresh: bool,
+    /// The child calls this procedure, given its argument, and starts without the parent's vector registers; otherwise it goes on where its parent is.
+    pub procedure: Option<(u64, u64)>,
 }
 
 const UNSUPPORTED: u64 = CLONE_NEWNS
@@ -68,14 +68,16 @@ pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
 /// The child that [`make`] starts. The caller starts it. EINVAL, EAGAIN, ENOMEM.
 pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     check(spec)?;
-    let task = Task::current();
-    let number = TREE.lock().reserve()?;
-    let made = if spec.flags & CLONE_THREAD != 0 {
-        add_thread(&task, frame, spec, number)
-    } else {
-        add_process(&task, frame, spec, number)
-    };
-    made.inspect_err(|_| TREE.lock().release(number))
+    let made = Task::here(|task| {
+        let number = TREE.lock().reserve()?;
+        let made = if spec.flags & CLONE_THREAD != 0 {
+            add_thread(task, frame, spec, number)
+        } else {
+            add_process(task, frame, spec, number)
+        };
+        made.inspect_err(|_| TREE.lock().release(number))
+    });
+    made.unwrap_or(Err(Errno::ESRCH))
 }
 
 fn check(spec: &Spec) -> Result<()> {
@@ -110,7 +112,6 @@ fn child_space(spec: &Spec, parent: &Process) -> Result<Arc<AddressSpace>> {
 fn child_thread(
     frame: &TrapFrame,
     spec: &Spec,
-    process: &Process,
     space: &AddressSpace,
     tid: i32,
 ) -> Result<thread::Thread> {
@@ -121,24 +122,31 @@ fn child_thread(
         // As Linux does: a bad address here is the child's own affair.
         let _ = space.write_at(spec.child_tid, &tid.to_ne_bytes());
     }
-    let mut frame = *frame;
-    frame.rax = 0;
-    if spec.stack != 0 {
-        frame.rsp = spec.stack;
-    }
+    let change = |child: &mut TrapFrame| {
+        child.rax = 0;
+        if spec.stack != 0 {
+            child.rsp = spec.stack;
+        }
+        if let Some((entry, argument)) = spec.procedure {
+            child.rip = entry;
+            child.rdi = argument;
+            child.rbp = 0;
+            child.vector = VECTOR_TAIL;
+        }
+    };
     let fs_base = if spec.flags & CLONE_SETTLS != 0 {
         spec.tls
     } else {
         thread::current().fs_base()
     };
-    dispatch::user_thread(&frame, process, space, fs_base, !spec.fresh)
+    dispatch::user_thread(frame, &change, space, fs_base, spec.procedure.is_none())
 }
 
 fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<Arc<Task>> {
     let process = &task.process;
     let space = child_space(spec, process)?;
     process.files.get().share();
-    let thread = match child_thread(frame, spec, process, &space, tid) {
+    let thread = match child_thread(frame, spec, &space, tid) {
         Ok(thread) => thread,
         Err(error) => {
             process.files.get().leave();
@@ -180,7 +188,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
     };
     let process = Process::new(parent, pid, spec, files, fs, actions);
     *process.space.lock() = Some(space.clone());
-    let thread = match child_thread(frame, spec, &process, &space, pid) {
+    let thread = match child_thread(frame, spec, &space, pid) {
         Ok(thread) => thread,
         Err(error) => {
             process.files.get().leave();

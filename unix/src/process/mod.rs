@@ -11,6 +11,7 @@ pub mod exit;
 pub mod fork;
 mod index;
 pub mod limits;
+mod numbers;
 pub mod robust;
 pub mod session;
 pub mod shared;

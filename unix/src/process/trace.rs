@@ -8,6 +8,7 @@
 //! nothing itself, so that every call can be seen.
 //! Source: dissertation, sections 4.3.2 (stop and step for debuggers) and 5.3.2.
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -65,7 +66,8 @@ pub struct State {
 pub struct Trace {
     tracer: AtomicI32,
     calls: AtomicBool,
-    state: Monitor<State>,
+    /// None before the first tracer.
+    state: Monitor<Option<Box<State>>>,
 }
 
 impl Trace {
@@ -84,9 +86,15 @@ impl Trace {
         self.calls.load(Ordering::Relaxed)
     }
 
+    /// `PTRACE_O_…`.
+    fn options(&self) -> u64 {
+        self.state.lock().as_ref().map_or(0, |state| state.options)
+    }
+
     /// The news for the tracer's `wait`; forgotten when `take`.
     pub fn status(&self, take: bool) -> Option<i32> {
         let mut state = self.state.lock();
+        let state = state.as_mut()?;
         if take {
             state.status.take()
         } else {
@@ -104,11 +112,11 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
     let mut tracees = tracer.tracees.lock();
     tracees.retain(|task| task.strong_count() != 0);
     tracees.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-    *state = State {
+    *state = Some(Box::new(State {
         seized,
         options,
         ..State::default()
-    };
+    }));
     task.trace.tracer.store(tracer.pid, Ordering::Release);
     if let Err(error) = crate::dispatch::renew(task) {
         task.trace.tracer.store(0, Ordering::Release);
@@ -131,10 +139,9 @@ pub fn traced(tid: i32) -> Result<Arc<Task>> {
 /// Lets the tracer look at and change what `task` shows while it waits. ESRCH: it does not.
 pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
     let mut state = task.trace.state.lock();
-    if state.halted {
-        Ok(look(&mut state))
-    } else {
-        Err(Errno::ESRCH)
+    match &mut *state {
+        Some(state) if state.halted => Ok(look(state)),
+        _ => Err(Errno::ESRCH),
     }
 }
 
@@ -172,7 +179,9 @@ fn forget(task: &Arc<Task>) {
 
 /// The tracer asks a thread to stop where it is (`PTRACE_INTERRUPT`).
 pub fn interrupt(task: &Task) {
-    task.trace.state.lock().event = Some(PTRACE_EVENT_STOP);
+    if let Some(state) = &mut *task.trace.state.lock() {
+        state.event = Some(PTRACE_EVENT_STOP);
+    }
     task.attend();
 }
 
@@ -180,9 +189,9 @@ pub fn interrupt(task: &Task) {
 pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i32 {
     {
         let mut state = task.trace.state.lock();
-        if !task.trace.is_traced() {
+        let Some(state) = state.as_mut().filter(|_| task.trace.is_traced()) else {
             return info.signo;
-        }
+        };
         trap.rflags &= !RFLAGS_TF;
         state.registers = shown(task, trap);
         state.info = info;
@@ -195,6 +204,9 @@ pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i3
     notify(task, status);
     thread::safe_point();
     let mut state = task.trace.state.lock();
+    let Some(state) = &mut *state else {
+        return info.signo;
+    };
     // SIGKILL asks nobody.
     state.halted = false;
     state.status = None;
@@ -207,15 +219,14 @@ pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i3
 
 /// Something that the running task has to stop for, other than a signal: the status.
 pub fn event(task: &Task) -> Option<i32> {
-    let event = task.trace.state.lock().event.take()?;
+    let event = task.trace.state.lock().as_mut()?.event.take()?;
     Some(status_stopped(SIGTRAP | event << 8))
 }
 
 /// The beginning of a call, the end of one.
 pub fn at_call(trap: &mut TrapFrame) {
     let task = Task::current();
-    let options = task.trace.state.lock().options;
-    let mark = match options & PTRACE_O_TRACESYSGOOD {
+    let mark = match task.trace.options() & PTRACE_O_TRACESYSGOOD {
         0 => 0,
         _ => CALL_MARK,
     };
@@ -237,13 +248,16 @@ pub fn executed(task: &Arc<Task>) {
     if !task.trace.is_traced() {
         return;
     }
-    let mut state = task.trace.state.lock();
+    let mut held = task.trace.state.lock();
+    let Some(state) = &mut *held else {
+        return;
+    };
     if state.options & PTRACE_O_TRACEEXEC != 0 {
         state.event = Some(PTRACE_EVENT_EXEC);
-        drop(state);
+        drop(held);
         task.attend();
     } else if !state.seized {
-        drop(state);
+        drop(held);
         let info = Siginfo::sent(SIGTRAP, SI_USER, task.process.pid, 0);
         // A standard signal: adding it cannot fail.
         let _ = signal::send(&task.process, Some(task), info);
@@ -257,7 +271,7 @@ pub fn end_tracer(process: &Process) {
         if task.trace.tracer() != process.pid {
             continue;
         }
-        let options = task.trace.state.lock().options;
+        let options = task.trace.options();
         forget(&task);
         if options & PTRACE_O_EXITKILL != 0 {
             let info = Siginfo::sent(SIGKILL, SI_KERNEL, 0, 0);

@@ -4,7 +4,6 @@
 //! monitor is first in the lock order; [`find`] does not take it. The first process is built in: it runs no code, and every process
 //! whose parent has ended becomes its child and vanishes by itself when it ends.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -13,12 +12,12 @@ use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
 use sync::Monitor;
 
+use super::numbers::Numbers;
 use super::{Process, Session, Task, index};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
-/// One more than the largest number.
-pub const NUMBERS_MAX: i32 = 32768;
+pub use super::numbers::NUMBERS_MAX;
 /// Memory for each thread that may exist, in bytes: a fork bomb then takes an eighth of the machine in kernel stacks, and no more.
 const BYTES_PER_THREAD: usize = 128 << 10;
 
@@ -28,10 +27,8 @@ pub fn most() -> usize {
         .clamp(64, NUMBERS_MAX as usize / 4)
 }
 
-/// Who has a number.
+/// Who has a number that is not only reserved.
 pub(crate) enum Holder {
-    /// Taken, not yet visible.
-    Reserved,
     /// A process and the numbers of its children.
     Process(Arc<Process>, Vec<i32>),
     /// A thread other than the first of its process.
@@ -40,20 +37,26 @@ pub(crate) enum Holder {
 
 /// Everything by number, zombies included.
 pub(crate) struct Tree {
-    holders: BTreeMap<i32, Holder>,
+    holders: Numbers<Holder>,
     last: i32,
+    /// What [`most`] says, once it has been asked for.
+    most: usize,
 }
 
 pub(crate) static TREE: Monitor<Tree> = Monitor::new(Tree {
-    holders: BTreeMap::new(),
+    holders: Numbers::new(),
     last: 0,
+    most: 0,
 });
 
 impl Tree {
     /// Reserves a number. EAGAIN when there are too many.
     pub(crate) fn reserve(&mut self) -> Result<i32> {
         let wrapped = self.last + 1 >= NUMBERS_MAX;
-        if self.holders.len() >= most() {
+        if self.most == 0 {
+            self.most = most();
+        }
+        if self.holders.len() >= self.most {
             return Err(Errno::EAGAIN);
         }
         let mut number = self.last;
@@ -64,49 +67,49 @@ impl Tree {
                 number + 1
             };
             let named = |p: &Arc<Process>| p.pgrp() == number || p.sid() == number;
-            let taken = self.holders.contains_key(&number)
+            let taken = self.holders.is_taken(number)
                 || ((wrapped || number < self.last) && self.processes().any(named));
             if !taken {
                 break;
             }
         }
         self.last = number;
-        self.holders.insert(number, Holder::Reserved);
+        self.holders.take(number);
         Ok(number)
     }
 
     /// Gives a reserved number back.
     pub(crate) fn release(&mut self, number: i32) {
-        self.holders.remove(&number);
+        self.holders.free(number);
     }
 
     /// Makes `process` visible as a child of its parent.
     pub(crate) fn add(&mut self, process: &Arc<Process>) {
-        if let Some(Holder::Process(_, children)) = self.holders.get_mut(&process.ppid()) {
+        if let Some(Holder::Process(_, children)) = self.holders.get_mut(process.ppid()) {
             children.push(process.pid);
         }
         self.holders
-            .insert(process.pid, Holder::Process(process.clone(), Vec::new()));
+            .put(process.pid, Holder::Process(process.clone(), Vec::new()));
         index::add(process);
     }
 
     /// Makes a thread visible.
     pub(crate) fn add_thread(&mut self, task: &Arc<Task>) {
         self.holders
-            .insert(task.tid, Holder::Thread(Arc::downgrade(task)));
+            .put(task.tid, Holder::Thread(Arc::downgrade(task)));
     }
 
     /// Removes a waited-for process.
     pub(crate) fn remove(&mut self, process: &Process) {
         index::remove(process.pid);
-        self.holders.remove(&process.pid);
-        if let Some(Holder::Process(_, children)) = self.holders.get_mut(&process.ppid()) {
+        self.holders.free(process.pid);
+        if let Some(Holder::Process(_, children)) = self.holders.get_mut(process.ppid()) {
             children.retain(|&child| child != process.pid);
         }
     }
 
     pub(crate) fn get(&self, pid: i32) -> Option<&Arc<Process>> {
-        match self.holders.get(&pid) {
+        match self.holders.get(pid) {
             Some(Holder::Process(process, _)) => Some(process),
             _ => None,
         }
@@ -122,7 +125,7 @@ impl Tree {
 
     /// The children of `pid`.
     pub(crate) fn children(&self, pid: i32) -> impl Iterator<Item = &Arc<Process>> {
-        let children: &[i32] = match self.holders.get(&pid) {
+        let children: &[i32] = match self.holders.get(pid) {
             Some(Holder::Process(_, children)) => children,
             _ => &[],
         };
@@ -131,7 +134,7 @@ impl Tree {
 
     /// Makes the children of `from` those of `to`; returns them.
     pub(crate) fn move_children(&mut self, from: i32, to: i32) -> Vec<Arc<Process>> {
-        let moved = match self.holders.get_mut(&from) {
+        let moved = match self.holders.get_mut(from) {
             Some(Holder::Process(_, children)) => core::mem::take(children),
             _ => return Vec::new(),
         };
@@ -142,7 +145,7 @@ impl Tree {
                 process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
             }
         }
-        if let Some(Holder::Process(_, children)) = self.holders.get_mut(&to) {
+        if let Some(Holder::Process(_, children)) = self.holders.get_mut(to) {
             children.extend_from_slice(&moved);
         }
         moved
@@ -196,8 +199,7 @@ pub fn find(pid: i32) -> Option<Arc<Process>> {
 
 /// The thread with number `tid`, of whatever process.
 pub fn find_task(tid: i32) -> Option<Arc<Task>> {
-    let process = match TREE.lock().holders.get(&tid)? {
-        Holder::Reserved => return None,
+    let process = match TREE.lock().holders.get(tid)? {
         Holder::Thread(task) => return task.upgrade(),
         Holder::Process(process, _) => process.clone(),
     };
