@@ -15,13 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/io.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "init.h"
 
 #define PAGE 4096
 #define KIB 1024
@@ -527,18 +527,13 @@ static void generators(void) {
 int main(int argc, char **argv)
 {
     uint64_t first = instructions();
-    int init = strcmp(argv[0], "/init") == 0;
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)
         return 0;
     if (argc == 2 && strcmp(argv[1], "memory") == 0) {
         memory();
         return 0;
     }
-    if (init) {
-        mount("dev", "/dev", "devtmpfs", 0, 0);
-        mount("proc", "/proc", "proc", 0, 0);
-        mount("tmp", "/tmp", "tmpfs", 0, 0);
-    }
+    int init = as_init(argv[0]);
     if (wanted("first_instruction", argc, argv))
         printf("row boot first_instruction ns %lu\n", first);
     fflush(stdout);
@@ -555,13 +550,7 @@ int main(int argc, char **argv)
     generators();
     printf("end\n");
     fflush(stdout);
-    if (init) {
-        /* The line drains, then the host hears of the end and QEMU ends. */
-        sleep(1);
-        iopl(3);
-        for (const char *c = "exit 0\n"; *c; c++)
-            outb(*c, 0xe8);
-        outb(0, 0xf4);
-    }
+    if (init)
+        last_words();
     return 0;
 }

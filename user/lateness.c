@@ -16,13 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/io.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "init.h"
 
 #define PERIOD_NS 250000ull
 #define SECOND_NS 1000000000ull
@@ -247,15 +247,10 @@ static void report(const char *kind)
 
 int main(int argc, char **argv)
 {
-    int init = strcmp(argv[0], "/init") == 0;
+    int init = as_init(argv[0]);
     self = argv[0];
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)
         return 0;
-    if (init) {
-        mount("dev", "/dev", "devtmpfs", 0, 0);
-        mount("proc", "/proc", "proc", 0, 0);
-        mount("tmp", "/tmp", "tmpfs", 0, 0);
-    }
     seconds = argc > 1 ? strtoul(argv[1], 0, 10) : 5;
     const char *kind = argc > 2 ? argv[2] : "signal", *list = argc > 3 ? argv[3] : 0;
     instants = seconds * SECOND_NS / PERIOD_NS;
@@ -286,13 +281,7 @@ int main(int argc, char **argv)
     report(kind);
     printf("end\n");
     fflush(stdout);
-    if (init) {
-        /* The line drains, then the host hears of the end and QEMU ends. */
-        sleep(1);
-        iopl(3);
-        for (const char *c = "exit 0\n"; *c; c++)
-            outb(*c, 0xe8);
-        outb(0, 0xf4);
-    }
+    if (init)
+        last_words();
     return 0;
 }

@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/io.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "init.h"
 
 #define WORKERS_MAX 64
 
@@ -140,12 +140,7 @@ static void measure(const char *name, void (*run)(int), int workers, long millis
 
 int main(int argc, char **argv)
 {
-    int init = strcmp(argv[0], "/init") == 0;
-    if (init) {
-        mount("dev", "/dev", "devtmpfs", 0, 0);
-        mount("proc", "/proc", "proc", 0, 0);
-        mount("tmp", "/tmp", "tmpfs", 0, 0);
-    }
+    int init = as_init(argv[0]);
     const char *only = argc > 4 ? argv[4] : 0;
     int workers = argc > 1 ? atoi(argv[1]) : 1, repeats = argc > 3 ? atoi(argv[3]) : 3;
     long milliseconds = argc > 2 ? atol(argv[2]) : 1000;
@@ -158,13 +153,7 @@ int main(int argc, char **argv)
                 measure(kinds[i].name, kinds[i].run, workers, milliseconds);
     printf("end\n");
     fflush(stdout);
-    if (init) {
-        /* The line drains, then the host hears of the end and QEMU ends. */
-        sleep(1);
-        iopl(3);
-        for (const char *c = "exit 0\n"; *c; c++)
-            outb(*c, 0xe8);
-        outb(0, 0xf4);
-    }
+    if (init)
+        last_words();
     return 0;
 }

@@ -1,0 +1,29 @@
+/* For a program that a kernel starts as its first, with nothing around it.
+ *
+ * Interface: as_init(argv[0]) says whether it is, and mounts what the C library and the measurements need; last_words() ends the machine
+ * (status 0 of QEMU's debug exit). On a system where another program is the first neither is called for.
+ */
+#include <string.h>
+#include <sys/io.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+static int as_init(const char *self)
+{
+    if (strcmp(self, "/init") != 0)
+        return 0;
+    mount("dev", "/dev", "devtmpfs", 0, 0);
+    mount("proc", "/proc", "proc", 0, 0);
+    mount("tmp", "/tmp", "tmpfs", 0, 0);
+    return 1;
+}
+
+static void last_words(void)
+{
+    /* The line drains, then the host hears of the end and QEMU ends. */
+    sleep(1);
+    iopl(3);
+    for (const char *c = "exit 0\n"; *c; c++)
+        outb(*c, 0xe8);
+    outb(0, 0xf4);
+}
