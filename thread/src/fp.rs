@@ -62,13 +62,19 @@ impl FpArea {
 
     pub(crate) fn copy(&self) -> Result<FpArea, NoMemory> {
         let copy = FpArea::new()?;
-        // SAFETY: both are areas of this size.
+        self.copy_to(&copy);
+        Ok(copy)
+    }
+
+    /// Overwrites `other`, which nobody else uses.
+    fn copy_to(&self, other: &FpArea) {
+        // SAFETY: two areas of this size.
         unsafe {
-            copy.area
+            other
+                .area
                 .as_ptr()
                 .copy_from_nonoverlapping(self.area.as_ptr(), fpu::area_size());
         }
-        Ok(copy)
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -141,18 +147,24 @@ fn settle(cpu: &Cpu, me: &Tte) {
     }
 }
 
-/// A copy of the running thread's floating-point state, for its child; `None` when it has none.
+/// A copy of the running thread's floating-point state, for its child, in `spare` if there is one; `None` when it has none.
 ///
 /// # Errors
 /// No memory.
-pub(crate) fn inherited() -> Result<Option<FpArea>, NoMemory> {
+pub(crate) fn inherited(spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemory> {
     let irq = irq_save();
     let (cpu, _, me) = here();
     settle(cpu, me);
     irq_restore(irq);
     // SAFETY: the thread itself; nobody else changes its area, and a switch in between only saves the same state again.
     match unsafe { &me.parts().fp } {
-        Some(area) => area.copy().map(Some),
+        Some(area) => match spare {
+            Some(spare) => {
+                area.copy_to(&spare);
+                Ok(Some(spare))
+            }
+            None => area.copy().map(Some),
+        },
         None => Ok(None),
     }
 }

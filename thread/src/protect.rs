@@ -67,7 +67,7 @@ pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
     if address >= USER_END || calls.try_reserve(1).is_err() {
         return false;
     }
-    let Ok(fp) = fp::inherited() else {
+    let Ok(fp) = fp::inherited(None) else {
         return false;
     };
     if vm::user::put(rsp as usize, &PROTECTED_RETURN).is_err() {

@@ -105,8 +105,10 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     }
     let mut kind = kind;
     let mut area = None;
+    // SAFETY: the thread has not started, so the creator has it alone.
+    let spare = unsafe { thread.parts() }.fp.take();
     if spec.inherit {
-        area = fp::inherited()?;
+        area = fp::inherited(spare)?;
         let parent = tte::current();
         if area.is_some() {
             kind = kind.with(Kind::FP);
@@ -253,7 +255,8 @@ const PARKED_MOST: usize = 16;
 /// How many do.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Frees what a thread owns besides its entry; stack, switch code and first dispatcher wait with the entry for the next thread, of a few.
+/// Frees what a thread owns besides its entry; stack, save area, switch code and first dispatcher wait with the entry for the next thread, of a
+/// few. The next one overwrites the whole area before it runs, or gives it up.
 ///
 /// # Safety
 /// The thread does not run and never will again, and the caller has it alone.
@@ -262,15 +265,12 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
     let parts = unsafe { tte.parts() };
     drop(parts.tally.take());
     drop(core::mem::take(&mut parts.calls));
-    if parts.fp.take().is_some() {
-        // Its code names the area.
-        parts.switch = None;
-    }
     if !parts.parked && parts.stack.is_some() {
         parts.parked = PARKED.fetch_add(1, Ordering::Relaxed) < PARKED_MOST;
         if !parts.parked {
             PARKED.fetch_sub(1, Ordering::Relaxed);
             parts.switch = None;
+            parts.fp = None;
             parts.starter = None;
             if let Some(stack) = parts.stack.take() {
                 vm::stack::free(stack);

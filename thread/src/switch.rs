@@ -99,6 +99,8 @@ pub struct Keys {
 pub struct SwitchCode {
     image: Routine<SwOut>,
     variant: u8,
+    /// As in [`Keys`].
+    fp_area: usize,
 }
 
 /// Bytes in front of `sw_in` that change the address space.
@@ -136,12 +138,13 @@ impl SwitchCode {
             // long as the thread, which owns the image.
             image: unsafe { Routine::from(sealed) },
             variant: kind.0,
+            fp_area: keys.fp_area,
         })
     }
 
-    /// Whether this is the code for a thread of `kind` without vector registers with the stack and entry that it was made for.
+    /// Whether this is the code for a thread of `kind` with these keys, whose entry and stack are those that it was made for.
     pub fn is_for(&self, kind: Kind, keys: &Keys) -> bool {
-        keys.fp_area == 0 && self.variant == kind.here().0
+        self.fp_area == keys.fp_area && self.variant == kind.here().0
     }
 
     /// Whose code listings say it is.
