@@ -131,7 +131,7 @@ static DEFAULT: Callouts = Callouts {
     irq_exit: |_| {},
 };
 
-static LINKED: AtomicPtr<Callouts> = AtomicPtr::new(core::ptr::null_mut());
+static LINKED: AtomicPtr<Callouts> = AtomicPtr::new((&raw const DEFAULT).cast_mut());
 
 /// Links the callouts, once, at boot.
 pub fn link(callouts: &'static Callouts) {
@@ -139,12 +139,8 @@ pub fn link(callouts: &'static Callouts) {
 }
 
 fn callouts() -> &'static Callouts {
-    let linked = LINKED.load(Ordering::Acquire);
-    if linked.is_null() {
-        return &DEFAULT;
-    }
-    // SAFETY: only `link` stores here, and it takes a `&'static`.
-    unsafe { &*linked }
+    // SAFETY: the word begins with `DEFAULT`, and only `link` stores there, which takes a `&'static`.
+    unsafe { &*LINKED.load(Ordering::Acquire) }
 }
 
 /// The address whose access caused the page fault being handled (CR2). Valid until interrupts are turned on.
@@ -423,7 +419,9 @@ mod bare {
         let frame = unsafe { &mut *frame };
         cpu::irq_enable();
         (callouts().syscall)(frame);
-        leave(frame);
+        cpu::irq_disable();
+        // A call comes from user mode and goes back there.
+        (callouts().return_to_user)(frame);
         frame.clean()
     }
 

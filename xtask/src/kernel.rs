@@ -10,16 +10,17 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Builds the kernel in its release profile. Cargo's progress shows on a terminal; else silence
+/// Builds the kernel in its own profile. Cargo's progress shows on a terminal; else silence
 /// unless it fails.
 pub fn build() -> Result<PathBuf> {
     host::need_target()?;
     let target = host::project().join("target");
-    let path = target.join(host::KERNEL_TARGET).join("release/kernel");
+    let path = target.join(host::KERNEL_TARGET).join("kernel/kernel");
     let mut command = host::cargo();
     command.args([
         "build",
-        "--release",
+        "--profile",
+        "kernel",
         "--package",
         "kernel",
         "--target",

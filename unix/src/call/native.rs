@@ -27,6 +27,7 @@ const SHARED: u64 =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 
 /// Answers one native call: operation in the first argument.
+#[inline(never)]
 pub fn dispatch(a: &mut Args) -> Result<usize> {
     match a.word(0) {
         native::HANDLE => handle_of(a.int(1)).map(|handle| handle as usize),

@@ -31,8 +31,8 @@ const fn aim(op: &'static str, floor: f64, aim: f64, left: &'static str) -> Aim 
 
 const CALL: &str = "Of each call about 18 are the program's loop, the entry stub, the dispatcher (stack switch, bound check, mask against speculation, call through \
     the procedure table) and the return; `docs/thread.md`.";
-const OPEN: &str = "Counted by function: 204 the cached `open` (path 60, identity and directory 25, a description that waited and its flags 35, the table 55), 105 `close`, \
-    110 the two stubs' saves and restores and the dispatcher. Six instructions are locked: the table's monitor twice, the list of descriptions that wait. What generated code for \
+const OPEN: &str = "Counted by function: 199 the cached `open` (path 60, identity and directory 25, a description that waited and its flags 35, the table 55), 114 `close`, \
+    100 the two stubs' saves and restores and the dispatcher. Six instructions are locked: the table's monitor twice, the list of descriptions that wait. What generated code for \
     a known table would save is Rust's bounds and the second look at what an exchange has shown; `docs/unix-fs.md`.";
 
 const AIMS: &[Aim] = &[
@@ -71,9 +71,8 @@ const AIMS: &[Aim] = &[
         "thread_create",
         5.0,
         5.0,
-        "The call alone, before the thread has run: some 250 the call and its way through the room of UNIX, 700 the thread's record there, its number and its place in \
-        the tree, 300 the descriptor table's change from one user to two, 700 the entry, its frame and the ring; the thread's code waits with its entry. Linux leaves \
-        more to the new thread's first steps: see `thread_create_first`.",
+        "The call alone, before the thread has run: some 270 the call and its way through the room of UNIX, 500 the thread's record there, its number and its places in \
+        the tree and the process, 530 the entry, its frame and the one that ended before, 150 the ring; the thread's code waits with its entry.",
     ),
     aim("thread_create_first", 5.0, 5.0, ""),
     aim("thread_destroy", 5.0, 5.0, ""),
