@@ -4,20 +4,49 @@
 //! their memory must stay readable as nodes (type-stable) while anyone may be in `pop`, even after they were popped.
 //!
 //! Source: insert and delete at the head of a list (dissertation, figures 5.4 and 5.8), which is Treiber's stack (IBM RJ 5118, 1986). Where the
-//! figure compares head and second node at once (CAS2), here the head has a tag beside it that every `pop` increments. (A `push` needs none: it is right to link
-//! the new node before whatever is on top, and what pops see of pushes is the top itself.)
+//! figure compares head and second node at once (CAS2), here the head's word holds the top node and a tag that every `pop` increments, so that each
+//! operation is one exchange of one word. (A `push` needs no new tag: it is right to link the new node before whatever is on top, and what pops see of pushes is the
+//! top itself.)
+//!
+//! Why the tag is wide enough: in the kernel all data lies in the top two gigabytes, so a node is 28 bits and the tag 36. A `pop` would be
+//! misled only if, between its look and its exchange, others popped a multiple of 2³⁶ nodes, minutes of nothing else, and the same node was on top again
+//! with another behind it. On a host nodes lie anywhere and 20 bits are left: enough for tests and benchmarks. A node beyond the reach is refused loudly.
 //!
 //! Progress: lock-free; a failed exchange means another succeeded. Memory order: `push` releases the node's contents with the exchange that
-//! publishes it, `pop` acquires them with the exchange that takes it. `next` is atomic because `pop` may read that of a node
+//! publishes it, `pop` acquires them with the exchange that takes it; both are full barriers on this machine. `next` is atomic because `pop` may read that of a node
 //! that was taken meanwhile; the value is discarded then, since the tag has changed.
 
-use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::primitive::constructor;
 use core::ptr::{self, NonNull};
 
+/// How nodes are numbered: address minus `ORIGIN`, in units of 8 bytes, in `BITS` bits; 0 is none.
+const KERNEL: bool = cfg!(target_os = "none");
+const ORIGIN: usize = if KERNEL { 0xffff_ffff_8000_0000 } else { 0 };
+const BITS: u32 = if KERNEL { 28 } else { 44 };
+const NODE: u64 = (1 << BITS) - 1;
+const TAG: u64 = 1 << BITS;
+
+/// The number of a node that is given to a stack.
+fn number(node: NonNull<Node>) -> u64 {
+    let number = node.as_ptr().expose_provenance().wrapping_sub(ORIGIN) as u64 >> 3;
+    assert!(number & !NODE == 0, "a node out of the stack's reach");
+    number
+}
+
+/// The node of a number that [`number`] gave.
+fn node(number: u64) -> Option<NonNull<Node>> {
+    let address = ((number as usize) << 3).wrapping_add(ORIGIN);
+    if number == 0 {
+        return None;
+    }
+    NonNull::new(ptr::with_exposed_provenance_mut(address))
+}
+
 /// The link inside an element. Put it first in a `repr(C)` structure, or find the element by its offset.
+#[repr(align(8))]
 pub struct Node {
+    /// Number of the next node or 0.
     next: AtomicU64,
 }
 
@@ -38,64 +67,74 @@ impl Default for Node {
 
 /// A last-in, first-out collection of nodes.
 pub struct Stack {
-    /// Low: address of the top node or 0. High: number of nodes taken so far.
-    head: Pair,
+    /// The top node's number or 0; above it, the number of nodes taken so far.
+    head: AtomicU64,
 }
 
 impl Stack {
     constructor! {
         /// An empty stack.
         pub fn new() -> Stack {
-            Stack { head: Pair::new(0, 0) }
+            Stack { head: AtomicU64::new(0) }
         }
     }
 
     /// Put `node` on top.
     ///
+    /// # Panics
+    /// When the kernel's node does not lie in the top two gigabytes.
+    ///
     /// # Safety
     /// The node is in no stack, is given up to this one until a `pop` or `take_all` returns it, and stays readable as a [`Node`] as long as the stack is in use.
+    #[inline]
     pub unsafe fn push(&self, node: NonNull<Node>) {
-        let address = node.as_ptr().expose_provenance() as u64;
-        let mut top = self.head.low();
+        let number = number(node);
+        let mut head = self.head.load(Ordering::Relaxed);
         loop {
             // SAFETY: the node is ours until the exchange succeeds.
-            unsafe { node.as_ref() }.next.store(top, Ordering::Relaxed);
-            match self.head.compare_exchange_low(top, address) {
-                Ok(()) => return,
-                Err(now) => top = now,
+            unsafe { node.as_ref() }
+                .next
+                .store(head & NODE, Ordering::Relaxed);
+            match self.replace(head, head & !NODE | number) {
+                Ok(_) => return,
+                Err(now) => head = now,
             }
         }
     }
 
     /// Take the top node.
+    #[inline]
     pub fn pop(&self) -> Option<NonNull<Node>> {
-        let mut old = self.head.read();
+        let mut head = self.head.load(Ordering::Acquire);
         loop {
-            let top = NonNull::new(ptr::with_exposed_provenance_mut::<Node>(old.0 as usize))?;
+            let top = node(head & NODE)?;
             // SAFETY: it was a node of this stack, so it stays readable.
             let next = unsafe { top.as_ref() }.next.load(Ordering::Relaxed);
-            match self
-                .head
-                .compare_exchange(old, (next, old.1.wrapping_add(1)))
-            {
-                Ok(()) => return Some(top),
-                Err(now) => old = now,
+            match self.replace(head, (head & !NODE).wrapping_add(TAG) | next) {
+                Ok(_) => return Some(top),
+                Err(now) => head = now,
             }
         }
     }
 
     /// Take every node at once; the iterator goes from the top down. What is left of it when dropped is lost to the stack.
     pub fn take_all(&self) -> Chain {
-        let mut old = self.head.read();
-        while let Err(now) = self.head.compare_exchange(old, (0, old.1.wrapping_add(1))) {
-            old = now;
+        let mut head = self.head.load(Ordering::Relaxed);
+        while let Err(now) = self.replace(head, (head & !NODE).wrapping_add(TAG)) {
+            head = now;
         }
-        Chain { next: old.0 }
+        Chain { next: head & NODE }
+    }
+
+    #[inline]
+    fn replace(&self, old: u64, new: u64) -> Result<u64, u64> {
+        self.head
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
     /// Whether there was no node at this instant.
     pub fn is_empty(&self) -> bool {
-        self.head.low() == 0
+        self.head.load(Ordering::Acquire) & NODE == 0
     }
 }
 
@@ -113,7 +152,7 @@ pub struct Chain {
 impl Iterator for Chain {
     type Item = NonNull<Node>;
     fn next(&mut self) -> Option<NonNull<Node>> {
-        let node = NonNull::new(ptr::with_exposed_provenance_mut::<Node>(self.next as usize))?;
+        let node = node(self.next)?;
         // SAFETY: taken off the stack, and not handed out yet, so ours.
         self.next = unsafe { node.as_ref() }.next.load(Ordering::Relaxed);
         Some(node)
