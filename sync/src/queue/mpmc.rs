@@ -7,7 +7,7 @@
 //! the places say. So there is nothing to wait for, and a late store of an old hint costs the next one a few looks: Vyukov's queue of the same shape makes everyone wait for a party that stalls between claim and fill.
 //!
 //! A place's round is `p` while it is free for position `p`, `p + 1` while it holds the value of `p`, and `p + N` (free for the next turn) after that one was
-//! taken. Rounds only grow, so an exchange that expects one cannot be fooled; and nobody goes past `p` before the place's round has, so places are filled and emptied in order.
+//! taken. Rounds only grow, so an exchange that expects one cannot be fooled, and one that takes needs to change nothing else: the old word stays, and no round says that it is one. And nobody goes past `p` before the place's round has, so places are filled and emptied in order.
 //!
 //! Progress: lock-free; each retry means that another party's exchange has succeeded. Memory order: exchanges of pairs are full barriers; the positions carry no data, only hints.
 
@@ -118,10 +118,11 @@ impl<T: Word, const N: usize> Queue<T, N> {
             let old = place.read();
             match old.1.wrapping_sub(tail) as i64 {
                 1 => {
-                    let new = (0, tail.wrapping_add(N as u64));
-                    if place.compare_exchange(old, new).is_ok() {
+                    let new = tail.wrapping_add(N as u64);
+                    if place.compare_exchange_high(old.1, new).is_ok() {
                         self.tail.0.store(tail.wrapping_add(1), Ordering::Release);
-                        // SAFETY: the round says that `put` filled the place, and the exchange that nobody took it before.
+                        // SAFETY: the round says that `put` filled the place, and the exchange that nobody took it before, so that the word is
+                        // still what was read with the round.
                         return Some(unsafe { T::from_word(old.0) });
                     }
                 }
