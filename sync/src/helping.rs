@@ -7,7 +7,8 @@
 //! itself on top of the *helper stack* and lends its time to the holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself
 //! the owner; a holder that leaves passes lock and CPU to the top. That is priority inheritance: whoever runs the helper runs the holder. It is
 //! a stack because with strict priorities the last to come is the most urgent one.
-//! Owner and top of the stack are adjacent words and change together. Only the owner pops, so a
+//! Owner and top of the stack are adjacent words and change together as soon as there is a stack; the owner's word says whether there is
+//! ([`HELPED`]), so that who meets nobody takes and gives back that word alone. Only the owner pops, so a
 //! node on the stack stays there until its turn, and the stack needs no tag.
 //!
 //! Progress: blocking in the strict sense, and wait-free in Fiasco's: the holder runs whenever a contender would, so nobody waits longer than the critical sections
@@ -27,6 +28,8 @@ use core::ptr;
 
 /// In the owner's word, so that a handle of 0 is an owner too.
 const HELD: u64 = 1;
+/// In the owner's word: somebody is on the helper stack, whose top therefore is not 0.
+const HELPED: u64 = 2;
 
 /// A contender's place on the helper stack; lives on its own stack until it owns the lock.
 struct Helper {
@@ -49,16 +52,22 @@ pub enum Switch {
 
 /// The lock: an owner and those who help it.
 pub struct HelpingLock {
-    /// Low: the owner's handle with [`HELD`], or 0. High: address of the top [`Helper`] or 0.
+    /// Low: 0, or the owner's handle, shifted, with [`HELD`] and perhaps [`HELPED`]. High: address of the top [`Helper`] or 0; not 0 only with `HELPED`.
     state: Pair,
 }
 
-fn me() -> u64 {
-    (callout::get().current)() as u64 | HELD
+fn owner(handle: usize) -> u64 {
+    (handle as u64) << 2 | HELD
 }
 
+/// An address keeps its upper bits: they repeat the last one that counts.
 fn handle(owner: u64) -> usize {
-    (owner & !HELD) as usize
+    (owner as i64 >> 2) as usize
+}
+
+/// The pair for an owner and what is left of the stack.
+fn state(owner: u64, top: u64) -> (u64, u64) {
+    (owner | if top == 0 { 0 } else { HELPED }, top)
 }
 
 impl HelpingLock {
@@ -70,39 +79,57 @@ impl HelpingLock {
     }
 
     /// Takes the lock if it is free.
+    #[inline]
     pub fn try_lock(&self) -> bool {
-        (callout::get().count_locks)(1);
-        let free = self.state.compare_exchange((0, 0), (me(), 0)).is_ok();
+        let c = callout::get();
+        (c.count_locks)(1);
+        let free = self.take(owner((c.current)()));
         if !free {
-            (callout::get().count_locks)(-1);
+            (c.count_locks)(-1);
         }
         free
     }
 
     /// Takes the lock, helping whoever holds it.
+    #[inline]
     pub fn lock(&self) {
+        self.enter();
+    }
+
+    /// As [`lock`](HelpingLock::lock); the owner's word.
+    #[inline]
+    fn enter(&self) -> u64 {
+        let c = callout::get();
         // Counted before the first step: a contender on the helper stack may be made the owner at any time.
-        (callout::get().count_locks)(1);
-        let me = me();
-        if let Err(now) = self.state.compare_exchange((0, 0), (me, 0)) {
-            self.contend(me, now);
+        (c.count_locks)(1);
+        let me = owner((c.current)());
+        if !self.take(me) {
+            self.contend(me);
         }
+        me
+    }
+
+    /// Makes `me` the owner if there is none; then there are no helpers either.
+    #[inline]
+    fn take(&self, me: u64) -> bool {
+        self.state.compare_exchange_low(0, me).is_ok()
     }
 
     #[cold]
-    fn contend(&self, me: u64, mut old: (u64, u64)) {
-        debug_assert!(old.0 != me, "the owner locks again");
+    fn contend(&self, me: u64) {
         let helper = Helper {
             owner: me,
             next: AtomicU64::new(0),
         };
         let address = ptr::from_ref(&helper).expose_provenance() as u64;
+        let mut old = self.state.load();
         loop {
+            debug_assert!(old.0 & !HELPED != me, "the owner locks again");
             helper.next.store(old.1, Ordering::Relaxed);
             let new = if old.0 == 0 {
                 (me, 0)
             } else {
-                (old.0, address)
+                state(old.0, address)
             };
             match self.state.compare_exchange(old, new) {
                 Ok(()) if old.0 == 0 => return,
@@ -111,8 +138,8 @@ impl HelpingLock {
             }
         }
         loop {
-            let owner = self.state.load().0;
-            if owner == me {
+            let owner = self.state.low();
+            if owner & !HELPED == me {
                 return;
             }
             let c = callout::get();
@@ -124,28 +151,20 @@ impl HelpingLock {
     }
 
     /// Gives the lock to the top of the helper stack, or frees it. Only the owner may call this.
+    #[inline]
     pub fn unlock(&self, switch: Switch) {
-        // Only the owner changes the owner's word; that nobody helps is a guess.
-        let mut old = (self.state.low(), 0);
-        debug_assert!(old.0 & HELD != 0, "unlocked without a lock");
-        let next = loop {
-            let new = if old.1 == 0 {
-                (0, 0)
-            } else {
-                // SAFETY: on the stack, where it stays while we own the lock: only the owner takes nodes off.
-                let top = unsafe { &*ptr::with_exposed_provenance::<Helper>(old.1 as usize) };
-                (top.owner, top.next.load(Ordering::Relaxed))
-            };
-            match self.state.compare_exchange(old, new) {
-                Ok(()) => break new.0,
-                Err(now) => old = now,
-            }
-        };
+        // Only the owner changes the owner's word, but for the mark that others set beside it.
+        self.leave(self.state.low() & !HELPED, switch);
+    }
+
+    /// As [`unlock`](HelpingLock::unlock), by one who still has the owner's word and need not wait to read it.
+    #[inline]
+    fn leave(&self, me: u64, switch: Switch) {
+        debug_assert!(me & HELD != 0, "unlocked without a lock");
+        let free = self.state.compare_exchange_low(me, 0).is_ok();
+        let next = if free { 0 } else { self.pass_on() };
         let c = callout::get();
         (c.count_locks)(-1);
-        if next != 0 {
-            (c.resume)(handle(next));
-        }
         match switch {
             // Whether it runs here or elsewhere is the same to us.
             Switch::To(thread) => _ = (c.donate)(thread),
@@ -156,9 +175,28 @@ impl HelpingLock {
         }
     }
 
+    /// Makes the top of the helper stack the owner.
+    #[cold]
+    fn pass_on(&self) -> u64 {
+        let mut old = self.state.load();
+        loop {
+            // SAFETY: the word says that somebody is on the stack, where it stays while we own the lock: only the owner takes nodes off.
+            let top = unsafe { &*ptr::with_exposed_provenance::<Helper>(old.1 as usize) };
+            let next = top.owner;
+            let new = state(next, top.next.load(Ordering::Relaxed));
+            match self.state.compare_exchange(old, new) {
+                Ok(()) => {
+                    (callout::get().resume)(handle(next));
+                    return next;
+                }
+                Err(now) => old = now,
+            }
+        }
+    }
+
     /// Whether somebody held it at this instant.
     pub fn is_held(&self) -> bool {
-        self.state.load().0 != 0
+        self.state.low() != 0
     }
 }
 
@@ -189,18 +227,24 @@ impl<T> Helping<T> {
 
     /// Enters, helping whoever is inside.
     pub fn enter(&self) -> Inside<'_, T> {
-        self.lock.lock();
-        Inside(self)
+        let owner = self.lock.enter();
+        Inside {
+            monitor: self,
+            owner,
+        }
     }
 
     /// Enters if nobody is inside.
     pub fn try_enter(&self) -> Option<Inside<'_, T>> {
-        self.lock.try_lock().then(|| Inside(self))
+        self.lock.try_lock().then(|| Inside {
+            monitor: self,
+            owner: self.lock.state.low() & !HELPED,
+        })
     }
 
     /// Leaves, sleeps until `condition` is raised, and enters again. The thread must hold no other helping lock: it would sleep with it.
     pub fn wait<'a>(inside: Inside<'a, T>, condition: &BinarySemaphore) -> Inside<'a, T> {
-        let monitor = inside.0;
+        let monitor = inside.monitor;
         drop(inside);
         condition.down();
         monitor.enter()
@@ -208,12 +252,16 @@ impl<T> Helping<T> {
 }
 
 /// Being inside; dropping it leaves, and gives the CPU to the next owner.
-pub struct Inside<'a, T>(&'a Helping<T>);
+pub struct Inside<'a, T> {
+    monitor: &'a Helping<T>,
+    /// What stands in the owner's word while this is.
+    owner: u64,
+}
 
 impl<T> Inside<'_, T> {
     /// Leaves with another hint.
     pub fn leave(self, switch: Switch) {
-        self.0.lock.unlock(switch);
+        self.monitor.lock.leave(self.owner, switch);
         core::mem::forget(self);
     }
 }
@@ -222,19 +270,19 @@ impl<T> Deref for Inside<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: this thread owns the lock.
-        self.0.data.with(|data| unsafe { &*data })
+        self.monitor.data.with(|data| unsafe { &*data })
     }
 }
 
 impl<T> DerefMut for Inside<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and `&mut self` makes this borrow the only one.
-        self.0.data.with_mut(|data| unsafe { &mut *data })
+        self.monitor.data.with_mut(|data| unsafe { &mut *data })
     }
 }
 
 impl<T> Drop for Inside<'_, T> {
     fn drop(&mut self) {
-        self.0.lock.unlock(Switch::Next);
+        self.monitor.lock.leave(self.owner, Switch::Next);
     }
 }
