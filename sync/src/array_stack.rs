@@ -6,10 +6,11 @@
 //! that instruction: after Shafiei, *Non-blocking array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one pair of adjacent
 //! words: its value, and its index with the number of changes so far. The array holds the rest and lags behind by one value, which whoever pushes
 //! next writes into its cell first. A cell has beside its value the number of the change that put it on top. A value that comes to the top again because those above were taken is in
-//! its cell already, and the top says so.
+//! its cell already, and the top says so; then the pair's other word means nothing. So a `pop` changes nothing but the index, and needs not know the value that it uncovers.
 //!
 //! Why a late writer does no harm: it looks at the cell, then at the top, and exchanges the cell only from what it saw to the value of that top. The next one
-//! who goes past a top whose value is not in its cell makes sure that it is: so a cell changes between any two values that a late writer could mix up.
+//! who goes past a top whose value is not in its cell makes sure that it is: so a cell changes between any two values that a late writer could mix up, and
+//! not at all while its value is the top one and was stored.
 //!
 //! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: all changes are exchanges of
 //! pairs, each a full barrier. The number of changes has 39 bits: an operation would have to sleep through 2³⁹ changes to be fooled.
@@ -18,39 +19,47 @@ use crate::cas2::Pair;
 use crate::word::Word;
 use core::marker::PhantomData;
 
-/// A stack of up to `N` words; `N` + 1 cells, of which the first stands for "empty".
+/// A stack of up to `N` words.
 pub struct ArrayStack<T: Word, const N: usize> {
-    /// Low: the top value. High: [`Top`].
+    /// Low: the top value, unless it is in its cell. High: [`Top`].
     top: Pair,
-    base: Pair,
     /// Low: a value. High: number of the change that put it on top.
     cells: [Pair; N],
     values: PhantomData<T>,
 }
 
-const CHANGES: u64 = (1 << 39) - 1;
-const STORED: u64 = 1 << 39;
+/// How many values there are, which is the number of the top's cell, counted from 1.
+const INDEX: u64 = STORED - 1;
+/// The top value is in its cell, or there is none.
+const STORED: u64 = 1 << 24;
+/// One change more. Nothing is above, so that it counts round.
+const CHANGE: u64 = 1 << 25;
 
-/// The index of the top's cell (0: empty) in the upper 24 bits, whether the value is in its cell, and the number of changes in the lower 39.
+/// From below: [`INDEX`], [`STORED`], the number of changes.
 #[derive(Clone, Copy)]
 struct Top(u64);
 
 impl Top {
-    fn index(self) -> u64 {
-        self.0 >> 40
+    fn index(self) -> usize {
+        (self.0 & INDEX) as usize
     }
 
     fn changes(self) -> u64 {
-        self.0 & CHANGES
+        self.0 / CHANGE
     }
 
     fn is_stored(self) -> bool {
         self.0 & STORED != 0
     }
 
-    /// The top after one more change.
-    fn next(self, index: u64, stored: u64) -> u64 {
-        index << 40 | stored | (self.0 + 1) & CHANGES
+    /// The top after a value came, which is not in its cell yet.
+    fn pushed(self) -> u64 {
+        (self.0 & !STORED).wrapping_add(CHANGE) + 1
+    }
+
+    /// The top after a value went; the one below was stored when it was pushed upon.
+    fn popped(self) -> u64 {
+        (self.0 | STORED).wrapping_add(CHANGE) - 1
     }
 }
 
@@ -58,10 +67,9 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// An empty stack.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        const { assert!(N > 0 && N < 1 << 24) };
+        const { assert!(N > 0 && (N as u64) < INDEX) };
         ArrayStack {
             top: Pair::new(0, STORED),
-            base: Pair::new(0, 0),
             cells: [const { Pair::new(0, 0) }; N],
             values: PhantomData,
         }
@@ -72,17 +80,14 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     pub fn new() -> Self {
         ArrayStack {
             top: Pair::new(0, STORED),
-            base: Pair::new(0, 0),
             cells: core::array::from_fn(|_| Pair::new(0, 0)),
             values: PhantomData,
         }
     }
 
-    fn cell(&self, index: u64) -> &Pair {
-        match index {
-            0 => &self.base,
-            n => &self.cells[n as usize - 1],
-        }
+    /// The cell of the `index`-th value, counted from 1.
+    fn cell(&self, index: usize) -> &Pair {
+        &self.cells[index - 1]
     }
 
     /// Write the top value into its cell unless somebody did; false when the top has changed.
@@ -107,18 +112,18 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     ///
     /// # Errors
     /// `value`, when there are `N` already.
+    #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         loop {
             let old = self.top.read();
             let top = Top(old.1);
-            let index = top.index() + 1;
-            if index as usize > N {
+            if top.index() >= N {
                 return Err(value);
             }
             if !top.is_stored() && !self.store(old.0, top) {
                 continue;
             }
-            let new = (value.into_word(), top.next(index, 0));
+            let new = (value.into_word(), top.pushed());
             if self.top.compare_exchange(old, new).is_ok() {
                 return Ok(());
             }
@@ -126,27 +131,34 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     }
 
     /// Take the top value.
+    #[inline]
     pub fn pop(&self) -> Option<T> {
         loop {
             let old = self.top.read();
             let top = Top(old.1);
-            let index = top.index();
-            if index == 0 {
+            if top.index() == 0 {
                 return None;
             }
-            // Stored before this top came on it, and not changed while it stays.
-            let below = self.cell(index - 1).read();
-            let new = (below.0, top.next(index - 1, STORED));
-            if self.top.compare_exchange(old, new).is_ok() {
-                // SAFETY: index is not 0, so a `push` of this stack made the word.
-                return Some(unsafe { T::from_word(old.0) });
+            // A stored one does not change while it is the top.
+            let value = if top.is_stored() {
+                self.cell(top.index()).low()
+            } else {
+                old.0
+            };
+            if self
+                .top
+                .compare_exchange(old, (old.0, top.popped()))
+                .is_ok()
+            {
+                // SAFETY: it was the top value, so a `push` of this stack made the word.
+                return Some(unsafe { T::from_word(value) });
             }
         }
     }
 
     /// Values at this instant.
     pub fn len(&self) -> usize {
-        Top(self.top.read().1).index() as usize
+        Top(self.top.read().1).index()
     }
 
     /// Whether there was none at this instant.
