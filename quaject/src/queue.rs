@@ -58,18 +58,27 @@ pub struct Spec {
     pub several_cpus: bool,
 }
 
-/// The words of a queue, in front of its places. Producers' and consumers' words lie on lines of their own.
+/// The words of a queue, in front of its places. Producers' and consumers' words lie on lines of their own, as do those that are seldom written.
 #[repr(C, align(64))]
 struct Words {
     head: AtomicU64,
-    put_failed: AtomicU64,
+    /// What producers on several CPUs last saw of `tail`, or something older; so that they need not look there each time.
+    seen_tail: AtomicU64,
     tail: TailWords,
+    failed: FailedWords,
 }
 
 #[repr(C, align(64))]
 struct TailWords {
     tail: AtomicU64,
-    get_failed: AtomicU64,
+    /// What the one consumer last saw of `head`.
+    seen_head: AtomicU64,
+}
+
+#[repr(C, align(64))]
+struct FailedWords {
+    put: AtomicU64,
+    get: AtomicU64,
 }
 
 /// Where a callback goes; None for its default action.
@@ -177,9 +186,29 @@ impl ByteQueue {
 
     /// Bytes in the queue at this instant, as far as one can tell.
     pub fn len(&self) -> usize {
-        let tail = self.words().tail.tail.load(Ordering::Acquire);
-        let head = self.words().head.load(Ordering::Acquire);
+        let words = self.words();
+        let tail = self.reached(words.tail.tail.load(Ordering::Acquire), 1);
+        let head = self.reached(words.head.load(Ordering::Acquire), 0);
         (head.wrapping_sub(tail) as usize).min(self.spec.size)
+    }
+
+    /// Where things have got to, when a word says `position`: with many at both ends that is a hint, and the rounds of the places tell. `limit` is how far
+    /// beyond its position a place's round may be when nobody has gone past it.
+    fn reached(&self, mut position: u64, limit: i64) -> u64 {
+        if emit::place_size(self.spec) != 8 {
+            return position;
+        }
+        let size = self.spec.size as u64;
+        loop {
+            let place = size_of::<Words>() + 8 * (position & (size - 1)) as usize;
+            // SAFETY: the places follow the words; each is eight bytes, aligned.
+            let place = unsafe { self.block.at().add(place).cast::<AtomicU64>().as_ref() };
+            let beyond = (place.load(Ordering::Acquire) >> 8).wrapping_sub(position) as i64;
+            if beyond <= limit {
+                return position;
+            }
+            position += (beyond - size as i64).max(1) as u64;
+        }
     }
 
     /// Whether there was none at this instant.

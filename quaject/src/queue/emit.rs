@@ -1,15 +1,19 @@
 //! The generators of `Q_put` and `Q_get`.
 //!
 //! A place of a queue with one producer is a byte; with many producers and one consumer a byte and a mark that it is filled; with many of both a
-//! byte and a round, changed together.
+//! byte and a round, changed together; there head and tail are hints, as in `sync::queue::mpmc`.
+//!
+//! What is not emitted is the point. A byte's publication is a locked instruction only where a callback is linked that the other end may be waiting for: the lock orders it before
+//! the look at whether the other end has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs an end looks at the other's
+//! position only when what it last saw of it is not enough.
 
-use super::{Parties, Spec, Words};
+use super::{FailedWords, Parties, Spec, TailWords, Words};
 use crate::interfacer::{Callentry, place};
 use crate::near::Block;
 use crate::regs::Regs;
 use crate::seam::{Unmade, near};
 use codegen::methods::Reg;
-use codegen::{Draft, dynasm};
+use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 
 /// What put and get change at most.
@@ -43,7 +47,9 @@ pub fn clear(spec: Spec, block: &Block) {
 pub struct Places {
     spec: Spec,
     head: i32,
+    seen_tail: i32,
     tail: i32,
+    seen_head: i32,
     put_failed: i32,
     get_failed: i32,
     places: i32,
@@ -58,12 +64,15 @@ impl Places {
         near(last)?;
         let base = near(block.at().as_ptr())? as i32;
         let tail = base + offset_of!(Words, tail) as i32;
+        let failed = base + offset_of!(Words, failed) as i32;
         Ok(Places {
             spec,
             head: base + offset_of!(Words, head) as i32,
-            put_failed: base + offset_of!(Words, put_failed) as i32,
-            tail: tail + offset_of!(super::TailWords, tail) as i32,
-            get_failed: tail + offset_of!(super::TailWords, get_failed) as i32,
+            seen_tail: base + offset_of!(Words, seen_tail) as i32,
+            tail: tail + offset_of!(TailWords, tail) as i32,
+            seen_head: tail + offset_of!(TailWords, seen_head) as i32,
+            put_failed: failed + offset_of!(FailedWords, put) as i32,
+            get_failed: failed + offset_of!(FailedWords, get) as i32,
             places: base + size_of::<Words>() as i32,
             size: spec.size as i32,
             mask: spec.size as i32 - 1,
@@ -76,6 +85,19 @@ impl Places {
             d.push(0xf0);
         }
     }
+
+    /// Whether what publishes must be seen by other CPUs before the next look: there is a callback, and so a look.
+    fn ordered(&self, callback: Option<&dyn Callentry>) -> bool {
+        self.spec.several_cpus && callback.is_some()
+    }
+
+    /// Moves a position that this end alone writes.
+    fn publish(&self, d: &mut Draft, position: i32, ordered: bool) {
+        if ordered {
+            self.lock(d);
+        }
+        dynasm!(d ; .arch x64 ; inc QWORD [position]);
+    }
 }
 
 /// Emits `Q_put`: byte in dil, 1 in eax. Returns which callbacks stand in-line: `Q_full`, `Q_empty+1`.
@@ -86,86 +108,68 @@ pub fn put(
     not_empty: Option<&dyn Callentry>,
 ) -> [bool; 2] {
     let (head, tail, places) = (at.head, at.tail, at.places);
+    let [failing, again, room, look, pass] = core::array::from_fn(|_| d.label());
+    let ordered = at.ordered(not_empty);
     dynasm!(d ; .arch x64 ; retry:);
     match (at.spec.producers, at.spec.consumers) {
         (Parties::One, _) => {
+            dynasm!(d ; .arch x64 ; mov rax, [head] ; mov rcx, rax);
+            at.find_room(d, look, failing);
             dynasm!(d ; .arch x64
-                ; mov rax, [head]
-                ; mov rcx, rax
-                ; sub rcx, [tail]
-                ; cmp rcx, at.size
-                ; jae >failing
+                ; =>room
                 ; and eax, at.mask
                 ; mov [rax + places], dil
             );
-            // Also orders the look at `get_failed` after it.
-            at.lock(d);
-            dynasm!(d ; .arch x64 ; inc QWORD [head]);
+            at.publish(d, head, ordered);
         }
         (Parties::Many, Parties::One) => {
-            dynasm!(d ; .arch x64
-                ; mov rax, [head]
-                ; again:
-                ; mov rcx, rax
-                ; sub rcx, [tail]
-                ; cmp rcx, at.size
-                ; jb >room
-                // More than full: head is older than tail. Just full: if head is still the same.
-                ; mov rcx, rax
-                ; mov rax, [head]
-                ; cmp rax, rcx
-                ; jne <again
-                ; jmp >failing
-                ; room:
-                ; lea rcx, [rax + 1]
-            );
+            dynasm!(d ; .arch x64 ; mov rax, [head] ; =>again ; mov rcx, rax);
+            at.find_room(d, look, look);
+            dynasm!(d ; .arch x64 ; =>room ; lea rcx, [rax + 1]);
             at.lock(d);
             dynasm!(d ; .arch x64
                 ; cmpxchg [head], rcx
-                ; jne <again
+                ; jne =>again
                 ; and eax, at.mask
                 ; movzx ecx, dil
                 ; or ecx, 0x100
-                // An exchange, which orders the look at `get_failed` after it.
-                ; xchg [rax * 2 + places], cx
             );
+            if ordered {
+                dynasm!(d ; .arch x64 ; xchg [rax * 2 + places], cx);
+            } else {
+                dynasm!(d ; .arch x64 ; mov [rax * 2 + places], cx);
+            }
         }
         (Parties::Many, Parties::Many) => {
             dynasm!(d ; .arch x64
-                ; again:
                 ; mov rax, [head]
+                ; =>again
                 ; mov ecx, eax
                 ; and ecx, at.mask
                 ; mov rdx, [rcx * 8 + places]
                 ; mov r8, rdx
                 ; shr r8, 8
                 ; sub r8, rax
-                ; js >failing
-                ; jnz >pass
-                ; lea r8, [rax + 1]
+                ; js =>failing
+                ; jnz =>pass
+                ; lea r9, [rax + 1]
+                ; mov r8, r9
                 ; shl r8, 8
                 ; mov r8b, dil
                 ; xchg rax, rdx
             );
+            // Also orders the look at `get_failed` after it.
             at.lock(d);
             dynasm!(d ; .arch x64
                 ; cmpxchg [rcx * 8 + places], r8
-                ; jne <again
                 ; mov rax, rdx
-                ; lea r8, [rdx + 1]
+                ; jne =>again
+                ; mov [head], r9
             );
-            at.lock(d);
-            dynasm!(d ; .arch x64
-                ; cmpxchg [head], r8
-                ; jmp >in_it
-                ; pass:
-                ; lea r8, [rax + 1]
-            );
-            at.lock(d);
-            dynasm!(d ; .arch x64 ; cmpxchg [head], r8 ; jmp <again ; in_it:);
         }
     }
-    Ending {
+    let ends = Ending {
+        failing,
         other_failed: at.get_failed,
         came: (not_empty, Regs::NONE),
         own_failed: at.put_failed,
@@ -173,7 +177,40 @@ pub fn put(
         done: Some(1),
         failed: 0,
     }
-    .emit(d)
+    .emit(d);
+    match (at.spec.producers, at.spec.consumers) {
+        (Parties::Many, Parties::Many) => at.pass(d, pass, again),
+        (producers, _) => {
+            let several = at.spec.several_cpus;
+            if several {
+                dynasm!(d ; .arch x64
+                    ; =>look
+                    ; mov rdx, [tail]
+                    ; mov [at.seen_tail], rdx
+                    ; mov rcx, rax
+                    ; sub rcx, rdx
+                    ; cmp rcx, at.size
+                    ; jb =>room
+                );
+            }
+            if producers == Parties::Many {
+                if !several {
+                    dynasm!(d ; .arch x64 ; =>look);
+                }
+                // More than full: head is older than tail. Just full: if head is still the same.
+                dynasm!(d ; .arch x64
+                    ; mov rcx, rax
+                    ; mov rax, [head]
+                    ; cmp rax, rcx
+                    ; jne =>again
+                );
+            }
+            if several || producers == Parties::Many {
+                dynasm!(d ; .arch x64 ; jmp =>failing);
+            }
+        }
+    }
+    ends
 }
 
 /// Emits `Q_get`: byte in eax. Returns which callbacks stand in-line: `Q_empty`, `Q_full-1`.
@@ -184,32 +221,44 @@ pub fn get(
     not_full: Option<&dyn Callentry>,
 ) -> [bool; 2] {
     let (head, tail, places) = (at.head, at.tail, at.places);
+    let [failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
+    let ordered = at.ordered(not_full);
+    let looks = (at.spec.producers, at.spec.consumers) == (Parties::One, Parties::One)
+        && at.spec.several_cpus;
     dynasm!(d ; .arch x64 ; retry:);
     match (at.spec.producers, at.spec.consumers) {
         (Parties::One, Parties::One) => {
+            dynasm!(d ; .arch x64 ; mov rax, [tail]);
+            if looks {
+                // Strings may have gone further than this routine ever looked.
+                dynasm!(d ; .arch x64
+                    ; mov rcx, [at.seen_head]
+                    ; sub rcx, rax
+                    ; jle =>look
+                );
+            } else {
+                dynasm!(d ; .arch x64 ; cmp rax, [head] ; je =>failing);
+            }
             dynasm!(d ; .arch x64
-                ; mov rax, [tail]
-                ; cmp rax, [head]
-                ; je >failing
+                ; =>there
                 ; and eax, at.mask
                 ; movzx eax, BYTE [rax + places]
             );
-            at.lock(d);
-            dynasm!(d ; .arch x64 ; inc QWORD [tail]);
+            at.publish(d, tail, ordered);
         }
         (Parties::One, Parties::Many) => {
             dynasm!(d ; .arch x64
                 ; mov rax, [tail]
-                ; again:
+                ; =>again
                 ; cmp rax, [head]
-                ; je >failing
+                ; je =>failing
                 ; mov ecx, eax
                 ; and ecx, at.mask
                 ; movzx edx, BYTE [rcx + places]
                 ; lea rcx, [rax + 1]
             );
             at.lock(d);
-            dynasm!(d ; .arch x64 ; cmpxchg [tail], rcx ; jne <again ; mov eax, edx);
+            dynasm!(d ; .arch x64 ; cmpxchg [tail], rcx ; jne =>again ; mov eax, edx);
         }
         (Parties::Many, Parties::One) => {
             dynasm!(d ; .arch x64
@@ -217,50 +266,43 @@ pub fn get(
                 ; and eax, at.mask
                 ; movzx ecx, WORD [rax * 2 + places]
                 ; test ecx, ecx
-                ; jz >failing
+                ; jz =>failing
                 ; mov WORD [rax * 2 + places], 0
             );
-            at.lock(d);
-            dynasm!(d ; .arch x64 ; inc QWORD [tail] ; movzx eax, cl);
+            at.publish(d, tail, ordered);
+            dynasm!(d ; .arch x64 ; movzx eax, cl);
         }
         (Parties::Many, Parties::Many) => {
             dynasm!(d ; .arch x64
-                ; again:
                 ; mov rax, [tail]
+                ; =>again
                 ; mov ecx, eax
                 ; and ecx, at.mask
                 ; mov rdx, [rcx * 8 + places]
-                ; mov r9, rdx
                 ; mov r8, rdx
                 ; shr r8, 8
                 ; sub r8, rax
                 ; dec r8
-                ; js >failing
-                ; jnz >pass
+                ; js =>failing
+                ; jnz =>pass
                 ; lea r8, [rax + at.size]
                 ; shl r8, 8
+                ; lea r9, [rax + 1]
                 ; xchg rax, rdx
             );
+            // Also orders the look at `put_failed` after it.
             at.lock(d);
             dynasm!(d ; .arch x64
                 ; cmpxchg [rcx * 8 + places], r8
-                ; jne <again
-                ; mov rax, rdx
-                ; lea r8, [rdx + 1]
+                ; xchg rax, rdx
+                ; jne =>again
+                ; mov [tail], r9
+                ; movzx eax, dl
             );
-            at.lock(d);
-            dynasm!(d ; .arch x64
-                ; cmpxchg [tail], r8
-                ; movzx eax, r9b
-                ; jmp >out_of_it
-                ; pass:
-                ; lea r8, [rax + 1]
-            );
-            at.lock(d);
-            dynasm!(d ; .arch x64 ; cmpxchg [tail], r8 ; jmp <again ; out_of_it:);
         }
     }
-    Ending {
+    let ends = Ending {
+        failing,
         other_failed: at.put_failed,
         came: (not_full, Regs::of(&[Reg::Rax])),
         own_failed: at.get_failed,
@@ -268,11 +310,53 @@ pub fn get(
         done: None,
         failed: -1,
     }
-    .emit(d)
+    .emit(d);
+    match (at.spec.producers, at.spec.consumers) {
+        (Parties::Many, Parties::Many) => at.pass(d, pass, again),
+        _ if looks => dynasm!(d ; .arch x64
+            ; =>look
+            ; mov rcx, [head]
+            ; mov [at.seen_head], rcx
+            ; cmp rcx, rax
+            ; jne =>there
+            ; jmp =>failing
+        ),
+        _ => {}
+    }
+    ends
+}
+
+impl Places {
+    /// With the position to fill in rcx: goes on when there is room; to `look` when what was seen of the other end does not say so, to `full` when
+    /// that is known to be true.
+    fn find_room(&self, d: &mut Draft, look: Label, full: Label) {
+        let (tail, none) = if self.spec.several_cpus {
+            (self.seen_tail, look)
+        } else {
+            (self.tail, full)
+        };
+        dynasm!(d ; .arch x64 ; sub rcx, [tail] ; cmp rcx, self.size ; jae =>none);
+    }
+
+    /// Where position rax has been passed, and its place's round is r8 beyond: on to the next, or to where the round says that things have
+    /// got to (a hint may be very old).
+    fn pass(&self, d: &mut Draft, pass: Label, again: Label) {
+        dynasm!(d ; .arch x64
+            ; =>pass
+            ; sub r8, self.size
+            ; mov ecx, 1
+            ; cmp r8, rcx
+            ; cmovl r8, rcx
+            ; add rax, r8
+            ; jmp =>again
+        );
+    }
 }
 
 /// What comes after the byte has been moved, and where nothing could be: the same for both ends.
 struct Ending<'a> {
+    /// Where an attempt that finds no place goes to.
+    failing: Label,
     /// The word in which the other end says that it failed.
     other_failed: i32,
     /// The callback for then, and what it must leave alone.
@@ -288,7 +372,7 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// At the label `retry` the attempt begins; where it finds no place it goes to the label `failing`. Returns which callbacks stand in-line:
+    /// At the label `retry` the attempt begins. Returns which callbacks stand in-line:
     /// `fails`, `came`.
     fn emit(self, d: &mut Draft) -> [bool; 2] {
         let (came, kept) = self.came;
@@ -314,7 +398,7 @@ impl Ending<'_> {
         });
         // The first failure only says so and looks again: what the other end did before that is seen now, what it does later tells.
         dynasm!(d ; .arch x64
-            ; failing:
+            ; =>self.failing
             ; mov eax, 1
             ; xchg [self.own_failed], eax
             ; test eax, eax

@@ -6,7 +6,7 @@
 //!
 //! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to reduce looping").
 
-use super::{ByteQueue, TailWords, Target, Words};
+use super::{ByteQueue, FailedWords, TailWords, Target, Words};
 use crate::seam::{Unmade, near};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -41,11 +41,12 @@ impl ByteQueue {
         near(start.wrapping_add(self.block.len()))?;
         let base = near(start)? as i32;
         let tail = base + offset_of!(Words, tail) as i32;
+        let failed = base + offset_of!(Words, failed) as i32;
         Ok(Layout {
             head: base + offset_of!(Words, head) as i32,
-            put_failed: base + offset_of!(Words, put_failed) as i32,
             tail: tail + offset_of!(TailWords, tail) as i32,
-            get_failed: tail + offset_of!(TailWords, get_failed) as i32,
+            put_failed: failed + offset_of!(FailedWords, put) as i32,
+            get_failed: failed + offset_of!(FailedWords, get) as i32,
             bytes: base + size_of::<Words>() as i32,
             size: self.spec.size as i32,
         })
@@ -95,11 +96,11 @@ impl ByteQueue {
             }
             words.head.store(head + count as u64, Ordering::Release);
             done += count;
-            if done == bytes.len() || failed_again(&words.put_failed) {
+            if done == bytes.len() || failed_again(&words.failed.put) {
                 break;
             }
         }
-        if done > 0 && told(&words.tail.get_failed) {
+        if done > 0 && told(&words.failed.get) {
             let target = self.links.lock().empty_1.clone();
             call(&target);
         }
@@ -127,13 +128,13 @@ impl ByteQueue {
                 .tail
                 .store(tail + count as u64, Ordering::Release);
             if count > 0 {
-                if told(&words.put_failed) {
+                if told(&words.failed.put) {
                     let target = self.links.lock().full_1.clone();
                     call(&target);
                 }
                 return count;
             }
-            if into.is_empty() || failed_again(&words.tail.get_failed) {
+            if into.is_empty() || failed_again(&words.failed.get) {
                 return 0;
             }
         }
