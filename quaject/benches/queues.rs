@@ -12,7 +12,7 @@ use sync::queue::{mpmc, mpsc, spmc, spsc};
 
 const PLACES: usize = 64;
 const EACH: usize = 20_000;
-const SAMPLES: usize = 61;
+const SAMPLES: usize = 401;
 
 fn sample(f: &mut dyn FnMut()) -> f64 {
     let start = Instant::now();

@@ -23,8 +23,10 @@ use sync::{ArrayStack, Helping, List, Monitor, Stack, list, stack};
 const PLACES: usize = 64;
 /// Operations in a sample of one thread.
 const ALONE: usize = 20_000;
-/// Operations of each thread in a sample of several.
-const TOGETHER: usize = 20_000;
+/// Operations of each thread in a sample of several: enough for the threads to meet, whenever each of them begins.
+const TOGETHER: usize = 100_000;
+/// Samples of each of two that are compared: enough to outlast a while in which the host does something else.
+const SAMPLES: usize = 401;
 
 type Mutex<T> = parking_lot::Mutex<T>;
 
@@ -73,7 +75,7 @@ impl Rows {
     }
 
     fn alone(&self, op: &str, mut peer: impl FnMut(), mut ours: impl FnMut()) {
-        self.compare(op, 31, || alone(&mut peer), || alone(&mut ours));
+        self.compare(op, SAMPLES, || alone(&mut peer), || alone(&mut ours));
     }
 
     /// With several threads, with and without others that are busy.
@@ -94,7 +96,7 @@ impl Rows {
             let run = || {
                 self.compare(
                     &name,
-                    7,
+                    15,
                     || {
                         let peer = peer();
                         sample(&|thread| use_peer(&peer, thread))
@@ -247,7 +249,7 @@ fn chains<L: Guarded<Chain>>(rows: &Rows, lock: &str) {
     let (mut word, node) = (0usize, stack::Node::new());
     let (guarded, stack) = (L::new(Chain::default()), Stack::new());
     rows.alone(
-        &format!("list insert+delete/{lock}"),
+        &format!("stack of nodes push+pop/{lock}"),
         || {
             // SAFETY: see above.
             guarded.with(|chain| unsafe { chain.insert(&mut word) });
@@ -262,7 +264,7 @@ fn chains<L: Guarded<Chain>>(rows: &Rows, lock: &str) {
     let node = list::Node::new();
     let list = List::new();
     rows.alone(
-        &format!("general list insert+delete/{lock}"),
+        &format!("list insert+delete/{lock}"),
         || {
             // SAFETY: see above.
             guarded.with(|chain| unsafe { chain.insert(&mut word) });
@@ -276,7 +278,7 @@ fn chains<L: Guarded<Chain>>(rows: &Rows, lock: &str) {
         },
     );
     rows.together(
-        &format!("list insert+delete/{lock}"),
+        &format!("stack of nodes push+pop/{lock}"),
         || {
             (
                 L::new(Chain::default()),
@@ -341,10 +343,14 @@ fn rings<L: Guarded<Ring<PLACES>>>(rows: &Rows, lock: &str) {
         black_box(queue.get());
     });
     let stack: ArrayStack<u64, PLACES> = ArrayStack::new();
-    rows.alone(&format!("stack push+pop/{lock}"), locked, || {
-        let _ = stack.push(black_box(1));
-        black_box(stack.pop());
-    });
+    rows.alone(
+        &format!("stack in an array push+pop/{lock}"),
+        locked,
+        || {
+            let _ = stack.push(black_box(1));
+            black_box(stack.pop());
+        },
+    );
     rows.together(
         &format!("queue n:n put+get/{lock}"),
         || L::new(Ring::new()),

@@ -31,6 +31,56 @@ const BENCHES: &[(&str, &str, &[&str])] = &[
     ("quaject", "queues", &["--features", "host"]),
 ];
 
+/// What the project claims: operation, and the least ratio. What is not here makes no claim; `docs/sync.md` says what cannot be faster and why.
+const CLAIMS: &[(&str, f64)] = &[
+    ("counter/parking_lot", 1.0),
+    ("monitor/parking_lot", 1.0),
+    ("stack of nodes push+pop/parking_lot", 1.0),
+    ("list insert+delete/parking_lot", 1.0),
+    ("queue 1:1 put+get/parking_lot", 1.0),
+    ("queue 1:n put+get/parking_lot", 1.0),
+    ("queue n:1 put+get/parking_lot", 1.0),
+    ("queue n:n put+get/parking_lot", 1.0),
+    ("counter/spin lock", 1.0),
+    ("queue 1:1 put+get/spin lock", 1.0),
+    ("queue 1:n put+get/spin lock", 1.0),
+    ("queue 1:1 put+get/rtrb", 1.0),
+    ("queue 1:1 from thread to thread/rtrb", 1.0),
+    ("queue of nodes put+get/crossbeam SegQueue", 1.0),
+    ("queue 1:1 generated/twin", 1.0),
+    ("queue 1:1 one CPU generated/twin", 1.0),
+    ("queue n:1 generated/twin", 1.0),
+    ("queue n:1 one CPU generated/twin", 1.0),
+    ("queue 1:n generated/twin", 1.3),
+    ("queue 1:n one CPU generated/twin", 1.3),
+    ("queue n:n generated/twin", 1.3),
+    ("queue n:n one CPU generated/twin", 1.3),
+];
+
+/// What became of the claims. A ratio counts as it is printed, with two digits.
+fn claims(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "### claims\n\nWhat the project stands by, and what this run measured.\n\n\
+         | operation | ratio claimed | measured | holds |\n| --- | ---: | ---: | --- |\n",
+    );
+    for (op, least) in CLAIMS {
+        let ratio = rows
+            .iter()
+            .find(|row| row.op == *op)
+            .and_then(Row::ratio)
+            .map(|ratio| (ratio * 100.0).round() / 100.0);
+        let (measured, holds) = match ratio {
+            Some(ratio) => (
+                format!("{ratio:.2}"),
+                if ratio >= *least { "yes" } else { "**no**" },
+            ),
+            None => ("–".to_owned(), "not measured"),
+        };
+        text += &format!("| {op} | ≥ {least:.1} | {measured} | {holds} |\n");
+    }
+    text
+}
+
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
     let mut json = None;
@@ -68,7 +118,35 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     results::put(
         "sync",
-        &format!("{}\n\n{TEXT}\n", table::markdown(&rows).trim()),
+        &format!(
+            "{}\n\n{TEXT}\n\n{}",
+            table::markdown(&rows).trim(),
+            claims(&rows)
+        ),
     )?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_judged_by_its_row() {
+        let row = |op: &str, peer, ours| Row {
+            section: "host-sync".to_owned(),
+            op: op.to_owned(),
+            unit: "ns".to_owned(),
+            linux: Some(peer),
+            synthesis: Some(ours),
+        };
+        let rows = [
+            row("queue 1:n generated/twin", 3.0, 2.0),
+            row("queue n:n generated/twin", 2.4, 2.0),
+        ];
+        let text = claims(&rows);
+        assert!(text.contains("| queue 1:n generated/twin | ≥ 1.3 | 1.50 | yes |"));
+        assert!(text.contains("| queue n:n generated/twin | ≥ 1.3 | 1.20 | **no** |"));
+        assert!(text.contains("| counter/parking_lot | ≥ 1.0 | – | not measured |"));
+    }
 }
