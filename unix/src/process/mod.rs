@@ -9,6 +9,7 @@
 pub mod cred;
 pub mod exit;
 pub mod fork;
+mod groups;
 mod index;
 pub mod limits;
 mod numbers;

@@ -12,6 +12,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
 use sync::Monitor;
 
+use super::groups::Groups;
 use super::numbers::Numbers;
 use super::{Process, Session, Task, index};
 
@@ -38,6 +39,7 @@ pub(crate) enum Holder {
 /// Everything by number, zombies included.
 pub(crate) struct Tree {
     holders: Numbers<Holder>,
+    groups: Groups,
     last: i32,
     /// What [`most`] says, once it has been asked for.
     most: usize,
@@ -45,6 +47,7 @@ pub(crate) struct Tree {
 
 pub(crate) static TREE: Monitor<Tree> = Monitor::new(Tree {
     holders: Numbers::new(),
+    groups: Groups::new(),
     last: 0,
     most: 0,
 });
@@ -52,7 +55,6 @@ pub(crate) static TREE: Monitor<Tree> = Monitor::new(Tree {
 impl Tree {
     /// Reserves a number. EAGAIN when there are too many.
     pub(crate) fn reserve(&mut self) -> Result<i32> {
-        let wrapped = self.last + 1 >= NUMBERS_MAX;
         if self.most == 0 {
             self.most = most();
         }
@@ -66,10 +68,7 @@ impl Tree {
             } else {
                 number + 1
             };
-            let named = |p: &Arc<Process>| p.pgrp() == number || p.sid() == number;
-            let taken = self.holders.is_taken(number)
-                || ((wrapped || number < self.last) && self.processes().any(named));
-            if !taken {
+            if !self.holders.is_taken(number) && !self.groups.is_named(number) {
                 break;
             }
         }
@@ -90,6 +89,8 @@ impl Tree {
         }
         self.holders
             .put(process.pid, Holder::Process(process.clone(), Vec::new()));
+        self.groups
+            .enter(process.pid, process.pgrp(), process.sid());
         index::add(process);
     }
 
@@ -102,6 +103,8 @@ impl Tree {
     /// Removes a waited-for process.
     pub(crate) fn remove(&mut self, process: &Process) {
         index::remove(process.pid);
+        self.groups
+            .leave(process.pid, process.pgrp(), process.sid());
         self.holders.free(process.pid);
         if let Some(Holder::Process(_, children)) = self.holders.get_mut(process.ppid()) {
             children.retain(|&child| child != process.pid);
@@ -121,6 +124,12 @@ impl Tree {
             Holder::Process(process, _) => Some(process),
             _ => None,
         })
+    }
+
+    /// The members of process group `pgrp`, zombies included.
+    pub(crate) fn members(&self, pgrp: i32) -> impl Iterator<Item = &Arc<Process>> {
+        let members = self.groups.members(pgrp).iter();
+        members.filter_map(|&pid| self.get(pid))
     }
 
     /// The children of `pid`.
@@ -157,9 +166,8 @@ impl Tree {
     /// Whether no member of `pgrp` has a parent outside it in the same session: nobody is left who could
     /// continue it.
     pub(crate) fn is_orphaned(&self, pgrp: i32) -> bool {
-        !self.processes().any(|process| {
-            process.pgrp() == pgrp
-                && !process.is_zombie()
+        !self.members(pgrp).any(|process| {
+            !process.is_zombie()
                 && self.get(process.ppid()).is_some_and(|parent| {
                     parent.pid != INIT && parent.pgrp() != pgrp && parent.sid() == process.sid()
                 })
@@ -176,9 +184,8 @@ pub(crate) fn largest() -> Option<(Arc<Process>, usize)> {
     let tree = TREE.lock();
     let size = |process: &Arc<Process>| process.space().map_or(0, |space| space.resident());
     let children = |parent: &Arc<Process>| {
-        let pid = parent.pid;
-        tree.processes()
-            .filter(move |child| pid != INIT && child.ppid() == pid)
+        let family = (parent.pid != INIT).then(|| tree.children(parent.pid));
+        family.into_iter().flatten()
     };
     let brood = |parent: &Arc<Process>| children(parent).map(size).sum::<usize>() / 2;
     let heaviest = tree
@@ -223,19 +230,14 @@ pub fn last_number() -> i32 {
 
 /// The members of process group `pgrp`.
 pub fn group(pgrp: i32) -> Vec<Arc<Process>> {
-    TREE.lock()
-        .processes()
-        .filter(|process| process.pgrp() == pgrp)
-        .cloned()
-        .collect()
+    TREE.lock().members(pgrp).cloned().collect()
 }
 
 /// The session that process group `pgrp` belongs to.
 pub fn session_of_group(pgrp: i32) -> Option<Arc<Session>> {
     let tree = TREE.lock();
-    tree.processes()
-        .find(|process| process.pgrp() == pgrp)
-        .map(|process| process.session.get())
+    let first = tree.members(pgrp).next();
+    first.map(|process| process.session.get())
 }
 
 /// Whether nobody is left who could continue process group `pgrp` (POSIX: orphaned).
@@ -245,10 +247,10 @@ pub fn is_orphaned(pgrp: i32) -> bool {
 
 /// `setpgid`. EPERM, EACCES, ESRCH.
 pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
-    let tree = TREE.lock();
+    let mut tree = TREE.lock();
     let pid = if pid == 0 { caller.pid } else { pid };
     let pgrp = if pgrp == 0 { pid } else { pgrp };
-    let process = tree.get(pid).ok_or(Errno::ESRCH)?;
+    let process = tree.get(pid).ok_or(Errno::ESRCH)?.clone();
     let sid = process.sid();
     if process.pid != caller.pid {
         if process.ppid() != caller.pid {
@@ -264,20 +266,24 @@ pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
     if sid == process.pid {
         return Err(Errno::EPERM);
     }
-    if pgrp != pid && !tree.processes().any(|p| p.pgrp() == pgrp && p.sid() == sid) {
+    if pgrp != pid && !tree.members(pgrp).any(|member| member.sid() == sid) {
         return Err(Errno::EPERM);
     }
+    tree.groups.leave(pid, process.pgrp(), sid);
     process.pgrp.store(pgrp, Ordering::Relaxed);
+    tree.groups.enter(pid, pgrp, sid);
     Ok(())
 }
 
 /// `setsid`: the caller becomes the leader of a new session without a terminal. EPERM for a group leader.
 pub fn new_session(caller: &Process) -> Result<i32> {
-    let tree = TREE.lock();
-    if tree.processes().any(|process| process.pgrp() == caller.pid) {
+    let mut tree = TREE.lock();
+    if tree.members(caller.pid).next().is_some() {
         return Err(Errno::EPERM);
     }
+    tree.groups.leave(caller.pid, caller.pgrp(), caller.sid());
     caller.session.set(Session::new(caller.pid));
     caller.pgrp.store(caller.pid, Ordering::Relaxed);
+    tree.groups.enter(caller.pid, caller.pid, caller.pid);
     Ok(caller.pid)
 }
