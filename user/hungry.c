@@ -1,11 +1,12 @@
 /* Takes more than there is: memory, processes, pipes, disk. The machine must say no and live on.
  *
- * Interface: hungry memory|processes|pipes|files. Prints `ok ...` when it was refused or killed in an orderly
+ * Interface: hungry memory|processes|orphans|pipes|files. Prints `ok ...` when it was refused or killed in an orderly
  * way and the machine then still works.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,36 @@ static int processes(void)
     return 1;
 }
 
+/* Processes that belong to nobody grow together until memory is out: some of them have to end, and nobody else, however small each is. */
+static int orphans(void)
+{
+    enum { COUNT = 80, PAGES = 120 };
+    int done[2], made = 0;
+    char finished;
+    if (pipe(done))
+        return 1;
+    if (fork() == 0) {
+        close(done[0]);
+        for (; made < COUNT; made++)
+            if (fork() == 0) {
+                char *at = mmap(0, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                for (long i = 0; at != MAP_FAILED && i < PAGES; i++) {
+                    at[i * 4096] = 1;
+                    sched_yield();
+                }
+                _exit(write(done[1], "f", 1) != 1);
+            }
+        _exit(0);
+    }
+    close(done[1]);
+    /* The end comes when the last of them has ended. */
+    for (made = 0; read(done[0], &finished, 1) == 1;)
+        made++;
+    wait(0);
+    printf("%s orphans: %d of %d came to their end\n", made > 0 && made < COUNT ? "ok" : "not ok", made, COUNT);
+    return made == 0 || made == COUNT;
+}
+
 static int pipes(void)
 {
     struct rlimit limit = {4096, 4096};
@@ -122,6 +153,8 @@ int main(int argc, char **argv)
         return memory();
     if (strcmp(what, "processes") == 0)
         return processes();
+    if (strcmp(what, "orphans") == 0)
+        return orphans();
     if (strcmp(what, "pipes") == 0)
         return pipes();
     if (strcmp(what, "files") == 0)

@@ -6,6 +6,8 @@ runs "a memory hog" /tests/hungry-glibc memory
 runs "the shell lives" true
 runs "a fork bomb" /tests/hungry-glibc processes
 runs "the shell lives" true
+runs "orphans that grow" /tests/hungry-glibc orphans
+runs "the shell lives" true
 runs "a file that fills the memory" /tests/hungry-glibc files
 runs "the shell lives" sh -c 'echo x >/tmp/x && rm /tmp/x'
 plan

@@ -193,9 +193,14 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     Ok(())
 }
 
+/// The number of the first process with code, with which the machine ends; 0 before there is one.
+pub(crate) fn first() -> i32 {
+    FIRST.load(Ordering::Relaxed)
+}
+
 /// A process has ended; with the first one, the machine does.
 pub(crate) fn process_ended(process: &Process, status: i32) {
-    if process.pid == FIRST.load(Ordering::Relaxed) {
+    if process.pid == first() {
         let code = if status & 0x7f == 0 {
             status >> 8 & 0xff
         } else {

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`short`], for a thread that cannot have a page it needs.
 //!
-//! The victim is the process with the most memory, or one of the largest family; it need not be the one that asked last. It ends like after SIGKILL;
+//! The victim is the process with the most memory, or one of the largest family, and the first one only if it has more than all others; it need not be
+//! the one that asked last. It ends like after SIGKILL;
 //! the asking thread waits a little and tries again.
 
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -22,7 +23,7 @@ static VICTIM: AtomicI32 = AtomicI32::new(0);
 pub(crate) fn short() -> bool {
     let before = VICTIM.load(Ordering::Relaxed);
     let dying = tree::find(before).is_some_and(|p| p.signals.is_ending() && !p.is_zombie());
-    if !dying && let Some((victim, pages)) = tree::largest() {
+    if !dying && let Some((victim, pages)) = tree::largest(crate::init::first()) {
         VICTIM.store(victim.pid, Ordering::Relaxed);
         machine::log!(
             "out of memory: process {} ends, {} KiB",

@@ -178,9 +178,9 @@ impl Tree {
 /// The process whose end helps most when memory is out, and how many pages it has resident. Allocates nothing.
 ///
 /// A process counts with its own memory and half of its children's, so that one who multiplies outweighs a larger
-/// bystander; where the children weigh more than their parent, the largest and then youngest of them is chosen. The first
-/// process's children are nobody's family.
-pub(crate) fn largest() -> Option<(Arc<Process>, usize)> {
+/// bystander; where the children weigh more than their parent, the largest and then youngest of them is chosen. The built-in first
+/// process's children are nobody's family. `first`, with which the machine ends, is chosen only if it has more than all others together.
+pub(crate) fn largest(first: i32) -> Option<(Arc<Process>, usize)> {
     let tree = TREE.lock();
     let size = |process: &Arc<Process>| process.space().map_or(0, |space| space.resident());
     let children = |parent: &Arc<Process>| {
@@ -188,9 +188,13 @@ pub(crate) fn largest() -> Option<(Arc<Process>, usize)> {
         family.into_iter().flatten()
     };
     let brood = |parent: &Arc<Process>| children(parent).map(size).sum::<usize>() / 2;
-    let heaviest = tree
-        .processes()
-        .max_by_key(|process| size(process) + brood(process))?;
+    let others = || tree.processes().filter(|process| process.pid != first);
+    if let Some(first) = tree.get(first)
+        && size(first) > others().map(size).sum()
+    {
+        return Some((first.clone(), size(first)));
+    }
+    let heaviest = others().max_by_key(|process| size(process) + brood(process))?;
     let victim = if brood(heaviest) > size(heaviest) {
         children(heaviest).max_by_key(|child| size(child))?
     } else {
