@@ -162,7 +162,10 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
     let process = task.process.clone();
     task.awaited.store(set, Ordering::SeqCst);
     let nobody = WaitList::new();
-    let taken = wait_deadline(&nobody, deadline, || process.signals.take(&task, set));
+    let taken = wait_deadline(&nobody, deadline, || {
+        let mut info = Siginfo::default();
+        process.signals.take(&task, set, &mut info).then_some(info)
+    });
     task.awaited.store(0, Ordering::SeqCst);
     let info = match taken {
         Ok(info) => info,
@@ -228,9 +231,11 @@ fn sigaltstack(a: &mut Args) -> Result<usize> {
 
 /// Sends `info` to `process` or its thread `to` if the caller may. Signal 0 only asks.
 fn send_checked(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
-    let caller = Process::current();
-    if !may_signal(&caller.cred.get(), &caller, process, info.signo) {
-        return Err(Errno::EPERM);
+    if !Task::here(|task| Arc::ptr_eq(&task.process, process)).unwrap_or(false) {
+        let caller = Process::current();
+        if !may_signal(&caller.cred.get(), &caller, process, info.signo) {
+            return Err(Errno::EPERM);
+        }
     }
     if info.signo == 0 {
         Ok(())
@@ -240,8 +245,9 @@ fn send_checked(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -
 }
 
 fn own_info(signo: i32, code: i32) -> Siginfo {
-    let caller = Process::current();
-    Siginfo::sent(signo, code, caller.pid, caller.cred.get().uid)
+    let who = |task: &Arc<Task>| (task.process.pid, task.process.cred.with(|cred| cred.uid));
+    let (pid, uid) = Task::here(who).unwrap_or_default();
+    Siginfo::sent(signo, code, pid, uid)
 }
 
 fn kill(a: &mut Args) -> Result<usize> {
@@ -274,12 +280,19 @@ fn tgkill(pid: Option<i32>, tid: i32, signo: i32) -> Result<usize> {
     if tid <= 0 || pid.is_some_and(|pid| pid <= 0) || (signo != 0 && !valid(signo)) {
         return Err(Errno::EINVAL);
     }
-    let task = tree::find_task(tid).ok_or(Errno::ESRCH)?;
-    if pid.is_some_and(|pid| pid != task.process.pid) {
-        return Err(Errno::ESRCH);
+    let tell = |task: &Arc<Task>| {
+        if pid.is_some_and(|pid| pid != task.process.pid) {
+            return Err(Errno::ESRCH);
+        }
+        send_checked(&task.process, Some(task), own_info(signo, SI_TKILL))?;
+        Ok(0)
+    };
+    // Who raises a signal need not be looked for.
+    let raised = Task::here(|task| (task.tid == tid).then(|| tell(task)));
+    match raised.flatten() {
+        Some(told) => told,
+        None => tell(&tree::find_task(tid).ok_or(Errno::ESRCH)?),
     }
-    send_checked(&task.process, Some(&task), own_info(signo, SI_TKILL))?;
-    Ok(0)
 }
 
 /// `sigqueue` and its kin: `tid` 0 means the process.

@@ -23,6 +23,7 @@ const SYSCALL_BYTES: u64 = 2;
 #[must_use]
 pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     let process = &task.process;
+    let mut info = Siginfo::default();
     loop {
         task.thread.clear_alert();
         if let Some(status) = process.signals.ending() {
@@ -38,9 +39,10 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
             trace::stop(task, trap, status, info);
             continue;
         }
-        let Some(mut info) = process.signals.take(task, !task.blocked() | UNBLOCKABLE) else {
+        let wanted = !task.blocked() | UNBLOCKABLE;
+        if !process.signals.take(task, wanted, &mut info) {
             break;
-        };
+        }
         if task.trace.is_traced() && info.signo != SIGKILL {
             // The tracer sees it first, and may want another one or none.
             let signo = trace::stop(task, trap, status_stopped(info.signo), info);
@@ -57,7 +59,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
             continue;
         }
         if action.handler > SIG_IGN && bit(signo) & UNBLOCKABLE == 0 {
-            handle(trap, task, info, action);
+            handle(trap, task, &info, &action);
             continue;
         }
         match default_action(signo) {
@@ -119,8 +121,8 @@ pub fn restart_quietly(trap: &mut TrapFrame) {
 }
 
 /// Builds the frame of a handler, so that it runs next.
-fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: Siginfo, action: Sigaction) {
-    restart(trap, task, Some(&action));
+fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigaction) {
+    restart(trap, task, Some(action));
     let blocked = task.blocked();
     let old = if task.mask_is_saved.swap(false, Ordering::Relaxed) {
         task.saved_mask.load(Ordering::Relaxed)
@@ -130,11 +132,11 @@ fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: Siginfo, action: Sigacti
     if action.flags & SA_RESETHAND != 0 {
         let reset = Sigaction {
             handler: SIG_DFL,
-            ..action
+            ..*action
         };
         task.process.signals.actions.get().set(info.signo, reset);
     }
-    if frame::push(trap, task, &info, &action, old).is_err() {
+    if frame::push(trap, task, info, action, old).is_err() {
         // No room for the frame: the program cannot go on.
         task.process
             .signals

@@ -49,11 +49,11 @@ impl Pending {
         true
     }
 
-    /// Takes the next one out of `set`: faults first, then by rising number.
-    pub fn take(&mut self, set: u64) -> Option<Siginfo> {
+    /// Takes the next one out of `set`, faults first, then by rising number; `false`, and nothing in `into`, when there is none.
+    pub fn take(&mut self, set: u64, into: &mut Siginfo) -> bool {
         let ready = self.mask & set;
         if ready == 0 {
-            return None;
+            return false;
         }
         let urgent = if ready & SYNCHRONOUS != 0 {
             ready & SYNCHRONOUS
@@ -61,22 +61,27 @@ impl Pending {
             ready
         };
         let signo = urgent.trailing_zeros() as i32 + 1;
-        let first = self.queue.front().is_some_and(|info| info.signo == signo);
-        let info = match first {
-            true => self.queue.pop_front(),
-            false => {
-                let found = self.queue.iter().position(|info| info.signo == signo);
-                found.and_then(|at| self.queue.remove(at))
+        match self.queue.iter().position(|info| info.signo == signo) {
+            Some(0) => {
+                *into = self.queue[0];
+                self.queue.pop_front();
             }
-        };
-        let info = info.unwrap_or(Siginfo {
-            signo,
-            ..Siginfo::default()
-        });
+            Some(at) => {
+                *into = self.queue[at];
+                self.queue.remove(at);
+            }
+            // Memory was short when it was sent.
+            None => {
+                *into = Siginfo {
+                    signo,
+                    ..Siginfo::default()
+                }
+            }
+        }
         if signo < SIGRTMIN || !self.queue.iter().any(|info| info.signo == signo) {
             self.mask &= !bit(signo);
         }
-        Some(info)
+        true
     }
 
     /// Drops all of `set`.
@@ -101,6 +106,11 @@ mod tests {
         }
     }
 
+    fn taken(pending: &mut Pending, set: u64) -> Option<Siginfo> {
+        let mut info = Siginfo::default();
+        pending.take(set, &mut info).then_some(info)
+    }
+
     #[test]
     fn standard_signals_wait_once_and_real_time_ones_queue() {
         let mut pending = Pending::new();
@@ -110,16 +120,16 @@ mod tests {
         }
         let all = u64::MAX;
         assert_eq!(
-            pending.take(all).map(|i| (i.signo, i.code)),
+            taken(&mut pending, all).map(|i| (i.signo, i.code)),
             Some((SIGUSR1, 0))
         );
         for code in 0..3 {
             assert_eq!(
-                pending.take(all).map(|i| (i.signo, i.code)),
+                taken(&mut pending, all).map(|i| (i.signo, i.code)),
                 Some((40, code))
             );
         }
-        assert_eq!(pending.take(all), None);
+        assert_eq!(taken(&mut pending, all), None);
         assert_eq!(pending.mask(), 0);
     }
 
@@ -128,11 +138,11 @@ mod tests {
         let mut pending = Pending::new();
         pending.add(info(SIGHUP, 0));
         pending.add(info(SIGSEGV, 1));
-        assert_eq!(pending.take(!bit(SIGSEGV)).unwrap().signo, SIGHUP);
+        assert_eq!(taken(&mut pending, !bit(SIGSEGV)).unwrap().signo, SIGHUP);
         pending.add(info(SIGHUP, 0));
-        assert_eq!(pending.take(u64::MAX).unwrap().signo, SIGSEGV);
+        assert_eq!(taken(&mut pending, u64::MAX).unwrap().signo, SIGSEGV);
         pending.remove(bit(SIGHUP));
-        assert_eq!(pending.take(u64::MAX), None);
+        assert_eq!(taken(&mut pending, u64::MAX), None);
     }
 
     #[test]
@@ -140,6 +150,6 @@ mod tests {
         let mut pending = Pending::new();
         while pending.add(info(50, 0)) {}
         assert!(pending.add(info(SIGTERM, 0)));
-        assert_eq!(pending.take(bit(SIGTERM)).unwrap().signo, SIGTERM);
+        assert_eq!(taken(&mut pending, bit(SIGTERM)).unwrap().signo, SIGTERM);
     }
 }

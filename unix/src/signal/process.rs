@@ -61,14 +61,14 @@ impl ProcessSignals {
         self.state.lock().pending.mask()
     }
 
-    /// Takes the next signal of `set` that waits for `task` or for its process.
-    pub(crate) fn take(&self, task: &Task, set: u64) -> Option<Siginfo> {
+    /// Takes the next signal of `set` that waits for `task` or for its process; `false`: there is none.
+    pub(crate) fn take(&self, task: &Task, set: u64, into: &mut Siginfo) -> bool {
         let mut state = self.state.lock();
         let mut own = task.pending.lock();
         if state.pending.mask() & set & bit(SIGKILL) != 0 {
-            return state.pending.take(bit(SIGKILL));
+            return state.pending.take(bit(SIGKILL), into);
         }
-        own.take(set).or_else(|| state.pending.take(set))
+        own.take(set, into) || state.pending.take(set, into)
     }
 
     /// Forgets pending signals of `set`, everywhere in `process`.
