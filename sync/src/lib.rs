@@ -17,6 +17,7 @@ pub mod marked_list;
 pub mod mcas;
 pub mod monitor;
 pub mod once;
+mod place;
 mod primitive;
 pub mod queue;
 pub mod semaphore;

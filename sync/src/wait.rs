@@ -1,51 +1,76 @@
-//! Waiting for a condition: a list of sleeping threads that is taken whole.
+//! Waiting for a condition: a list of sleeping threads, of which wakers take one after the other.
 //!
 //! *Interface*: [`WaitList::wait_until`] and [`WaitList::wait_interruptible`] sleep until a closure yields;
 //! [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from anywhere, interrupt handlers
-//! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists (`poll`).
+//! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`Watch`], for `poll`).
 //!
 //! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter
 //! enrols, looks again, and only then sleeps on its token, which a `resume` in between has already given.
 //!
-//! Progress: `enroll` and the wakers are lock-free (one compare-and-swap or swap on the head; taking the whole list
-//! leaves no room for ABA). `leave` of a node that a waker has taken but not yet released
-//! yields to that waker: it is called in thread context only.
+//! A waker goes along the list without taking it away. Each waiter it chooses by an exchange of that one's state (`QUEUED` to `TAKEN`), then gives it its
+//! token, then says so (`TOLD`), and at last takes off the list what stands on top and waits no more. A waker that stops in the middle holds up
+//! nobody whom another waker means to wake: the rest of the list is where it was, and to one who is taken but not yet told the other gives the token too. (A token too many
+//! is what everyone who sleeps must expect.) A waiter that leaves marks its place and goes; the place is given back by who takes it off the list.
 //!
-//! Source: Hohmuth and Härtig 2001, sleep and wakeup on one state word (figures 2 and 3); Treiber's stack
-//! with take-all for the list.
+//! Who walks sees places that others may take off meanwhile; the head's tag counts those, and a walk during which it has changed begins again. `wake_one` needs that to be sure that
+//! the one it chooses is in this list, and its exchange names the place's life. Marked places below waiting ones stay until those go; when they
+//! are many (more than the waiting ones and 8), all are woken.
+//!
+//! Progress: everything is lock-free but the sleeping. Memory order: enrolment and the look at the condition, and the change of the condition and the look at the list, are separated by full fences.
+//!
+//! Source: Hohmuth and Härtig 2001, sleep and wakeup on one state word (figures 2 and 3); the list is figures 5.4 and 5.8 of the dissertation with its
+//! marks (section 5.2.3).
 
 use crate::callout;
-use crate::primitive::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
-use alloc::boxed::Box;
+use crate::cas2::Pair;
+use crate::place::{self, LEFT, OFF, PHASES, Place, QUEUED, TAKEN, TOLD};
+use crate::primitive::atomic::{Ordering, fence};
+use crate::primitive::constructor;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
-const FREE: usize = 0;
-const QUEUED: usize = 1;
+/// So many marked places more than waiting ones may lie in a list.
+const MARKED: usize = 8;
 
-/// Of [`WaitList::choosers`]: the active ones, and what one adds when it begins.
-const ACTIVE: usize = 0xffff_ffff;
-const BEGIN: usize = 1 << 32 | 1;
-
-/// A sleeper's place in one list. Lives on the sleeper's stack, and must have left before it is dropped.
+/// A thread's place in one list at a time.
 pub struct WaitNode {
-    next: AtomicPtr<WaitNode>,
     owner: usize,
-    state: AtomicUsize,
+    place: Cell<Option<&'static Place>>,
+    /// The place's state while nobody has woken its owner since it enrolled.
+    queued: Cell<u64>,
 }
 
 impl WaitNode {
     /// A node for the running thread.
     pub fn new() -> Self {
         WaitNode {
-            next: AtomicPtr::new(core::ptr::null_mut()),
             owner: (callout::get().current)(),
-            state: AtomicUsize::new(FREE),
+            place: Cell::new(None),
+            queued: Cell::new(OFF),
         }
     }
 
     /// Whether no waker has taken the node since it enrolled.
     pub fn is_queued(&self) -> bool {
-        self.state.load(Ordering::Acquire) == QUEUED
+        self.place
+            .get()
+            .is_some_and(|place| place.state.load(Ordering::Acquire) == self.queued.get())
+    }
+
+    /// Gives up the place if it is in a list, from where others will take it; keeps it otherwise.
+    fn abandon(&self) {
+        let Some(place) = self.place.get() else {
+            return;
+        };
+        loop {
+            let state = place.state.load(Ordering::Acquire);
+            if state & PHASES == OFF {
+                return;
+            }
+            if place.advance(state, LEFT) {
+                return self.place.set(None);
+            }
+        }
     }
 }
 
@@ -55,37 +80,30 @@ impl Default for WaitNode {
     }
 }
 
+impl Drop for WaitNode {
+    fn drop(&mut self) {
+        self.abandon();
+        if let Some(place) = self.place.get() {
+            place::give(place);
+        }
+    }
+}
+
 /// A signal or kill arrived before the condition held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
 /// Threads that sleep until something changes.
 pub struct WaitList {
-    head: AtomicPtr<WaitNode>,
-    /// How many `wake_one` have taken the list and may put nodes back (the lower half), and how many ever did.
-    choosers: AtomicUsize,
-    /// A waker came while they did.
-    missed: AtomicU32,
+    /// Low: address of the latest place, or 0. High: number of places taken off so far.
+    head: Pair,
 }
 
 impl WaitList {
-    /// An empty list.
-    #[cfg(not(loom))]
-    pub const fn new() -> Self {
-        WaitList {
-            head: AtomicPtr::new(core::ptr::null_mut()),
-            choosers: AtomicUsize::new(0),
-            missed: AtomicU32::new(0),
-        }
-    }
-
-    /// An empty list.
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        WaitList {
-            head: AtomicPtr::new(core::ptr::null_mut()),
-            choosers: AtomicUsize::new(0),
-            missed: AtomicU32::new(0),
+    constructor! {
+        /// An empty list.
+        pub fn new() -> WaitList {
+            WaitList { head: Pair::new(0, 0) }
         }
     }
 
@@ -99,6 +117,9 @@ impl WaitList {
 
     /// Sleeps until `condition` yields a value or a signal arrives for the thread; the
     /// condition is looked at once more before giving up.
+    ///
+    /// # Errors
+    /// The signal.
     pub fn wait_interruptible<T>(
         &self,
         mut condition: impl FnMut() -> Option<T>,
@@ -115,141 +136,153 @@ impl WaitList {
             return Ok(value);
         }
         let node = WaitNode::new();
-        loop {
-            if !node.is_queued() {
-                // SAFETY: every path out of this loop leaves the list first.
-                unsafe { self.enroll(&node) };
-            }
+        let result = loop {
+            let enrolled = node.is_queued() || self.enroll(&node);
             if let Some(value) = condition() {
-                self.leave(&node);
-                return Ok(value);
+                break Ok(value);
             }
             if give_up() {
-                self.leave(&node);
-                return Err(Interrupted);
+                break Err(Interrupted);
             }
-            (callout::get().suspend)();
-        }
-    }
-
-    /// Puts `node` on the list. Look at the condition after this and before `suspend`.
-    ///
-    /// # Safety
-    /// `node` is not queued anywhere, stays where it is, and [`leave`](Self::leave) of this list is called before it is dropped.
-    pub unsafe fn enroll(&self, node: &WaitNode) {
-        node.state.store(QUEUED, Ordering::Relaxed);
-        let this = core::ptr::from_ref(node).cast_mut();
-        self.push_chain(this, &node.next);
-    }
-
-    /// Pushes a chain that starts with `first` and ends with the node whose link is `last_next`.
-    fn push_chain(&self, first: *mut WaitNode, last_next: &AtomicPtr<WaitNode>) {
-        let mut head = self.head.load(Ordering::Relaxed);
-        loop {
-            last_next.store(head, Ordering::Relaxed);
-            match self
-                .head
-                .compare_exchange_weak(head, first, Ordering::SeqCst, Ordering::Relaxed)
-            {
-                // The enrolment comes before the look at the condition.
-                Ok(_) => return fence(Ordering::SeqCst),
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// Takes `node` off the list if it is still there. Others on the list may wake spuriously.
-    pub fn leave(&self, node: &WaitNode) {
-        while node.is_queued() {
-            let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
-            self.release_chain(chain, node);
-            if node.is_queued() {
+            if enrolled {
+                (callout::get().suspend)();
+            } else {
                 (callout::get().yield_now)();
             }
+        };
+        self.leave(&node);
+        result
+    }
+
+    /// Puts `node`, which waits in no list, on this one. Look at the condition after this and before `suspend`. False when there is no memory: nobody will
+    /// wake the thread then.
+    #[must_use]
+    pub fn enroll(&self, node: &WaitNode) -> bool {
+        node.abandon();
+        let Some(place) = node.place.get().or_else(place::take) else {
+            return false;
+        };
+        let life = (place.state.load(Ordering::Relaxed) | PHASES) + 1;
+        place.owner.store(node.owner, Ordering::Relaxed);
+        place.state.store(life | QUEUED, Ordering::Release);
+        node.place.set(Some(place));
+        node.queued.set(life | QUEUED);
+        let mut latest = self.head.low();
+        loop {
+            place.next.store(latest, Ordering::Release);
+            match self.head.compare_exchange_low(latest, place.address()) {
+                Ok(()) => break,
+                Err(now) => latest = now,
+            }
+        }
+        // The enrolment comes before the look at the condition.
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    /// Ends `node`'s stay on the list, if no waker has.
+    pub fn leave(&self, node: &WaitNode) {
+        node.abandon();
+        if self.tidy() {
+            return;
+        }
+        let (mut waiting, mut marked) = (0, 0);
+        self.walk(|_, state| match state & PHASES {
+            QUEUED => waiting += 1,
+            _ => marked += 1,
+        });
+        if marked > waiting + MARKED {
+            self.wake_all();
         }
     }
 
     /// Wakes every thread that was enrolled when the call began.
     pub fn wake_all(&self) {
-        loop {
-            let before = self.choosers.load(Ordering::Acquire);
-            fence(Ordering::SeqCst);
-            if !self.head.load(Ordering::Acquire).is_null() {
-                let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
-                self.release_chain(chain, core::ptr::null());
-            }
-            if before & ACTIVE == 0 && self.choosers.load(Ordering::Acquire) == before {
-                return;
-            }
-            // A `wake_one` held nodes meanwhile and may have put them back unseen. One that still
-            // does finds this note when it is done; otherwise we look again.
-            self.missed.swap(1, Ordering::AcqRel);
-            if self.choosers.load(Ordering::Acquire) & ACTIVE != 0
-                || self.missed.swap(0, Ordering::AcqRel) == 0
-            {
+        fence(Ordering::SeqCst);
+        while self.head.low() != 0 {
+            let whole = self.walk(|place, state| {
+                if state & PHASES != QUEUED || place.advance(state, TAKEN) {
+                    tell(place, state & !PHASES | TAKEN);
+                }
+            });
+            self.tidy();
+            if whole {
                 return;
             }
         }
     }
 
-    /// Wakes the thread that has waited longest, and leaves the others enrolled. (They too wake when another waker finds
-    /// the list in the hands of this one: it cannot know which it missed.)
+    /// Wakes the thread that has waited longest, and leaves the others enrolled.
     pub fn wake_one(&self) {
-        let before = self.choosers.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        if self.head.load(Ordering::Acquire).is_null() {
-            if before & ACTIVE != 0 || self.choosers.load(Ordering::Acquire) != before {
+        while self.head.low() != 0 {
+            let (mut waiting, mut marked, mut oldest) = (0, 0, None);
+            let whole = self.walk(|place, state| match state & PHASES {
+                QUEUED => {
+                    waiting += 1;
+                    oldest = Some((place, state));
+                }
+                _ => {
+                    marked += 1;
+                    tell(place, state);
+                }
+            });
+            if !whole {
+                continue;
+            }
+            if let Some((place, state)) = oldest {
+                if !place.advance(state, TAKEN) {
+                    continue;
+                }
+                tell(place, state & !PHASES | TAKEN);
+            }
+            if !self.tidy() && marked > waiting + MARKED {
                 self.wake_all();
             }
             return;
         }
-        self.choosers.fetch_add(BEGIN, Ordering::AcqRel);
-        let chain = self.head.swap(core::ptr::null_mut(), Ordering::AcqRel);
-        let mut before: *mut WaitNode = core::ptr::null_mut();
-        let mut last = chain;
-        while !last.is_null() {
-            // SAFETY: the chain is ours alone since the swap, and a node stays valid while it is QUEUED.
-            let next = unsafe { (*last).next.load(Ordering::Relaxed) };
-            if next.is_null() {
-                break;
-            }
-            before = last;
-            last = next;
-        }
-        if !before.is_null() {
-            // SAFETY: as above; `before` is the node in front of the last one.
-            self.push_chain(chain, unsafe { &(*before).next });
-        }
-        self.release_chain_of_one(last);
-        self.choosers.fetch_sub(1, Ordering::AcqRel);
-        if self.missed.swap(0, Ordering::AcqRel) != 0 {
-            self.wake_all();
-        }
     }
 
-    fn release_chain_of_one(&self, node: *mut WaitNode) {
-        if node.is_null() {
-            return;
+    /// Visits the places from the latest to the oldest with their states. False when one was taken off meanwhile: the rest was not visited, and those
+    /// visited last may have left.
+    fn walk(&self, mut visit: impl FnMut(&'static Place, u64)) -> bool {
+        let (mut at, taken_off) = self.head.read();
+        while let Some(place) = Place::at(at) {
+            let state = place.state.load(Ordering::Acquire);
+            let next = place.next.load(Ordering::Acquire);
+            if self.head.read().1 != taken_off {
+                return false;
+            }
+            visit(place, state);
+            at = next;
         }
-        // SAFETY: the node was taken off the list and is still QUEUED, so its owner keeps it alive.
-        let owner = unsafe { (*node).owner };
-        // SAFETY: as above; this store is the last access.
-        unsafe { (*node).state.store(FREE, Ordering::Release) };
-        (callout::get().resume)(owner);
+        true
     }
 
-    /// Releases a chain. The owner of `mine` is the caller: it is awake, and a token would only end its next sleep early.
-    fn release_chain(&self, mut chain: *mut WaitNode, mine: *const WaitNode) {
-        while !chain.is_null() {
-            // SAFETY: the chain is ours alone, and its nodes are QUEUED and so alive.
-            let next = unsafe { (*chain).next.load(Ordering::Relaxed) };
-            if core::ptr::eq(chain, mine) {
-                // SAFETY: as above, and the caller keeps its own node.
-                unsafe { (*chain).state.store(FREE, Ordering::Release) };
-            } else {
-                self.release_chain_of_one(chain);
+    /// Takes off the list what stands on top and waits no more. Whether nothing is left.
+    fn tidy(&self) -> bool {
+        loop {
+            let top = self.head.read();
+            let Some(place) = Place::at(top.0) else {
+                return true;
+            };
+            let state = place.state.load(Ordering::Acquire);
+            let next = place.next.load(Ordering::Acquire);
+            if state & PHASES == QUEUED {
+                // Unless the place was another's by then.
+                if self.head.read().1 == top.1 {
+                    return false;
+                }
+                continue;
             }
-            chain = next;
+            tell(place, state);
+            if self
+                .head
+                .compare_exchange(top, (next, top.1.wrapping_add(1)))
+                .is_ok()
+            {
+                settle(place);
+            }
         }
     }
 
@@ -261,7 +294,38 @@ impl WaitList {
     /// Whether anyone is enrolled at this instant.
     #[inline]
     pub fn has_waiters(&self) -> bool {
-        !self.head.load(Ordering::SeqCst).is_null()
+        self.head.low() != 0
+    }
+}
+
+/// Gives the owner of a place whose state was `state` the token if that is still to be done.
+fn tell(place: &Place, state: u64) {
+    if state & PHASES == TAKEN {
+        (callout::get().resume)(place.owner.load(Ordering::Relaxed));
+        place.advance(state, TOLD);
+    }
+}
+
+/// The caller has taken the place off its list: back to its owner, or to those that nobody has.
+fn settle(place: &'static Place) {
+    loop {
+        let state = place.state.load(Ordering::Acquire);
+        if state & PHASES == LEFT {
+            return place::give(place);
+        }
+        if place.advance(state, OFF) {
+            return;
+        }
+    }
+}
+
+impl Drop for WaitList {
+    fn drop(&mut self) {
+        let mut at = self.head.low();
+        while let Some(place) = Place::at(at) {
+            at = place.next.load(Ordering::Acquire);
+            settle(place);
+        }
     }
 }
 
@@ -275,7 +339,7 @@ impl Default for WaitList {
 ///
 /// Watch first, look at every condition, then [`Watch::sleep`]; and again from the start.
 pub struct Watch<'a> {
-    places: Vec<(Box<WaitNode>, &'a WaitList)>,
+    places: Vec<(WaitNode, &'a WaitList)>,
 }
 
 impl<'a> Watch<'a> {
@@ -286,10 +350,9 @@ impl<'a> Watch<'a> {
 
     /// Enrols the running thread in `list` until the watch is cleared or dropped.
     pub fn watch(&mut self, list: &'a WaitList) {
-        let node = Box::new(WaitNode::new());
-        // SAFETY: the node is fresh, boxed, and leaves in `clear`, which `drop` calls. If the watch is
-        // forgotten instead, the box is leaked and so stays valid.
-        unsafe { list.enroll(&node) };
+        let node = WaitNode::new();
+        // Without memory it is not enrolled, and `sleep` does not sleep.
+        let _ = list.enroll(&node);
         self.places.push((node, list));
     }
 
@@ -319,11 +382,6 @@ impl Drop for Watch<'_> {
         self.clear();
     }
 }
-
-// SAFETY: nodes are only reached through atomics, and their owners keep them alive while queued.
-unsafe impl Send for WaitList {}
-// SAFETY: as above.
-unsafe impl Sync for WaitList {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -378,8 +436,7 @@ mod tests {
         HANDLE.set(ME);
         let list = WaitList::new();
         let node = WaitNode::new();
-        // SAFETY: the node leaves at once.
-        unsafe { list.enroll(&node) };
+        assert!(list.enroll(&node));
         list.leave(&node);
         assert!(!node.is_queued());
         assert_eq!(TOKENS.load(Ordering::SeqCst), 0);
@@ -389,17 +446,60 @@ mod tests {
     fn wake_one_releases_the_oldest_and_keeps_the_rest() {
         let list = WaitList::new();
         let (a, b, c) = (WaitNode::new(), WaitNode::new(), WaitNode::new());
-        // SAFETY: all three leave below.
-        unsafe {
-            list.enroll(&a);
-            list.enroll(&b);
-            list.enroll(&c);
-        }
+        assert!([&a, &b, &c].into_iter().all(|node| list.enroll(node)));
         list.wake_one();
         assert!(!a.is_queued() && b.is_queued() && c.is_queued());
         list.wake_one();
         assert!(!b.is_queued() && c.is_queued());
         list.leave(&c);
         assert!(!c.is_queued() && !list.has_waiters());
+    }
+
+    #[test]
+    fn who_leaves_below_those_who_wait_is_not_woken_and_does_not_stay() {
+        let list = WaitList::new();
+        let patient = WaitNode::new();
+        for _ in 0..3 * MARKED {
+            let (old, new) = (WaitNode::new(), WaitNode::new());
+            assert!(list.enroll(&old) && (patient.is_queued() || list.enroll(&patient)));
+            assert!(list.enroll(&new));
+            list.leave(&old);
+            list.leave(&new);
+        }
+        let mut places = 0;
+        assert!(list.walk(|_, _| places += 1));
+        assert!(places <= 2 + 2 * MARKED, "{places} places of one waiter");
+        list.leave(&patient);
+        drop(patient);
+        list.wake_all();
+        assert!(!list.has_waiters());
+    }
+
+    #[test]
+    fn a_node_goes_from_list_to_list() {
+        let (here, there) = (WaitList::new(), WaitList::new());
+        let (node, below) = (WaitNode::new(), WaitNode::new());
+        assert!(here.enroll(&node) && here.enroll(&below));
+        // It is taken in the first list, and lies there below another one while it waits in the second.
+        here.wake_one();
+        assert!(!node.is_queued() && there.enroll(&node) && below.is_queued());
+        here.wake_all();
+        assert!(node.is_queued() && !below.is_queued());
+        there.wake_one();
+        assert!(!node.is_queued() && !here.has_waiters() && !there.has_waiters());
+    }
+
+    #[test]
+    fn a_list_that_ends_lets_go_of_its_places() {
+        let node = WaitNode::new();
+        {
+            let list = WaitList::new();
+            assert!(list.enroll(&node));
+        }
+        assert!(!node.is_queued());
+        let list = WaitList::new();
+        assert!(list.enroll(&node));
+        list.leave(&node);
+        assert!(!list.has_waiters());
     }
 }

@@ -689,18 +689,16 @@ fn words_flags_and_wakers() {
     );
     let others = |list: &WaitList| {
         let node = WaitNode::new();
-        // SAFETY: it leaves, or is released, below.
-        unsafe { list.enroll(&node) };
+        let enrolled = list.enroll(&node);
         list.wake_all();
-        soon(|| (!node.is_queued()).then_some(())).is_some()
+        enrolled && !node.is_queued()
     };
     goes_on(
         "wait list, enrolment",
         WaitList::new,
         |list| {
             let node = WaitNode::new();
-            // SAFETY: it leaves.
-            unsafe { list.enroll(&node) };
+            assert!(list.enroll(&node));
             list.leave(&node);
         },
         others,
@@ -713,6 +711,29 @@ fn words_flags_and_wakers() {
         others,
         |list| assert!(!list.has_waiters()),
     );
+    struct Waiting(WaitList, [WaitNode; 3]);
+    // SAFETY: all three are enrolled before anybody shares them, and after that only looked at.
+    unsafe impl Sync for Waiting {}
+    let waiting = || {
+        let waiting = Waiting(WaitList::new(), core::array::from_fn(|_| WaitNode::new()));
+        assert!(waiting.1.iter().all(|node| waiting.0.enroll(node)));
+        waiting
+    };
+    // Whoever the frozen one has not woken, the others wake.
+    let wake_the_rest = |waiting: &Waiting| {
+        waiting.0.wake_all();
+        waiting.1.iter().all(|node| !node.is_queued())
+    };
+    let wakers = [WaitList::wake_all, WaitList::wake_one];
+    for (name, wake) in ["all", "one"].into_iter().zip(wakers) {
+        goes_on(
+            &format!("wait list, waking {name} of three"),
+            waiting,
+            |waiting| wake(&waiting.0),
+            wake_the_rest,
+            |waiting| assert!(!waiting.0.has_waiters()),
+        );
+    }
 }
 
 #[test]

@@ -7,13 +7,16 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use codegen::{Class, Draft};
 use machine::clock::now_ns;
+use sync::{WaitList, WaitNode};
 use thread::shelf::Shelf;
 
 use super::subject::{Subject, Tally};
 
 /// All services.
-pub fn all() -> [&'static dyn Subject; 7] {
-    [&Frames, &Heap, &Alarms, &Wakeups, &Threads, &Images, &SHELF]
+pub fn all() -> [&'static dyn Subject; 8] {
+    [
+        &Frames, &Heap, &Alarms, &Wakeups, &Threads, &Images, &SHELF, &WAITERS,
+    ]
 }
 
 /// A frame is taken and given back.
@@ -207,5 +210,34 @@ impl Subject for Ready {
             self.take();
         }
         self.tally.check("shelf");
+    }
+}
+
+/// Everybody waits in one list, and wakes all who do.
+struct Waiters(WaitList);
+
+static WAITERS: Waiters = Waiters(WaitList::new());
+
+impl Subject for Waiters {
+    fn name(&self) -> &'static str {
+        "wait list"
+    }
+
+    fn operate(&self, _: usize, round: u64) {
+        let node = WaitNode::new();
+        assert!(self.0.enroll(&node), "memory for a place");
+        match round % 3 {
+            0 => self.0.wake_one(),
+            1 => return self.0.leave(&node),
+            _ => {}
+        }
+        self.0.wake_all();
+        assert!(!node.is_queued(), "another waker keeps a waiter");
+        self.0.leave(&node);
+    }
+
+    fn settle(&self) {
+        self.0.wake_all();
+        assert!(!self.0.has_waiters(), "somebody is left in the wait list");
     }
 }

@@ -245,14 +245,12 @@ fn who_waits_is_woken_by_the_routine() {
         for count in [1, 2, 100] {
             let mut pair = Pair::new::<4096>(seam, sharing);
             let node = sync::WaitNode::new();
-            // SAFETY: the node leaves below.
-            unsafe { pair.made.expect_data().enroll(&node) };
+            assert!(pair.made.expect_data().enroll(&node));
             pair.write(0, &vec![1; count]);
             assert!(!node.is_queued(), "no reader was woken by {count}");
             assert!(!pair.made.for_writer.is_raised(Flag::Waited));
             pair.write(0, &vec![2; 4096 - count]);
-            // SAFETY: the node leaves below.
-            unsafe { pair.made.expect_space().enroll(&node) };
+            assert!(pair.made.expect_space().enroll(&node));
             pair.read(0, count);
             assert!(!node.is_queued(), "no writer was woken by {count}");
             assert!(!pair.made.tail.for_reader.is_raised(Flag::Waited));

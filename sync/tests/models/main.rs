@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use sync::callout::{self, Callouts};
 use sync::cas2::Pair;
 use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
-use sync::{ArrayStack, List, Monitor, Once, Stack, WaitList, epoch, list, stack};
+use sync::{ArrayStack, List, Monitor, Once, Stack, WaitList, WaitNode, epoch, list, stack};
 
 /// All interleavings with at most `preemptions` forced switches (`LOOM_MAX_PREEMPTIONS` overrides).
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
@@ -457,7 +457,7 @@ fn no_wake_up_is_lost_between_wakers() {
 #[test]
 fn no_wake_up_is_lost_by_one_of_two_waiters() {
     link_threads();
-    model(3, || {
+    model(2, || {
         let list = Arc::new(WaitList::new());
         let ready = Arc::new(AtomicUsize::new(0));
         let waiters: Vec<_> = (0..2)
@@ -477,6 +477,74 @@ fn no_wake_up_is_lost_by_one_of_two_waiters() {
         list.wake_all();
         chooser.join().unwrap();
         waiters.into_iter().for_each(|w| w.join().unwrap());
+    });
+}
+
+/// Two waiters, and two wakers of one each: nobody's wake-up goes to somebody who has another's.
+#[test]
+fn two_wakers_of_one_wake_two() {
+    link_threads();
+    model(2, || {
+        let list = Arc::new(WaitList::new());
+        let permits = Arc::new(AtomicUsize::new(0));
+        let take = |permits: &AtomicUsize| {
+            let there = permits.load(Ordering::Acquire);
+            let taken = there > 0
+                && permits
+                    .compare_exchange(there, there - 1, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            // Who lost a permit to the other looks again before it sleeps.
+            (taken || there > 1).then_some(taken)
+        };
+        let wait = move |list: &WaitList, permits: &AtomicUsize| {
+            while !list.wait_until(|| take(permits)) {}
+        };
+        let give = |list: &WaitList, permits: &AtomicUsize| {
+            permits.fetch_add(1, Ordering::AcqRel);
+            list.wake_one();
+        };
+        let others = [0, 1].map(|role| {
+            let (list, permits) = (list.clone(), permits.clone());
+            thread::spawn(move || match role {
+                0 => wait(&list, &permits),
+                _ => give(&list, &permits),
+            })
+        });
+        give(&list, &permits);
+        wait(&list, &permits);
+        others.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(permits.load(Ordering::Relaxed), 0);
+        assert!(!list.has_waiters());
+    });
+}
+
+/// One leaves while another is woken: the wake-up goes to who stays.
+#[test]
+fn a_wake_up_does_not_go_to_who_leaves() {
+    link_threads();
+    model(3, || {
+        let list = Arc::new(WaitList::new());
+        let word = Arc::new(AtomicUsize::new(0));
+        let leaver = {
+            let list = list.clone();
+            thread::spawn(move || {
+                let node = WaitNode::new();
+                assert!(list.enroll(&node));
+                list.leave(&node);
+                // It may have been chosen, so it passes the wake-up on, as one does who has no use for it.
+                list.wake_one();
+            })
+        };
+        let waiter = {
+            let (list, word) = (list.clone(), word.clone());
+            thread::spawn(move || {
+                list.wait_until(|| (word.load(Ordering::Acquire) != 0).then_some(()))
+            })
+        };
+        word.store(1, Ordering::Release);
+        list.wake_one();
+        leaver.join().unwrap();
+        waiter.join().unwrap();
     });
 }
 

@@ -1,0 +1,134 @@
+//! Places in wait lists: type-stable memory, so that a waker may look at one that its owner has left.
+//!
+//! *Interface*: [`take`] and [`give`], from anywhere; [`Place`] and the phases of its state word.
+//!
+//! A place never becomes anything else. Its state word counts its lives, so an exchange on it succeeds only in the life that was looked at.
+//! Progress: lock-free; `take` asks for memory when all places there are are in use.
+//! Source: dissertation, section 5.2.1 (nodes that stay nodes).
+
+use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitive::constructor;
+
+/// Phases of a place, in the low bits of its state word; the number of its life stands above them.
+pub(crate) const PHASES: u64 = 0b111;
+/// In no list.
+pub(crate) const OFF: u64 = 0;
+/// In a list, and its owner waits.
+pub(crate) const QUEUED: u64 = 1;
+/// A waker has chosen it, and gives its owner the token next.
+pub(crate) const TAKEN: u64 = 2;
+/// Its owner has the token; it is to be taken off the list.
+pub(crate) const TOLD: u64 = 3;
+/// Its owner has no use for it any more: whoever takes it off the list gives it back.
+pub(crate) const LEFT: u64 = 4;
+
+/// A place.
+#[repr(C)]
+pub(crate) struct Place {
+    #[cfg(not(loom))]
+    free: crate::stack::Node,
+    /// Address of the place that was enrolled before, or 0.
+    pub(crate) next: AtomicU64,
+    /// Handle of the thread that waits.
+    pub(crate) owner: AtomicUsize,
+    /// Life and phase.
+    pub(crate) state: AtomicU64,
+}
+
+impl Place {
+    constructor! {
+        fn new() -> Place {
+            Place {
+                #[cfg(not(loom))]
+                free: crate::stack::Node::new(),
+                next: AtomicU64::new(0),
+                owner: AtomicUsize::new(0),
+                state: AtomicU64::new(OFF),
+            }
+        }
+    }
+
+    /// As the words of a list have it.
+    pub(crate) fn address(&'static self) -> u64 {
+        core::ptr::from_ref(self).expose_provenance() as u64
+    }
+
+    /// The place at an address that a list's word had; `None` for 0.
+    pub(crate) fn at(address: u64) -> Option<&'static Place> {
+        // SAFETY: lists' words hold 0 or what `address` gave, and places are for ever.
+        unsafe { core::ptr::with_exposed_provenance::<Place>(address as usize).as_ref() }
+    }
+
+    /// Moves from phase to phase in the life that `state` is of: true when it was this call that did it.
+    pub(crate) fn advance(&self, state: u64, phase: u64) -> bool {
+        let next = state & !PHASES | phase;
+        self.state
+            .compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+#[cfg(not(loom))]
+mod pool {
+    use super::*;
+    use crate::stack::{Node, Stack};
+    use core::ptr::NonNull;
+
+    /// Enough for a small machine; more come from the heap, and stay.
+    static FIRST: [Place; 64] = [const { Place::new() }; 64];
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    static FREE: Stack = Stack::new();
+    /// Places that are asked of the heap at once.
+    const MORE: usize = 32;
+
+    /// A place that nobody has; `None` when there is no memory for more.
+    pub(crate) fn take() -> Option<&'static Place> {
+        if let Some(node) = FREE.pop() {
+            // SAFETY: the stack holds places by their first field, and places are for ever.
+            return Some(unsafe { node.cast::<Place>().as_ref() });
+        }
+        if USED.load(Ordering::Relaxed) < FIRST.len()
+            && let Some(place) = FIRST.get(USED.fetch_add(1, Ordering::Relaxed))
+        {
+            return Some(place);
+        }
+        let layout = core::alloc::Layout::new::<[Place; MORE]>();
+        // SAFETY: the layout's size is not zero.
+        let memory = NonNull::new(unsafe { alloc::alloc::alloc(layout) })?.cast::<Place>();
+        for i in 0..MORE {
+            // SAFETY: inside the fresh memory, which is never given back.
+            let place = unsafe {
+                let at = memory.add(i);
+                at.write(Place::new());
+                at.as_ref()
+            };
+            if i > 0 {
+                give(place);
+            }
+        }
+        // SAFETY: written above, and not given to the stack.
+        Some(unsafe { memory.as_ref() })
+    }
+
+    /// Back to those that nobody has.
+    pub(crate) fn give(place: &'static Place) {
+        // SAFETY: the caller has it alone, and places are for ever.
+        unsafe { FREE.push(NonNull::from(place).cast::<Node>()) };
+    }
+}
+
+/// Models end and forget their memory, so they use each place once.
+#[cfg(loom)]
+mod pool {
+    use super::*;
+
+    pub(crate) fn take() -> Option<&'static Place> {
+        Some(alloc::boxed::Box::leak(
+            alloc::boxed::Box::new(Place::new()),
+        ))
+    }
+
+    pub(crate) fn give(_: &'static Place) {}
+}
+
+pub(crate) use pool::{give, take};
