@@ -30,7 +30,7 @@ pub struct Callouts {
     /// Makes every other CPU pass a quiescent point soon (an interrupt).
     pub nudge: fn(),
     /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives the
-    /// CPU up or the caller's turn comes again. False when it cannot run here now (it sleeps, or runs on another CPU).
+    /// CPU up or the caller's turn comes again. False when it cannot run here now: it sleeps, or is another CPU's, where it runs or is asked to run next.
     pub donate: fn(usize) -> bool,
     /// The handle of the thread in whose kernel stack this address lies, or lay; 0 when it is no thread's.
     pub thread_of_stack: fn(usize) -> usize,

@@ -5,8 +5,8 @@
 //! generated routines take the word themselves: 0 free → 1 held with one compare-and-swap, and release with one exchange to 0; an old value of
 //! 2 means somebody waits and [`RawMonitor::wake_next`] must be called.
 //!
-//! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is ready on the same CPU, and sleeps only when
-//! the holder does, runs elsewhere, or needs more than a few turns. So a holder of a patient level that was preempted does not hold up
+//! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is ready and no other CPU's, and sleeps only when
+//! the holder does, is another CPU's (which then runs it next), or needs more than a few turns. So a holder of a patient level that was preempted does not hold up
 //! an urgent thread: priority inheritance by donation (Hohmuth and Härtig 2001, section 3.3). To be found, the holder leaves an address in its
 //! own stack: one store. Routines that take the word themselves leave none; they are not preempted while they hold it.
 //! [`crate::helping`] is the lock for holders that never sleep.

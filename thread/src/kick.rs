@@ -3,8 +3,8 @@
 //! *Interface*: [`send`], [`send_to_others`]; [`init`] once. Every interrupt is a quiescent point, so this one also ends
 //! grace periods.
 
-use crate::block;
 use crate::local::here;
+use crate::{block, donate};
 use core::sync::atomic::{AtomicU8, Ordering};
 use machine::trap::TrapFrame;
 
@@ -38,4 +38,5 @@ fn kicked(_: &mut TrapFrame) {
     if block::receive(local, me) {
         cpu.need_resched.store(1, Ordering::Relaxed);
     }
+    donate::favour(cpu, local, me);
 }

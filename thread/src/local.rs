@@ -8,7 +8,7 @@ use crate::shelf::Idlers;
 use crate::tte::Tte;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
 
 /// The timer keeps no quanta: at most one thread is ready.
@@ -19,7 +19,7 @@ pub(crate) const TICKING: u8 = 1;
 /// to the back, behind those who wait.
 pub(crate) const OVERDUE: u8 = 2;
 
-/// One CPU's scheduling state. Other CPUs write `inbox` and the `alarms`' cancel words, and take from the ring's shelf.
+/// One CPU's scheduling state. Other CPUs write `inbox`, `favoured` and the `alarms`' cancel words, and take from the ring's shelf.
 #[repr(C, align(64))]
 pub(crate) struct Local {
     pub ring: ReadyRing,
@@ -33,6 +33,8 @@ pub(crate) struct Local {
     pub ticking: AtomicU8,
     /// Since when nobody's quantum has ended here and nobody was sent to the back, nanoseconds.
     pub turn_ns: AtomicU64,
+    /// The thread that another CPU wants to run here next, and the level of the one who waits for it; 0 for none.
+    pub favoured: AtomicUsize,
     /// Threads taken from other CPUs' shelves.
     pub stolen: AtomicU32,
     alarms: UnsafeCell<AlarmHeap<'static>>,
@@ -50,6 +52,7 @@ impl Local {
             armed_ns: AtomicU64::new(u64::MAX),
             ticking: AtomicU8::new(STILL),
             turn_ns: AtomicU64::new(0),
+            favoured: AtomicUsize::new(0),
             stolen: AtomicU32::new(0),
             alarms: UnsafeCell::new(AlarmHeap::new(slots)),
         }

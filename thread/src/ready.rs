@@ -19,7 +19,7 @@
 use crate::shelf::Shelf;
 use crate::tte::{LEVELS, Tte};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 /// Which end of its level a thread joins.
@@ -127,7 +127,18 @@ impl ReadyRing {
 
     /// Puts `tte`, which is in no ring and has switch code, into its level.
     pub fn insert(&self, current: &Tte, tte: &Tte, end: End) {
-        let level = tte.wanted_level.load(Relaxed) as usize % LEVELS;
+        self.insert_at(current, tte, tte.wanted_level.load(Relaxed), end);
+    }
+
+    /// Lends `tte`, which is in a ring and does not run, a level until it next comes out of its ring: it is the next there.
+    pub fn raise(&self, current: &Tte, tte: &Tte, level: u8) {
+        self.remove(current, tte);
+        self.insert_at(current, tte, level, End::Front);
+    }
+
+    #[inline]
+    fn insert_at(&self, current: &Tte, tte: &Tte, level: u8, end: End) {
+        let level = level as usize % LEVELS;
         tte.level.store(level as u8, Relaxed);
         let own_level = holds(current, level);
         let head = self.heads[level].load(Relaxed);
@@ -136,7 +147,8 @@ impl ReadyRing {
         } else {
             head
         };
-        tte.on_ring.store(true, Relaxed);
+        // After `tte.cpu`, for those who look at both from elsewhere.
+        tte.on_ring.store(true, Release);
         self.ready
             .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
         if next.is_null() {
