@@ -15,7 +15,7 @@ use vm::AddressSpace;
 
 use super::tree::{INIT, TREE};
 use super::usage::Account;
-use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task};
+use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, shared};
 use crate::dispatch;
 use crate::files::Files;
 use crate::fs::FsContext;
@@ -246,30 +246,36 @@ impl Process {
             let images = parent.images.load(Ordering::Relaxed);
             (parent.pid, spec.exit_signal, images)
         };
-        let mut process = Process::bare(pid, files, fs, actions);
-        process.cred = Shared::new(parent.cred.get());
-        process.limits = Monitor::new(parent.limits.lock().clone());
-        process.program = Monitor::new(parent.program());
-        process.session = Shared::new(parent.session.get());
-        process.ppid = AtomicI32::new(ppid);
-        process.pgrp = AtomicI32::new(parent.pgrp());
-        process.exit_signal = AtomicI32::new(exit_signal);
-        process.parent_images = parent_images;
-        process.nice = AtomicI32::new(parent.nice());
-        let privileges = parent.no_new_privileges.load(Ordering::Relaxed);
-        process.no_new_privileges = AtomicBool::new(privileges);
-        Arc::new(process)
+        let heritage = Heritage {
+            cred: parent.cred.get(),
+            limits: parent.limits.lock().clone(),
+            program: parent.program(),
+            session: parent.session.get(),
+            ppid,
+            pgrp: parent.pgrp(),
+            exit_signal,
+            parent_images,
+            nice: parent.nice(),
+            no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
+        };
+        Process::with(pid, files, fs, actions, heritage)
     }
 
-    fn bare(pid: i32, files: Arc<Files>, fs: Arc<FsContext>, actions: Arc<Actions>) -> Process {
-        Process {
+    fn with(
+        pid: i32,
+        files: Arc<Files>,
+        fs: Arc<FsContext>,
+        actions: Arc<Actions>,
+        heritage: Heritage,
+    ) -> Arc<Process> {
+        shared::placed(|| Process {
             pid,
             files: Shared::new(files),
             fs: Shared::new(fs),
-            cred: Shared::new(Arc::new(Cred::root())),
-            limits: Monitor::new(Limits::initial()),
-            program: Monitor::new(Arc::default()),
-            session: Shared::new(Session::new(pid)),
+            cred: Shared::new(heritage.cred),
+            limits: Monitor::new(heritage.limits),
+            program: Monitor::new(heritage.program),
+            session: Shared::new(heritage.session),
             signals: ProcessSignals::new(actions),
             start_ns: machine::clock::now_ns(),
             space: Monitor::new(None),
@@ -279,29 +285,55 @@ impl Process {
             child_wait: WaitList::new(),
             vfork_gate: Gate::default(),
             tracees: Monitor::new(Vec::new()),
-            ppid: AtomicI32::new(0),
-            pgrp: AtomicI32::new(pid),
-            exit_signal: AtomicI32::new(SIGCHLD),
+            ppid: AtomicI32::new(heritage.ppid),
+            pgrp: AtomicI32::new(heritage.pgrp),
+            exit_signal: AtomicI32::new(heritage.exit_signal),
             wait_status: AtomicI32::new(0),
             zombie: AtomicBool::new(false),
             images: AtomicU32::new(0),
-            parent_images: 0,
-            nice: AtomicI32::new(0),
+            parent_images: heritage.parent_images,
+            nice: AtomicI32::new(heritage.nice),
             death_signal: AtomicI32::new(0),
             dumpable: AtomicBool::new(true),
-            no_new_privileges: AtomicBool::new(false),
-        }
+            no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
+        })
     }
+}
+
+/// What a process begins with that is its parent's.
+struct Heritage {
+    cred: Arc<Cred>,
+    limits: Limits,
+    program: Arc<Program>,
+    session: Arc<Session>,
+    ppid: i32,
+    pgrp: i32,
+    exit_signal: i32,
+    parent_images: u32,
+    nice: i32,
+    no_new_privileges: bool,
 }
 
 /// The process without code that adopts orphans, number [`INIT`]. Once, at boot. ENOMEM.
 pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
-    let mut process = Process::bare(INIT, Files::new(0)?, Arc::new(root), Arc::default());
-    process.program = Monitor::new(Arc::new(Program {
+    let program = Program {
         comm: "init".into(),
         ..Program::default()
-    }));
-    let process = Arc::new(process);
+    };
+    let heritage = Heritage {
+        cred: Arc::new(Cred::root()),
+        limits: Limits::initial(),
+        program: Arc::new(program),
+        session: Session::new(INIT),
+        ppid: 0,
+        pgrp: INIT,
+        exit_signal: SIGCHLD,
+        parent_images: 0,
+        nice: 0,
+        no_new_privileges: false,
+    };
+    let root = Arc::new(root);
+    let process = Process::with(INIT, Files::new(0)?, root, Arc::default(), heritage);
     let mut tree = TREE.lock();
     let number = tree.reserve()?;
     debug_assert_eq!(number, INIT);

@@ -45,10 +45,7 @@ pub struct Task {
 impl Task {
     /// A task for `thread`, which has not started yet and from now on holds a count on it.
     pub(crate) fn new(tid: i32, process: Arc<Process>, blocked: u64, thread: Thread) -> Arc<Task> {
-        let place = Arc::into_raw(Arc::<Task>::new_uninit())
-            .cast_mut()
-            .cast::<Task>();
-        let task = Task {
+        let task = super::shared::placed(|| Task {
             tid,
             group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
             process,
@@ -66,13 +63,7 @@ impl Task {
             robust_list: AtomicUsize::new(0),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
-        };
-        // Written where it stays, which saves making it elsewhere first.
-        // SAFETY: this alone has the new count, which it takes back once there is a task.
-        let task = unsafe {
-            place.write(task);
-            Arc::from_raw(place)
-        };
+        });
         let tag = (task.process.pid as u64) << 32 | task.tid as u64;
         task.thread.set_tag(tag);
         task.thread.set_owner(Arc::into_raw(task.clone()) as usize);
