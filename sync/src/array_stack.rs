@@ -115,7 +115,8 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         loop {
-            let old = self.top.read();
+            // Until the exchange only the high word is relied upon.
+            let old = self.top.guess();
             let top = Top(old.1);
             if top.index() >= N {
                 return Err(value);
@@ -134,7 +135,8 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     #[inline]
     pub fn pop(&self) -> Option<T> {
         loop {
-            let old = self.top.read();
+            // Until the exchange only the high word is relied upon.
+            let old = self.top.guess();
             let top = Top(old.1);
             if top.index() == 0 {
                 return None;

@@ -93,7 +93,8 @@ impl<T: Word, const N: usize> Queue<T, N> {
         let mut head = self.head.0.load(Ordering::Acquire);
         loop {
             let place = self.place(head);
-            let old = place.read();
+            // Until the exchange only the round is relied upon.
+            let old = place.guess();
             match old.1.wrapping_sub(head) as i64 {
                 0 => {
                     let new = (value.into_word(), head.wrapping_add(1));
