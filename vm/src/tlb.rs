@@ -1,6 +1,6 @@
 //! Making CPUs forget translations.
 //!
-//! *Interface*: [`load`] puts a space into force; `forget` after entries of a space were changed; `leave` before its
+//! *Interface*: [`load`] puts a space into force; `forget` and `forget_each` after entries of a space were changed; `leave` before its
 //! root is freed; `forget_kernel` after kernel entries were changed.
 //!
 //! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an entry and then
@@ -192,15 +192,26 @@ mod bare {
             } else if pages > MANY {
                 set_cr3(root);
             } else {
-                for page in 0..pages {
-                    // SAFETY: forgetting is always allowed.
-                    unsafe {
-                        asm!("invlpg [{}]", in(reg) address + page * PAGE, options(nostack, preserves_flags));
-                    }
-                }
+                (0..pages).for_each(|page| forget_here(address + page * PAGE));
             }
         };
         ask(here, |other| has(other, root));
+    }
+
+    /// Every CPU on which `root` is loaded forgets the page of each of `addresses`.
+    pub fn forget_each(root: u64, addresses: &[usize]) {
+        let here = || {
+            if cr3() == root {
+                addresses.iter().for_each(|&address| forget_here(address));
+            }
+        };
+        ask(here, |other| has(other, root));
+    }
+
+    /// This CPU forgets the page of `address`.
+    fn forget_here(address: usize) {
+        // SAFETY: forgetting is always allowed.
+        unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
     }
 
     fn has(cpu: &cpu::Cpu, root: u64) -> bool {

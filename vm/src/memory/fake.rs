@@ -60,6 +60,10 @@ impl Memory for Fake {
         self.0.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn forget_each(self, _root: u64, _addresses: &[usize]) {
+        self.0.forgotten.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn leave(self, _root: u64) {}
 
     fn kernel_entries(self) -> &'static [(usize, u64)] {

@@ -21,6 +21,9 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// pages from `address` on; the table entries have been changed before. `pages` of `usize::MAX`: all of them.
     fn forget(self, root: u64, address: usize, pages: usize);
 
+    /// As [`forget`](Self::forget), for the one page of each of `addresses`, which are few.
+    fn forget_each(self, root: u64, addresses: &[usize]);
+
     /// Makes sure that no CPU still has `root` loaded; its user half is empty and nobody will load it again.
     fn leave(self, root: u64);
 
@@ -129,6 +132,10 @@ impl Memory for Kernel {
         crate::tlb::forget(root, address, pages);
     }
 
+    fn forget_each(self, root: u64, addresses: &[usize]) {
+        crate::tlb::forget_each(root, addresses);
+    }
+
     fn leave(self, root: u64) {
         crate::tlb::leave(root);
     }
@@ -157,6 +164,8 @@ impl Memory for Kernel {
     }
 
     fn forget(self, _root: u64, _address: usize, _pages: usize) {}
+
+    fn forget_each(self, _root: u64, _addresses: &[usize]) {}
 
     fn leave(self, _root: u64) {}
 

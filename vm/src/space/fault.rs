@@ -215,7 +215,7 @@ impl<M: Memory> AddressSpace<M> {
                 };
                 if !occupied(word.load(Ordering::Relaxed)) {
                     word.store(
-                        table::page(frame.into_frame(), question.prot, false),
+                        table::along(frame.into_frame(), question.prot),
                         Ordering::Release,
                     );
                     inner.resident += 1;

@@ -1,13 +1,16 @@
 //! The copy that `fork` makes: areas are copied, pages are shared until written.
 //!
 //! *Interface*: [`AddressSpace::fork`].
-//! One pass over the entries that exist; each private page that was writable stops being so on both sides.
+//! One pass over the entries that exist; each private page that was writable stops being so on both sides. A page of a file that came along with a
+//! neighbour's fault and was never used is left out: the pager still has it, should the child want it.
 
+use super::gather::MANY;
 use super::{AddressSpace, Inner};
 use crate::frame::Frames;
 use crate::memory::Memory;
-use crate::table::{WRITE, any_set, frame_of, index};
+use crate::table::{WRITE, any_set, frame_of, index, is_unused};
 use abi::errno::Errno;
+use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,24 +23,22 @@ impl<M: Memory> AddressSpace<M> {
             return Err(Errno::ENOMEM);
         };
         let inner = self.inner.lock();
-        let lost_write = self.copy_into(&inner, copy);
-        // Also when it failed half-way: some entries have lost their right to write.
-        if !matches!(lost_write, Ok(false)) {
-            self.memory.forget(self.root, 0, usize::MAX);
-        }
+        let mut lost = Lost::default();
+        let copied = self.copy_into(&inner, copy, &mut lost);
+        // Also when it failed half-way.
+        lost.forget(self.memory, self.root);
         drop(inner);
-        lost_write.map(|_| child)
+        copied.map(|()| child)
     }
 
-    /// Copies areas and entries; answers whether an entry of this space has lost its right to write.
-    fn copy_into(&self, inner: &Inner, child: &mut Self) -> Result<bool, Errno> {
+    /// Copies areas and entries; adds the pages of this space that have lost their right to write to `lost`.
+    fn copy_into(&self, inner: &Inner, child: &mut Self, lost: &mut Lost) -> Result<(), Errno> {
         let frames = self.memory.frames();
         let (tables, child_tables) = (self.tables(), child.tables());
         let copy = child.inner.get_mut();
         // Areas first: whatever pages the child gets are freed by way of them.
         copy.areas = inner.areas.try_clone()?;
         (copy.size, copy.brk_start, copy.brk) = (inner.size, inner.brk_start, inner.brk);
-        let mut lost_write = false;
         for (start, area) in inner.areas.all() {
             let strip = if area.private() { WRITE } else { 0 };
             let mut failed = false;
@@ -51,58 +52,76 @@ impl<M: Memory> AddressSpace<M> {
                 };
                 let first = index(base, 1);
                 let theirs = &theirs[first..first + words.len()];
-                let (copied, lost) = share_entries(frames, words, theirs, strip);
-                copy.resident += copied;
-                lost_write |= lost;
+                copy.resident += share_entries(frames, base, words, theirs, strip, lost);
             });
             if failed {
                 return Err(Errno::ENOMEM);
             }
         }
-        Ok(lost_write)
+        Ok(())
     }
 }
 
-/// Copies the entries `mine` to the empty `theirs`, without the bit `strip` on either side; each frame gets another owner. Answers
-/// how many there were, and whether one of them had the bit.
+/// The pages that have lost their right to write: the first few, and how many there are.
+#[derive(Default)]
+struct Lost {
+    pages: [usize; MANY],
+    count: usize,
+}
+
+impl Lost {
+    #[inline]
+    fn add(&mut self, page: usize) {
+        if let Some(place) = self.pages.get_mut(self.count) {
+            *place = page;
+        }
+        self.count += 1;
+    }
+
+    /// CPUs forget the old rights: those pages' if they are few, else all. A program that forks again and again has written to a few pages since.
+    fn forget<M: Memory>(&self, memory: M, root: u64) {
+        match self.pages.get(..self.count) {
+            Some([]) => {}
+            Some(pages) => memory.forget_each(root, pages),
+            None => memory.forget(root, 0, usize::MAX),
+        }
+    }
+}
+
+/// Copies the entries `mine`, of the pages from `base` on, to the empty `theirs`, without the bit `strip` on either side; each frame gets another
+/// owner. Answers how many it has copied, and adds the pages that had the bit to `lost`.
 #[inline]
 fn share_entries(
     frames: &Frames,
+    base: usize,
     mine: &[AtomicU64],
     theirs: &[AtomicU64],
     strip: u64,
-) -> (usize, bool) {
-    let (mut copied, mut lost) = (0, false);
-    let mut share = |mine: &AtomicU64, theirs: &AtomicU64| {
+    lost: &mut Lost,
+) -> usize {
+    let mut copied = 0;
+    let mut share = |index: usize| {
+        let (mine, theirs) = (&mine[index], &theirs[index]);
         let mut entry = mine.load(Ordering::Relaxed);
-        if entry == 0 {
+        if entry == 0 || is_unused(entry) {
             return;
         }
         if entry & strip != 0 {
             entry &= !strip;
             mine.store(entry, Ordering::Relaxed);
-            lost = true;
+            lost.add(base + index * PAGE);
         }
         frames.share(frame_of(entry));
         theirs.store(entry, Ordering::Relaxed);
         copied += 1;
     };
     // Most entries are empty or most are not: eight at a time.
-    let (my_parts, my_rest) = mine.as_chunks::<8>();
-    let (their_parts, their_rest) = theirs.as_chunks::<8>();
-    for (mine, theirs) in my_parts.iter().zip(their_parts) {
-        if mine
-            .iter()
-            .fold(0, |any, word| any | word.load(Ordering::Relaxed))
-            != 0
-        {
-            for i in 0..8 {
-                share(&mine[i], &theirs[i]);
-            }
+    let (parts, rest) = mine.as_chunks::<8>();
+    for (number, part) in parts.iter().enumerate() {
+        if any_set(part) {
+            (number * 8..number * 8 + 8).for_each(&mut share);
         }
     }
-    for (mine, theirs) in my_rest.iter().zip(their_rest) {
-        share(mine, theirs);
-    }
-    (copied, lost)
+    (mine.len() - rest.len()..mine.len()).for_each(&mut share);
+    copied
 }

@@ -1,6 +1,7 @@
 //! The entries of page tables as this room makes them.
 //!
-//! *Interface*: the bits of `machine::paging`, combinations of them, and [`page`] which builds the entry of a program's page.
+//! *Interface*: the bits of `machine::paging`, combinations of them, and [`page`] and [`along`] which build the
+//! entry of a program's page.
 
 use crate::frame::Frame;
 use crate::space::Prot;
@@ -10,6 +11,10 @@ pub use machine::paging::bits::*;
 
 /// Software: not present because the area allows no access, yet the frame is kept.
 pub const HELD: u64 = 1 << 9;
+
+/// Software: the object's own page, mapped only because a neighbour was wanted. Until the machine marks such a page as accessed too,
+/// nobody needs it, and the pager will give it again.
+pub const ALONG: u64 = 1 << 10;
 
 /// An entry above the leaves; the leaves decide.
 pub const TABLE: u64 = PRESENT | WRITE | ACCESSED;
@@ -58,4 +63,16 @@ pub fn page(frame: Frame, prot: Prot, writable: bool) -> u64 {
     } else {
         entry | no_execute()
     }
+}
+
+/// The entry of an object's page that comes along with a neighbour.
+#[inline]
+pub fn along(frame: Frame, prot: Prot) -> u64 {
+    page(frame, prot, false) & !(ACCESSED | DIRTY) | ALONG
+}
+
+/// Whether the page came along with a neighbour and has not been used since.
+#[inline]
+pub const fn is_unused(entry: u64) -> bool {
+    entry & (ALONG | ACCESSED) == ALONG
 }

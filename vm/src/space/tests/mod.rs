@@ -268,6 +268,63 @@ fn shared_memory_is_seen_by_both_sides_of_a_fork() {
 }
 
 #[test]
+fn fork_leaves_out_what_came_along_and_was_never_used() {
+    let (space, memory, _) = space(400);
+    let file = File::new(memory, 16);
+    let backing = Backing::FilePrivate {
+        pager: file.clone(),
+        offset: 0,
+    };
+    space
+        .map(Placement::Fixed(A), 16 * PAGE, Prot::RX, backing)
+        .unwrap();
+    for index in 0..16 {
+        drop(file.frame(index, false).unwrap());
+    }
+    assert_eq!(space.fault(A + 3 * PAGE, Access::Execute), Ok(()));
+    assert_eq!(space.resident(), 16);
+    // The machine marks what a program uses.
+    space
+        .tables()
+        .leaf(A + 5 * PAGE)
+        .unwrap()
+        .fetch_or(crate::table::ACCESSED, Ordering::Relaxed);
+    let child = space.fork().unwrap();
+    assert_eq!(child.resident(), 2);
+    let there: Vec<usize> = (0..16)
+        .filter(|page| occupied(entry(&child, A + page * PAGE)))
+        .collect();
+    assert_eq!(there, [3, 5]);
+    for page in 0..16 {
+        assert_eq!(read(&child, A + page * PAGE), Ok(page as u8 + 1));
+    }
+    // Rights that change in between make it a page like any other.
+    space.protect(A, 16 * PAGE, Prot::RW).unwrap();
+    assert_eq!(space.fork().unwrap().resident(), 16);
+}
+
+#[test]
+fn fork_forgets_few_pages_one_by_one() {
+    let (space, memory, _) = space(400);
+    space
+        .map(Placement::Fixed(A), 16 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    for (written, forgotten) in [(0, 0), (3, 1), (16, 1)] {
+        for page in 0..written {
+            assert_eq!(space.fault(A + page * PAGE, Access::Write), Ok(()));
+        }
+        let before = memory.0.forgotten.load(Ordering::Relaxed);
+        let child = space.fork().unwrap();
+        let now = memory.0.forgotten.load(Ordering::Relaxed);
+        assert_eq!(now - before, forgotten, "{written} pages");
+        for page in 0..written {
+            assert_eq!(entry(&space, A + page * PAGE) & WRITE, 0);
+        }
+        drop(child);
+    }
+}
+
+#[test]
 fn file_pages_are_mapped_around_copied_and_shared() {
     let (space, memory, before) = space(500);
     let file = File::new(memory, 40);
