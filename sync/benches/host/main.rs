@@ -474,7 +474,7 @@ fn queues(rows: &Rows) {
             move || from.borrow_mut().get(),
         )
     };
-    rows.compare("queue 1:1 from thread to thread/rtrb", 61, rtrb, ours);
+    rows.compare("queue 1:1 from thread to thread/rtrb", SAMPLES, rtrb, ours);
     beside_busy(|| {
         rows.compare(
             "queue 1:1 from thread to thread/rtrb/interference",
