@@ -46,25 +46,12 @@ fn waited_long(tte: &Tte) -> bool {
     timer::ticks_to_ns(waited) >= tte.quantum_ns()
 }
 
-/// The running thread's quantum is over: the next of its level is who has waited longest on the shelf, if more stand there than CPUs are `coming`.
+/// A quantum is over, or has passed in which threads only woke each other or gave way to each other: who has stood on the shelf longest
+/// joins the ring again, if more stand there than CPUs are `coming`.
 pub(crate) fn turn_over(local: &Local, me: &Tte, coming: usize) {
-    if has_more_than(local, coming) && me.on_ring.load(Ordering::Relaxed) {
-        local
-            .ring
-            .take_back(me, me.level.load(Ordering::Relaxed), End::Front);
+    if local.ring.shelf.is_used() && local.ring.shelf.len() > coming {
+        local.ring.take_back(me);
     }
-}
-
-/// A quantum has passed in which threads only woke each other, or gave way to each other: one from the shelf joins them,
-/// if more stand there than CPUs are `coming`.
-pub(crate) fn overdue(local: &Local, me: &Tte, coming: usize) {
-    if has_more_than(local, coming) {
-        local.ring.take_back_any(me);
-    }
-}
-
-fn has_more_than(local: &Local, coming: usize) -> bool {
-    local.ring.shelf.is_used() && local.ring.shelf.len() > coming
 }
 
 /// Puts a new thread, which may run anywhere, on the shelf of this CPU, where a thread runs. False when it has to go into a ring.

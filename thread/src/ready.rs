@@ -300,18 +300,10 @@ impl ReadyRing {
         None
     }
 
-    /// Takes back from the shelf who has waited longest in `level`, to join it at `end`. False when nobody was there.
-    pub fn take_back(&self, current: &Tte, level: u8, end: End) -> bool {
-        // SAFETY: the shelf holds entries, which are never unmapped.
-        let its = |tte: *mut Tte| unsafe { (*tte).wanted_level.load(Relaxed) == level };
-        let taken = self.shelf.take(|tte| its(tte).then_some(0));
-        self.join(current, taken, end)
-    }
-
-    /// Takes back who has waited longest of the most urgent level.
-    pub fn take_back_any(&self, current: &Tte) -> bool {
-        let taken = self.shelf.take(rank);
-        self.join(current, taken, End::Back)
+    /// Takes back from the shelf who has stood there longest, of whatever level, to the end of the level's line: in front it would pass those who
+    /// have never left the ring, again and again. False when nobody was there.
+    pub fn take_back(&self, current: &Tte) -> bool {
+        self.join(current, self.shelf.take(|_| Some(0)), End::Back)
     }
 
     /// Puts a thread that the caller has taken from a shelf, if it has, into its level.
@@ -331,8 +323,11 @@ impl ReadyRing {
     #[cold]
     #[inline(never)]
     fn refill(&self, current: &Tte, level: usize) {
-        if !self.take_back(current, level as u8, End::Back) && self.populated.load(Relaxed) == 0 {
-            self.take_back_any(current);
+        // SAFETY: the shelf holds entries, which are never unmapped.
+        let its = |tte: *mut Tte| unsafe { (*tte).wanted_level.load(Relaxed) as usize == level };
+        let taken = self.shelf.take(|tte| its(tte).then_some(0));
+        if !self.join(current, taken, End::Back) && self.populated.load(Relaxed) == 0 {
+            self.join(current, self.shelf.take(rank), End::Back);
         }
     }
 

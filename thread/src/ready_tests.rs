@@ -215,6 +215,41 @@ fn a_level_that_runs_empty_takes_one_back_from_the_shelf() {
 }
 
 #[test]
+fn whoever_computes_gets_a_turn_in_turn_with_or_without_the_shelf() {
+    for count in 2..=8 {
+        let idle = thread(99, 0, 0);
+        let ring = ring(&idle);
+        let threads: Vec<_> = (0..count).map(|i| thread(i, 4, 7)).collect();
+        let mut ran_at = vec![0; count];
+        ring.insert(&idle, &threads[0], End::Back);
+        for tte in &threads[1..] {
+            assert!(ring.shelf.put(tte.as_ptr()));
+        }
+        let mut current: &Tte = &threads[0];
+        // What the timer does at the end of each quantum, when no CPU is idle.
+        for tick in 1..200 {
+            let index = |tte: &Tte| tte.sw_in.load(Relaxed) / 0x100;
+            while let Some(spare) = ring.spare(current, false, |tte| ran_at[index(tte)] + 1 < tick)
+            {
+                ring.remove(current, spare);
+                assert!(ring.shelf.put(spare.as_ptr()));
+            }
+            ring.take_back(current);
+            current = follow(&ring, current, &threads, &idle);
+            ring.mend(current);
+            ran_at[index(current)] = tick;
+            for (i, &ran) in ran_at.iter().enumerate() {
+                assert!(
+                    tick - ran <= 2 * count,
+                    "{i} of {count} has not run for {} quanta",
+                    tick - ran
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn who_may_go_is_the_longest_in_line_that_is_not_next() {
     let idle = thread(9, 0, 1);
     let ring = ring(&idle);

@@ -104,7 +104,7 @@ pub(crate) fn fired(_: &mut TrapFrame) {
             let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
             if turn >= me.quantum_ns() {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
-                balance::overdue(local, me, coming);
+                balance::turn_over(local, me, coming);
             }
             quantum - ran
         };
