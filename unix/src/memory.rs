@@ -1,12 +1,12 @@
 //! When memory is out: one process ends so that the machine goes on.
 //!
-//! *Interface*: [`short`], for a thread that cannot have a page it needs.
+//! *Interface*: [`short`], for a thread that cannot have a page it needs; [`coming`], for one that could do without.
 //!
 //! The victim is the process with the most memory, or one of the largest family, and the first one only if it has more than all others; it need not be
 //! the one that asked last. It ends like after SIGKILL;
 //! the asking thread waits a little and tries again.
 
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use abi::linux::{SIGKILL, status_signaled};
 use machine::clock::now_ns;
@@ -19,12 +19,18 @@ const PATIENCE_NS: u64 = 2_000_000;
 /// The process that was ended last; while it still exists, no other is.
 static VICTIM: AtomicI32 = AtomicI32::new(0);
 
+/// When that was, nanoseconds since boot.
+static ENDED_NS: AtomicU64 = AtomicU64::new(0);
+/// How long after it memory may still be on its way, nanoseconds.
+const COMING_NS: u64 = 1_000_000_000;
+
 /// Makes room. Returns whether to try again; not when the running process itself has to end.
 pub(crate) fn short() -> bool {
     let before = VICTIM.load(Ordering::Relaxed);
     let dying = tree::find(before).is_some_and(|p| p.signals.is_ending() && !p.is_zombie());
     if !dying && let Some((victim, pages)) = tree::largest(crate::init::first()) {
         VICTIM.store(victim.pid, Ordering::Relaxed);
+        ENDED_NS.store(now_ns(), Ordering::Relaxed);
         machine::log!(
             "out of memory: process {} ends, {} KiB",
             victim.pid,
@@ -32,6 +38,16 @@ pub(crate) fn short() -> bool {
         );
         victim.end(status_signaled(SIGKILL));
     }
+    wait()
+}
+
+/// Whether memory is on its way, because a process has just been ended for it: waits a little then, and the caller tries again.
+pub(crate) fn coming() -> bool {
+    now_ns().saturating_sub(ENDED_NS.load(Ordering::Relaxed)) < COMING_NS && wait()
+}
+
+/// Lets others run for a while. False, at once, when the running process has to end.
+fn wait() -> bool {
     let ending = Task::here(|task| task.process.signals.is_ending()).unwrap_or(true);
     if ending {
         return false;

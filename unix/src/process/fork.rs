@@ -54,7 +54,12 @@ const UNSUPPORTED: u64 = CLONE_NEWNS
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
 pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
-    let child = prepare(frame, &spec)?;
+    let child = loop {
+        match prepare(frame, &spec) {
+            Err(Errno::ENOMEM) if crate::memory::coming() => {}
+            made => break made?,
+        }
+    };
     let parent = Process::current();
     let (number, process) = (child.tid, child.process.clone());
     thread::start(&child.thread);
