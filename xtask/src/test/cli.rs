@@ -300,7 +300,7 @@ fn through(kit: &Kit, size: usize, words: &[&str]) -> std::io::Result<Option<Str
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let path = host::project().join(format!("build/test/random-{size}-{}", words.len()));
     std::fs::write(&path, &bytes)?;
-    let mut all = vec!["run", "--timeout", "240", "--"];
+    let mut all = vec!["run", "--timeout", "900", "--"];
     all.extend(words);
     let output = kit.xtask(&all).stdin(File::open(&path)?).output()?;
     std::fs::remove_file(&path)?;
