@@ -182,37 +182,9 @@ impl Pair {
     ///
     /// # Errors
     /// The current low word, when it was not `old`.
-    #[cfg(not(any(loom, miri)))]
     #[inline]
     pub fn compare_exchange_low(&self, old: u64, new: u64) -> Result<(), u64> {
-        let was: u64;
-        // SAFETY: as above; a locked instruction of eight bytes and one of sixteen exclude each other.
-        unsafe {
-            core::arch::asm!(
-                "lock cmpxchg [{at}], {new}",
-                at = in(reg) self.words.get(),
-                new = in(reg) new,
-                inout("rax") old => was,
-                options(nostack),
-            );
-        }
-        if was == old { Ok(()) } else { Err(was) }
-    }
-
-    /// As on the machine, by an exchange of both words.
-    ///
-    /// # Errors
-    /// The current low word, when it was not `old`.
-    #[cfg(any(loom, miri))]
-    pub fn compare_exchange_low(&self, old: u64, new: u64) -> Result<(), u64> {
-        let mut both = self.load();
-        while both.0 == old {
-            match self.compare_exchange(both, (new, both.1)) {
-                Ok(()) => return Ok(()),
-                Err(now) => both = now,
-            }
-        }
-        Err(both.0)
+        self.compare_exchange_half::<0>(old, new)
     }
 
     /// Put `new` into the high word if that is `old`, whatever the low one is: half the cost of [`compare_exchange`](Pair::compare_exchange), but for one of
@@ -220,15 +192,21 @@ impl Pair {
     ///
     /// # Errors
     /// The current high word, when it was not `old`.
-    #[cfg(not(any(loom, miri)))]
     #[inline]
     pub fn compare_exchange_high(&self, old: u64, new: u64) -> Result<(), u64> {
+        self.compare_exchange_half::<1>(old, new)
+    }
+
+    #[cfg(not(any(loom, miri)))]
+    #[inline]
+    fn compare_exchange_half<const HALF: usize>(&self, old: u64, new: u64) -> Result<(), u64> {
         let was: u64;
         // SAFETY: as above; a locked instruction of eight bytes and one of sixteen exclude each other.
         unsafe {
             core::arch::asm!(
-                "lock cmpxchg [{at} + 8], {new}",
+                "lock cmpxchg [{at} + 8 * {half}], {new}",
                 at = in(reg) self.words.get(),
+                half = const HALF,
                 new = in(reg) new,
                 inout("rax") old => was,
                 options(nostack),
@@ -238,19 +216,20 @@ impl Pair {
     }
 
     /// As on the machine, by an exchange of both words.
-    ///
-    /// # Errors
-    /// The current high word, when it was not `old`.
     #[cfg(any(loom, miri))]
-    pub fn compare_exchange_high(&self, old: u64, new: u64) -> Result<(), u64> {
+    fn compare_exchange_half<const HALF: usize>(&self, old: u64, new: u64) -> Result<(), u64> {
         let mut both = self.load();
-        while both.1 == old {
-            match self.compare_exchange(both, (both.0, new)) {
+        loop {
+            let mut halves: [u64; 2] = both.into();
+            if halves[HALF] != old {
+                return Err(halves[HALF]);
+            }
+            halves[HALF] = new;
+            match self.compare_exchange(both, halves.into()) {
                 Ok(()) => return Ok(()),
                 Err(now) => both = now,
             }
         }
-        Err(both.1)
     }
 
     /// Put `new` by two stores, the high word first, where others may look but discard what they see, and none of their exchanges can succeed (their high word is of the past).
