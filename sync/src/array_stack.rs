@@ -1,76 +1,63 @@
 //! A stack in an array, without nodes to allocate.
 //!
-//! *Interface*: [`ArrayStack::push`] (gives the value back when full) and [`ArrayStack::pop`], from anywhere, handlers included.
+//! *Interface*: [`ArrayStack::push`] (gives the value back when full) and [`ArrayStack::pop`], from anywhere, handlers included. Values are of at most 32 bits;
+//! [`ValueStack`](crate::ValueStack) stacks anything, by number.
 //!
 //! Source: the dissertation's Push and Pop (figure 5.5) change the stack pointer and the cell that it comes to point at in one CAS2 of two distant words. Without
-//! that instruction: after Shafiei, *Non-blocking array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one pair of adjacent
-//! words: its value, and its index with the number of changes so far. The array holds the rest and lags behind by one value, which whoever pushes
-//! next writes into its cell first. A cell has beside its value the number of the change that put it on top. A value that comes to the top again because those above were taken is in
-//! its cell already, and the top says so; then the pair's other word means nothing. So a `pop` changes nothing but the index, and needs not know the value that it uncovers.
+//! that instruction: after Shafiei, *Non-blocking array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one word: its value, its index, and
+//! the number of the push that put it there, so that whoever is not disturbed changes it by one exchange of 8 bytes. The array holds the rest and lags behind by one value, which whoever
+//! pushes next writes into its cell first. A cell has beside its value the number of that push. A value that comes to the top again because those above were taken is in
+//! its cell already, and the top says so; then the value beside the index means nothing. So a `pop` changes nothing but the index, and needs not know the value that it uncovers.
 //!
-//! Why a late writer does no harm: it looks at the cell, then at the top, and exchanges the cell only from what it saw to the value of that top. The next one
-//! who goes past a top whose value is not in its cell makes sure that it is: so a cell changes between any two values that a late writer could mix up, and
-//! not at all while its value is the top one and was stored.
+//! Why a late writer does no harm: it looks at the cell, then at the top, and exchanges the cell only from what it saw to that top's value and number. The next one
+//! who goes past a top makes sure that the cell holds both: so a cell leaves what a late writer saw before anything stands upon the value, never to come back to it, since no number
+//! comes twice; and it changes not at all while its value is the top one and was stored.
 //!
-//! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: all changes are exchanges of
-//! pairs, each a full barrier. The number of changes has 39 bits: an operation would have to sleep through 2³⁹ changes to be fooled.
+//! Why the number is wide enough: it has what value and index leave of the word, at least 24 bits, and 51 where the kernel uses it (one byte, eight places). Pops need not count:
+//! between two pushes the index only falls. Who is stopped between look and exchange is misled only if meanwhile others push a multiple of 2²⁴ times (a tenth of a second of nothing else) or 2⁵¹ times (months),
+//! and at that very push the same value comes to stand at the same index with another below or in its cell. Nobody has to be misled when the numbers come round and
+//! nobody was stopped: a cell counts as written only if number *and* value are those of the top.
+//!
+//! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: a cell is written by a release after the top was read by an acquire, so who
+//! acquires a cell's younger content sees the younger top too, and leaves the cell alone; each exchange of the top releases the cells below to the next. All are full barriers on this machine.
 
-use crate::cas2::Pair;
-use crate::word::Word;
+use crate::primitive::atomic::{AtomicU64, Ordering};
+use crate::word::Small;
 use core::marker::PhantomData;
 
-/// A stack of up to `N` words.
-pub struct ArrayStack<T: Word, const N: usize> {
-    /// Low: the top value, unless it is in its cell. High: [`Top`].
-    top: Pair,
-    /// Low: a value. High: number of the change that put it on top.
-    cells: [Pair; N],
+/// A stack of up to `N` small values. Narrow ones and few of them leave more bits to the number of pushes.
+pub struct ArrayStack<T: Small, const N: usize> {
+    /// From below: the value unless it is in its cell, its index counted from 1, [`STORED`](Self::STORED), the number of the push.
+    top: AtomicU64,
+    /// As `top`, without index and `STORED`.
+    cells: [AtomicU64; N],
     values: PhantomData<T>,
 }
 
-/// How many values there are, which is the number of the top's cell, counted from 1.
-const INDEX: u64 = STORED - 1;
-/// The top value is in its cell, or there is none.
-const STORED: u64 = 1 << 24;
-/// One change more. Nothing is above, so that it counts round.
-const CHANGE: u64 = 1 << 25;
+/// Least bits for the number of pushes.
+const NUMBER_BITS: u32 = 24;
 
-/// From below: [`INDEX`], [`STORED`], the number of changes.
-#[derive(Clone, Copy)]
-struct Top(u64);
+impl<T: Small, const N: usize> ArrayStack<T, N> {
+    const VALUE: u64 = (1 << T::BITS) - 1;
+    /// One place more.
+    const PLACE: u64 = 1 << T::BITS;
+    /// The top value is in its cell, or there is none.
+    const STORED: u64 = {
+        let above = T::BITS + usize::BITS - N.leading_zeros();
+        assert!(N > 0 && above + 1 + NUMBER_BITS <= u64::BITS);
+        1 << above
+    };
+    /// One push more. Nothing is above, so that it counts round.
+    const PUSH: u64 = Self::STORED << 1;
+    /// What a cell has of its top.
+    const IN_CELL: u64 = Self::VALUE | !(Self::PUSH - 1);
 
-impl Top {
-    fn index(self) -> usize {
-        (self.0 & INDEX) as usize
-    }
-
-    fn changes(self) -> u64 {
-        self.0 / CHANGE
-    }
-
-    fn is_stored(self) -> bool {
-        self.0 & STORED != 0
-    }
-
-    /// The top after a value came, which is not in its cell yet.
-    fn pushed(self) -> u64 {
-        (self.0 & !STORED).wrapping_add(CHANGE) + 1
-    }
-
-    /// The top after a value went; the one below was stored when it was pushed upon.
-    fn popped(self) -> u64 {
-        (self.0 | STORED).wrapping_add(CHANGE) - 1
-    }
-}
-
-impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// An empty stack.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        const { assert!(N > 0 && (N as u64) < INDEX) };
         ArrayStack {
-            top: Pair::new(0, STORED),
-            cells: [const { Pair::new(0, 0) }; N],
+            top: AtomicU64::new(Self::STORED),
+            cells: [const { AtomicU64::new(0) }; N],
             values: PhantomData,
         }
     }
@@ -79,33 +66,48 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     #[cfg(loom)]
     pub fn new() -> Self {
         ArrayStack {
-            top: Pair::new(0, STORED),
-            cells: core::array::from_fn(|_| Pair::new(0, 0)),
+            top: AtomicU64::new(Self::STORED),
+            cells: core::array::from_fn(|_| AtomicU64::new(0)),
             values: PhantomData,
         }
     }
 
-    /// The cell of the `index`-th value, counted from 1.
-    fn cell(&self, index: usize) -> &Pair {
-        &self.cells[index - 1]
+    /// How many values there are when this is the top, which is the number of the top's cell, counted from 1.
+    fn index(top: u64) -> usize {
+        ((top & (Self::STORED - 1)) >> T::BITS) as usize
+    }
+
+    /// The cell of the top value.
+    fn cell(&self, top: u64) -> &AtomicU64 {
+        &self.cells[Self::index(top) - 1]
     }
 
     /// Write the top value into its cell unless somebody did; false when the top has changed.
-    fn store(&self, value: u64, top: Top) -> bool {
-        let cell = self.cell(top.index());
+    fn store(&self, top: u64) -> bool {
+        let cell = self.cell(top);
+        let content = top & Self::IN_CELL;
         loop {
-            let old = cell.read();
-            if old.1 == top.changes() {
+            let old = cell.load(Ordering::Acquire);
+            if old == content {
                 return true;
             }
             // Otherwise `old` may be younger than the value.
-            if self.top.read() != (value, top.0) {
+            if self.top.load(Ordering::Acquire) != top {
                 return false;
             }
-            if cell.compare_exchange(old, (value, top.changes())).is_ok() {
+            if cell
+                .compare_exchange(old, content, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
                 return true;
             }
         }
+    }
+
+    #[inline]
+    fn replace(&self, old: u64, new: u64) -> Result<u64, u64> {
+        self.top
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
     /// Put `value` on top.
@@ -114,19 +116,21 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// `value`, when there are `N` already.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
+        let mut top = self.top.load(Ordering::Acquire);
         loop {
-            // Until the exchange only the high word is relied upon.
-            let old = self.top.guess();
-            let top = Top(old.1);
-            if top.index() >= N {
+            if Self::index(top) >= N {
                 return Err(value);
             }
-            if !top.is_stored() && !self.store(old.0, top) {
+            if top & Self::STORED == 0 && !self.store(top) {
+                top = self.top.load(Ordering::Acquire);
                 continue;
             }
-            let new = (value.into_word(), top.pushed());
-            if self.top.compare_exchange(old, new).is_ok() {
-                return Ok(());
+            // Its cell does not have it yet.
+            let below = top & !(Self::VALUE | Self::STORED);
+            let new = below.wrapping_add(Self::PUSH + Self::PLACE) | value.into_word();
+            match self.replace(top, new) {
+                Ok(_) => return Ok(()),
+                Err(now) => top = now,
             }
         }
     }
@@ -134,33 +138,29 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     /// Take the top value.
     #[inline]
     pub fn pop(&self) -> Option<T> {
+        let mut top = self.top.load(Ordering::Acquire);
         loop {
-            // Until the exchange only the high word is relied upon.
-            let old = self.top.guess();
-            let top = Top(old.1);
-            if top.index() == 0 {
+            if Self::index(top) == 0 {
                 return None;
             }
             // A stored one does not change while it is the top.
-            let value = if top.is_stored() {
-                self.cell(top.index()).low()
+            let holder = if top & Self::STORED == 0 {
+                top
             } else {
-                old.0
+                self.cell(top).load(Ordering::Acquire)
             };
-            if self
-                .top
-                .compare_exchange(old, (old.0, top.popped()))
-                .is_ok()
-            {
+            // The one below was stored when it was pushed upon.
+            match self.replace(top, (top | Self::STORED) - Self::PLACE) {
                 // SAFETY: it was the top value, so a `push` of this stack made the word.
-                return Some(unsafe { T::from_word(value) });
+                Ok(_) => return Some(unsafe { T::from_word(holder & Self::VALUE) }),
+                Err(now) => top = now,
             }
         }
     }
 
     /// Values at this instant.
     pub fn len(&self) -> usize {
-        Top(self.top.read().1).index()
+        Self::index(self.top.load(Ordering::Acquire))
     }
 
     /// Whether there was none at this instant.
@@ -169,7 +169,7 @@ impl<T: Word, const N: usize> ArrayStack<T, N> {
     }
 }
 
-impl<T: Word, const N: usize> Default for ArrayStack<T, N> {
+impl<T: Small, const N: usize> Default for ArrayStack<T, N> {
     fn default() -> Self {
         Self::new()
     }

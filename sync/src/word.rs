@@ -31,6 +31,25 @@ macro_rules! integers {
 }
 integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
+/// What fits into the lower [`BITS`](Small::BITS) of a word, so that more finds room beside it.
+///
+/// # Safety
+/// The word of [`into_word`](Word::into_word) is below 2 to the power of `BITS`.
+pub unsafe trait Small: Word {
+    /// How many bits, at most 32.
+    const BITS: u32;
+}
+
+macro_rules! small {
+    ($($t:ty),*) => { $(
+        // SAFETY: unsigned, so widening adds zeros.
+        unsafe impl Small for $t {
+            const BITS: u32 = <$t>::BITS;
+        }
+    )* };
+}
+small!(u8, u16, u32);
+
 /// A pointer whose target may be used by whichever thread gets it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Handle<T>(pub NonNull<T>);

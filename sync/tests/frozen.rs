@@ -20,8 +20,8 @@ use sync::mcas::{Cell, Change, Domain};
 use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
 use sync::work_server::{Request, WorkServer};
 use sync::{
-    ArrayStack, BinarySemaphore, List, Once, Stack, StateWord, WaitList, WaitNode, general_list,
-    list, marked_list, stack,
+    ArrayStack, BinarySemaphore, List, Once, Stack, StateWord, ValueStack, WaitList, WaitNode,
+    general_list, list, marked_list, stack,
 };
 
 /// Freezes `victim` at each of its instructions in turn, each time with a fresh object, and sees whether `others` can do what they want. They give false when they are
@@ -254,14 +254,14 @@ fn stacks() {
         count(1),
     );
     let array = || {
-        let stack: ArrayStack<u64, 4> = ArrayStack::new();
+        let stack: ArrayStack<u32, 4> = ArrayStack::new();
         stack.push(1).and(stack.push(2)).unwrap();
         stack
     };
-    let others = |stack: &ArrayStack<u64, 4>| {
+    let others = |stack: &ArrayStack<u32, 4>| {
         (0..10).all(|n| stack.push(n + 10).is_ok() && stack.pop().is_some())
     };
-    let count = |n| move |stack: &ArrayStack<u64, 4>| assert_eq!(stack.len(), n);
+    let count = |n| move |stack: &ArrayStack<u32, 4>| assert_eq!(stack.len(), n);
     goes_on(
         "array stack, push",
         array,
@@ -272,6 +272,29 @@ fn stacks() {
     goes_on(
         "array stack, pop",
         array,
+        |stack| assert!(stack.pop().is_some()),
+        others,
+        count(1),
+    );
+    let values = || {
+        let stack: ValueStack<u64, 4> = ValueStack::new();
+        stack.push(1).and(stack.push(2)).unwrap();
+        stack
+    };
+    let others = |stack: &ValueStack<u64, 4>| {
+        (0..10).all(|n| stack.push(n + 10).is_ok() && stack.pop().is_some())
+    };
+    let count = |n| move |stack: &ValueStack<u64, 4>| assert_eq!(stack.len(), n);
+    goes_on(
+        "stack of values, push",
+        values,
+        |stack| stack.push(3).unwrap(),
+        others,
+        count(3),
+    );
+    goes_on(
+        "stack of values, pop",
+        values,
         |stack| assert!(stack.pop().is_some()),
         others,
         count(1),

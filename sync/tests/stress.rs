@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::cas2::Pair;
 use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
-use sync::{ArrayStack, Handle, List, Monitor, Once, Stack, WaitList, list, stack};
+use sync::{ArrayStack, Handle, List, Monitor, Once, Stack, ValueStack, WaitList, list, stack};
 
 const MANY: u64 = if cfg!(miri) { 60 } else { 20_000 };
 const THREADS: u64 = 3;
@@ -102,15 +102,15 @@ fn stack_of_nodes() {
 
 #[test]
 fn stack_in_an_array() {
-    let stack: ArrayStack<u64, 8> = ArrayStack::new();
+    let stack: ArrayStack<u32, 8> = ArrayStack::new();
     let tally = Tally::new(THREADS * MANY);
     std::thread::scope(|s| {
         for t in 0..THREADS {
             let (stack, tally) = (&stack, &tally);
             s.spawn(move || {
                 for n in 0..MANY {
-                    until(|| stack.push(t * MANY + n).ok());
-                    tally.see(until(|| stack.pop()));
+                    until(|| stack.push((t * MANY + n) as u32).ok());
+                    tally.see(until(|| stack.pop()).into());
                 }
             });
         }
@@ -122,6 +122,56 @@ fn stack_in_an_array() {
     }
     assert_eq!(stack.push(9), Err(9));
     assert_eq!((stack.len(), stack.pop()), (8, Some(7)));
+}
+
+/// 127 places leave 24 bits to the number of pushes.
+#[test]
+#[cfg_attr(miri, ignore = "millions of operations")]
+fn pushes_of_a_stack_in_an_array_count_round() {
+    let stack: ArrayStack<u32, 127> = ArrayStack::new();
+    let both = |below: u32, times: u32| {
+        assert_eq!(stack.push(below), Ok(()));
+        for above in 0..times {
+            assert_eq!(stack.push(above), Ok(()));
+            assert_eq!(stack.pop(), Some(above));
+        }
+        assert_eq!(stack.pop(), Some(below));
+    };
+    both(1, 1);
+    for n in 2..1 << 24 {
+        assert_eq!(stack.push(n), Ok(()));
+        assert_eq!(stack.pop(), Some(n));
+    }
+    // The same number in the first cell as before, with another value.
+    both(2, 1);
+}
+
+#[test]
+fn stack_of_values() {
+    let stack: ValueStack<Box<u64>, 4> = ValueStack::new();
+    let tally = Tally::new(THREADS * MANY);
+    std::thread::scope(|s| {
+        for t in 0..THREADS {
+            let (stack, tally) = (&stack, &tally);
+            s.spawn(move || {
+                for n in 0..MANY {
+                    let mut value = Box::new(t * MANY + n);
+                    while let Err(back) = stack.push(value) {
+                        value = back;
+                        std::thread::yield_now();
+                    }
+                    tally.see(*until(|| stack.pop()));
+                }
+            });
+        }
+    });
+    tally.complete();
+    for n in 0..4 {
+        assert_eq!(stack.push(Box::new(n)), Ok(()));
+    }
+    assert_eq!(stack.push(Box::new(4)), Err(Box::new(4)));
+    assert_eq!((stack.len(), stack.pop().as_deref()), (4, Some(&3)));
+    // The others are dropped with the stack, which Miri would miss.
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! Source: dissertation, sections 4.3.2 and 5.3.2 (Signal).
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::array_stack::ArrayStack;
+use sync::ValueStack;
 
 /// Signal numbers of a thread.
 pub const SIGNALS: usize = 32;
@@ -71,8 +71,8 @@ pub(crate) struct Signals {
     /// Whether anything below may be other than at the beginning: few threads ever have a procedure.
     used: AtomicBool,
     table: [AtomicUsize; SIGNALS],
-    supervisor: ArrayStack<usize, PENDING>,
-    user: ArrayStack<usize, PENDING>,
+    supervisor: ValueStack<usize, PENDING>,
+    user: ValueStack<usize, PENDING>,
 }
 
 impl Signals {
@@ -80,8 +80,8 @@ impl Signals {
         Signals {
             used: AtomicBool::new(false),
             table: [const { AtomicUsize::new(0) }; SIGNALS],
-            supervisor: ArrayStack::new(),
-            user: ArrayStack::new(),
+            supervisor: ValueStack::new(),
+            user: ValueStack::new(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Signals {
         while self.pop(Mode::Supervisor).is_some() || self.pop(Mode::User).is_some() {}
     }
 
-    fn stack(&self, mode: Mode) -> &ArrayStack<usize, PENDING> {
+    fn stack(&self, mode: Mode) -> &ValueStack<usize, PENDING> {
         match mode {
             Mode::Supervisor => &self.supervisor,
             Mode::User => &self.user,

@@ -113,7 +113,7 @@ impl Ring {
 
 /// A stack on an array.
 pub struct Array {
-    words: [u64; PLACES],
+    words: [u32; PLACES],
     top: usize,
 }
 
@@ -128,7 +128,7 @@ impl Array {
 
     /// Puts a word on top; false when the stack is full.
     #[inline(always)]
-    pub fn push(&mut self, word: u64) -> bool {
+    pub fn push(&mut self, word: u32) -> bool {
         let Some(place) = self.words.get_mut(self.top) else {
             return false;
         };
@@ -139,7 +139,7 @@ impl Array {
 
     /// Takes the word on top.
     #[inline(always)]
-    pub fn pop(&mut self) -> Option<u64> {
+    pub fn pop(&mut self) -> Option<u32> {
         self.top = self.top.checked_sub(1)?;
         self.words.get(self.top).copied()
     }

@@ -41,7 +41,7 @@ static FREE_COUNTER: AtomicU64 = AtomicU64::new(0);
 static FREE_LIST: Stack = Stack::new();
 static FREE_NODES: [stack::Node; 2] = [const { stack::Node::new() }; 2];
 static FREE_RING: mpmc::Queue<u64, PLACES> = mpmc::Queue::new();
-static FREE_ARRAY: ArrayStack<u64, PLACES> = ArrayStack::new();
+static FREE_ARRAY: ArrayStack<u32, PLACES> = ArrayStack::new();
 
 /// A line of the table: what stands before each measurement, the operation three times, and what comes between.
 struct Line {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use sync::cas2::Pair;
 use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
-use sync::{ArrayStack, List, Once, Stack, list, stack};
+use sync::{ArrayStack, List, Once, Stack, ValueStack, list, stack};
 
 use super::subject::{Subject, Tally};
 
@@ -16,10 +16,11 @@ use super::subject::{Subject, Tally};
 const PLACES: usize = 8;
 
 /// All structures.
-pub fn all() -> [&'static dyn Subject; 9] {
+pub fn all() -> [&'static dyn Subject; 10] {
     [
         &STACK,
         &ARRAY_STACK,
+        &VALUE_STACK,
         &LIST,
         &LINKED,
         &SPSC,
@@ -83,7 +84,7 @@ impl Subject for Stacks {
 
 /// Everyone puts a number and takes one.
 struct Arrays {
-    stack: ArrayStack<u64, PLACES>,
+    stack: ArrayStack<u32, PLACES>,
     tally: Tally,
 }
 
@@ -95,6 +96,42 @@ static ARRAY_STACK: Arrays = Arrays {
 impl Subject for Arrays {
     fn name(&self) -> &'static str {
         "stack on an array"
+    }
+
+    fn operate(&self, role: usize, round: u64) {
+        let value = value(role, round) as u32;
+        if self.stack.push(value).is_ok() {
+            self.tally.entered(value.into());
+        }
+        if !round.is_multiple_of(3)
+            && let Some(value) = self.stack.pop()
+        {
+            self.tally.left(value.into());
+        }
+    }
+
+    fn settle(&self) {
+        while let Some(value) = self.stack.pop() {
+            self.tally.left(value.into());
+        }
+        self.tally.check(self.name());
+    }
+}
+
+/// As [`Arrays`], with whole words.
+struct Values {
+    stack: ValueStack<u64, PLACES>,
+    tally: Tally,
+}
+
+static VALUE_STACK: Values = Values {
+    stack: ValueStack::new(),
+    tally: Tally::new(),
+};
+
+impl Subject for Values {
+    fn name(&self) -> &'static str {
+        "stack of values"
     }
 
     fn operate(&self, role: usize, round: u64) {

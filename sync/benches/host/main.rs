@@ -342,7 +342,7 @@ fn rings<L: Guarded<Ring<PLACES>>>(rows: &Rows, lock: &str) {
         let _ = queue.put(black_box(1));
         black_box(queue.get());
     });
-    let stack: ArrayStack<u64, PLACES> = ArrayStack::new();
+    let stack: ArrayStack<u32, PLACES> = ArrayStack::new();
     rows.alone(
         &format!("stack in an array push+pop/{lock}"),
         locked,

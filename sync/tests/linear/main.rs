@@ -20,7 +20,10 @@ use sync::cas2::Pair;
 use sync::mcas::{Cell, Change, Domain};
 use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
 use sync::work_server::{Request, WorkServer};
-use sync::{ArrayStack, BinarySemaphore, Helping, List, Monitor, Stack, general_list, list, stack};
+use sync::{
+    ArrayStack, BinarySemaphore, Helping, List, Monitor, Stack, ValueStack, general_list, list,
+    stack,
+};
 
 const THREADS: usize = 3;
 /// Operations of each thread in a history.
@@ -304,7 +307,32 @@ fn stack_in_an_array() {
     linearizable(
         &spec,
         vec![],
-        ArrayStack::<u64, 3>::new,
+        ArrayStack::<u32, 3>::new,
+        |stack, thread| {
+            for n in 0..OPERATIONS {
+                let value = value(thread, n);
+                if thread.random.below(2) == 0 {
+                    thread.just(|| On::Front(value, stack.push(value as u32).is_ok()));
+                } else {
+                    thread.just(|| On::Take(stack.pop().map(u64::from)));
+                }
+            }
+        },
+        nothing,
+    );
+}
+
+#[test]
+fn stack_of_values() {
+    // Each of the others may keep a place.
+    let spec = Seq {
+        capacity: 5,
+        slack: THREADS - 1,
+    };
+    linearizable(
+        &spec,
+        vec![],
+        ValueStack::<u64, 5>::new,
         |stack, thread| {
             for n in 0..OPERATIONS {
                 let value = value(thread, n);

@@ -17,7 +17,9 @@ use std::ptr::NonNull;
 use sync::callout::{self, Callouts};
 use sync::cas2::Pair;
 use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
-use sync::{ArrayStack, List, Monitor, Once, Stack, WaitList, WaitNode, epoch, list, stack};
+use sync::{
+    ArrayStack, List, Monitor, Once, Stack, ValueStack, WaitList, WaitNode, epoch, list, stack,
+};
 
 /// All interleavings with at most `preemptions` forced switches (`LOOM_MAX_PREEMPTIONS` overrides).
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
@@ -108,7 +110,7 @@ fn stack_loses_and_doubles_nothing() {
 #[test]
 fn array_stack_loses_and_doubles_nothing() {
     model(3, || {
-        let stack: Arc<ArrayStack<u64, 2>> = Arc::new(ArrayStack::new());
+        let stack: Arc<ArrayStack<u32, 2>> = Arc::new(ArrayStack::new());
         stack.push(1).unwrap();
         let other = {
             let stack = stack.clone();
@@ -125,6 +127,121 @@ fn array_stack_loses_and_doubles_nothing() {
         all.extend(std::iter::from_fn(|| stack.pop()));
         all.sort_unstable();
         assert_eq!(all, [1, 2, 3]);
+    });
+}
+
+/// Who goes to push upon a value is stopped, while the others take it, and put another in its place and one upon that.
+#[test]
+fn array_stack_keeps_what_is_below() {
+    model(3, || {
+        let stack: Arc<ArrayStack<u32, 3>> = Arc::new(ArrayStack::new());
+        stack.push(1).unwrap();
+        let other = {
+            let stack = stack.clone();
+            thread::spawn(move || stack.push(2).is_ok())
+        };
+        let popped = stack.pop();
+        let pushed = stack.push(3).is_ok() && stack.push(4).is_ok();
+        assert!(other.join().unwrap() && pushed);
+        let left: Vec<_> = std::iter::from_fn(|| stack.pop()).collect();
+        let good: &[&[u32]] = match popped {
+            Some(1) => &[&[2, 4, 3], &[4, 2, 3], &[4, 3, 2]],
+            Some(2) => &[&[4, 3, 1]],
+            _ => &[],
+        };
+        assert!(good.contains(&&left[..]), "{popped:?}, then {left:?}");
+    });
+}
+
+/// While one operation is under way the same top comes back, with another value in its cell: only the number of pushes tells.
+#[test]
+fn array_stack_tells_tops_apart() {
+    type Shared = Arc<ArrayStack<u32, 3>>;
+    fn put(stack: &Shared, value: u32) {
+        stack.push(value).unwrap();
+    }
+    fn drain(stack: &Shared) -> Vec<u32> {
+        std::iter::from_fn(|| stack.pop()).collect()
+    }
+    /// `before`, then `other` beside `here`; all values that came out, sorted.
+    fn values(
+        before: fn(&Shared),
+        other: fn(&Shared) -> Option<u32>,
+        here: fn(&Shared) -> Vec<u32>,
+    ) -> Vec<u32> {
+        let stack: Shared = Arc::new(ArrayStack::new());
+        before(&stack);
+        let other = {
+            let stack = stack.clone();
+            thread::spawn(move || other(&stack))
+        };
+        let mut all = here(&stack);
+        all.extend(other.join().unwrap());
+        all.extend(drain(&stack));
+        all.sort_unstable();
+        all
+    }
+    // A push upon a value that is not in its cell.
+    model(2, move || {
+        let all = values(
+            |stack| put(stack, 1),
+            |stack| {
+                put(stack, 2);
+                None
+            },
+            |stack| {
+                let mut popped: Vec<_> = stack.pop().into_iter().collect();
+                put(stack, 3);
+                put(stack, 4);
+                popped.extend(stack.pop());
+                popped.extend(stack.pop());
+                put(stack, 1);
+                popped
+            },
+        );
+        assert_eq!(all, [1, 1, 2, 3, 4]);
+    });
+    // A pop of a value that is in its cell.
+    model(2, move || {
+        let all = values(
+            |stack| {
+                put(stack, 1);
+                put(stack, 9);
+                assert_eq!(stack.pop(), Some(9));
+            },
+            |stack| stack.pop(),
+            |stack| {
+                let mut popped: Vec<_> = stack.pop().into_iter().collect();
+                put(stack, 3);
+                put(stack, 9);
+                popped.extend(stack.pop());
+                popped
+            },
+        );
+        assert_eq!(all, [1, 3, 9]);
+    });
+}
+
+#[test]
+fn value_stack_owns_places() {
+    model(3, || {
+        let stack: Arc<ValueStack<Box<u32>, 3>> = Arc::new(ValueStack::new());
+        stack.push(Box::new(1)).unwrap();
+        let other = {
+            let stack = stack.clone();
+            thread::spawn(move || {
+                let popped = stack.pop();
+                (popped, stack.push(Box::new(2)).is_ok())
+            })
+        };
+        let pushed = stack.push(Box::new(3)).is_ok();
+        let mine = stack.pop();
+        let (theirs, also) = other.join().unwrap();
+        assert!(pushed && also);
+        let mut all: Vec<_> = mine.into_iter().chain(theirs).collect();
+        all.extend(std::iter::from_fn(|| stack.pop()));
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3].map(Box::new));
     });
 }
 

@@ -12,7 +12,7 @@
 use alloc::sync::Arc;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use sync::ArrayStack;
+use sync::ValueStack;
 
 use super::Pipe;
 use crate::file::OpenFile;
@@ -21,7 +21,7 @@ use crate::file::OpenFile;
 const PAIRS: usize = 8;
 
 /// Addresses of pipes both of whose ends are parked in them, which keeps them.
-static INACTIVE: ArrayStack<usize, PAIRS> = ArrayStack::new();
+static INACTIVE: ValueStack<usize, PAIRS> = ValueStack::new();
 
 /// What became of an end, added up over both.
 const PARKED: u32 = 1;

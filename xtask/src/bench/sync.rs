@@ -41,6 +41,7 @@ const CLAIMS: &[(&str, f64)] = &[
     ("queue 1:n put+get/parking_lot", 1.0),
     ("queue n:1 put+get/parking_lot", 1.0),
     ("queue n:n put+get/parking_lot", 1.0),
+    ("stack in an array push+pop/parking_lot", 1.0),
     ("counter/spin lock", 1.0),
     ("queue 1:1 put+get/spin lock", 1.0),
     ("queue 1:n put+get/spin lock", 1.0),
