@@ -1,7 +1,7 @@
 //! Making CPUs forget translations.
 //!
 //! *Interface*: [`load`] puts a space into force; `forget` and `forget_each` after entries of a space were changed; `leave` before its
-//! root is freed; `forget_kernel` after kernel entries were changed.
+//! root is freed; `forget_kernel` after kernel entries were changed. `pinned` and `await_pinned`: work that such an interrupt waits for.
 //!
 //! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an entry and then
 //! looks either sees that a CPU has the space and interrupts it, or that CPU walks the tables after the change.
@@ -192,7 +192,7 @@ mod bare {
             } else if pages > MANY {
                 set_cr3(root);
             } else {
-                (0..pages).for_each(|page| forget_here(address + page * PAGE));
+                (0..pages).for_each(|page| invalidate(address + page * PAGE));
             }
         };
         ask(here, |other| has(other, root));
@@ -202,14 +202,50 @@ mod bare {
     pub fn forget_each(root: u64, addresses: &[usize]) {
         let here = || {
             if cr3() == root {
-                addresses.iter().for_each(|&address| forget_here(address));
+                addresses.iter().for_each(|&address| invalidate(address));
             }
         };
         ask(here, |other| has(other, root));
     }
 
-    /// This CPU forgets the page of `address`.
-    fn forget_here(address: usize) {
+    /// Runs `part` with interrupts off, if this CPU has `root` loaded; gives it the CPU's number.
+    #[inline]
+    pub fn pinned<R>(root: u64, part: impl FnOnce(usize) -> R) -> Option<R> {
+        let state = cpu::irq_save();
+        let own = cpu::this_cpu();
+        let has = own.root.load(Ordering::Relaxed) == root as usize;
+        let done = has.then(|| part(own.number()));
+        cpu::irq_restore(state);
+        done
+    }
+
+    /// Does another CPU have `root` loaded? Looks after all stores before; who loads it later sees them, since loading serializes.
+    pub fn is_elsewhere(root: u64) -> bool {
+        if cpu::cpus() == 1 {
+            return false;
+        }
+        let state = cpu::irq_save();
+        fence(Ordering::SeqCst);
+        let own = cpu::this_cpu().number();
+        let found = cpu::online().any(|other| other.number() != own && has(other, root));
+        cpu::irq_restore(state);
+        found
+    }
+
+    /// Every [`pinned`] part that was going on with `root` on another CPU has ended afterwards: that CPU has answered.
+    pub fn await_pinned(root: u64) {
+        ask(|| {}, |other| has(other, root));
+    }
+
+    /// This CPU forgets the page of `address`, if it has `root`.
+    pub fn forget_here(root: u64, address: usize) {
+        if cpu::this_cpu().root.load(Ordering::Relaxed) == root as usize {
+            invalidate(address);
+        }
+    }
+
+    /// Discards the translation of one page.
+    fn invalidate(address: usize) {
         // SAFETY: forgetting is always allowed.
         unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
     }

@@ -5,6 +5,9 @@
 #[path = "../src/frame/bitmap.rs"]
 #[allow(dead_code)]
 mod bitmap;
+#[path = "../src/space/gate.rs"]
+#[allow(dead_code)]
+mod gate;
 #[path = "../src/heap/magazine.rs"]
 #[allow(dead_code)]
 mod magazine;
@@ -16,8 +19,10 @@ mod primitive {
 mod stock;
 
 use bitmap::{Bitmap, Hints};
+use gate::Gate;
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 use magazine::Magazine;
 use stock::Stock;
@@ -189,9 +194,230 @@ fn the_magazine_survives_an_object_that_comes_back() {
         all.extend(std::iter::from_fn(|| magazine.pop(link)));
         all.sort();
         assert_eq!(all, [1, 2]);
-        assert_eq!(
-            magazine.0.load(loom::sync::atomic::Ordering::Relaxed) & ((1 << 34) - 1),
-            0
-        );
+        assert_eq!(magazine.0.load(Ordering::Relaxed) & ((1 << 34) - 1), 0);
+    });
+}
+
+/// A space of one area with one page, on two CPUs that both have it loaded. Frame 0 is what the page has at first.
+struct Space {
+    gate: Gate,
+    pinned: [AtomicBool; 2],
+    /// Is the area there? Like a space's areas: read by who may pass, written in a change.
+    area: UnsafeCell<bool>,
+    /// 0, or twice the frame's number and 2, and whether it is writable.
+    entry: AtomicU64,
+    frames: [Page; 3],
+}
+
+/// A frame: a byte for each of two threads, and what a copy reads and who frees it writes.
+struct Page {
+    bytes: [AtomicU64; 2],
+    there: UnsafeCell<()>,
+}
+
+const EMPTY: u64 = 0;
+const WRITABLE: u64 = 1;
+
+fn entry(frame: usize, rights: u64) -> u64 {
+    frame as u64 * 2 + 2 + rights
+}
+
+fn frame(entry: u64) -> usize {
+    (entry / 2 - 1) as usize
+}
+
+impl Space {
+    fn new(entry: u64) -> Arc<Space> {
+        Arc::new(Space {
+            gate: Gate::new(),
+            pinned: [AtomicBool::new(false), AtomicBool::new(false)],
+            area: UnsafeCell::new(true),
+            entry: AtomicU64::new(entry),
+            frames: std::array::from_fn(|_| Page {
+                bytes: [AtomicU64::new(7), AtomicU64::new(7)],
+                there: UnsafeCell::new(()),
+            }),
+        })
+    }
+
+    /// With interrupts off on CPU `cpu`, which has the space: its store of that came before, and loading serialized.
+    fn pinned<R>(&self, cpu: usize, part: impl FnOnce() -> R) -> R {
+        self.pinned[cpu].store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let done = part();
+        self.pinned[cpu].store(false, Ordering::Release);
+        done
+    }
+
+    /// The round of interrupts from CPU `own`.
+    fn await_pinned(&self, own: usize) {
+        fence(Ordering::SeqCst);
+        while self.pinned[1 - own].load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+    }
+
+    fn exchange(&self, seen: u64, new: u64) -> bool {
+        self.entry
+            .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// A fault at an empty page, with frame 1. `true`: it passed the gate. `after`: changes that there may have been since it asked a pager.
+    fn fill(&self, cpu: usize, after: Option<u64>) -> bool {
+        self.pinned(cpu, || {
+            let Some(changes) = self.gate.pass() else {
+                return false;
+            };
+            if after.is_some_and(|after| after != changes) {
+                return false;
+            }
+            // SAFETY: whoever has passed may read.
+            if self.area.with(|area| unsafe { *area }) {
+                self.exchange(EMPTY, entry(1, 0));
+            }
+            true
+        })
+    }
+
+    /// A change on CPU `cpu` takes the area away, and its page.
+    fn remove(&self, cpu: usize, round: bool) {
+        if self.gate.close() && round {
+            self.await_pinned(cpu);
+        }
+        // SAFETY: a change is alone.
+        self.area.with_mut(|area| unsafe { *area = false });
+        self.entry.store(EMPTY, Ordering::Relaxed);
+        self.gate.open();
+    }
+
+    /// Thread `cpu` writes its byte of a page that is copied when it is written, to frame `cpu` + 1.
+    fn write(&self, cpu: usize, round: bool) {
+        let won = self.pinned(cpu, || {
+            self.gate.pass()?;
+            let seen = self.entry.load(Ordering::Acquire);
+            if seen & WRITABLE != 0 {
+                return None;
+            }
+            let (from, to) = (&self.frames[frame(seen)], &self.frames[cpu + 1]);
+            from.there.with(|_| {
+                for (from, to) in from.bytes.iter().zip(&to.bytes) {
+                    to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+            });
+            self.exchange(seen, entry(cpu + 1, WRITABLE))
+                .then_some(seen)
+        });
+        if let Some(seen) = won {
+            if round {
+                self.await_pinned(cpu);
+            }
+            // Nobody knows the frame any more.
+            self.frames[frame(seen)].there.with_mut(|_| ());
+        }
+        // The access is made again.
+        let now = self.entry.load(Ordering::Acquire);
+        assert_eq!(now & WRITABLE, WRITABLE);
+        self.frames[frame(now)].bytes[cpu].store(cpu as u64, Ordering::Relaxed);
+    }
+}
+
+/// A fault on one CPU, a change on the other.
+fn a_fault_meets_a_change(round: bool) {
+    explore(move || {
+        let space = Space::new(EMPTY);
+        let other = space.clone();
+        let fault = thread::spawn(move || other.fill(0, None));
+        space.remove(1, round);
+        fault.join().unwrap();
+        assert_eq!(space.entry.load(Ordering::Relaxed), EMPTY);
+    });
+}
+
+#[test]
+fn nothing_appears_where_a_change_took_the_area_away() {
+    a_fault_meets_a_change(true);
+}
+
+#[test]
+#[should_panic]
+fn the_model_notices_a_change_without_its_round() {
+    a_fault_meets_a_change(false);
+}
+
+/// A pager's answer comes in while the area goes and another takes its place.
+fn an_answer_is_late(compare: bool) {
+    explore(move || {
+        let space = Space::new(EMPTY);
+        let other = space.clone();
+        let fault = thread::spawn(move || {
+            let asked = other.pinned(0, || other.gate.pass());
+            // Here the pager is asked.
+            let after = if compare { asked } else { None };
+            let _ = asked.is_some() && other.fill(0, after);
+            asked
+        });
+        space.remove(1, true);
+        // The same, with another object's pages.
+        if space.gate.close() {
+            space.await_pinned(1);
+        }
+        // SAFETY: a change is alone.
+        space.area.with_mut(|area| unsafe { *area = true });
+        space.gate.open();
+        let asked = fault.join().unwrap();
+        assert!(space.entry.load(Ordering::Relaxed) == EMPTY || asked == Some(2));
+    });
+}
+
+#[test]
+fn an_answer_from_before_a_change_is_not_entered() {
+    an_answer_is_late(true);
+}
+
+#[test]
+#[should_panic]
+fn the_model_notices_an_answer_from_before_a_change() {
+    an_answer_is_late(false);
+}
+
+/// Both CPUs write to a page that has to be copied.
+fn two_copies_are_made(round: bool) {
+    explore(move || {
+        let space = Space::new(entry(0, 0));
+        let other = space.clone();
+        let writer = thread::spawn(move || other.write(0, round));
+        space.write(1, round);
+        writer.join().unwrap();
+        let page = &space.frames[frame(space.entry.load(Ordering::Relaxed))];
+        let bytes = [0, 1].map(|i: usize| page.bytes[i].load(Ordering::Relaxed));
+        assert_eq!(bytes, [0, 1]);
+    });
+}
+
+#[test]
+fn of_two_copies_one_stays_and_has_both_writes() {
+    two_copies_are_made(true);
+}
+
+#[test]
+#[should_panic]
+fn the_model_notices_a_frame_that_goes_while_it_is_copied() {
+    two_copies_are_made(false);
+}
+
+#[test]
+fn a_gate_that_was_left_closed_opens_after_a_few_faults() {
+    explore(|| {
+        let gate = Gate::new();
+        assert!(gate.close() && gate.pass().is_none());
+        // Another change, without a round.
+        assert!(!gate.close());
+        let faults = (0..).take_while(|_| {
+            gate.waited();
+            gate.pass().is_none()
+        });
+        assert!((1..10).contains(&faults.count()));
+        assert_eq!(gate.pass(), Some(2));
     });
 }

@@ -5,8 +5,9 @@
 use super::Memory;
 use crate::frame::{Frame, Frames};
 use abi::layout::PAGE;
+use machine::cpu::MAX_CPUS;
 use std::alloc::{Layout, alloc_zeroed};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// What a fake memory is made of.
 pub(crate) struct Parts {
@@ -14,6 +15,19 @@ pub(crate) struct Parts {
     frames: Frames,
     /// Calls of `forget`.
     pub(crate) forgotten: AtomicUsize,
+    /// Calls of `await_pinned` that have begun.
+    pub(crate) awaited: AtomicUsize,
+    /// The CPUs on which a thread is pinned; any that is free serves.
+    pinned: [AtomicBool; MAX_CPUS],
+}
+
+/// Ends a pinned part, also one that panics.
+struct Pinned<'a>(&'a AtomicBool);
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// Fake physical memory.
@@ -33,6 +47,8 @@ impl Fake {
             base: base as usize,
             frames: Frames::empty(),
             forgotten: AtomicUsize::new(0),
+            awaited: AtomicUsize::new(0),
+            pinned: [const { AtomicBool::new(false) }; MAX_CPUS],
         }));
         // SAFETY: nobody else knows the allocator; the frames are ours.
         unsafe {
@@ -56,15 +72,47 @@ impl Memory for Fake {
         Frame::containing((address as usize - self.0.base) as u64)
     }
 
-    fn forget(self, _root: u64, _address: usize, _pages: usize) {
+    fn forget(self, root: u64, _address: usize, _pages: usize) {
+        self.await_pinned(root);
         self.0.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn forget_each(self, _root: u64, _addresses: &[usize]) {
+    fn forget_each(self, root: u64, _addresses: &[usize]) {
+        self.await_pinned(root);
         self.0.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 
     fn leave(self, _root: u64) {}
+
+    fn pinned<R>(self, _root: u64, part: impl FnOnce(usize) -> R) -> Option<R> {
+        loop {
+            for (cpu, pinned) in self.0.pinned.iter().enumerate() {
+                if !pinned.swap(true, Ordering::SeqCst) {
+                    // Who asks sees that somebody is pinned, or this one sees what the other did before.
+                    fence(Ordering::SeqCst);
+                    let _until_dropped = Pinned(pinned);
+                    return Some(part(cpu));
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn is_elsewhere(self, _root: u64) -> bool {
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    fn await_pinned(self, _root: u64) {
+        self.0.awaited.fetch_add(1, Ordering::AcqRel);
+        for pinned in &self.0.pinned {
+            while pinned.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn forget_here(self, _root: u64, _address: usize) {}
 
     fn kernel_entries(self) -> &'static [(usize, u64)] {
         &[(256, 0x1003), (511, 0x2003)]

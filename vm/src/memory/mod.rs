@@ -27,6 +27,18 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// Makes sure that no CPU still has `root` loaded; its user half is empty and nobody will load it again.
     fn leave(self, root: u64);
 
+    /// Runs `part` with this CPU pinned (interrupts off; `part` is given its number), if it has `root` loaded.
+    fn pinned<R>(self, root: u64, part: impl FnOnce(usize) -> R) -> Option<R>;
+
+    /// Does another CPU have `root` loaded? Looks after all stores before. Who loads it later sees them.
+    fn is_elsewhere(self, root: u64) -> bool;
+
+    /// Returns when every [`pinned`](Self::pinned) part that was going on with `root` on another CPU has ended.
+    fn await_pinned(self, root: u64);
+
+    /// This CPU forgets the page of `address`, if it has `root` loaded; more rights than it knows were given.
+    fn forget_here(self, root: u64, address: usize);
+
     /// The entries of the kernel's half that a new space copies, as (index, entry) pairs. They never change.
     fn kernel_entries(self) -> &'static [(usize, u64)];
 
@@ -140,6 +152,25 @@ impl Memory for Kernel {
         crate::tlb::leave(root);
     }
 
+    #[inline]
+    fn pinned<R>(self, root: u64, part: impl FnOnce(usize) -> R) -> Option<R> {
+        crate::tlb::pinned(root, part)
+    }
+
+    #[inline]
+    fn is_elsewhere(self, root: u64) -> bool {
+        crate::tlb::is_elsewhere(root)
+    }
+
+    fn await_pinned(self, root: u64) {
+        crate::tlb::await_pinned(root);
+    }
+
+    #[inline]
+    fn forget_here(self, root: u64, address: usize) {
+        crate::tlb::forget_here(root, address);
+    }
+
     fn kernel_entries(self) -> &'static [(usize, u64)] {
         crate::kernel::entries()
     }
@@ -168,6 +199,18 @@ impl Memory for Kernel {
     fn forget_each(self, _root: u64, _addresses: &[usize]) {}
 
     fn leave(self, _root: u64) {}
+
+    fn pinned<R>(self, _root: u64, _part: impl FnOnce(usize) -> R) -> Option<R> {
+        None
+    }
+
+    fn is_elsewhere(self, _root: u64) -> bool {
+        false
+    }
+
+    fn await_pinned(self, _root: u64) {}
+
+    fn forget_here(self, _root: u64, _address: usize) {}
 
     fn kernel_entries(self) -> &'static [(usize, u64)] {
         &[]

@@ -6,6 +6,7 @@
 use super::area::Area;
 use abi::errno::Errno;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More entries than one operation can add: a cut at each end, and a new one.
 const MARGIN: usize = 3;
@@ -17,7 +18,7 @@ pub(super) type Entry = (usize, Area);
 pub(super) struct Areas {
     list: Vec<Entry>,
     /// Index of the area that was found last; a hint.
-    recent: usize,
+    recent: AtomicUsize,
 }
 
 impl Areas {
@@ -32,7 +33,10 @@ impl Areas {
         list.try_reserve(self.list.len() + MARGIN)
             .map_err(|_| Errno::ENOMEM)?;
         list.extend_from_slice(&self.list);
-        Ok(Areas { list, recent: 0 })
+        Ok(Areas {
+            list,
+            recent: AtomicUsize::new(0),
+        })
     }
 
     /// All of them, in order.
@@ -48,14 +52,15 @@ impl Areas {
 
     /// Index of the area that contains `address`.
     #[inline]
-    pub(super) fn at(&mut self, address: usize) -> Option<usize> {
+    pub(super) fn at(&self, address: usize) -> Option<usize> {
         let contains = |(start, area): &Entry| *start <= address && address < area.end;
-        if self.list.get(self.recent).is_some_and(contains) {
-            return Some(self.recent);
+        let recent = self.recent.load(Ordering::Relaxed);
+        if self.list.get(recent).is_some_and(contains) {
+            return Some(recent);
         }
         let index = self.from(address + 1).checked_sub(1)?;
         contains(&self.list[index]).then(|| {
-            self.recent = index;
+            self.recent.store(index, Ordering::Relaxed);
             index
         })
     }

@@ -14,7 +14,7 @@ impl<M: Memory> AddressSpace<M> {
     pub fn read_at(&self, address: usize, into: &mut [u8]) -> Result<(), FaultError> {
         let mut done = 0;
         self.each_part(address, into.len(), Access::Read, |from, count| {
-            // SAFETY: `from` is `count` bytes of a frame that stays while the monitor is held.
+            // SAFETY: `from` is `count` bytes of a frame that stays while nobody else changes the space.
             unsafe {
                 core::ptr::copy_nonoverlapping(from, into[done..done + count].as_mut_ptr(), count)
             };
@@ -26,7 +26,7 @@ impl<M: Memory> AddressSpace<M> {
     pub fn write_at(&self, address: usize, from: &[u8]) -> Result<(), FaultError> {
         let mut done = 0;
         self.each_part(address, from.len(), Access::Write, |to, count| {
-            // SAFETY: `to` is `count` bytes of a frame that is this space's to write, while the monitor is held.
+            // SAFETY: `to` is `count` bytes of a frame that is this space's to write, while nobody else changes the space.
             unsafe { core::ptr::copy_nonoverlapping(from[done..done + count].as_ptr(), to, count) };
             done += count;
         })
@@ -34,7 +34,7 @@ impl<M: Memory> AddressSpace<M> {
 
     /// The physical address behind `address` if that is in memory shared with others, and present: what a futex there is known by.
     pub fn shared_physical(&self, address: usize) -> Option<u64> {
-        let mut inner = self.inner.lock();
+        let inner = self.held();
         let index = inner.areas.at(address)?;
         if inner.areas.get(index).1.private() {
             return None;
@@ -64,8 +64,8 @@ impl<M: Memory> AddressSpace<M> {
         while at < end {
             let next = (page_floor(at) + PAGE).min(end);
             loop {
-                // The monitor keeps the page from being taken away between look and copy.
-                let inner = self.inner.lock();
+                // Nobody takes the page away between look and copy.
+                let alone = self.change();
                 let entry = self
                     .tables()
                     .leaf(at)
@@ -76,7 +76,7 @@ impl<M: Memory> AddressSpace<M> {
                     show(unsafe { page.add(at % PAGE) }, next - at);
                     break;
                 }
-                drop(inner);
+                drop(alone);
                 self.fault(at, access)?;
             }
             at = next;

@@ -2,10 +2,19 @@
 //!
 //! *Interface*: [`AddressSpace::fault`].
 //!
-//! Zeros and copies are made with the space's monitor held. A pager is asked without it, since it may sleep
-//! and take its own locks; if the areas have changed meanwhile, all begins anew.
+//! A fault of the running program takes no monitor unless the space is being changed: it is pinned while it looks up the area, gets a frame, fills it, and
+//! puts it into the table by compare-and-swap, having made tables the same way. Of several that meet at one page one wins; the others give their frames back, and
+//! their programs' accesses find what the winner made. As long as no change comes between, an entry goes one way only: empty, then not writable, then writable; the
+//! frame of an entry that is not writable may be exchanged for a copy. So an entry that is still what it was has not been anything else meanwhile.
+//!
+//! A frame that was exchanged is given back after all CPUs that have the space have forgotten it, and answered: which they cannot while they are
+//! pinned, so a pinned copy is made from a frame that stays. A copy made with the monitor alone, from outside the space, may be one of a frame that has gone: then the
+//! entry is not what it was, and the copy is thrown away.
+//!
+//! A pager is asked without anything, since it may sleep and take its own locks; if the areas have changed meanwhile, all begins anew.
 
 use super::area::{Area, Content, Role};
+use super::guard::View;
 use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Prot};
 use crate::frame::{Frame, FrameRef};
@@ -22,7 +31,7 @@ const AROUND: usize = 16;
 /// Free addresses that stay between a growing stack and the area below it.
 const STACK_GAP: usize = 256 * PAGE;
 
-/// A question to a pager, asked without the monitor.
+/// A question to a pager.
 struct Question {
     pager: Arc<dyn Pager>,
     /// Page index of the faulting page in the object.
@@ -34,12 +43,26 @@ struct Question {
     prot: Prot,
     /// Neighbours from this address on, so many, with the object's index of the first.
     around: (usize, usize, u64),
-    version: u64,
+    /// Changes of the space up to now.
+    changes: u64,
 }
 
+/// How far a fault has come.
 enum Step {
+    /// The access will succeed, or fault again.
     Done,
-    Ask(Question),
+    /// The page has another frame now; this one is still known to CPUs.
+    Exchanged(Frame),
+    /// A question is to be asked.
+    Ask,
+    /// The address is outside all areas: perhaps a stack grows.
+    Outside,
+}
+
+/// What a pager has given.
+struct Answer {
+    own: Option<FrameRef>,
+    neighbours: [Option<FrameRef>; AROUND],
 }
 
 impl<M: Memory> AddressSpace<M> {
@@ -49,34 +72,69 @@ impl<M: Memory> AddressSpace<M> {
             return Err(FaultError::NotMapped);
         }
         let page = page_floor(address);
-        let mut reclaimed = false;
-        loop {
-            let step = self.step(&mut self.inner.lock(), page, access);
-            let result = match step {
-                Ok(Step::Done) => return Ok(()),
-                Ok(Step::Ask(question)) => match self.answer(page, question) {
-                    Ok(true) => return Ok(()),
-                    Ok(false) => continue,
-                    Err(error) => error,
-                },
-                Err(error) => error,
-            };
-            if result != FaultError::OutOfMemory || reclaimed || !self.memory.reclaim() {
-                return Err(result);
-            }
-            reclaimed = true;
+        let mut question = None;
+        match self.pass(|view| self.step(view, page, access, &mut question)) {
+            Some(Ok(Step::Done)) => Ok(()),
+            step => self.go_on(step, page, access, &mut question),
         }
     }
 
-    /// All that can be done with the monitor held.
-    #[inline]
-    fn step(&self, inner: &mut Inner, page: usize, access: Access) -> Result<Step, FaultError> {
-        let index = match inner.areas.at(page) {
-            Some(index) => index,
-            None => inner.grow_stack(page)?,
+    /// The first step was not the last, or there was none yet.
+    #[cold]
+    fn go_on(
+        &self,
+        mut step: Option<Result<Step, FaultError>>,
+        page: usize,
+        access: Access,
+        question: &mut Option<Question>,
+    ) -> Result<(), FaultError> {
+        let mut reclaimed = false;
+        loop {
+            let taken = match step {
+                Some(step) => step,
+                None => self.wait(|view| self.step(view, page, access, question)),
+            };
+            let result = match taken {
+                Ok(Step::Done) => return Ok(()),
+                Ok(Step::Exchanged(frame)) => {
+                    self.let_go(page, frame);
+                    return Ok(());
+                }
+                Ok(Step::Outside) => self.change().grow_stack(page),
+                Ok(Step::Ask) => match question.take() {
+                    Some(question) => match self.answer(page, question) {
+                        Ok(true) => return Ok(()),
+                        result => result.map(|_| ()),
+                    },
+                    None => Ok(()),
+                },
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(()) => {}
+                Err(FaultError::OutOfMemory) if !reclaimed && self.memory.reclaim() => {
+                    reclaimed = true;
+                }
+                Err(error) => return Err(error),
+            }
+            step = self.pass(|view| self.step(view, page, access, question));
+        }
+    }
+
+    /// All that can be done without asking a pager.
+    #[inline(always)]
+    fn step(
+        &self,
+        view: View,
+        page: usize,
+        access: Access,
+        question: &mut Option<Question>,
+    ) -> Result<Step, FaultError> {
+        let areas = &view.inner.areas;
+        let Some(index) = areas.at(page) else {
+            return Ok(Step::Outside);
         };
-        let (start, area) = inner.areas.get(index);
-        let start = *start;
+        let (start, area) = areas.get(index);
         let needed = match access {
             Access::Read => Prot::READ,
             Access::Write => Prot::WRITE,
@@ -91,61 +149,64 @@ impl<M: Memory> AddressSpace<M> {
         let tables = self.tables();
         let word = tables.leaf_or_make(page).ok_or(FaultError::OutOfMemory)?;
         let entry = word.load(Ordering::Acquire);
-        if occupied(entry) {
-            return self.refine(word, entry, start, area, page, access, inner.version);
+        let there = occupied(entry);
+        if there && (access != Access::Write || entry & (PRESENT | WRITE) == PRESENT | WRITE) {
+            // Another thread was faster, or this CPU has an old translation, or rights were widened.
+            let suits = table::page(frame_of(entry), area.prot, entry & WRITE != 0);
+            if suits != entry {
+                exchange(word, entry, suits);
+            }
+            self.memory.forget_here(self.root, page);
+            return Ok(Step::Done);
         }
         match &area.content {
-            Content::Zeros => {
+            Content::Pager { shared, .. } if *shared || !there => {
+                put_down(question, *start, area, page, access, view.changes);
+                Ok(Step::Ask)
+            }
+            _ if there => self.own(word, entry, area.prot, page),
+            _ => {
                 let frame = self.memory.zeroed_user().ok_or(FaultError::OutOfMemory)?;
-                word.store(table::page(frame, area.prot, true), Ordering::Release);
-                inner.resident += 1;
+                if exchange(word, entry, table::page(frame, area.prot, true)) {
+                    self.resident.add(view.tally, 1);
+                } else {
+                    self.memory.frames().release_zeroed(frame);
+                }
                 Ok(Step::Done)
             }
-            Content::Pager { .. } => Ok(Step::Ask(question(
-                start,
-                area,
-                page,
-                access,
-                inner.version,
-            ))),
         }
     }
 
-    /// The page is there, but not for this access.
-    #[allow(clippy::too_many_arguments)]
-    fn refine(
+    /// The private page of `entry` is about to be written.
+    #[inline(never)]
+    fn own(
         &self,
         word: &AtomicU64,
         entry: u64,
-        start: usize,
-        area: &Area,
+        prot: Prot,
         page: usize,
-        access: Access,
-        version: u64,
     ) -> Result<Step, FaultError> {
         let frame = frame_of(entry);
-        if access != Access::Write || entry & (PRESENT | WRITE) == PRESENT | WRITE {
-            // Another thread was faster, or this CPU has an old translation, or rights were widened.
-            word.store(
-                table::page(frame, area.prot, entry & WRITE != 0),
-                Ordering::Release,
-            );
-            self.memory.forget(self.root, page, 1);
-            return Ok(Step::Done);
-        }
-        if !area.private() {
-            return Ok(Step::Ask(question(start, area, page, access, version)));
-        }
-        if self.memory.frames().others(frame) == 0 {
-            word.store(table::page(frame, area.prot, true), Ordering::Release);
-            self.memory.forget(self.root, page, 1);
+        let frames = self.memory.frames();
+        if frames.others(frame) == 0 {
+            // Other CPUs that still take it for not writable fault once more.
+            exchange(word, entry, table::page(frame, prot, true));
+            self.memory.forget_here(self.root, page);
             return Ok(Step::Done);
         }
         let copy = self.copy_of(frame)?;
-        word.store(table::page(copy, area.prot, true), Ordering::Release);
+        if exchange(word, entry, table::page(copy, prot, true)) {
+            Ok(Step::Exchanged(frame))
+        } else {
+            frames.release(copy);
+            Ok(Step::Done)
+        }
+    }
+
+    /// CPUs forget the page, then its former frame loses a share.
+    fn let_go(&self, page: usize, frame: Frame) {
         self.memory.forget(self.root, page, 1);
         self.memory.frames().release(frame);
-        Ok(Step::Done)
     }
 
     /// A new frame with the content of `frame`.
@@ -155,7 +216,8 @@ impl<M: Memory> AddressSpace<M> {
             .frames()
             .alloc_user()
             .ok_or(FaultError::OutOfMemory)?;
-        // SAFETY: the copy is ours alone; the original stays as long as the share that the caller holds.
+        // SAFETY: both are whole frames, and the copy is ours alone. The original may be written meanwhile only in the case that the file head names, or by
+        // a file's writer; the bytes are then whatever they are, to no type.
         unsafe { copy_page(self.memory.at(frame), self.memory.at(copy)) };
         Ok(copy)
     }
@@ -173,63 +235,97 @@ impl<M: Memory> AddressSpace<M> {
         if question.copy {
             own = FrameRef::own_in(self.memory.frames(), self.copy_of(own.frame())?);
         }
+        let mut answer = Answer {
+            own: Some(own),
+            neighbours: [const { None }; AROUND],
+        };
         let (first, count, first_index) = question.around;
-        let mut neighbours: [Option<FrameRef>; AROUND] = [const { None }; AROUND];
         let here = (page - first) / PAGE;
-        let (before, from_here) = neighbours[..count].split_at_mut(here);
+        let (before, from_here) = answer.neighbours[..count].split_at_mut(here);
         question.pager.resident(first_index, before);
         if let [_, after @ ..] = from_here {
             question
                 .pager
                 .resident(first_index + here as u64 + 1, after);
         }
-
-        let mut inner = self.inner.lock();
-        if inner.version != question.version {
-            return Ok(false);
-        }
-        let tables = self.tables();
-        let word = tables.leaf_or_make(page).ok_or(FaultError::OutOfMemory)?;
-        let before = word.load(Ordering::Acquire);
-        let writable = question.copy || question.write_through;
-        if !occupied(before) {
-            word.store(
-                table::page(own.into_frame(), question.prot, writable),
-                Ordering::Release,
-            );
-            inner.resident += 1;
-        } else if question.write_through {
-            word.store(
-                table::page(own.into_frame(), question.prot, true),
-                Ordering::Release,
-            );
-            self.memory.forget(self.root, page, 1);
-            self.memory.frames().release(frame_of(before));
-        }
-        // Otherwise another thread has brought the page; if it does not suit, the access faults again.
-        for (i, slot) in neighbours[..count].iter_mut().enumerate() {
-            if let Some(frame) = slot.take() {
-                // The block is aligned, so its words lie in the leaf table that exists now.
-                let Some(word) = tables.leaf(first + i * PAGE) else {
-                    break;
-                };
-                if !occupied(word.load(Ordering::Relaxed)) {
-                    word.store(
-                        table::along(frame.into_frame(), question.prot),
-                        Ordering::Release,
-                    );
-                    inner.resident += 1;
-                }
-            }
+        let mut enter = |view: View| {
+            let unchanged = view.changes == question.changes;
+            unchanged.then(|| self.enter(view.tally, page, &question, &mut answer))
+        };
+        let step = match self.pass(&mut enter) {
+            Some(step) => step,
+            None => self.wait(enter),
+        };
+        let Some(step) = step else { return Ok(false) };
+        if let Step::Exchanged(frame) = step? {
+            self.let_go(page, frame);
         }
         Ok(true)
     }
+
+    /// Puts a pager's answer into the table; what another has brought meanwhile stays, and what is left of the answer is the caller's.
+    fn enter(
+        &self,
+        tally: usize,
+        page: usize,
+        question: &Question,
+        answer: &mut Answer,
+    ) -> Result<Step, FaultError> {
+        let tables = self.tables();
+        let word = tables.leaf_or_make(page).ok_or(FaultError::OutOfMemory)?;
+        let before = word.load(Ordering::Acquire);
+        let there = occupied(before);
+        let writable = question.copy || question.write_through;
+        let mut step = Step::Done;
+        if (!there || question.write_through)
+            && let Some(own) = answer.own.take()
+        {
+            if !exchange(
+                word,
+                before,
+                table::page(own.frame(), question.prot, writable),
+            ) {
+                answer.own = Some(own);
+            } else {
+                own.into_frame();
+                if there {
+                    step = Step::Exchanged(frame_of(before));
+                } else {
+                    self.resident.add(tally, 1);
+                }
+            }
+        }
+        // If another thread has brought a page that does not suit, the access faults again.
+        let (first, count, _) = question.around;
+        for (i, slot) in answer.neighbours[..count].iter_mut().enumerate() {
+            let Some(frame) = slot.take() else { continue };
+            // The block is aligned, so its words lie in the leaf table that exists now.
+            match tables.leaf(first + i * PAGE) {
+                Some(word) if exchange(word, 0, table::along(frame.frame(), question.prot)) => {
+                    frame.into_frame();
+                    self.resident.add(tally, 1);
+                }
+                _ => *slot = Some(frame),
+            }
+        }
+        Ok(step)
+    }
+}
+
+/// Changes an entry that is still `seen`.
+#[inline]
+fn exchange(word: &AtomicU64, seen: u64, new: u64) -> bool {
+    word.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+        .is_ok()
 }
 
 impl Inner {
-    /// Grows the stack area above `page` down to it; answers its index.
+    /// Grows the stack area above `page` down to it, unless the page lies in an area.
     #[cold]
-    fn grow_stack(&mut self, page: usize) -> Result<usize, FaultError> {
+    fn grow_stack(&mut self, page: usize) -> Result<(), FaultError> {
+        if self.areas.at(page).is_some() {
+            return Ok(());
+        }
         let index = self.areas.from(page);
         let below = self.areas.end_before(index);
         let Some((start, area)) = self.areas.all().get(index) else {
@@ -242,14 +338,26 @@ impl Inner {
             return Err(FaultError::NotMapped);
         }
         self.size += start - page;
-        self.version += 1;
         self.areas.get_mut(index).0 = page;
-        Ok(index)
+        Ok(())
     }
 }
 
+/// Puts down what to ask the pager of `area` for `page`.
+#[cold]
+fn put_down(
+    place: &mut Option<Question>,
+    start: usize,
+    area: &Area,
+    page: usize,
+    access: Access,
+    changes: u64,
+) {
+    *place = Some(ask(start, area, page, access, changes));
+}
+
 /// What to ask the pager of `area` for `page`.
-fn question(start: usize, area: &Area, page: usize, access: Access, version: u64) -> Question {
+fn ask(start: usize, area: &Area, page: usize, access: Access, changes: u64) -> Question {
     let Content::Pager {
         pager,
         first,
@@ -274,7 +382,7 @@ fn question(start: usize, area: &Area, page: usize, access: Access, version: u64
         } else {
             (low, (high - low) / PAGE, index_of(low))
         },
-        version,
+        changes,
     }
 }
 

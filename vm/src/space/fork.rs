@@ -5,6 +5,7 @@
 //! neighbour's fault and was never used is left out: the pager still has it, should the child want it.
 
 use super::gather::MANY;
+use super::resident::UNDER_MONITOR;
 use super::{AddressSpace, Inner};
 use crate::frame::Frames;
 use crate::memory::Memory;
@@ -22,7 +23,7 @@ impl<M: Memory> AddressSpace<M> {
         let Some(copy) = Arc::get_mut(&mut child) else {
             return Err(Errno::ENOMEM);
         };
-        let inner = self.inner.lock();
+        let inner = self.change();
         let mut lost = Lost::default();
         let copied = self.copy_into(&inner, copy, &mut lost);
         // Also when it failed half-way.
@@ -39,6 +40,7 @@ impl<M: Memory> AddressSpace<M> {
         // Areas first: whatever pages the child gets are freed by way of them.
         copy.areas = inner.areas.try_clone()?;
         (copy.size, copy.brk_start, copy.brk) = (inner.size, inner.brk_start, inner.brk);
+        let mut copied = 0;
         for (start, area) in inner.areas.all() {
             let strip = if area.private() { WRITE } else { 0 };
             let mut failed = false;
@@ -52,12 +54,13 @@ impl<M: Memory> AddressSpace<M> {
                 };
                 let first = index(base, 1);
                 let theirs = &theirs[first..first + words.len()];
-                copy.resident += share_entries(frames, base, words, theirs, strip, lost);
+                copied += share_entries(frames, base, words, theirs, strip, lost);
             });
             if failed {
                 return Err(Errno::ENOMEM);
             }
         }
+        child.resident.add(UNDER_MONITOR, copied);
         Ok(())
     }
 }
@@ -98,7 +101,7 @@ fn share_entries(
     theirs: &[AtomicU64],
     strip: u64,
     lost: &mut Lost,
-) -> usize {
+) -> isize {
     let mut copied = 0;
     let mut share = |index: usize| {
         let (mine, theirs) = (&mine[index], &theirs[index]);

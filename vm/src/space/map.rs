@@ -4,6 +4,7 @@
 
 use super::area::{Area, Backing, Content, Placement, Prot, Role};
 use super::gather::Gather;
+use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
 use super::{Access, AddressSpace, FaultError, Inner, Remap};
 use crate::memory::Memory;
@@ -128,7 +129,7 @@ impl<M: Memory> AddressSpace<M> {
         role: Role,
     ) -> Result<usize, Errno> {
         self.admit()?;
-        let mut inner = self.inner.lock();
+        let mut inner = self.change();
         inner.areas.reserve()?;
         let fits = |inner: &Inner, start: usize| {
             start >= USER_START
@@ -183,7 +184,7 @@ impl<M: Memory> AddressSpace<M> {
         if start == end {
             return Err(Errno::EINVAL);
         }
-        let mut inner = self.inner.lock();
+        let mut inner = self.change();
         inner.areas.reserve()?;
         self.clear(&mut inner, start, end);
         Ok(())
@@ -197,10 +198,9 @@ impl<M: Memory> AddressSpace<M> {
         for index in first..last {
             let (start, area) = inner.areas.get(index);
             inner.size -= area.end - start;
-            inner.resident -= self.zap(*start, area.end, &mut gather);
+            self.zap(*start, area.end, &mut gather);
         }
         inner.areas.remove(first, last);
-        inner.version += 1;
         let floor = inner.areas.end_before(first);
         let ceiling = inner.areas.start_of(first, USER_END + PAGE);
         self.tables()
@@ -208,8 +208,8 @@ impl<M: Memory> AddressSpace<M> {
         gather.finish();
     }
 
-    /// Clears the entries of the range; answers how many pages there were.
-    fn zap(&self, start: usize, end: usize, gather: &mut Gather<M>) -> usize {
+    /// Clears the entries of the range. In a change.
+    fn zap(&self, start: usize, end: usize, gather: &mut Gather<M>) {
         let mut gone = 0;
         self.tables()
             .each_entry(start, end, |address, word, entry| {
@@ -217,7 +217,7 @@ impl<M: Memory> AddressSpace<M> {
                 gather.page(address, frame_of(entry));
                 gone += 1;
             });
-        gone
+        self.resident.add(UNDER_MONITOR, -gone);
     }
 
     /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file opened for reading).
@@ -227,7 +227,7 @@ impl<M: Memory> AddressSpace<M> {
             return Ok(());
         }
         self.admit()?;
-        let mut inner = self.inner.lock();
+        let mut inner = self.change();
         inner.areas.reserve()?;
         if !inner.areas.covers(start, end) {
             return Err(Errno::ENOMEM);
@@ -251,7 +251,6 @@ impl<M: Memory> AddressSpace<M> {
         for index in first..last {
             inner.areas.get_mut(index).1.prot = prot;
         }
-        inner.version += 1;
         let mut gather = Gather::new(self.memory, self.root);
         self.tables()
             .each_entry(start, end, |address, word, entry| {
@@ -272,21 +271,18 @@ impl<M: Memory> AddressSpace<M> {
     /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Errors: `EINVAL`, `ENOMEM` (a hole).
     pub fn discard(&self, address: usize, length: usize) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
-        let mut inner = self.inner.lock();
+        let inner = self.change();
         let whole = inner.areas.covers(start, end);
         let mut gather = Gather::new(self.memory, self.root);
-        let gone = self.zap(start, end, &mut gather);
+        self.zap(start, end, &mut gather);
         gather.finish();
-        inner.resident -= gone;
-        // A pager's answer that is under way may be from before.
-        inner.version += 1;
         if whole { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
     /// Is every page of the range mapped (`msync`, `madvise`, `mincore`)?
     pub fn covers(&self, address: usize, length: usize) -> bool {
         range(page_floor(address), length)
-            .is_ok_and(|(start, end)| self.inner.lock().areas.covers(start, end))
+            .is_ok_and(|(start, end)| self.held().areas.covers(start, end))
     }
 
     /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`.
@@ -304,7 +300,7 @@ impl<M: Memory> AddressSpace<M> {
         }
         let old = old_end - start;
         self.admit()?;
-        let mut inner = self.inner.lock();
+        let mut inner = self.change();
         inner.areas.reserve()?;
         let index = inner.areas.at(start);
         let inside = index.is_some_and(|index| old_end <= inner.areas.get(index).1.end);
@@ -336,7 +332,6 @@ impl<M: Memory> AddressSpace<M> {
             inner.areas.get_mut(index).1.end = new_end;
             inner.areas.join(index, index + 1);
             inner.size += new - old;
-            inner.version += 1;
             return Ok(start);
         }
         if how == Remap::InPlace {
@@ -389,14 +384,14 @@ impl<M: Memory> AddressSpace<M> {
 
     /// Sets where the heap starts (after loading a program); it is empty.
     pub fn set_brk_start(&self, start: usize) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.change();
         let start = page_ceil(start).unwrap_or(USER_END);
         (inner.brk_start, inner.brk) = (start, start);
     }
 
     /// Moves the end of the heap to `end` if that is possible. Answers where the end is now, as Linux's `brk` does.
     pub fn brk(&self, end: usize) -> usize {
-        let mut inner = self.inner.lock();
+        let mut inner = self.change();
         let now = inner.brk;
         if end < inner.brk_start || end > USER_END {
             return now;
@@ -461,7 +456,6 @@ impl Inner {
     /// Adds an area in a free range. Room is reserved.
     fn add(&mut self, start: usize, area: Area) {
         self.size += area.end - start;
-        self.version += 1;
         self.areas.insert(start, area);
     }
 }

@@ -3,17 +3,21 @@
 //! *Interface*: [`AddressSpace`]. All addresses and lengths are in bytes; lengths are rounded up to pages, addresses must be
 //! page-aligned where Linux wants them so (`EINVAL` otherwise).
 //!
-//! Progress: blocking. One monitor, asleep, orders what changes areas and entries of one space, its faults included; spaces share nothing but
-//! frames, whose counts are lock-free. The machine's own walks, and the kernel's accesses to user memory, take nothing.
+//! Progress: what changes areas takes a monitor, asleep. Faults do not, as long as nobody changes the areas of that space (`gate`): they race by
+//! compare-and-swap on the entries. Spaces share nothing but frames, whose counts are lock-free. The machine's own walks, and the kernel's accesses
+//! to user memory, take nothing.
 
 mod area;
 mod areas;
 mod copy;
 mod fault;
 mod fork;
+mod gate;
 mod gather;
+mod guard;
 mod map;
 mod pager;
+mod resident;
 mod shared;
 
 pub use area::{AreaInfo, Backing, Placement, Prot, Role};
@@ -26,7 +30,10 @@ use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use areas::Areas;
+use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
+use gate::Gate;
+use resident::Resident;
 use sync::Monitor;
 
 /// What an instruction wanted to do.
@@ -77,10 +84,20 @@ pub enum Remap {
 pub struct AddressSpace<M: Memory = Kernel> {
     root: u64,
     memory: M,
-    inner: Monitor<Inner>,
+    gate: Gate,
+    /// Pages that are present.
+    resident: Resident,
+    /// Orders changes.
+    monitor: Monitor<()>,
+    /// Mutable in a change only (`guard`).
+    inner: UnsafeCell<Inner>,
 }
 
-/// What the space's monitor guards, together with the entries of the user half.
+// SAFETY: `inner` is read where no change can be going on, and written by the one change (`guard`); all else is atomic.
+unsafe impl<M: Memory> Sync for AddressSpace<M> {}
+
+/// What only a change touches, alone, together with tables and the entries that are occupied: a fault adds entries, widens their rights, and
+/// exchanges those that are not writable.
 pub(crate) struct Inner {
     areas: Areas,
     /// Where the heap starts.
@@ -89,10 +106,6 @@ pub(crate) struct Inner {
     brk: usize,
     /// Bytes of all areas.
     size: usize,
-    /// Entries that are occupied.
-    resident: usize,
-    /// Counts changes of the areas, so that a pager's late answer is noticed.
-    version: u64,
 }
 
 impl AddressSpace {
@@ -109,13 +122,14 @@ impl<M: Memory> AddressSpace<M> {
         let space = AddressSpace {
             root,
             memory,
-            inner: Monitor::new(Inner {
+            gate: Gate::new(),
+            resident: Resident::new(),
+            monitor: Monitor::new(()),
+            inner: UnsafeCell::new(Inner {
                 areas: Areas::default(),
                 brk_start: 0,
                 brk: 0,
                 size: 0,
-                resident: 0,
-                version: 0,
             }),
         };
         for (index, entry) in memory.kernel_entries() {
@@ -138,17 +152,17 @@ impl<M: Memory> AddressSpace<M> {
 
     /// Pages that are present now.
     pub fn resident(&self) -> usize {
-        self.inner.lock().resident
+        self.resident.pages()
     }
 
     /// Bytes of all areas.
     pub fn size(&self) -> usize {
-        self.inner.lock().size
+        self.held().size
     }
 
     /// Shows the areas in order of address. The space's monitor is held meanwhile.
     pub fn for_each_area(&self, mut show: impl FnMut(AreaInfo)) {
-        for (start, area) in self.inner.lock().areas.all() {
+        for (start, area) in self.held().areas.all() {
             show(area.info(*start));
         }
     }

@@ -283,6 +283,9 @@ fn memory(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 2, 4] {
         let machine = with(kit, &format!("revoke-{cpus}"), cpus, 128);
         checks.extend(kit.says_ok(&machine, &["/tests/revoke-glibc", "1000"], 2 * MINUTE));
+        let machine = with(kit, &format!("pages-{cpus}"), cpus, 128);
+        let rounds = if kit.long { "400000" } else { "20000" };
+        checks.extend(kit.says_ok(&machine, &["/tests/pages-glibc", rounds], 10 * MINUTE));
     }
     checks
 }

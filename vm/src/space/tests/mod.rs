@@ -1,11 +1,12 @@
-//! Spaces over fake memory: case by case, and against a model (`model`).
+//! Spaces over fake memory: case by case, and against a model (`model`), with several threads at once (`race`).
 
 mod model;
+mod race;
 
 use super::*;
 use crate::frame::FrameRef;
 use crate::memory::fake::Fake;
-use crate::table::{WRITE, occupied};
+use crate::table::{PRESENT, WRITE, occupied};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;

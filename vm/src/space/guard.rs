@@ -1,0 +1,118 @@
+//! The three ways to what a space knows: pinned, with its monitor held, and changing it.
+//!
+//! *Interface*: [`AddressSpace::pass`] and [`AddressSpace::wait`] run a part of a fault while the areas stand still, without the monitor and with it;
+//! [`AddressSpace::held`] holds the monitor, so that the areas stand still; [`AddressSpace::change`] excludes everybody else, pinned faults too. See
+//! [`Gate`](super::gate::Gate).
+
+use super::resident::UNDER_MONITOR;
+use super::{AddressSpace, Inner};
+use crate::memory::Memory;
+use core::ops::{Deref, DerefMut};
+
+/// What a part that needs the areas to stand still is given.
+pub(super) struct View<'a> {
+    pub(super) inner: &'a Inner,
+    /// Changes of the space so far.
+    pub(super) changes: u64,
+    /// Where it counts the pages that it adds.
+    pub(super) tally: usize,
+}
+
+impl<M: Memory> AddressSpace<M> {
+    /// Runs `part` pinned while the areas stand still, if this CPU has the space and nobody changes it. What `part` does is bounded.
+    #[inline(always)]
+    pub(super) fn pass<R>(&self, part: impl FnOnce(View) -> R) -> Option<R> {
+        let passed = self.memory.pinned(self.root, |tally| {
+            let changes = self.gate.pass()?;
+            // SAFETY: no change goes on before this pinned part has ended, and only a change has it mutable.
+            let inner = unsafe { &*self.inner.get() };
+            Some(part(View {
+                inner,
+                changes,
+                tally,
+            }))
+        });
+        passed.flatten()
+    }
+
+    /// As [`pass`](Self::pass), with the monitor held: for a fault that may not pass.
+    pub(super) fn wait<R>(&self, part: impl FnOnce(View) -> R) -> R {
+        let held = self.held();
+        self.gate.waited();
+        part(View {
+            inner: &held,
+            changes: self.gate.changes(),
+            tally: UNDER_MONITOR,
+        })
+    }
+
+    /// Holds the monitor. Faults may go on meanwhile: they add pages and exchange those that are not writable.
+    #[inline]
+    pub(super) fn held(&self) -> Held<'_, M> {
+        Held {
+            space: self,
+            _monitor: self.monitor.lock(),
+        }
+    }
+
+    /// Holds the monitor, with nobody else at areas or entries.
+    #[inline]
+    pub(super) fn change(&self) -> Change<'_, M> {
+        let held = self.held();
+        let was_open = self.gate.close();
+        let elsewhere = self.memory.is_elsewhere(self.root);
+        if was_open && elsewhere {
+            self.memory.await_pinned(self.root);
+        }
+        Change { held, elsewhere }
+    }
+}
+
+/// The monitor of a space is held: its areas stand still.
+pub(super) struct Held<'a, M: Memory> {
+    space: &'a AddressSpace<M>,
+    _monitor: sync::monitor::Guard<'a, ()>,
+}
+
+impl<M: Memory> Deref for Held<'_, M> {
+    type Target = Inner;
+
+    #[inline]
+    fn deref(&self) -> &Inner {
+        // SAFETY: only a change has it mutable, and that would hold the monitor.
+        unsafe { &*self.space.inner.get() }
+    }
+}
+
+/// A change of a space is going on: nobody else looks at its areas or touches its entries.
+pub(super) struct Change<'a, M: Memory> {
+    held: Held<'a, M>,
+    /// Another CPU has the space.
+    elsewhere: bool,
+}
+
+impl<M: Memory> Deref for Change<'_, M> {
+    type Target = Inner;
+
+    #[inline]
+    fn deref(&self) -> &Inner {
+        &self.held
+    }
+}
+
+impl<M: Memory> DerefMut for Change<'_, M> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Inner {
+        // SAFETY: the monitor is held, the gate was closed, and who had passed it before is out again.
+        unsafe { &mut *self.held.space.inner.get() }
+    }
+}
+
+impl<M: Memory> Drop for Change<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.elsewhere {
+            self.held.space.gate.open();
+        }
+    }
+}
