@@ -176,7 +176,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let name = command.argv.iter().next().unwrap_or_default().to_vec();
     let source = search(&process, &name, &command.envp)?;
     let prepared = exec::prepare(&process, source, command.argv, command.envp)?;
-    *process.space.lock() = Some(prepared.space().clone());
+    process.space.set(Some(prepared.space().clone()));
     let frame = exec::begin(&prepared);
     let thread = dispatch::user_thread(&frame, &|_| {}, prepared.space(), 0, false)?;
     let task = Task::new(number, process.clone(), 0, thread);

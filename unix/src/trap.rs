@@ -180,9 +180,8 @@ fn returned(frame: &mut TrapFrame) -> bool {
 }
 
 fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
-    let space = Task::here(|task| task.process.space()).flatten();
     let fault = |space: &AddressSpace| space.fault(address, access);
-    space.as_deref().map_or(Err(FaultError::NotMapped), fault)
+    Task::with_space(fault).unwrap_or(Err(FaultError::NotMapped))
 }
 
 /// The signal for an access that the address space refuses.

@@ -329,7 +329,7 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     process.images.fetch_add(1, Ordering::Relaxed);
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     process.files.get().close_on_exec();
-    let old = process.space.lock().replace(prepared.space.clone());
+    let old = process.space.set(Some(prepared.space.clone()));
     crate::dispatch::enter_space(&prepared.space);
     drop(old);
     process.vfork_gate.open();

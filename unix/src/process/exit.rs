@@ -93,7 +93,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
         account.ended_threads.max_resident = account.ended_threads.max_resident.max(resident);
     }
     process.files.get().leave();
-    drop(process.space.lock().take());
+    drop(process.space.set(None));
     hang_up(process);
 
     let mut tree = TREE.lock();

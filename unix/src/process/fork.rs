@@ -192,7 +192,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
         actions.fork_copy()
     };
     let process = Process::new(parent, pid, spec, files, fs, actions);
-    *process.space.lock() = Some(space.clone());
+    process.space.set(Some(space.clone()));
     let thread = match child_thread(frame, spec, &space, pid) {
         Ok(thread) => thread,
         Err(error) => {
@@ -283,7 +283,7 @@ impl Process {
             session: Shared::new(heritage.session),
             signals: ProcessSignals::new(actions),
             start_ns: machine::clock::now_ns(),
-            space: Monitor::new(None),
+            space: Default::default(),
             threads: Monitor::new(Vec::new()),
             timers: Timers::default(),
             usage: Monitor::new(Account::default()),

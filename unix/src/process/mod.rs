@@ -16,6 +16,7 @@ mod numbers;
 pub mod robust;
 pub mod session;
 pub mod shared;
+mod space;
 pub mod task;
 pub mod trace;
 pub mod tree;
@@ -77,7 +78,7 @@ pub struct Process {
     pub signals: ProcessSignals,
     /// When it was made, nanoseconds since boot.
     pub start_ns: u64,
-    pub(crate) space: Monitor<Option<Arc<AddressSpace>>>,
+    pub(crate) space: space::Held,
     pub(crate) threads: Monitor<Vec<Arc<Task>>>,
     pub(crate) timers: Timers,
     /// Of threads that ended, and of children that were waited for.
@@ -148,7 +149,7 @@ impl Process {
 
     /// Its memory; `None` for the first process and for a zombie.
     pub fn space(&self) -> Option<Arc<AddressSpace>> {
-        self.space.lock().clone()
+        self.space.get()
     }
 
     /// Its threads that have not ended.
