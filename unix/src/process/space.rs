@@ -1,14 +1,12 @@
 //! A process's hold on its address space.
 //!
-//! *Interface*: [`Held::get`] counts, for everybody; [`Held::set`] at the beginning, by `exec` and at the end; [`Task::with_space`] for the
+//! *Interface*: [`Held::get`] counts, for everybody; [`Held::set`] at the beginning, by `exec` and at the end; `Task::with_space` for the
 //! running thread's own faults, which take and count nothing.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use sync::Monitor;
 use vm::AddressSpace;
-
-use super::Task;
 
 /// The address space of one process, or none.
 #[derive(Default)]
@@ -24,25 +22,17 @@ impl Held {
         self.space.lock().clone()
     }
 
+    /// The space, not counted; null if there is none.
+    #[inline]
+    pub(super) fn now(&self) -> *const AddressSpace {
+        self.now.load(Ordering::Acquire)
+    }
+
     /// Holds `space` from now on; answers what it held. By who is the only thread of the process, or before it has any.
     pub(crate) fn set(&self, space: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
         let mut held = self.space.lock();
         let now = space.as_ref().map_or(core::ptr::null(), Arc::as_ptr);
         self.now.store(now.cast_mut(), Ordering::Release);
         core::mem::replace(&mut *held, space)
-    }
-}
-
-impl Task {
-    /// Shows the running thread its process's space, if it has one.
-    #[inline]
-    pub(crate) fn with_space<R>(look: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
-        Task::here(|task| {
-            let now = task.process.space.now.load(Ordering::Acquire);
-            // SAFETY: the process holds a count on it until its only thread sets another (`exec` and the end wait for the others, which have left the
-            // space by then), and this thread, which is one of them, is here.
-            unsafe { now.as_ref() }.map(look)
-        })
-        .flatten()
     }
 }

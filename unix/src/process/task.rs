@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use abi::linux::{SS_DISABLE, Sigaltstack};
 use sync::Monitor;
 use thread::Thread;
+use vm::AddressSpace;
 
 use super::Process;
 use crate::call::Restart;
@@ -81,6 +82,17 @@ impl Task {
         // its end, gives up; that is not before `look` has returned, or never returns.
         let task = unsafe { Arc::from_raw(owner as *const Task) };
         Some(look(&core::mem::ManuallyDrop::new(task)))
+    }
+
+    /// Shows the running thread its process's space, if it has one, without counting.
+    #[inline]
+    pub(crate) fn with_space<R>(look: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
+        Self::here(|task| {
+            // SAFETY: the process holds a count on it until its only thread sets another (`exec` and the end wait for the others, which have
+            // left the space by then), and this thread, which is one of them, is here.
+            unsafe { task.process.space.now().as_ref() }.map(look)
+        })
+        .flatten()
     }
 
     /// The running task. Panics on a kernel thread that is none.
