@@ -95,6 +95,36 @@ static void procedure(void)
     syscall(SYS_getppid);
 }
 
+/* Gives way once, with a value of its own in every register; whether one is another afterwards. */
+__attribute__((naked)) static long gives(long seed)
+{
+    (void)seed;
+    __asm__("push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
+            "lea 1(%rdi), %rsi\n lea 2(%rdi), %rdx\n lea 3(%rdi), %r8\n lea 4(%rdi), %r9\n lea 5(%rdi), %r10\n lea 6(%rdi), %rbx\n"
+            "lea 7(%rdi), %rbp\n lea 8(%rdi), %r12\n lea 9(%rdi), %r13\n lea 10(%rdi), %r14\n lea 11(%rdi), %r15\n"
+            "movq %rdi, %xmm7\n mov %rdi, -8(%rsp)\n mov $24, %eax\n syscall\n"
+            "sub $1, %rsi\n sub $2, %rdx\n sub $3, %r8\n sub $4, %r9\n sub $5, %r10\n sub $6, %rbx\n"
+            "sub $7, %rbp\n sub $8, %r12\n sub $9, %r13\n sub $10, %r14\n sub $11, %r15\n movq %xmm7, %rcx\n mov -8(%rsp), %r11\n"
+            "xor %rdi, %rsi\n xor %rdi, %rdx\n xor %rdi, %r8\n xor %rdi, %r9\n xor %rdi, %r10\n xor %rdi, %rbx\n"
+            "xor %rdi, %rbp\n xor %rdi, %r12\n xor %rdi, %r13\n xor %rdi, %r14\n xor %rdi, %r15\n xor %rdi, %rcx\n xor %rdi, %r11\n"
+            "or %rsi, %rax\n or %rdx, %rax\n or %r8, %rax\n or %r9, %rax\n or %r10, %rax\n or %rbx, %rax\n"
+            "or %rbp, %rax\n or %r12, %rax\n or %r13, %rax\n or %r14, %rax\n or %r15, %rax\n or %rcx, %rax\n or %r11, %rax\n"
+            "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret");
+}
+
+/* Gives way again and again, and sleeps now and then, so that it is switched out in both ways. */
+static void giver(long seed)
+{
+    for (long n = 0; !s->done; n++) {
+        if (gives(seed) != 0)
+            s->wrong = 1;
+        if (n % 16 == 15)
+            nap();
+        s->count++;
+    }
+    s->ready = seed;
+}
+
 static void finish(long argument) { s->done = argument; }
 
 static void reset(void) { memset(s, 0, sizeof *s); }
@@ -398,6 +428,28 @@ static void with_signals(void)
     syn_destroy(watcher);
 }
 
+static void giving(void)
+{
+    reset();
+    syn_thread first = syn_create(giver, STACK_END(5), 0x1234567800, 0, 0);
+    syn_thread second = syn_create(giver, STACK_END(4), 0x4321000000, 0, 0);
+    check(moves(), "threads give way to each other");
+    long taken = 0;
+    for (int i = 0; i < 500; i++) {
+        taken += syn_interrupt(first, procedure) == 0;
+        syn_suspend(second);
+        gives(i);
+        syn_resume(second);
+        gives(-i);
+    }
+    check(taken > 0 && UNTIL(s->called == taken), "procedures run meanwhile");
+    check(moves() && !s->wrong, "every register is kept");
+    s->done = 1;
+    check(UNTIL(s->ready == 0x1234567800 || s->ready == 0x4321000000), "they end");
+    syn_destroy(first);
+    syn_destroy(second);
+}
+
 int main(void)
 {
     s = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -418,5 +470,6 @@ int main(void)
     permission();
     stray();
     with_signals();
+    giving();
     return done();
 }

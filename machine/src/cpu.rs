@@ -31,10 +31,9 @@ pub struct Cpu {
     pub online: AtomicBool,
     /// A word for the thread room (its per-CPU block).
     pub thread: AtomicUsize,
-    /// Table entry of the thread whose state the vector registers hold; 0 for none.
+    /// Table entry of the thread whose state the vector registers hold; 0 for none; [`Cpu::FP_TRAPPED`] while CR0.TS is set and
+    /// floating-point instructions trap.
     pub fp_owner: AtomicUsize,
-    /// 1 while CR0.TS is set: floating-point instructions trap.
-    pub fp_trap: AtomicU32,
     /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the first
     /// load counts as the kernel's. Whoever loads CR3 stores it here first (`vm::tlb`).
     pub root: AtomicUsize,
@@ -67,8 +66,9 @@ impl Cpu {
     pub const THREAD: usize = offset_of!(Cpu, thread);
     /// Offset of [`Cpu::fp_owner`].
     pub const FP_OWNER: usize = offset_of!(Cpu, fp_owner);
-    /// Offset of [`Cpu::fp_trap`] (32 bits).
-    pub const FP_TRAP: usize = offset_of!(Cpu, fp_trap);
+    /// [`Cpu::fp_owner`] while floating-point instructions trap: the number whose signed difference to any kernel address overflows, so that one
+    /// comparison with a thread's entry tells the three cases apart.
+    pub const FP_TRAPPED: usize = isize::MAX as usize;
     /// Offset of [`Cpu::root`].
     pub const ROOT: usize = offset_of!(Cpu, root);
     /// Offset of [`Cpu::id`] (32 bits).
@@ -83,8 +83,7 @@ impl Cpu {
             apic_id: AtomicU32::new(0),
             online: AtomicBool::new(false),
             thread: AtomicUsize::new(0),
-            fp_owner: AtomicUsize::new(0),
-            fp_trap: AtomicU32::new(1),
+            fp_owner: AtomicUsize::new(Cpu::FP_TRAPPED),
             root: AtomicUsize::new(0),
             interrupts: AtomicU64::new(0),
             exceptions: AtomicU64::new(0),

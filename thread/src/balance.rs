@@ -59,7 +59,7 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
         return false;
     }
-    tte.cpu.store(cpu.number() as u32, Ordering::Relaxed);
+    tte.move_to(cpu.number());
     if !local.ring.shelf.put(tte.as_ptr()) {
         return false;
     }
@@ -88,7 +88,7 @@ pub(crate) fn steal(cpu: &Cpu, here: &Local, me: &Tte) -> bool {
             continue;
         };
         // SAFETY: shelves hold entries, which are never unmapped.
-        unsafe { &(*tte).cpu }.store(number as u32, Ordering::Relaxed);
+        unsafe { &*tte }.move_to(number);
         here.ring.join(me, Some(tte), End::Back);
         if distance > 0 {
             let stolen = here.stolen.load(Ordering::Relaxed);

@@ -85,7 +85,7 @@ pub fn start(tte: &Tte) -> bool {
             irq_restore(irq);
             return true;
         }
-        tte.cpu.store(cpu.number() as u32, Ordering::Relaxed);
+        tte.move_to(cpu.number());
     }
     place(cpu, local, me, tte, End::Back, irq);
     true

@@ -9,7 +9,7 @@
 //!
 //! Entered by a jump: interrupts off, user's stack pointer, rax = number, rcx = user's rip, r11 = user's flags. Known when
 //! generated: where the thread's stack base is, the addresses and the size of its kernel procedure table, the answers of
-//! its leaf calls. `read` and `write` come first, then `lseek` and the first leaf, then a tree of comparisons.
+//! its leaf calls. `read` and `write` come first, then the two first leaves and `lseek`, then trees of comparisons over what is left.
 //! - a leaf is answered on the spot: no stack, no register but rax;
 //! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call leaves the table;
 //! - everything else, descriptors beyond the table too, goes to the machine's slow entry.
@@ -17,7 +17,6 @@
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
 use crate::tte::Tte;
-use crate::yielding;
 use abi::nr;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, dynasm};
 use core::mem::offset_of;
@@ -93,8 +92,8 @@ pub const MAX_LEAVES: usize = 16;
 /// Most leaf calls that take a value.
 pub const MAX_VALUES: usize = 8;
 
-/// Holes: eight of every dispatcher's, then the leaves' values.
-const FIXED: usize = 8;
+/// Holes: seven of every dispatcher's, then the leaves' values.
+const FIXED: usize = 7;
 const HOLES: usize = FIXED + MAX_VALUES;
 
 /// The code of a family of threads, assembled at its first use.
@@ -133,13 +132,6 @@ pub struct Dispatcher(Routine<Jump>);
 
 static DISPATCHER: Class = Class::new("thread.dispatcher");
 
-/// Where a dispatcher leads outside itself.
-#[derive(Clone, Copy)]
-struct Exits {
-    slow: usize,
-    yielding: usize,
-}
-
 /// Where a `read` is made again; the way in comes after it.
 const AGAIN: usize = 0;
 const ENTRY: usize = 8;
@@ -147,11 +139,7 @@ const ENTRY: usize = 8;
 impl Dispatcher {
     /// The dispatcher of `tte`, whose stack is in place.
     pub fn synthesize(tte: &Tte, spec: &Spec) -> Result<Dispatcher, OutOfCode> {
-        let exits = Exits {
-            slow: machine::trap::syscall_slow(),
-            yielding: yielding::entry(),
-        };
-        let sealed = instantiate(tte, spec, exits)?;
+        let sealed = instantiate(tte, spec, machine::trap::syscall_slow())?;
         // SAFETY: the generator keeps the contract at the head of this file for this thread; the table outlives the
         // dispatcher by the contract of `Spec`, the thread owns the dispatcher.
         Ok(Dispatcher(unsafe { Routine::from(sealed) }))
@@ -168,7 +156,7 @@ impl Dispatcher {
     }
 }
 
-fn instantiate(tte: &Tte, spec: &Spec, exits: Exits) -> Result<Sealed, OutOfCode> {
+fn instantiate(tte: &Tte, spec: &Spec, slow: usize) -> Result<Sealed, OutOfCode> {
     let Kpt {
         read,
         write,
@@ -183,8 +171,7 @@ fn instantiate(tte: &Tte, spec: &Spec, exits: Exits) -> Result<Sealed, OutOfCode
         write,
         lseek,
         n as usize,
-        exits.slow,
-        exits.yielding,
+        slow,
     ];
     for (value, known) in values.iter_mut().zip(fixed.iter().chain(spec.values)) {
         *value = *known as i64;
@@ -193,17 +180,7 @@ fn instantiate(tte: &Tte, spec: &Spec, exits: Exits) -> Result<Sealed, OutOfCode
 }
 
 fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
-    let [
-        base,
-        tte,
-        read,
-        write,
-        lseek,
-        n,
-        slow_entry,
-        yielding,
-        values @ ..,
-    ] = holes;
+    let [base, tte, read, write, lseek, n, slow_entry, values @ ..] = holes;
     let leaves = L::LEAVES;
     let count = leaves.len();
     let slow = d.label();
@@ -228,13 +205,36 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     dynasm!(d ; .arch x64 ; =>seek);
     to_kernel_stack(d, *base);
     procedure(d, *lseek, *n, refuse);
-    dynasm!(d ; .arch x64 ; =>rest ; cmp eax, nr::LSEEK as i32 ; je =>seek);
-    if count > 0 {
-        dynasm!(d ; .arch x64 ; cmp eax, leaves[0].0 as i32 ; je =>labels[0]);
-        let mut sorted: [(u32, Label); MAX_LEAVES] =
-            core::array::from_fn(|i| (leaves.get(i).map_or(0, |l| l.0), labels[i]));
-        sorted[1..count].sort_unstable_by_key(|l| l.0);
-        tree(d, &sorted[1..count], slow, true);
+    dynasm!(d ; .arch x64 ; =>rest);
+    let mut sorted: [(u32, Label); MAX_LEAVES] =
+        core::array::from_fn(|i| (leaves.get(i).map_or(0, |l| l.0), labels[i]));
+    if let [(first, _), (second, _), ..] = *leaves
+        && nr::LSEEK < second as usize
+        && second < first
+    {
+        // The second leaf divides the others: it and the first are found by two comparisons.
+        sorted[2..count].sort_unstable_by_key(|l| l.0);
+        let others = &sorted[2..count];
+        let below = others.partition_point(|l| l.0 < second);
+        let above = d.label();
+        dynasm!(d
+            ; .arch x64
+            ; cmp eax, second as i32
+            ; ja =>above
+            ; je =>labels[1]
+            ; cmp eax, nr::LSEEK as i32
+            ; je =>seek
+        );
+        tree(d, &others[..below], slow, false);
+        dynasm!(d ; .arch x64 ; =>above ; cmp eax, first as i32 ; je =>labels[0]);
+        tree(d, &others[below..], slow, true);
+    } else {
+        dynasm!(d ; .arch x64 ; cmp eax, nr::LSEEK as i32 ; je =>seek);
+        if let [(first, _), ..] = *leaves {
+            dynasm!(d ; .arch x64 ; cmp eax, first as i32 ; je =>labels[0]);
+            sorted[1..count].sort_unstable_by_key(|l| l.0);
+            tree(d, &sorted[1..count], slow, true);
+        }
     }
     d.bind(slow);
     to_kernel_stack(d, *base);
@@ -244,17 +244,16 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     let mut values = values.iter();
     for (&(_, leaf), label) in leaves.iter().zip(labels) {
         d.bind(label);
-        let value = match leaf {
-            Leaf::Yield => Some(yielding),
-            _ => values.next(),
-        };
-        if let Some(value) = value {
-            answer(d, *base, *tte, leaf, *value);
+        if leaf == Leaf::Yield {
+            // Its switch code knows how.
+            let yielding = tte.imm32() + offset_of!(Tte, yielding) as i32;
+            dynasm!(d ; .arch x64 ; jmp QWORD [yielding]);
+        } else if let Some(value) = values.next() {
+            answer(d, *base, leaf, *value);
         }
     }
     if !leaves.iter().any(|l| l.1 == Leaf::Yield) {
         d.spare(*tte);
-        d.spare(*yielding);
     }
     unused.iter().for_each(|hole| d.spare(*hole));
 }
@@ -303,7 +302,7 @@ fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, last: bool) {
     tree(d, &leaves[middle + 1..], slow, last);
 }
 
-fn answer(d: &mut Draft, base: Hole, tte: Hole, leaf: Leaf, value: Hole) {
+fn answer(d: &mut Draft, base: Hole, leaf: Leaf, value: Hole) {
     match leaf {
         Leaf::Value => dynasm!(d ; .arch x64 ; mov eax, value.imm32()),
         Leaf::Word => dynasm!(d ; .arch x64 ; mov eax, [value.imm32()]),
@@ -312,19 +311,7 @@ fn answer(d: &mut Draft, base: Hole, tte: Hole, leaf: Leaf, value: Hole) {
             d.call_abs(value);
             to_user_stack(d);
         }
-        Leaf::Yield => {
-            let [sw_in, link] = [offset_of!(Tte, sw_in), offset_of!(Tte, link)]
-                .map(|field| tte.imm32() + field as i32);
-            dynasm!(d
-                ; .arch x64
-                ; mov rax, [sw_in]
-                ; cmp [link], rax
-                ; je >alone
-            );
-            to_kernel_stack(d, base);
-            d.jmp_abs(value);
-            dynasm!(d ; .arch x64 ; alone: ; xor eax, eax);
-        }
+        Leaf::Yield => unreachable!("takes no value"),
     }
     leave(d);
 }

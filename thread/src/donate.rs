@@ -56,7 +56,7 @@ fn take_over(cpu: &Cpu, here: &Local, me: &Tte, to: &Tte) -> bool {
     if !local(to.cpu()).ring.shelf.take_this(to.as_ptr()) {
         return false;
     }
-    to.cpu.store(cpu.number() as u32, Ordering::Relaxed);
+    to.move_to(cpu.number());
     here.ring.join(me, Some(to.as_ptr()), End::Front)
 }
 

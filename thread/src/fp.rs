@@ -128,17 +128,14 @@ fn make_live(cpu: &Cpu, me: &Tte) {
         return;
     };
     fpu::clear_trap();
-    cpu.fp_trap.store(0, Ordering::Relaxed);
     // SAFETY: the area holds a valid state, and traps are off.
     unsafe { restore(area) };
     cpu.fp_owner.store(me.address(), Ordering::Relaxed);
-    me.fp_cpu.store(cpu.address(), Ordering::Relaxed);
 }
 
 /// Brings the running thread's area up to date with the registers. With interrupts off.
 fn settle(cpu: &Cpu, me: &Tte) {
     if cpu.fp_owner.load(Ordering::Relaxed) == me.address()
-        && cpu.fp_trap.load(Ordering::Relaxed) == 0
         // SAFETY: the thread itself with interrupts off.
         && let Some(area) = unsafe { &me.parts().fp }
     {
@@ -227,11 +224,9 @@ pub(crate) fn reinstate(saved: Option<FpArea>) {
 }
 
 /// With interrupts off, after the running thread lost its state: the next floating-point instruction traps again.
-pub(crate) fn disown(cpu: &Cpu, me: &Tte) {
-    me.fp_cpu.store(0, Ordering::Relaxed);
-    cpu.fp_owner.store(0, Ordering::Relaxed);
+pub(crate) fn disown(cpu: &Cpu) {
     fpu::set_trap();
-    cpu.fp_trap.store(1, Ordering::Relaxed);
+    cpu.fp_owner.store(Cpu::FP_TRAPPED, Ordering::Relaxed);
 }
 
 /// Copies the running thread's state (XSAVE's standard format, or FXSAVE's) into `buffer`, as much as fits. `None`: it has none.
@@ -390,7 +385,7 @@ impl Tte {
                 former
             }
             FpChange::Drop => {
-                disown(cpu, me);
+                disown(cpu);
                 parts.fp.take()
             }
         };

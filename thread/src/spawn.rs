@@ -99,8 +99,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     thread.set_quantum_ns(spec.quantum_ns);
     thread.set_owner(spec.owner);
     thread.fs_base.store(spec.fs_base, Ordering::Relaxed);
-    if let Some(cpu) = spec.cpu {
-        thread.cpu.store(cpu as u32, Ordering::Relaxed);
+    if spec.cpu.is_some() {
         thread.pinned.store(true, Ordering::Relaxed);
     }
     let mut kind = kind;
@@ -146,6 +145,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         first_frame(top, spec.body)
     };
     thread.rsp.store(rsp as u64, Ordering::Relaxed);
+    thread.move_to(spec.cpu.unwrap_or(thread.cpu()));
     let keys = Keys {
         tte: thread.address(),
         stack_top: top,

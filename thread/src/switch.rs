@@ -1,6 +1,6 @@
-//! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code.
+//! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread a second set, straight from user mode to user mode.
 //!
-//! *Interface*: [`SwitchCode::synthesize`] makes one image with the three entries for one thread and one [`Kind`] of context;
+//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`Kind`] of context;
 //! the ready ring links the entries. Contract of the entries, interrupts off throughout:
 //! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; preserves what a call preserves, saves it on
 //!   the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi = `Cpu`, rax = time stamp.
@@ -8,18 +8,30 @@
 //! - `sw_in_mm`: loads the address space, then as `sw_in`.
 //! - `sw_in` (rdi = `Cpu`, rax = time stamp): makes the thread the CPU's running one.
 //!
+//! A program's thread has `yield_out`, `yield_in_mm` and `yield_in` besides, which do the same for a thread that gives way by `sched_yield`:
+//! - `yield_out`: entered by a jump from the dispatcher, on the user's stack, all registers as the user left them but rax. It stores those
+//!   that the call must preserve into the kernel stack's end, which is empty, and goes on as `sw_out`.
+//! - `yield_in` loads them and is back in user mode; or makes the call again the slow way when something is asked of the thread.
+//!
+//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`.
+//!
+//! Which set the links lead to is the thread's *way* (`yielding.rs`).
+//!
 //! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the thread ever enters
 //! user mode, whether it has vector registers or a GS base, and which instructions this processor has for them.
 //! Two values stay words of the entry. The dispatcher, since threads that share a descriptor table get new ones while they run
 //! elsewhere; and the page-table root, since a thread that ends must be able to leave its space without asking for memory.
-//! `Cpu::root` is stored before CR3, as the TLB shootdown wants it.
+//! `Cpu::root` is stored before CR3, as the TLB shootdown wants it. The stack base names the CPU already: who moves a thread to
+//! another one stores it (`Tte::move_to`), and takes the thread's vector registers from the former.
 //!
 //! A synchronous switch saves six registers and the stack pointer. An asynchronous one comes through a
 //! trap frame that holds all others already, and then is a synchronous one.
 //! Source: dissertation, sections 3.3.2 (figures 3.3 and 3.4) and 5.3.1.
 
+use crate::flags::ATTENTION;
 use crate::tte::Tte;
-use codegen::{Class, Draft, Hole, OutOfCode, Routine, Template, dynasm};
+use crate::yielding;
+use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Template, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, MSR_FS_BASE, MSR_GS_BASE, StackBase};
@@ -109,29 +121,40 @@ const VARIANTS: usize = 64;
 
 static SWITCH: Class = Class::new("thread.switch");
 static SW_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
+static YIELD_IN_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
+static YIELD_FIRST_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
+static YIELD_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
 
 macro_rules! templates {
     ($generate:ident: $($v:literal)*) => { [$(Template::new(&SWITCH, $generate::<$v>)),*] };
 }
 /// By variant; those with [`Kind::FP`] are in [`VECTOR`].
-static PLAIN: [Template<2>; 16] = templates!(plain: 0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0);
+static PLAIN: [Template<4>; 16] = templates!(plain: 0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0);
 /// By variant less the bits below [`Kind::FSGSBASE`]: without and with a GS base.
-static VECTOR: [Template<3>; 16] =
+static VECTOR: [Template<5>; 16] =
     templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63);
 
 impl SwitchCode {
     /// Switch code of `kind` for the thread with these keys; `owner` is what listings show.
     pub fn synthesize(kind: Kind, keys: &Keys, owner: u64) -> Result<SwitchCode, OutOfCode> {
-        Self::synthesize_variant(kind.here(), keys, owner)
+        let exits = [machine::trap::syscall_slow(), yielding::over()];
+        Self::synthesize_variant(kind.here(), keys, exits, owner)
     }
 
-    fn synthesize_variant(kind: Kind, keys: &Keys, owner: u64) -> Result<SwitchCode, OutOfCode> {
+    /// `exits`: where a call is made the slow way, and where a thread changes over to the yielding way.
+    fn synthesize_variant(
+        kind: Kind,
+        keys: &Keys,
+        exits: [usize; 2],
+        owner: u64,
+    ) -> Result<SwitchCode, OutOfCode> {
         let [tte, top, area] = [keys.tte, keys.stack_top, keys.fp_area].map(|key| key as i64);
         let variant = kind.0 as usize;
+        let [slow, over] = exits.map(|exit| exit as i64);
         let sealed = if kind.0 & Kind::FP.0 == 0 {
-            PLAIN[variant].instantiate("switch", owner, &[tte, top])?
+            PLAIN[variant].instantiate("switch", owner, &[tte, top, slow, over])?
         } else {
-            VECTOR[variant >> 2].instantiate("switch", owner, &[tte, top, area])?
+            VECTOR[variant >> 2].instantiate("switch", owner, &[tte, top, slow, over, area])?
         };
         Ok(SwitchCode {
             // SAFETY: the generator keeps the contract at the head of this file for a `Tte`, a stack base and an area that live as
@@ -166,69 +189,51 @@ impl SwitchCode {
     pub fn sw_out(&self) -> usize {
         self.image.entry() + SW_OUT_AT[self.variant as usize].load(Ordering::Relaxed)
     }
+
+    /// As [`SwitchCode::sw_in_mm`], for a thread that left by [`SwitchCode::yield_out`]. For threads with [`Kind::USER`], as the next two.
+    pub fn yield_in_mm(&self) -> usize {
+        self.yield_in() - MM_LEN
+    }
+
+    /// As [`SwitchCode::sw_in`], for a thread that left by [`SwitchCode::yield_out`].
+    pub fn yield_in(&self) -> usize {
+        self.image.entry() + YIELD_IN_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
+
+    /// Entry for a thread's first `sched_yield`.
+    pub fn yield_first(&self) -> usize {
+        self.image.entry() + YIELD_FIRST_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
+
+    /// Entry for giving way straight out of the dispatcher.
+    pub fn yield_out(&self) -> usize {
+        self.image.entry() + YIELD_OUT_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
 }
 
-fn plain<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 2]) {
+fn plain<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4]) {
     generate::<VARIANT>(d, keys, 0);
 }
 
-fn vector<const VARIANT: u8>(d: &mut Draft, &[tte, stack_top, area]: &[Hole; 3]) {
-    generate::<VARIANT>(d, &[tte, stack_top], area.imm32());
+fn vector<const VARIANT: u8>(d: &mut Draft, &[tte, stack_top, slow, over, area]: &[Hole; 5]) {
+    generate::<VARIANT>(d, &[tte, stack_top, slow, over], area.imm32());
 }
 
-fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 2], area: i32) {
-    let [tte, stack_top] = *keys;
-    let (tte, base) = (tte.imm32(), stack_top.imm32());
-    let has = |kind: Kind| VARIANT & kind.0 != 0;
+const fn has(variant: u8, kind: Kind) -> bool {
+    variant & kind.0 != 0
+}
 
-    dynasm!(d
-        ; .arch x64
-        ; mov rcx, [tte + offset_of!(Tte, root) as i32]
-        ; mov [BYTE rdi + Cpu::ROOT as i8], rcx
-        ; mov cr3, rcx
-    );
+fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
+    let [tte, stack_top, slow, over] = *keys;
+    let (tte, base) = (tte.imm32(), stack_top.imm32());
+
+    into_space(d, tte);
     assert_eq!(d.len(), MM_LEN, "sw_in is not where it is looked for");
+    dynasm!(d ; .arch x64 ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]);
+    let rare = Rare::new(d);
+    begin::<VARIANT>(d, [tte, base, area], &rare);
     dynasm!(d
         ; .arch x64
-        ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]
-        ; sub [tte + offset_of!(Tte, time) as i32], rax
-        ; mov [tte + offset_of!(Tte, in_at) as i32], rax
-        ; mov QWORD [rdi + Cpu::CURRENT as i32], tte
-        ; mov [base + StackBase::CPU as i32], rdi
-    );
-    if has(Kind::USER) {
-        dynasm!(d
-            ; .arch x64
-            ; mov rcx, [tte + offset_of!(Tte, dispatch) as i32]
-            ; mov [rdi + Cpu::DISPATCHER as i32], rcx
-            ; mov QWORD [rdi + Cpu::RSP0 as i32], base
-        );
-        load_base::<VARIANT>(d, tte + offset_of!(Tte, fs_base) as i32, MSR_FS_BASE);
-        if has(Kind::GS) {
-            load_base::<VARIANT>(d, tte + offset_of!(Tte, gs_base) as i32, MSR_GS_BASE);
-        }
-        if has(Kind::FP) {
-            dynasm!(d
-                ; .arch x64
-                ; cmp DWORD [rdi + Cpu::FP_TRAP as i32], 0
-                ; jne >clear
-                ; untrapped:
-                ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte
-                ; jne >load
-                ; cmp [tte + offset_of!(Tte, fp_cpu) as i32], rdi
-                ; jne >load
-            );
-        } else {
-            dynasm!(d
-                ; .arch x64
-                ; cmp DWORD [rdi + Cpu::FP_TRAP as i32], 0
-                ; je >trap
-            );
-        }
-    }
-    dynasm!(d
-        ; .arch x64
-        ; go:
         ; pop r15
         ; pop r14
         ; pop r13
@@ -237,39 +242,7 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 2], area: i32) {
         ; pop rbx
         ; ret
     );
-    if has(Kind::USER) && has(Kind::FP) {
-        dynasm!(d
-            ; .arch x64
-            ; clear:
-            ; clts
-            ; mov DWORD [rdi + Cpu::FP_TRAP as i32], 0
-            ; jmp <untrapped
-            ; load:
-            ; mov QWORD [rdi + Cpu::FP_OWNER as i32], tte
-            ; mov [tte + offset_of!(Tte, fp_cpu) as i32], rdi
-        );
-        if VARIANT & Kind::XSAVE != 0 {
-            dynasm!(d
-                ; .arch x64
-                ; mov eax, -1
-                ; cdq
-                ; xrstor64 [area]
-            );
-        } else {
-            dynasm!(d ; .arch x64 ; fxrstor64 [area]);
-        }
-        dynasm!(d ; .arch x64 ; jmp <go);
-    } else if has(Kind::USER) {
-        dynasm!(d
-            ; .arch x64
-            ; trap:
-            ; mov rcx, cr0
-            ; or ecx, 8
-            ; mov cr0, rcx
-            ; mov DWORD [rdi + Cpu::FP_TRAP as i32], 1
-            ; jmp <go
-        );
-    }
+    rarely::<VARIANT>(d, &rare);
 
     SW_OUT_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
     dynasm!(d
@@ -281,9 +254,215 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 2], area: i32) {
         ; push r14
         ; push r15
     );
-    if has(Kind::USER) && has(Kind::FP) {
+    end::<VARIANT>(d, tte, area);
+    dynasm!(d
+        ; .arch x64
+        ; mov [tte + offset_of!(Tte, rsp) as i32], rsp
+        ; jmp QWORD [tte + offset_of!(Tte, link) as i32]
+    );
+
+    if has(VARIANT, Kind::USER) {
+        yield_way::<VARIANT>(d, [tte, base, area], [slow, over]);
+    } else {
+        for unused in [stack_top, slow, over] {
+            d.spare(unused);
+        }
+    }
+}
+
+/// The three entries of a thread that gives way by `sched_yield`.
+fn yield_way<const VARIANT: u8>(
+    d: &mut Draft,
+    [tte, base, area]: [i32; 3],
+    [slow, over]: [Hole; 2],
+) {
+    let saved = |place: i32| base - 8 * place;
+    let user_rsp = base + StackBase::USER_RSP as i32;
+    let (alone, out, asked, many) = (d.label(), d.label(), d.label(), d.label());
+
+    into_space(d, tte);
+    YIELD_IN_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    let rare = Rare::new(d);
+    begin::<VARIANT>(d, [tte, base, area], &rare);
+    dynasm!(d
+        ; .arch x64
+        ; test DWORD [tte + offset_of!(Tte, state) as i32], ATTENTION as i32
+        ; mov rcx, [saved(1)]
+        ; mov r11, [saved(2)]
+        ; mov rdi, [saved(3)]
+        ; mov rsi, [saved(4)]
+        ; mov rdx, [saved(5)]
+        ; mov r10, [saved(6)]
+        ; mov r8, [saved(7)]
+        ; mov r9, [saved(8)]
+        ; mov rbx, [saved(9)]
+        ; mov rbp, [saved(10)]
+        ; mov r12, [saved(11)]
+        ; mov r13, [saved(12)]
+        ; mov r14, [saved(13)]
+        ; mov r15, [saved(14)]
+        ; jnz =>asked
+        ; mov rsp, [user_rsp]
+    );
+    sysret(d);
+    d.bind(asked);
+    dynasm!(d ; .arch x64 ; mov rsp, base ; mov eax, abi::nr::SCHED_YIELD as i32);
+    d.jmp_abs(slow);
+    rarely::<VARIANT>(d, &rare);
+
+    YIELD_FIRST_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
+        ; cmp [tte + offset_of!(Tte, link) as i32], rax
+        ; jne =>many
+    );
+    sysret(d);
+    dynasm!(d ; .arch x64 ; =>many ; mov [user_rsp], rsp ; mov rsp, base);
+    d.jmp_abs(over);
+
+    // Alone in its level, and in no other is anybody: nothing to do.
+    d.bind(alone);
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
+        ; cmp [tte + offset_of!(Tte, link) as i32], rax
+        ; jne =>out
+    );
+    sysret(d);
+    YIELD_OUT_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    dynasm!(d
+        ; .arch x64
+        ; cmp QWORD [tte + offset_of!(Tte, next) as i32], tte
+        ; je =>alone
+        ; =>out
+        ; mov [saved(1)], rcx
+        ; mov [saved(2)], r11
+        ; mov [saved(3)], rdi
+        ; mov [saved(4)], rsi
+        ; mov [saved(5)], rdx
+        ; mov [saved(6)], r10
+        ; mov [saved(7)], r8
+        ; mov [saved(8)], r9
+        ; mov [saved(9)], rbx
+        ; mov [saved(10)], rbp
+        ; mov [saved(11)], r12
+        ; mov [saved(12)], r13
+        ; mov [saved(13)], r14
+        ; mov [saved(14)], r15
+        ; mov [user_rsp], rsp
+    );
+    end::<VARIANT>(d, tte, area);
+    dynasm!(d
+        ; .arch x64
+        ; mov rdi, [base + StackBase::CPU as i32]
+        ; jmp QWORD [tte + offset_of!(Tte, link) as i32]
+    );
+}
+
+/// Zero to user mode by `sysretq`, which the assembler does not know; in tests to the caller.
+fn sysret(d: &mut Draft) {
+    dynasm!(d ; .arch x64 ; xor eax, eax);
+    if cfg!(test) {
+        dynasm!(d ; .arch x64 ; ret);
+    } else {
+        dynasm!(d ; .arch x64 ; .bytes &[0x48, 0x0f, 0x07]);
+    }
+}
+
+/// [`MM_LEN`] bytes: loads the thread's address space.
+fn into_space(d: &mut Draft, tte: i32) {
+    dynasm!(d
+        ; .arch x64
+        ; mov rcx, [tte + offset_of!(Tte, root) as i32]
+        ; mov [BYTE rdi + Cpu::ROOT as i8], rcx
+        ; mov cr3, rcx
+    );
+}
+
+/// Makes the thread the running one of the CPU at rdi from the time stamp in rax on; changes rax, rcx, rdx and flags.
+fn begin<const VARIANT: u8>(d: &mut Draft, [tte, base, area]: [i32; 3], rare: &Rare) {
+    dynasm!(d
+        ; .arch x64
+        ; sub [tte + offset_of!(Tte, time) as i32], rax
+        ; mov [tte + offset_of!(Tte, in_at) as i32], rax
+        ; mov QWORD [rdi + Cpu::CURRENT as i32], tte
+    );
+    if !has(VARIANT, Kind::USER) {
+        return;
+    }
+    dynasm!(d
+        ; .arch x64
+        ; mov rcx, [tte + offset_of!(Tte, dispatch) as i32]
+        ; mov [rdi + Cpu::DISPATCHER as i32], rcx
+        ; mov QWORD [rdi + Cpu::RSP0 as i32], base
+    );
+    load_base::<VARIANT>(d, tte + offset_of!(Tte, fs_base) as i32, MSR_FS_BASE);
+    if has(VARIANT, Kind::GS) {
+        load_base::<VARIANT>(d, tte + offset_of!(Tte, gs_base) as i32, MSR_GS_BASE);
+    }
+    // The difference overflows when the owner is `Cpu::FP_TRAPPED`.
+    dynasm!(d ; .arch x64 ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte);
+    if has(VARIANT, Kind::FP) {
+        dynasm!(d
+            ; .arch x64
+            ; je =>rare.go
+            ; jo =>rare.away
+            ; =>rare.load
+            ; mov QWORD [rdi + Cpu::FP_OWNER as i32], tte
+        );
         if VARIANT & Kind::XSAVE != 0 {
-            dynasm!(d ; .arch x64 ; mov eax, -1 ; cdq);
+            // No component has a bit above 31, so edx may be anything.
+            dynasm!(d ; .arch x64 ; mov eax, -1 ; xrstor64 [area]);
+        } else {
+            dynasm!(d ; .arch x64 ; fxrstor64 [area]);
+        }
+    } else {
+        dynasm!(d ; .arch x64 ; jno =>rare.away);
+    }
+    d.bind(rare.go);
+}
+
+/// Labels between a [`begin`] and what it seldom needs.
+struct Rare {
+    go: Label,
+    load: Label,
+    away: Label,
+}
+
+impl Rare {
+    fn new(d: &mut Draft) -> Rare {
+        Rare {
+            go: d.label(),
+            load: d.label(),
+            away: d.label(),
+        }
+    }
+}
+
+/// What a [`begin`] seldom needs: changing whether floating-point instructions trap.
+fn rarely<const VARIANT: u8>(d: &mut Draft, rare: &Rare) {
+    if has(VARIANT, Kind::FP) {
+        dynasm!(d ; .arch x64 ; =>rare.away ; clts ; jmp =>rare.load);
+    } else if has(VARIANT, Kind::USER) {
+        dynasm!(d
+            ; .arch x64
+            ; =>rare.away
+            ; mov rcx, cr0
+            ; or ecx, 8
+            ; mov cr0, rcx
+            ; mov rcx, QWORD Cpu::FP_TRAPPED as i64
+            ; mov [rdi + Cpu::FP_OWNER as i32], rcx
+            ; jmp =>rare.go
+        );
+    }
+}
+
+/// Saves the vector registers and stops the clock: rax is the time stamp then. Changes rdx.
+fn end<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32) {
+    if has(VARIANT, Kind::FP) {
+        if VARIANT & Kind::XSAVE != 0 {
+            dynasm!(d ; .arch x64 ; mov eax, -1);
         }
         if VARIANT & Kind::XSAVEOPT != 0 {
             dynasm!(d ; .arch x64 ; xsaveopt64 [area]);
@@ -299,8 +478,6 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 2], area: i32) {
         ; shl rdx, 32
         ; or rax, rdx
         ; add [tte + offset_of!(Tte, time) as i32], rax
-        ; mov [tte + offset_of!(Tte, rsp) as i32], rsp
-        ; jmp QWORD [tte + offset_of!(Tte, link) as i32]
     );
 }
 

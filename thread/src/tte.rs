@@ -23,6 +23,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{
     AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
+use machine::cpu::StackBase;
 use sync::Monitor;
 use sync::stack::{Node, Stack};
 
@@ -72,12 +73,14 @@ pub struct Tte {
     // What the ring and the state protocol touch.
     pub(crate) sw_in: AtomicUsize,
     pub(crate) sw_in_mm: AtomicUsize,
+    /// Where the dispatcher goes for a `sched_yield`.
+    pub(crate) yielding: AtomicUsize,
     pub(crate) state: AtomicU32,
     pub(crate) level: AtomicU8,
     pub(crate) on_ring: AtomicBool,
     pub(crate) next: AtomicPtr<Tte>,
     pub(crate) prev: AtomicPtr<Tte>,
-    /// Number of the CPU whose ring the thread belongs to.
+    /// Number of the CPU whose ring the thread belongs to; changed by [`Tte::move_to`].
     pub(crate) cpu: AtomicU32,
     pub(crate) pinned: AtomicBool,
     /// [`Kind`] of its switch code, as bits.
@@ -91,8 +94,6 @@ pub struct Tte {
 
     // What only the thread itself, or its creator and its undertaker, touch.
     pub(crate) gs_base: AtomicU64,
-    /// The CPU (address of its `Cpu`) whose vector registers were last loaded for this thread.
-    pub(crate) fp_cpu: AtomicUsize,
     pub(crate) quantum_ns: AtomicU64,
     /// Address of the stack base, the end of the kernel stack.
     pub(crate) stack_top: AtomicUsize,
@@ -149,6 +150,7 @@ impl Tte {
             dispatch: AtomicUsize::new(0),
             sw_in: AtomicUsize::new(0),
             sw_in_mm: AtomicUsize::new(0),
+            yielding: AtomicUsize::new(0),
             sw_out: AtomicUsize::new(0),
             state: AtomicU32::new(flags::DEAD),
             level: AtomicU8::new(0),
@@ -163,7 +165,6 @@ impl Tte {
             inbox_next: AtomicPtr::new(null_mut()),
             read_again: AtomicUsize::new(0),
             gs_base: AtomicU64::new(0),
-            fp_cpu: AtomicUsize::new(0),
             quantum_ns: AtomicU64::new(QUANTUM_NS),
             stack_top: AtomicUsize::new(0),
             events: AtomicU64::new(0),
@@ -301,6 +302,29 @@ impl Tte {
         self.sw_in.store(code.sw_in(), Ordering::Relaxed);
         self.sw_in_mm.store(code.sw_in_mm(), Ordering::Relaxed);
         self.sw_out.store(code.sw_out(), Ordering::Relaxed);
+        self.yielding.store(code.yield_first(), Ordering::Relaxed);
+    }
+
+    /// Makes CPU number `cpu` the thread's home. The caller alone may put the thread into a ring, and it is switched out, on a stack that it has.
+    pub(crate) fn move_to(&self, cpu: usize) {
+        let former = self.cpu();
+        if former != cpu {
+            // Its registers are in its save area; what that CPU still has will be of an earlier time when it comes back. Only that CPU
+            // itself makes a thread its owner, so either this or what it stores meanwhile is right.
+            let _ = machine::cpu::cpu(former).fp_owner.compare_exchange(
+                self.address(),
+                0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            self.cpu.store(cpu as u32, Ordering::Relaxed);
+        }
+        // SAFETY: the stack that the thread was made with ends in its base, and stays as long as the thread.
+        let base = unsafe { &*(self.stack_top() as *const StackBase) };
+        base.cpu.store(
+            core::ptr::from_ref(machine::cpu::cpu(cpu)).cast_mut(),
+            Ordering::Relaxed,
+        );
     }
 
     /// End of the kernel stack: the address of its stack base.
@@ -473,7 +497,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     for word in [&tte.events, &tte.awaited, &tte.switches] {
         word.store(0, Ordering::Relaxed);
     }
-    for word in [&tte.owner, &tte.fp_cpu, &tte.dispatch, &tte.link] {
+    for word in [&tte.owner, &tte.dispatch, &tte.link] {
         word.store(0, Ordering::Relaxed);
     }
     tte.tag.store(0, Ordering::Relaxed);

@@ -1,21 +1,84 @@
-//! A switch straight out of the dispatcher: `sched_yield` with somebody else ready.
+//! Giving way straight out of the dispatcher: `sched_yield` with somebody else ready.
 //!
-//! *Interface*: [`entry`], for the dispatcher generator. Entered by a jump with the user's stack pointer in the stack base, rsp at the
-//! stack base, interrupts off and the user's registers in place. It is plain kernel text and not part of an image,
-//! because a thread sleeps in it.
+//! *Interface*: [`over`], for the switch code: entered by a jump with the user's stack pointer in the stack base, rsp at the stack base, interrupts
+//! off, the user's registers in place but rax; `slow`, the machine's slow entry.
 //!
-//! When the thread runs again, something may have been asked of it meanwhile; then it goes through the slow
-//! entry, where the call is done once more and the way back to user mode looks at everything.
-//! Source: dissertation, section 3.3.2 (a synchronous switch preserves only what it must).
+//! A thread's switch code has two sets of entries (`switch.rs`), and a thread is in one of two *ways*. In the ordinary way its `sw_in` words name the set
+//! that returns to a caller in the kernel; in the yielding way they name the one that loads the user's registers and is in user mode. The first
+//! `sched_yield` changes over to the yielding way, the first switch-out of another kind back: both find the other way's code behind the
+//! word that they jump through anyway, so neither way costs an instruction while it lasts. Changing over mends the one link
+//! in the ring that leads to the thread. A program that only yields, or never does, changes once.
+//! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what the next thread needs) and 5.3.1.
 
-/// The code address.
-pub(crate) fn entry() -> usize {
+use crate::local::here;
+use crate::switch::{SwOut, SwitchCode};
+use crate::tte::Tte;
+use core::sync::atomic::Ordering;
+use machine::cpu::Cpu;
+
+/// The code address of the way over.
+pub(crate) fn over() -> usize {
     #[cfg(target_os = "none")]
     {
-        bare::yielding as *const () as usize
+        bare::over as *const () as usize
     }
     #[cfg(not(target_os = "none"))]
     0
+}
+
+/// The running thread, which is in its ring and in the ordinary way, changes over to the yielding one. With interrupts off.
+#[cfg_attr(not(target_os = "none"), allow(dead_code))]
+extern "C" fn change_over() {
+    let (_, _, me) = here();
+    // SAFETY: the thread itself with interrupts off.
+    let Some(code) = (unsafe { &me.parts().switch }) else {
+        return;
+    };
+    to_yielding(me, code);
+}
+
+pub(crate) fn to_yielding(me: &Tte, code: &SwitchCode) {
+    change(me, [code.yield_in(), code.yield_in_mm()]);
+    me.sw_out
+        .store(change_back as *const () as usize, Ordering::Relaxed);
+    me.yielding.store(code.yield_out(), Ordering::Relaxed);
+}
+
+/// A [`SwOut`] for a thread in the yielding way: back to the ordinary one, and out.
+extern "C" fn change_back(cpu: &Cpu) {
+    let (_, _, me) = here();
+    // SAFETY: the thread itself with interrupts off.
+    let Some(code) = (unsafe { &me.parts().switch }) else {
+        unreachable!("a thread that runs has switch code")
+    };
+    to_ordinary(me, code);
+    // SAFETY: the code's `sw_out` keeps that contract, and this is the running thread's.
+    let sw_out = unsafe { core::mem::transmute::<usize, SwOut>(code.sw_out()) };
+    sw_out(cpu);
+}
+
+pub(crate) fn to_ordinary(me: &Tte, code: &SwitchCode) {
+    change(me, [code.sw_in(), code.sw_in_mm()]);
+    me.sw_out.store(code.sw_out(), Ordering::Relaxed);
+    me.yielding.store(code.yield_first(), Ordering::Relaxed);
+}
+
+/// Has the link that leads to `me`, the running thread, lead to its new entries. Its own link stays: whoever calls has
+/// made that right for this moment, and it leads to another.
+fn change(me: &Tte, [sw_in, sw_in_mm]: [usize; 2]) {
+    let former = me.sw_in.swap(sw_in, Ordering::Relaxed);
+    let former_mm = me.sw_in_mm.swap(sw_in_mm, Ordering::Relaxed);
+    if !me.on_ring.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: ring pointers lead to entries, which are never unmapped.
+    let previous = unsafe { &*me.prev.load(Ordering::Relaxed) };
+    let link = previous.link.load(Ordering::Relaxed);
+    if link == former {
+        previous.link.store(sw_in, Ordering::Relaxed);
+    } else if link == former_mm {
+        previous.link.store(sw_in_mm, Ordering::Relaxed);
+    }
 }
 
 #[cfg(target_os = "none")]
@@ -23,37 +86,25 @@ pub(crate) use bare::slow;
 
 #[cfg(target_os = "none")]
 mod bare {
-    use crate::flags::ATTENTION;
-    use crate::saved::{SAVED, pop_scratch, push_scratch};
+    use super::change_over;
+    use crate::saved::{pop_scratch, push_scratch};
     use crate::tte::Tte;
     use core::mem::offset_of;
     use machine::cpu::StackBase;
 
     #[unsafe(naked)]
-    pub(super) unsafe extern "C" fn yielding() {
+    pub(super) unsafe extern "C" fn over() {
         core::arch::naked_asm!(
             push_scratch!(),
-            "mov rdi, [rsp + {cpu}]",
-            "mov rax, [rsp + {tte}]",
-            "call [rax + {sw_out}]",
-            "mov rax, [rsp + {tte}]",
+            "call {change_over}",
             pop_scratch!(),
-            "test dword ptr [rax + {state}], {attention}",
-            "jnz 2f",
+            "mov rax, [rsp + {tte}]",
             "mov rsp, [rsp + {user_rsp}]",
-            "xor eax, eax",
-            "sysretq",
-            "2:",
-            "mov eax, {number}",
-            "jmp {slow}",
-            cpu = const SAVED + StackBase::CPU,
-            tte = const SAVED + StackBase::TTE,
+            "jmp [rax + {yielding}]",
+            change_over = sym change_over,
+            tte = const StackBase::TTE,
             user_rsp = const StackBase::USER_RSP,
-            sw_out = const offset_of!(Tte, sw_out),
-            state = const offset_of!(Tte, state),
-            attention = const ATTENTION,
-            number = const abi::nr::SCHED_YIELD,
-            slow = sym slow,
+            yielding = const offset_of!(Tte, yielding),
         )
     }
 
