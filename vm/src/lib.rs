@@ -25,6 +25,7 @@ pub mod heap;
 #[cfg(not(target_os = "none"))]
 mod host;
 mod kernel;
+mod magazine;
 pub mod memory;
 pub mod mmio;
 mod primitive;

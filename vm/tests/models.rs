@@ -8,7 +8,7 @@ mod bitmap;
 #[path = "../src/space/gate.rs"]
 #[allow(dead_code)]
 mod gate;
-#[path = "../src/heap/magazine.rs"]
+#[path = "../src/magazine.rs"]
 #[allow(dead_code)]
 mod magazine;
 mod primitive {
@@ -182,18 +182,19 @@ fn the_magazine_survives_an_object_that_comes_back() {
     explore(|| {
         let links: Arc<Vec<AtomicU32>> = Arc::new((0..3).map(|_| AtomicU32::new(0)).collect());
         let magazine = Arc::new(Magazine(AtomicU64::new(0)));
-        assert!(magazine.push(1, &links[1]) && magazine.push(2, &links[2]));
+        assert!(magazine.push(2, 1, &links[1]) && magazine.push(2, 2, &links[2]));
         let (other, other_links) = (magazine.clone(), links.clone());
         let taker = thread::spawn(move || other.pop(|number| &other_links[number as usize]));
         let link = |number: u32| &links[number as usize];
         let (first, second) = (magazine.pop(link), magazine.pop(link));
         if let Some(first) = first {
-            assert!(magazine.push(first, link(first)));
+            assert!(magazine.push(2, first, link(first)));
         }
         let mut all: Vec<_> = taker.join().unwrap().into_iter().chain(second).collect();
         all.extend(std::iter::from_fn(|| magazine.pop(link)));
         all.sort();
         assert_eq!(all, [1, 2]);
+        assert_eq!(magazine.len(), 0);
         assert_eq!(magazine.0.load(Ordering::Relaxed) & ((1 << 34) - 1), 0);
     });
 }

@@ -2,17 +2,22 @@
 //!
 //! *Interface*: [`Frames`]; [`Frames::metadata_bytes`] and [`Frames::install`] at boot.
 //!
+//! In front of both stands a pair of magazines for each CPU: what a program there has given back, the next one there gets again, and CPUs do not meet at one word for every page.
+//! When the rest is used up, everybody takes from everybody's.
+//!
 //! Progress: lock-free throughout: bitmap and stock are, sharing is one addition, releasing one compare-and-swap that only another owner's
 //! can spoil. The counts of free frames lag behind the bitmap by what is under way.
 
 use super::Frame;
 use super::bitmap::{Bitmap, Hints};
 use super::stock::Stock;
+use crate::magazine::Magazine;
 use crate::memory::Memory;
 use abi::layout::{PAGE, WINDOW_LEN};
 use core::cell::UnsafeCell;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use machine::cpu::{MAX_CPUS, this_cpu};
 
 /// Frames below this number lie in the window below 1 GiB.
 const LOW: usize = WINDOW_LEN / PAGE;
@@ -46,9 +51,21 @@ struct Installed {
     stock_limit: usize,
 }
 
+/// Frames in a full magazine.
+const DEPTH: u64 = 64;
+
+/// What was given back lately on one CPU, linked through the share counts.
+#[repr(align(64))]
+struct Near {
+    dirty: Magazine,
+    zeroed: Magazine,
+}
+
 /// An allocator of frames.
 pub struct Frames {
     installed: UnsafeCell<Installed>,
+    near: [Near; MAX_CPUS],
+    /// Frames in the bitmap and in the stock.
     free: AtomicUsize,
     /// Frames that came after boot.
     late: AtomicUsize,
@@ -73,6 +90,12 @@ impl Frames {
                 reserve: 0,
                 stock_limit: 0,
             }),
+            near: [const {
+                Near {
+                    dirty: Magazine(AtomicU64::new(0)),
+                    zeroed: Magazine(AtomicU64::new(0)),
+                }
+            }; MAX_CPUS],
             free: AtomicUsize::new(0),
             late: AtomicUsize::new(0),
             stock: Stock {
@@ -168,18 +191,58 @@ impl Frames {
     /// Is there room for `count` more frames beyond the kernel's reserve?
     #[inline]
     pub fn admits(&self, count: usize) -> bool {
-        self.free.load(Ordering::Relaxed) >= self.known().reserve.saturating_add(count)
+        let wanted = self.known().reserve.saturating_add(count);
+        self.free.load(Ordering::Relaxed) >= wanted || self.free() >= wanted
+    }
+
+    /// Frames that nobody owns.
+    #[cold]
+    fn free(&self) -> usize {
+        let near = self.near.iter();
+        let near: usize = near.map(|near| near.dirty.len() + near.zeroed.len()).sum();
+        self.free.load(Ordering::Relaxed) + near
+    }
+
+    /// This CPU's magazines; another's do as well if the thread moves meanwhile.
+    #[inline]
+    fn near(&self) -> &Near {
+        &self.near[this_cpu().number()]
+    }
+
+    /// Takes a frame from a magazine; it belongs to the caller alone.
+    #[inline]
+    fn pop(&self, magazine: &Magazine) -> Option<Frame> {
+        let shares = self.known().shares;
+        let frame = magazine.pop(|number| &shares[number as usize])?;
+        shares[frame as usize].store(0, Ordering::Relaxed);
+        Some(Frame(frame))
+    }
+
+    /// Puts a frame that nobody owns into a magazine, if there is room.
+    #[inline]
+    fn push(&self, magazine: &Magazine, frame: Frame) -> bool {
+        magazine.push(DEPTH, frame.0, &self.known().shares[frame.index()])
+    }
+
+    /// Bitmap and stock are used up: a frame from whichever CPU has one.
+    #[cold]
+    fn any_frame(&self) -> Option<Frame> {
+        let mut near = self.near.iter();
+        near.find_map(|near| self.pop(&near.dirty).or_else(|| self.pop(&near.zeroed)))
     }
 
     /// A frame from the top of memory, with whatever content.
     #[inline]
     pub fn alloc(&self) -> Option<Frame> {
+        if let Some(frame) = self.pop(&self.near().dirty) {
+            return Some(frame);
+        }
         match self.known().bitmap.take_top() {
             Some(index) => {
                 self.free.fetch_sub(1, Ordering::Relaxed);
                 Some(Frame(index as u32))
             }
-            None => self.stocked(),
+            None => self.stocked().or_else(|| self.any_frame()),
         }
     }
 
@@ -246,7 +309,7 @@ impl Frames {
     #[inline]
     pub fn release(&self, frame: Frame) -> bool {
         let last = self.drop_share(frame);
-        if last {
+        if last && !self.push(&self.near().dirty, frame) {
             self.known().bitmap.give(frame.index());
             self.free.fetch_add(1, Ordering::Relaxed);
         }
@@ -256,6 +319,9 @@ impl Frames {
     /// Gives back the only share of a frame of zeros: into the stock while that has room.
     #[inline]
     pub fn release_zeroed(&self, frame: Frame) {
+        if self.push(&self.near().zeroed, frame) {
+            return;
+        }
         let known = self.known();
         if self.stock.len() < known.stock_limit {
             self.stock.push(known.shares, frame.0);
@@ -293,6 +359,9 @@ impl Frames {
     /// A frame of zeros from the stock.
     #[inline]
     pub fn stocked(&self) -> Option<Frame> {
+        if let Some(frame) = self.pop(&self.near().zeroed) {
+            return Some(frame);
+        }
         let frame = Frame(self.stock.pop(self.known().shares)?);
         self.free.fetch_sub(1, Ordering::Relaxed);
         Some(frame)
@@ -313,9 +382,13 @@ impl Frames {
         true
     }
 
-    /// Gives the stock's frames back to the bitmap, for those who need a place and not zeros.
+    /// Gives the frames of stock and magazines back to the bitmap, for those who need a place.
     fn destock(&self) {
         let known = self.known();
+        while let Some(frame) = self.any_frame() {
+            known.bitmap.give(frame.index());
+            self.free.fetch_add(1, Ordering::Relaxed);
+        }
         while let Some(index) = self.stock.pop(known.shares) {
             known.bitmap.give(index as usize);
         }
@@ -323,10 +396,11 @@ impl Frames {
 
     /// Counts of frames.
     pub fn stats(&self) -> Stats {
+        let zeroed: usize = self.near.iter().map(|near| near.zeroed.len()).sum();
         Stats {
             total: self.known().total + self.late.load(Ordering::Relaxed),
-            free: self.free.load(Ordering::Relaxed),
-            stocked: self.stock.len(),
+            free: self.free(),
+            stocked: self.stock.len() + zeroed,
             reserve: self.known().reserve,
         }
     }

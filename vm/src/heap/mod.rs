@@ -4,7 +4,6 @@
 //! Objects up to 2048 bytes live in slabs of one page, larger ones in runs of frames. Everything lies in the window, so
 //! generated code reaches every object with a sign-extended 32-bit address.
 
-mod magazine;
 mod slab;
 #[cfg(test)]
 mod tests;

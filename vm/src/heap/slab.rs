@@ -10,19 +10,20 @@
 //! A class's list is a stack of slabs that may have free objects. Whoever finds the top one exhausted takes it off;
 //! whoever then frees into it puts it back. `Listed` passes between them: a slab is on the list, or in one party's hands who will
 //! put it back or clear the bit, exactly when the bit is set. [`Heap::trim`] takes whole lists and gives the
-//! pages back whose objects are all free. In front of the slabs of a class stands its [`Magazine`].
+//! pages back whose objects are all free. In front of the slabs of a class stands a [`Magazine`] for each CPU.
 //!
 //! Progress: lock-free. Source: M. Michael, *Scalable Lock-Free Dynamic Memory Allocation*, PLDI 2004 (the anchor word; no
 //! descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
 
-use super::magazine::Magazine;
 use crate::boot_cell::BootCell;
 use crate::frame::Frame;
+use crate::magazine::Magazine;
 use crate::memory::Memory;
 use abi::layout::PAGE;
 use core::alloc::Layout;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use machine::cpu::{MAX_CPUS, this_cpu};
 
 /// Object sizes. All are multiples of 16; every power of two up to the largest is among them.
 const SIZES: [usize; 21] = [
@@ -85,7 +86,7 @@ impl Word {
 /// Counts of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Bytes that callers hold now (as they asked, not rounded).
+    /// Bytes that callers hold now, each object with the size of its class.
     pub used: usize,
     /// Bytes of frames that the heap holds.
     pub held: usize,
@@ -94,18 +95,26 @@ pub struct Stats {
 /// A size class. A line each, so that classes do not disturb each other.
 #[repr(align(64))]
 struct Class {
-    magazine: Magazine,
     /// The slabs: tag in the upper 32 bits; frame number plus one in the lower, zero when empty.
     list: AtomicU64,
 }
+
+/// Objects in a full magazine.
+const DEPTH: u64 = 32;
+
+/// A CPU's magazines, one a class.
+#[repr(align(64))]
+struct Near([Magazine; SIZES.len()]);
 
 /// A heap in `memory`.
 pub(crate) struct Heap<M: Memory> {
     memory: M,
     classes: [Class; SIZES.len()],
+    near: [Near; MAX_CPUS],
     /// One word for each frame below 1 GiB.
     words: BootCell<&'static [AtomicU64]>,
-    used: AtomicUsize,
+    /// Bytes that have left the slabs and runs: what callers hold, and what is in magazines.
+    out: AtomicUsize,
     held: AtomicUsize,
 }
 
@@ -116,12 +125,12 @@ impl<M: Memory> Heap<M> {
             memory,
             classes: [const {
                 Class {
-                    magazine: Magazine(AtomicU64::new(0)),
                     list: AtomicU64::new(0),
                 }
             }; SIZES.len()],
+            near: [const { Near([const { Magazine(AtomicU64::new(0)) }; SIZES.len()]) }; MAX_CPUS],
             words: BootCell::new(&[]),
-            used: AtomicUsize::new(0),
+            out: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
         }
     }
@@ -171,18 +180,23 @@ impl<M: Memory> Heap<M> {
     /// An object of `layout`, with whatever content. `None`: out of memory.
     #[inline]
     pub(crate) fn alloc(&self, layout: Layout) -> Option<*mut u8> {
-        let object = match Self::class_of(layout) {
-            Some(class) => match self.classes[class]
-                .magazine
-                .pop(|number| self.first_word(number))
-            {
-                Some(number) => self.numbered(number),
-                None => self.take(class)?,
+        match Self::class_of(layout) {
+            Some(class) => match self.near(class).pop(|number| self.first_word(number)) {
+                Some(number) => Some(self.numbered(number)),
+                None => {
+                    let object = self.take(class)?;
+                    self.out.fetch_add(SIZES[class], Ordering::Relaxed);
+                    Some(object)
+                }
             },
-            None => self.take_run(layout)?,
-        };
-        self.used.fetch_add(layout.size(), Ordering::Relaxed);
-        Some(object)
+            None => self.take_run(layout),
+        }
+    }
+
+    /// This CPU's magazine of a class; another's does as well if the thread moves meanwhile.
+    #[inline]
+    fn near(&self, class: usize) -> &Magazine {
+        &self.near[this_cpu().number()].0[class]
     }
 
     /// Gives an object back.
@@ -191,12 +205,11 @@ impl<M: Memory> Heap<M> {
     /// `alloc` gave it for this layout, and nobody uses it any more.
     #[inline]
     pub(crate) unsafe fn free(&self, object: *mut u8, layout: Layout) {
-        self.used.fetch_sub(layout.size(), Ordering::Relaxed);
         match Self::class_of(layout) {
             Some(class) => {
                 let number = self.number_of(object);
                 let link = self.first_word(number);
-                if !self.classes[class].magazine.push(number, link) {
+                if !self.near(class).push(DEPTH, number, link) {
                     self.give(class, object);
                 }
             }
@@ -206,16 +219,11 @@ impl<M: Memory> Heap<M> {
 
     /// Can an object of layout `old` serve as one of `new`, which has the same alignment? Then it does from now on.
     pub(crate) fn resize_in_place(&self, old: Layout, new: Layout) -> bool {
-        let same = match (Self::class_of(old), Self::class_of(new)) {
+        match (Self::class_of(old), Self::class_of(new)) {
             (Some(a), Some(b)) => a == b,
             (None, None) => Self::run_of(old) == Self::run_of(new),
             _ => false,
-        };
-        if same {
-            self.used.fetch_add(new.size(), Ordering::Relaxed);
-            self.used.fetch_sub(old.size(), Ordering::Relaxed);
         }
-        same
     }
 
     #[cold]
@@ -223,6 +231,7 @@ impl<M: Memory> Heap<M> {
         let (count, align) = Self::run_of(layout);
         let first = self.memory.frames().alloc_run(count, align)?;
         self.held.fetch_add(count * PAGE, Ordering::Relaxed);
+        self.out.fetch_add(count * PAGE, Ordering::Relaxed);
         Some(self.memory.window(first))
     }
 
@@ -252,6 +261,7 @@ impl<M: Memory> Heap<M> {
         let first = self.memory.frame_at(object);
         self.memory.frames().free_run(first, count);
         self.held.fetch_sub(count * PAGE, Ordering::Relaxed);
+        self.out.fetch_sub(count * PAGE, Ordering::Relaxed);
     }
 
     #[inline]
@@ -309,6 +319,7 @@ impl<M: Memory> Heap<M> {
     #[cold]
     #[inline(never)]
     fn give(&self, class: usize, object: *mut u8) {
+        self.out.fetch_sub(SIZES[class], Ordering::Relaxed);
         let frame = self.memory.frame_at(object).index();
         let index = (object as usize % PAGE) / SIZES[class];
         let word = self.word(frame);
@@ -400,9 +411,11 @@ impl<M: Memory> Heap<M> {
     /// Gives pages without objects back to the frame allocator. Answers how many.
     pub(crate) fn trim(&self) -> usize {
         let mut given = 0;
-        for (class, Class { magazine, list }) in self.classes.iter().enumerate() {
-            while let Some(number) = magazine.pop(|number| self.first_word(number)) {
-                self.give(class, self.numbered(number));
+        for (class, Class { list }) in self.classes.iter().enumerate() {
+            for Near(magazines) in &self.near {
+                while let Some(number) = magazines[class].pop(|number| self.first_word(number)) {
+                    self.give(class, self.numbered(number));
+                }
             }
             let mut head = list.load(Ordering::Acquire);
             while let Err(now) = list.compare_exchange_weak(
@@ -453,8 +466,15 @@ impl<M: Memory> Heap<M> {
 
     /// Counts of bytes.
     pub(crate) fn stats(&self) -> Stats {
+        let waiting = |Near(magazines): &Near| {
+            let sizes = magazines.iter().zip(SIZES);
+            sizes
+                .map(|(magazine, size)| magazine.len() * size)
+                .sum::<usize>()
+        };
+        let waiting: usize = self.near.iter().map(waiting).sum();
         Stats {
-            used: self.used.load(Ordering::Relaxed),
+            used: self.out.load(Ordering::Relaxed).saturating_sub(waiting),
             held: self.held.load(Ordering::Relaxed),
         }
     }

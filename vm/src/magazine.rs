@@ -1,17 +1,15 @@
-//! The magazine of a size class: objects freed lately, in front of the slabs.
+//! A magazine: things freed lately on one CPU, in front of what all CPUs share (slabs, the bitmap of frames).
 //!
-//! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full).
+//! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full), [`Magazine::len`].
 //!
-//! A stack of at most [`DEPTH`] objects, linked through their first word. To the slabs they are in use. The head
+//! A stack of objects by number, linked through a word of each. To those behind it they are in use. Every CPU has its own, so that what it frees it gets again while its caches
+//! still have it; but a thread that has gone to another CPU meanwhile, or one that collects from all when memory is short, may use it too. The head
 //! carries a tag that every change increments, so that a link which was read while another took the object never
 //! gets in (the A-B-A problem; dissertation, 5.2.1).
 //!
 //! Progress: lock-free.
 
 use crate::primitive::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// Objects in a full magazine.
-pub(crate) const DEPTH: u64 = 32;
 
 /// The stack; zero when empty. Bits 0–26: number of the top object plus one, zero when empty; 27–33: how many; 34–63: tag.
 pub(crate) struct Magazine(pub(crate) AtomicU64);
@@ -22,6 +20,11 @@ const COUNT: u64 = 0x7f << 27;
 const TAG: u64 = 1 << 34;
 
 impl Magazine {
+    /// How many are in.
+    pub(crate) fn len(&self) -> usize {
+        ((self.0.load(Ordering::Relaxed) & COUNT) / ONE) as usize
+    }
+
     /// Takes the number of an object. `link` finds the first word of an object by its number.
     #[inline]
     pub(crate) fn pop<'a>(&self, link: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
@@ -40,12 +43,12 @@ impl Magazine {
         }
     }
 
-    /// Puts an object in; `false` when the magazine is full.
+    /// Puts an object in; `false` when `depth`, at most 127, are in already.
     #[inline]
-    pub(crate) fn push(&self, number: u32, link: &AtomicU32) -> bool {
+    pub(crate) fn push(&self, depth: u64, number: u32, link: &AtomicU32) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
-            if head & COUNT >= DEPTH * ONE {
+            if head & COUNT >= depth * ONE {
                 return false;
             }
             link.store((head & NUMBER) as u32, Ordering::Relaxed);
