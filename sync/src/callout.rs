@@ -27,11 +27,13 @@ pub struct Callouts {
     pub irq_save: fn() -> usize,
     /// Restores the interrupt state that `irq_save` returned.
     pub irq_restore: fn(usize),
-    /// Makes every other CPU pass a quiescent point soon (an interrupt).
-    pub nudge: fn(),
+    /// Makes another CPU, by its number, pass a quiescent point soon (an interrupt).
+    pub nudge: fn(usize),
     /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives the
     /// CPU up or the caller's turn comes again. False when it cannot run here now: it sleeps, or is another CPU's, where it runs or is asked to run next.
     pub donate: fn(usize) -> bool,
+    /// Whether this thread runs on another CPU at this moment.
+    pub runs_elsewhere: fn(usize) -> bool,
     /// The handle of the thread in whose kernel stack this address lies, or lay; 0 when it is no thread's.
     pub thread_of_stack: fn(usize) -> usize,
     /// Adds to the number of helping locks that the running thread holds or waits for; gives the new number.
@@ -62,8 +64,9 @@ pub const DEFAULT: Callouts = Callouts {
     cpu: || 0,
     irq_save: || 0,
     irq_restore: |_| {},
-    nudge: || {},
+    nudge: |_| {},
     donate: |_| false,
+    runs_elsewhere: |_| false,
     thread_of_stack: |_| 0,
     count_locks: |_| 0,
 };

@@ -16,6 +16,9 @@
 //! and one exchange, no memory, no look at the running CPU (a handler is not at a quiescent point: it may have interrupted anything), no callback.
 //! A handler may come between any two steps of `retire` or `collect` on its own CPU: the chain of notes changes by single exchanges, and what was taken off it is out of its reach.
 //!
+//! Notes wait in one chain. `retire` looks through it when a good number has joined since the last look, and if few have become ripe interrupts the CPUs that hold them up
+//! (one that sleeps passes no quiescent point by itself): so the work for each note is bounded, whatever others do, and so is how many wait.
+//!
 //! Progress: `quiescent` is wait-free; `retire` and `retire_with` are lock-free, and never wait for a grace period (`retire` does when there is no memory at all).
 //!
 //! Source: the dissertation frees a routine when its count reaches zero (section 3.4.2), which on one 68030 needs no
@@ -27,6 +30,9 @@ use alloc::alloc::Layout;
 
 /// As many CPUs as can be online.
 pub const MAX_CPUS: usize = 64;
+
+/// So many notes more than the last look has left, and `retire` looks again.
+const BATCH: usize = 32;
 
 const OFFLINE: u64 = u64::MAX;
 
@@ -41,6 +47,8 @@ pub struct Domain<const CPUS: usize> {
     seen: [Seen; CPUS],
     pending: AtomicPtr<Retired>,
     waiting: AtomicUsize,
+    /// With so many notes waiting the next look is due.
+    due: AtomicUsize,
 }
 
 #[cfg(not(loom))]
@@ -121,9 +129,17 @@ pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize)
     unsafe { KERNEL.retire_with(note, callback, argument) };
 }
 
-/// Runs the callbacks whose grace period is over. Thread context only; cheap when there is nothing to do.
+/// Runs the callbacks whose grace period is over. Thread context only, which is a quiescent point; cheap when there is nothing to do.
 pub fn collect() {
-    KERNEL.collect();
+    if pending() > 0 {
+        KERNEL.here();
+        KERNEL.collect();
+    }
+}
+
+/// Makes the CPUs that hold up the oldest waiting callbacks pass a quiescent point soon, by an interrupt each. From anywhere.
+pub fn hurry() {
+    KERNEL.hurry();
 }
 
 /// Waits until a grace period has passed and everything retired before the call is freed. Thread context only.
@@ -141,6 +157,7 @@ impl<const CPUS: usize> Domain<CPUS> {
             seen: [const { Seen(AtomicU64::new(OFFLINE)) }; CPUS],
             pending: AtomicPtr::new(core::ptr::null_mut()),
             waiting: AtomicUsize::new(0),
+            due: AtomicUsize::new(BATCH),
         }
     }
 
@@ -153,6 +170,7 @@ impl<const CPUS: usize> Domain<CPUS> {
             seen: core::array::from_fn(|_| Seen(AtomicU64::new(OFFLINE))),
             pending: AtomicPtr::new(core::ptr::null_mut()),
             waiting: AtomicUsize::new(0),
+            due: AtomicUsize::new(BATCH),
         }
     }
 
@@ -212,9 +230,12 @@ impl<const CPUS: usize> Domain<CPUS> {
                 ours: true,
             });
         }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
         self.push(node, node);
-        self.collect();
+        if waiting >= self.due.load(Ordering::Relaxed) && self.collect() >= BATCH {
+            // Who has passed such a point a few notes ago will do so again.
+            self.nudge(epoch.saturating_sub(BATCH as u64 / 2));
+        }
     }
 
     /// As [`retire_with`].
@@ -242,11 +263,12 @@ impl<const CPUS: usize> Domain<CPUS> {
         self.push(note.as_ptr(), note.as_ptr());
     }
 
-    /// As [`collect`].
-    pub fn collect(&self) {
+    /// As [`collect`]; returns how many callbacks still wait, of those that were looked at.
+    pub fn collect(&self) -> usize {
         if self.pending.load(Ordering::Relaxed).is_null() {
-            return;
+            return 0;
         }
+        let mut left = 0;
         let mut chain = self.pending.swap(core::ptr::null_mut(), Ordering::AcqRel);
         let oldest = self.oldest_seen();
         let (mut young, mut young_last) = (core::ptr::null_mut::<Retired>(), core::ptr::null_mut());
@@ -265,12 +287,14 @@ impl<const CPUS: usize> Domain<CPUS> {
                     }
                     (*node).next = young;
                     young = node;
+                    left += 1;
                 }
             }
         }
         if !young.is_null() {
             self.push(young, young_last);
         }
+        self.due.store(left + BATCH, Ordering::Relaxed);
         while !ripe.is_null() {
             // SAFETY: as above; a note of ours was allocated by `retire` with this layout, another is read for the last time.
             unsafe {
@@ -289,6 +313,26 @@ impl<const CPUS: usize> Domain<CPUS> {
                 callback(argument);
             }
         }
+        left
+    }
+
+    /// As [`hurry`].
+    pub fn hurry(&self) {
+        self.nudge(self.epoch.load(Ordering::SeqCst));
+    }
+
+    /// Interrupts the other CPUs that have not seen `epoch`.
+    fn nudge(&self, epoch: u64) {
+        let c = callout::get();
+        let here = (c.cpu)();
+        for (cpu, seen) in self.seen[..self.top.load(Ordering::SeqCst)]
+            .iter()
+            .enumerate()
+        {
+            if cpu != here && seen.0.load(Ordering::Relaxed) < epoch {
+                (c.nudge)(cpu);
+            }
+        }
     }
 
     /// As [`synchronize`].
@@ -304,7 +348,7 @@ impl<const CPUS: usize> Domain<CPUS> {
             if self.oldest_seen() >= epoch {
                 return;
             }
-            (c.nudge)();
+            self.nudge(epoch);
             (c.yield_now)();
         }
     }

@@ -6,7 +6,7 @@
 //! 2 means somebody waits and [`RawMonitor::wake_next`] must be called.
 //!
 //! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is ready and no other CPU's, and sleeps only when
-//! the holder does, is another CPU's (which then runs it next), or needs more than a few turns. So a holder of a patient level that was preempted does not hold up
+//! the holder does, is another CPU's (which then runs it next) and does not let go within a few looks, or needs more than a few turns. So a holder of a patient level that was preempted does not hold up
 //! an urgent thread: priority inheritance by donation (Hohmuth and Härtig 2001, section 3.3). To be found, the holder leaves an address in its
 //! own stack: one store. Routines that take the word themselves leave none; they are not preempted while they hold it.
 //! [`crate::helping`] is the lock for holders that never sleep.
@@ -18,6 +18,7 @@ use crate::callout;
 use crate::primitive::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::wait::WaitList;
 use core::cell::UnsafeCell;
+use core::hint::spin_loop;
 use core::ops::{Deref, DerefMut};
 
 /// Nobody holds it.
@@ -29,6 +30,8 @@ pub const CONTENDED: u32 = 2;
 
 /// Turns that a contender lends before it sleeps.
 const TURNS: usize = 16;
+/// Looks that it takes, before it sleeps, while the holder runs on another CPU. Most are about to let go, sooner than a thread can go to sleep and be woken.
+const LOOKS: usize = 64;
 
 /// The word and the list. The word is first in memory.
 #[repr(C)]
@@ -89,14 +92,23 @@ impl RawMonitor {
     #[cold]
     fn wait(&self) {
         let c = callout::get();
+        let holder = || (c.thread_of_stack)(self.holder.load(Ordering::Relaxed));
         for _ in 0..TURNS {
-            let holder = (c.thread_of_stack)(self.holder.load(Ordering::Relaxed));
-            if !(c.donate)(holder) {
+            if !(c.donate)(holder()) {
                 break;
             }
             if self.try_lock() {
                 return;
             }
+        }
+        for _ in 0..LOOKS {
+            if self.word.load(Ordering::Relaxed) == FREE && self.try_lock() {
+                return;
+            }
+            if !(c.runs_elsewhere)(holder()) {
+                break;
+            }
+            spin_loop();
         }
         self.waiters
             .wait_until(|| (self.word.swap(CONTENDED, Ordering::Acquire) == FREE).then_some(()));

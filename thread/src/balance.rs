@@ -1,15 +1,22 @@
 //! Balancing between CPUs: who has waited long goes on the shelf, idle CPUs take from all shelves.
 //!
-//! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`steal`] for an idle CPU. With interrupts off.
+//! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`left`] when a thread gives the CPU up to one from the
+//! shelf; [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
 //!
 //! A ring holds who runs, who was woken within the last quantum, and the next in line of each level; who has waited for a whole quantum stands on the
 //! CPU's shelf. An idle CPU takes from there by one exchange, whatever the shelf's CPU does meanwhile. Two threads that wake each other
-//! in turn never wait that long and are never torn apart. The switch knows nothing of all this: rings stay one CPU's, and their links lead to threads that nobody else may have.
+//! in turn never wait that long and are never torn apart.
+//!
+//! A new thread goes to the shelf too, but no idle CPU is woken for a program's as long as its maker may be about to wait for it: what begins here finds its parent's memory in the
+//! cache. When the maker gives the CPU up it runs here, and what else stands on the shelf wakes an idle CPU; when the maker computes on, the next tick does.
+//!
+//! The switch knows nothing of all this: rings stay one CPU's, and their links lead to threads that nobody else may have.
 //! A machine with one CPU has no use for shelves and leaves them empty.
 //! Source: dissertation, section 5.3.1.
 
 use crate::local::{IDLE, Local, STILL, local};
-use crate::ready::{End, rank};
+use crate::ready::{End, ReadyRing, rank};
+use crate::switch::Kind;
 use crate::tte::Tte;
 use crate::{kick, timer};
 use core::sync::atomic::Ordering;
@@ -22,10 +29,10 @@ const OFFERS: usize = 4;
 /// Puts on the shelf who has waited for a quantum in the ring, and wakes an idle CPU for each; the next in line goes too when a CPU is idle. Returns how
 /// many idle CPUs are on their way.
 pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
-    let mut coming = 0;
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
-        return coming;
+        return 0;
     }
+    let mut coming = usize::from(left(&local.ring));
     for _ in 0..OFFERS {
         let hungry = IDLE.any();
         let Some(spare) = local.ring.spare(me, hungry, waited_long) else {
@@ -66,8 +73,23 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
     if local.ticking.load(Ordering::Relaxed) == STILL {
         timer::begin(local, me);
     }
-    wake_one();
+    // A kernel thread is made to do something beside its maker.
+    if !Kind::from_bits(tte.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
+        wake_one();
+    }
     true
+}
+
+/// Wakes an idle CPU, if there is one, for who stands on the shelf of this CPU. Whether it did.
+pub(crate) fn left(ring: &ReadyRing) -> bool {
+    IDLE.any() && ring.shelf.is_used() && ring.shelf.sweep() && wake_one()
+}
+
+/// After an idle CPU, which counts as idle no more, has found something: wakes the next if there is more.
+pub(crate) fn pass_on() {
+    if IDLE.any() && (0..cpus()).any(|cpu| !local(cpu).ring.shelf.is_empty()) {
+        wake_one();
+    }
 }
 
 /// Interrupts an idle CPU, if there is one, for what was put on a shelf.

@@ -3,7 +3,7 @@
 //! *Interface*: [`link`]. Source: dissertation, section 4.1.3.
 
 use crate::block::{resume_address, suspend, yield_now};
-use crate::donate::donate;
+use crate::donate::{donate, runs_elsewhere};
 use crate::flags::INTERRUPTS;
 use crate::kick;
 use crate::tte::{Tte, current_opt};
@@ -20,8 +20,9 @@ static CALLOUTS: Callouts = Callouts {
     cpu: || this_cpu().number(),
     irq_save,
     irq_restore,
-    nudge: kick::send_to_others,
+    nudge: kick::send,
     donate,
+    runs_elsewhere,
     thread_of_stack,
     count_locks,
 };

@@ -1,6 +1,6 @@
 //! Donating the CPU: the running thread's turn, and its level, go to another thread.
 //!
-//! *Interface*: [`donate`], a callout of `sync`'s helping lock and monitor; [`favour`] is the rest of it on another CPU, at the end of the interrupt that asks for it.
+//! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; [`favour`] is the rest of it on another CPU, at the end of the interrupt that asks for it.
 //!
 //! A thread that stands on a shelf, whichever CPU's, is taken over and runs here. One that is ready in another CPU's ring is that CPU's: it
 //! is asked to run it next, at the level of the one who waits. Source: Hohmuth and Härtig 2001, section 3.3 (priority inheritance
@@ -46,6 +46,22 @@ pub(crate) fn donate(address: usize) -> bool {
     ready_here
 }
 
+/// Whether the thread with this address runs on another CPU at this moment. Thread context.
+pub(crate) fn runs_elsewhere(address: usize) -> bool {
+    if address == 0 {
+        return false;
+    }
+    // SAFETY: callers pass addresses of entries, and those are never unmapped.
+    let to = unsafe { &*(address as *const Tte) };
+    !to.is(crate::tte::current()) && runs(to, to.cpu())
+}
+
+/// Whether the thread is what CPU number `cpu` runs.
+fn runs(tte: &Tte, cpu: usize) -> bool {
+    let current = |cpu: &Cpu| cpu.current.load(Ordering::Relaxed) == tte.address();
+    online().nth(cpu).is_some_and(current)
+}
+
 /// Whether the thread is in the ring of this CPU, which is the caller's. The order of the two loads matters: who moves a thread to another CPU says so before putting it into the ring there.
 fn is_in_ring_of(cpu: &Cpu, tte: &Tte) -> bool {
     tte.on_ring.load(Ordering::Acquire) && tte.cpu() == cpu.number()
@@ -63,10 +79,10 @@ fn take_over(cpu: &Cpu, here: &Local, me: &Tte, to: &Tte) -> bool {
 /// Asks the CPU in whose ring the thread waits, if it does, to run it next.
 fn ask_for(cpu: &Cpu, me: &Tte, to: &Tte) {
     let there = to.cpu();
-    let runs = |there: &Cpu| there.current.load(Ordering::Relaxed) == to.address();
     if there == cpu.number()
         || !to.on_ring.load(Ordering::Relaxed)
-        || online().nth(there).is_none_or(runs)
+        || online().nth(there).is_none()
+        || runs(to, there)
     {
         return;
     }

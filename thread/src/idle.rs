@@ -3,7 +3,7 @@
 //! *Interface*: [`run`] is the idle thread's life; [`wait`] its one step; [`awake`] ends idleness.
 //!
 //! A CPU that has nothing to do takes from the shelves of all (`balance.rs`), leaves its bit in `IDLE` when they are empty, looks once more, and halts until
-//! somebody who puts something on a shelf interrupts it: one interrupt, to one CPU, for each thread that becomes available.
+//! somebody who leaves something on a shelf interrupts it: one interrupt, to one CPU, which wakes the next if there is more.
 //!
 //! Halting is not announced to `sync::epoch` as idleness: an interrupt handler on a halted CPU reads shared memory before
 //! anybody could announce its end. A grace period ends by an interrupt there too.
@@ -11,11 +11,12 @@
 
 use crate::local::{IDLE, Local, here};
 use crate::tte::Tte;
-use crate::{balance, block, kick, spawn, timer};
+use crate::{balance, block, spawn, timer};
+use core::sync::atomic::{AtomicU64, Ordering};
 use machine::clock::now_ns;
 use machine::cpu::{Cpu, irq_disable, irq_enable};
 
-/// How long an idle CPU waits before it looks again for the end of a grace period, nanoseconds.
+/// How long an idle CPU waits before it looks again for the end of a grace period, or interrupts others for it again, nanoseconds.
 const GRACE_NS: u64 = 1_000_000;
 
 /// The idle thread of the running CPU.
@@ -41,20 +42,35 @@ pub(crate) fn run() -> ! {
 /// Runs others, or halts until an interrupt. With interrupts off, also on return.
 pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
     if has_work(cpu, local, me) {
+        balance::pass_on();
         return block::switch(cpu, me);
     }
     IDLE.announce(cpu.number());
     if balance::steal(cpu, local, me) {
         awake(cpu);
+        balance::pass_on();
         return block::switch(cpu, me);
     }
     if sync::epoch::pending() > 0 {
-        kick::send_to_others();
-        timer::arm(local, now_ns() + GRACE_NS);
+        hurry(local);
     }
     machine::cpu::wait_for_interrupt();
     irq_disable();
     awake(cpu);
+}
+
+/// What waits for a grace period has nobody else to see to it: interrupts those who hold it up, at most once in [`GRACE_NS`], and looks again then.
+fn hurry(local: &Local) {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let (now, last) = (now_ns(), LAST.load(Ordering::Relaxed));
+    if now >= last + GRACE_NS
+        && LAST
+            .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    {
+        sync::epoch::hurry();
+    }
+    timer::arm(local, now + GRACE_NS);
 }
 
 /// Whether somebody is ready here, if need be by taking one from a shelf.

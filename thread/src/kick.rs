@@ -1,6 +1,6 @@
 //! The interrupt by which one CPU makes another look at its inbox, the shelves and its running thread.
 //!
-//! *Interface*: [`send`], [`send_to_others`]; [`init`] once. Every interrupt is a quiescent point, so this one also ends
+//! *Interface*: [`send`]; [`init`] once. Every interrupt is a quiescent point, so this one also ends
 //! grace periods.
 
 use crate::local::here;
@@ -24,13 +24,6 @@ pub(crate) fn init() {
 /// Interrupts CPU number `cpu`.
 pub(crate) fn send(cpu: usize) {
     machine::apic::ipi(cpu, VECTOR.load(Ordering::Relaxed));
-}
-
-/// Interrupts all other CPUs.
-pub(crate) fn send_to_others() {
-    if machine::cpu::cpus() > 1 {
-        machine::apic::ipi_all_but_self(VECTOR.load(Ordering::Relaxed));
-    }
 }
 
 fn kicked(_: &mut TrapFrame) {

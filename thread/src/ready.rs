@@ -16,6 +16,7 @@
 //! Who has waited long stands on the ring's *shelf* instead, from where any CPU takes it (`shelf.rs`, `balance.rs`). A level that runs empty takes one back.
 //! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
 
+use crate::balance;
 use crate::shelf::Shelf;
 use crate::tte::{LEVELS, Tte};
 use core::ptr::null_mut;
@@ -329,6 +330,7 @@ impl ReadyRing {
         if !self.join(current, taken, End::Back) && self.populated.load(Relaxed) == 0 {
             self.join(current, self.shelf.take(rank), End::Back);
         }
+        balance::left(self);
     }
 
     #[inline(never)]
