@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use abi::linux::*;
 
-use super::tree::{INIT, TREE, Tree};
+use super::tree::{self, INIT};
 use super::{Process, Task, robust, trace};
 use crate::call::futex;
 use crate::signal;
@@ -43,7 +43,7 @@ pub fn exit_thread(status: i32) -> ! {
         process.child_wait.wake_all();
     }
     if task.tid != process.pid {
-        TREE.lock().release(task.tid);
+        tree::release(task.tid);
     }
     drop(process);
     drop(task);
@@ -96,36 +96,10 @@ fn end_process(process: &Arc<Process>, status: i32) {
     drop(process.space.set(None));
     hang_up(process);
 
-    let mut tree = TREE.lock();
-    let children = tree.move_children(process.pid, INIT);
-    let mut orphaned = groups_orphaned_by(&tree, process, &children);
-    let gone: alloc::vec::Vec<_> = children
-        .iter()
-        .filter(|child| child.is_zombie())
-        .cloned()
-        .collect();
-    for child in &gone {
-        tree.remove(child);
-    }
-    process.wait_status.store(status, Ordering::Relaxed);
-    process.zombie.store(true, Ordering::Release);
-    let parent = tree.get(process.ppid()).cloned();
-    let keep = parent
-        .as_ref()
-        .is_some_and(|parent| parent.pid != INIT && waits_for(parent, process));
-    if !keep {
-        tree.remove(process);
-    }
-    orphaned.retain(|&pgrp| tree.is_orphaned(pgrp));
-    // Before anybody can see the zombie: a parent that has waited has had its SIGCHLD, and none comes later out of the blue.
-    let last = parent
-        .as_ref()
-        .map_or(0, |parent| process.last_signal(parent));
-    let early = last == SIGCHLD;
-    if let Some(parent) = parent.as_ref().filter(|_| early) {
-        signal_parent(parent, process, last, status);
-    }
-    drop(tree);
+    let children = tree::move_children(process);
+    let mut orphaned = groups_orphaned_by(process, &children);
+    let parent = become_zombie(process, status);
+    orphaned.retain(|&pgrp| tree::is_orphaned(pgrp));
 
     process.vfork_gate.open();
     for child in &children {
@@ -137,13 +111,44 @@ fn end_process(process: &Arc<Process>, status: i32) {
     for pgrp in orphaned {
         wake_stopped_group(pgrp);
     }
-    if let Some(parent) = parent {
-        if !early {
-            signal_parent(&parent, process, last, status);
-        }
+    if let Some((parent, late)) = parent {
+        signal_parent(&parent, process, late, status);
         parent.child_wait.wake_all();
     }
     crate::init::process_ended(process, status);
+}
+
+/// The process waits for its parent from now on, or vanishes when that does not want to know. Returns the parent, and which signal it still gets.
+fn become_zombie(process: &Arc<Process>, status: i32) -> Option<(Arc<Process>, i32)> {
+    process.wait_status.store(status, Ordering::Relaxed);
+    loop {
+        let Some(parent) = tree::find(process.ppid()) else {
+            process.zombie.store(true, Ordering::Release);
+            tree::forget(process);
+            return None;
+        };
+        let mut children = parent.children.lock();
+        if process.ppid() != parent.pid {
+            // It has ended meanwhile, and gave its children away.
+            continue;
+        }
+        process.zombie.store(true, Ordering::Release);
+        let keep = parent.pid != INIT && waits_for(&parent, process);
+        if !keep {
+            children.retain(|child| child.pid != process.pid);
+        }
+        // Before anybody can see the zombie: a parent that has waited has had its SIGCHLD, and none comes later out of the blue.
+        let mut signo = process.last_signal(&parent);
+        if signo == SIGCHLD {
+            signal_parent(&parent, process, signo, status);
+            signo = 0;
+        }
+        drop(children);
+        if !keep {
+            tree::forget(process);
+        }
+        return Some((parent, signo));
+    }
 }
 
 /// The leader of a session gives its terminal up: the foreground group is hung up.
@@ -165,15 +170,10 @@ fn hang_up(process: &Process) {
 }
 
 /// Process groups that may become orphaned by the end of `process`: its own and its children's.
-fn groups_orphaned_by(
-    tree: &Tree,
-    process: &Process,
-    children: &[Arc<Process>],
-) -> alloc::vec::Vec<i32> {
+fn groups_orphaned_by(process: &Process, children: &[Arc<Process>]) -> alloc::vec::Vec<i32> {
     let mut groups = alloc::vec::Vec::new();
     let sid = process.sid();
-    let held_by_parent = tree
-        .get(process.ppid())
+    let held_by_parent = tree::find(process.ppid())
         .is_some_and(|parent| parent.pgrp() != process.pgrp() && parent.sid() == sid);
     if held_by_parent {
         groups.push(process.pgrp());
@@ -189,7 +189,7 @@ fn groups_orphaned_by(
 
 /// A newly orphaned group with a stopped member is hung up and continued (POSIX, `_exit`).
 fn wake_stopped_group(pgrp: i32) {
-    if super::tree::group(pgrp)
+    if tree::group(pgrp)
         .iter()
         .any(|process| process.signals.is_stopped())
     {

@@ -13,7 +13,7 @@ use machine::trap::{TrapFrame, VECTOR_TAIL};
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
-use super::tree::{INIT, TREE};
+use super::tree::{self, INIT, TREE};
 use super::usage::Account;
 use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, shared};
 use crate::dispatch;
@@ -74,13 +74,13 @@ pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
 pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     check(spec)?;
     let made = Task::here(|task| {
-        let number = TREE.lock().reserve()?;
+        let number = tree::reserve()?;
         let made = if spec.flags & CLONE_THREAD != 0 {
             add_thread(task, frame, spec, number)
         } else {
             add_process(task, frame, spec, number)
         };
-        made.inspect_err(|_| TREE.lock().release(number))
+        made.inspect_err(|_| tree::release(number))
     });
     made.unwrap_or(Err(Errno::ESRCH))
 }
@@ -287,6 +287,7 @@ impl Process {
             threads: Monitor::new(Vec::new()),
             timers: Timers::default(),
             usage: Monitor::new(Account::default()),
+            children: Monitor::new(Vec::new()),
             child_wait: WaitList::new(),
             vfork_gate: Gate::default(),
             tracees: Monitor::new(Vec::new()),
@@ -339,10 +340,9 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
     };
     let root = Arc::new(root);
     let process = Process::with(INIT, Files::new(0)?, root, Arc::default(), heritage);
-    let mut tree = TREE.lock();
-    let number = tree.reserve()?;
+    let number = tree::reserve()?;
     debug_assert_eq!(number, INIT);
-    tree.add(&process);
+    TREE.lock().add(&process);
     Ok(process)
 }
 

@@ -1,11 +1,12 @@
 //! Who is in which process group and session, so that nobody looks through all processes for them.
 //!
-//! *Interface*: [`Groups::enter`] and [`Groups::leave`] for a process; [`Groups::members`] of a group; [`Groups::is_named`] says whether a
-//! group or a session has a number. The caller holds the tree's monitor. Costs go with the members of the one group.
+//! *Interface*: [`Groups::enter`] and [`Groups::leave`] for a process; [`Groups::members`] of a group. As long as a
+//! group or a session has a number, that is reserved (`reserve.rs`). The caller holds the tree's monitor. Costs go with the members of the one group.
 
 use alloc::vec::Vec;
 
 use super::numbers::Numbers;
+use super::reserve;
 
 /// The members of groups and sessions, zombies included, by number.
 pub(crate) struct Groups {
@@ -26,11 +27,17 @@ impl Groups {
     pub(crate) fn enter(&mut self, pid: i32, group: i32, session: i32) {
         match self.groups.get_mut(group) {
             Some(members) => members.push(pid),
-            None => self.groups.put(group, Vec::from([pid])),
+            None => {
+                self.groups.put(group, Vec::from([pid]));
+                reserve::name(group);
+            }
         }
         match self.sessions.get_mut(session) {
             Some(count) => *count += 1,
-            None => self.sessions.put(session, 1),
+            None => {
+                self.sessions.put(session, 1);
+                reserve::name(session);
+            }
         }
     }
 
@@ -42,12 +49,14 @@ impl Groups {
             members.remove(place);
             if members.is_empty() {
                 self.groups.free(group);
+                self.unname(group);
             }
         }
         if let Some(count) = self.sessions.get_mut(session) {
             *count -= 1;
             if *count == 0 {
                 self.sessions.free(session);
+                self.unname(session);
             }
         }
     }
@@ -58,8 +67,15 @@ impl Groups {
     }
 
     /// Whether `number` is a group's or a session's.
-    pub(crate) fn is_named(&self, number: i32) -> bool {
+    fn is_named(&self, number: i32) -> bool {
         self.groups.is_taken(number) || self.sessions.is_taken(number)
+    }
+
+    /// A group or session has ended: others may have its number unless the other of the two still does.
+    fn unname(&self, number: i32) {
+        if !self.is_named(number) {
+            reserve::unname(number);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`tree`]; making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process
 //! is alive until its last thread has ended, then a zombie until its parent has waited.
 //!
-//! Lock order: the tree, then one process's monitors (signals before threads), then files.
+//! Lock order: the tree, then one process's monitors (children before signals before threads), then files. Who moves children takes the first process's children last.
 
 pub mod cred;
 pub mod exit;
@@ -13,6 +13,7 @@ mod groups;
 mod index;
 pub mod limits;
 mod numbers;
+mod reserve;
 pub mod robust;
 pub mod session;
 pub mod shared;
@@ -83,6 +84,8 @@ pub struct Process {
     pub(crate) timers: Timers,
     /// Of threads that ended, and of children that were waited for.
     pub(crate) usage: Monitor<usage::Account>,
+    /// Its children, zombies included. Taken after the tree's monitor, and after another process's only if this is the first process.
+    pub(crate) children: Monitor<Vec<Arc<Process>>>,
     pub(crate) child_wait: WaitList,
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
     pub(crate) vfork_gate: Gate,

@@ -1,9 +1,9 @@
 //! A table by number: what has one of the numbers that processes and threads share.
 //!
-//! *Interface*: [`Numbers::take`] marks a number taken, [`Numbers::put`] says by what, [`Numbers::free`] gives it back; [`Numbers::get`]
-//! looks, [`Numbers::values`] walks in order of the numbers. The caller excludes others.
+//! *Interface*: [`Numbers::put`] says what has a number, [`Numbers::free`] that nothing has; [`Numbers::get`]
+//! looks, [`Numbers::values`] walks in order of the numbers. The caller excludes others. Who may have a number is `reserve.rs`'s affair.
 //!
-//! A bit a number says whether it is taken, so reserving one asks for no memory; what has it stands in a chunk of 64 that comes with the first of
+//! A bit a number says whether something has it; what stands in a chunk of 64 that comes with the first of
 //! them. One chunk that has emptied waits for the next, since new numbers follow one another.
 
 use alloc::boxed::Box;
@@ -19,13 +19,12 @@ type Chunk<T> = Box<[Option<T>; CHUNK]>;
 
 /// The table.
 pub(crate) struct Numbers<T> {
-    /// Bit for each number that is taken, a word a chunk.
+    /// Bit for each number that something has, a word a chunk.
     taken: [u64; CHUNKS],
-    /// Bit for each chunk with a number that is taken.
+    /// Bit for each chunk with such a number.
     populated: [u64; CHUNKS.div_ceil(64)],
     chunks: [Option<Chunk<T>>; CHUNKS],
     spare: Option<Chunk<T>>,
-    count: usize,
 }
 
 /// The bits of `word`, lowest first.
@@ -50,13 +49,7 @@ impl<T> Numbers<T> {
             populated: [0; CHUNKS.div_ceil(64)],
             chunks: [const { None }; CHUNKS],
             spare: None,
-            count: 0,
         }
-    }
-
-    /// How many numbers are taken.
-    pub fn len(&self) -> usize {
-        self.count
     }
 
     pub fn is_taken(&self, number: i32) -> bool {
@@ -64,19 +57,12 @@ impl<T> Numbers<T> {
         self.taken[chunk] >> at & 1 != 0
     }
 
-    /// Takes `number`, below [`NUMBERS_MAX`], if nobody has it.
-    pub fn take(&mut self, number: i32) {
+    /// Says what has `number`, below [`NUMBERS_MAX`].
+    pub fn put(&mut self, number: i32, value: T) {
         debug_assert!((0..NUMBERS_MAX).contains(&number));
         let (chunk, at) = place(number);
-        self.count += usize::from(!self.is_taken(number));
         self.taken[chunk] |= 1 << at;
         self.populated[chunk / 64] |= 1 << (chunk % 64);
-    }
-
-    /// Says what has `number`, and takes it if that has not been done.
-    pub fn put(&mut self, number: i32, value: T) {
-        self.take(number);
-        let (chunk, at) = place(number);
         let spare = &mut self.spare;
         let chunk = self.chunks[chunk].get_or_insert_with(|| {
             let spare = spare.take();
@@ -91,7 +77,6 @@ impl<T> Numbers<T> {
             return;
         }
         let (chunk, at) = place(number);
-        self.count -= 1;
         if let Some(values) = &mut self.chunks[chunk] {
             values[at] = None;
         }
@@ -103,7 +88,7 @@ impl<T> Numbers<T> {
         }
     }
 
-    /// What has `number`; `None` also when it is taken by nothing yet.
+    /// What has `number`.
     pub fn get(&self, number: i32) -> Option<&T> {
         let (chunk, at) = place(number);
         self.chunks[chunk].as_ref()?[at].as_ref()
@@ -132,10 +117,9 @@ mod tests {
     use alloc::collections::BTreeMap;
     use alloc::vec::Vec;
 
-    fn same(numbers: &Numbers<i32>, model: &BTreeMap<i32, Option<i32>>) {
-        assert_eq!(numbers.len(), model.len());
+    fn same(numbers: &Numbers<i32>, model: &BTreeMap<i32, i32>) {
         let values: Vec<_> = numbers.values().copied().collect();
-        let expected: Vec<_> = model.values().filter_map(|value| *value).collect();
+        let expected: Vec<_> = model.values().copied().collect();
         assert_eq!(values, expected);
     }
 
@@ -151,13 +135,9 @@ mod tests {
             let number =
                 (random >> 40) as i32 % 700 + if random >> 33 & 1 == 0 { 0 } else { 32_000 };
             match random >> 60 {
-                0..4 => {
-                    numbers.take(number);
-                    model.entry(number).or_insert(None);
-                }
-                4..9 => {
+                0..9 => {
                     numbers.put(number, step);
-                    model.insert(number, Some(step));
+                    model.insert(number, step);
                 }
                 _ => {
                     numbers.free(number);
@@ -165,10 +145,7 @@ mod tests {
                 }
             }
             assert_eq!(numbers.is_taken(number), model.contains_key(&number));
-            assert_eq!(
-                numbers.get(number).copied(),
-                model.get(&number).copied().flatten()
-            );
+            assert_eq!(numbers.get(number), model.get(&number));
             if step % 100 == 0 {
                 same(&numbers, &model);
             }
@@ -176,7 +153,6 @@ mod tests {
         for number in 0..NUMBERS_MAX {
             numbers.free(number);
         }
-        assert_eq!(numbers.len(), 0);
         assert_eq!(numbers.values().count(), 0);
         assert!(numbers.chunks.iter().all(Option::is_none));
     }
@@ -190,6 +166,6 @@ mod tests {
             assert!(numbers.get(number).is_none());
             numbers.free(number);
         }
-        assert_eq!(numbers.len(), 1);
+        assert_eq!(numbers.values().count(), 1);
     }
 }

@@ -1,12 +1,12 @@
 //! The tree of processes: numbers, parents and children, groups and sessions.
 //!
 //! *Interface*: [`find`], [`find_task`], [`all`], [`group`] look; [`set_group`] and [`new_session`] change. The one
-//! monitor is first in the lock order; [`find`] does not take it. The first process is built in: it runs no code, and every process
+//! monitor is first in the lock order and is held for a few words; [`find`] does not take it, nor do numbers (`reserve.rs`), nor who looks after the children of one process. The first process is built in: it runs no code, and every process
 //! whose parent has ended becomes its child and vanishes by itself when it ends.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
@@ -14,7 +14,7 @@ use sync::Monitor;
 
 use super::groups::Groups;
 use super::numbers::Numbers;
-use super::{Process, Session, Task, index};
+use super::{Process, Session, Task, index, reserve};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
@@ -30,8 +30,8 @@ pub fn most() -> usize {
 
 /// Who has a number that is not only reserved.
 pub(crate) enum Holder {
-    /// A process and the numbers of its children.
-    Process(Arc<Process>, Vec<i32>),
+    /// A process.
+    Process(Arc<Process>),
     /// A thread other than the first of its process.
     Thread(Weak<Task>),
 }
@@ -40,55 +40,36 @@ pub(crate) enum Holder {
 pub(crate) struct Tree {
     holders: Numbers<Holder>,
     groups: Groups,
-    last: i32,
-    /// What [`most`] says, once it has been asked for.
-    most: usize,
 }
 
 pub(crate) static TREE: Monitor<Tree> = Monitor::new(Tree {
     holders: Numbers::new(),
     groups: Groups::new(),
-    last: 0,
-    most: 0,
 });
 
+/// Reserves a number. EAGAIN when there are too many.
+pub(crate) fn reserve() -> Result<i32> {
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    if MOST.load(Ordering::Relaxed) == 0 {
+        MOST.store(most(), Ordering::Relaxed);
+    }
+    reserve::take(MOST.load(Ordering::Relaxed))
+}
+
 impl Tree {
-    /// Reserves a number. EAGAIN when there are too many.
-    pub(crate) fn reserve(&mut self) -> Result<i32> {
-        if self.most == 0 {
-            self.most = most();
-        }
-        if self.holders.len() >= self.most {
-            return Err(Errno::EAGAIN);
-        }
-        let mut number = self.last;
-        loop {
-            number = if number + 1 >= NUMBERS_MAX {
-                300
-            } else {
-                number + 1
-            };
-            if !self.holders.is_taken(number) && !self.groups.is_named(number) {
-                break;
+    /// Makes `process` visible as a child of its parent, or of the first process when that has ended.
+    pub(crate) fn add(&mut self, process: &Arc<Process>) {
+        if let Some(parent) = self.get(process.ppid()) {
+            let mut children = parent.children.lock();
+            if !parent.signals.is_ending() {
+                children.push(process.clone());
+            } else if let Some(init) = self.get(INIT) {
+                process.ppid.store(INIT, Ordering::Relaxed);
+                init.children.lock().push(process.clone());
             }
         }
-        self.last = number;
-        self.holders.take(number);
-        Ok(number)
-    }
-
-    /// Gives a reserved number back.
-    pub(crate) fn release(&mut self, number: i32) {
-        self.holders.free(number);
-    }
-
-    /// Makes `process` visible as a child of its parent.
-    pub(crate) fn add(&mut self, process: &Arc<Process>) {
-        if let Some(Holder::Process(_, children)) = self.holders.get_mut(process.ppid()) {
-            children.push(process.pid);
-        }
         self.holders
-            .put(process.pid, Holder::Process(process.clone(), Vec::new()));
+            .put(process.pid, Holder::Process(process.clone()));
         self.groups
             .enter(process.pid, process.pgrp(), process.sid());
         index::add(process);
@@ -100,20 +81,22 @@ impl Tree {
             .put(task.tid, Holder::Thread(Arc::downgrade(task)));
     }
 
-    /// Removes a waited-for process.
-    pub(crate) fn remove(&mut self, process: &Process) {
+    /// Makes a thread that is not its process's first invisible.
+    fn remove_thread(&mut self, tid: i32) {
+        self.holders.free(tid);
+    }
+
+    /// Removes a process that is no longer among its parent's children.
+    fn remove(&mut self, process: &Process) {
         index::remove(process.pid);
         self.groups
             .leave(process.pid, process.pgrp(), process.sid());
         self.holders.free(process.pid);
-        if let Some(Holder::Process(_, children)) = self.holders.get_mut(process.ppid()) {
-            children.retain(|&child| child != process.pid);
-        }
     }
 
     pub(crate) fn get(&self, pid: i32) -> Option<&Arc<Process>> {
         match self.holders.get(pid) {
-            Some(Holder::Process(process, _)) => Some(process),
+            Some(Holder::Process(process)) => Some(process),
             _ => None,
         }
     }
@@ -121,7 +104,7 @@ impl Tree {
     /// All processes, in order of their numbers.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Arc<Process>> {
         self.holders.values().filter_map(|holder| match holder {
-            Holder::Process(process, _) => Some(process),
+            Holder::Process(process) => Some(process),
             _ => None,
         })
     }
@@ -130,37 +113,6 @@ impl Tree {
     pub(crate) fn members(&self, pgrp: i32) -> impl Iterator<Item = &Arc<Process>> {
         let members = self.groups.members(pgrp).iter();
         members.filter_map(|&pid| self.get(pid))
-    }
-
-    /// The children of `pid`.
-    pub(crate) fn children(&self, pid: i32) -> impl Iterator<Item = &Arc<Process>> {
-        let children: &[i32] = match self.holders.get(pid) {
-            Some(Holder::Process(_, children)) => children,
-            _ => &[],
-        };
-        children.iter().filter_map(|&child| self.get(child))
-    }
-
-    /// Makes the children of `from` those of `to`; returns them.
-    pub(crate) fn move_children(&mut self, from: i32, to: i32) -> Vec<Arc<Process>> {
-        let moved = match self.holders.get_mut(from) {
-            Some(Holder::Process(_, children)) => core::mem::take(children),
-            _ => return Vec::new(),
-        };
-        for child in &moved {
-            if let Some(process) = self.get(*child) {
-                process.ppid.store(to, Ordering::Relaxed);
-                // The one who chose another is gone.
-                process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
-            }
-        }
-        if let Some(Holder::Process(_, children)) = self.holders.get_mut(to) {
-            children.extend_from_slice(&moved);
-        }
-        moved
-            .iter()
-            .filter_map(|&child| self.get(child).cloned())
-            .collect()
     }
 
     /// Whether no member of `pgrp` has a parent outside it in the same session: nobody is left who could
@@ -175,6 +127,51 @@ impl Tree {
     }
 }
 
+/// Forgets a process that is no longer among its parent's children, and gives its number back.
+pub(crate) fn forget(process: &Process) {
+    TREE.lock().remove(process);
+    reserve::free(process.pid);
+}
+
+/// Forgets a thread that is not its process's first, or a number that nobody came to use, and gives the number back.
+pub(crate) fn release(tid: i32) {
+    TREE.lock().remove_thread(tid);
+    reserve::free(tid);
+}
+
+/// Makes the children of `from`, which ends, those of the first process; returns them. Zombies among them vanish.
+pub(crate) fn move_children(from: &Process) -> Vec<Arc<Process>> {
+    let mut children = from.children.lock();
+    if children.is_empty() {
+        return Vec::new();
+    }
+    let moved = core::mem::take(&mut *children);
+    let Some(init) = find(INIT) else {
+        return moved;
+    };
+    let mut adopted = init.children.lock();
+    for child in &moved {
+        child.ppid.store(INIT, Ordering::Relaxed);
+        // The one who chose another is gone.
+        child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
+        if !child.is_zombie() {
+            adopted.push(child.clone());
+        }
+    }
+    // A child becomes a zombie under the monitor of its parent's children, whom these have been until now.
+    let zombies: Vec<_> = moved
+        .iter()
+        .filter(|child| child.is_zombie())
+        .cloned()
+        .collect();
+    drop(adopted);
+    drop(children);
+    for zombie in zombies {
+        forget(&zombie);
+    }
+    moved
+}
+
 /// The process whose end helps most when memory is out, and how many pages it has resident. Allocates nothing.
 ///
 /// A process counts with its own memory and half of its children's, so that one who multiplies outweighs a larger
@@ -183,11 +180,10 @@ impl Tree {
 pub(crate) fn largest(first: i32) -> Option<(Arc<Process>, usize)> {
     let tree = TREE.lock();
     let size = |process: &Arc<Process>| process.space().map_or(0, |space| space.resident());
-    let children = |parent: &Arc<Process>| {
-        let family = (parent.pid != INIT).then(|| tree.children(parent.pid));
-        family.into_iter().flatten()
+    let brood = |parent: &Arc<Process>| match parent.pid {
+        INIT => 0,
+        _ => parent.children.lock().iter().map(size).sum::<usize>() / 2,
     };
-    let brood = |parent: &Arc<Process>| children(parent).map(size).sum::<usize>() / 2;
     let others = || tree.processes().filter(|process| process.pid != first);
     if let Some(first) = tree.get(first)
         && size(first) > others().map(size).sum()
@@ -196,11 +192,13 @@ pub(crate) fn largest(first: i32) -> Option<(Arc<Process>, usize)> {
     }
     let heaviest = others().max_by_key(|process| size(process) + brood(process))?;
     let victim = if brood(heaviest) > size(heaviest) {
-        children(heaviest).max_by_key(|child| size(child))?
+        let children = heaviest.children.lock();
+        children.iter().max_by_key(|child| size(child))?.clone()
     } else {
-        heaviest
+        heaviest.clone()
     };
-    Some((victim.clone(), size(victim)))
+    let pages = size(&victim);
+    Some((victim, pages))
 }
 
 /// The process with number `pid`. Waits for nobody.
@@ -212,7 +210,7 @@ pub fn find(pid: i32) -> Option<Arc<Process>> {
 pub fn find_task(tid: i32) -> Option<Arc<Task>> {
     let process = match TREE.lock().holders.get(tid)? {
         Holder::Thread(task) => return task.upgrade(),
-        Holder::Process(process, _) => process.clone(),
+        Holder::Process(process) => process.clone(),
     };
     process.task(tid)
 }
@@ -224,12 +222,12 @@ pub fn all() -> Vec<Arc<Process>> {
 
 /// How many processes and threads there are.
 pub fn count() -> usize {
-    TREE.lock().holders.len()
+    reserve::count()
 }
 
 /// The number given out last, for `/proc/loadavg`.
 pub fn last_number() -> i32 {
-    TREE.lock().last
+    reserve::last()
 }
 
 /// The members of process group `pgrp`.

@@ -8,8 +8,7 @@ use core::sync::atomic::Ordering;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::tree::{TREE, Tree};
-use super::{Process, Usage};
+use super::{Process, Usage, tree};
 use crate::signal::Change;
 
 /// Which children.
@@ -50,10 +49,10 @@ pub fn wait(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<
 
 /// Looks once. ECHILD when no child could ever answer.
 fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Report>> {
-    let mut tree = TREE.lock();
+    let mut children = parent.children.lock();
     let mut exists = false;
     let mut found = None;
-    for child in tree.children(parent.pid) {
+    for child in children.iter() {
         let meant = match which {
             Which::Any => true,
             Which::Pid(pid) => child.pid == pid,
@@ -75,9 +74,15 @@ fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Repo
     }
     match found {
         Some((child, status)) => {
+            let reaped = child.is_zombie() && options & WNOWAIT == 0;
+            if reaped {
+                children.retain(|other| other.pid != child.pid);
+            }
+            drop(children);
             let report = report(&child, status);
-            if child.is_zombie() && options & WNOWAIT == 0 {
-                reap(&mut tree, parent, &child, &report.usage);
+            if reaped {
+                tree::forget(&child);
+                parent.usage.lock().children.add(&report.usage);
             }
             Ok(Some(report))
         }
@@ -137,10 +142,4 @@ fn report(child: &Process, status: i32) -> Report {
         status,
         usage,
     }
-}
-
-/// Removes a zombie for good.
-fn reap(tree: &mut Tree, parent: &Process, child: &Process, usage: &Usage) {
-    tree.remove(child);
-    parent.usage.lock().children.add(usage);
 }
