@@ -29,6 +29,8 @@ pub struct Cpu {
     pub apic_id: AtomicU32,
     /// It has come up and takes interrupts.
     pub online: AtomicBool,
+    /// Whether a handler of an interrupt runs; handlers are not interrupted.
+    pub(crate) handling: AtomicBool,
     /// A word for the thread room (its per-CPU block).
     pub thread: AtomicUsize,
     /// Table entry of the thread whose state the vector registers hold; 0 for none; [`Cpu::FP_TRAPPED`] while CR0.TS is set and
@@ -86,6 +88,7 @@ impl Cpu {
             fp_owner: AtomicUsize::new(Cpu::FP_TRAPPED),
             root: AtomicUsize::new(0),
             interrupts: AtomicU64::new(0),
+            handling: AtomicBool::new(false),
             exceptions: AtomicU64::new(0),
             syscall_entry: AtomicUsize::new(0),
             tss: UnsafeCell::new(Tss::new()),
@@ -96,6 +99,11 @@ impl Cpu {
     /// Number of this CPU.
     pub fn number(&self) -> usize {
         self.id.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether a handler runs on this CPU, which is the caller's, linked by `irq::set_handler`.
+    pub fn handles_interrupt(&self) -> bool {
+        self.handling.load(Ordering::Relaxed)
     }
 
     /// Address of the structure, for generated code: within the top 2 GiB.
@@ -239,6 +247,17 @@ pub fn irq_disable() {
     // SAFETY: always allowed in the kernel.
     unsafe {
         core::arch::asm!("cli")
+    };
+}
+
+/// With interrupts off: takes those that wait, and turns them off again.
+#[inline(always)]
+pub fn irq_window() {
+    #[cfg(target_os = "none")]
+    // SAFETY: the caller is at the end of what had to be done with interrupts off. They come after the instruction behind `sti`. Not
+    // `nomem`: a handler may change anything.
+    unsafe {
+        core::arch::asm!("sti", "nop", "cli")
     };
 }
 

@@ -4,7 +4,8 @@
 //! generated code, [`return_from`]. Source: dissertation, section 3.3.3 and 3.3.4; docs/architecture.md, "Entering the kernel".
 //!
 //! Exceptions reach the callout with interrupts off, so that [`fault_address`] is still the fault's; the callout
-//! turns them on when it may sleep. Interrupt handlers run with interrupts off throughout.
+//! turns them on when it may sleep. Interrupt handlers run with interrupts off throughout; the callout at the end of an interrupt may turn
+//! them on and off again.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -373,7 +374,9 @@ mod bare {
         if frame.vector >= 32 {
             cpu.interrupts.fetch_add(1, Ordering::Relaxed);
             sync::epoch::quiescent(cpu.number());
+            cpu.handling.store(true, Ordering::Relaxed);
             crate::irq::dispatch(frame);
+            cpu.handling.store(false, Ordering::Relaxed);
             (callouts().irq_exit)(frame);
         } else {
             cpu.exceptions.fetch_add(1, Ordering::Relaxed);

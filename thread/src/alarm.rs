@@ -4,8 +4,9 @@
 //! [`Slot::cancel`] from anywhere.
 //!
 //! A binary heap of (time, slot). Slots are type-stable and carry a generation, so that an old [`Key`] finds
-//! nothing. A cancelled alarm stays in the heap, silent, until its time comes or until slots run out and [`AlarmHeap::add`] sweeps; the
-//! owner of the heap cancels at once with [`AlarmHeap::remove`]. Every operation is bounded: O(log n), the sweep O(n), n ≤ 64 × 64.
+//! nothing. Who cancels from elsewhere marks the slot and puts it on a list; the owner takes two from there at each [`AlarmHeap::add`] out of the
+//! heap, where they are silent until then, and their slots are free only then. The owner of the heap cancels at once with [`AlarmHeap::remove`].
+//! Every operation is bounded: O(log n), n ≤ 64 × 64. Progress: cancelling is lock-free, the rest wait-free.
 
 use alloc::alloc::{Layout, alloc};
 use alloc::vec::Vec;
@@ -20,11 +21,16 @@ const ARMED: u64 = 1;
 const CANCELLED: u64 = 2;
 const STATE_BITS: u32 = 2;
 
-/// What a slot does at its time.
+const OUT: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
+
+/// What an alarm does at its time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
-    pub call: fn(usize),
-    pub argument: usize,
+pub(crate) enum Due {
+    /// Calls the procedure with its argument.
+    Call(fn(usize), usize),
+    /// Nothing: it was cancelled.
+    Nothing,
 }
 
 /// Names one alarm for ever: the slot and its generation.
@@ -37,14 +43,17 @@ pub(crate) struct Key {
 pub(crate) struct Slot {
     /// Generation and state.
     state: AtomicU64,
+    /// Where in the heap; [`OUT`] when it has been taken out and is still on the list of the cancelled.
     place: AtomicU32,
+    /// The next on that list, [`NONE`] at its end.
+    next: AtomicU32,
     call: AtomicUsize,
     argument: AtomicUsize,
 }
 
 impl Slot {
-    /// Silences the alarm `generation` if it has not been called yet. Any CPU.
-    pub fn cancel(&self, generation: u64) -> bool {
+    /// Silences the alarm `generation` if it has not been called yet.
+    fn cancel(&self, generation: u64) -> bool {
         self.step(
             generation << STATE_BITS | ARMED,
             generation << STATE_BITS | CANCELLED,
@@ -65,16 +74,49 @@ impl Slot {
 }
 
 /// A CPU's slots, which every CPU may look at.
-pub(crate) struct Slots([AtomicPtr<Slot>; CHUNKS]);
+pub(crate) struct Slots {
+    chunks: [AtomicPtr<Slot>; CHUNKS],
+    /// The list of those that were cancelled from elsewhere; each is pushed once for each time that it is cancelled, and in use until it is taken from here.
+    cancelled: AtomicU32,
+}
 
 impl Slots {
     pub const fn new() -> Self {
-        Slots([const { AtomicPtr::new(null_mut()) }; CHUNKS])
+        Slots {
+            chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
+            cancelled: AtomicU32::new(NONE),
+        }
     }
 
-    /// Slot number `index`, for cancelling. `None` for a number that never was.
-    pub fn slot(&self, index: u32) -> Option<&Slot> {
-        let chunk = self.0.get(index as usize / CHUNK)?.load(Ordering::Acquire);
+    /// Silences the alarm `key` if it has not been called yet. Any CPU.
+    pub fn cancel(&self, key: Key) -> bool {
+        let Some(slot) = self.slot(key.slot) else {
+            return false;
+        };
+        if !slot.cancel(key.generation) {
+            return false;
+        }
+        let mut head = self.cancelled.load(Ordering::Relaxed);
+        loop {
+            slot.next.store(head, Ordering::Relaxed);
+            match self.cancelled.compare_exchange_weak(
+                head,
+                key.slot,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Slot number `index`. `None` for a number that never was.
+    fn slot(&self, index: u32) -> Option<&Slot> {
+        let chunk = self
+            .chunks
+            .get(index as usize / CHUNK)?
+            .load(Ordering::Acquire);
         if chunk.is_null() {
             return None;
         }
@@ -96,6 +138,8 @@ pub(crate) struct AlarmHeap<'a> {
     heap: Vec<(u64, u32)>,
     free: Vec<u32>,
     used: usize,
+    /// What was taken from the list of the cancelled and is not out of the heap yet.
+    cancelled: u32,
 }
 
 impl<'a> AlarmHeap<'a> {
@@ -105,13 +149,15 @@ impl<'a> AlarmHeap<'a> {
             heap: Vec::new(),
             free: Vec::new(),
             used: 0,
+            cancelled: NONE,
         }
     }
 
     /// Calls `call(argument)` at `at_ns`. `None`: no memory, or 4096 alarms.
     pub fn add(&mut self, at_ns: u64, call: fn(usize), argument: usize) -> Option<Key> {
-        if self.free.is_empty() {
-            self.sweep();
+        // Two for each that comes, so that the silent ones get fewer.
+        for _ in 0..2 {
+            self.reclaim();
         }
         if self.free.is_empty() && !self.grow() {
             return None;
@@ -140,7 +186,8 @@ impl<'a> AlarmHeap<'a> {
             return false;
         }
         let place = slot.place.load(Ordering::Relaxed) as usize;
-        self.take(place);
+        let index = self.take_out(place);
+        self.give_back(index);
         true
     }
 
@@ -151,25 +198,27 @@ impl<'a> AlarmHeap<'a> {
 
     /// Takes one alarm whose time has come.
     pub fn due(&mut self, now_ns: u64) -> Option<Due> {
-        while self.next_ns() <= now_ns {
-            let index = self.heap[0].1;
-            let slot = self.slots.known(index);
-            let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
-            // From here on a canceller comes too late.
-            let mine = slot.step(
-                generation << STATE_BITS | ARMED,
-                generation << STATE_BITS | FREE,
-            );
-            let call = slot.call.load(Ordering::Relaxed);
-            let argument = slot.argument.load(Ordering::Relaxed);
-            self.take(0);
-            if mine {
-                // SAFETY: `add` stored a `fn(usize)` here.
-                let call = unsafe { core::mem::transmute::<usize, fn(usize)>(call) };
-                return Some(Due { call, argument });
-            }
+        if self.next_ns() > now_ns {
+            return None;
         }
-        None
+        let index = self.take_out(0);
+        let slot = self.slots.known(index);
+        let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
+        // From here on a canceller comes too late.
+        let mine = slot.step(
+            generation << STATE_BITS | ARMED,
+            generation << STATE_BITS | FREE,
+        );
+        if !mine {
+            // Its slot is on the list of the cancelled, or about to be.
+            return Some(Due::Nothing);
+        }
+        let call = slot.call.load(Ordering::Relaxed);
+        let argument = slot.argument.load(Ordering::Relaxed);
+        self.give_back(index);
+        // SAFETY: `add` stored a `fn(usize)` here.
+        let call = unsafe { core::mem::transmute::<usize, fn(usize)>(call) };
+        Some(Due::Call(call, argument))
     }
 
     /// Alarms in the heap, cancelled ones included.
@@ -178,38 +227,38 @@ impl<'a> AlarmHeap<'a> {
         self.heap.len()
     }
 
-    fn take(&mut self, place: usize) {
+    /// Takes the entry at `place` out of the heap; its slot stays in use.
+    fn take_out(&mut self, place: usize) -> u32 {
         let (_, index) = self.heap.swap_remove(place);
-        self.slots.known(index).release();
-        self.free.push(index);
+        self.slots.known(index).place.store(OUT, Ordering::Relaxed);
         if place < self.heap.len() {
             self.sink(place);
             self.rise(place);
         }
+        index
     }
 
-    fn sweep(&mut self) {
-        let mut place = 0;
-        while place < self.heap.len() {
-            let state = self
-                .slots
-                .known(self.heap[place].1)
-                .state
-                .load(Ordering::Acquire);
-            if state & ((1 << STATE_BITS) - 1) == CANCELLED {
-                let (_, index) = self.heap.swap_remove(place);
-                self.slots.known(index).release();
-                self.free.push(index);
-            } else {
-                place += 1;
+    fn give_back(&mut self, index: u32) {
+        self.slots.known(index).release();
+        self.free.push(index);
+    }
+
+    /// Frees the slot of one alarm that was cancelled from elsewhere, if there is one.
+    fn reclaim(&mut self) {
+        if self.cancelled == NONE {
+            if self.slots.cancelled.load(Ordering::Relaxed) == NONE {
+                return;
             }
+            self.cancelled = self.slots.cancelled.swap(NONE, Ordering::Acquire);
         }
-        for place in (0..self.heap.len() / 2).rev() {
-            self.sink(place);
+        let index = self.cancelled;
+        let slot = self.slots.known(index);
+        self.cancelled = slot.next.load(Ordering::Relaxed);
+        let place = slot.place.load(Ordering::Relaxed);
+        if place != OUT {
+            self.take_out(place as usize);
         }
-        for place in 0..self.heap.len() {
-            self.note(place);
-        }
+        self.give_back(index);
     }
 
     fn grow(&mut self) -> bool {
@@ -237,13 +286,14 @@ impl<'a> AlarmHeap<'a> {
                 chunk.add(i).write(Slot {
                     state: AtomicU64::new(FREE),
                     place: AtomicU32::new(0),
+                    next: AtomicU32::new(NONE),
                     call: AtomicUsize::new(0),
                     argument: AtomicUsize::new(0),
                 });
             }
             self.free.push((self.used * CHUNK + CHUNK - 1 - i) as u32);
         }
-        self.slots.0[self.used].store(chunk, Ordering::Release);
+        self.slots.chunks[self.used].store(chunk, Ordering::Release);
         self.used += 1;
         true
     }

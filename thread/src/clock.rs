@@ -60,9 +60,7 @@ pub fn cancel(id: AlarmId) -> bool {
         // SAFETY: on this CPU with interrupts off; the borrow ends here.
         unsafe { local.alarms() }.remove(id.key)
     } else {
-        slots(id.cpu as usize)
-            .and_then(|slots| slots.slot(id.key.slot))
-            .is_some_and(|slot| slot.cancel(id.key.generation))
+        slots(id.cpu as usize).is_some_and(|slots| slots.cancel(id.key))
     };
     irq_restore(irq);
     done

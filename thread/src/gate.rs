@@ -16,13 +16,20 @@ use machine::trap::{RFLAGS_IF, TrapFrame};
 
 const RFLAGS_TF: u64 = 1 << 8;
 
-/// Last thing in every interrupt: gives way when somebody was woken or the quantum is over. Interrupts are off.
+/// Last thing in every interrupt: runs what is chained, and gives way when somebody was woken or the quantum is over. Interrupts are off.
 pub fn irq_exit(frame: &mut TrapFrame) {
     let (cpu, local, me) = here();
     if !me.on_ring.load(Ordering::Relaxed) {
         idle::awake(cpu);
     }
     fresh_dispatcher(cpu, me);
+    if !local.chain.is_still() {
+        if local.chain.is_below() {
+            // Whatever this interrupt wants is for the end of the one below.
+            return;
+        }
+        local.chain.run();
+    }
     if cpu.need_resched.load(Ordering::Relaxed) != 0 && frame.rflags & RFLAGS_IF != 0 {
         preempt(cpu, local, me);
     }

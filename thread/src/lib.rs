@@ -9,6 +9,7 @@
 //! - from the kernel into user mode and back: [`protected_return`];
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`] and
 //!   [`no_fpu`] from its own;
+//! - [`chain`]: procedures put to the end of the interrupt that is being handled;
 //! - [`clock`]: alarms, sleeping, deadlines; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
 //!
 //! Nothing here knows processes, files or signals of Linux: a thread has one owner word.
@@ -20,6 +21,7 @@ mod alarm;
 mod balance;
 mod block;
 mod callouts;
+pub mod chain;
 pub mod clock;
 pub mod direct;
 pub mod dispatch;

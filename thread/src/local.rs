@@ -3,12 +3,15 @@
 //! *Interface*: [`Local`]; [`here`] gives the running CPU's parts, with interrupts off.
 
 use crate::alarm::{AlarmHeap, Slots};
+use crate::chain::Chain;
 use crate::ready::ReadyRing;
 use crate::shelf::Idlers;
 use crate::tte::Tte;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
 
 /// The timer keeps no quanta: at most one thread is ready.
@@ -37,6 +40,10 @@ pub(crate) struct Local {
     pub favoured: AtomicUsize,
     /// Threads taken from other CPUs' shelves.
     pub stolen: AtomicU32,
+    /// Procedures for the end of the interrupt.
+    pub chain: Chain,
+    /// Alarms that are due wait in the chain.
+    pub alarms_chained: AtomicBool,
     alarms: UnsafeCell<AlarmHeap<'static>>,
 }
 
@@ -54,6 +61,8 @@ impl Local {
             turn_ns: AtomicU64::new(0),
             favoured: AtomicUsize::new(0),
             stolen: AtomicU32::new(0),
+            chain: Chain::new(),
+            alarms_chained: AtomicBool::new(false),
             alarms: UnsafeCell::new(AlarmHeap::new(slots)),
         }
     }

@@ -3,6 +3,7 @@
 //! *Interface*: [`run`], in a kernel thread of its own with nothing else to run. Every case ends by itself; a case that does not hold
 //! panics, so that the report names it. Figures go to the log; under icount they are instructions.
 
+use crate::chain::chain;
 use crate::clock::{WakeUp, alarm, cancel, sleep_until};
 use crate::signal::{Mode, Procedure};
 use crate::spawn::{Body, Spec, bury, create, spawn};
@@ -33,6 +34,9 @@ pub fn run() {
     operations();
     procedures();
     alarms();
+    chaining();
+    here(crowd, 0, 0);
+    join(1);
     creation();
     until("threads left over", || {
         settle();
@@ -554,6 +558,101 @@ fn alarms() {
     );
     log!("thread: sleeps end {} ns late", late / 20);
     drop(WakeUp::at(now_ns() + 1_000_000_000));
+}
+
+/// Procedures are chained by a handler, by one another and by an interrupt that comes in between, and run in order.
+fn chaining() {
+    static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static LONG: AtomicU64 = AtomicU64::new(0);
+    fn tell(what: usize) {
+        let at = COUNT.fetch_add(1, Ordering::AcqRel) as usize;
+        if let Some(word) = TOLD.get(at) {
+            word.store(what as u64, Ordering::Release);
+        }
+    }
+    /// The handler.
+    fn handler(_: usize) {
+        for (procedure, what) in [(tell as fn(usize), 2), (nested, 0), (tell, 5)] {
+            assert_eq!(chain(procedure, what), Ok(()));
+        }
+        tell(1);
+    }
+    /// In the chain: has an interrupt come, and stays in the chain until it has.
+    fn nested(_: usize) {
+        let set = alarm(now_ns(), interrupt, 0).is_ok();
+        assert!(set, "no alarm");
+        tell(3);
+        LONG.store(now_ns() + 1_000_000_000, Ordering::Release);
+        stay(0);
+    }
+    fn stay(_: usize) {
+        if COUNT.load(Ordering::Acquire) < 5 && now_ns() < LONG.load(Ordering::Acquire) {
+            assert_eq!(chain(stay, 0), Ok(()));
+        }
+    }
+    /// The handler of the interrupt in between: what it chains is for the chain that it found.
+    fn interrupt(_: usize) {
+        assert_eq!(chain(tell, 6), Ok(()));
+        tell(4);
+    }
+    COUNT.store(0, Ordering::Release);
+    alarm(now_ns() + 200_000, handler, 0).expect("an alarm");
+    until("a chained procedure was not called", || {
+        COUNT.load(Ordering::Acquire) == 6
+    });
+    let told = [0, 1, 2, 3, 4, 5].map(|i: usize| TOLD[i].load(Ordering::Acquire));
+    // Whether 5 or 4 comes first depends on when the interrupt does.
+    assert!(
+        told == [1, 2, 3, 4, 5, 6] || told == [1, 2, 3, 5, 4, 6],
+        "chained procedures ran as {told:?}"
+    );
+    // Outside an interrupt: at once, or as soon as interrupts are on.
+    COUNT.store(0, Ordering::Release);
+    assert_eq!(chain(tell, 1), Ok(()));
+    assert_eq!(COUNT.load(Ordering::Acquire), 1, "not at once");
+    let irq = machine::cpu::irq_save();
+    let chained = chain(tell, 2);
+    let early = COUNT.load(Ordering::Acquire);
+    machine::cpu::irq_restore(irq);
+    assert_eq!((chained, early), (Ok(()), 1));
+    until("what was chained without interrupts was not called", || {
+        COUNT.load(Ordering::Acquire) == 2
+    });
+}
+
+/// A thousand alarms at one instant: all are called, in steps between which others get in.
+fn crowd(_: usize) {
+    const CROWD: u64 = 1000;
+    static CALLED: AtomicU64 = AtomicU64::new(0);
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    fn called(_: usize) {
+        CALLED.fetch_add(1, Ordering::AcqRel);
+    }
+    fn between(_: usize) {
+        SEEN.store(CALLED.load(Ordering::Acquire), Ordering::Release);
+    }
+    fn first(_: usize) {
+        called(0);
+        assert_eq!(chain(between, 0), Ok(()));
+    }
+    for set in [&CALLED, &SEEN] {
+        set.store(0, Ordering::Release);
+    }
+    let at = now_ns() + 20_000_000;
+    alarm(at, first, 0).expect("an alarm");
+    for i in 1..CROWD {
+        alarm(at + i, called, 0).expect("an alarm");
+    }
+    until("an alarm of many was not called", || {
+        CALLED.load(Ordering::Acquire) == CROWD
+    });
+    let seen = SEEN.load(Ordering::Acquire);
+    assert!(
+        (1..=8).contains(&seen),
+        "{seen} alarms were called without a pause"
+    );
+    done();
 }
 
 /// Threads come and go: entries, stacks and code are used again.

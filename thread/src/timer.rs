@@ -7,7 +7,9 @@
 //! once a wake-up. A thread that got the CPU in the middle of another's quantum has its own quantum from there.
 //! Source: dissertation, section 4.3.3.
 
+use crate::alarm::Due;
 use crate::balance;
+use crate::chain::chain;
 use crate::local::{Local, OVERDUE, STILL, TICKING, here};
 use crate::ready::End;
 use crate::switch::Kind;
@@ -66,21 +68,47 @@ pub(crate) fn arm(local: &Local, at_ns: u64) {
     }
 }
 
+/// Alarms that are called at a time, with interrupts off.
+const AT_A_TIME: usize = 8;
+
 /// The timer interrupt.
 pub(crate) fn fired(_: &mut TrapFrame) {
-    let (cpu, local, me) = here();
+    let (_, local, _) = here();
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
+    // One that comes while the chain calls alarms leaves the rest to it.
+    if !local.alarms_chained.load(Ordering::Relaxed) {
+        call_alarms(0);
+    }
+}
+
+/// Calls a few of the alarms that are due, and chains itself while there are more; then looks after the quantum.
+fn call_alarms(_: usize) {
+    let (_, local, _) = here();
     let now = now_ns();
     // Whom an alarm wakes goes in front, whoever waits.
     local.ticking.store(TICKING, Ordering::Relaxed);
-    loop {
+    for _ in 0..AT_A_TIME {
         // SAFETY: on this CPU with interrupts off; the borrow ends before the call.
         let due = unsafe { local.alarms() }.due(now);
         match due {
-            Some(due) => (due.call)(due.argument),
+            Some(Due::Call(call, argument)) => call(argument),
+            Some(Due::Nothing) => {}
             None => break,
         }
     }
+    // SAFETY: as above.
+    let more = unsafe { local.alarms() }.next_ns() <= now;
+    // Without room in the chain the next interrupt goes on, which comes at once.
+    let chained = more && chain(call_alarms, 0).is_ok();
+    local.alarms_chained.store(chained, Ordering::Relaxed);
+    if !chained {
+        keep_quantum(now);
+    }
+}
+
+/// Whether the running thread's quantum is over, and when the timer is to fire next.
+fn keep_quantum(now: u64) {
+    let (cpu, local, me) = here();
     // Not who was woken just now.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
         0 => balance::offer(local, me),
@@ -110,6 +138,6 @@ pub(crate) fn fired(_: &mut TrapFrame) {
         };
         arm(local, now + ticks_to_ns(left));
     }
-    // SAFETY: as above.
+    // SAFETY: on this CPU with interrupts off.
     arm(local, unsafe { local.alarms() }.next_ns());
 }
