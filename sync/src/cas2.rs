@@ -177,6 +177,29 @@ impl Pair {
         self.load().0
     }
 
+    /// The high word.
+    #[cfg(not(any(loom, miri)))]
+    #[inline]
+    pub fn high(&self) -> u64 {
+        let high: u64;
+        // SAFETY: as above.
+        unsafe {
+            core::arch::asm!(
+                "mov {high}, [{at} + 8]",
+                at = in(reg) self.words.get(),
+                high = out(reg) high,
+                options(nostack, preserves_flags),
+            );
+        }
+        high
+    }
+
+    /// The high word.
+    #[cfg(any(loom, miri))]
+    pub fn high(&self) -> u64 {
+        self.load().1
+    }
+
     /// Put `new` into the low word if that is `old`, whatever the high one is: half the cost of
     /// [`compare_exchange`](Pair::compare_exchange).
     ///

@@ -174,7 +174,7 @@ fn adjacent_words() {
 
 #[test]
 fn distant_words() {
-    static DOMAIN: Domain<4, 3> = Domain::new();
+    static DOMAIN: Domain<4, 3, 2> = Domain::new();
     fn add(cells: &[Cell; 3], which: &[usize]) -> bool {
         let Some(mut party) = DOMAIN.join() else {
             return false;

@@ -21,7 +21,7 @@ const THREADS: u64 = 3;
 fn words_change_together() {
     const CELLS: usize = 4;
     const TOTAL: u64 = 1000;
-    let domain: Domain<4, 3> = Domain::new();
+    let domain: Domain<4, 3, 2> = Domain::new();
     let cells: [Cell; CELLS] = std::array::from_fn(|n| Cell::new(if n == 0 { TOTAL } else { 0 }));
     std::thread::scope(|s| {
         for t in 0..THREADS as usize {

@@ -10,6 +10,7 @@ mod threads;
 mod peers;
 
 use peers::{Chain, Guarded, Ring, Spin};
+use std::cell::UnsafeCell;
 use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::Barrier;
@@ -366,10 +367,14 @@ fn rings<L: Guarded<Ring<PLACES>>>(rows: &Rows, lock: &str) {
     );
 }
 
+/// In a line of the cache by itself.
+#[repr(align(64))]
+struct Padded<T>(T);
+
 fn words<L: Guarded<(u64, u64)>>(rows: &Rows, lock: &str) {
     let guarded = L::new((0, 0));
     let domain: Domain<2, 2> = Domain::new();
-    let cells = [Cell::new(0), Cell::new(0)];
+    let cells = [const { Padded(Cell::new(0)) }; 2];
     let Some(mut party) = domain.join() else {
         return;
     };
@@ -383,13 +388,43 @@ fn words<L: Guarded<(u64, u64)>>(rows: &Rows, lock: &str) {
             });
         },
         || {
-            let old = [party.read(&cells[0]), party.read(&cells[1])];
+            let old = [party.read(&cells[0].0), party.read(&cells[1].0)];
             let changes = [0, 1].map(|n| Change {
-                cell: &cells[n],
+                cell: &cells[n].0,
                 old: old[n],
                 new: old[n] + 1,
             });
             // SAFETY: the cells end with the domain.
+            black_box(unsafe { party.change(&changes) });
+        },
+    );
+    // So many that each is settled before it is changed again.
+    let guarded = L::new((0, 0));
+    let (plain, mut at) = ([const { Padded(UnsafeCell::new(0u64)) }; 64], 0);
+    let cells = [const { Padded(Cell::new(0)) }; 64];
+    let mut turn = 0;
+    rows.alone(
+        &format!("two distant words of 64/{lock}"),
+        || {
+            at = (at + 2) % plain.len();
+            let [one, two] = [at, at + 1].map(|n| plain[n].0.get());
+            // SAFETY: the lock is held.
+            guarded.with(|_| unsafe {
+                if black_box(*one == *two) {
+                    (*one, *two) = (*one + 1, *two + 1);
+                }
+            });
+        },
+        || {
+            turn = (turn + 2) % cells.len();
+            let (one, two) = (&cells[turn].0, &cells[turn + 1].0);
+            let old = [party.read(one), party.read(two)];
+            let changes = [(one, old[0]), (two, old[1])].map(|(cell, old)| Change {
+                cell,
+                old,
+                new: old + 1,
+            });
+            // SAFETY: as above.
             black_box(unsafe { party.change(&changes) });
         },
     );

@@ -210,7 +210,7 @@ fn adjacent_words() {
 
 #[test]
 fn distant_words() {
-    let domain: &Domain<THREADS, 3> = Box::leak(Box::new(Domain::new()));
+    let domain: &Domain<THREADS, 3, 2> = Box::leak(Box::new(Domain::new()));
     linearizable(
         &Cells,
         [0; 3],

@@ -4,10 +4,11 @@ use crate::model;
 use loom::sync::Arc;
 use loom::thread;
 use sync::StateWord;
-use sync::mcas::{Cell, Change, Domain};
+use sync::mcas::{Cell, Change, Domain, Party};
 
 struct Words {
-    domain: Domain<3, 3>,
+    /// A party's descriptor is used again at once.
+    domain: Domain<3, 3, 1>,
     cells: [Cell; 3],
 }
 
@@ -118,6 +119,64 @@ fn a_late_helper_changes_nothing() {
         assert_eq!(values(&words), [0, 0, 0]);
         assert!(change(&words, &[0, 1], 0, 5));
         assert_eq!(values(&words), [5, 5, 0]);
+    });
+}
+
+/// The descriptor is used again for another word under the eyes of a reader.
+#[test]
+fn a_reader_knows_a_descriptor_that_was_used_again() {
+    model(3, || {
+        let words = words();
+        let writer = {
+            let words = words.clone();
+            thread::spawn(move || {
+                let mut party = words.domain.join().unwrap();
+                for (n, new) in [(0, 1), (1, 50)] {
+                    let cell = &words.cells[n];
+                    // SAFETY: cells and domain end together.
+                    assert!(unsafe { party.change(&[Change { cell, old: 0, new }]) });
+                }
+            })
+        };
+        let read = words.domain.read(&words.cells[0]);
+        assert!(read <= 1, "{read}");
+        writer.join().unwrap();
+        assert_eq!(values(&words), [1, 50, 0]);
+    });
+}
+
+/// An operation fails while a helper is about to claim its last word, and its descriptor is used again.
+#[test]
+fn a_late_claim_stands_for_what_was_there() {
+    model(3, || {
+        let domain: Arc<Domain<3, 3, 1>> = Arc::new(Domain::new());
+        let cells = Arc::new([0, 0, 8, 0].map(Cell::new));
+        let change = |party: &mut Party<'_, 3, 3, 1>, cells: &[Cell], old, new| {
+            let changes: Vec<_> = cells.iter().map(|cell| Change { cell, old, new }).collect();
+            // SAFETY: cells and domain end together.
+            unsafe { party.change(&changes) }
+        };
+        // Stays, so that the third cell needs its descriptor.
+        let mut third = domain.join().unwrap();
+        assert!(change(&mut third, &cells[2..3], 8, 0));
+        let other = {
+            let (domain, cells) = (domain.clone(), cells.clone());
+            thread::spawn(move || {
+                let mut party = domain.join().unwrap();
+                let all = change(&mut party, &cells[..3], 0, 9);
+                assert!(change(&mut party, &cells[3..], 0, 5));
+                all
+            })
+        };
+        let mut party = domain.join().unwrap();
+        if change(&mut party, &cells[1..2], 0, 7) {
+            assert!(change(&mut party, &cells[1..2], 7, 0));
+        }
+        let one = change(&mut party, &cells[..1], 0, 1);
+        let all = other.join().unwrap();
+        assert!(one != all);
+        let values = [0, 1, 2, 3].map(|n| domain.read(&cells[n]));
+        assert_eq!(values, if all { [9, 9, 9, 5] } else { [1, 0, 0, 5] });
     });
 }
 
