@@ -3,6 +3,7 @@
 //! *Interface*: [`run`]. Each result is a line of the kernel's log, `cost SECTION|OPERATION|COLUMN=NUMBER|…`, in instructions, which
 //! `cargo xtask bench` reads (docs/run-contract.md).
 
+mod chaining;
 mod locks;
 mod plain;
 mod structures;
@@ -17,6 +18,7 @@ pub fn run() {
     structures::measure();
     locks::measure();
     switches::measure();
+    chaining::measure();
 }
 
 /// One line: an operation's numbers by column.
