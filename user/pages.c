@@ -21,6 +21,7 @@ static unsigned char *common; /* each thread has a byte in each page */
 static int file;
 static atomic_long touches, forks, changes;
 static pthread_barrier_t meeting;
+static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* one thread at a time waits for a child */
 
 static void fail(const char *what, long is, long should)
 {
@@ -119,7 +120,9 @@ static void *thread(void *argument)
             }
             munmap(fresh, 600 * PAGE);
         } else if (round % 4 == me) {
+            pthread_mutex_lock(&forking);
             check_fork(own, should, me, mine);
+            pthread_mutex_unlock(&forking);
             for (int i = 0; i < COMMON; i++)
                 mine[i]++;
         }
