@@ -1,6 +1,6 @@
-/* Threads of one process that touch, fork, map, unmap and protect at once; every byte is checked.
+/* Threads of one process that touch, map, unmap and protect memory at once; every byte is checked.
  *
- * Interface: pages ROUNDS. Prints `ok ...`, or `not ok ...` with status 1. Nothing here knows which kernel it runs on.
+ * Interface: pages ROUNDS [forks]. With the second word threads also fork, one at a time. Prints `ok ...`, or `not ok ...` with status 1. Nothing here knows which kernel it runs on.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 enum { PAGE = 4096, THREADS = 4, COMMON = 16, OWN = 32, FILE_PAGES = 40 };
 
 static long rounds;
+static int with_forks;
 static unsigned char *common; /* each thread has a byte in each page */
 static int file;
 static atomic_long touches, forks, changes;
@@ -80,7 +81,8 @@ static void *thread(void *argument)
     int me = (int)(intptr_t)argument;
     unsigned long random = me + 1;
     unsigned char should[OWN] = {0}, mine[COMMON] = {0};
-    unsigned char *own = map(0, OWN, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    /* A page more at both ends: a page that is unmapped leaves a hole in which no other thread's mapping fits. */
+    unsigned char *own = map(0, OWN + 2, MAP_PRIVATE | MAP_ANONYMOUS, -1) + PAGE;
     for (long round = 0; round < rounds; round++) {
         random = random * 6364136223846793005ul + 1442695040888963407ul;
         int page = (random >> 33) % OWN, kind = (random >> 48) % 32;
@@ -119,7 +121,7 @@ static void *thread(void *argument)
                 fresh[i * PAGE] = 1;
             }
             munmap(fresh, 600 * PAGE);
-        } else if (round % 4 == me) {
+        } else if (with_forks && round % 4 == me) {
             pthread_mutex_lock(&forking);
             check_fork(own, should, me, mine);
             pthread_mutex_unlock(&forking);
@@ -132,7 +134,7 @@ static void *thread(void *argument)
         is("own at the end", own[i * PAGE], should[i]);
     for (int i = 0; i < COMMON; i++)
         is("common at the end", common[i * PAGE + me], mine[i]);
-    munmap(own, OWN * PAGE);
+    munmap(own - PAGE, (OWN + 2) * PAGE);
     /* All at each page at once, when it is empty. */
     static unsigned char *fresh;
     for (int again = 0; again < 20; again++) {
@@ -155,6 +157,7 @@ int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
     rounds = argc > 1 ? atol(argv[1]) : 1000;
+    with_forks = argc > 2;
     file = open("/tmp/pages", O_RDWR | O_CREAT | O_TRUNC, 0600);
     for (long i = 0; i < FILE_PAGES; i++) {
         static unsigned char page[PAGE];
