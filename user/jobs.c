@@ -523,6 +523,32 @@ static void fairness(void)
     close(there[0]), close(there[1]), close(back[0]), close(back[1]);
 }
 
+static void *family(void *number)
+{
+    for (int i = 0; i < 300; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit((long)number);
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child || !exited(status, (long)number))
+            return "a child went astray";
+    }
+    return 0;
+}
+
+/* Threads of one process each wait for a child of their own: all are woken for every child, and must look again. */
+static void families(void)
+{
+    pthread_t threads[4];
+    void *wrong;
+    int good = 1;
+    for (long i = 0; i < 4; i++)
+        good &= pthread_create(threads + i, 0, family, (void *)(i + 1)) == 0;
+    for (int i = 0; i < 4; i++)
+        good &= pthread_join(threads[i], &wrong) == 0 && !wrong;
+    check(good, "four threads fork and wait, each for its own child");
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -530,6 +556,7 @@ static const struct {
     {"children", children}, {"orphans", orphans}, {"stops", stops},       {"masks", masks},
     {"parent", parent_death}, {"robust", robust}, {"futexes", futexes},   {"threads", threads},
     {"timers", timers},     {"programs", programs}, {"frames", frames},   {"fairness", fairness},
+    {"families", families},
 };
 
 /* Started again as `jobs await CHILD`: status 6 when the child's end brought no signal. */

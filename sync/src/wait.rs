@@ -144,10 +144,11 @@ impl WaitList {
             if give_up() {
                 break Err(Interrupted);
             }
-            if enrolled {
-                (callout::get().suspend)();
-            } else {
+            if !enrolled {
                 (callout::get().yield_now)();
+            } else if node.is_queued() {
+                // One who is not has been told already, and what the condition waited for itself may have taken that token.
+                (callout::get().suspend)();
             }
         };
         self.leave(&node);
@@ -440,6 +441,42 @@ mod tests {
         list.leave(&node);
         assert!(!node.is_queued());
         assert_eq!(TOKENS.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_condition_that_sleeps_itself_takes_no_wake_up_away() {
+        use crate::callout::{self, Callouts};
+        std::thread_local!(static TOKEN: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) });
+        static STRICT: Callouts = Callouts {
+            suspend: || match TOKEN.get() {
+                Some(token) => {
+                    assert!(token, "nobody would wake this thread again");
+                    TOKEN.set(Some(false));
+                }
+                None => std::thread::yield_now(),
+            },
+            resume: |_| {
+                if TOKEN.get().is_some() {
+                    TOKEN.set(Some(true));
+                }
+            },
+            yield_now: std::thread::yield_now,
+            ..callout::DEFAULT
+        };
+        callout::link(&STRICT);
+        TOKEN.set(Some(false));
+        let list = WaitList::new();
+        let mut looks = 0;
+        list.wait_until(|| {
+            looks += 1;
+            if looks == 2 {
+                // The change and its wake-up come after the look; then the condition waits for something else.
+                list.wake_all();
+                (callout::get().suspend)();
+            }
+            (looks == 3).then_some(())
+        });
+        assert_eq!(looks, 3);
     }
 
     #[test]
