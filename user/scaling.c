@@ -20,12 +20,11 @@
 
 #define WORKERS_MAX 64
 
-/* Each worker's count in a cache line of its own. */
+/* Each worker's count in a cache line of its own, and so is what all look at: no worker disturbs another by counting. */
 struct shared {
-    volatile int ready, go, stop;
+    _Alignas(128) volatile int ready, go, stop;
     struct {
-        volatile uint64_t count;
-        char padding[120];
+        _Alignas(128) volatile uint64_t count;
     } worker[WORKERS_MAX];
 };
 static struct shared *shared;

@@ -1,7 +1,7 @@
 //! Balancing between CPUs: who has waited long goes on the shelf, idle CPUs take from all shelves.
 //!
 //! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`left`] when a thread gives the CPU up to one from the
-//! shelf; [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
+//! shelf; [`follow`] for who was woken from another CPU; [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
 //!
 //! A ring holds who runs, who was woken within the last quantum, and the next in line of each level; who has waited for a whole quantum stands on the
 //! CPU's shelf. An idle CPU takes from there by one exchange, whatever the shelf's CPU does meanwhile. Two threads that wake each other
@@ -9,6 +9,9 @@
 //!
 //! A new thread goes to the shelf too, but no idle CPU is woken for a program's as long as its maker may be about to wait for it: what begins here finds its parent's memory in the
 //! cache. When the maker gives the CPU up it runs here, and what else stands on the shelf wakes an idle CPU; when the maker computes on, the next tick does.
+//!
+//! Who was woken by a CPU that has nothing else to do goes there if its home is busy: two families of threads that have met on one CPU part again when one of them lends
+//! a thread to an idle CPU.
 //!
 //! The switch knows nothing of all this: rings stay one CPU's, and their links lead to threads that nobody else may have.
 //! A machine with one CPU has no use for shelves and leaves them empty.
@@ -18,7 +21,7 @@ use crate::local::{IDLE, Local, STILL, local};
 use crate::ready::{End, ReadyRing, rank};
 use crate::switch::Kind;
 use crate::tte::Tte;
-use crate::{kick, timer};
+use crate::{block, kick, timer};
 use core::sync::atomic::Ordering;
 use machine::clock::tsc;
 use machine::cpu::{Cpu, cpus};
@@ -99,6 +102,23 @@ fn wake_one() -> bool {
         kick::send(idle);
     }
     idle.is_some()
+}
+
+/// `tte` has come home, woken by another CPU, and the caller has to put it into the ring: sends it on to that CPU instead if that has nothing else to do and
+/// this one has. Whether it did.
+pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
+    let invited = usize::from(tte.invited.load(Ordering::Relaxed));
+    if invited == 0 || !me.on_ring.load(Ordering::Relaxed) || tte.pinned.load(Ordering::Relaxed) {
+        return false;
+    }
+    tte.invited.store(0, Ordering::Relaxed);
+    let there = &crate::local::local(invited - 1).ring;
+    if there.ready() > 1 || core::ptr::eq(there, &local.ring) {
+        return false;
+    }
+    tte.move_to(invited - 1);
+    block::send_home(tte);
+    true
 }
 
 /// Takes the most urgent thread from the nearest shelf that has any, this CPU's first, into the ring. Whether there was one.

@@ -115,6 +115,10 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
             timer::joined(local, me, tte);
         }
     } else {
+        // Here nothing else is left to do: the thread may come if its home has.
+        let alone = local.ring.ready() <= 1 && !local.ring.shelf.is_used();
+        let invited = if alone { cpu.number() as u8 + 1 } else { 0 };
+        tte.invited.store(invited, Ordering::Relaxed);
         send_home(tte);
     }
     irq_restore(irq);
@@ -156,7 +160,9 @@ pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
         // SAFETY: as above.
         let tte = unsafe { &*oldest_first };
         oldest_first = tte.inbox_next.load(Ordering::Relaxed);
-        local.ring.insert(me, tte, End::Front);
+        if !balance::follow(local, me, tte) {
+            local.ring.insert(me, tte, End::Front);
+        }
     }
     if local.ticking.load(Ordering::Relaxed) == STILL {
         timer::begin(local, me);

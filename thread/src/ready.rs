@@ -304,7 +304,7 @@ impl ReadyRing {
     /// Takes back from the shelf who has stood there longest, of whatever level, to the end of the level's line: in front it would pass those who
     /// have never left the ring, again and again. False when nobody was there.
     pub fn take_back(&self, current: &Tte) -> bool {
-        self.join(current, self.shelf.take(|_| Some(0)), End::Back)
+        self.join(current, self.shelf.take_here(|_| Some(0)), End::Back)
     }
 
     /// Puts a thread that the caller has taken from a shelf, if it has, into its level.
@@ -326,9 +326,9 @@ impl ReadyRing {
     fn refill(&self, current: &Tte, level: usize) {
         // SAFETY: the shelf holds entries, which are never unmapped.
         let its = |tte: *mut Tte| unsafe { (*tte).wanted_level.load(Relaxed) as usize == level };
-        let taken = self.shelf.take(|tte| its(tte).then_some(0));
+        let taken = self.shelf.take_here(|tte| its(tte).then_some(0));
         if !self.join(current, taken, End::Back) && self.populated.load(Relaxed) == 0 {
-            self.join(current, self.shelf.take(rank), End::Back);
+            self.join(current, self.shelf.take_here(rank), End::Back);
         }
         balance::left(self);
     }

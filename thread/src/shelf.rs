@@ -1,6 +1,6 @@
 //! `Shelf`: ready threads that any CPU may take, and `Idlers`: the CPUs that want some.
 //!
-//! *Interface*: the shelf's own CPU, with interrupts off, calls [`Shelf::put`] and [`Shelf::is_used`]; anybody calls [`Shelf::take`] and
+//! *Interface*: the shelf's own CPU, with interrupts off, calls [`Shelf::put`], [`Shelf::is_used`] and [`Shelf::take_here`]; anybody calls [`Shelf::take`] and
 //! [`Shelf::take_this`]. An idle CPU calls [`Idlers::announce`], looks at every shelf once more, and only then halts; who has put something on a
 //! shelf calls [`Idlers::claim`] and interrupts the CPU that it gets.
 //!
@@ -88,10 +88,24 @@ impl<T, const N: usize> Shelf<T, N> {
     /// Takes, of those for which `rank` gives the lowest number, the one that has stood there longest. From any CPU. What `rank` looks at may be
     /// another CPU's already, so it decides about preference and nothing else.
     pub fn take(&self, rank: impl Fn(*mut T) -> Option<u8>) -> Option<*mut T> {
+        self.take_among(u32::MAX >> (32 - N), rank)
+    }
+
+    /// As [`Shelf::take`], on the shelf's own CPU with interrupts off: looks only where something may be.
+    pub fn take_here(&self, rank: impl Fn(*mut T) -> Option<u8>) -> Option<*mut T> {
+        let taken = self.take_among(self.used.load(Ordering::Relaxed), rank);
+        self.sweep();
+        taken
+    }
+
+    fn take_among(&self, places: u32, rank: impl Fn(*mut T) -> Option<u8>) -> Option<*mut T> {
         loop {
+            let mut left = places;
             let mut best: Option<((u8, u64), usize, *mut T)> = None;
-            for (place, thing) in self.places.iter().enumerate() {
-                let thing = thing.load(Ordering::Acquire);
+            while left != 0 {
+                let place = left.trailing_zeros() as usize;
+                left &= left - 1;
+                let thing = self.places[place].load(Ordering::Acquire);
                 if thing.is_null() {
                     continue;
                 }

@@ -88,6 +88,8 @@ pub struct Tte {
     pub(crate) wanted_level: AtomicU8,
     /// Chain of threads on their way to another CPU.
     pub(crate) inbox_next: AtomicPtr<Tte>,
+    /// The CPU that would have it, plus one; 0 for none. Written by who has woken it, read by its home.
+    pub(crate) invited: AtomicU8,
 
     /// Where the dispatcher makes a `read` again.
     pub(crate) read_again: AtomicUsize,
@@ -163,6 +165,7 @@ impl Tte {
             kind: AtomicU8::new(0),
             wanted_level: AtomicU8::new(0),
             inbox_next: AtomicPtr::new(null_mut()),
+            invited: AtomicU8::new(0),
             read_again: AtomicUsize::new(0),
             gs_base: AtomicU64::new(0),
             quantum_ns: AtomicU64::new(QUANTUM_NS),

@@ -161,6 +161,7 @@ mod bare {
     /// Does `here` on this CPU, asks those that `choose` picks among the others, and waits for their answers.
     fn ask(here: impl FnOnce(), choose: impl Fn(&cpu::Cpu) -> bool) {
         let mut tickets = [0u64; MAX_CPUS];
+        let mut asked = 0u32;
         // The caller stays on this CPU between doing its part and asking the others.
         let state = cpu::irq_save();
         here();
@@ -175,13 +176,16 @@ mod bare {
             let number = other.number();
             if number != own && choose(other) {
                 tickets[number] = MAILBOXES[number].asked.fetch_add(1, Ordering::AcqRel) + 1;
+                asked |= 1 << number;
                 machine::apic::ipi(number, VECTOR.load(Ordering::Relaxed));
             }
         }
         let may_sleep = state != 0;
         cpu::irq_restore(state);
-        for (mailbox, ticket) in MAILBOXES.iter().zip(tickets) {
-            mailbox.wait_for(ticket, may_sleep);
+        while asked != 0 {
+            let number = asked.trailing_zeros() as usize;
+            asked &= asked - 1;
+            MAILBOXES[number].wait_for(tickets[number], may_sleep);
         }
     }
 
