@@ -30,9 +30,9 @@ in operations a second of the host's time. Needs a quiet host with two processor
 
 const CPUS: [u32; 4] = [1, 2, 4, 8];
 const KINDS: [&str; 3] = ["pipes", "forks", "reads"];
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 7;
 /// Samples of each kind in a boot, and how long each is, milliseconds.
-const SAMPLES: (u32, u32) = (2, 400);
+const SAMPLES: (u32, u32) = (5, 200);
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// What a boot's figures are of.
