@@ -3,6 +3,7 @@
 //! *Interface*: [`run`], in a kernel thread of its own with nothing else to run. Every case ends by itself; a case that does not hold
 //! panics, so that the report names it. Figures go to the log; under icount they are instructions.
 
+use crate::block::resume_address;
 use crate::chain::chain;
 use crate::clock::{WakeUp, alarm, cancel, sleep_until};
 use crate::signal::{Mode, Procedure};
@@ -28,6 +29,7 @@ pub fn run() {
     preemption();
     spread();
     theft();
+    following();
     inheritance();
     help_from_afar(true);
     help_from_afar(false);
@@ -340,6 +342,77 @@ fn theft() {
         "they ran without being taken"
     );
     log!("thread: {count} threads taken from a CPU that answered nothing");
+}
+
+/// Who is woken by a CPU that has nothing else to do goes there when its home is busy, unless it may not.
+fn following() {
+    static SLEEPER: AtomicUsize = AtomicUsize::new(0);
+    static WAKES: AtomicUsize = AtomicUsize::new(0);
+    static HOME: AtomicUsize = AtomicUsize::new(0);
+    const NAP: u64 = 2_000_000;
+    fn sleeper(_: usize) {
+        SLEEPER.store(current().address(), Ordering::Release);
+        while !STOP.load(Ordering::Acquire) {
+            suspend();
+            HOME.store(current().cpu(), Ordering::Release);
+            WAKES.fetch_add(1, Ordering::AcqRel);
+        }
+        done();
+    }
+    fn spinner(_: usize) {
+        while !STOP.load(Ordering::Acquire) {
+            core::hint::spin_loop();
+        }
+        done();
+    }
+    /// Wakes the sleeper now and then; between, its CPU is idle.
+    fn waker(_: usize) {
+        while !STOP.load(Ordering::Acquire) {
+            resume_address(SLEEPER.load(Ordering::Acquire));
+            nap(NAP);
+        }
+        done();
+    }
+    if cpu::cpus() == 1 {
+        return;
+    }
+    for pinned in [false, true] {
+        STOP.store(false, Ordering::Release);
+        SLEEPER.store(0, Ordering::Release);
+        WAKES.store(0, Ordering::Release);
+        let make = |body: fn(usize), cpu: Option<usize>| {
+            let spec = Spec {
+                cpu,
+                ..Spec::new(b"following", Body::Kernel(body, 0))
+            };
+            let thread = create(&spec).expect("memory for a thread");
+            start(&thread);
+            thread
+        };
+        let asleep = make(sleeper, Some(0));
+        until("the sleeper has not begun", || {
+            SLEEPER.load(Ordering::Acquire) != 0
+        });
+        asleep.pinned.store(pinned, Ordering::Release);
+        make(waker, Some(1));
+        // Wherever the sleeper is at home, somebody computes there; on the waker's CPU nobody does.
+        for busy in (0..cpu::cpus()).filter(|&cpu| cpu != 1) {
+            make(spinner, Some(busy));
+        }
+        let woken = |often: usize| move || WAKES.load(Ordering::Acquire) >= often;
+        if pinned {
+            until("the sleeper was not woken", woken(5));
+            assert_eq!(HOME.load(Ordering::Acquire), 0, "it may be on one CPU only");
+        } else {
+            until("the sleeper stayed at its busy home", || {
+                HOME.load(Ordering::Acquire) == 1 && woken(1)()
+            });
+        }
+        STOP.store(true, Ordering::Release);
+        resume_address(SLEEPER.load(Ordering::Acquire));
+        join(cpu::cpus() + 1);
+    }
+    log!("thread: who was woken from an idle CPU followed");
 }
 
 /// Whoever waits for a monitor lends its level to the holder.
