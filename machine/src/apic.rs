@@ -1,6 +1,6 @@
 //! The local APIC: one-shot timer and interrupts between processors.
 //!
-//! *Interface*: [`timer_arm_ns`], [`timer_stop`], [`ipi`], [`ipi_all_but_self`], [`eoi`], [`eoi_address`]. Registers are in memory
+//! *Interface*: [`timer_arm_ns`], [`timer_stop`], [`ipi`], [`eoi`], [`eoi_address`]. Registers are in memory
 //! (xAPIC), uncached. The timer interrupts at [`TIMER_VECTOR`].
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -86,23 +86,13 @@ pub fn ipi(cpu: usize, vector: u8) {
     send(target, u32::from(vector));
 }
 
-/// Interrupts all other CPUs at `vector`.
-pub fn ipi_all_but_self(vector: u8) {
-    send_to_others(u32::from(vector));
-}
-
-/// Stops all other CPUs with an NMI (the panic report).
+/// Stops all other CPUs with an NMI (the panic report): one by one, and only those that have come up. The controller's own "all but self" would also
+/// reach one that is still on its way up and has no table of interrupts.
 pub(crate) fn nmi_all_but_self() {
-    send_to_others(0b100 << 8);
-}
-
-/// One by one, and only to those that have come up: the controller's own "all but self" would also reach one that is still on its
-/// way up and has no table of interrupts.
-fn send_to_others(command: u32) {
     let state = crate::cpu::irq_save();
     let own = crate::cpu::this_cpu().number();
     for other in crate::cpu::online().filter(|other| other.number() != own) {
-        send(other.apic_id.load(Ordering::Relaxed), command);
+        send(other.apic_id.load(Ordering::Relaxed), 0b100 << 8);
     }
     crate::cpu::irq_restore(state);
 }

@@ -309,10 +309,7 @@ impl ReadyRing {
 
     /// Puts a thread that the caller has taken from a shelf, if it has, into its level.
     pub fn join(&self, current: &Tte, taken: Option<*mut Tte>, end: End) -> bool {
-        let Some(tte) = taken else {
-            self.shelf.sweep();
-            return false;
-        };
+        let Some(tte) = taken else { return false };
         // SAFETY: shelves hold entries, which are never unmapped.
         self.insert(current, unsafe { &*tte }, end);
         // Who marks the thread after this sees where it is; whoever did before is seen by it.
