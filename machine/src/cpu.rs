@@ -33,8 +33,8 @@ pub struct Cpu {
     pub(crate) handling: AtomicBool,
     /// A word for the thread room (its per-CPU block).
     pub thread: AtomicUsize,
-    /// Table entry of the thread whose state the vector registers hold; 0 for none; [`Cpu::FP_TRAPPED`] while CR0.TS is set and
-    /// floating-point instructions trap.
+    /// Table entry of the thread whose state the vector registers hold; 0 when nobody may count on finding them again, though the running thread
+    /// has its own there; [`Cpu::FP_TRAPPED`] while CR0.TS is set and floating-point instructions trap.
     pub fp_owner: AtomicUsize,
     /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the first
     /// load counts as the kernel's. Whoever loads CR3 stores it here first (`vm::tlb`).

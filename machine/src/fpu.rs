@@ -1,12 +1,15 @@
 //! The floating-point and vector state: its size and components.
 //!
-//! *Interface*: [`area_size`], [`components`], [`set_trap`]/[`clear_trap`]. Saving and restoring itself is code generated for each
+//! *Interface*: [`area_size`], [`components`], [`MOST_COMPONENTS`], [`set_trap`]/[`clear_trap`]. Saving and restoring itself is code generated for each
 //! thread that uses it (dissertation, section 3.3.2).
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Alignment that XSAVE wants of its area, in bytes.
 pub const ALIGN: usize = 64;
+
+/// Every component that may be enabled in XCR0: x87, SSE, AVX.
+pub const MOST_COMPONENTS: u64 = 7;
 
 static SIZE: AtomicUsize = AtomicUsize::new(512);
 static COMPONENTS: AtomicUsize = AtomicUsize::new(3);
@@ -43,7 +46,11 @@ pub fn clear_trap() {
 pub(crate) fn init_this_cpu() {
     let found = crate::features::get();
     if found.xsave() {
-        let components: u32 = if found.avx() { 7 } else { 3 };
+        let components: u32 = if found.avx() {
+            MOST_COMPONENTS as u32
+        } else {
+            3
+        };
         // SAFETY: CR4.OSXSAVE is set, and the processor has the components.
         unsafe {
             core::arch::asm!("xsetbv", in("ecx") 0, in("eax") components, in("edx") 0, options(nomem, nostack));

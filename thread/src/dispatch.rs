@@ -55,7 +55,7 @@ pub enum Leaf {
     /// Whatever the routine at the thread's value returns: it keeps the contract of a descriptor routine (docs/architecture.md), and
     /// stays for ever.
     Routine,
-    /// `sched_yield`: zero at once when the thread is alone in its ring, else a switch. Takes no value.
+    /// `sched_yield`: the thread's switch code answers zero at once, or switches. Takes no value.
     Yield,
 }
 

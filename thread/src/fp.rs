@@ -133,12 +133,11 @@ fn make_live(cpu: &Cpu, me: &Tte) {
     cpu.fp_owner.store(me.address(), Ordering::Relaxed);
 }
 
-/// Brings the running thread's area up to date with the registers. With interrupts off.
-fn settle(cpu: &Cpu, me: &Tte) {
-    if cpu.fp_owner.load(Ordering::Relaxed) == me.address()
-        // SAFETY: the thread itself with interrupts off.
-        && let Some(area) = unsafe { &me.parts().fp }
-    {
+/// Brings the running thread's area up to date with the registers. With interrupts off. A thread that runs and has an area has its state in the
+/// registers, whatever the CPU's books say (`Cpu::fp_owner`).
+fn settle(me: &Tte) {
+    // SAFETY: the thread itself with interrupts off.
+    if let Some(area) = unsafe { &me.parts().fp } {
         // SAFETY: the registers are this thread's, and traps are off.
         unsafe { store(area) };
     }
@@ -150,8 +149,8 @@ fn settle(cpu: &Cpu, me: &Tte) {
 /// No memory.
 pub(crate) fn inherited(spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemory> {
     let irq = irq_save();
-    let (cpu, _, me) = here();
-    settle(cpu, me);
+    let (_, _, me) = here();
+    settle(me);
     irq_restore(irq);
     // SAFETY: the thread itself; nobody else changes its area, and a switch in between only saves the same state again.
     match unsafe { &me.parts().fp } {
@@ -232,8 +231,8 @@ pub(crate) fn disown(cpu: &Cpu) {
 /// Copies the running thread's state (XSAVE's standard format, or FXSAVE's) into `buffer`, as much as fits. `None`: it has none.
 pub fn save(buffer: &mut [u8]) -> Option<usize> {
     let irq = irq_save();
-    let (cpu, _, me) = here();
-    settle(cpu, me);
+    let (_, _, me) = here();
+    settle(me);
     irq_restore(irq);
     // SAFETY: the thread itself; see `inherited`.
     let area = unsafe { &me.parts().fp }.as_ref()?;
@@ -247,8 +246,8 @@ pub fn save(buffer: &mut [u8]) -> Option<usize> {
 /// may sleep, and must not use floating point.
 pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
     let irq = irq_save();
-    let (cpu, _, me) = here();
-    settle(cpu, me);
+    let (_, _, me) = here();
+    settle(me);
     irq_restore(irq);
     // SAFETY: the thread itself; see `inherited`.
     let area = unsafe { &me.parts().fp }.as_ref();

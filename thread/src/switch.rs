@@ -10,10 +10,11 @@
 //!
 //! A program's thread has `yield_out`, `yield_in_mm` and `yield_in` besides, which do the same for a thread that gives way by `sched_yield`:
 //! - `yield_out`: entered by a jump from the dispatcher, on the user's stack, all registers as the user left them but rax. It stores those
-//!   that the call must preserve into the kernel stack's end, which is empty, and goes on as `sw_out`.
+//!   that the call must preserve into the kernel stack's end, which is empty, and goes on as `sw_out`. It does not look whether there is anybody to
+//!   give way to: who is alone goes round through its own `yield_in`, until the timer has it back in the ordinary way.
 //! - `yield_in` loads them and is back in user mode; or makes the call again the slow way when something is asked of the thread.
 //!
-//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`.
+//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`; who is alone is back in user mode at once.
 //!
 //! Which set the links lead to is the thread's *way* (`yielding.rs`).
 //!
@@ -35,6 +36,7 @@ use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Template, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, MSR_FS_BASE, MSR_GS_BASE, StackBase};
+use machine::fpu;
 
 /// What `sw_out` is to its caller.
 pub(crate) type SwOut = extern "C" fn(&Cpu);
@@ -118,6 +120,9 @@ pub struct SwitchCode {
 /// Bytes in front of `sw_in` that change the address space.
 const MM_LEN: usize = 8 + 4 + 3;
 const VARIANTS: usize = 64;
+
+/// One constant says which marks a thread looks for and which components of the vector registers it has loaded.
+const _: () = assert!(ATTENTION as u64 & fpu::MOST_COMPONENTS == fpu::MOST_COMPONENTS);
 
 static SWITCH: Class = Class::new("thread.switch");
 static SW_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
@@ -231,7 +236,8 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
     assert_eq!(d.len(), MM_LEN, "sw_in is not where it is looked for");
     dynasm!(d ; .arch x64 ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]);
     let rare = Rare::new(d);
-    begin::<VARIANT>(d, [tte, base, area], &rare);
+    begin::<VARIANT>(d, tte, base);
+    vectors::<VARIANT>(d, tte, area, &rare);
     dynasm!(d
         ; .arch x64
         ; pop r15
@@ -278,15 +284,17 @@ fn yield_way<const VARIANT: u8>(
 ) {
     let saved = |place: i32| base - 8 * place;
     let user_rsp = base + StackBase::USER_RSP as i32;
-    let (alone, out, asked, many) = (d.label(), d.label(), d.label(), d.label());
+    let (asked, many) = (d.label(), d.label());
 
     into_space(d, tte);
     YIELD_IN_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
     let rare = Rare::new(d);
-    begin::<VARIANT>(d, [tte, base, area], &rare);
+    begin::<VARIANT>(d, tte, base);
+    // For the vector registers, and for the question whether something is asked of the thread; what is left then is the call's result.
+    dynasm!(d ; .arch x64 ; mov eax, ATTENTION as i32);
+    shared_vectors::<VARIANT>(d, tte, area, &rare);
     dynasm!(d
         ; .arch x64
-        ; test DWORD [tte + offset_of!(Tte, state) as i32], ATTENTION as i32
         ; mov rcx, [saved(1)]
         ; mov r11, [saved(2)]
         ; mov rdi, [saved(3)]
@@ -301,6 +309,7 @@ fn yield_way<const VARIANT: u8>(
         ; mov r13, [saved(12)]
         ; mov r14, [saved(13)]
         ; mov r15, [saved(14)]
+        ; and eax, [tte + offset_of!(Tte, state) as i32]
         ; jnz =>asked
         ; mov rsp, [user_rsp]
     );
@@ -308,34 +317,24 @@ fn yield_way<const VARIANT: u8>(
     d.bind(asked);
     dynasm!(d ; .arch x64 ; mov rsp, base ; mov eax, abi::nr::SCHED_YIELD as i32);
     d.jmp_abs(slow);
-    rarely::<VARIANT>(d, &rare);
+    shared_rarely::<VARIANT>(d, tte, &rare);
 
+    // Alone in its level, and in no other is anybody: nothing to do.
     YIELD_FIRST_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
     dynasm!(d
         ; .arch x64
         ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
         ; cmp [tte + offset_of!(Tte, link) as i32], rax
         ; jne =>many
+        ; xor eax, eax
     );
     sysret(d);
     dynasm!(d ; .arch x64 ; =>many ; mov [user_rsp], rsp ; mov rsp, base);
     d.jmp_abs(over);
 
-    // Alone in its level, and in no other is anybody: nothing to do.
-    d.bind(alone);
-    dynasm!(d
-        ; .arch x64
-        ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
-        ; cmp [tte + offset_of!(Tte, link) as i32], rax
-        ; jne =>out
-    );
-    sysret(d);
     YIELD_OUT_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
     dynasm!(d
         ; .arch x64
-        ; cmp QWORD [tte + offset_of!(Tte, next) as i32], tte
-        ; je =>alone
-        ; =>out
         ; mov [saved(1)], rcx
         ; mov [saved(2)], r11
         ; mov [saved(3)], rdi
@@ -360,9 +359,8 @@ fn yield_way<const VARIANT: u8>(
     );
 }
 
-/// Zero to user mode by `sysretq`, which the assembler does not know; in tests to the caller.
+/// To user mode by `sysretq`, which the assembler does not know; in tests to the caller.
 fn sysret(d: &mut Draft) {
-    dynasm!(d ; .arch x64 ; xor eax, eax);
     if cfg!(test) {
         dynasm!(d ; .arch x64 ; ret);
     } else {
@@ -380,8 +378,8 @@ fn into_space(d: &mut Draft, tte: i32) {
     );
 }
 
-/// Makes the thread the running one of the CPU at rdi from the time stamp in rax on; changes rax, rcx, rdx and flags.
-fn begin<const VARIANT: u8>(d: &mut Draft, [tte, base, area]: [i32; 3], rare: &Rare) {
+/// Makes the thread the running one of the CPU at rdi from the time stamp in rax on, but for the vector registers; changes rax, rcx, rdx and flags.
+fn begin<const VARIANT: u8>(d: &mut Draft, tte: i32, base: i32) {
     dynasm!(d
         ; .arch x64
         ; sub [tte + offset_of!(Tte, time) as i32], rax
@@ -401,29 +399,64 @@ fn begin<const VARIANT: u8>(d: &mut Draft, [tte, base, area]: [i32; 3], rare: &R
     if has(VARIANT, Kind::GS) {
         load_base::<VARIANT>(d, tte + offset_of!(Tte, gs_base) as i32, MSR_GS_BASE);
     }
-    // The difference overflows when the owner is `Cpu::FP_TRAPPED`.
-    dynasm!(d ; .arch x64 ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte);
-    if has(VARIANT, Kind::FP) {
-        dynasm!(d
-            ; .arch x64
-            ; je =>rare.go
-            ; jo =>rare.away
-            ; =>rare.load
-            ; mov QWORD [rdi + Cpu::FP_OWNER as i32], tte
-        );
-        if VARIANT & Kind::XSAVE != 0 {
-            // No component has a bit above 31, so edx may be anything.
-            dynasm!(d ; .arch x64 ; mov eax, -1 ; xrstor64 [area]);
-        } else {
-            dynasm!(d ; .arch x64 ; fxrstor64 [area]);
-        }
-    } else {
-        dynasm!(d ; .arch x64 ; jno =>rare.away);
+}
+
+/// In the ordinary way: makes the vector registers the thread's unless they are, and has the CPU's books say so; or has them trap. Changes
+/// rax, rcx and flags.
+fn vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32, rare: &Rare) {
+    if !has(VARIANT, Kind::FP) {
+        return no_vectors::<VARIANT>(d, tte, rare);
     }
+    // The difference overflows when the owner is `Cpu::FP_TRAPPED`.
+    dynasm!(d
+        ; .arch x64
+        ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte
+        ; je =>rare.go
+        ; jo =>rare.away
+        ; =>rare.load
+        ; mov QWORD [rdi + Cpu::FP_OWNER as i32], tte
+    );
+    if VARIANT & Kind::XSAVE != 0 {
+        dynasm!(d ; .arch x64 ; mov eax, -1);
+    }
+    restore::<VARIANT>(d, area);
     d.bind(rare.go);
 }
 
-/// Labels between a [`begin`] and what it seldom needs.
+/// In the yielding way, where rax is [`ATTENTION`] and stays that: threads that give way to each other find each other's vector registers there, so
+/// as long as the books say that they are nobody's there is nothing to compare and nothing to write down.
+fn shared_vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32, rare: &Rare) {
+    if !has(VARIANT, Kind::FP) {
+        return no_vectors::<VARIANT>(d, tte, rare);
+    }
+    dynasm!(d
+        ; .arch x64
+        ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], 0
+        ; jne =>rare.away
+        ; =>rare.load
+    );
+    restore::<VARIANT>(d, area);
+    d.bind(rare.go);
+}
+
+/// Of a thread without: has them trap. Changes rcx and flags.
+fn no_vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, rare: &Rare) {
+    if has(VARIANT, Kind::USER) {
+        dynasm!(d ; .arch x64 ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte ; jno =>rare.away);
+        d.bind(rare.go);
+    }
+}
+
+/// Loads the vector registers; the components whose bits are set in eax. No component has a bit above 31, so edx may be anything.
+fn restore<const VARIANT: u8>(d: &mut Draft, area: i32) {
+    if VARIANT & Kind::XSAVE != 0 {
+        dynasm!(d ; .arch x64 ; xrstor64 [area]);
+    } else {
+        dynasm!(d ; .arch x64 ; fxrstor64 [area]);
+    }
+}
+
+/// Labels between [`vectors`] or [`shared_vectors`] and what they seldom need.
 struct Rare {
     go: Label,
     load: Label,
@@ -440,7 +473,7 @@ impl Rare {
     }
 }
 
-/// What a [`begin`] seldom needs: changing whether floating-point instructions trap.
+/// What [`vectors`] seldom needs: changing whether floating-point instructions trap.
 fn rarely<const VARIANT: u8>(d: &mut Draft, rare: &Rare) {
     if has(VARIANT, Kind::FP) {
         dynasm!(d ; .arch x64 ; =>rare.away ; clts ; jmp =>rare.load);
@@ -456,6 +489,23 @@ fn rarely<const VARIANT: u8>(d: &mut Draft, rare: &Rare) {
             ; jmp =>rare.go
         );
     }
+}
+
+/// What [`shared_vectors`] seldom needs: that, and taking the registers off the books, unless they are the thread's still.
+fn shared_rarely<const VARIANT: u8>(d: &mut Draft, tte: i32, rare: &Rare) {
+    if !has(VARIANT, Kind::FP) {
+        return rarely::<VARIANT>(d, rare);
+    }
+    dynasm!(d
+        ; .arch x64
+        ; =>rare.away
+        ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte
+        ; je =>rare.go
+        ; mov QWORD [rdi + Cpu::FP_OWNER as i32], 0
+        ; jno =>rare.load
+        ; clts
+        ; jmp =>rare.load
+    );
 }
 
 /// Saves the vector registers and stops the clock: rax is the time stamp then. Changes rdx.

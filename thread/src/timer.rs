@@ -14,8 +14,10 @@ use crate::local::{Local, OVERDUE, STILL, TICKING, here};
 use crate::ready::End;
 use crate::switch::Kind;
 use crate::tte::Tte;
+use crate::yielding;
 use core::sync::atomic::Ordering;
 use machine::clock::{now_ns, tsc, tsc_khz};
+use machine::cpu::Cpu;
 use machine::trap::TrapFrame;
 
 /// `ticks` of the time-stamp counter in nanoseconds.
@@ -83,7 +85,7 @@ pub(crate) fn fired(_: &mut TrapFrame) {
 
 /// Calls a few of the alarms that are due, and chains itself while there are more; then looks after the quantum.
 fn call_alarms(_: usize) {
-    let (_, local, _) = here();
+    let (cpu, local, me) = here();
     let now = now_ns();
     // Whom an alarm wakes goes in front, whoever waits.
     local.ticking.store(TICKING, Ordering::Relaxed);
@@ -102,23 +104,18 @@ fn call_alarms(_: usize) {
     let chained = more && chain(call_alarms, 0).is_ok();
     local.alarms_chained.store(chained, Ordering::Relaxed);
     if !chained {
-        keep_quantum(now);
+        keep_quantum(cpu, local, me, now);
     }
 }
 
-/// Whether the running thread's quantum is over, and when the timer is to fire next.
-fn keep_quantum(now: u64) {
-    let (cpu, local, me) = here();
+/// Whether the running thread's quantum is over, and when the timer is to fire next. It is [`TICKING`] so far.
+fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     // Not who was woken just now.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
         0 => balance::offer(local, me),
         _ => 0,
     };
-    let tick = contended(local);
-    local
-        .ticking
-        .store(if tick { TICKING } else { STILL }, Ordering::Relaxed);
-    if tick {
+    if contended(local) {
         let quantum = ns_to_ticks(me.quantum_ns());
         let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
@@ -137,6 +134,9 @@ fn keep_quantum(now: u64) {
             quantum - ran
         };
         arm(local, now + ticks_to_ns(left));
+    } else {
+        local.ticking.store(STILL, Ordering::Relaxed);
+        yielding::left_alone(me);
     }
     // SAFETY: on this CPU with interrupts off.
     arm(local, unsafe { local.alarms() }.next_ns());

@@ -1,13 +1,16 @@
 //! Giving way straight out of the dispatcher: `sched_yield` with somebody else ready.
 //!
 //! *Interface*: [`over`], for the switch code: entered by a jump with the user's stack pointer in the stack base, rsp at the stack base, interrupts
-//! off, the user's registers in place but rax; `slow`, the machine's slow entry.
+//! off, the user's registers in place but rax; [`left_alone`], for the timer; `slow`, the machine's slow entry.
 //!
 //! A thread's switch code has two sets of entries (`switch.rs`), and a thread is in one of two *ways*. In the ordinary way its `sw_in` words name the set
 //! that returns to a caller in the kernel; in the yielding way they name the one that loads the user's registers and is in user mode. The first
 //! `sched_yield` changes over to the yielding way, the first switch-out of another kind back: both find the other way's code behind the
 //! word that they jump through anyway, so neither way costs an instruction while it lasts. Changing over mends the one link
 //! in the ring that leads to the thread. A program that only yields, or never does, changes once.
+//!
+//! Whether there is anybody to give way to is asked in the ordinary way alone. Two threads that yield to each other know; one that is left alone in the yielding
+//! way switches to itself until the timer's next interrupt, which comes within a quantum of the other's leaving, finds it so and changes it back.
 //! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what the next thread needs) and 5.3.1.
 
 use crate::local::here;
@@ -42,6 +45,17 @@ pub(crate) fn to_yielding(me: &Tte, code: &SwitchCode) {
     me.sw_out
         .store(change_back as *const () as usize, Ordering::Relaxed);
     me.yielding.store(code.yield_out(), Ordering::Relaxed);
+}
+
+/// Nobody waits for `me`, the running thread, to give way: in the ordinary way it need not switch. With interrupts off.
+#[inline]
+pub(crate) fn left_alone(me: &Tte) {
+    if me.sw_out.load(Ordering::Relaxed) == change_back as *const () as usize
+        // SAFETY: the thread itself, interrupted, with interrupts off.
+        && let Some(code) = unsafe { &me.parts().switch }
+    {
+        to_ordinary(me, code);
+    }
 }
 
 /// A [`SwOut`] for a thread in the yielding way: back to the ordinary one, and out.
