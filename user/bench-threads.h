@@ -4,6 +4,7 @@
  * Where the native calls exist they are used; elsewhere what Linux's programs use instead: clone, tgkill with a handler, futex. A thread
  * that another thread suspends waits in a signal handler there, as the threads of a garbage-collected program do.
  */
+#include "passage.h"
 #include "synthesis.h"
 #include <errno.h>
 #include <linux/futex.h>
@@ -317,56 +318,23 @@ static uint64_t time_step(long n)
 
 /* --- switches --- */
 
-/* What two parties share: who goes first, the time stamp of the last instruction before giving way, and sums. */
-static struct passage {
-    volatile uint64_t from, sum;
-    volatile long count;
-    volatile int last, quit;
-} *passage;
-
-/* Gives way again and again; whoever comes back just after the other one gave way notes what lay between. */
-static void pass(int who, long n)
-{
-    while (n-- && !passage->quit) {
-        passage->last = who;
-        uint64_t now = instructions();
-        passage->from = now;
-        call(SYS_sched_yield, 0, 0, 0);
-        now = instructions();
-        if (passage->last != who) {
-            passage->sum += now - passage->from;
-            passage->count++;
-        }
-    }
-}
+static struct passage *passage;
 
 static int passing_thread(void *unused)
 {
     (void)unused;
-    pass(1, 1L << 40);
+    pass_vectors(passage, 1, 1L << 40);
     return 0;
 }
 
-/* What the two readings and the store between them cost. */
-static uint64_t readings(void)
-{
-    uint64_t least = -1ul;
-    for (int i = 0; i < 100; i++) {
-        uint64_t now = instructions();
-        passage->from = now;
-        now = instructions() - passage->from;
-        if (now < least)
-            least = now;
-    }
-    return least;
-}
-
+/* The least of many, with vector registers in use by both. */
 static uint64_t switches(long n, int flags)
 {
     int status;
     passage = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(passage != MAP_FAILED, "mmap");
-    uint64_t overhead = readings();
+    uint64_t own = own_ticks(passage);
+    passage->least = -1ul;
     /* Where it means something: among equals of this policy, giving way always leads to the next. */
     struct {
         int priority;
@@ -377,8 +345,8 @@ static uint64_t switches(long n, int flags)
     if (child == 0)
         _exit(passing_thread(0));
     must(child > 0, "clone");
-    pass(0, n);
-    uint64_t each = passage->count ? passage->sum / passage->count - overhead : 0;
+    pass_vectors(passage, 0, n);
+    uint64_t each = passage->count ? passage->least - own : 0;
     passage->quit = 1;
     call(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
     waitpid(child, &status, 0);

@@ -46,23 +46,28 @@ static int has_avx(void)
 #define STORE_Y(n) "vmovdqa %%ymm" #n ", " #n "*32(%[out])\n"
 #define CLOBBERED "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
     "xmm12", "xmm13", "xmm14", "xmm15", "rax", "rcx", "r11", "memory"
-/* In between: the system call `number` without arguments that change anything, then `spins` turns in user mode. */
-#define BETWEEN "syscall\n mov %[spins], %%rcx\n 1: dec %%rcx\n jnz 1b\n"
+/* In between: the system call `number`, then `spins` turns in user mode. The call's arguments are `a`, `b` and `c`. */
+#define BETWEEN "syscall\n mov %%rax, %[result]\n mov %[spins], %%rcx\n 1: dec %%rcx\n jnz 1b\n"
+#define CALLED [number] "r"(number), [spins] "r"(spins), "D"(a), "S"(b), "d"(c)
 
-static void through(const struct registers *in, struct registers *out, long number, long spins)
+static long through(const struct registers *in, struct registers *out, long number, long a, long b, long c, long spins)
 {
+    long result;
     __asm__ volatile("ldmxcsr %[mxcsr]\n fldcw %[control]\n fldl %[x87]\n"
                      : : [mxcsr] "m"(in->mxcsr), [control] "m"(in->control), [x87] "m"(in->x87));
     if (wide)
         __asm__ volatile(EACH(LOAD_Y) "mov %[number], %%rax\n" BETWEEN EACH(STORE_Y) "vzeroupper\n"
-                         : : [in] "r"(in->vector), [out] "r"(out->vector), [number] "r"(number), [spins] "r"(spins)
+                         : [result] "=m"(result)
+                         : [in] "r"(in->vector), [out] "r"(out->vector), CALLED
                          : CLOBBERED);
     else
         __asm__ volatile(EACH(LOAD_X) "mov %[number], %%rax\n" BETWEEN EACH(STORE_X)
-                         : : [in] "r"(in->vector), [out] "r"(out->vector), [number] "r"(number), [spins] "r"(spins)
+                         : [result] "=m"(result)
+                         : [in] "r"(in->vector), [out] "r"(out->vector), CALLED
                          : CLOBBERED);
     __asm__ volatile("fstpl %[x87]\n fnstcw %[control]\n stmxcsr %[mxcsr]\n"
                      : [mxcsr] "=m"(out->mxcsr), [control] "=m"(out->control), [x87] "=m"(out->x87));
+    return result;
 }
 
 static void on_signal(int number)
@@ -91,9 +96,18 @@ static void *hold(void *which)
         in.mxcsr = rounding[self % 4];
         in.control = control[self % 4];
         in.x87 = self * 1000.25 + round;
+        long spins = round % 16 == 5 ? 400000 : 300, child = -1;
         if (round % 8 == 3)
             syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
-        through(&in, &out, round % 2 ? SYS_sched_yield : SYS_getuid, round % 16 == 5 ? 400000 : 300);
+        /* What is in the registers and nowhere else, just after giving way: a handler's frame keeps it, and a child has it. */
+        if (round % 8 == 6)
+            syscall(SYS_sched_yield);
+        if (round % 16 == 6)
+            through(&in, &out, SYS_tgkill, getpid(), thread, SIGUSR1, spins);
+        else if (round % 16 == 14)
+            child = through(&in, &out, SYS_fork, 0, 0, 0, spins);
+        else
+            through(&in, &out, round % 2 ? SYS_sched_yield : SYS_getuid, 0, 0, 0, spins);
         if (memcmp(in.vector, out.vector, sizeof in.vector) || in.mxcsr != (out.mxcsr & ~0x3fu) || in.control != out.control ||
             in.x87 != out.x87) {
             printf("not ok party %ld, round %ld: mxcsr %x %x, control %x %x, x87 %f %f\n", self, round, in.mxcsr, out.mxcsr,
@@ -102,6 +116,13 @@ static void *hold(void *which)
         }
         if (own != (uint64_t)self) {
             printf("not ok party %ld: thread-local storage\n", self);
+            _exit(1);
+        }
+        if (child == 0)
+            _exit(0);
+        int status = 0;
+        if (child > 0 && (waitpid(child, &status, 0) != child || status != 0)) {
+            printf("not ok party %ld: its child, status %x\n", self, status);
             _exit(1);
         }
     }

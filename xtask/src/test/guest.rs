@@ -134,6 +134,11 @@ pub const TESTS: &[Test] = &[
         run: threads::floating,
     },
     Test {
+        name: "switches",
+        about: "instructions between one program's thread and the next: at most 60, 90 across spaces",
+        run: threads::switches,
+    },
+    Test {
         name: "torture",
         about: "every lock-free operation preempted, and stopped for ever, between any two instructions",
         run: threads::torture,

@@ -70,7 +70,7 @@ impl Kit {
         let mut programs = Vec::new();
         for name in [
             "hello", "calls", "jobs", "fuzz", "corrupt", "hungry", "load", "revoke", "pages",
-            "floating", "threads", "stopper", "trace", "lateness",
+            "floating", "threads", "stopper", "trace", "lateness", "switches",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -1,6 +1,6 @@
 //! Tests of threads: the room's own suite, the variants of the switch, the native calls.
 //!
-//! *Interface*: `suite`, `torture`, `floating`, `native`, `trace`, `stopper`.
+//! *Interface*: `suite`, `torture`, `floating`, `switches`, `native`, `trace`, `stopper`.
 
 use super::guest::{own_suite, with};
 use super::kit::Kit;
@@ -58,6 +58,13 @@ pub fn floating(kit: &Kit) -> Vec<Check> {
         }
     }
     checks
+}
+
+/// The goals of the dissertation's chapter 3, counted.
+pub fn switches(kit: &Kit) -> Vec<Check> {
+    let mut machine = with(kit, "switches", 1, 128);
+    machine.icount = Some(0);
+    kit.tap(&machine, &["/tests/switches-glibc"], 2 * MINUTE)
 }
 
 /// What the native calls promise.

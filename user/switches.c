@@ -1,0 +1,207 @@
+/* What a switch between two programs' threads costs, from the last instruction of one to the first of the next.
+ *
+ * Interface: switches, under `-icount shift=0` on one CPU. The goals of the dissertation's chapter in instructions: 60 within an address space,
+ * 90 across, with vector registers in use or not. The parties are made by the native calls, so that they begin without vector registers.
+ */
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "passage.h"
+#include "synthesis.h"
+#include "tap.h"
+
+#define ROUNDS 4000
+/* More than a quantum's worth of calls. */
+#define ALONE 40000
+
+static struct passage *passage;
+static char stacks[2][16384] __attribute__((aligned(64)));
+static syn_thread self;
+static volatile int vectors, ended, parties;
+static volatile uint64_t before, after;
+static volatile long held, released;
+
+/* The least that giving way takes a thread that is alone. */
+PLAIN static uint64_t alone(long rounds)
+{
+    uint64_t least = -1ul;
+    while (rounds--) {
+        uint64_t now = give_way(passage, 0);
+        if (now - passage->from < least)
+            least = now - passage->from;
+    }
+    return least;
+}
+
+PLAIN static void over(void)
+{
+    __atomic_add_fetch(&ended, 1, __ATOMIC_RELAXED);
+    syn_resume(self);
+}
+
+static void party(long who)
+{
+    if (vectors)
+        pass_vectors(passage, who, who ? 1L << 40 : ROUNDS);
+    else
+        pass_plain(passage, who, who ? 1L << 40 : ROUNDS);
+    if (!who)
+        passage->quit = 1;
+    over();
+}
+
+/* Alone, then with a second one, then alone again. */
+static void hermit(long who)
+{
+    before = alone(100);
+    passage->least = -1ul;
+    syn_create(party, stacks[1] + sizeof stacks[1], 1, 0, 0);
+    pass_plain(passage, who, ROUNDS);
+    passage->quit = 1;
+    while (!ended)
+        give_way(passage, 0);
+    after = alone(ALONE);
+    over();
+}
+
+/* Gives way beside one that uses vector registers, then uses its own for the first time: nothing of the other's is there. */
+static void newcomer(long who)
+{
+    long found;
+    pass_plain(passage, who, ROUNDS);
+    __asm__ volatile("movq %%xmm7, %0" : "=r"(found) : : "xmm7");
+    if (found)
+        passage->lost++;
+    passage->quit = 1;
+    over();
+}
+
+static void veteran(long who)
+{
+    pass_vectors(passage, who, 1L << 40);
+    over();
+}
+
+PLAIN static long yield(void)
+{
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"((long)SYS_sched_yield) : "rcx", "r11", "memory");
+    return result;
+}
+
+/* Counts how often it comes back. */
+static void obedient(long who)
+{
+    (void)who;
+    while (!passage->quit) {
+        passage->lost += yield() != 0;
+        passage->count++;
+    }
+    over();
+}
+
+/* Suspends one that has just given way: it comes back no more until it is released. */
+static void commander(long who)
+{
+    syn_thread other = syn_create(obedient, stacks[1] + sizeof stacks[1], 1, 0, 0);
+    for (long i = 0; i < 100; i++)
+        give_way(passage, who);
+    syn_suspend(other);
+    held = passage->count;
+    for (long i = 0; i < 3; i++)
+        give_way(passage, who);
+    held = passage->count - held;
+    syn_resume(other);
+    released = passage->count;
+    for (long i = 0; i < 100; i++)
+        give_way(passage, who);
+    released = passage->count - released;
+    passage->quit = 1;
+    over();
+}
+
+/* Begins a thread of this process. */
+static void begin(void (*body)(long), long who)
+{
+    parties++;
+    check(syn_create(body, stacks[who] + sizeof stacks[who], who, 0, 0) > 0, "a thread begins");
+}
+
+static void wait_for_all(void)
+{
+    while (ended < parties)
+        syn_suspend(0);
+}
+
+static void reset(int with_vectors)
+{
+    self = syn_handle(0);
+    vectors = with_vectors;
+    ended = parties = 0;
+    passage->quit = passage->count = passage->lost = 0;
+    passage->least = -1ul;
+}
+
+static void measure(int spaces, int with_vectors, uint64_t most)
+{
+    int status = 0;
+    char name[128];
+    reset(with_vectors);
+    pid_t child = 0;
+    if (spaces == 2 && (child = fork()) == 0) {
+        self = syn_handle(0);
+        parties = 1;
+        if (syn_create(party, stacks[1] + sizeof stacks[1], 1, 0, 0) <= 0)
+            _exit(1);
+        wait_for_all();
+        _exit(0);
+    }
+    if (spaces == 1)
+        begin(party, 1);
+    begin(party, 0);
+    wait_for_all();
+    if (child)
+        waitpid(child, &status, 0);
+    uint64_t own = own_ticks(passage), least = passage->least - own;
+    snprintf(name, sizeof name, "%s, %s vector registers: %lu instructions, at most %lu",
+             spaces == 1 ? "within a space" : "across spaces", with_vectors ? "with" : "without", (unsigned long)least,
+             (unsigned long)most);
+    check(status == 0 && passage->count > ROUNDS / 2 && least <= most, name);
+    equal(passage->lost, 0, "vector registers are kept");
+}
+
+int main(void)
+{
+    passage = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!check(passage != MAP_FAILED, "shared memory"))
+        return done();
+    /* Two time stamps apart: three instructions and two stores, one into rax, one in place of the call. */
+    equal(own_ticks(passage), 7, "the time stamp counts instructions");
+    for (int with_vectors = 0; with_vectors < 2; with_vectors++) {
+        measure(1, with_vectors, 60);
+        measure(2, with_vectors, 90);
+    }
+    reset(0);
+    begin(veteran, 1);
+    begin(newcomer, 0);
+    wait_for_all();
+    check(passage->count > ROUNDS / 2, "one thread with vector registers beside one without");
+    equal(passage->lost, 0, "the one's are kept, and the other finds none of them");
+    reset(0);
+    begin(commander, 0);
+    parties = 2;
+    wait_for_all();
+    equal(held, 0, "one that is suspended after giving way does not come back");
+    check(released > 50, "and does when it is released");
+    equal(passage->lost, 0, "giving way succeeds each time");
+    reset(0);
+    begin(hermit, 0);
+    parties = 2;
+    wait_for_all();
+    check(passage->count > ROUNDS / 2, "a second thread comes and goes");
+    equal(after, before, "giving way costs a thread that is alone again what it did before");
+    return done();
+}
