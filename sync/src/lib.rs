@@ -9,6 +9,7 @@ extern crate alloc;
 pub mod array_stack;
 pub mod callout;
 pub mod cas2;
+pub mod derived;
 pub mod epoch;
 pub mod general_list;
 pub mod helping;
@@ -30,6 +31,7 @@ pub mod word;
 pub mod work_server;
 
 pub use array_stack::ArrayStack;
+pub use derived::Derived;
 pub use helping::{Helping, HelpingLock};
 pub use list::List;
 pub use monitor::{Guard, Monitor};

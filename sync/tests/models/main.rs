@@ -4,6 +4,7 @@
 //! Each model says how many executions that were (`--nocapture`).
 #![cfg(loom)]
 
+mod derived;
 mod lists;
 mod locks;
 mod queues;
