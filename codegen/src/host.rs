@@ -180,6 +180,15 @@ impl<T> Low<T> {
         Low(NonNull::new(at).expect("mapped at 0"))
     }
 
+    /// Makes it machine code: it can be executed, and no longer written.
+    pub fn into_code(self) -> Low<T> {
+        let prot = libc::PROT_READ | libc::PROT_EXEC;
+        // SAFETY: owned, and the caller's `DerefMut` ends here: what writes it afterwards faults.
+        let changed = unsafe { libc::mprotect(self.0.as_ptr().cast(), Self::LEN, prot) };
+        assert_eq!(changed, 0, "no executable low memory");
+        self
+    }
+
     /// The address for an instruction field.
     pub fn address(&self) -> i32 {
         self.0.as_ptr().expose_provenance() as i32

@@ -22,7 +22,8 @@ use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, d
 use core::mem::offset_of;
 use machine::cpu::StackBase;
 
-/// A kernel procedure table, as constants for the generator.
+/// A kernel procedure table, as constants for the generator. Its words are 8 bytes each, of which the low four are the routine's address without its sign:
+/// what changes them has the others for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kpt {
     /// Address of the array of `read` routines.
@@ -268,15 +269,16 @@ fn to_user_stack(d: &mut Draft) {
     dynasm!(d ; .arch x64 ; mov rsp, [rsp + StackBase::USER_RSP as i32]);
 }
 
-/// One descriptor call, on the kernel stack. The routine leaves every register but rax alone.
+/// One descriptor call, on the kernel stack; eax is the call's number, which where the comparison is not waited for is the index instead, and below every
+/// table's size. The routine leaves every register but rax alone.
 fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     dynasm!(d
         ; .arch x64
         ; cmp edi, n.imm32()
         ; jae =>refuse
-        ; sbb eax, eax
-        ; and eax, edi
-        ; call QWORD [table.imm32() + rax * 8]
+        ; cmovb eax, edi
+        ; movsxd rax, DWORD [table.imm32() + rax * 8]
+        ; call rax
     );
     to_user_stack(d);
     leave(d);

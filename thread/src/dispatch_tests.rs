@@ -29,6 +29,15 @@ static PLAN: Plan = Plan::of::<Known>();
 #[expect(dead_code, reason = "memory to stand on")]
 struct Stack([u64; 512]);
 
+/// Jumps to routines: a table's words name what is in the top or, here, the bottom two gigabytes.
+type Jumps = [[u8; 12]; 12];
+
+fn jump(to: usize) -> [u8; 12] {
+    let mut code = *b"\x48\xb8........\xff\xe0";
+    code[2..10].copy_from_slice(&to.to_le_bytes());
+    code
+}
+
 /// A thread with a stack, its dispatcher, and a way in.
 struct Thread {
     enter: Routine<extern "C" fn(u64, u64) -> u64>,
@@ -36,6 +45,7 @@ struct Thread {
     _tte: Low<Tte>,
     _stack: Low<Stack>,
     _tables: Low<[[usize; 4]; 3]>,
+    _jumps: Low<Jumps>,
     _word: Low<u32>,
     _code: Vec<Routine<Jump>>,
     _dispatcher: Dispatcher,
@@ -67,17 +77,25 @@ impl Thread {
             |d| dynasm!(d ; .arch x64 ; mov eax, YIELDED as i32 ; ret),
         ));
         tte.yielding.store(code[1].entry(), Relaxed);
-        let mut tables = [[0; 4]; 3];
-        for (call, table) in tables.iter_mut().enumerate() {
-            for (fd, word) in table.iter_mut().enumerate() {
-                let name = 1000 * (call as i32 + 1) + fd as i32;
-                code.push(routine(|d| dynasm!(d ; .arch x64 ; mov eax, name ; ret)));
-                *word = code[code.len() - 1].entry();
-            }
-        }
+        let jumps = core::array::from_fn(|i| {
+            let name = 1000 * (i as i32 / 4 + 1) + i as i32 % 4;
+            code.push(routine(|d| dynasm!(d ; .arch x64 ; mov eax, name ; ret)));
+            jump(code[code.len() - 1].entry())
+        });
+        let jumps = Low::<Jumps>::new(jumps).into_code();
+        // What stands in the upper half of a word is nobody's business here.
+        let entry = |i: usize| jumps.address() as usize + 12 * i;
+        let word = |call: usize, fd: usize| entry(4 * call + fd) | ((call + fd + 1) << 32);
+        let tables = [0, 1, 2].map(|call| [0, 1, 2, 3].map(|fd| word(call, fd)));
         let tables = Low::new(tables);
         let word = Low::new(4321u32);
-        let values = [77, word.address() as usize, BIG as usize, 78, tables[2][3]];
+        let values = [
+            77,
+            word.address() as usize,
+            BIG as usize,
+            78,
+            code[13].entry(),
+        ];
         let row = |i: usize| tables.address() as usize + 32 * i;
         let kpt = Kpt {
             read: row(0),
@@ -115,6 +133,7 @@ impl Thread {
             _tte: tte,
             _stack: stack,
             _tables: tables,
+            _jumps: jumps,
             _word: word,
             _code: code,
             _dispatcher: dispatcher,
