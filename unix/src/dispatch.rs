@@ -176,11 +176,21 @@ pub(crate) fn unshare_files(process: &Process) -> Result<()> {
             return Err(error);
         }
     }
-    for _ in 1..threads.len() {
+    // Who leaves the process says under the same monitor which table it leaves.
+    let threads = process.threads.lock();
+    let users = threads.len();
+    if users > 1 {
+        // The others may be at work in the old one, and another may be on its way to the new one.
+        old.never_alone();
+        new.never_alone();
+    }
+    for _ in 1..users {
         new.share();
     }
-    process.files.set(new);
-    for _ in &threads {
+    let given_up = process.files.exchange(new);
+    drop(threads);
+    drop(given_up.get());
+    for _ in 0..users {
         old.leave();
     }
     Ok(())

@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -175,8 +175,8 @@ pub struct OpenFile {
     pub cursor: Cursor,
     /// Descriptors, over all tables, that refer to it.
     pub(crate) slots: AtomicU32,
-    /// More than one thread may reach it: only shared routines may be plugged.
-    pub(crate) shared: AtomicBool,
+    /// Whether more than one thread may reach it: [`ALONE`], [`SHARED`], [`FOR_EVER`].
+    shared: AtomicU8,
     console: bool,
     /// The inactive list of its inode, if it may wait there.
     list: Option<NonNull<Inactive>>,
@@ -196,10 +196,16 @@ struct Code {
     shared: Monitor<Made>,
     probes: Once<Probes>,
     probed: AtomicBool,
-    /// Entries of the exclusive routines, access mode considered; zeros before they are made.
-    entries: [AtomicUsize; 3],
-    shared_known: AtomicBool,
+    /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while the first is 0.
+    entries: [[AtomicUsize; 3]; 2],
 }
+
+/// One thread alone reaches a description.
+const ALONE: u8 = 0;
+/// Several threads may, by descriptors.
+const SHARED: u8 = 1;
+/// They may, by other ways too.
+const FOR_EVER: u8 = 2;
 
 /// Flags of `open` that are not status flags.
 const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
@@ -232,7 +238,7 @@ impl OpenFile {
             flags: AtomicU32::new(how.flags & !CREATION),
             cursor: Cursor::new(),
             slots: AtomicU32::new(0),
-            shared: AtomicBool::new(false),
+            shared: AtomicU8::new(ALONE),
             closed: AtomicBool::new(false),
             code: Code::default(),
         })
@@ -268,22 +274,26 @@ impl OpenFile {
             entry(self.writable(), &routines.write, stubs.slow[1]),
             entry(self.flags() & O_PATH == 0, &routines.lseek, stubs.slow[2]),
         ];
-        match sharing {
-            Sharing::Exclusive => {
-                for (word, entry) in self.code.entries.iter().zip(entries) {
-                    word.store(entry, Ordering::Relaxed);
-                }
-            }
-            Sharing::Shared => self.code.shared_known.store(true, Ordering::Relaxed),
+        // The first last: it says that the others are there.
+        for (word, entry) in self.words(sharing).iter().zip(entries).rev() {
+            word.store(entry, Ordering::Release);
         }
         entries
     }
 
-    /// The entries of the exclusive routines if they were generated before.
     #[inline]
-    pub(crate) fn ready_entries(&self) -> Option<[usize; 3]> {
-        let [read, write, lseek] = &self.code.entries;
-        let read = read.load(Ordering::Relaxed);
+    fn words(&self, sharing: Sharing) -> &[AtomicUsize; 3] {
+        match sharing {
+            Sharing::Exclusive => &self.code.entries[0],
+            Sharing::Shared => &self.code.entries[1],
+        }
+    }
+
+    /// The entries of the routines for `sharing` if they were generated before.
+    #[inline]
+    pub(crate) fn ready_entries(&self, sharing: Sharing) -> Option<[usize; 3]> {
+        let [read, write, lseek] = self.words(sharing);
+        let read = read.load(Ordering::Acquire);
         (read != 0).then(|| {
             [
                 read,
@@ -293,16 +303,53 @@ impl OpenFile {
         })
     }
 
-    /// Whether the shared routines were generated.
-    pub(crate) fn shared_known(&self) -> bool {
-        self.code.shared_known.load(Ordering::Relaxed)
+    /// Generates the routines for how it is shared now, if they are not there.
+    pub(crate) fn make_ready(&self) {
+        let sharing = self.sharing();
+        if self.ready_entries(sharing).is_none() {
+            self.entries(sharing);
+        }
     }
 
-    /// What the routines were generated for has changed: the next plugging generates them again.
+    /// What the routines were generated for has changed: [`OpenFile::make_ready`] generates them again.
     pub(crate) fn forget_entries(&self) {
-        self.code.shared_known.store(false, Ordering::Relaxed);
-        for word in &self.code.entries {
-            word.store(0, Ordering::Relaxed);
+        for sharing in [Sharing::Exclusive, Sharing::Shared] {
+            self.words(sharing)[0].store(0, Ordering::Release);
+        }
+    }
+
+    /// Which routines may be plugged.
+    #[inline]
+    pub(crate) fn sharing(&self) -> Sharing {
+        match self.shared.load(Ordering::Acquire) {
+            ALONE => Sharing::Exclusive,
+            _ => Sharing::Shared,
+        }
+    }
+
+    /// More than one thread may reach it from now on.
+    #[inline]
+    pub(crate) fn share(&self) {
+        self.exchange(ALONE, SHARED);
+    }
+
+    /// One thread reaches it again, by one descriptor, unless there are other ways.
+    pub(crate) fn unshare(&self) {
+        self.exchange(SHARED, ALONE);
+    }
+
+    /// As [`OpenFile::share`], until it is opened anew.
+    pub(crate) fn share_for_ever(&self) {
+        self.shared.store(FOR_EVER, Ordering::Release);
+    }
+
+    #[inline]
+    fn exchange(&self, from: u8, to: u8) {
+        if self.shared.load(Ordering::Relaxed) == from {
+            // It was changed meanwhile: whoever did that knows more.
+            let _ = self
+                .shared
+                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
@@ -377,7 +424,7 @@ impl OpenFile {
     pub(crate) fn reopen(&self, flags: u32) {
         self.flags.store(flags & !CREATION, Ordering::Relaxed);
         self.cursor.offset.store(0, Ordering::Relaxed);
-        self.shared.store(false, Ordering::Relaxed);
+        self.shared.store(ALONE, Ordering::Relaxed);
         self.closed.store(false, Ordering::Relaxed);
     }
 

@@ -30,6 +30,7 @@ fn words(files: &Files, fd: usize) -> [usize; 3] {
     let kpt = files.kpt();
     // SAFETY: the table is not changed meanwhile, and the index is below its length.
     unsafe { [*kpt.read.add(fd), *kpt.write.add(fd), *kpt.lseek.add(fd)] }
+        .map(|word| word as u32 as usize)
 }
 
 const SLOW: usize = 1;
@@ -84,9 +85,9 @@ fn sharing_follows_fork_and_close() {
     let parent = Files::new(1024).unwrap();
     let of = file(&count, O_RDWR);
     parent.install(of.clone(), false).unwrap();
-    assert!(!of.shared.load(Ordering::Relaxed));
+    assert_eq!(of.sharing(), Sharing::Exclusive);
     let child = parent.fork_copy().unwrap();
-    assert!(of.shared.load(Ordering::Relaxed));
+    assert_eq!(of.sharing(), Sharing::Shared);
     assert_eq!(words(&child, 0), [SLOW; 3]);
     let (_, cold) = parent.get_cold(0).unwrap();
     assert!(cold);
@@ -95,7 +96,7 @@ fn sharing_follows_fork_and_close() {
     drop(child);
     assert!(parent.get_cold(0).unwrap().1);
     parent.warm(0, &of);
-    assert!(!of.shared.load(Ordering::Relaxed));
+    assert_eq!(of.sharing(), Sharing::Exclusive);
     drop(of);
     parent.install_at(0, file(&count, O_RDONLY), false).unwrap();
     assert_eq!(count.load(Ordering::Relaxed), 1);
@@ -107,14 +108,99 @@ fn a_table_of_several_threads_plugs_no_exclusive_code() {
     let files = Files::new(1024).unwrap();
     files.install(file(&count, O_RDWR), false).unwrap();
     files.share();
-    assert!(files.get(0).unwrap().shared.load(Ordering::Relaxed));
+    assert_eq!(files.get(0).unwrap().sharing(), Sharing::Shared);
     let fd = files.install(file(&count, O_RDWR), false).unwrap();
-    assert!(files.get(fd).unwrap().shared.load(Ordering::Relaxed));
+    assert_eq!(files.get(fd).unwrap().sharing(), Sharing::Shared);
     files.close(fd).unwrap();
     assert_eq!(count.load(Ordering::Relaxed), 1);
     files.leave();
     let fd = files.install(file(&count, O_RDWR), false).unwrap();
-    assert!(!files.get(fd).unwrap().shared.load(Ordering::Relaxed));
+    assert_eq!(files.get(fd).unwrap().sharing(), Sharing::Exclusive);
     files.leave();
     assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn with_a_visitor_a_thread_is_not_alone() {
+    let count = Arc::new(AtomicI32::new(0));
+    let files = Files::new(1024).unwrap();
+    files.install(file(&count, O_RDWR), false).unwrap();
+    let ready = file(&count, O_RDWR);
+    ready.make_ready();
+    let visit = files.clone().visit();
+    let Err(refused) = files.install_if_alone(ready, false) else {
+        panic!("plain stores beside a visitor");
+    };
+    assert_eq!(files.install(refused, true), Ok(1));
+    assert_eq!(visit.get(1).unwrap().sharing(), Sharing::Exclusive);
+    let mut seen = Vec::new();
+    visit.for_each(|fd, _, cloexec| seen.push((fd, cloexec)));
+    assert_eq!(seen, [(0, false), (1, true)]);
+    assert_eq!(visit.entries(1), Some([SLOW; 3]));
+    // SAFETY: nothing is interrupted on the host, and this is the table's thread.
+    assert_eq!(unsafe { files.close_now(1) }, None);
+    files.close(0).unwrap();
+    assert_eq!(words(&files, 0), [BAD; 3]);
+    drop(visit);
+    let ready = file(&count, O_RDWR);
+    ready.make_ready();
+    assert!(matches!(files.install_if_alone(ready, false), Ok(0)));
+    assert_eq!(words(&files, 0), [SLOW; 3]);
+    drop(files);
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_claim_that_is_not_yet_in_the_map_is_helped() {
+    let count = Arc::new(AtomicI32::new(0));
+    let files = Files::new(1024).unwrap();
+    files.share();
+    // Another thread has filled the slot, and done no more.
+    let place = files.slots.place(0).unwrap();
+    let word = word_of(file(&count, O_RDONLY), false);
+    place.slot.store(word, Ordering::Release);
+    assert_eq!(files.install(file(&count, O_RDWR), false), Ok(1));
+    assert_eq!(words(&files, 0), [SLOW, BAD, SLOW]);
+    assert_eq!(files.slots.lowest(0), 2);
+    files.close_all();
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn what_changes_while_a_table_grows_is_in_both_arrays() {
+    let count = Arc::new(AtomicI32::new(0));
+    let files = Files::new(1024).unwrap();
+    files.share();
+    files.install(file(&count, O_RDWR), false).unwrap();
+    let old = files.kpt.load(Ordering::Relaxed);
+    let new = Kpt::new(128).unwrap();
+    new.before.store(old, Ordering::Relaxed);
+    files.kpt.store(Box::into_raw(new), Ordering::Relaxed);
+    files.install_at(0, file(&count, O_RDONLY), false).unwrap();
+    // SAFETY: the old arrays are this test's now.
+    let old = unsafe { Box::from_raw(old) };
+    for kpt in [&*old, files.arrays()] {
+        let entries = kpt.words(0).map(|word| word.get() as usize);
+        assert_eq!(entries, [SLOW, BAD, SLOW]);
+    }
+    files
+        .arrays()
+        .before
+        .store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
+#[test]
+fn what_is_shared_for_ever_is_never_exclusive() {
+    let count = Arc::new(AtomicI32::new(0));
+    let files = Files::new(1024).unwrap();
+    let of = file(&count, O_RDWR);
+    files.install(of.clone(), false).unwrap();
+    of.share();
+    files.warm(0, &of);
+    assert_eq!(of.sharing(), Sharing::Exclusive);
+    of.share_for_ever();
+    files.warm(0, &of);
+    assert_eq!(of.sharing(), Sharing::Shared);
+    of.reopen(O_RDWR);
+    assert_eq!(of.sharing(), Sharing::Exclusive);
 }

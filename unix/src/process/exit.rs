@@ -25,19 +25,22 @@ pub fn exit_thread(status: i32) -> ! {
     }
     // Before the others can see that this thread is gone: the last one frees the page table.
     crate::dispatch::leave_space();
-    let last = {
+    let (last, files) = {
         let mut account = process.usage.lock();
         account.ended_threads.cpu_ns += task.cpu_ns();
         account.ended_threads.switches += task.thread.switches();
         drop(account);
         let mut threads = process.threads.lock();
         threads.retain(|other| other.tid != task.tid);
-        threads.is_empty()
+        // Whoever gives the process another table counts its threads under this monitor.
+        (threads.is_empty(), process.files.get())
     };
     if last {
+        drop(files);
         end_process(&process, status);
     } else {
-        process.files.get().leave();
+        files.leave();
+        drop(files);
         process.signals.thread_gone(&process);
         // `exec` waits here for the others to go.
         process.child_wait.wake_all();

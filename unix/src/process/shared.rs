@@ -11,6 +11,7 @@
 
 use alloc::sync::Arc;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
@@ -57,10 +58,26 @@ impl<T> Shared<T> {
 
     /// Exchanges the value and returns the old. Thread context.
     pub fn set(&self, value: Arc<T>) -> Arc<T> {
+        self.exchange(value).get()
+    }
+
+    /// As [`Shared::set`], to be called with a monitor held: the rest is done when that is free.
+    pub fn exchange(&self, value: Arc<T>) -> Exchanged<T> {
         let raw = Arc::into_raw(value).cast_mut();
         let old = self.0.swap(raw, Ordering::AcqRel);
-        // SAFETY: the word's count of the old value; the caller's is another.
-        let old = unsafe { Arc::from_raw(old) };
+        // SAFETY: the word's count of the old value, which is given up by `get`.
+        Exchanged(ManuallyDrop::new(unsafe { Arc::from_raw(old) }))
+    }
+}
+
+/// A value that was exchanged; readers may be about to count it.
+#[must_use]
+pub struct Exchanged<T>(ManuallyDrop<Arc<T>>);
+
+impl<T> Exchanged<T> {
+    /// The value. Thread context, no monitor held.
+    pub fn get(self) -> Arc<T> {
+        let old = ManuallyDrop::into_inner(self.0);
         epoch::retire(give_up::<T>, Arc::into_raw(old.clone()).addr());
         old
     }

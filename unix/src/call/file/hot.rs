@@ -159,7 +159,8 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
             return None;
         }
         of.reopen(flags);
-        match files.install_now(of, flags & O_CLOEXEC != 0) {
+        // SAFETY: as above, and the table is the running thread's.
+        match unsafe { files.install_now(of, flags & O_CLOEXEC != 0) } {
             Ok(fd) => Some(fd as isize),
             Err(of) => {
                 // The table must grow or is taken: back to where it came from, for the slow way to find again.
@@ -174,8 +175,8 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
 
 /// Interrupts are off. 0, or [`SLOWLY`].
 extern "sysv64" fn close(fd: i32) -> isize {
-    // SAFETY: a dispatcher calls with interrupts off.
-    let closed = Task::here(|task| unsafe { task.process.files.peek() }.close_now(fd));
+    // SAFETY: a dispatcher calls with interrupts off, and the table is the running thread's.
+    let closed = Task::here(|task| unsafe { task.process.files.peek().close_now(fd) });
     match closed.flatten() {
         Some(()) => 0,
         None => SLOWLY,

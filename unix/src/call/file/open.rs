@@ -146,11 +146,11 @@ fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
     let installed = Task::here(|task| {
         task.process
             .files
-            .with(|files| files.install_now(of, cloexec))
+            .with(|files| files.install_if_alone(of, cloexec))
     });
     match installed.ok_or(Errno::EBADF)? {
         Ok(fd) => Ok(fd as usize),
-        // The table has to grow, or may not.
+        // The table has to grow, or may not, or there is company.
         Err(of) => Ok(Caller::current().files.install(of, cloexec)? as usize),
     }
 }

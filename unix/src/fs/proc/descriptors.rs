@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 
 use super::pid::may_look;
 use crate::file::OpenFile;
-use crate::files::Files;
+use crate::files::make_shared;
 use crate::fs::attr::{Attr, Kind};
 use crate::fs::inode::{How, Inode};
 use crate::fs::place::{self, Place};
@@ -28,7 +28,12 @@ pub struct Infos(pub Arc<Process>);
 
 fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
     let fd: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
-    let of = process.files.get().get(fd).map_err(|_| Errno::ENOENT)?;
+    let of = process
+        .files
+        .get()
+        .visit()
+        .get(fd)
+        .map_err(|_| Errno::ENOENT)?;
     Ok((fd, of))
 }
 
@@ -37,6 +42,7 @@ fn list(process: &Process, kind: Kind, each: &mut dyn FnMut(u64, &str, Kind)) {
         process
             .files
             .get()
+            .visit()
             .for_each(|fd, _, _| each(fd as u64, &fd.to_string(), kind));
     }
 }
@@ -77,7 +83,7 @@ impl Folder for Infos {
 
 fn info(process: &Process, fd: i32, out: &mut String) -> Result<()> {
     let files = process.files.get();
-    let of = files.get(fd)?;
+    let of = files.clone().visit().get(fd)?;
     let cloexec = if files.cloexec(fd)? {
         abi::linux::O_CLOEXEC
     } else {
@@ -104,7 +110,7 @@ struct Link {
 impl Link {
     fn open_file(&self) -> Result<Arc<OpenFile>> {
         may_look(&self.process)?;
-        let files = self.process.files.get();
+        let files = self.process.files.get().visit();
         files.get(self.fd).map_err(|_| Errno::ENOENT)
     }
 }
@@ -120,13 +126,13 @@ impl Magic for Link {
             Some(place) => Ok(place.clone()),
             None => Ok(place::root()
                 .ok_or(Errno::ENOENT)?
-                .beside(Arc::new(Nameless(of, self.process.files.get())))),
+                .beside(Arc::new(Nameless(of)))),
         }
     }
 }
 
 /// The inode of an open file that has none.
-struct Nameless(Arc<OpenFile>, Arc<Files>);
+struct Nameless(Arc<OpenFile>);
 
 impl Inode for Nameless {
     fn attr(&self) -> Attr {
@@ -139,7 +145,7 @@ impl Inode for Nameless {
         let has = of.flags() & abi::linux::O_ACCMODE;
         if wanted == has || has == abi::linux::O_RDWR {
             // From now on another table may reach it.
-            self.1.make_shared(of);
+            make_shared(of);
             Ok(of.clone())
         } else {
             Err(Errno::EACCES)

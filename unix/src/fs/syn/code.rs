@@ -141,7 +141,7 @@ impl Folder for Owned {
     fn get(&self, name: &str) -> Result<Item> {
         let fd: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
         let files = self.0.files.get();
-        files.get(fd).map_err(|_| Errno::ENOENT)?;
+        files.clone().visit().get(fd).map_err(|_| Errno::ENOENT)?;
         Ok(Item::Folder(Arc::new(Descriptor {
             files,
             fd,
@@ -153,6 +153,7 @@ impl Folder for Owned {
         self.0
             .files
             .get()
+            .visit()
             .for_each(|fd, _, _| each(fd as u64, &fd.to_string(), Kind::Directory));
     }
 }
@@ -168,17 +169,14 @@ const CALLS: [&str; 3] = ["read", "write", "lseek"];
 
 impl Descriptor {
     fn open_file(&self) -> Result<Arc<OpenFile>> {
-        self.files.get(self.fd).map_err(|_| Errno::ENOENT)
+        let visit = self.files.clone().visit();
+        visit.get(self.fd).map_err(|_| Errno::ENOENT)
     }
 
     /// The entry that a dispatcher would find for call number `call`, unless that is a stub. After a fork, the next call would have
     /// better code plugged than there is; looking does the same.
     fn entry(&self, call: usize) -> Option<usize> {
-        let (of, cold) = self.files.get_cold(self.fd).ok()?;
-        if cold {
-            self.files.warm(self.fd, &of);
-        }
-        let entry = self.files.plugged(self.fd)?[call];
+        let entry = self.files.clone().visit().entries(self.fd)?[call];
         let stubs = stubs();
         (entry != stubs.bad_fd && !stubs.slow.contains(&entry)).then_some(entry)
     }

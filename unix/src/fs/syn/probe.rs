@@ -22,7 +22,7 @@ pub fn show(out: &mut String) -> Result<()> {
         "pid", "fd", "call", "begun", "returned", "cycles/each"
     );
     for process in tree::all() {
-        process.files.get().for_each(|fd, of, _| {
+        process.files.get().visit().for_each(|fd, of, _| {
             let Some(probes) = of.probes() else { return };
             for (call, seen) in ["read", "write", "lseek"].iter().zip(probes.show()) {
                 let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
@@ -53,7 +53,7 @@ pub fn set(text: &str) -> Result<()> {
         Some(_) => return Err(Errno::EINVAL),
     };
     let process = tree::find(pid).ok_or(Errno::ESRCH)?;
-    let of = process.files.get().get(fd)?;
+    let of = process.files.get().visit().get(fd)?;
     of.set_probed(on)?;
     replug_everywhere(&of);
     Ok(())

@@ -1,0 +1,64 @@
+//! Who is at a descriptor table: the threads that use it, and visitors from outside.
+//!
+//! *Interface*. Threads [`join`](Company::join) and [`leave`](Company::leave); who looks at another's table [`enter`](Company::enter)s and
+//! [`depart`](Company::depart)s. A table with one thread and no visitor is [`alone`](Company::alone): with interrupts off, that thread may then
+//! change it by plain stores, and free at once what it takes out.
+//!
+//! A second thread comes only through the first. A visitor comes at any time, and so waits for a grace period between entering and its first look: what
+//! the thread does with interrupts off, having found itself alone, is over by then, and what it does later finds the visitor. Nobody else waits for a visitor, however
+//! long it stays: the thread then goes the way that several threads go.
+//!
+//! Source: quasi-invariants with guards (Pu et al. 1995); grace periods: `sync::epoch`.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const USER: u64 = 1;
+const VISITOR: u64 = 1 << 32;
+
+/// Threads in the low half, visitors in the upper half.
+pub(super) struct Company(AtomicU64);
+
+impl Company {
+    /// One thread.
+    pub fn new() -> Company {
+        Company(AtomicU64::new(USER))
+    }
+
+    /// Whether there is one thread, the caller's, and no visitor. The answer holds while interrupts are off.
+    #[inline(always)]
+    pub fn alone(&self) -> bool {
+        self.0.load(Ordering::Acquire) == USER
+    }
+
+    /// Threads that use the table.
+    #[inline]
+    pub fn users(&self) -> u32 {
+        self.0.load(Ordering::Acquire) as u32
+    }
+
+    /// Another thread will use the table; returns how many there were.
+    pub fn join(&self) -> u32 {
+        self.0.fetch_add(USER, Ordering::AcqRel) as u32
+    }
+
+    /// A thread no longer uses the table, and is not in it; returns how many there were.
+    pub fn leave(&self) -> u32 {
+        self.0.fetch_sub(USER, Ordering::AcqRel) as u32
+    }
+
+    /// A visitor comes. True: it may look after a grace period; false: now, since several threads use the table and expect others.
+    #[must_use]
+    pub fn enter(&self) -> bool {
+        (self.0.fetch_add(VISITOR, Ordering::SeqCst) as u32) < 2
+    }
+
+    /// A visitor, which is not in the table any more, goes.
+    pub fn depart(&self) {
+        self.0.fetch_sub(VISITOR, Ordering::AcqRel);
+    }
+
+    /// The table is its holder's, who has the only reference to it.
+    pub fn reset(&mut self) {
+        *self.0.get_mut() = USER;
+    }
+}

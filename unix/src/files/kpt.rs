@@ -1,0 +1,145 @@
+//! The kernel procedure table: three arrays of code addresses that dispatchers index by descriptor.
+//!
+//! *Interface*. [`KptView`] is where a dispatcher finds them. Each word is a [`Derived`]: the address's low half, which a dispatcher loads with its
+//! sign, and a tag. What a word leads to follows from what the descriptor refers to ([`code_of`]).
+//!
+//! A closed descriptor has the `bad_fd` stub, one without generated code the `slow` stub ([`Stubs`]), which is right for every descriptor, since it leads
+//! to the plain call.
+//!
+//! Source: dissertation, 4.2 (kernel procedure tables).
+
+use abi::errno::{Errno, Result};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use sync::Derived;
+
+use crate::file::OpenFile;
+
+/// The three arrays of code addresses that a thread's dispatcher indexes by descriptor; the low half of each word is the address's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KptView {
+    /// First word of the `read` array.
+    pub read: *const u64,
+    /// First word of the `write` array.
+    pub write: *const u64,
+    /// First word of the `lseek` array.
+    pub lseek: *const u64,
+    /// Words in each array; a descriptor beyond has no code.
+    pub len: usize,
+}
+
+/// Entries of the code that stands where no routine does.
+#[derive(Clone, Copy, Debug)]
+pub struct Stubs {
+    /// Leave for the plain call: read, write, lseek.
+    pub slow: [usize; 3],
+    /// Answer `EBADF`.
+    pub bad_fd: usize,
+}
+
+static SLOW: [AtomicUsize; 3] = [const { AtomicUsize::new(1) }; 3];
+static BAD_FD: AtomicUsize = AtomicUsize::new(2);
+
+/// Links the stubs, at boot, before the first table. Until then they are the words 1 and 2, which only tests look at.
+pub fn link_stubs(stubs: Stubs) {
+    for (word, entry) in SLOW.iter().zip(stubs.slow) {
+        word.store(entry, Ordering::Relaxed);
+    }
+    BAD_FD.store(stubs.bad_fd, Ordering::Relaxed);
+}
+
+/// The stubs.
+#[inline]
+pub fn stubs() -> Stubs {
+    Stubs {
+        slow: [
+            SLOW[0].load(Ordering::Relaxed),
+            SLOW[1].load(Ordering::Relaxed),
+            SLOW[2].load(Ordering::Relaxed),
+        ],
+        bad_fd: BAD_FD.load(Ordering::Relaxed),
+    }
+}
+
+/// What stands at a descriptor that refers to nothing.
+#[inline(always)]
+pub(super) fn bad_fd() -> usize {
+    BAD_FD.load(Ordering::Relaxed)
+}
+
+/// The code for a descriptor that refers to `of`, as things stand now: that of its sharing if it was generated, else the slow stubs.
+#[inline]
+pub(super) fn code_of(of: Option<&OpenFile>) -> [usize; 3] {
+    let stubs = stubs();
+    let Some(of) = of else {
+        return [stubs.bad_fd; 3];
+    };
+    of.ready_entries(of.sharing()).unwrap_or_else(|| {
+        let or_bad = |allowed, slow| if allowed { slow } else { stubs.bad_fd };
+        [
+            or_bad(of.readable(), stubs.slow[0]),
+            or_bad(of.writable(), stubs.slow[1]),
+            stubs.slow[2],
+        ]
+    })
+}
+
+/// The arrays of one table.
+pub(super) struct Kpt {
+    /// Three arrays, one behind the other.
+    words: Box<[Derived]>,
+    /// The arrays before these, as long as a dispatcher may be using them: what changes is written there too.
+    pub before: AtomicPtr<Kpt>,
+}
+
+impl Kpt {
+    /// Arrays for `len` descriptors, all closed. ENOMEM.
+    pub fn new(len: usize) -> Result<Box<Kpt>> {
+        let mut words = Vec::new();
+        words
+            .try_reserve_exact(3 * len)
+            .map_err(|_| Errno::ENOMEM)?;
+        let bad_fd = bad_fd() as u32;
+        words.resize_with(3 * len, || Derived::new(bad_fd));
+        Ok(Box::new(Kpt {
+            words: words.into_boxed_slice(),
+            before: AtomicPtr::default(),
+        }))
+    }
+
+    /// Descriptors that they have room for.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.words.len() / 3
+    }
+
+    /// Where the dispatchers find them.
+    pub fn view(&self) -> KptView {
+        let [read, write, lseek] =
+            [0, 1, 2].map(|array| self.words[array * self.len()..].as_ptr().cast::<u64>());
+        KptView {
+            read,
+            write,
+            lseek,
+            len: self.len(),
+        }
+    }
+
+    /// The words of `fd`.
+    #[inline(always)]
+    pub fn words(&self, fd: usize) -> [&Derived; 3] {
+        let len = self.len();
+        assert!(fd < len, "a descriptor beyond its table");
+        // SAFETY: the box holds three arrays of `len` words.
+        [0, 1, 2].map(|array| unsafe { self.words.get_unchecked(array * len + fd) })
+    }
+
+    /// Puts `entries` at `fd` by three stores: the table's thread is alone.
+    #[inline(always)]
+    pub fn set(&self, fd: usize, entries: [usize; 3]) {
+        for (word, entry) in self.words(fd).into_iter().zip(entries) {
+            word.set(entry as u64);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What is done with a description that a descriptor no longer refers to.
+//!
+//! *Interface*: [`Taken::release`].
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use sync::epoch;
+
+use crate::file::OpenFile;
+use crate::fs::lock;
+
+/// A description that was taken out of a table, with the count that it had there.
+pub(crate) struct Taken {
+    pub(super) of: Arc<OpenFile>,
+    /// The table's thread was alone: nobody else can be about to use the description by way of the table.
+    pub(super) alone: bool,
+    /// Of the table's locks.
+    pub(super) owner: usize,
+}
+
+impl Taken {
+    /// Does what the close of a descriptor brings: notes, locks, and with the last one the end of the description, or its wait in
+    /// the inactive list.
+    #[inline]
+    pub fn release(self) {
+        let of = self.of;
+        of.slots.fetch_sub(1, Ordering::AcqRel);
+        if of.writable() {
+            of.file().settle(&of);
+        }
+        if lock::any() {
+            lock::descriptor_closed(self.owner, &of);
+        }
+        if !self.alone {
+            if Arc::strong_count(&of) == 1 {
+                of.finish();
+            }
+            epoch::retire(
+                // SAFETY: the argument is the count given up below, and the callback runs once.
+                |raw| drop(unsafe { Arc::from_raw(raw as *const OpenFile) }),
+                Arc::into_raw(of) as usize,
+            );
+        } else if Arc::strong_count(&of) != 1 {
+            drop(of);
+        } else if let Some(list) = of.list_for(of.flags()).map(core::ptr::from_ref) {
+            // Our count of the inode, whose list it is, outlasts the one that `put` may give away.
+            let _inode = of.inode().cloned();
+            let mode = of.flags() & abi::linux::O_ACCMODE;
+            // SAFETY: `_inode` keeps the list.
+            drop(unsafe { &*list }.put(mode, of));
+        } else if let Some(parking) = of.file().parking() {
+            parking.park(of);
+        }
+    }
+}

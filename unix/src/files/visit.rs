@@ -1,0 +1,112 @@
+//! Looking at a descriptor table from outside its threads, and changing the code in tables of others.
+//!
+//! *Interface*: [`Files::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when what the code of a description assumes has
+//! changed.
+//!
+//! A visitor waits for a grace period before it looks, unless several threads use the table anyway; nobody waits for a visitor (`company`).
+
+use abi::errno::Result;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use sync::epoch;
+
+use super::Files;
+use crate::file::OpenFile;
+
+/// A look at a table. As long as there is one, the table's threads change it as if they were several.
+pub struct Visit {
+    files: Arc<Files>,
+}
+
+impl Files {
+    /// A look at this table, for who is not one of its threads or cannot tell. May sleep for a grace period.
+    pub fn visit(self: Arc<Files>) -> Visit {
+        let (visit, wait) = Visit::begin(self);
+        if wait {
+            epoch::synchronize();
+        }
+        visit
+    }
+}
+
+impl Visit {
+    /// Comes; whether a grace period must pass before the first look.
+    fn begin(files: Arc<Files>) -> (Visit, bool) {
+        let wait = files.company.enter();
+        (Visit { files }, wait)
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Files> {
+        &self.files
+    }
+
+    /// The open file behind `fd`. `EBADF`.
+    pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>> {
+        self.files.get(fd)
+    }
+
+    /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor. One that is opened or closed meanwhile may be among them or not.
+    pub fn for_each(&self, mut f: impl FnMut(i32, &Arc<OpenFile>, bool)) {
+        for fd in self.files.slots.in_use() {
+            if let Ok((of, cloexec)) = self.files.look(fd) {
+                f(fd as i32, &of, cloexec);
+            }
+        }
+    }
+
+    /// The entries at `fd` (see [`Files::plugged`]) once there are routines for how its file is shared now.
+    pub fn entries(&self, fd: i32) -> Option<[usize; 3]> {
+        self.get(fd).ok()?.make_ready();
+        self.files.follow(fd as u32 as usize);
+        self.files.plugged(fd)
+    }
+
+    /// Plugs the routines that fit `of` now, at every descriptor that refers to it.
+    fn replug(&self, of: &Arc<OpenFile>) {
+        for (fd, place) in self.files.slots.places() {
+            if place.holds(of) {
+                self.files.follow(fd);
+            }
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.files.company.depart();
+    }
+}
+
+/// Visits of all tables, after one grace period.
+fn all() -> Vec<Visit> {
+    let mut wait = false;
+    let mut begin = |files| {
+        let (visit, must) = Visit::begin(files);
+        wait |= must;
+        visit
+    };
+    let all = crate::process::tree::all();
+    let visits = all.iter().map(|p| begin(p.files.get())).collect();
+    if wait {
+        epoch::synchronize();
+    }
+    visits
+}
+
+/// `of` is about to be reached by another way than descriptors: no exclusive code of it is left running, and none comes again. May sleep.
+pub fn make_shared(of: &Arc<OpenFile>) {
+    let tables = all();
+    of.share_for_ever();
+    tables.iter().for_each(|table| table.replug(of));
+    epoch::synchronize();
+}
+
+/// What the routines of `of` may assume has changed: plugs those that fit in every table. One that is copied from another at this moment may be
+/// missed, and keeps the old ones until its descriptor is plugged again (docs/caveats.md). May sleep.
+pub fn replug_everywhere(of: &Arc<OpenFile>) {
+    let tables = all();
+    of.forget_entries();
+    of.make_ready();
+    tables.iter().for_each(|table| table.replug(of));
+}
