@@ -14,6 +14,7 @@ mod services;
 pub mod step;
 mod structures;
 mod subject;
+mod tables;
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

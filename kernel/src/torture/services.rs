@@ -11,11 +11,12 @@ use sync::{WaitList, WaitNode};
 use thread::shelf::Shelf;
 
 use super::subject::{Subject, Tally};
+use super::tables::TABLE;
 
 /// All services.
-pub fn all() -> [&'static dyn Subject; 8] {
+pub fn all() -> [&'static dyn Subject; 9] {
     [
-        &Frames, &Heap, &Alarms, &Wakeups, &Threads, &Images, &SHELF, &WAITERS,
+        &Frames, &Heap, &Alarms, &Wakeups, &Threads, &Images, &SHELF, &WAITERS, &TABLE,
     ]
 }
 

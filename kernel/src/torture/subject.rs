@@ -57,6 +57,12 @@ impl Tally {
         self.sums[side].fetch_add(value, Ordering::Relaxed);
     }
 
+    /// Whether as many came out as went in.
+    pub fn is_even(&self) -> bool {
+        let [entered, left] = &self.items;
+        entered.load(Ordering::Relaxed) == left.load(Ordering::Relaxed)
+    }
+
     /// Panics unless the same came out as went in.
     pub fn check(&self, name: &str) {
         let [items, sums] = [&self.items, &self.sums];

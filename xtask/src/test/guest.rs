@@ -69,6 +69,11 @@ pub const TESTS: &[Test] = &[
         run: jobs,
     },
     Test {
+        name: "tables",
+        about: "threads that fight for descriptors, and others who look, on 1 and 4 CPUs",
+        run: tables,
+    },
+    Test {
         name: "files",
         about: "files and the tools that work on them",
         run: files,
@@ -228,6 +233,15 @@ fn jobs(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "jobs-icount", 1, 128);
     machine.icount = Some(0);
     checks.extend(kit.tap(&machine, &["/tests/jobs-glibc", "fairness"], 5 * MINUTE));
+    checks
+}
+
+fn tables(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("tables-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/tables-musl"], 5 * MINUTE));
+    }
     checks
 }
 

@@ -81,10 +81,13 @@ impl Kit {
             "hello-glibc-pie".into(),
             compile::program("hello", &compile::GLIBC_PIE)?,
         ));
-        programs.push((
-            "hello-musl".into(),
-            compile::program("hello", &compile::MUSL)?,
-        ));
+        // Small, for the machine with little memory has them all.
+        for name in ["hello", "tables"] {
+            programs.push((
+                format!("{name}-musl"),
+                compile::program(name, &compile::MUSL)?,
+            ));
+        }
         Ok(Self {
             long,
             kernel,
