@@ -70,7 +70,7 @@ impl Kit {
         let mut programs = Vec::new();
         for name in [
             "hello", "calls", "jobs", "fuzz", "corrupt", "hungry", "load", "revoke", "pages",
-            "floating", "threads", "stopper", "trace", "lateness", "switches",
+            "floating", "threads", "stopper", "trace", "lateness",
         ] {
             programs.push((
                 format!("{name}-glibc"),
@@ -82,7 +82,7 @@ impl Kit {
             compile::program("hello", &compile::GLIBC_PIE)?,
         ));
         // Small, for the machine with little memory has them all.
-        for name in ["hello", "tables"] {
+        for name in ["hello", "tables", "switches"] {
             programs.push((
                 format!("{name}-musl"),
                 compile::program(name, &compile::MUSL)?,

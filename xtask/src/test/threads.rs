@@ -64,7 +64,7 @@ pub fn floating(kit: &Kit) -> Vec<Check> {
 pub fn switches(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "switches", 1, 128);
     machine.icount = Some(0);
-    kit.tap(&machine, &["/tests/switches-glibc"], 2 * MINUTE)
+    kit.tap(&machine, &["/tests/switches-musl"], 2 * MINUTE)
 }
 
 /// What the native calls promise.
