@@ -29,7 +29,7 @@ pub struct Cpu {
     pub apic_id: AtomicU32,
     /// It has come up and takes interrupts.
     pub online: AtomicBool,
-    /// Whether a handler of an interrupt runs; handlers are not interrupted.
+    /// Whether an interrupt is being handled, what was put to its end included.
     pub(crate) handling: AtomicBool,
     /// A word for the thread room (its per-CPU block).
     pub thread: AtomicUsize,
@@ -101,9 +101,17 @@ impl Cpu {
         self.id.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether a handler runs on this CPU, which is the caller's, linked by `irq::set_handler`.
+    /// Whether this CPU, which is the caller's, handles an interrupt: a handler linked by `irq::set_handler` runs, or what [`Cpu::prolong`] was told of.
     pub fn handles_interrupt(&self) -> bool {
         self.handling.load(Ordering::Relaxed)
+    }
+
+    /// Makes `rest` part of the interrupt that this CPU, which is the caller's, has just handled: others that come inside are no quiescent points. With
+    /// interrupts off.
+    pub fn prolong(&self, rest: impl FnOnce()) {
+        self.handling.store(true, Ordering::Relaxed);
+        rest();
+        self.handling.store(false, Ordering::Relaxed);
     }
 
     /// Address of the structure, for generated code: within the top 2 GiB.

@@ -373,10 +373,14 @@ mod bare {
         let cpu = cpu::this_cpu();
         if frame.vector >= 32 {
             cpu.interrupts.fetch_add(1, Ordering::Relaxed);
-            sync::epoch::quiescent(cpu.number());
+            // One inside another's end is no quiescent point: what that one's handler has read it may still use.
+            let inside = cpu.handles_interrupt();
+            if !inside {
+                sync::epoch::quiescent(cpu.number());
+            }
             cpu.handling.store(true, Ordering::Relaxed);
             crate::irq::dispatch(frame);
-            cpu.handling.store(false, Ordering::Relaxed);
+            cpu.handling.store(inside, Ordering::Relaxed);
             (callouts().irq_exit)(frame);
         } else {
             cpu.exceptions.fetch_add(1, Ordering::Relaxed);
@@ -404,7 +408,10 @@ mod bare {
     unsafe extern "C" fn irq_tail_body(frame: *mut TrapFrame) {
         // SAFETY: `irq_tail_entry` passes the frame it has just built.
         let frame = unsafe { &mut *frame };
-        sync::epoch::quiescent(cpu::this_cpu().number());
+        let cpu = cpu::this_cpu();
+        if !cpu.handles_interrupt() {
+            sync::epoch::quiescent(cpu.number());
+        }
         (callouts().irq_exit)(frame);
         leave(frame);
     }

@@ -6,6 +6,7 @@
 //! fixed array that only this CPU touches, with interrupts off. At the end of the outermost interrupt its procedures run in order, each with interrupts
 //! off and with interrupts on before it, before the CPU goes back to what was interrupted or gives it up. An interrupt that comes in between
 //! chains to the same chain and leaves running it to the one below. So who has much to do in a handler does a little and chains the rest.
+//! To `sync::epoch` all of it is one interrupt: what a handler could read, what it has chained can read.
 //!
 //! The dissertation changes the return address on the stack; here the way out of an interrupt is one piece of code, which looks at one word.
 //! Progress: wait-free. Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", sections 3.1 and 4.4; dissertation, section 5.3.2.
@@ -47,6 +48,11 @@ impl Chain {
     #[inline(always)]
     pub fn is_still(&self) -> bool {
         self.state.load(Ordering::Relaxed) == 0
+    }
+
+    /// How many procedures wait.
+    pub fn count(&self) -> u32 {
+        self.state.load(Ordering::Relaxed) & !RUNNING
     }
 
     fn is_running(&self) -> bool {
@@ -122,7 +128,7 @@ pub fn chain(procedure: fn(usize), argument: usize) -> Result<(), Full> {
     }
     let (cpu, local, _): (_, &Local, _) = here();
     local.chain.put(procedure, argument)?;
-    if !cpu.handles_interrupt() && !local.chain.is_running() {
+    if !cpu.handles_interrupt() {
         kick::send(cpu.number());
     }
     Ok(())

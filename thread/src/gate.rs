@@ -28,7 +28,7 @@ pub fn irq_exit(frame: &mut TrapFrame) {
             // Whatever this interrupt wants is for the end of the one below.
             return;
         }
-        local.chain.run();
+        cpu.prolong(|| local.chain.run());
     }
     if cpu.need_resched.load(Ordering::Relaxed) != 0 && frame.rflags & RFLAGS_IF != 0 {
         preempt(cpu, local, me);

@@ -83,12 +83,13 @@ pub(crate) fn fired(_: &mut TrapFrame) {
     }
 }
 
-/// Calls a few of the alarms that are due, and chains itself while there are more; then looks after the quantum.
+/// Calls a few of the alarms that are due, and chains itself while there are more, or behind what they have chained; then looks after the quantum.
 fn call_alarms(_: usize) {
     let (cpu, local, me) = here();
     let now = now_ns();
     // Whom an alarm wakes goes in front, whoever waits.
     local.ticking.store(TICKING, Ordering::Relaxed);
+    let waited = local.chain.count();
     for _ in 0..AT_A_TIME {
         // SAFETY: on this CPU with interrupts off; the borrow ends before the call.
         let due = unsafe { local.alarms() }.due(now);
@@ -99,7 +100,7 @@ fn call_alarms(_: usize) {
         }
     }
     // SAFETY: as above.
-    let more = unsafe { local.alarms() }.next_ns() <= now;
+    let more = unsafe { local.alarms() }.next_ns() <= now || local.chain.count() > waited;
     // Without room in the chain the next interrupt goes on, which comes at once.
     let chained = more && chain(call_alarms, 0).is_ok();
     local.alarms_chained.store(chained, Ordering::Relaxed);
