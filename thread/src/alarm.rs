@@ -8,13 +8,14 @@
 //! heap, where they are silent until then, and their slots are free only then. The owner of the heap cancels at once with [`AlarmHeap::remove`].
 //! Every operation is bounded: O(log n), n ≤ 64 × 64. Progress: cancelling is lock-free, the rest wait-free.
 
+use super::primitive::{
+    ALARM_CHUNK as CHUNK, ALARM_CHUNKS as CHUNKS, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering, constructor,
+};
 use alloc::alloc::{Layout, alloc};
 use alloc::vec::Vec;
+#[allow(unused_imports, reason = "models have a constructor of their own")]
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-
-const CHUNK: usize = 64;
-const CHUNKS: usize = 64;
 
 const FREE: u64 = 0;
 const ARMED: u64 = 1;
@@ -22,7 +23,8 @@ const CANCELLED: u64 = 2;
 const STATE_BITS: u32 = 2;
 
 const OUT: u32 = u32::MAX;
-const NONE: u32 = u32::MAX;
+/// The end of the list.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// What an alarm does at its time.
 #[derive(Clone, Copy, Debug)]
@@ -75,16 +77,19 @@ impl Slot {
 
 /// A CPU's slots, which every CPU may look at.
 pub(crate) struct Slots {
-    chunks: [AtomicPtr<Slot>; CHUNKS],
+    pub(crate) chunks: [AtomicPtr<Slot>; CHUNKS],
     /// The list of those that were cancelled from elsewhere; each is pushed once for each time that it is cancelled, and in use until it is taken from here.
-    cancelled: AtomicU32,
+    pub(crate) cancelled: AtomicU32,
 }
 
 impl Slots {
-    pub const fn new() -> Self {
-        Slots {
-            chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
-            cancelled: AtomicU32::new(NONE),
+    constructor! {
+        /// No slots.
+        pub fn new() -> Self {
+            Slots {
+                chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
+                cancelled: AtomicU32::new(NONE),
+            }
         }
     }
 
@@ -337,7 +342,3 @@ impl<'a> AlarmHeap<'a> {
         self.note(place);
     }
 }
-
-#[cfg(test)]
-#[path = "alarm_tests.rs"]
-mod tests;

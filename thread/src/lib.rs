@@ -18,6 +18,8 @@
 extern crate alloc;
 
 mod alarm;
+#[cfg(test)]
+mod alarm_tests;
 mod balance;
 mod block;
 mod callouts;

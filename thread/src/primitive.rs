@@ -1,6 +1,11 @@
-//! The atomics of the model-checked parts. `tests/token_model.rs` and `tests/shelf_model.rs` compile those against loom's instead.
+//! The atomics of the model-checked parts, and sizes that models cannot afford. The models in `tests` compile those parts against loom's atomics instead.
 
-pub use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Slots for alarms that are made at a time.
+pub(crate) const ALARM_CHUNK: usize = 64;
+/// So many times they are made.
+pub(crate) const ALARM_CHUNKS: usize = 64;
 
 /// Defines a constructor; loom's atomics have none that is `const`, so a model writes its own.
 macro_rules! constructor {
