@@ -9,6 +9,7 @@
 //!
 //! Source: dissertation, 5.1 (a thread stopped anywhere must not hold up the others); Hohmuth and Härtig, section 5.
 
+mod chained;
 mod composed;
 mod services;
 pub mod step;
@@ -47,7 +48,8 @@ pub fn run() {
     log!("torture: a spin lock fails, as it should");
     let mut count = 0;
     let structures = structures::all().into_iter().chain(composed::all());
-    for subject in structures.chain(services::all()) {
+    let services = services::all().into_iter().chain([&chained::CHAIN as _]);
+    for subject in structures.chain(services) {
         subject.settle();
         preempt(subject);
         for role in 0..subject.roles() {
