@@ -209,20 +209,28 @@ pub(crate) fn leave_space() {
 }
 
 /// Something that will happen at a moment, unless dropped before.
-pub(crate) struct Alarm(clock::AlarmId);
+pub(crate) struct Alarm {
+    id: clock::AlarmId,
+    at_ns: u64,
+}
 
 impl Alarm {
-    /// Timer `index` of process `pid` rings at `at` nanoseconds. `None`: no memory.
-    pub(crate) fn timer(at: u64, pid: i32, index: usize) -> Option<Alarm> {
-        clock::alarm(at, time::alarm_rang, time::timer_word(pid, index))
+    /// A timer rings at `at_ns` nanoseconds, for whom `bell` says. `None`: no memory.
+    pub(crate) fn timer(at_ns: u64, bell: time::Bell) -> Option<Alarm> {
+        clock::alarm(at_ns, time::alarm_rang, bell.word())
             .ok()
-            .map(Alarm)
+            .map(|id| Alarm { id, at_ns })
+    }
+
+    /// Its moment, nanoseconds.
+    pub(crate) fn at_ns(&self) -> u64 {
+        self.at_ns
     }
 }
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        // One that rings meanwhile finds its timer disarmed.
-        clock::cancel(self.0);
+        // One that rings meanwhile finds its timer disarmed, or not yet expired.
+        clock::cancel(self.id);
     }
 }

@@ -181,7 +181,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let thread = dispatch::user_thread(&frame, &|_| {}, prepared.space(), 0, false)?;
     let task = Task::new(number, process.clone(), 0, thread);
     become_program(&task, &prepared);
-    process.threads.lock().push(task.clone());
+    process.admit(&task);
     tree::TREE.lock().add(&process);
     FIRST.store(number, Ordering::Relaxed);
     if let Some(terminal) = &console.terminal {

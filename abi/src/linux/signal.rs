@@ -121,9 +121,15 @@ impl Siginfo {
             code: SI_TIMER,
             ..Siginfo::default()
         };
-        info.fields[0] = id as u32 as u64 | (overrun as u32 as u64) << 32;
+        info.fields[0] = id as u32 as u64;
         info.fields[1] = value;
+        info.set_overrun(overrun);
         info
+    }
+
+    /// Changes the overruns of what [`Siginfo::timer`] made.
+    pub fn set_overrun(&mut self, overrun: i32) {
+        self.fields[0] = self.fields[0] & 0xffff_ffff | (overrun as u32 as u64) << 32;
     }
 }
 

@@ -15,7 +15,7 @@ use crate::process::{Process, Task, tree};
 use crate::signal::deliver::set_blocked;
 use crate::signal::set::UNBLOCKABLE;
 use crate::signal::{self, bit, frame, may_signal, valid};
-use crate::time::{Ended, wait_deadline};
+use crate::time::{Ended, settle, wait_deadline};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -66,6 +66,8 @@ fn rt_sigaction(a: &mut Args) -> Result<usize> {
     let before = if new != 0 {
         let mut action: Sigaction = user::get(new)?;
         action.mask &= !UNBLOCKABLE;
+        // What has expired so far meets the old action.
+        settle(&process);
         let before = actions.set(signo, action);
         if actions.ignored() & bit(signo) != 0 {
             process.signals.forget(&process, bit(signo));
@@ -105,7 +107,7 @@ fn rt_sigpending(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let task = Task::current();
-    let pending = (task.process.signals.pending() | task.pending.lock().mask()) & task.blocked();
+    let pending = task.pending_here() & task.blocked();
     user::copy_out(a.word(0), &pending.to_le_bytes()[..a.word(1)])?;
     Ok(0)
 }

@@ -73,9 +73,10 @@ pub const CALLS: &[(usize, Handler)] = &[
         Ok(overrun.min(i32::MAX as u64) as usize)
     }),
     (nr::TIMER_DELETE, |a| {
-        Process::current()
+        let process = Process::current();
+        process
             .timers
-            .delete(created(a.int(0))?)
+            .delete(&process, created(a.int(0))?)
             .map(|()| 0)
     }),
 ];
@@ -256,7 +257,7 @@ fn timer_create(a: &mut Args) -> Result<usize> {
         },
     )?;
     if let Err(error) = user::put(a.word(2), &(id as i32)) {
-        process.timers.delete(id)?;
+        process.timers.delete(&process, id)?;
         return Err(error);
     }
     Ok(0)

@@ -7,11 +7,13 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use abi::linux::*;
+use sync::epoch;
 
 use super::tree::{self, INIT};
 use super::{Process, Task, robust, trace};
 use crate::call::futex;
 use crate::signal;
+use crate::time::settle;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
 pub fn exit_thread(status: i32) -> ! {
@@ -30,10 +32,7 @@ pub fn exit_thread(status: i32) -> ! {
         account.ended_threads.cpu_ns += task.cpu_ns();
         account.ended_threads.switches += task.thread.switches();
         drop(account);
-        let mut threads = process.threads.lock();
-        threads.retain(|other| other.tid != task.tid);
-        // Whoever gives the process another table counts its threads under this monitor.
-        (threads.is_empty(), process.files.get())
+        process.dismiss(&task)
     };
     if last {
         drop(files);
@@ -42,6 +41,9 @@ pub fn exit_thread(status: i32) -> ! {
         files.leave();
         drop(files);
         process.signals.thread_gone(&process);
+        out_of_sight(&process);
+        // What an interrupt has told this thread is for the others now.
+        settle(&process);
         // `exec` waits here for the others to go.
         process.child_wait.wake_all();
     }
@@ -85,11 +87,19 @@ impl Process {
     }
 }
 
+/// Waits until no interrupt looks any more at what has left the sight of `process`'s timers: a thread, or with the last one all of it.
+fn out_of_sight(process: &Process) {
+    if process.timers.are_used() {
+        epoch::synchronize();
+    }
+}
+
 /// What the last thread of a process does.
 fn end_process(process: &Arc<Process>, status: i32) {
     let status = process.signals.begin_end(status).0;
     trace::end_tracer(process);
     process.timers.cancel_all();
+    out_of_sight(process);
     if let Some(space) = process.space() {
         let resident = (space.resident() * abi::layout::PAGE) as u64;
         let mut account = process.usage.lock();

@@ -160,7 +160,7 @@ fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<A
     };
     let child = new_task(tid, process.clone(), task, spec, thread);
     TREE.lock().add_thread(&child);
-    process.threads.lock().push(child.clone());
+    process.admit(&child);
     if process.signals.is_ending() {
         child.attend();
     }
@@ -208,7 +208,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
         return Err(Errno::ERESTARTNOINTR);
     }
     let child = new_task(pid, process.clone(), task, spec, thread);
-    process.threads.lock().push(child.clone());
+    process.admit(&child);
     tree.add(&process);
     Ok(child)
 }
@@ -285,6 +285,7 @@ impl Process {
             start_ns: machine::clock::now_ns(),
             space: Default::default(),
             threads: Monitor::new(Vec::new()),
+            roll: Default::default(),
             timers: Timers::default(),
             usage: Monitor::new(Account::default()),
             children: Monitor::new(Vec::new()),

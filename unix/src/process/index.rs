@@ -1,6 +1,6 @@
 //! Processes by number, found without the tree's monitor: who sends a signal waits for nobody.
 //!
-//! *Interface*: [`find`] from any thread; [`add`] and [`remove`] by the holder of the tree's monitor.
+//! *Interface*: [`find`] from any thread, [`with`] from interrupts; [`add`] and [`remove`] by the holder of the tree's monitor.
 //!
 //! A hash table of chains. An entry is published by one store and unlinked by one; it keeps its link, so a reader that
 //! stands on it goes on, and is freed after a grace period. It holds its process weakly: freeing an entry runs no process's
@@ -64,6 +64,24 @@ pub(crate) fn remove(pid: i32) {
         }
         link = &entry.next;
     }
+}
+
+/// Calls `look` with the process with number `pid`, if there is one, without counting.
+///
+/// # Safety
+/// Interrupts are off until this returns, and the process, if there is one, will not be freed before they are on again: a part of it that `look`
+/// may see waits for a grace period first.
+pub(crate) unsafe fn with<R>(pid: i32, look: impl FnOnce(&Process) -> R) -> Option<R> {
+    let mut at = chain(pid).load(Ordering::Acquire);
+    // SAFETY: what a link leads to is freed after a grace period only.
+    while let Some(entry) = unsafe { at.as_ref() } {
+        if entry.pid == pid {
+            // SAFETY: the entry's own count keeps the memory, the caller what is in it.
+            return Some(look(unsafe { &*entry.process.as_ptr() }));
+        }
+        at = entry.next.load(Ordering::Acquire);
+    }
+    None
 }
 
 /// The process with number `pid`.

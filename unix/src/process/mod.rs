@@ -10,11 +10,12 @@ pub mod cred;
 pub mod exit;
 pub mod fork;
 mod groups;
-mod index;
+pub(crate) mod index;
 pub mod limits;
 mod numbers;
 mod reserve;
 pub mod robust;
+mod roll;
 pub mod session;
 pub mod shared;
 mod space;
@@ -34,6 +35,7 @@ use vm::AddressSpace;
 
 pub use cred::Cred;
 pub use limits::Limits;
+pub(crate) use roll::Found;
 pub use session::{Session, Terminal};
 pub use shared::Shared;
 pub use task::Task;
@@ -81,6 +83,8 @@ pub struct Process {
     pub start_ns: u64,
     pub(crate) space: space::Held,
     pub(crate) threads: Monitor<Vec<Arc<Task>>>,
+    /// The same for interrupt handlers.
+    pub(crate) roll: roll::Roll,
     pub(crate) timers: Timers,
     /// Of threads that ended, and of children that were waited for.
     pub(crate) usage: Monitor<usage::Account>,
@@ -158,6 +162,23 @@ impl Process {
     /// Its threads that have not ended.
     pub fn threads(&self) -> Vec<Arc<Task>> {
         self.threads.lock().clone()
+    }
+
+    /// `task` is one of its threads from now on.
+    pub(crate) fn admit(&self, task: &Arc<Task>) {
+        let mut threads = self.threads.lock();
+        threads.push(task.clone());
+        self.roll.enter(task);
+    }
+
+    /// `task` is none of its threads any more; returns whether it was the last, and the descriptors that it has to leave. Who frees the task thereafter waits for a grace period if the process
+    /// has used timers.
+    pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<Files>) {
+        let mut threads = self.threads.lock();
+        threads.retain(|other| other.tid != task.tid);
+        self.roll.leave(task);
+        // Whoever gives the process another table counts its threads under this monitor.
+        (threads.is_empty(), self.files.get())
     }
 
     /// Its thread number `tid`.

@@ -13,6 +13,7 @@ use vm::AddressSpace;
 use super::Process;
 use crate::call::Restart;
 use crate::signal::pending::Pending;
+use crate::signal::set::UNBLOCKABLE;
 
 /// One thread of a process.
 pub struct Task {
@@ -35,6 +36,8 @@ pub struct Task {
     /// Cleared, and its futex woken, at the end.
     pub(crate) clear_child_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
+    /// Where it is among its process's threads.
+    pub(crate) link: super::roll::Link,
     /// Address of the process group's number, in the process: for generated code.
     pub(crate) group_at: usize,
     /// Its part in being traced.
@@ -62,6 +65,7 @@ impl Task {
             }),
             clear_child_tid: AtomicUsize::new(0),
             robust_list: AtomicUsize::new(0),
+            link: Default::default(),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
         });
@@ -118,7 +122,22 @@ impl Task {
 
     /// Blocked signals.
     pub fn blocked(&self) -> u64 {
-        self.blocked.load(Ordering::Relaxed)
+        self.blocked.load(Ordering::SeqCst)
+    }
+
+    /// Whether it would take a signal of `set` now: it does not block it, or waits for it.
+    pub(crate) fn takes(&self, set: u64) -> bool {
+        (!self.blocked() | UNBLOCKABLE | self.awaited.load(Ordering::SeqCst)) & set != 0
+    }
+
+    /// Whether a signal of `set` that the process ignores has to wait for it nevertheless.
+    pub(crate) fn holds(&self, set: u64) -> bool {
+        let saved = match self.mask_is_saved.load(Ordering::Relaxed) {
+            true => self.saved_mask.load(Ordering::Relaxed),
+            false => 0,
+        };
+        self.trace.is_traced()
+            || (self.blocked() | self.awaited.load(Ordering::Relaxed) | saved) & set != 0
     }
 
     /// Does it sleep?

@@ -79,9 +79,8 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
 
 /// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
 pub fn set_blocked(task: &Task, mask: u64) {
-    task.blocked.store(mask & !UNBLOCKABLE, Ordering::Relaxed);
-    let pending = task.process.signals.pending() | task.pending.lock().mask();
-    if pending & !mask != 0 {
+    task.blocked.store(mask & !UNBLOCKABLE, Ordering::SeqCst);
+    if task.pending_here() & !mask != 0 {
         task.attend();
     }
 }

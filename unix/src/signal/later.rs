@@ -20,14 +20,14 @@ pub enum Target {
     Process(i32),
     /// A process group.
     Group(i32),
-    /// Not a signal: a timer of a process whose alarm has gone off, by its index.
-    Timer(i32, usize),
+    /// Not a signal: a process whose timers have rung.
+    Timers(i32),
 }
 
 const SLOTS: usize = 64;
 const FULL: u64 = 1 << 63;
 const GROUP: u64 = 1 << 62;
-const TIMER: u64 = 1 << 61;
+const TIMERS: u64 = 1 << 61;
 
 static RING: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -39,7 +39,7 @@ pub fn send_later(target: Target, signo: i32) -> bool {
         FULL | match target {
             Target::Process(pid) => pid as u32 as u64,
             Target::Group(pgrp) => GROUP | pgrp as u32 as u64,
-            Target::Timer(pid, index) => TIMER | (index as u64 & 0xfff) << 40 | pid as u32 as u64,
+            Target::Timers(pid) => TIMERS | pid as u32 as u64,
         } | (signo as u64 & 0x7f) << 32;
     let start = NEXT.fetch_add(1, Ordering::Relaxed);
     let noted = (0..SLOTS).any(|i| {
@@ -60,8 +60,8 @@ fn take() -> Option<(Target, i32)> {
     let number = word as u32 as i32;
     let target = if word & GROUP != 0 {
         Target::Group(number)
-    } else if word & TIMER != 0 {
-        Target::Timer(number, (word >> 40) as usize & 0xfff)
+    } else if word & TIMERS != 0 {
+        Target::Timers(number)
     } else {
         Target::Process(number)
     };
@@ -82,8 +82,10 @@ fn run(_: usize) {
         // Whoever it was for may be gone by now; nobody is left to tell.
         let _ = match target {
             Target::Group(pgrp) => send_group(pgrp, info),
-            Target::Timer(pid, index) => {
-                crate::time::fired(pid, index);
+            Target::Timers(pid) => {
+                if let Some(process) = tree::find(pid) {
+                    crate::time::settle(&process);
+                }
                 Ok(())
             }
             Target::Process(pid) => match tree::find(pid) {
@@ -109,13 +111,13 @@ mod tests {
     fn notes_are_taken_once() {
         assert!(send_later(Target::Group(7), 2));
         assert!(send_later(Target::Process(-1), 64));
-        assert!(send_later(Target::Timer(3, 30), 0));
+        assert!(send_later(Target::Timers(3), 0));
         let mut taken = [take(), take(), take()];
         taken.sort_by_key(|t| t.map(|t| t.1));
         assert_eq!(
             taken,
             [
-                Some((Target::Timer(3, 30), 0)),
+                Some((Target::Timers(3), 0)),
                 Some((Target::Group(7), 2)),
                 Some((Target::Process(-1), 64))
             ]

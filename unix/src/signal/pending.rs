@@ -1,7 +1,7 @@
 //! Signals that wait to be delivered: a mask, and their `siginfo` in order.
 //!
 //! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]. A standard signal waits at most once; a
-//! real-time one as often as it was sent, in order.
+//! real-time one as often as it was sent, in order; a timer's, once for each timer.
 
 use abi::linux::{SIGRTMIN, Siginfo};
 use alloc::collections::VecDeque;
@@ -11,11 +11,42 @@ use super::set::{SYNCHRONOUS, bit};
 /// The most entries of one queue; beyond, real-time signals are refused.
 const QUEUE_MAX: usize = 1024;
 
+/// An expiration of a timer that is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The timer's place among those of its process.
+    pub index: usize,
+    /// The timer's name for ever.
+    pub life: u32,
+    /// Its signal waits beside another with its number; else one of both is enough.
+    pub apart: bool,
+}
+
+/// Where a signal comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was sent.
+    Sent,
+    /// From a timer, which goes on once the signal is taken.
+    Timer(Expiry),
+}
+
+/// What became of a signal that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It waits.
+    Waits,
+    /// One with its number waits already, and stands for both.
+    Merged,
+    /// The queue is full or memory short.
+    Refused,
+}
+
 /// Signals that wait.
 #[derive(Default)]
 pub struct Pending {
     mask: u64,
-    queue: VecDeque<Siginfo>,
+    queue: VecDeque<(Siginfo, Origin)>,
 }
 
 impl Pending {
@@ -32,28 +63,29 @@ impl Pending {
         self.mask
     }
 
-    /// Adds one; `false` when it was refused because the queue is full or memory short.
-    pub fn add(&mut self, info: Siginfo) -> bool {
+    /// Adds one. A standard signal that was sent is never refused.
+    pub fn add(&mut self, info: Siginfo, origin: Origin) -> Added {
         let this = bit(info.signo);
-        if info.signo < SIGRTMIN && self.mask & this != 0 {
-            return true;
+        let apart = matches!(origin, Origin::Timer(Expiry { apart: true, .. }));
+        if info.signo < SIGRTMIN && self.mask & this != 0 && !apart {
+            return Added::Merged;
         }
         let room = self.queue.len() < QUEUE_MAX && self.queue.try_reserve(1).is_ok();
         if room {
-            self.queue.push_back(info);
-        } else if info.signo >= SIGRTMIN {
-            return false;
+            self.queue.push_back((info, origin));
+        } else if info.signo >= SIGRTMIN || origin != Origin::Sent {
+            return Added::Refused;
         }
-        // A standard signal is never lost, only what is known about it.
+        // Without room what is known about it is lost, and not the signal.
         self.mask |= this;
-        true
+        Added::Waits
     }
 
-    /// Takes the next one out of `set`, faults first, then by rising number; `false`, and nothing in `into`, when there is none.
-    pub fn take(&mut self, set: u64, into: &mut Siginfo) -> bool {
+    /// Takes the next one out of `set`, faults first, then by rising number; `None`, and nothing in `into`, when there is none.
+    pub fn take(&mut self, set: u64, into: &mut Siginfo) -> Option<Origin> {
         let ready = self.mask & set;
         if ready == 0 {
-            return false;
+            return None;
         }
         let urgent = if ready & SYNCHRONOUS != 0 {
             ready & SYNCHRONOUS
@@ -61,14 +93,15 @@ impl Pending {
             ready
         };
         let signo = urgent.trailing_zeros() as i32 + 1;
-        match self.queue.iter().position(|info| info.signo == signo) {
-            Some(0) => {
-                *into = self.queue[0];
-                self.queue.pop_front();
-            }
+        let mut origin = Origin::Sent;
+        let place = self.queue.iter().position(|(info, _)| info.signo == signo);
+        match place {
             Some(at) => {
-                *into = self.queue[at];
-                self.queue.remove(at);
+                (*into, origin) = self.queue[at];
+                match at {
+                    0 => drop(self.queue.pop_front()),
+                    _ => drop(self.queue.remove(at)),
+                }
             }
             // Memory was short when it was sent.
             None => {
@@ -78,18 +111,28 @@ impl Pending {
                 }
             }
         }
-        if signo < SIGRTMIN || !self.queue.iter().any(|info| info.signo == signo) {
+        if !self.queue.iter().any(|(info, _)| info.signo == signo) {
             self.mask &= !bit(signo);
         }
-        true
+        Some(origin)
     }
 
-    /// Drops all of `set`.
-    pub fn remove(&mut self, set: u64) {
+    /// Drops all of `set`. Returns the timers whose signals were among them, a bit each.
+    pub fn remove(&mut self, set: u64) -> u64 {
+        let mut timers = 0;
         if self.mask & set != 0 {
             self.mask &= !set;
-            self.queue.retain(|info| bit(info.signo) & set == 0);
+            self.queue.retain(|(info, origin)| {
+                let goes = bit(info.signo) & set != 0;
+                if let Origin::Timer(expiry) = origin
+                    && goes
+                {
+                    timers |= 1 << expiry.index;
+                }
+                !goes
+            });
         }
+        timers
     }
 }
 
@@ -106,17 +149,34 @@ mod tests {
         }
     }
 
+    fn sent(pending: &mut Pending, info: Siginfo) -> Added {
+        pending.add(info, Origin::Sent)
+    }
+
+    fn timer(index: usize, apart: bool) -> Origin {
+        Origin::Timer(Expiry {
+            index,
+            life: 1,
+            apart,
+        })
+    }
+
     fn taken(pending: &mut Pending, set: u64) -> Option<Siginfo> {
         let mut info = Siginfo::default();
-        pending.take(set, &mut info).then_some(info)
+        pending.take(set, &mut info).map(|_| info)
     }
 
     #[test]
     fn standard_signals_wait_once_and_real_time_ones_queue() {
         let mut pending = Pending::new();
         for code in 0..3 {
-            assert!(pending.add(info(SIGUSR1, code)));
-            assert!(pending.add(info(40, code)));
+            let added = if code == 0 {
+                Added::Waits
+            } else {
+                Added::Merged
+            };
+            assert_eq!(sent(&mut pending, info(SIGUSR1, code)), added);
+            assert_eq!(sent(&mut pending, info(40, code)), Added::Waits);
         }
         let all = u64::MAX;
         assert_eq!(
@@ -136,10 +196,10 @@ mod tests {
     #[test]
     fn faults_come_first_and_masks_hold_back() {
         let mut pending = Pending::new();
-        pending.add(info(SIGHUP, 0));
-        pending.add(info(SIGSEGV, 1));
+        sent(&mut pending, info(SIGHUP, 0));
+        sent(&mut pending, info(SIGSEGV, 1));
         assert_eq!(taken(&mut pending, !bit(SIGSEGV)).unwrap().signo, SIGHUP);
-        pending.add(info(SIGHUP, 0));
+        sent(&mut pending, info(SIGHUP, 0));
         assert_eq!(taken(&mut pending, u64::MAX).unwrap().signo, SIGSEGV);
         pending.remove(bit(SIGHUP));
         assert_eq!(taken(&mut pending, u64::MAX), None);
@@ -148,8 +208,36 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_real_time_but_not_standard_signals() {
         let mut pending = Pending::new();
-        while pending.add(info(50, 0)) {}
-        assert!(pending.add(info(SIGTERM, 0)));
+        while sent(&mut pending, info(50, 0)) != Added::Refused {}
+        assert_eq!(sent(&mut pending, info(SIGTERM, 0)), Added::Waits);
+        assert_eq!(
+            pending.add(info(SIGALRM, 0), timer(4, true)),
+            Added::Refused
+        );
         assert_eq!(taken(&mut pending, bit(SIGTERM)).unwrap().signo, SIGTERM);
+    }
+
+    #[test]
+    fn each_timer_has_its_own_entry_beside_what_was_sent() {
+        let mut pending = Pending::new();
+        sent(&mut pending, info(SIGALRM, 0));
+        assert_eq!(
+            pending.add(info(SIGALRM, 1), timer(0, false)),
+            Added::Merged
+        );
+        for index in 3..5 {
+            assert_eq!(
+                pending.add(info(SIGALRM, 2), timer(index, true)),
+                Added::Waits
+            );
+        }
+        assert_eq!(sent(&mut pending, info(SIGALRM, 0)), Added::Merged);
+        let mut into = Siginfo::default();
+        let all = u64::MAX;
+        assert_eq!(pending.take(all, &mut into), Some(Origin::Sent));
+        assert_eq!(pending.take(all, &mut into), Some(timer(3, true)));
+        assert_eq!(pending.mask(), bit(SIGALRM));
+        assert_eq!(pending.remove(bit(SIGALRM)), 1 << 4);
+        assert_eq!(pending.take(all, &mut into), None);
     }
 }

@@ -9,9 +9,10 @@ use abi::linux::{SIGKILL, Siginfo};
 use sync::{Monitor, WaitList};
 
 use super::action::Actions;
-use super::pending::Pending;
+use super::pending::{Origin, Pending};
 use super::set::bit;
 use crate::process::{Process, Shared, Task};
+use crate::time::settle;
 
 /// A change of a living child that its parent can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,21 @@ pub struct ProcessSignals {
     ending: AtomicBool,
 }
 
+impl Process {
+    /// The signals that wait for the process, and not for one of its threads alone.
+    pub fn pending(self: &Arc<Process>) -> u64 {
+        settle(self);
+        self.signals.state.lock().pending.mask()
+    }
+}
+
+impl Task {
+    /// The signals that wait for the thread or its process.
+    pub fn pending_here(&self) -> u64 {
+        self.process.pending() | self.pending.lock().mask()
+    }
+}
+
 impl ProcessSignals {
     /// Nothing pending.
     pub(crate) fn new(actions: Arc<Actions>) -> ProcessSignals {
@@ -56,28 +72,39 @@ impl ProcessSignals {
         }
     }
 
-    /// What is pending for any of the threads.
-    pub fn pending(&self) -> u64 {
-        self.state.lock().pending.mask()
-    }
-
     /// Takes the next signal of `set` that waits for `task` or for its process; `false`: there is none.
     pub(crate) fn take(&self, task: &Task, set: u64, into: &mut Siginfo) -> bool {
-        let mut state = self.state.lock();
-        let mut own = task.pending.lock();
-        if state.pending.mask() & set & bit(SIGKILL) != 0 {
-            return state.pending.take(bit(SIGKILL), into);
+        settle(&task.process);
+        let taken = {
+            let mut state = self.state.lock();
+            let mut own = task.pending.lock();
+            if state.pending.mask() & set & bit(SIGKILL) != 0 {
+                state.pending.take(bit(SIGKILL), into)
+            } else {
+                let taken = own.take(set, into);
+                taken.or_else(|| state.pending.take(set, into))
+            }
+        };
+        if let Some(Origin::Timer(expiry)) = taken {
+            let overrun = task.process.timers.taken(&task.process, expiry);
+            if expiry.apart {
+                into.set_overrun(overrun);
+            }
         }
-        own.take(set, into) || state.pending.take(set, into)
+        taken.is_some()
     }
 
     /// Forgets pending signals of `set`, everywhere in `process`.
     pub(crate) fn forget(&self, process: &Process, set: u64) {
-        let mut state = self.state.lock();
-        state.pending.remove(set);
-        for task in process.threads.lock().iter() {
-            task.pending.lock().remove(set);
-        }
+        let timers = {
+            let mut state = self.state.lock();
+            let mut timers = state.pending.remove(set);
+            for task in process.threads.lock().iter() {
+                timers |= task.pending.lock().remove(set);
+            }
+            timers
+        };
+        process.timers.passed_over(process, timers);
     }
 
     /// Has a stop been completed?

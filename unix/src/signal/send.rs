@@ -9,19 +9,49 @@ use core::sync::atomic::Ordering::Relaxed;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
+use super::pending::{Added, Origin};
 use super::process::Change;
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::{Cred, Process, Task, tree};
+use crate::time::settle;
 
 /// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing happens for a
 /// signal that is ignored. EAGAIN: a real-time signal found the queue full.
 pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
+    // What has expired before comes before.
+    settle(process);
+    match queue(process, to, info, Origin::Sent) {
+        Queued::Refused => Err(Errno::EAGAIN),
+        Queued::Waits | Queued::Dropped => Ok(()),
+    }
+}
+
+/// What became of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queued {
+    /// It waits to be taken.
+    Waits,
+    /// Nobody will see it, or another that waits stands for it.
+    Dropped,
+    /// There is no room for it.
+    Refused,
+}
+
+/// [`send`] for what comes from `origin`.
+pub(crate) fn queue(
+    process: &Arc<Process>,
+    to: Option<&Arc<Task>>,
+    info: Siginfo,
+    origin: Origin,
+) -> Queued {
     let signo = info.signo;
     let this = bit(signo);
     if process.is_zombie() {
-        return Ok(());
+        return Queued::Dropped;
     }
     let mut continued = false;
+    let mut queued = Queued::Dropped;
+    let mut timers = 0;
     {
         let mut state = process.signals.state.lock();
         let threads = process.threads.lock();
@@ -31,9 +61,9 @@ pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Re
             _ => 0,
         };
         if cancelled != 0 {
-            state.pending.remove(cancelled);
+            timers = state.pending.remove(cancelled);
             for task in threads.iter() {
-                task.pending.lock().remove(cancelled);
+                timers |= task.pending.lock().remove(cancelled);
             }
         }
         if signo == SIGCONT && state.stopping.take().is_some() {
@@ -42,22 +72,27 @@ pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Re
         }
         if !dropped(process, to, &threads, this) {
             let added = match to {
-                Some(task) => task.pending.lock().add(info),
-                None => state.pending.add(info),
+                Some(task) => task.pending.lock().add(info, origin),
+                None => state.pending.add(info, origin),
             };
-            if !added {
-                return Err(Errno::EAGAIN);
+            queued = match added {
+                Added::Waits => Queued::Waits,
+                Added::Merged => Queued::Dropped,
+                Added::Refused => Queued::Refused,
+            };
+            if added != Added::Refused {
+                wake(to, &threads, this);
             }
-            wake(to, &threads, this);
         }
     }
+    process.timers.passed_over(process, timers);
     if continued || signo == SIGKILL {
         process.signals.continued.wake_all();
     }
     if continued {
         super::deliver::notify_parent(process, CLD_CONTINUED, SIGCONT);
     }
-    Ok(())
+    queued
 }
 
 /// Is the signal one that nobody will ever see?
@@ -65,13 +100,7 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
     if this & UNBLOCKABLE != 0 || process.signals.actions.get().ignored() & this == 0 {
         return false;
     }
-    let held = |task: &Arc<Task>| {
-        let saved = match task.mask_is_saved.load(Relaxed) {
-            true => task.saved_mask.load(Relaxed),
-            false => 0,
-        };
-        task.trace.is_traced() || (task.blocked() | task.awaited.load(Relaxed) | saved) & this != 0
-    };
+    let held = |task: &Arc<Task>| task.holds(this);
     match to {
         Some(task) => !held(task),
         None => !threads.iter().any(held),
@@ -80,11 +109,7 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
 
 /// Draws the attention of a thread that would take the signal; of all for SIGKILL.
 fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
-    let takes = |task: &&Arc<Task>| {
-        this & UNBLOCKABLE != 0
-            || task.blocked() & this == 0
-            || task.awaited.load(Relaxed) & this != 0
-    };
+    let takes = |task: &&Arc<Task>| task.takes(this);
     if this == bit(SIGKILL) {
         // Those that were stopped or suspended natively end, too.
         threads.iter().for_each(|task| task.thread.kill());
@@ -136,7 +161,7 @@ pub fn force(info: Siginfo) {
         task.blocked.fetch_and(!this, Relaxed);
     }
     let _state = task.process.signals.state.lock();
-    task.pending.lock().add(info);
+    task.pending.lock().add(info, Origin::Sent);
     drop(_state);
     task.attend();
 }

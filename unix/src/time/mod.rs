@@ -3,10 +3,12 @@
 //! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a process's timers.
 //! All times are nanoseconds; deadlines are on the monotonic clock, which starts with the machine.
 
+mod rung;
 mod timers;
 
+pub(crate) use rung::{Bell, alarm_rang};
+pub(crate) use timers::settle;
 pub use timers::{Notify, Timers};
-pub(crate) use timers::{alarm_rang, fired, timer_word};
 
 use core::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,9 +1,15 @@
 //! Timers that send signals: the three of `setitimer` and those of `timer_create`.
 //!
-//! *Interface*: [`Timers`]. Each armed timer has one alarm; the alarm's interrupt notes the timer, and the signal thread
-//! looks at it ([`fired`]), so that no lock is taken by the interrupt.
+//! *Interface*: [`Timers`]; [`settle`] makes signals of the expirations that interrupts have noted, and is called by whoever is about to look at a process's
+//! signals. Each armed timer has one alarm, whose interrupt takes no lock (`rung.rs`).
+//!
+//! A timer has one signal waiting at most. Until that is taken the timer rings no more; what has expired meanwhile is the signal's overrun, counted when
+//! it is taken, and then the next alarm is set. So a signal that everybody blocks costs nothing, however short the interval. A signal that nobody
+//! will see (an ignored one) is passed over: the next alarm is set at once.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -11,9 +17,11 @@ use machine::clock::now_ns;
 use sync::Monitor;
 
 use super::Clock;
+use super::rung::Bell;
 use crate::dispatch::Alarm;
-use crate::process::{Process, tree};
-use crate::signal::{self, Target};
+use crate::process::Process;
+use crate::signal::pending::{Expiry, Origin};
+use crate::signal::send::{Queued, queue};
 
 /// How a timer tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +37,37 @@ pub struct Notify {
 struct Timer {
     clock: Clock,
     notify: Notify,
-    /// When it expires next, on its clock; 0: disarmed.
+    /// When it expires next, or when it did if its signal waits, on its clock; 0: disarmed.
     expires: u64,
     interval: u64,
+    /// Of the signal that was taken last.
     overrun: u64,
     posix: bool,
+    /// No other timer, and not this one armed before, has had this number.
+    life: u32,
+    /// Its signal waits to be taken.
+    waiting: bool,
     alarm: Option<Alarm>,
 }
 
 /// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`.
 const FIXED: usize = 3;
 /// The most timers of one process.
-const TIMERS_MAX: usize = FIXED + 32;
+pub(crate) const TIMERS_MAX: usize = FIXED + 32;
+/// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest are overruns.
+const LEAST_NS: u64 = 50_000;
+/// After so long a timer rings again whose signal found no room, nanoseconds.
+const AGAIN_NS: u64 = 1_000_000;
 
 /// The timers of one process.
 #[derive(Default)]
-pub struct Timers(Monitor<Vec<Option<Timer>>>);
+pub struct Timers {
+    table: Monitor<Vec<Option<Timer>>>,
+    /// Those that have rung since somebody looked, a bit each.
+    rung: AtomicU64,
+    /// Whether any was ever armed: then interrupts may look at the process and its threads.
+    used: AtomicBool,
+}
 
 fn fixed(which: usize) -> Timer {
     let (clock, signo) = match which {
@@ -64,8 +87,15 @@ fn fixed(which: usize) -> Timer {
         interval: 0,
         overrun: 0,
         posix: false,
+        life: new_life(),
+        waiting: false,
         alarm: None,
     }
+}
+
+fn new_life() -> u32 {
+    static LIVES: AtomicU32 = AtomicU32::new(0);
+    LIVES.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Time of `clock` for `process`, which need not be the caller's.
@@ -77,19 +107,51 @@ fn now_of(clock: Clock, process: &Process) -> u64 {
 }
 
 impl Timer {
+    /// Until it expires, 0 when it will not. One that is about to has at least 1.
     fn remaining(&self, now: u64) -> u64 {
-        if self.expires == 0 {
+        if now < self.expires {
+            self.expires - now
+        } else if self.expires == 0 || self.waiting && self.interval == 0 {
             0
+        } else if self.interval == 0 {
+            u64::from(self.notify.signo != 0)
         } else {
-            self.expires.saturating_sub(now).max(1)
+            self.interval - (now - self.expires) % self.interval
         }
     }
 
     fn arm(&mut self, process: &Process, index: usize, now: u64) {
-        // A repeating timer rings at most every 50 µs, so that it cannot starve the machine; the rest are overruns.
-        let least = if self.interval == 0 { 0 } else { 50_000 };
-        let at = now_ns().saturating_add(self.expires.saturating_sub(now).max(least));
-        self.alarm = Alarm::timer(at, process.pid, index);
+        let least = if self.interval == 0 { 0 } else { LEAST_NS };
+        self.ring_in(process, index, self.expires.saturating_sub(now).max(least));
+    }
+
+    fn ring_in(&mut self, process: &Process, index: usize, after_ns: u64) {
+        if self.notify.signo == 0 {
+            // Who wants to know asks.
+            return;
+        }
+        process.timers.is_used_now();
+        let bell = Bell::new(process.pid, index, self.clock, &self.notify);
+        // First of all the old one goes.
+        self.alarm = None;
+        self.alarm = Alarm::timer(now_ns().saturating_add(after_ns), bell);
+    }
+
+    /// After an expiration that has been told, or need not be: goes on to the next. Returns how many others were missed.
+    fn advance(&mut self, process: &Process, index: usize) -> u64 {
+        self.waiting = false;
+        let now = now_of(self.clock, process);
+        match now.saturating_sub(self.expires).checked_div(self.interval) {
+            Some(missed) => {
+                self.expires += (missed + 1) * self.interval;
+                self.arm(process, index, now);
+                missed
+            }
+            None => {
+                self.expires = 0;
+                0
+            }
+        }
     }
 }
 
@@ -98,13 +160,14 @@ impl Timers {
     /// EINVAL when there is no such timer.
     pub fn set(
         &self,
-        process: &Process,
+        process: &Arc<Process>,
         index: usize,
         value: u64,
         interval: u64,
         absolute: bool,
     ) -> Result<(u64, u64)> {
-        let mut timers = self.0.lock();
+        settle(process);
+        let mut timers = self.table.lock();
         fill_fixed(&mut timers);
         let timer = timers
             .get_mut(index)
@@ -114,6 +177,8 @@ impl Timers {
         let old = (timer.remaining(now), timer.interval);
         timer.alarm = None;
         timer.overrun = 0;
+        timer.waiting = false;
+        timer.life = new_life();
         timer.interval = interval;
         timer.expires = match (value, absolute) {
             (0, _) => 0,
@@ -127,8 +192,9 @@ impl Timers {
     }
 
     /// What is left of a timer, and its interval. EINVAL.
-    pub fn get(&self, process: &Process, index: usize) -> Result<(u64, u64)> {
-        let timers = self.0.lock();
+    pub fn get(&self, process: &Arc<Process>, index: usize) -> Result<(u64, u64)> {
+        settle(process);
+        let timers = self.table.lock();
         match timers.get(index) {
             Some(Some(timer)) => Ok((
                 timer.remaining(now_of(timer.clock, process)),
@@ -141,7 +207,7 @@ impl Timers {
 
     /// Makes a timer; returns its number. EAGAIN.
     pub fn create(&self, clock: Clock, notify: Notify) -> Result<usize> {
-        let mut timers = self.0.lock();
+        let mut timers = self.table.lock();
         fill_fixed(&mut timers);
         let free = timers.iter().position(Option::is_none);
         let index = match free {
@@ -161,9 +227,10 @@ impl Timers {
         Ok(index)
     }
 
-    /// Deletes a timer of `create`. EINVAL.
-    pub fn delete(&self, index: usize) -> Result<()> {
-        let mut timers = self.0.lock();
+    /// Deletes a timer of `create`; its signal, if one waits, goes on waiting. EINVAL.
+    pub fn delete(&self, process: &Arc<Process>, index: usize) -> Result<()> {
+        settle(process);
+        let mut timers = self.table.lock();
         if index < FIXED {
             return Err(Errno::EINVAL);
         }
@@ -173,7 +240,7 @@ impl Timers {
 
     /// How many expirations the last signal stood for beyond the first. EINVAL.
     pub fn overrun(&self, index: usize) -> Result<u64> {
-        match self.0.lock().get(index) {
+        match self.table.lock().get(index) {
             Some(Some(timer)) if index >= FIXED => Ok(timer.overrun),
             _ => Err(Errno::EINVAL),
         }
@@ -181,12 +248,118 @@ impl Timers {
 
     /// `exec` keeps the fixed ones only.
     pub fn delete_created(&self) {
-        self.0.lock().truncate(FIXED);
+        self.table.lock().truncate(FIXED);
     }
 
-    /// The end of the process.
+    /// The end of the process: from here on none rings that has not begun to.
     pub fn cancel_all(&self) {
-        self.0.lock().clear();
+        self.table.lock().clear();
+    }
+
+    fn is_used_now(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Whether interrupts may look at the process: who has taken something out of their sight asks this, and waits for a grace period before freeing it.
+    pub(crate) fn are_used(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.used.load(Ordering::SeqCst)
+    }
+
+    /// Timer `index` has rung. From anywhere.
+    pub(crate) fn note(&self, index: usize) {
+        self.rung.fetch_or(1 << index, Ordering::SeqCst);
+    }
+
+    /// Whether one has rung since somebody looked.
+    #[inline(always)]
+    pub(crate) fn have_rung(&self) -> bool {
+        self.rung.load(Ordering::SeqCst) != 0
+    }
+
+    /// The signal of `expiry` has been taken: the overruns it stands for. The timer goes on.
+    pub(crate) fn taken(&self, process: &Process, expiry: Expiry) -> i32 {
+        let mut timers = self.table.lock();
+        let Some(Some(timer)) = timers.get_mut(expiry.index) else {
+            return 0;
+        };
+        if !timer.waiting || timer.life != expiry.life {
+            return 0;
+        }
+        timer.overrun = timer.advance(process, expiry.index);
+        timer.overrun.min(i32::MAX as u64) as i32
+    }
+
+    /// The signals of the timers in `set`, a bit each, were thrown away: these timers go on.
+    pub(crate) fn passed_over(&self, process: &Process, set: u64) {
+        if set == 0 {
+            return;
+        }
+        for (index, timer) in self.table.lock().iter_mut().enumerate() {
+            if let Some(timer) = timer
+                && set & 1 << index != 0
+                && timer.waiting
+            {
+                timer.advance(process, index);
+            }
+        }
+    }
+
+    /// Takes the timer that expired first out of `set`.
+    fn first(&self, set: &mut u64) -> Option<usize> {
+        if set.is_power_of_two() {
+            return Some(core::mem::take(set).trailing_zeros() as usize);
+        }
+        let timers = self.table.lock();
+        let at = |index: &usize| match timers.get(*index) {
+            Some(Some(timer)) => timer.alarm.as_ref().map_or(0, Alarm::at_ns),
+            _ => 0,
+        };
+        let index = (0..TIMERS_MAX)
+            .filter(|index| *set & 1 << index != 0)
+            .min_by_key(at)?;
+        *set &= !(1 << index);
+        Some(index)
+    }
+
+    /// The signal of timer `index`, if it has expired.
+    fn expired(&self, process: &Process, index: usize) -> Option<(Siginfo, i32, Origin)> {
+        let mut timers = self.table.lock();
+        let timer = timers.get_mut(index)?.as_mut()?;
+        if timer.expires == 0 || timer.waiting {
+            return None;
+        }
+        let now = now_of(timer.clock, process);
+        if now < timer.expires {
+            timer.arm(process, index, now);
+            return None;
+        }
+        timer.alarm = None;
+        timer.waiting = true;
+        let Notify { signo, value, tid } = timer.notify;
+        let info = if timer.posix {
+            Siginfo::timer(signo, index as i32, 0, value)
+        } else {
+            Siginfo {
+                signo,
+                code: SI_KERNEL,
+                ..Siginfo::default()
+            }
+        };
+        let life = timer.life;
+        let apart = timer.posix;
+        Some((info, tid, Origin::Timer(Expiry { index, life, apart })))
+    }
+
+    /// The signal of timer `index` has found no room.
+    fn ring_again(&self, process: &Process, index: usize) {
+        if let Some(Some(timer)) = self.table.lock().get_mut(index) {
+            timer.waiting = false;
+            timer.ring_in(process, index, AGAIN_NS);
+        }
     }
 }
 
@@ -196,64 +369,34 @@ fn fill_fixed(timers: &mut Vec<Option<Timer>>) {
     }
 }
 
-/// The alarm of timer `index` of process `pid` has gone off. In the signal thread.
-pub(crate) fn fired(pid: i32, index: usize) {
-    let Some(process) = tree::find(pid) else {
-        return;
-    };
-    if let Some((info, tid)) = expire(&process, index) {
-        let task = match tid {
-            0 => None,
-            tid => process.task(tid),
+/// Makes signals of what has rung, in the order of expiry. Who is about to look at the signals of `process` calls this first. Thread context, no monitor held.
+#[inline(always)]
+pub(crate) fn settle(process: &Arc<Process>) {
+    if process.timers.have_rung() {
+        tell_all(process);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn tell_all(process: &Arc<Process>) {
+    let timers = &process.timers;
+    let mut rung = timers.rung.swap(0, Ordering::SeqCst);
+    while let Some(index) = timers.first(&mut rung) {
+        let Some((info, tid, origin)) = timers.expired(process, index) else {
+            continue;
         };
-        // A timer's signal that does not fit in the queue counts as an overrun of the next.
-        let _ = signal::send(&process, task.as_ref(), info);
-    }
-}
-
-/// Moves an expired timer on; the signal to send, if there is one.
-fn expire(process: &Process, index: usize) -> Option<(Siginfo, i32)> {
-    let mut timers = process.timers.0.lock();
-    let timer = timers.get_mut(index)?.as_mut()?;
-    if timer.expires == 0 {
-        return None;
-    }
-    let now = now_of(timer.clock, process);
-    if now < timer.expires {
-        timer.arm(process, index, now);
-        return None;
-    }
-    timer.overrun = 0;
-    if let Some(missed) = (now - timer.expires).checked_div(timer.interval) {
-        timer.overrun = missed;
-        timer.expires += (missed + 1) * timer.interval;
-        timer.arm(process, index, now);
-    } else {
-        timer.expires = 0;
-        timer.alarm = None;
-    }
-    let Notify { signo, value, tid } = timer.notify;
-    if signo == 0 {
-        return None;
-    }
-    let info = if timer.posix {
-        Siginfo::timer(signo, index as i32, timer.overrun as i32, value)
-    } else {
-        Siginfo {
-            signo,
-            code: SI_KERNEL,
-            ..Siginfo::default()
+        let task = process.task(tid);
+        let queued = if tid != 0 && task.is_none() {
+            // The thread that was to get it has ended.
+            Queued::Dropped
+        } else {
+            queue(process, task.as_ref(), info, origin)
+        };
+        match queued {
+            Queued::Waits => {}
+            Queued::Dropped => timers.passed_over(process, 1 << index),
+            Queued::Refused => timers.ring_again(process, index),
         }
-    };
-    Some((info, tid))
-}
-
-/// What an alarm's interrupt does: notes the timer for the signal thread. `word` is made by [`timer_word`].
-pub(crate) fn alarm_rang(word: usize) {
-    signal::send_later(Target::Timer(word as u32 as i32, word >> 32), 0);
-}
-
-/// A timer in one word.
-pub(crate) fn timer_word(pid: i32, index: usize) -> usize {
-    pid as u32 as usize | index << 32
+    }
 }

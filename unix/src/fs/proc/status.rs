@@ -5,6 +5,7 @@
 use abi::errno::Result;
 use abi::layout::PAGE;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt::Write;
 
 use crate::process::{Process, Task};
@@ -26,7 +27,7 @@ fn state(process: &Process, task: Option<&Task>) -> char {
 }
 
 /// `/proc/PID/stat`: 52 fields.
-pub fn stat(process: &Process, task: Option<&Task>, out: &mut String) -> Result<()> {
+pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut String) -> Result<()> {
     let program = process.program();
     let space = process.space();
     let (size, resident) = space
@@ -63,7 +64,7 @@ pub fn stat(process: &Process, task: Option<&Task>, out: &mut String) -> Result<
     let _ = writeln!(
         out,
         " 0 0 0 0 0 {} {} {} {} 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 0 0 0 0 0",
-        process.signals.pending(),
+        process.pending(),
         blocked,
         actions.ignored(),
         actions.caught(),
@@ -81,7 +82,7 @@ pub fn statm(process: &Process, out: &mut String) -> Result<()> {
 }
 
 /// `/proc/PID/status`.
-pub fn status(process: &Process, task: Option<&Task>, out: &mut String) -> Result<()> {
+pub fn status(process: &Arc<Process>, task: Option<&Task>, out: &mut String) -> Result<()> {
     let program = process.program();
     let cred = process.cred.get();
     let letter = state(process, task);
@@ -135,7 +136,7 @@ pub fn status(process: &Process, task: Option<&Task>, out: &mut String) -> Resul
         "Threads:\t{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
         threads.len(),
         0,
-        process.signals.pending(),
+        process.pending(),
         actions.ignored(),
         actions.caught(),
     );

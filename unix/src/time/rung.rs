@@ -1,0 +1,149 @@
+//! A timer's alarm has rung: what is done about it in the interrupt.
+//!
+//! *Interface*: [`Bell`] says whom an alarm is for; [`alarm_rang`] is the alarm's procedure.
+//!
+//! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and draws the attention of a thread that would take the signal, as
+//! a sender does. Whoever next looks at the process's signals, mostly that thread on its way to user mode, makes a signal of each bit
+//! first ([`super::settle`]). Where all threads block the signal nobody is woken, and nothing is lost: who unblocks it looks, and so does who waits for it.
+//! Who blocks, unblocks or begins to wait says so first and looks at the bits then; the interrupt sets the bit first and looks at the threads
+//! then; so one of the two sees the other.
+//!
+//! The work is chained to the end of the interrupt (`thread::chain`). It is bounded: a look at [`LOOKS`] threads at most. Three kinds of timers leave the
+//! rest to the thread that sends for interrupt handlers (`signal::send_later`): those on CPU time, for the account is under a monitor; those whose
+//! signal does more than wait to be taken (SIGKILL, SIGCONT, the stopping ones); and those of processes of which the first [`LOOKS`] threads do not want the signal, but there are more.
+
+use core::sync::atomic::{Ordering, fence};
+
+use abi::linux::SIGCONT;
+
+use super::Clock;
+use super::timers::{Notify, TIMERS_MAX};
+use crate::process::tree::NUMBERS_MAX;
+use crate::process::{Found, Process, Task, index};
+use crate::signal::set::{STOPPERS, UNBLOCKABLE};
+use crate::signal::{self, Target, bit};
+
+/// The most threads of a process that an interrupt looks at.
+const LOOKS: usize = 16;
+
+/// Whom an alarm is for: all that its interrupt has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bell {
+    pid: i32,
+    /// The thread that gets the signal, 0 for the process.
+    tid: i32,
+    index: usize,
+    signo: i32,
+    /// A kernel thread sees to it.
+    by_thread: bool,
+}
+
+const TID: u32 = 16;
+const INDEX: u32 = 32;
+const SIGNO: u32 = 40;
+const BY_THREAD: u32 = 48;
+const _: () = assert!(NUMBERS_MAX <= 1 << 16 && TIMERS_MAX <= u64::BITS as usize);
+
+impl Bell {
+    /// For timer `index` of process `pid`.
+    pub(crate) fn new(pid: i32, index: usize, clock: Clock, notify: &Notify) -> Bell {
+        let more_than_waits = UNBLOCKABLE | STOPPERS | bit(SIGCONT);
+        Bell {
+            pid,
+            tid: notify.tid,
+            index,
+            signo: notify.signo,
+            by_thread: matches!(clock, Clock::Process | Clock::Thread)
+                || bit(notify.signo) & more_than_waits != 0,
+        }
+    }
+
+    /// In one word.
+    pub(crate) fn word(&self) -> usize {
+        self.pid as usize
+            | (self.tid as usize) << TID
+            | self.index << INDEX
+            | (self.signo as usize) << SIGNO
+            | usize::from(self.by_thread) << BY_THREAD
+    }
+
+    fn from_word(word: usize) -> Bell {
+        Bell {
+            pid: i32::from(word as u16),
+            tid: i32::from((word >> TID) as u16),
+            index: word >> INDEX & 0xff,
+            signo: (word >> SIGNO & 0xff) as i32,
+            by_thread: word >> BY_THREAD != 0,
+        }
+    }
+}
+
+/// What an alarm's interrupt does. `word` is [`Bell::word`].
+pub(crate) fn alarm_rang(word: usize) {
+    if thread::chain::chain(ring, word).is_err() {
+        ring(word);
+    }
+}
+
+/// At the end of the interrupt, interrupts off.
+fn ring(word: usize) {
+    let bell = Bell::from_word(word);
+    let note = |process: &Process| {
+        process.timers.note(bell.index);
+        fence(Ordering::SeqCst);
+        bell.by_thread || !tell(process, &bell)
+    };
+    // SAFETY: interrupts are off. A process whose alarm rings has threads, the last of which waits for a grace period after it has cancelled all
+    // alarms (`process::exit`); this interrupt began before that ended.
+    let rest = unsafe { index::with(bell.pid, note) };
+    if rest == Some(true) {
+        // Without room for the note the bit stays, for whoever looks next.
+        signal::send_later(Target::Timers(bell.pid), 0);
+    }
+}
+
+/// Draws the attention of a thread that would take the signal. Whether there is one, or nobody has to know. With interrupts off.
+fn tell(process: &Process, bell: &Bell) -> bool {
+    let this = bit(bell.signo);
+    // SAFETY: interrupts are off.
+    let ignored = unsafe { process.signals.actions.peek() }.ignored() & this != 0;
+    let look = |task: &Task| {
+        if bell.tid != 0 && task.tid != bell.tid {
+            return None;
+        }
+        let wants = task.takes(this) && (!ignored || task.holds(this));
+        if wants {
+            task.attend();
+        }
+        (wants || bell.tid != 0).then_some(())
+    };
+    // SAFETY: interrupts are off; the process has armed a timer, so its threads wait before they go.
+    unsafe { process.roll.find(LOOKS, look) != Found::Perhaps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::linux::{SIGALRM, SIGKILL, SIGMAX};
+
+    #[test]
+    fn a_bell_fits_a_word() {
+        let notify = |signo, tid| Notify {
+            signo,
+            value: 7,
+            tid,
+        };
+        for (pid, tid, index, signo) in [
+            (NUMBERS_MAX - 1, NUMBERS_MAX - 1, TIMERS_MAX - 1, SIGMAX),
+            (2, 0, 0, SIGALRM),
+            (3, 4, 5, SIGKILL),
+        ] {
+            for clock in [Clock::Real, Clock::Process] {
+                let bell = Bell::new(pid, index, clock, &notify(signo, tid));
+                assert_eq!(Bell::from_word(bell.word()), bell);
+                let rare = clock == Clock::Process || signo == SIGKILL;
+                assert_eq!(bell.by_thread, rare);
+            }
+        }
+    }
+}
