@@ -74,6 +74,11 @@ pub const TESTS: &[Test] = &[
         run: tables,
     },
     Test {
+        name: "timers",
+        about: "signals of timers, on 1 and 4 CPUs",
+        run: timers,
+    },
+    Test {
         name: "files",
         about: "files and the tools that work on them",
         run: files,
@@ -241,6 +246,15 @@ fn tables(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("tables-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/tables-musl"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn timers(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("timers-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/timers-glibc"], 5 * MINUTE));
     }
     checks
 }

@@ -69,8 +69,8 @@ impl Kit {
         let symbols = kernel::symbols(&kernel)?;
         let mut programs = Vec::new();
         for name in [
-            "hello", "calls", "jobs", "fuzz", "corrupt", "hungry", "load", "revoke", "pages",
-            "floating", "threads", "stopper", "trace", "lateness",
+            "hello", "calls", "jobs", "timers", "fuzz", "corrupt", "hungry", "load", "revoke",
+            "pages", "floating", "threads", "stopper", "trace", "lateness",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -1,0 +1,568 @@
+/* Checks signals of timers: who gets them, when they wait, what they say; passes on Linux and must pass here.
+ *
+ * Interface: timers runs all; TAP on standard output. Started again as `timers pause` it sleeps until a signal ends it.
+ *
+ * An expiration is waited for by the clock where the signal itself is what may not be looked at.
+ */
+#define _GNU_SOURCE
+#include "tap.h"
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS 1000000ll
+#define FIRST SIGRTMIN
+#define SECOND (SIGRTMIN + 1)
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static const char *self;
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 * MS + t.tv_nsec;
+}
+
+static void until(int64_t ns)
+{
+    struct timespec at = {ns / (1000 * MS), ns % (1000 * MS)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, 0) == EINTR)
+        ;
+}
+
+static sigset_t set_of(int number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    return set;
+}
+
+static void block(int number)
+{
+    sigset_t set = set_of(number);
+    pthread_sigmask(SIG_BLOCK, &set, 0);
+}
+
+static void unblock(int number)
+{
+    sigset_t set = set_of(number);
+    pthread_sigmask(SIG_UNBLOCK, &set, 0);
+}
+
+static int waits(int number)
+{
+    sigset_t set;
+    sigpending(&set);
+    return sigismember(&set, number);
+}
+
+/* Takes a signal within so many milliseconds: its number, or 0 with errno. */
+static int take(int number, siginfo_t *info, int64_t ms)
+{
+    sigset_t set = set_of(number);
+    struct timespec time = {ms / 1000, ms % 1000 * MS};
+    int got = sigtimedwait(&set, info, &time);
+    return got < 0 ? 0 : got;
+}
+
+static timer_t create(int clock, int notify, int signo, int value, pid_t tid)
+{
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = notify, .sigev_signo = signo, .sigev_value.sival_int = value};
+    event.sigev_notify_thread_id = tid;
+    return timer_create(clock, &event, &timer) == 0 ? timer : 0;
+}
+
+static void arm(timer_t timer, int64_t first, int64_t interval)
+{
+    struct itimerspec times = {{interval / (1000 * MS), interval % (1000 * MS)}, {first / (1000 * MS), first % (1000 * MS)}};
+    timer_settime(timer, 0, &times, 0);
+}
+
+static int64_t left(timer_t timer)
+{
+    struct itimerspec times;
+    timer_gettime(timer, &times);
+    return times.it_value.tv_sec * 1000 * MS + times.it_value.tv_nsec;
+}
+
+static volatile int runs, codes[8];
+static volatile pid_t ran_in;
+
+static void count(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    if (runs < 8)
+        codes[runs] = info->si_code;
+    ran_in = gettid();
+    runs++;
+}
+
+static void handle(int number)
+{
+    struct sigaction action = {.sa_sigaction = count, .sa_flags = SA_SIGINFO | SA_RESTART};
+    runs = 0;
+    sigaction(number, &action, 0);
+}
+
+/* Whether so many handlers have run within two seconds; looks without calling the kernel for long. */
+static int ran(int how_many)
+{
+    for (int64_t end = now() + 2000 * MS; runs < how_many && now() < end;)
+        for (volatile int i = 0; i < 10000 && runs < how_many; i++)
+            ;
+    return runs >= how_many;
+}
+
+static void blocked(void)
+{
+    siginfo_t info;
+    block(FIRST);
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 77, 0);
+    int64_t start = now();
+    arm(timer, 20 * MS, 20 * MS);
+    int64_t armed = now();
+    until(armed + 110 * MS);
+    check(waits(FIRST), "a blocked timer's signal waits");
+    int64_t to_go = left(timer);
+    check(to_go > 0 && to_go <= 20 * MS, "meanwhile the timer tells when it would expire next");
+    int64_t before = now();
+    equal(take(FIRST, &info, 0), FIRST, "it can be taken");
+    int64_t after = now();
+    arm(timer, 0, 0);
+    check(info.si_code == SI_TIMER && info.si_value.sival_int == 77, "it says that it is a timer's, and the value");
+    check(info.si_overrun >= (before - armed) / (20 * MS) - 1 && info.si_overrun <= (after - start) / (20 * MS) - 1,
+          "it stands for all expirations until it was taken");
+    fails(take(FIRST, &info, 0) ? 0 : -1, EAGAIN, "a timer has one signal waiting at most");
+    arm(timer, 20 * MS, 20 * MS);
+    take(FIRST, &info, 2000);
+    before = now();
+    until(before + 50 * MS);
+    take(FIRST, &info, 0);
+    check(info.si_overrun >= 1 && timer_getoverrun(timer) == info.si_overrun, "timer_getoverrun tells the same");
+    arm(timer, 10 * MS, 0);
+    take(FIRST, &info, 2000);
+    check(info.si_overrun == 0 && timer_getoverrun(timer) == 0 && left(timer) == 0, "a timer that expires once");
+    arm(timer, MS, 0);
+    until(now() + 5 * MS);
+    check(left(timer) == 0 && waits(FIRST), "has nothing left while its signal waits");
+    handle(FIRST);
+    unblock(FIRST);
+    equal(runs, 1, "who unblocks the signal gets it before the call returns");
+    block(FIRST);
+    arm(timer, MS, 0);
+    until(now() + 5 * MS);
+    sigset_t none;
+    sigemptyset(&none);
+    sigsuspend(&none);
+    equal(runs, 2, "sigsuspend ends by one that waits");
+    arm(timer, 20 * MS, 0);
+    fails(ppoll(0, 0, 0, &none), EINTR, "ppoll by one that comes");
+    equal(runs, 3, "and its handler has run");
+    timer_delete(timer);
+
+    timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 0, 0);
+    arm(timer, MS, 0);
+    until(now() + 5 * MS);
+    char line[128];
+    uint64_t shared = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        sscanf(line, "ShdPnd: %lx", &shared);
+    fclose(status);
+    check((shared & 1ull << (FIRST - 1)) != 0, "/proc shows it");
+    take(FIRST, &info, 0);
+    timer_delete(timer);
+    unblock(FIRST);
+}
+
+static void several(void)
+{
+    siginfo_t info;
+    block(FIRST);
+    timer_t one = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 1, 0);
+    timer_t two = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 2, 0);
+    arm(one, 10 * MS, 0);
+    arm(two, MS, 0);
+    until(now() + 20 * MS);
+    union sigval value = {3};
+    sigqueue(getpid(), FIRST, value);
+    int order = 0;
+    for (int i = 0; i < 3; i++)
+        order = order * 10 + (take(FIRST, &info, 0) ? info.si_value.sival_int : 0);
+    equal(order, 213, "they are taken in the order in which they expired, and before what was sent later");
+    timer_delete(one);
+    timer_delete(two);
+    unblock(FIRST);
+
+    block(SIGUSR1);
+    handle(SIGUSR1);
+    one = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGUSR1, 1, 0);
+    two = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGUSR1, 2, 0);
+    kill(getpid(), SIGUSR1);
+    arm(one, MS, 0);
+    arm(two, 2 * MS, 0);
+    until(now() + 10 * MS);
+    unblock(SIGUSR1);
+    check(runs == 3 && codes[0] == SI_USER && codes[1] == SI_TIMER && codes[2] == SI_TIMER,
+          "each timer's waits by itself beside a sent one");
+    timer_delete(one);
+    timer_delete(two);
+
+    struct itimerval soon = {{0, 5000}, {0, 5000}}, off = {{0, 0}, {0, 0}}, was;
+    block(SIGALRM);
+    handle(SIGALRM);
+    kill(getpid(), SIGALRM);
+    setitimer(ITIMER_REAL, &soon, 0);
+    until(now() + 30 * MS);
+    setitimer(ITIMER_REAL, &off, &was);
+    unblock(SIGALRM);
+    equal(runs, 1, "setitimer's does not");
+    check(was.it_interval.tv_usec == 5000 && was.it_value.tv_usec <= 5000, "and it goes on");
+    setitimer(ITIMER_REAL, &soon, 0);
+    check(ran(4), "as often as it is taken");
+    setitimer(ITIMER_REAL, &off, 0);
+}
+
+static void ignored(void)
+{
+    siginfo_t info;
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGALRM, 0, 0);
+    signal(SIGALRM, SIG_IGN);
+    block(SIGUSR2);
+    arm(timer, 5 * MS, 5 * MS);
+    fails(take(SIGUSR2, &info, 50) ? 0 : -1, EAGAIN, "an ignored one interrupts nobody");
+    handle(SIGALRM);
+    check(ran(2), "the timer has gone on, for the handler that comes later");
+    block(SIGALRM);
+    arm(timer, MS, 500 * MS);
+    until(now() + 5 * MS);
+    check(waits(SIGALRM), "one waits,");
+    signal(SIGALRM, SIG_IGN);
+    check(!waits(SIGALRM), "is thrown away when it is ignored,");
+    handle(SIGALRM);
+    unblock(SIGALRM);
+    check(ran(1), "and the timer goes on");
+    timer_delete(timer);
+    unblock(SIGUSR2);
+}
+
+/* A thread that does what it is told, one step at a time. */
+struct helper {
+    pthread_t thread;
+    pid_t tid;
+    int mask;
+    volatile int over, waited;
+    sem_t ready, go;
+};
+
+static void *help(void *argument)
+{
+    struct helper *h = argument;
+    if (h->mask)
+        block(h->mask);
+    h->tid = gettid();
+    sem_post(&h->ready);
+    while (!h->over) {
+        while (sem_wait(&h->go))
+            ;
+        h->waited = h->mask && waits(h->mask);
+        sem_post(&h->ready);
+    }
+    return 0;
+}
+
+static void begin(struct helper *h, int mask)
+{
+    sigset_t all, old;
+    h->mask = mask;
+    h->over = 0;
+    sem_init(&h->ready, 0, 0);
+    sem_init(&h->go, 0, 0);
+    sigfillset(&all);
+    if (!mask)
+        sigemptyset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_create(&h->thread, 0, help, h);
+    pthread_sigmask(SIG_SETMASK, &old, 0);
+    while (sem_wait(&h->ready))
+        ;
+}
+
+static void step(struct helper *h)
+{
+    sem_post(&h->go);
+    while (sem_wait(&h->ready))
+        ;
+}
+
+static void end(struct helper *h)
+{
+    h->over = 1;
+    sem_post(&h->go);
+    pthread_join(h->thread, 0);
+}
+
+#define CROWD 24
+
+static void threads(void)
+{
+    static struct helper one, crowd[CROWD];
+    siginfo_t info;
+    begin(&one, 0);
+    handle(SIGUSR1);
+    block(SIGUSR1);
+    block(SIGUSR2);
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGUSR1, 0, 0);
+    arm(timer, 20 * MS, 0);
+    fails(take(SIGUSR2, &info, 100) ? 0 : -1, EAGAIN, "a timer's signal does not disturb a thread that blocks it");
+    check(runs == 1 && ran_in == one.tid, "one that does not gets it");
+    for (int i = 0; i < CROWD; i++)
+        begin(crowd + i, SIGUSR1);
+    arm(timer, 20 * MS, 0);
+    fails(take(SIGUSR2, &info, 100) ? 0 : -1, EAGAIN, "nor in a crowd");
+    check(runs == 2 && ran_in == one.tid, "where it is found, too");
+    for (int i = 0; i < CROWD; i++)
+        end(crowd + i);
+    arm(timer, 20 * MS, 0);
+    equal(take(SIGUSR1, &info, 2000), SIGUSR1, "who waits for a signal has it before another's handler");
+    end(&one);
+    timer_delete(timer);
+    unblock(SIGUSR1);
+
+    handle(SIGUSR1);
+    begin(&one, 0);
+    timer = create(CLOCK_MONOTONIC, SIGEV_THREAD_ID, SIGUSR1, 0, one.tid);
+    arm(timer, 10 * MS, 0);
+    check(ran(1) && ran_in == one.tid, "SIGEV_THREAD_ID: the thread gets it");
+    timer_delete(timer);
+    end(&one);
+    begin(&one, FIRST);
+    signal(FIRST, SIG_DFL);
+    timer = create(CLOCK_MONOTONIC, SIGEV_THREAD_ID, FIRST, 0, one.tid);
+    arm(timer, MS, MS);
+    until(now() + 20 * MS);
+    step(&one);
+    check(one.waited, "it waits for the thread,");
+    block(FIRST);
+    check(!waits(FIRST), "and for nobody else");
+    end(&one);
+    fails(take(FIRST, &info, 50) ? 0 : -1, EAGAIN, "not after the thread's end either");
+    timer_delete(timer);
+    unblock(FIRST);
+    unblock(SIGUSR2);
+}
+
+/* A child's end. */
+static int end_of(pid_t child)
+{
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static int killed(int status, int number) { return WIFSIGNALED(status) && WTERMSIG(status) == number; }
+
+static void whole(void)
+{
+    pid_t child = fork();
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        setitimer(ITIMER_REAL, &soon, 0);
+        for (;;)
+            pause();
+    }
+    check(killed(end_of(child), SIGALRM), "SIGALRM ends who sleeps");
+    child = fork();
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        setitimer(ITIMER_REAL, &soon, 0);
+        for (;;)
+            ;
+    }
+    check(killed(end_of(child), SIGALRM), "and who computes");
+    child = fork();
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        setitimer(ITIMER_REAL, &soon, 0);
+        execl(self, self, "pause", (char *)0);
+        _exit(1);
+    }
+    check(killed(end_of(child), SIGALRM), "an alarm outlives exec");
+
+    int status;
+    child = fork();
+    if (child == 0) {
+        handle(SIGALRM);
+        setitimer(ITIMER_REAL, &soon, 0);
+        raise(SIGSTOP);
+        _exit(10 + runs);
+    }
+    waitpid(child, &status, WUNTRACED);
+    check(WIFSTOPPED(status), "a process stops before its timer expires,");
+    until(now() + 60 * MS);
+    equal(waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED), 0, "which changes nothing,");
+    kill(child, SIGCONT);
+    status = end_of(child);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 11, "and gets the signal when it goes on");
+
+    child = fork();
+    if (child == 0) {
+        timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGCONT, 0, 0);
+        arm(timer, 20 * MS, 0);
+        raise(SIGSTOP);
+        _exit(5);
+    }
+    waitpid(child, &status, WUNTRACED);
+    status = end_of(child);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 5, "a timer's SIGCONT continues a stopped process");
+    child = fork();
+    if (child == 0) {
+        sigset_t all;
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, 0);
+        timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGKILL, 0, 0);
+        arm(timer, 20 * MS, 0);
+        for (;;)
+            sigsuspend(&all);
+    }
+    check(killed(end_of(child), SIGKILL), "a timer's SIGKILL kills");
+    child = fork();
+    if (child == 0) {
+        timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGSTOP, 0, 0);
+        arm(timer, 20 * MS, 0);
+        for (;;)
+            pause();
+    }
+    waitpid(child, &status, WUNTRACED);
+    check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "a timer's SIGSTOP stops");
+    kill(child, SIGKILL);
+    end_of(child);
+
+    handle(SIGALRM);
+    setitimer(ITIMER_REAL, &soon, 0);
+    child = vfork();
+    if (child == 0) {
+        int64_t end = now() + 60 * MS;
+        while (now() < end)
+            ;
+        _exit(runs);
+    }
+    status = end_of(child);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 0 && runs == 1, "a vfork parent has it after its child");
+}
+
+static int64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000 * MS + t.tv_nsec;
+}
+
+static void cpu_time(void)
+{
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    siginfo_t info;
+    handle(SIGPROF);
+    block(SIGUSR2);
+    int64_t from = cpu_ns();
+    setitimer(ITIMER_PROF, &soon, 0);
+    int disturbed = take(SIGUSR2, &info, 60) || errno != EAGAIN;
+    /* On a busy host computing little may take long. */
+    int little = cpu_ns() - from < 10 * MS;
+    unblock(SIGUSR2);
+    check(!little || !disturbed, "a timer on CPU time disturbs nobody who sleeps");
+    check(!little || runs == 0, "and does not expire meanwhile");
+    check(ran(1), "but when it computes");
+    handle(SIGVTALRM);
+    setitimer(ITIMER_VIRTUAL, &soon, 0);
+    check(ran(1), "on user time");
+    handle(SIGUSR1);
+    timer_t timer = create(CLOCK_PROCESS_CPUTIME_ID, SIGEV_SIGNAL, SIGUSR1, 0, 0);
+    arm(timer, 5 * MS, 5 * MS);
+    check(ran(3), "again and again");
+    timer_delete(timer);
+}
+
+static void quiet(void)
+{
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_NONE, 0, 0, 0);
+    arm(timer, 10 * MS, 0);
+    int64_t before = left(timer);
+    until(now() + 20 * MS);
+    check(before > 0 && before <= 10 * MS && left(timer) == 0, "a timer that tells nobody runs down");
+    arm(timer, 10 * MS, 10 * MS);
+    until(now() + 35 * MS);
+    int64_t after = left(timer);
+    check(after > 0 && after <= 10 * MS && timer_getoverrun(timer) == 0, "or goes on");
+    timer_delete(timer);
+    fails(timer_getoverrun(timer), EINVAL, "and is gone once it is deleted");
+}
+
+static void *nothing(void *argument) { return argument; }
+
+/* Threads and processes that end while timers ring for them. */
+static void crowds(void)
+{
+    handle(SIGUSR1);
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGUSR1, 0, 0);
+    arm(timer, MS / 10, MS / 10);
+    int good = 1;
+    for (int i = 0; i < 100; i++) {
+        pthread_t some[4];
+        for (int j = 0; j < 4; j++)
+            good &= pthread_create(some + j, 0, nothing, 0) == 0;
+        for (int j = 0; j < 4; j++)
+            good &= pthread_join(some[j], 0) == 0;
+    }
+    check(good && runs > 0, "threads come and go while a timer rings");
+    runs = 0;
+    check(ran(20), "which it goes on to do");
+    timer_delete(timer);
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGUSR1, 0, 0);
+            arm(timer, MS / 10, MS / 10);
+            pthread_t thread;
+            pthread_create(&thread, 0, nothing, 0);
+            int64_t end = now() + i * MS / 100;
+            while (now() < end)
+                ;
+            _exit(3);
+        }
+        int status = end_of(child);
+        good &= WIFEXITED(status) && WEXITSTATUS(status) == 3;
+    }
+    check(good, "processes end while their timers ring");
+}
+
+int main(int argc, char **argv)
+{
+    self = argv[0];
+    if (argc == 2 && strcmp(argv[1], "pause") == 0)
+        for (;;)
+            pause();
+    blocked();
+    several();
+    ignored();
+    threads();
+    whole();
+    cpu_time();
+    quiet();
+    crowds();
+    return done();
+}
