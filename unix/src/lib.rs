@@ -21,6 +21,7 @@ pub mod io;
 mod memory;
 pub mod pipe;
 pub mod poll;
+mod primitive;
 pub mod process;
 pub mod seam;
 pub mod signal;

@@ -89,7 +89,7 @@ impl Process {
 
 /// Waits until no interrupt looks any more at what has left the sight of `process`'s timers: a thread, or with the last one all of it.
 fn out_of_sight(process: &Process) {
-    if process.timers.are_used() {
+    if process.roll.is_watched() {
         epoch::synchronize();
     }
 }

@@ -84,7 +84,7 @@ pub struct Process {
     pub(crate) space: space::Held,
     pub(crate) threads: Monitor<Vec<Arc<Task>>>,
     /// The same for interrupt handlers.
-    pub(crate) roll: roll::Roll,
+    pub(crate) roll: roll::Roll<Task>,
     pub(crate) timers: Timers,
     /// Of threads that ended, and of children that were waited for.
     pub(crate) usage: Monitor<usage::Account>,

@@ -1,23 +1,47 @@
 //! A process's threads, for those who may wait for nobody: interrupt handlers look here for one that would take a signal.
 //!
-//! *Interface*: [`Roll::enter`] and [`Roll::leave`] by the holder of the process's thread monitor; [`Roll::find`] from anywhere with interrupts off.
+//! *Interface*: [`Roll::enter`] and [`Roll::leave`] by the holder of the process's thread monitor; [`Roll::watch`] by who is about to make interrupts look, and
+//! [`Roll::find`] by these; [`Roll::is_watched`] by who has left.
 //!
 //! A chain of tasks, the first thread in front. An entry is published by one store and unlinked by one; it keeps its link, so who stands on it goes
-//! on. Who has left it waits for a grace period before the task may be freed ([`super::exit`]), if the process ever had a timer: nobody
-//! else looks. Progress: looking is wait-free.
+//! on. Who has left it asks whether anybody may look, and then waits for a grace period before it frees the task. Who makes others look says so
+//! first; a full fence on both sides lets one see the other. So a process that never has a timer pays nothing.
+//! Progress: looking is wait-free.
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it).
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::ptr::null_mut;
 
-use super::Task;
+use crate::primitive::{AtomicBool, AtomicPtr, Ordering, fence};
 
-/// The chain's head.
-#[derive(Default)]
-pub(crate) struct Roll(AtomicPtr<Task>);
+/// What can be on a roll.
+pub(crate) trait Enrolled: Sized {
+    /// Its link.
+    fn link(&self) -> &Link<Self>;
+}
 
-/// A task's link in it.
-#[derive(Default)]
-pub(crate) struct Link(AtomicPtr<Task>);
+/// A link of the chain.
+pub(crate) struct Link<T>(AtomicPtr<T>);
+
+impl<T> Default for Link<T> {
+    fn default() -> Self {
+        Link(AtomicPtr::new(null_mut()))
+    }
+}
+
+/// The chain.
+pub(crate) struct Roll<T> {
+    first: Link<T>,
+    watched: AtomicBool,
+}
+
+impl<T> Default for Roll<T> {
+    fn default() -> Self {
+        Roll {
+            first: Link::default(),
+            watched: AtomicBool::new(false),
+        }
+    }
+}
 
 /// What [`Roll::find`] has found.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,56 +54,68 @@ pub(crate) enum Found<R> {
     Perhaps,
 }
 
-impl Roll {
+impl<T: Enrolled> Roll<T> {
     /// Makes `task` visible. The caller holds the monitor of the process's threads, and has the task leave before it is freed.
-    pub(crate) fn enter(&self, task: &Task) {
+    pub(crate) fn enter(&self, task: &T) {
         // SAFETY: the first of the chain is there as long as the monitor is held.
-        let link = match unsafe { self.0.load(Ordering::Relaxed).as_ref() } {
-            Some(first) => &first.link.0,
-            None => &self.0,
+        let link = match unsafe { self.first.0.load(Ordering::Relaxed).as_ref() } {
+            Some(first) => &first.link().0,
+            None => &self.first.0,
         };
-        task.link
-            .0
-            .store(link.load(Ordering::Relaxed), Ordering::Relaxed);
+        let next = link.load(Ordering::Relaxed);
+        task.link().0.store(next, Ordering::Relaxed);
         link.store(core::ptr::from_ref(task).cast_mut(), Ordering::Release);
     }
 
     /// Takes `task` out, if it is there. The caller holds the monitor of the process's threads.
-    pub(crate) fn leave(&self, task: &Task) {
-        let mut link = &self.0;
+    pub(crate) fn leave(&self, task: &T) {
+        let mut link = &self.first.0;
         loop {
-            let at = link.load(Ordering::Relaxed);
             // SAFETY: who is in the chain leaves it under the monitor, which is held.
-            let Some(other) = (unsafe { at.as_ref() }) else {
+            let Some(other) = (unsafe { link.load(Ordering::Relaxed).as_ref() }) else {
                 return;
             };
             if core::ptr::eq(other, task) {
-                link.store(task.link.0.load(Ordering::Relaxed), Ordering::Release);
-                return;
+                let next = task.link().0.load(Ordering::Relaxed);
+                return link.store(next, Ordering::Release);
             }
-            link = &other.link.0;
+            link = &other.link().0;
         }
+    }
+
+    /// From here on interrupts may look.
+    pub(crate) fn watch(&self) {
+        if !self.watched.load(Ordering::Relaxed) {
+            self.watched.store(true, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether an interrupt may stand on what has left before: then it is freed after a grace period only.
+    pub(crate) fn is_watched(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.watched.load(Ordering::Relaxed)
     }
 
     /// What `look` says of the first task of which it says anything; looks at `most` of them.
     ///
     /// # Safety
-    /// Interrupts are off until this returns, and whoever leaves waits for a grace period before it frees its task.
+    /// Interrupts are off until this returns, and [`Roll::watch`] was called before what made the caller look.
     pub(crate) unsafe fn find<R>(
         &self,
         most: usize,
-        mut look: impl FnMut(&Task) -> Option<R>,
+        mut look: impl FnMut(&T) -> Option<R>,
     ) -> Found<R> {
-        let mut at = self.0.load(Ordering::Acquire);
+        let mut at = self.first.0.load(Ordering::Acquire);
         for _ in 0..most {
-            // SAFETY: what a link leads to is freed after a grace period only, the caller says.
+            // SAFETY: what a link leads to is freed after a grace period only, since somebody watches.
             let Some(task) = (unsafe { at.as_ref() }) else {
                 return Found::No;
             };
             if let Some(found) = look(task) {
                 return Found::Yes(found);
             }
-            at = task.link.0.load(Ordering::Acquire);
+            at = task.link().0.load(Ordering::Acquire);
         }
         if at.is_null() {
             Found::No

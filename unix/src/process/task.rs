@@ -37,13 +37,19 @@ pub struct Task {
     pub(crate) clear_child_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
     /// Where it is among its process's threads.
-    pub(crate) link: super::roll::Link,
+    link: super::roll::Link<Task>,
     /// Address of the process group's number, in the process: for generated code.
     pub(crate) group_at: usize,
     /// Its part in being traced.
     pub(crate) trace: super::trace::Trace,
     /// How to go on with an interrupted call that keeps state.
     pub(crate) restart: Monitor<Option<Restart>>,
+}
+
+impl super::roll::Enrolled for Task {
+    fn link(&self) -> &super::roll::Link<Task> {
+        &self.link
+    }
 }
 
 impl Task {

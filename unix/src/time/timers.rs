@@ -9,7 +9,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -65,8 +65,6 @@ pub struct Timers {
     table: Monitor<Vec<Option<Timer>>>,
     /// Those that have rung since somebody looked, a bit each.
     rung: AtomicU64,
-    /// Whether any was ever armed: then interrupts may look at the process and its threads.
-    used: AtomicBool,
 }
 
 fn fixed(which: usize) -> Timer {
@@ -130,7 +128,7 @@ impl Timer {
             // Who wants to know asks.
             return;
         }
-        process.timers.is_used_now();
+        process.roll.watch();
         let bell = Bell::new(process.pid, index, self.clock, &self.notify);
         // First of all the old one goes.
         self.alarm = None;
@@ -254,19 +252,6 @@ impl Timers {
     /// The end of the process: from here on none rings that has not begun to.
     pub fn cancel_all(&self) {
         self.table.lock().clear();
-    }
-
-    fn is_used_now(&self) {
-        if !self.used.load(Ordering::Relaxed) {
-            self.used.store(true, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    /// Whether interrupts may look at the process: who has taken something out of their sight asks this, and waits for a grace period before freeing it.
-    pub(crate) fn are_used(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.used.load(Ordering::SeqCst)
     }
 
     /// Timer `index` has rung. From anywhere.

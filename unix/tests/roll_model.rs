@@ -1,0 +1,136 @@
+//! Every interleaving of threads that come and go with an interrupt that looks for one of them, checked with loom: it sees whole tasks, each once, all that are there throughout, and none that
+//! has been freed.
+
+mod primitive {
+    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+}
+#[allow(dead_code)]
+#[path = "../src/process/roll.rs"]
+mod roll;
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, Ordering, fence};
+use roll::{Enrolled, Found, Link, Roll};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// A task: its number is written when it is made and when it is freed, and loom says when somebody reads it meanwhile.
+struct Task {
+    number: UnsafeCell<u32>,
+    link: Link<Task>,
+}
+
+impl Enrolled for Task {
+    fn link(&self) -> &Link<Task> {
+        &self.link
+    }
+}
+
+// SAFETY: that the cell is read by no one while it is written is what the models are about; loom checks it.
+unsafe impl Sync for Task {}
+// SAFETY: as above.
+unsafe impl Send for Task {}
+
+fn task(number: u32) -> &'static Task {
+    Box::leak(Box::new(Task {
+        number: UnsafeCell::new(number),
+        link: Link::default(),
+    }))
+}
+
+impl Task {
+    fn number(&self) -> u32 {
+        // SAFETY: as for `Sync`.
+        self.number.with(|number| unsafe { *number })
+    }
+
+    fn write(&self, number: u32) {
+        // SAFETY: as for `Sync`.
+        self.number.with_mut(|at| unsafe { *at = number });
+    }
+}
+
+/// The numbers on the roll, as an interrupt sees them.
+fn look(roll: &Roll<Task>) -> Vec<u32> {
+    let mut seen = Vec::new();
+    // SAFETY: the models free nothing under it, or loom sees it.
+    let found = unsafe {
+        roll.find(8, |task| {
+            seen.push(task.number());
+            None::<()>
+        })
+    };
+    assert_eq!(found, Found::No);
+    seen
+}
+
+fn check(name: &str, model: impl Fn() + Send + Sync + 'static) {
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counted = executions.clone();
+    loom::model::Builder::new().check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    let executions = executions.load(Ordering::Relaxed);
+    println!("{name}: {executions} executions");
+}
+
+/// One thread of three ends and another begins, while an interrupt looks.
+#[test]
+fn who_is_there_throughout_is_seen_once() {
+    check("enter and leave", || {
+        let roll: &'static Roll<Task> = Box::leak(Box::default());
+        let [first, second, third] = [1, 2, 3].map(task);
+        for task in [first, second, third] {
+            roll.enter(task);
+        }
+        let looker = loom::thread::spawn(move || look(roll));
+        roll.leave(second);
+        let late = task(0);
+        late.write(4);
+        roll.enter(late);
+        roll.leave(third);
+        let seen = looker.join().unwrap();
+        let times = |number| seen.iter().filter(|n| **n == number).count();
+        assert_eq!(times(1), 1, "{seen:?}");
+        assert!(seen.iter().all(|n| (1..=4).contains(n) && times(*n) == 1));
+        second.write(0);
+        third.write(0);
+        assert_eq!(look(roll), [1, 4]);
+    });
+}
+
+/// A thread ends while the first timer of its process is armed by another, and rings.
+fn an_end_and_a_first_timer(says_so: bool) {
+    let roll: &'static Roll<Task> = Box::leak(Box::default());
+    let [first, second] = [1, 2].map(task);
+    roll.enter(first);
+    roll.enter(second);
+    let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let armer = loom::thread::spawn(move || {
+        if says_so {
+            roll.watch();
+        } else {
+            fence(Ordering::SeqCst);
+        }
+        assert!(look(roll).starts_with(&[1]));
+        over.store(true, Ordering::Release);
+    });
+    roll.leave(second);
+    // The grace period: until the interrupt is over.
+    if !roll.is_watched() || over.load(Ordering::Acquire) {
+        second.write(0);
+    }
+    armer.join().unwrap();
+}
+
+#[test]
+fn who_has_left_is_not_freed_under_an_interrupt() {
+    check("end and first timer", || an_end_and_a_first_timer(true));
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn the_model_sees_a_looker_that_did_not_say_so() {
+    check("control", || an_end_and_a_first_timer(false));
+}
