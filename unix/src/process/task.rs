@@ -132,11 +132,13 @@ impl Task {
     }
 
     /// Whether it would take a signal of `set` now: it does not block it, or waits for it.
+    #[inline]
     pub(crate) fn takes(&self, set: u64) -> bool {
         (!self.blocked() | UNBLOCKABLE | self.awaited.load(Ordering::SeqCst)) & set != 0
     }
 
     /// Whether a signal of `set` that the process ignores has to wait for it nevertheless.
+    #[inline]
     pub(crate) fn holds(&self, set: u64) -> bool {
         let saved = match self.mask_is_saved.load(Ordering::Relaxed) {
             true => self.saved_mask.load(Ordering::Relaxed),

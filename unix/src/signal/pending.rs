@@ -14,9 +14,9 @@ const QUEUE_MAX: usize = 1024;
 /// An expiration of a timer that is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// The timer's place among those of its process.
-    pub index: usize,
-    /// The timer's name for ever.
+    /// The timer's place among those of its process, below 64.
+    pub index: u8,
+    /// The timer's name, [`LIFE_BITS`] of them.
     pub life: u32,
     /// Its signal waits beside another with its number; else one of both is enough.
     pub apart: bool,
@@ -29,6 +29,37 @@ pub enum Origin {
     Sent,
     /// From a timer, which goes on once the signal is taken.
     Timer(Expiry),
+}
+
+/// Bits of [`Expiry::life`].
+pub const LIFE_BITS: u32 = 24;
+const TIMER: u32 = 1 << 31;
+const APART: u32 = 1 << 30;
+
+impl Origin {
+    /// In a word that a `siginfo` has room for while it waits.
+    fn word(self) -> i32 {
+        let word = match self {
+            Origin::Sent => 0,
+            Origin::Timer(Expiry { index, life, apart }) => {
+                let apart = if apart { APART } else { 0 };
+                TIMER | apart | u32::from(index) << LIFE_BITS | life
+            }
+        };
+        word as i32
+    }
+
+    fn from_word(word: i32) -> Origin {
+        let word = word as u32;
+        if word & TIMER == 0 {
+            return Origin::Sent;
+        }
+        Origin::Timer(Expiry {
+            index: (word >> LIFE_BITS & 0x3f) as u8,
+            life: word & ((1 << LIFE_BITS) - 1),
+            apart: word & APART != 0,
+        })
+    }
 }
 
 /// What became of a signal that was added.
@@ -46,7 +77,8 @@ pub enum Added {
 #[derive(Default)]
 pub struct Pending {
     mask: u64,
-    queue: VecDeque<(Siginfo, Origin)>,
+    /// Each has its origin in the padding, where nobody else has anything.
+    queue: VecDeque<Siginfo>,
 }
 
 impl Pending {
@@ -64,7 +96,7 @@ impl Pending {
     }
 
     /// Adds one. A standard signal that was sent is never refused.
-    pub fn add(&mut self, info: Siginfo, origin: Origin) -> Added {
+    pub fn add(&mut self, info: &Siginfo, origin: Origin) -> Added {
         let this = bit(info.signo);
         let apart = matches!(origin, Origin::Timer(Expiry { apart: true, .. }));
         if info.signo < SIGRTMIN && self.mask & this != 0 && !apart {
@@ -72,7 +104,10 @@ impl Pending {
         }
         let room = self.queue.len() < QUEUE_MAX && self.queue.try_reserve(1).is_ok();
         if room {
-            self.queue.push_back((info, origin));
+            self.queue.push_back(*info);
+            if let Some(info) = self.queue.back_mut() {
+                info.pad0 = origin.word();
+            }
         } else if info.signo >= SIGRTMIN || origin != Origin::Sent {
             return Added::Refused;
         }
@@ -93,15 +128,15 @@ impl Pending {
             ready
         };
         let signo = urgent.trailing_zeros() as i32 + 1;
-        let mut origin = Origin::Sent;
-        let place = self.queue.iter().position(|(info, _)| info.signo == signo);
+        let place = self.queue.iter().position(|info| info.signo == signo);
         match place {
+            Some(0) => {
+                *into = self.queue[0];
+                self.queue.pop_front();
+            }
             Some(at) => {
-                (*into, origin) = self.queue[at];
-                match at {
-                    0 => drop(self.queue.pop_front()),
-                    _ => drop(self.queue.remove(at)),
-                }
+                *into = self.queue[at];
+                self.queue.remove(at);
             }
             // Memory was short when it was sent.
             None => {
@@ -111,7 +146,8 @@ impl Pending {
                 }
             }
         }
-        if !self.queue.iter().any(|(info, _)| info.signo == signo) {
+        let origin = Origin::from_word(core::mem::take(&mut into.pad0));
+        if self.queue.is_empty() || !self.queue.iter().any(|info| info.signo == signo) {
             self.mask &= !bit(signo);
         }
         Some(origin)
@@ -122,9 +158,9 @@ impl Pending {
         let mut timers = 0;
         if self.mask & set != 0 {
             self.mask &= !set;
-            self.queue.retain(|(info, origin)| {
+            self.queue.retain(|info| {
                 let goes = bit(info.signo) & set != 0;
-                if let Origin::Timer(expiry) = origin
+                if let Origin::Timer(expiry) = Origin::from_word(info.pad0)
                     && goes
                 {
                     timers |= 1 << expiry.index;
@@ -150,10 +186,10 @@ mod tests {
     }
 
     fn sent(pending: &mut Pending, info: Siginfo) -> Added {
-        pending.add(info, Origin::Sent)
+        pending.add(&info, Origin::Sent)
     }
 
-    fn timer(index: usize, apart: bool) -> Origin {
+    fn timer(index: u8, apart: bool) -> Origin {
         Origin::Timer(Expiry {
             index,
             life: 1,
@@ -211,10 +247,30 @@ mod tests {
         while sent(&mut pending, info(50, 0)) != Added::Refused {}
         assert_eq!(sent(&mut pending, info(SIGTERM, 0)), Added::Waits);
         assert_eq!(
-            pending.add(info(SIGALRM, 0), timer(4, true)),
+            pending.add(&info(SIGALRM, 0), timer(4, true)),
             Added::Refused
         );
         assert_eq!(taken(&mut pending, bit(SIGTERM)).unwrap().signo, SIGTERM);
+    }
+
+    #[test]
+    fn an_origin_fits_a_word_and_what_users_put_there_is_none() {
+        for index in [0, 34, 63] {
+            let life = (1 << LIFE_BITS) - 1;
+            for apart in [false, true] {
+                let origin = Origin::Timer(Expiry { index, life, apart });
+                assert_eq!(Origin::from_word(origin.word()), origin);
+            }
+        }
+        let mut pending = Pending::new();
+        let forged = Siginfo {
+            pad0: timer(3, true).word(),
+            ..info(SIGUSR1, SI_TIMER)
+        };
+        sent(&mut pending, forged);
+        let mut into = Siginfo::default();
+        assert_eq!(pending.take(u64::MAX, &mut into), Some(Origin::Sent));
+        assert_eq!(into.pad0, 0);
     }
 
     #[test]
@@ -222,12 +278,12 @@ mod tests {
         let mut pending = Pending::new();
         sent(&mut pending, info(SIGALRM, 0));
         assert_eq!(
-            pending.add(info(SIGALRM, 1), timer(0, false)),
+            pending.add(&info(SIGALRM, 1), timer(0, false)),
             Added::Merged
         );
         for index in 3..5 {
             assert_eq!(
-                pending.add(info(SIGALRM, 2), timer(index, true)),
+                pending.add(&info(SIGALRM, 2), timer(index, true)),
                 Added::Waits
             );
         }

@@ -20,7 +20,7 @@ use crate::time::settle;
 pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
     // What has expired before comes before.
     settle(process);
-    match queue(process, to, info, Origin::Sent) {
+    match queue(process, to, &info, Origin::Sent) {
         Queued::Refused => Err(Errno::EAGAIN),
         Queued::Waits | Queued::Dropped => Ok(()),
     }
@@ -41,7 +41,7 @@ pub(crate) enum Queued {
 pub(crate) fn queue(
     process: &Arc<Process>,
     to: Option<&Arc<Task>>,
-    info: Siginfo,
+    info: &Siginfo,
     origin: Origin,
 ) -> Queued {
     let signo = info.signo;
@@ -161,7 +161,7 @@ pub fn force(info: Siginfo) {
         task.blocked.fetch_and(!this, Relaxed);
     }
     let _state = task.process.signals.state.lock();
-    task.pending.lock().add(info, Origin::Sent);
+    task.pending.lock().add(&info, Origin::Sent);
     drop(_state);
     task.attend();
 }

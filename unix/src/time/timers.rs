@@ -20,7 +20,7 @@ use super::Clock;
 use super::rung::Bell;
 use crate::dispatch::Alarm;
 use crate::process::Process;
-use crate::signal::pending::{Expiry, Origin};
+use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};
 
 /// How a timer tells.
@@ -43,7 +43,7 @@ struct Timer {
     /// Of the signal that was taken last.
     overrun: u64,
     posix: bool,
-    /// No other timer, and not this one armed before, has had this number.
+    /// None of its process's timers that may still have a signal waiting, and not this one armed before, has this number.
     life: u32,
     /// Its signal waits to be taken.
     waiting: bool,
@@ -93,7 +93,7 @@ fn fixed(which: usize) -> Timer {
 
 fn new_life() -> u32 {
     static LIVES: AtomicU32 = AtomicU32::new(0);
-    LIVES.fetch_add(1, Ordering::Relaxed)
+    LIVES.fetch_add(1, Ordering::Relaxed) & ((1 << LIFE_BITS) - 1)
 }
 
 /// Time of `clock` for `process`, which need not be the caller's.
@@ -268,21 +268,28 @@ impl Timers {
     /// The signal of `expiry` has been taken: the overruns it stands for. The timer goes on.
     pub(crate) fn taken(&self, process: &Process, expiry: Expiry) -> i32 {
         let mut timers = self.table.lock();
-        let Some(Some(timer)) = timers.get_mut(expiry.index) else {
+        let index = usize::from(expiry.index);
+        let Some(Some(timer)) = timers.get_mut(index) else {
             return 0;
         };
         if !timer.waiting || timer.life != expiry.life {
             return 0;
         }
-        timer.overrun = timer.advance(process, expiry.index);
+        timer.overrun = timer.advance(process, index);
         timer.overrun.min(i32::MAX as u64) as i32
     }
 
     /// The signals of the timers in `set`, a bit each, were thrown away: these timers go on.
+    #[inline(always)]
     pub(crate) fn passed_over(&self, process: &Process, set: u64) {
-        if set == 0 {
-            return;
+        if set != 0 {
+            self.pass_over(process, set);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_over(&self, process: &Process, set: u64) {
         for (index, timer) in self.table.lock().iter_mut().enumerate() {
             if let Some(timer) = timer
                 && set & 1 << index != 0
@@ -336,6 +343,7 @@ impl Timers {
         };
         let life = timer.life;
         let apart = timer.posix;
+        let index = index as u8;
         Some((info, tid, Origin::Timer(Expiry { index, life, apart })))
     }
 
@@ -376,7 +384,7 @@ fn tell_all(process: &Arc<Process>) {
             // The thread that was to get it has ended.
             Queued::Dropped
         } else {
-            queue(process, task.as_ref(), info, origin)
+            queue(process, task.as_ref(), &info, origin)
         };
         match queued {
             Queued::Waits => {}
