@@ -59,6 +59,19 @@ pub struct Kit {
     programs: Vec<(String, PathBuf)>,
 }
 
+/// Memory, in bytes, from which a machine has room for programs that it does not run.
+const ROOMY: u64 = 64 << 20;
+
+/// Whether `program` is named by one of the words of `command`, or in the script that it is.
+fn names(command: &[&str], program: &str) -> bool {
+    command.iter().any(|word| {
+        let file = word.strip_prefix("/tests/").unwrap_or(word);
+        let script = host::project().join("tests/guest").join(file);
+        word.contains(program)
+            || std::fs::read_to_string(script).is_ok_and(|text| text.contains(program))
+    })
+}
+
 impl Kit {
     /// Builds kernel and programs.
     pub fn new(long: bool) -> Result<Self> {
@@ -117,7 +130,7 @@ impl Kit {
     }
 
     /// Boots and runs one command with this input. The root has all programs and scripts in
-    /// `/tests`.
+    /// `/tests`; that of a machine below [`ROOMY`] only those programs that its command or script names.
     pub fn boot(
         &self,
         machine: &Machine,
@@ -131,7 +144,9 @@ impl Kit {
             host::project().join("tests/guest").display()
         ))?;
         for (name, path) in &self.programs {
-            root.add(&format!("{}:/tests/{name}", path.display()))?;
+            if machine.memory >= ROOMY || names(command, name) {
+                root.add(&format!("{}:/tests/{name}", path.display()))?;
+            }
         }
         self.boot_root(root, machine, command, input, limit)
     }
