@@ -4,9 +4,11 @@
  * 90 across, with vector registers in use or not. The parties are made by the native calls, so that they begin without vector registers.
  */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "passage.h"
@@ -14,6 +16,8 @@
 #include "tap.h"
 
 #define ROUNDS 4000
+/* A quantum, nanoseconds. */
+#define QUANTUM 400000ul
 /* More than a quantum's worth of calls. */
 #define ALONE 40000
 
@@ -173,6 +177,63 @@ static void measure(int spaces, int with_vectors, uint64_t most)
     equal(passage->lost, 0, "vector registers are kept");
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ul + t.tv_nsec;
+}
+
+/* Timer interrupts since boot; 0 when nothing says. */
+static long timer_interrupts(void)
+{
+    char line[128];
+    long count = 0;
+    FILE *file = fopen("/syn/interrupts", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strstr(line, "timer"))
+            sscanf(line, "%*[^:]:%ld", &count);
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* The timer looks less often while nobody uses up a quantum, and at the end of each as soon as somebody does. */
+static void ticks(void)
+{
+    uint64_t from = now_ns(), longest_later = 0, first = 0;
+    long before = timer_interrupts(), gaps = 0;
+    for (int i = 0; i < 2000; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        waitpid(child, 0, 0);
+    }
+    long spent = (now_ns() - from) / QUANTUM, count = timer_interrupts() - before;
+    printf("# %ld timer interrupts in %ld quanta\n", count, spent);
+    check(spent > 50 && count > 0 && count < spent / 2, "who gives the CPU up is seldom looked after");
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            ;
+    /* Two that compute: this one sees when it does not have the CPU. */
+    for (uint64_t last = now_ns(); gaps < 20;) {
+        uint64_t now = now_ns();
+        if (now - last > QUANTUM / 4) {
+            if (gaps++ == 0)
+                first = now - last;
+            else if (now - last > longest_later)
+                longest_later = now - last;
+        }
+        last = now;
+    }
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+    printf("# the first turn took %lu ns, the longest later one %lu ns\n", (unsigned long)first, (unsigned long)longest_later);
+    check(first < 5 * QUANTUM, "who begins to compute is found out");
+    check(longest_later < QUANTUM + QUANTUM / 4, "and gives way after each quantum");
+}
+
 int main(void)
 {
     passage = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -203,5 +264,6 @@ int main(void)
     wait_for_all();
     check(passage->count > ROUNDS / 2, "a second thread comes and goes");
     equal(after, before, "giving way costs a thread that is alone again what it did before");
+    ticks();
     return done();
 }

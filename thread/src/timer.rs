@@ -5,12 +5,16 @@
 //! No ticks while a CPU has one ready thread or none. A running timer is left alone when the ring shrinks
 //! to one thread: it fires once more and finds nothing to do. So two threads that wake each other in turn arm it once a quantum, not
 //! once a wake-up. A thread that got the CPU in the middle of another's quantum has its own quantum from there.
+//!
+//! Where threads give the CPU up long before their quanta end, the timer only costs: each time that it finds one which has hardly begun, it waits twice as
+//! long, up to four quanta; the first that it finds computing brings it back to one, as does a CPU with nothing to do. So whoever starts to compute
+//! among such threads may hold the CPU for four quanta, once.
 //! Source: dissertation, section 4.3.3.
 
 use crate::alarm::Due;
 use crate::balance;
 use crate::chain::chain;
-use crate::local::{Local, OVERDUE, STILL, TICKING, here};
+use crate::local::{IDLE, Local, OVERDUE, STILL, TICKING, here};
 use crate::ready::End;
 use crate::switch::Kind;
 use crate::tte::Tte;
@@ -42,8 +46,16 @@ pub(crate) fn begin(local: &Local, me: &Tte) {
         let now = now_ns();
         local.ticking.store(TICKING, Ordering::Relaxed);
         local.turn_ns.store(now, Ordering::Relaxed);
-        arm(local, now + me.quantum_ns());
+        arm(local, now + patient(local, me.quantum_ns()));
     }
+}
+
+/// The most times that the time to the next look at a quantum is doubled.
+pub(crate) const PATIENCE: u8 = 2;
+
+/// When a quantum that begins now is looked at, from now.
+fn patient(local: &Local, quantum: u64) -> u64 {
+    quantum << local.patience.load(Ordering::Relaxed)
 }
 
 /// After `tte` has joined a ring whose timer is not just ticking: starts it, or sends `tte` to the back when those who wait have
@@ -116,9 +128,14 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
         0 => balance::offer(local, me),
         _ => 0,
     };
+    let quantum = ns_to_ticks(me.quantum_ns());
+    let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
+    let patience = match local.patience.load(Ordering::Relaxed) {
+        _ if ran >= quantum / 4 || IDLE.any() => 0,
+        patience => PATIENCE.min(patience + 1),
+    };
+    local.patience.store(patience, Ordering::Relaxed);
     if contended(local) {
-        let quantum = ns_to_ticks(me.quantum_ns());
-        let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
         let left = if ran >= quantum - quantum / 8 {
             cpu.need_resched.store(1, Ordering::Relaxed);
@@ -132,7 +149,7 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
                 balance::turn_over(local, me, coming);
             }
-            quantum - ran
+            patient(local, quantum) - ran
         };
         arm(local, now + ticks_to_ns(left));
     } else {
