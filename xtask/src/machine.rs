@@ -61,6 +61,8 @@ pub struct Machine {
     pub chipset: Chipset,
     /// CPUs.
     pub cpus: u32,
+    /// CPUs that there is room for, if more. With room for several QEMU generates atomic instructions as such even while there is one.
+    pub room: u32,
     /// Memory in bytes.
     pub memory: u64,
     /// Time is counted in instructions: each takes two to the power of this many nanoseconds.
@@ -85,6 +87,7 @@ impl Machine {
         Self {
             chipset: Chipset::Q35,
             cpus: 1,
+            room: 1,
             memory: 256 << 20,
             icount: None,
             accel: Accel::Tcg,
@@ -142,7 +145,7 @@ impl Machine {
         }
         put(&[
             "-smp",
-            &self.cpus.to_string(),
+            &format!("{},maxcpus={}", self.cpus, self.room.max(self.cpus)),
             "-m",
             &format!("{}k", self.memory >> 10),
         ]);

@@ -1,8 +1,16 @@
 //! `cargo xtask bench scaling`: throughput of independent pipes, forks and file reads with 1, 2, 4 and 8 CPUs.
 //!
 //! *Interface*: `main`. The machine is QEMU with a host thread for each CPU, so the figures are times and depend on the host, whose speed changes from
-//! minute to minute. So there are rounds: in each, both kernels boot with every number of CPUs, and what is reported as a multiple is the median of
-//! the rounds' own multiples. What the host allows is measured too: two machines with one CPU each, side by side. With each goes how much processor time QEMU got.
+//! second to second. So there are many short rounds: in each, both kernels boot with every number of CPUs, in every other round the other way round, and what is
+//! reported as a multiple is the median of the rounds' own multiples. What the host allows is measured too: two machines with one CPU each, side by side. With each goes
+//! how much processor time QEMU got.
+//!
+//! Each machine has room for the most CPUs, so that all are emulated alike: for a machine that cannot have a second one QEMU leaves out what makes an atomic
+//! instruction atomic, and the comparison would be of two emulators.
+//!
+//! The program is position-independent, so that where it lies differs from boot to boot. QEMU remembers translations of addresses in a table that one
+//! number of a page leads to; two pages that are used in turn and share their place there cost many times more. With a program at a fixed address
+//! the figures would be those of one such chance: its buffer beside the pages of one CPU's pipe, say, but not of the other's.
 
 use super::columns::Columns;
 use super::guest::{self, Kernel};
@@ -30,9 +38,9 @@ in operations a second of the host's time. Needs a quiet host with two processor
 
 const CPUS: [u32; 4] = [1, 2, 4, 8];
 const KINDS: [&str; 3] = ["pipes", "forks", "reads"];
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 25;
 /// Samples of each kind in a boot, and how long each is, milliseconds.
-const SAMPLES: (u32, u32) = (5, 200);
+const SAMPLES: (u32, u32) = (1, 300);
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// What a boot's figures are of.
@@ -81,7 +89,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         }
     }
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
-    let program = compile::program("scaling", &compile::GLIBC)?;
+    let program = compile::program("scaling", &compile::GLIBC_PIE)?;
     let mut kernels = Vec::new();
     if !alone {
         kernels.push(Kernel::peer("Linux", &linux::CLOUD)?);
@@ -94,10 +102,14 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         for figures in &mut figures {
             figures.push([[0.0; KINDS.len()]; SETTINGS.len()]);
         }
-        for (at, setting) in SETTINGS.into_iter().enumerate() {
-            for (of, kernel) in kernels.iter().enumerate() {
+        for (of, kernel) in kernels.iter().enumerate() {
+            for step in 0..SETTINGS.len() {
+                let at = match round % 2 {
+                    0 => SETTINGS.len() - 1 - step,
+                    _ => step,
+                };
                 let start = (Instant::now(), children_seconds());
-                figures[of][round - 1][at] = measure(kernel, &program, setting)?;
+                figures[of][round - 1][at] = measure(kernel, &program, SETTINGS[at])?;
                 let spent = children_seconds() - start.1;
                 shares[of][at] += spent / start.0.elapsed().as_secs_f64() / rounds as f64;
             }
@@ -132,6 +144,7 @@ fn measure(kernel: &Kernel, program: &Path, setting: Setting) -> Result<[f64; KI
         let log = host::build_dir("bench")?.join(log);
         let printed = kernel.run(program, &words, LIMIT, |machine| {
             machine.cpus = cpus;
+            machine.room = CPUS[CPUS.len() - 1];
             machine.accel = Accel::Tcg;
             machine.log = Log::File(log.clone());
         })?;
@@ -241,12 +254,13 @@ fn report(table: &Columns, kernels: &[Kernel], shares: &str) -> Result<String> {
         .collect();
     Ok(format!(
         "## Scaling: independent work on several CPUs\n\n\
-         `cargo xtask bench scaling`: {ROUNDS} rounds, in each of which both kernels boot with every number of CPUs; {}, multi-threaded emulation on a host with {} processors, so more CPUs than \
-         that can gain nothing. As many processes as CPUs, each with its own pipe, children or file (`user/scaling.c`). *2 machines*: two with one CPU each, side by side, which is \
+         `cargo xtask bench scaling`: {ROUNDS} rounds, in each of which both kernels boot with every number of CPUs, one round up and the next down; {}, multi-threaded emulation on a host with {} processors, so more CPUs than \
+         that can gain nothing. Every machine has room for {} CPUs, so that QEMU emulates atomic instructions alike in all. As many processes as CPUs, each with its own pipe, children or file (`user/scaling.c`). *2 machines*: two with one CPU each, side by side, which is \
          what the host allows. *over 1*: the median of the rounds' own multiples. Kernels: {}.\n{}\n\
          Processor time that the host gave each machine, boot included:\n\n{}",
         results::qemu()?,
         std::thread::available_parallelism().map_or(1, usize::from),
+        CPUS[CPUS.len() - 1],
         versions.join(", "),
         table.markdown(),
         shares
