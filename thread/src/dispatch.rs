@@ -269,14 +269,15 @@ fn to_user_stack(d: &mut Draft) {
     dynasm!(d ; .arch x64 ; mov rsp, [rsp + StackBase::USER_RSP as i32]);
 }
 
-/// One descriptor call, on the kernel stack; eax is the call's number, which where the comparison is not waited for is the index instead, and below every
-/// table's size. The routine leaves every register but rax alone.
+/// One descriptor call, on the kernel stack. The index is masked by the comparison, for where that is not waited for. The routine leaves every register but rax
+/// alone.
 fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     dynasm!(d
         ; .arch x64
         ; cmp edi, n.imm32()
         ; jae =>refuse
-        ; cmovb eax, edi
+        ; sbb eax, eax
+        ; and eax, edi
         ; movsxd rax, DWORD [table.imm32() + rax * 8]
         ; call rax
     );

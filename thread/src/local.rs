@@ -32,6 +32,8 @@ pub(crate) struct Local {
     pub zombies: AtomicPtr<Tte>,
     /// When the timer fires next, `u64::MAX` for never, nanoseconds.
     pub armed_ns: AtomicU64,
+    /// When the timer looks at a quantum next, nanoseconds.
+    pub look_ns: AtomicU64,
     /// How many times over the next quantum is doubled before the timer looks, 0 to [`crate::timer::PATIENCE`].
     pub patience: AtomicU8,
     /// Whether the timer keeps quanta: [`STILL`], [`TICKING`] or [`OVERDUE`].
@@ -59,6 +61,7 @@ impl Local {
             inbox: AtomicPtr::new(null_mut()),
             zombies: AtomicPtr::new(null_mut()),
             armed_ns: AtomicU64::new(u64::MAX),
+            look_ns: AtomicU64::new(0),
             patience: AtomicU8::new(0),
             ticking: AtomicU8::new(STILL),
             turn_ns: AtomicU64::new(0),

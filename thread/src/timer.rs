@@ -46,8 +46,14 @@ pub(crate) fn begin(local: &Local, me: &Tte) {
         let now = now_ns();
         local.ticking.store(TICKING, Ordering::Relaxed);
         local.turn_ns.store(now, Ordering::Relaxed);
-        arm(local, now + patient(local, me.quantum_ns()));
+        look_at(local, now + patient(local, me.quantum_ns()));
     }
+}
+
+/// Has the timer look at the quantum at `at_ns`.
+fn look_at(local: &Local, at_ns: u64) {
+    local.look_ns.store(at_ns, Ordering::Relaxed);
+    arm(local, at_ns);
 }
 
 /// The most times that the time to the next look at a quantum is doubled.
@@ -132,6 +138,8 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
     let patience = match local.patience.load(Ordering::Relaxed) {
         _ if ran >= quantum / 4 || IDLE.any() => 0,
+        // What fires for an alarm says nothing about quanta.
+        patience if now + me.quantum_ns() / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
         patience => PATIENCE.min(patience + 1),
     };
     local.patience.store(patience, Ordering::Relaxed);
@@ -151,7 +159,7 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
             }
             patient(local, quantum) - ran
         };
-        arm(local, now + ticks_to_ns(left));
+        look_at(local, now + ticks_to_ns(left));
     } else {
         local.ticking.store(STILL, Ordering::Relaxed);
         yielding::left_alone(me);

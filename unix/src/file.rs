@@ -313,7 +313,13 @@ impl OpenFile {
 
     /// What the routines were generated for has changed: [`OpenFile::make_ready`] generates them again.
     pub(crate) fn forget_entries(&self) {
-        for sharing in [Sharing::Exclusive, Sharing::Shared] {
+        let cells = [
+            (Sharing::Exclusive, &self.code.exclusive),
+            (Sharing::Shared, &self.code.shared),
+        ];
+        for (sharing, cell) in cells {
+            // Who is making some just now is done before this, or looks behind it at what they are to be made for.
+            let _turn = cell.lock();
             self.words(sharing)[0].store(0, Ordering::Release);
         }
     }

@@ -133,7 +133,11 @@ impl Files {
         if alone {
             let file = place.file();
             place.set(file.is_some());
-            self.arrays().set(fd, code_of(file));
+            let arrays = self.arrays();
+            // Growing may have ended halfway, for want of memory: more slots than code.
+            if fd < arrays.len() {
+                arrays.set(fd, code_of(file));
+            }
         } else {
             self.plug_beside_others(fd, place);
         }
@@ -175,13 +179,20 @@ impl Files {
     fn look(&self, fd: usize) -> Result<(Arc<OpenFile>, bool)> {
         let place = self.slots.place(fd).ok_or(Errno::EBADF)?;
         briefly(|| {
-            let word = place.slot.load(Ordering::Acquire);
-            if word == 0 {
-                return Err(Errno::EBADF);
+            loop {
+                let word = place.slot.load(Ordering::SeqCst);
+                if word == 0 {
+                    return Err(Errno::EBADF);
+                }
+                // SAFETY: the slot's count is not given up while interrupts are off, so this is another beside it, which the clone keeps.
+                let of = ManuallyDrop::new(unsafe { file_of(word) });
+                let counted = Arc::clone(&of);
+                // Who takes a file out of a slot looks behind that whether anybody counted it, so who counts it looks behind that whether it is still there.
+                fence(Ordering::SeqCst);
+                if (place.slot.load(Ordering::SeqCst) ^ word) & !CLOEXEC == 0 {
+                    return Ok((counted, word & CLOEXEC != 0));
+                }
             }
-            // SAFETY: the slot's count is not given up while interrupts are off, so this is another beside it, which the clone keeps.
-            let of = ManuallyDrop::new(unsafe { file_of(word) });
-            Ok((Arc::clone(&of), word & CLOEXEC != 0))
         })
     }
 
@@ -189,7 +200,7 @@ impl Files {
     #[inline]
     pub fn get_cold(&self, fd: i32) -> Result<(Arc<OpenFile>, bool)> {
         let of = self.get(fd)?;
-        let cold = of.ready_entries(of.sharing()).is_none() || self.may_be_exclusive(&of);
+        let cold = of.ready_entries(of.sharing()).is_none() || self.may_be_exclusive(fd, &of);
         Ok((of, cold))
     }
 
@@ -199,15 +210,21 @@ impl Files {
         self.company.users() > 1
     }
 
-    /// Whether shared code of `of`, which one of this table's descriptors refers to, is there without need.
-    fn may_be_exclusive(&self, of: &OpenFile) -> bool {
-        of.sharing() == Sharing::Shared && !self.threaded() && of.slots.load(Ordering::Acquire) == 1
+    /// Whether shared code of `of` is there without need: the only thread of this table, which calls, has one count of it and `fd` the other. So no plain
+    /// call of anybody else is under way.
+    fn may_be_exclusive(&self, fd: i32, of: &Arc<OpenFile>) -> bool {
+        of.sharing() == Sharing::Shared
+            && !self.threaded()
+            && of.slots.load(Ordering::Acquire) == 1
+            && Arc::strong_count(of) == 2
+            // Behind the look at the threads: from there on only the caller changes this table.
+            && (self.slots.place(fd as u32 as usize)).is_some_and(|place| place.holds(of))
     }
 
     /// A call took the plain path: plugs the routines that fit how `of` is shared now.
     #[cold]
     pub fn warm(&self, fd: i32, of: &Arc<OpenFile>) {
-        if self.may_be_exclusive(of) {
+        if self.may_be_exclusive(fd, of) {
             of.unshare();
         }
         of.make_ready();

@@ -93,8 +93,9 @@ fn sharing_follows_fork_and_close() {
     assert!(cold);
     parent.warm(0, &of);
     assert!(!parent.get_cold(0).unwrap().1);
-    drop(child);
-    assert!(parent.get_cold(0).unwrap().1);
+    drop((child, of));
+    let (of, cold) = parent.get_cold(0).unwrap();
+    assert!(cold);
     parent.warm(0, &of);
     assert_eq!(of.sharing(), Sharing::Exclusive);
     drop(of);
@@ -202,5 +203,41 @@ fn what_is_shared_for_ever_is_never_exclusive() {
     files.warm(0, &of);
     assert_eq!(of.sharing(), Sharing::Shared);
     of.reopen(O_RDWR);
+    assert_eq!(of.sharing(), Sharing::Exclusive);
+}
+
+#[test]
+fn a_table_whose_growth_ended_halfway_is_used_as_it_is() {
+    let count = Arc::new(AtomicI32::new(0));
+    let files = Files::new(1024).unwrap();
+    let capacity = files.capacity();
+    // The slots are made first; then there was no memory for the code.
+    files.slots.reserve(2 * capacity).unwrap();
+    assert_eq!(files.close(capacity as i32 + 3), Err(Errno::EBADF));
+    assert_eq!(
+        files.install_from(capacity as i32, file(&count, O_RDWR), false),
+        Ok(capacity as i32)
+    );
+    assert_eq!(words(&files, capacity), [SLOW, SLOW, SLOW]);
+}
+
+#[test]
+fn only_who_has_the_last_way_to_a_file_makes_its_code_exclusive() {
+    let count = Arc::new(AtomicI32::new(0));
+    let files = Files::new(64).unwrap();
+    let of = file(&count, O_RDWR);
+    assert_eq!(files.install(of.clone(), false), Ok(0));
+    let other = files.fork_copy().unwrap();
+    assert_eq!(of.sharing(), Sharing::Shared);
+    files.close(0).unwrap();
+    // A call that began before the close ends: the descriptor that is left is another table's.
+    files.warm(0, &of);
+    assert_eq!(of.sharing(), Sharing::Shared);
+    // Here somebody else still has a count, who may be in the middle of a call.
+    let call = of.clone();
+    other.warm(0, &of);
+    assert_eq!(of.sharing(), Sharing::Shared);
+    drop(call);
+    other.warm(0, &of);
     assert_eq!(of.sharing(), Sharing::Exclusive);
 }

@@ -62,6 +62,10 @@ impl Files {
             let moved = unsafe { core::mem::transmute::<usize, Moved>(moved) };
             moved(self, self.kpt());
         }
+        if self.threaded() {
+            // Dispatchers are exchanged by interrupts, which may be on their way yet.
+            epoch::synchronize();
+        }
         // SAFETY: this alone replaces arrays, and has the turn.
         let before = unsafe { &(*new).before };
         before.store(core::ptr::null_mut(), Ordering::Release);

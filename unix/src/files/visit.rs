@@ -96,8 +96,9 @@ fn all() -> Vec<Visit> {
 
 /// `of` is about to be reached by another way than descriptors: no exclusive code of it is left running, and none comes again. May sleep.
 pub fn make_shared(of: &Arc<OpenFile>) {
-    let tables = all();
+    // First of all: a table that is made from now on plugs no exclusive code of it.
     of.share_for_ever();
+    let tables = all();
     tables.iter().for_each(|table| table.replug(of));
     epoch::synchronize();
 }

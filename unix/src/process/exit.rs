@@ -13,7 +13,7 @@ use super::tree::{self, INIT};
 use super::{Process, Task, robust, trace};
 use crate::call::futex;
 use crate::signal;
-use crate::time::settle;
+use crate::signal::pending::Origin;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
 pub fn exit_thread(status: i32) -> ! {
@@ -42,8 +42,9 @@ pub fn exit_thread(status: i32) -> ! {
         drop(files);
         process.signals.thread_gone(&process);
         out_of_sight(&process);
-        // What an interrupt has told this thread is for the others now.
-        settle(&process);
+        // What an interrupt, or who sent a signal, has told this thread is for the others now.
+        let waiting = process.pending();
+        process.signals.leave_to_others(&process, waiting);
         // `exec` waits here for the others to go.
         process.child_wait.wake_all();
     }
@@ -236,6 +237,7 @@ fn signal_parent(parent: &Arc<Process>, process: &Process, signo: i32, status: i
         let uid = process.cred.get().uid;
         let mut info = Siginfo::child(code, process.pid, uid, value, ticks, 0);
         info.signo = signo;
-        let _ = signal::send(parent, None, info);
+        // With the parent's children held: what has expired for it waits.
+        signal::queue(parent, None, &info, Origin::Sent);
     }
 }

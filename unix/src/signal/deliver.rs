@@ -10,6 +10,7 @@ use abi::errno::Errno;
 use abi::linux::*;
 use machine::trap::TrapFrame;
 
+use super::pending::Origin;
 use super::process::Change;
 use super::set::{DefaultAction, UNBLOCKABLE, bit, default_action};
 use super::{frame, send};
@@ -79,10 +80,16 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
 
 /// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
 pub fn set_blocked(task: &Task, mask: u64) {
-    task.blocked.store(mask & !UNBLOCKABLE, Ordering::SeqCst);
-    if task.pending_here() & !mask != 0 {
+    let mask = mask & !UNBLOCKABLE;
+    let before = task.blocked.swap(mask, Ordering::SeqCst);
+    let process = &task.process;
+    let shared = process.pending();
+    if (shared | task.pending.lock().mask()) & !mask != 0 {
         task.attend();
     }
+    process
+        .signals
+        .leave_to_others(process, shared & mask & !before);
 }
 
 /// What becomes of an interrupted call: `handler` is the action whose handler runs, if one does.
@@ -226,8 +233,9 @@ pub(super) fn notify_parent(process: &Process, code: i32, signo: i32) {
     if action.flags & SA_NOCLDSTOP == 0 {
         let uid = process.cred.get().uid;
         let info = Siginfo::child(code, process.pid, uid, signo, 0, 0);
-        // SIGCHLD is a standard signal: adding it cannot fail.
-        let _ = send::send(&parent, None, info);
+        // SIGCHLD is a standard signal: adding it cannot fail. What has expired for the parent stays as it is: it might continue the parent, and so
+        // on up the tree, on one stack.
+        send::queue(&parent, None, &info, Origin::Sent);
     }
     parent.child_wait.wake_all();
 }

@@ -5,7 +5,7 @@
 //! The ring is bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot is
 //! claimed with one compare-and-swap and published with one store.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::linux::{SI_KERNEL, Siginfo};
 use sync::WaitList;
@@ -31,6 +31,8 @@ const TIMERS: u64 = 1 << 61;
 
 static RING: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// There was no room for a process whose timers have rung.
+static MISSED: AtomicBool = AtomicBool::new(false);
 static SENDER: WaitList = WaitList::new();
 
 /// Sends `signo` soon. Returns whether there was room to note it. From any context.
@@ -47,6 +49,9 @@ pub fn send_later(target: Target, signo: i32) -> bool {
             .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     });
+    if !noted && matches!(target, Target::Timers(_)) {
+        MISSED.store(true, Ordering::Release);
+    }
     SENDER.wake_all();
     noted
 }
@@ -68,11 +73,20 @@ fn take() -> Option<(Target, i32)> {
     Some((target, (word >> 32) as i32 & 0x7f))
 }
 
+/// In place of a process's number: every one.
+const ALL: i32 = 0;
+
+/// All processes, if one was not noted.
+fn missed() -> Option<(Target, i32)> {
+    (MISSED.load(Ordering::Relaxed) && MISSED.swap(false, Ordering::AcqRel))
+        .then_some((Target::Timers(ALL), 0))
+}
+
 fn run(_: usize) {
     loop {
         let (target, signo) = SENDER.wait_until(|| {
             thread::safe_point();
-            take()
+            take().or_else(missed)
         });
         let info = Siginfo {
             signo,
@@ -82,6 +96,10 @@ fn run(_: usize) {
         // Whoever it was for may be gone by now; nobody is left to tell.
         let _ = match target {
             Target::Group(pgrp) => send_group(pgrp, info),
+            Target::Timers(ALL) => {
+                tree::all().iter().for_each(crate::time::settle);
+                Ok(())
+            }
             Target::Timers(pid) => {
                 if let Some(process) = tree::find(pid) {
                     crate::time::settle(&process);

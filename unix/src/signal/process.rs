@@ -94,6 +94,26 @@ impl ProcessSignals {
         taken.is_some()
     }
 
+    /// Of the signals of `set`, those that wait for the process may have been left to a thread that takes them no more: draws the attention of the others.
+    #[inline]
+    pub(crate) fn leave_to_others(&self, process: &Process, set: u64) {
+        if set != 0 {
+            self.find_another(process, set);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_another(&self, process: &Process, set: u64) {
+        let state = self.state.lock();
+        let set = state.pending.mask() & set;
+        for task in process.threads.lock().iter() {
+            if task.takes(set) {
+                task.attend();
+            }
+        }
+    }
+
     /// Forgets pending signals of `set`, everywhere in `process`.
     pub(crate) fn forget(&self, process: &Process, set: u64) {
         let timers = {

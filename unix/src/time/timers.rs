@@ -119,7 +119,10 @@ impl Timer {
     }
 
     fn arm(&mut self, process: &Process, index: usize, now: u64) {
-        let least = if self.interval == 0 { 0 } else { LEAST_NS };
+        // An account may stand still, and is looked at again and again then.
+        let by_account = matches!(self.clock, Clock::Process | Clock::Thread);
+        let once = self.interval == 0 && !by_account;
+        let least = if once { 0 } else { LEAST_NS };
         self.ring_in(process, index, self.expires.saturating_sub(now).max(least));
     }
 
@@ -141,7 +144,8 @@ impl Timer {
         let now = now_of(self.clock, process);
         match now.saturating_sub(self.expires).checked_div(self.interval) {
             Some(missed) => {
-                self.expires += (missed + 1) * self.interval;
+                let passed = missed.saturating_add(1).saturating_mul(self.interval);
+                self.expires = self.expires.saturating_add(passed);
                 self.arm(process, index, now);
                 missed
             }
