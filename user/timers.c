@@ -360,6 +360,13 @@ static void threads(void)
     check(!waits(FIRST), "and for nobody else");
     end(&one);
     fails(take(FIRST, &info, 50) ? 0 : -1, EAGAIN, "not after the thread's end either");
+    while (syscall(SYS_tgkill, getpid(), one.tid, 0) == 0)
+        until(now() + MS);
+    arm(timer, MS, 0);
+    until(now() + 5 * MS);
+    check(!waits(FIRST), "what expires after that is for nobody");
+    arm(timer, 20 * MS, 0);
+    fails(take(FIRST, &info, 60) ? 0 : -1, EAGAIN, "and disturbs nobody who waits");
     timer_delete(timer);
     unblock(FIRST);
     unblock(SIGUSR2);
@@ -550,6 +557,31 @@ static void crowds(void)
     check(good, "processes end while their timers ring");
 }
 
+/* Each has stopped and is continued by a timer, all at once; so each has news for one that is just as stopped. */
+static void family(void)
+{
+    enum { GENERATIONS = 60 };
+    int64_t when = now() + 400 * MS;
+    pid_t first = fork();
+    if (first == 0) {
+        for (int generation = 0;; generation++) {
+            struct itimerspec at = {.it_value = {.tv_sec = (when - generation) / 1000000000, .tv_nsec = (when - generation) % 1000000000}};
+            pid_t child = generation < GENERATIONS ? fork() : 0;
+            int status = 0;
+            if (child == 0 && generation < GENERATIONS)
+                continue;
+            timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGCONT, 0, 0);
+            if (timer_settime(timer, TIMER_ABSTIME, &at, 0) != 0)
+                _exit(1);
+            raise(SIGSTOP);
+            if (child > 0 && (waitpid(child, &status, 0) != child || status != 0))
+                _exit(1);
+            _exit(0);
+        }
+    }
+    equal(end_of(first), 0, "a family of stopped processes is continued by its timers");
+}
+
 int main(int argc, char **argv)
 {
     self = argv[0];
@@ -564,5 +596,6 @@ int main(int argc, char **argv)
     cpu_time();
     quiet();
     crowds();
+    family();
     return done();
 }
