@@ -1,6 +1,6 @@
 /* Checks that threads which open, duplicate and close the same descriptors read what is there; passes on Linux and must pass here.
  *
- * Interface: tables [GROUP...] runs all groups or those named; TAP on standard output.
+ * Interface: tables [GROUP...] runs all groups or those named; TAP on standard output. (`tables read` only reads, for the test of exec.)
  * A file has one letter, again and again. Descriptors below COMMON are their opener's alone; those from there on are everybody's.
  */
 #define _GNU_SOURCE
@@ -8,9 +8,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +28,6 @@ static void make_files(void)
 {
     for (int i = 0; i < LETTERS; i++) {
         char text[64];
-        snprintf(path[i], sizeof path[i], "/tmp/tables-%c", 'a' + i);
         memset(text, 'a' + i, sizeof text);
         int fd = open(path[i], O_CREAT | O_TRUNC | O_WRONLY, 0600);
         if (fd < 0 || write(fd, text, sizeof text) != sizeof text)
@@ -302,15 +303,133 @@ static void flags(void)
     close(fd);
 }
 
+/* Descriptors of these files are there from the beginning, and nobody closes them. */
+#define STEADY 20
+
+/* A call that is on its way while another thread exchanges the table may find its number closed: the next one does not. */
+static long steady(unsigned round)
+{
+    int i = round % LETTERS, good = 0;
+    for (int tries = 0; tries < 5 && !good; tries++)
+        good = is_file(STEADY + i, i);
+    return !good;
+}
+
+/* In a child, whose table has its first size. */
+static pid_t begin_child(void)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        for (int i = 0; i < LETTERS; i++)
+            dup2(open(path[i], O_RDONLY), STEADY + i);
+    return child;
+}
+
+/* A thread that begins while the table is exchanged. */
+static void *beginner(void *me)
+{
+    long wrong = 0;
+    for (unsigned round = 0; round < 4; round++)
+        wrong += steady((uintptr_t)me + round);
+    return (void *)wrong;
+}
+
+/* What is opened here may be in a table that another thread is about to exchange; the steady ones are in all of them. */
+static void *leaver(void *me)
+{
+    long wrong = 0;
+    for (unsigned round = (uintptr_t)me; round < 40; round++) {
+        pthread_t other;
+        int begun = pthread_create(&other, 0, beginner, me) == 0;
+        wrong += !begun;
+        if (round % 3 != 0)
+            wrong += unshare(CLONE_FILES) != 0;
+        wrong += steady(round);
+        dup2(STEADY, 70 << round % 4);
+        wrong += steady(round + 1);
+        close(70 << round % 4);
+        wrong += steady(round + 2);
+        if (begun) {
+            void *result = 0;
+            pthread_join(other, &result);
+            wrong += (long)result;
+        }
+    }
+    return (void *)wrong;
+}
+
+static void exchanges(void)
+{
+    int bad = 0;
+    for (int round = 0; round < 3; round++) {
+        int status = -1;
+        pid_t child = begin_child();
+        if (child == 0) {
+            begin(leaver);
+            _exit(end() != 0 || steady(0) != 0);
+        }
+        waitpid(child, &status, 0);
+        bad += status != 0;
+    }
+    equal(bad, 0, "threads that take a table of their own while others begin, read, and need a larger one");
+}
+
+/* Shares its table with another process, which makes it larger, and executes a program. */
+static void sharer(void)
+{
+    pid_t other = syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+    if (other == 0) {
+        long wrong = 0;
+        for (unsigned round = 0; round < 40; round++) {
+            dup2(STEADY, 70 << round / 10);
+            wrong += steady(round);
+        }
+        _exit(wrong != 0);
+    }
+    execl("/proc/self/exe", "tables", "read", (char *)0);
+    _exit(2);
+}
+
+static void sharers(void)
+{
+    int bad = 0;
+    for (int round = 0; round < 10; round++) {
+        int status = -1;
+        pid_t child = begin_child();
+        if (child == 0)
+            sharer();
+        waitpid(child, &status, 0);
+        bad += status != 0;
+    }
+    equal(bad, 0, "programs whose table another process makes larger when they begin");
+}
+
+/* The program that a sharer executes. */
+static int reads(void)
+{
+    long wrong = 0;
+    int status = -1;
+    for (unsigned round = 0; round < 100; round++)
+        wrong += steady(round);
+    wrong += wait(&status) < 0 || status != 0;
+    return wrong != 0;
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} groups[] = {{"numbers", numbers}, {"growth", growth}, {"forks", forks}, {"visitors", visitors}, {"flags", flags}};
+} groups[] = {{"numbers", numbers}, {"growth", growth}, {"forks", forks}, {"visitors", visitors}, {"flags", flags},
+              {"exchanges", exchanges}, {"sharers", sharers}};
 
 int main(int argc, char **argv)
 {
     struct rlimit limit = {1024, 1024};
     setrlimit(RLIMIT_NOFILE, &limit);
+    for (int i = 0; i < LETTERS; i++)
+        snprintf(path[i], sizeof path[i], "/tmp/tables-%c", 'a' + i);
+    if (argc == 2 && strcmp(argv[1], "read") == 0)
+        return reads();
     make_files();
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         int wanted = argc < 2;

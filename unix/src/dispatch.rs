@@ -10,12 +10,16 @@
 
 use abi::errno::{Errno, Result};
 use abi::nr;
+use alloc::sync::Arc;
+use core::sync::atomic::{Ordering, fence};
 use machine::trap::TrapFrame;
+use sync::epoch;
 use thread::dispatch::{Kpt, Leaf, Leaves, Plan, Spec};
 use thread::{Body, Thread, clock};
 use vm::AddressSpace;
 
 use crate::files::{Files, KptView};
+use crate::process::shared::Exchanged;
 use crate::process::{Process, Task, tree};
 use crate::time;
 
@@ -93,7 +97,20 @@ pub(crate) fn user_thread(
 
 /// Gives `task` the dispatcher that it should have now. ENOMEM: it keeps the old one.
 pub(crate) fn renew(task: &Task) -> Result<()> {
-    redirect(task, Some(task.process.files.get().kpt()))
+    // Before this the change of who traces it. One that is beginning looks at that when it settles in.
+    fence(Ordering::SeqCst);
+    with_table(&task.process, |_, view| follow(task, view))
+}
+
+/// Calls `step` with the table of `process` and where its arrays are: neither changes meanwhile, and nobody else gives the threads dispatchers, unless they settle in.
+fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> R {
+    loop {
+        let files = process.files.get();
+        let _held = files.hold();
+        if Arc::ptr_eq(&files, &process.files.get()) {
+            return step(&files, files.kpt());
+        }
+    }
 }
 
 /// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call is one that ends what it
@@ -104,17 +121,24 @@ pub(crate) fn settle_in(task: &Task, number: usize) {
     if LAST.contains(&number) {
         return;
     }
-    // From here on whoever moves the table gives this thread a new dispatcher.
+    // From here on whoever moves the table, or traces this thread, gives it a new dispatcher.
     task.thread.end_beginning();
+    fence(Ordering::SeqCst);
+    let mut again = false;
     loop {
         let files = task.process.files.get();
         let (view, traced) = (files.kpt(), task.trace.is_traced());
-        // Without memory it goes on with the one that it has, which uses no table.
-        let made = redirect(task, Some(view));
-        let same = task.process.files.get().kpt() == view && task.trace.is_traced() == traced;
-        if same || made.is_err() {
+        if give(task, Some(view), traced).is_err() {
+            // Without memory it goes on with the one that it began with, which uses no table, but not with one that uses a former table.
+            if again {
+                abandon(task);
+            }
             return;
         }
+        if task.process.files.get().kpt() == view && task.trace.is_traced() == traced {
+            return;
+        }
+        again = true;
     }
 }
 
@@ -127,10 +151,15 @@ fn follow(task: &Task, files: KptView) -> Result<()> {
     redirect(task, Some(files))
 }
 
+/// Gives `task` a dispatcher for a table at `files`. ENOMEM: it keeps the old one.
+fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
+    give(task, files, task.trace.is_traced())
+}
+
 /// Generates the dispatcher of `task` for a table at `files`; one that answers nothing itself for a traced task, whose tracer wants to
 /// see every call. ENOMEM: it keeps the old one.
-fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
-    if task.trace.is_traced() {
+fn give(task: &Task, files: Option<KptView>, traced: bool) -> Result<()> {
+    if traced {
         return task.thread.set_slow_dispatcher().map_err(no_memory);
     }
     describe(&task.process, task.tid, files, |spec| {
@@ -143,19 +172,28 @@ fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
 pub(crate) fn files_moved(files: &Files, view: KptView) {
     for process in tree::all() {
         if core::ptr::eq(&*process.files.get(), files) {
-            for task in process.threads() {
-                must_redirect(&task, view);
-            }
+            redirect_all(&process, view);
         }
+    }
+}
+
+/// The table of `process` is at `view`, and its holder lets nobody move it.
+fn redirect_all(process: &Process, view: KptView) {
+    for task in process.threads() {
+        must_redirect(&task, view);
     }
 }
 
 /// A dispatcher must not go on using arrays that are about to be freed: without memory for a new one, the process ends, but not
 /// before it has one that uses no arrays at all.
 fn must_redirect(task: &Task, view: KptView) {
-    if follow(task, view).is_ok() {
-        return;
+    if follow(task, view).is_err() {
+        abandon(task);
     }
+}
+
+/// Ends the process of `task`, and gives `task` a dispatcher that uses no arrays.
+fn abandon(task: &Task) {
     task.process
         .end(abi::linux::status_signaled(abi::linux::SIGKILL));
     while redirect(task, None).is_err() {
@@ -165,35 +203,58 @@ fn must_redirect(task: &Task, view: KptView) {
 
 /// Gives `process` a descriptor table of its own. ENOMEM.
 pub(crate) fn unshare_files(process: &Process) -> Result<()> {
-    let old = process.files.get();
+    let (given_up, users) = with_table(process, |old, view| exchange_files(process, old, view))?;
+    let old = given_up.get();
+    if users > 1 {
+        // Another CPU may be about to use a dispatcher of the old one, where everything may close now.
+        epoch::synchronize();
+    }
+    for _ in 0..users {
+        old.leave();
+    }
+    Ok(())
+}
+
+/// Puts a copy of `old`, the table of `process`, whose holder the caller is and whose arrays are at `view`, in its place, and returns how many threads have to leave `old`.
+/// When it returns no dispatcher uses these arrays. ENOMEM.
+fn exchange_files(
+    process: &Process,
+    old: &Files,
+    view: KptView,
+) -> Result<(Exchanged<Files>, usize)> {
     let new = old.fork_copy()?;
     let threads = process.threads();
     for (done, task) in threads.iter().enumerate() {
         if let Err(error) = follow(task, new.kpt()) {
             for task in &threads[..done] {
-                must_redirect(task, old.kpt());
+                must_redirect(task, view);
             }
+            // Some may be at work in the copy, which goes with this.
+            epoch::synchronize();
             return Err(error);
         }
     }
-    // Who leaves the process says under the same monitor which table it leaves.
+    // Who leaves the process, or comes, says under the same monitor which table it leaves, or is in.
     let threads = process.threads.lock();
     let users = threads.len();
     if users > 1 {
         // The others may be at work in the old one, and another may be on its way to the new one.
         old.never_alone();
         new.never_alone();
+        new.admit(users - 1);
     }
-    for _ in 1..users {
-        new.share();
-    }
-    let given_up = process.files.exchange(new);
+    let given_up = process.files.exchange(new.clone());
     drop(threads);
-    drop(given_up.get());
-    for _ in 0..users {
-        old.leave();
+    if users > 1 {
+        // Those that have come or settled in since the first look. The new table may be growing already. If another thread has put a further one in its place, it has redirected
+        // all.
+        fence(Ordering::SeqCst);
+        let _held = new.hold();
+        if Arc::ptr_eq(&new, &process.files.get()) {
+            redirect_all(process, new.kpt());
+        }
     }
-    Ok(())
+    Ok((given_up, users))
 }
 
 /// The running thread goes on in `space`, which the caller keeps.

@@ -424,6 +424,13 @@ impl Files {
         }
     }
 
+    /// Further `users` threads use this table, where none is ever alone ([`Files::never_alone`]) and everything is shared. Does not sleep.
+    pub(crate) fn admit(&self, users: usize) {
+        for _ in 0..users {
+            self.company.join();
+        }
+    }
+
     /// Nobody can say any more who uses this table: none of its threads is ever taken to be alone.
     pub fn never_alone(&self) {
         let _no_look = self.company.enter();

@@ -5,12 +5,13 @@
 //! Slots stay where they are, more come. Larger arrays of code are made known while they lead everything to the plain call, which is always right; from then on who changes something
 //! writes to both. Then they are filled, the dispatchers move, and the old ones go a grace period after that.
 //!
-//! Progress: one thread at a time, at most six times in a table's life; it waits for nobody but those who make the same table larger, and they for it.
+//! Progress: one thread at a time, at most six times in a table's life; it waits for nobody but those who make the same table larger or
+//! give its threads dispatchers from outside ([`Files::hold`]), and they for it.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
-use sync::epoch;
+use sync::{Guard, epoch};
 
 use super::kpt::{Kpt, KptView, stubs};
 use super::{Files, MAX_CAPACITY};
@@ -27,6 +28,11 @@ pub fn link_moved(moved: Moved) {
 }
 
 impl Files {
+    /// As long as the guard lives, the arrays stay where they are.
+    pub(crate) fn hold(&self) -> Guard<'_, ()> {
+        self.growth.lock()
+    }
+
     /// Makes room for descriptor `fd`. EMFILE, ENOMEM.
     #[inline]
     pub(super) fn reserve(&self, fd: usize) -> Result<()> {

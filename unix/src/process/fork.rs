@@ -150,32 +150,46 @@ fn child_thread(
 fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<Arc<Task>> {
     let process = &task.process;
     let space = child_space(spec, process)?;
-    process.files.get().share();
+    let files = process.files.get();
+    files.share();
     let thread = match child_thread(frame, spec, &space, tid) {
         Ok(thread) => thread,
         Err(error) => {
-            process.files.get().leave();
+            files.leave();
             return Err(error);
         }
     };
     let child = new_task(tid, process.clone(), task, spec, thread);
     TREE.lock().add_thread(&child);
-    process.admit(&child);
+    if process.admit_further(&child, &files) {
+        files.leave();
+    }
     if process.signals.is_ending() {
         child.attend();
     }
     Ok(child)
 }
 
+/// The table of `parent`, which a thread of the child has joined.
+fn join_files(parent: &Process) -> Arc<Files> {
+    loop {
+        let files = parent.files.get();
+        files.share();
+        // Another thread that gave the process another table before may have closed everything in this one.
+        if Arc::ptr_eq(&files, &parent.files.get()) {
+            return files;
+        }
+        files.leave();
+    }
+}
+
 fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<Arc<Task>> {
     let parent = &task.process;
     let space = child_space(spec, parent)?;
-    let files = parent.files.get();
     let files = if spec.flags & CLONE_FILES != 0 {
-        files.share();
-        files
+        join_files(parent)
     } else {
-        files.fork_copy()?
+        parent.files.get().fork_copy()?
     };
     let fs = parent.fs.get();
     let fs = if spec.flags & CLONE_FS != 0 {

@@ -171,6 +171,21 @@ impl Process {
         self.roll.enter(task);
     }
 
+    /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another table meanwhile, in which the thread is counted now, and
+    /// the caller leaves `files`.
+    pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<Files>) -> bool {
+        let mut threads = self.threads.lock();
+        // Whoever gives the process another table counts its threads under this monitor; two at least, so nobody is alone there.
+        let now = self.files.get();
+        let moved = !Arc::ptr_eq(&now, files);
+        if moved {
+            now.admit(1);
+        }
+        threads.push(task.clone());
+        self.roll.enter(task);
+        moved
+    }
+
     /// `task` is none of its threads any more; returns whether it was the last, and the descriptors that it has to leave. Who frees the task thereafter waits for a grace period if the process
     /// has used timers.
     pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<Files>) {

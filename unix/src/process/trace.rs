@@ -118,12 +118,11 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
         ..State::default()
     }));
     task.trace.tracer.store(tracer.pid, Ordering::Release);
-    if let Err(error) = crate::dispatch::renew(task) {
-        task.trace.tracer.store(0, Ordering::Release);
-        return Err(error);
-    }
     tracees.push(Arc::downgrade(task));
-    Ok(())
+    // A table that grows is held by one who needs the tree, and who has the tree may want what a waiter for tracees holds.
+    drop(tracees);
+    drop(state);
+    crate::dispatch::renew(task).inspect_err(|_| forget(task))
 }
 
 /// The thread with number `tid`, which the calling process traces. ESRCH.
