@@ -401,11 +401,21 @@ impl Files {
             return;
         }
         for fd in self.slots.in_use() {
-            if let Ok((of, _)) = self.look(fd) {
+            // Whoever marked a file before saw to its code everywhere.
+            if self.is_exclusive(fd)
+                && let Ok((of, _)) = self.look(fd)
+            {
                 of.share();
                 self.follow(fd);
             }
         }
+    }
+
+    /// Whether exclusive code of the file at `fd` may be plugged.
+    fn is_exclusive(&self, fd: usize) -> bool {
+        self.slots.place(fd).is_some_and(|place| {
+            briefly(|| (place.file()).is_some_and(|of| of.sharing() == Sharing::Exclusive))
+        })
     }
 
     /// Does more than one thread use this table?
