@@ -38,7 +38,7 @@ in operations a second of the host's time. Needs a quiet host with two processor
 
 const CPUS: [u32; 4] = [1, 2, 4, 8];
 const KINDS: [&str; 3] = ["pipes", "forks", "reads"];
-const ROUNDS: usize = 25;
+const ROUNDS: usize = 15;
 /// Samples of each kind in a boot, and how long each is, milliseconds.
 const SAMPLES: (u32, u32) = (1, 300);
 const LIMIT: Duration = Duration::from_secs(300);
