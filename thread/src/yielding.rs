@@ -10,7 +10,7 @@
 //! in the ring that leads to the thread. A program that only yields, or never does, changes once.
 //!
 //! Whether there is anybody to give way to is asked in the ordinary way alone. Two threads that yield to each other know; one that is left alone in the yielding
-//! way switches to itself until the timer's next interrupt, which comes within a quantum of the other's leaving, finds it so and changes it back.
+//! way switches to itself until the timer's next interrupt, which comes within four quanta of the other's leaving, finds it so and changes it back.
 //! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what the next thread needs) and 5.3.1.
 
 use crate::local::here;
