@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "tap.h"
 #include <elf.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -336,6 +338,41 @@ static void tracers(void)
     check(exited(status_of(child), 9), "whom it traced goes on when it ends");
 }
 
+/* Two threads of a tracer take turns: one may begin while the other has not quite ended. */
+static void *turns(void *of)
+{
+    enum { TURNS = 3000, MOST = 1000000 };
+    pid_t child = *(pid_t *)of;
+    for (int turn = 0; turn < TURNS; turn++) {
+        int status = 0, looks = 0;
+        while (ptrace(PTRACE_SEIZE, child, 0, 0)) {
+            if (looks++ == MOST)
+                return (void *)1;
+            sched_yield();
+        }
+        ptrace(PTRACE_INTERRUPT, child, 0, 0);
+        while (waitpid(child, &status, WNOHANG | __WALL) == 0 && looks++ < 2 * MOST)
+            sched_yield();
+        if (!stopped(status, SIGTRAP))
+            return (void *)1;
+        ptrace(PTRACE_DETACH, child, 0, 0);
+    }
+    return 0;
+}
+
+static void handovers(void)
+{
+    pid_t child = waiting();
+    pthread_t other;
+    void *wrong = (void *)1;
+    pthread_create(&other, 0, turns, &child);
+    int lost = turns(&child) != 0;
+    pthread_join(other, &wrong);
+    check(!lost && !wrong, "a stop is told to whoever traces by then");
+    kill(child, SIGUSR1);
+    check(exited(status_of(child), 9), "the traced one lived on");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "exit") == 0)
@@ -350,5 +387,6 @@ int main(int argc, char **argv)
     attaching();
     programs();
     tracers();
+    handovers();
     return done();
 }

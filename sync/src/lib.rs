@@ -18,6 +18,8 @@ pub mod marked_list;
 pub mod mcas;
 pub mod monitor;
 pub mod once;
+#[cfg(order)]
+pub mod order;
 mod place;
 mod primitive;
 pub mod queue;

@@ -70,7 +70,18 @@ impl RawMonitor {
 
     /// Takes the monitor if it is free.
     #[inline]
+    #[cfg_attr(order, track_caller)]
     pub fn try_lock(&self) -> bool {
+        let taken = self.take();
+        #[cfg(order)]
+        if taken {
+            crate::order::took(self.at(), "", false);
+        }
+        taken
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
         let taken = self
             .word
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
@@ -83,10 +94,23 @@ impl RawMonitor {
 
     /// Takes the monitor, sleeping while another thread holds it.
     #[inline]
+    #[cfg_attr(order, track_caller)]
     pub fn lock(&self) {
-        if !self.try_lock() {
+        self.enter();
+        #[cfg(order)]
+        crate::order::took(self.at(), "", true);
+    }
+
+    #[inline]
+    fn enter(&self) {
+        if !self.take() {
             self.wait();
         }
+    }
+
+    #[cfg(order)]
+    fn at(&self) -> usize {
+        core::ptr::from_ref(self).addr()
     }
 
     #[cold]
@@ -97,12 +121,12 @@ impl RawMonitor {
             if !(c.donate)(holder()) {
                 break;
             }
-            if self.try_lock() {
+            if self.take() {
                 return;
             }
         }
         for _ in 0..LOOKS {
-            if self.word.load(Ordering::Relaxed) == FREE && self.try_lock() {
+            if self.word.load(Ordering::Relaxed) == FREE && self.take() {
                 return;
             }
             if !(c.runs_elsewhere)(holder()) {
@@ -118,6 +142,8 @@ impl RawMonitor {
     /// Gives the monitor back. Only the holder may call this.
     #[inline]
     pub fn unlock(&self) {
+        #[cfg(order)]
+        crate::order::gave(self.at());
         if self.word.swap(FREE, Ordering::Release) == CONTENDED {
             self.wake_next();
         }
@@ -186,16 +212,25 @@ impl<T> Monitor<T> {
 impl<T: ?Sized> Monitor<T> {
     /// Takes the monitor, sleeping while another thread holds it.
     #[inline]
+    #[cfg_attr(order, track_caller)]
     pub fn lock(&self) -> Guard<'_, T> {
-        self.raw.lock();
+        self.raw.enter();
+        #[cfg(order)]
+        crate::order::took(self.raw.at(), core::any::type_name::<T>(), true);
         Guard { monitor: self }
     }
 
     /// Takes the monitor if it is free.
     #[inline]
+    #[cfg_attr(order, track_caller)]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let taken = self.raw.take();
+        #[cfg(order)]
+        if taken {
+            crate::order::took(self.raw.at(), core::any::type_name::<T>(), false);
+        }
         // Not `then_some`: a guard that is made and dropped would give back what another thread holds.
-        self.raw.try_lock().then(|| Guard { monitor: self })
+        taken.then(|| Guard { monitor: self })
     }
 
     /// The data, when the borrow already proves that nobody else is there.

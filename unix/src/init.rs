@@ -215,6 +215,8 @@ pub fn power_off(code: i32) -> ! {
     if let Some(drain) = DRAIN.get() {
         drain();
     }
+    #[cfg(order)]
+    sync::order::pairs(|held, taken| machine::log!("order: {held} | {taken}"));
     power::report(&alloc::format!("exit {code}"));
     power::off()
 }

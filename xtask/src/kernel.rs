@@ -13,8 +13,23 @@ use std::process::Stdio;
 /// Builds the kernel in its own profile. Cargo's progress shows on a terminal; else silence
 /// unless it fails.
 pub fn build() -> Result<PathBuf> {
+    build_with(&host::project().join("target"), &[])
+}
+
+/// A kernel that notes which monitors are held while another is taken, and logs it at its end.
+pub fn build_for_order() -> Result<PathBuf> {
+    let noting = format!(
+        "target.{}.rustflags=['--cfg', 'order']",
+        host::KERNEL_TARGET
+    );
+    build_with(
+        &host::project().join("target/order"),
+        &["--config", &noting],
+    )
+}
+
+fn build_with(target: &Path, options: &[&str]) -> Result<PathBuf> {
     host::need_target()?;
-    let target = host::project().join("target");
     let path = target.join(host::KERNEL_TARGET).join("kernel/kernel");
     let mut command = host::cargo();
     command.args([
@@ -26,7 +41,7 @@ pub fn build() -> Result<PathBuf> {
         "--target",
         host::KERNEL_TARGET,
     ]);
-    command.env("CARGO_TARGET_DIR", &target);
+    command.args(options).env("CARGO_TARGET_DIR", target);
     // The first build takes a minute and may talk about it; later ones must not
     // disturb the guest's standard error.
     if !path.exists() && std::io::stderr().is_terminal() {

@@ -105,23 +105,24 @@ impl Trace {
 
 /// Makes `tracer` trace `task`. EPERM: somebody does already. ENOMEM.
 pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
-    let mut state = task.trace.state.lock();
+    let mut tracees = tracer.tracees.lock();
+    let mut held = task.trace.state.lock();
     if task.trace.is_traced() {
         return Err(Errno::EPERM);
     }
-    let mut tracees = tracer.tracees.lock();
     tracees.retain(|task| task.strong_count() != 0);
     tracees.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-    *state = Some(Box::new(State {
-        seized,
-        options,
-        ..State::default()
-    }));
+    // One whom the last tracer has let go may not have taken its registers back yet: they stay.
+    let state = held.get_or_insert_default();
+    state.seized = seized;
+    state.options = options;
+    state.status = None;
+    state.event = None;
     task.trace.tracer.store(tracer.pid, Ordering::Release);
     tracees.push(Arc::downgrade(task));
     // A table that grows is held by one who needs the tree, and who has the tree may want what a waiter for tracees holds.
+    drop(held);
     drop(tracees);
-    drop(state);
     crate::dispatch::renew(task).inspect_err(|_| forget(task))
 }
 
@@ -160,18 +161,29 @@ pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
 
 /// Ends the tracing of `task`, which goes on with `signal`.
 pub fn detach(task: &Arc<Task>, signal: i32) -> Result<()> {
-    resume(task, How::Freely, signal)?;
+    halted(task, |_| ())?;
+    // First of all: it stops no more, unless for another tracer.
     forget(task);
+    // One that has begun already may have let it go, too.
+    let _ = resume(task, How::Freely, signal);
     Ok(())
 }
 
 fn forget(task: &Arc<Task>) {
-    let tracer = task.trace.tracer.swap(0, Ordering::AcqRel);
-    task.trace.calls.store(false, Ordering::Relaxed);
-    if let Some(tracer) = tree::find(tracer) {
-        let gone = |other: &Weak<Task>| core::ptr::eq(other.as_ptr(), Arc::as_ptr(task));
-        tracer.tracees.lock().retain(|other| !gone(other));
+    let pid = task.trace.tracer();
+    let tracer = tree::find(pid);
+    // Whom it traces and that it is traced change together: the tracer may begin anew at once.
+    let mut tracees = tracer.as_ref().map(|tracer| tracer.tracees.lock());
+    let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+    let ended = task.trace.tracer.compare_exchange(pid, 0, set, fetch);
+    if ended.is_ok() {
+        task.trace.calls.store(false, Ordering::Relaxed);
+        if let Some(tracees) = &mut tracees {
+            let gone = |other: &Weak<Task>| core::ptr::eq(other.as_ptr(), Arc::as_ptr(task));
+            tracees.retain(|other| !gone(other));
+        }
     }
+    drop(tracees);
     // Without memory the thread keeps the dispatcher that answers nothing itself.
     let _ = crate::dispatch::renew(task);
 }

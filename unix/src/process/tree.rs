@@ -284,8 +284,10 @@ pub fn new_session(caller: &Process) -> Result<i32> {
         return Err(Errno::EPERM);
     }
     tree.groups.leave(caller.pid, caller.pgrp(), caller.sid());
-    caller.session.set(Session::new(caller.pid));
+    let left = caller.session.exchange(Session::new(caller.pid));
     caller.pgrp.store(caller.pid, Ordering::Relaxed);
     tree.groups.enter(caller.pid, caller.pid, caller.pid);
+    drop(tree);
+    drop(left.get());
     Ok(caller.pid)
 }

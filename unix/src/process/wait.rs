@@ -86,18 +86,22 @@ fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Repo
             }
             Ok(Some(report))
         }
-        None => match traced(parent, which, options) {
-            (_, Some(report)) => Ok(Some(report)),
-            (false, None) if !exists => Err(Errno::ECHILD),
-            _ => Ok(None),
-        },
+        None => {
+            drop(children);
+            match traced(parent, which, options) {
+                (_, Some(report)) => Ok(Some(report)),
+                (false, None) if !exists => Err(Errno::ECHILD),
+                _ => Ok(None),
+            }
+        }
     }
 }
 
 /// Whether `parent` traces a thread that `which` names, and the news of one.
 fn traced(parent: &Process, which: Which, options: u32) -> (bool, Option<Report>) {
     let mut exists = false;
-    for task in parent.tracees.lock().iter().filter_map(Weak::upgrade) {
+    let tracees = parent.tracees.lock();
+    for task in tracees.iter().filter_map(Weak::upgrade) {
         let meant = match which {
             Which::Any => true,
             Which::Pid(tid) => task.tid == tid,
@@ -108,6 +112,7 @@ fn traced(parent: &Process, which: Which, options: u32) -> (bool, Option<Report>
         }
         exists = true;
         if let Some(status) = task.trace.status(options & WNOWAIT == 0) {
+            drop(tracees);
             let report = Report {
                 pid: task.tid,
                 uid: task.process.cred.get().uid,

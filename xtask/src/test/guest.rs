@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, session, threads};
+use super::{cli, order, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -132,6 +132,11 @@ pub const TESTS: &[Test] = &[
         name: "trace",
         about: "ptrace, on 1 and 4 CPUs",
         run: threads::trace,
+    },
+    Test {
+        name: "order",
+        about: "monitors are taken in the order of docs/locks.md, noted by a kernel of its own",
+        run: order::run,
     },
     Test {
         name: "stopper",

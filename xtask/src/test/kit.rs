@@ -109,6 +109,17 @@ impl Kit {
         })
     }
 
+    /// The same programs, and the kernel that notes the order in which monitors are taken.
+    pub fn noting_order(&self) -> Result<Self> {
+        let kernel = kernel::build_for_order()?;
+        Ok(Self {
+            long: self.long,
+            symbols: kernel::symbols(&kernel)?,
+            kernel,
+            programs: self.programs.clone(),
+        })
+    }
+
     /// A machine of this kernel; its log goes to `build/test/NAME.log`.
     pub fn machine(&self, name: &str) -> Machine {
         let mut machine = Machine::new(&self.kernel);

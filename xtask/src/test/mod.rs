@@ -6,6 +6,7 @@ mod cli;
 mod guest;
 mod host_tests;
 mod kit;
+mod order;
 mod session;
 mod tap;
 mod threads;

@@ -1,0 +1,152 @@
+//! Monitors are taken in the order that docs/locks.md lists, and no two of one kind together unless it says how.
+//!
+//! *Interface*: `run`. A kernel that notes which monitors are held while another is taken runs the suites, and logs what it has noted when it ends. So an inversion shows
+//! even if nobody met: each half of it is enough.
+
+use super::guest::with;
+use super::kit::Kit;
+use super::tap::Check;
+use crate::host;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const LIST: &str = "docs/locks.md";
+const HEADING: &str = "## The order";
+
+/// What is run, by the name of its log.
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("calls", &["/tests/calls-glibc"]),
+    ("jobs", &["/tests/jobs-glibc"]),
+    ("timers", &["/tests/timers-glibc"]),
+    ("tables", &["/tests/tables-musl"]),
+    ("trace", &["/tests/trace-glibc"]),
+    ("threads", &["/tests/threads-glibc"]),
+    ("files", &["/bin/sh", "/tests/files.sh"]),
+    ("shell", &["/bin/sh", "/tests/shell.sh"]),
+    ("system", &["/bin/sh", "/tests/system.sh"]),
+];
+
+/// A kind that is held, and one that is taken meanwhile.
+type Pair = (String, String);
+
+/// Boots each program on 4 CPUs; one check for each.
+pub fn run(kit: &Kit) -> Vec<Check> {
+    let list = std::fs::read_to_string(host::project().join(LIST)).unwrap_or_default();
+    let order = Order::of(&list);
+    let kit = match kit.noting_order() {
+        Ok(kit) => kit,
+        Err(failure) => return vec![Check::new("a kernel that notes", false, failure.message)],
+    };
+    let check = |&(name, words): &(&str, &[&str])| {
+        let log = format!("order-{name}");
+        let machine = with(&kit, &log, 4, 256);
+        // What else the program says is the business of other suites.
+        if let Err(failure) = kit.boot(&machine, words, Vec::new(), Duration::from_secs(300)) {
+            return Check::new(name, false, failure.message);
+        }
+        let file = host::build_dir("test").map(|dir| dir.join(format!("{log}.log")));
+        let text = file
+            .ok()
+            .and_then(|file| std::fs::read_to_string(file).ok());
+        let text = text.unwrap_or_default();
+        let pairs = pairs(&text);
+        let faults = order.faults(&pairs);
+        let good = faults.is_empty() && !pairs.is_empty();
+        Check::new(name, good, format!("{} pairs; {faults:?}", pairs.len()))
+    };
+    PROGRAMS.iter().map(check).collect()
+}
+
+/// What a log has noted.
+fn pairs(log: &str) -> BTreeSet<Pair> {
+    let noted = log.lines().filter_map(|line| line.split_once("order: "));
+    noted
+        .filter_map(|(_, pair)| pair.split_once(" | "))
+        .map(|(held, taken)| (short(held), short(taken)))
+        .collect()
+}
+
+/// A type without its paths: `Vec<Arc<Process>>`.
+fn short(kind: &str) -> String {
+    let mut short = String::new();
+    let mut word = String::new();
+    let mut letters = kind.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == ':' && letters.peek() == Some(&':') {
+            letters.next();
+            word.clear();
+        } else if letter.is_alphanumeric() || letter == '_' {
+            word.push(letter);
+        } else {
+            short.push_str(&word);
+            word.clear();
+            short.push(letter);
+        }
+    }
+    short + &word
+}
+
+/// The list: kinds by their place, and whether two of one kind may be held.
+struct Order(Vec<(String, usize, bool)>);
+
+impl Order {
+    fn of(text: &str) -> Order {
+        let section = text.split(HEADING).nth(1).unwrap_or_default();
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let mut kinds = Vec::new();
+        for line in section.lines() {
+            let Some((place, rest)) = line.split_once(". ") else {
+                continue;
+            };
+            let (Ok(place), Some((names, about))) = (place.parse(), rest.split_once("`: ")) else {
+                continue;
+            };
+            let two = about.contains("two at once");
+            let names = names.trim_start_matches('`').split("`, `");
+            kinds.extend(names.map(|name| (name.to_owned(), place, two)));
+        }
+        Order(kinds)
+    }
+
+    fn place(&self, kind: &str) -> Option<(usize, bool)> {
+        let is = |name: &str| kind == name || kind.starts_with(&format!("{name}<"));
+        self.0
+            .iter()
+            .find(|(name, ..)| is(name))
+            .map(|&(_, place, two)| (place, two))
+    }
+
+    fn faults(&self, pairs: &BTreeSet<Pair>) -> Vec<String> {
+        let fault = |(held, taken): &Pair| match (self.place(held), self.place(taken)) {
+            (None, _) => Some(format!("{LIST} has no `{held}`")),
+            (_, None) => Some(format!("{LIST} has no `{taken}`")),
+            (Some((first, _)), Some((second, _))) if first < second => None,
+            (Some((_, true)), _) if held == taken => None,
+            _ => Some(format!("`{taken}` is taken with `{held}` held")),
+        };
+        pairs.iter().filter_map(fault).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_list_does_not_allow_is_a_fault() {
+        let list = "## The order\nText.\n1. `Tree`: first.\n2. `Vec<Arc<Process>>`, `B`: two at once: so.\n3. `Held`: last.\n\n## Else\n1. `Tree`: no.\n";
+        let log = "[    0.1] order: a::Tree | alloc::vec::Vec<alloc::sync::Arc<u::Process>>\n\
+                   order: alloc::vec::Vec<alloc::sync::Arc<u::Process>> | alloc::vec::Vec<alloc::sync::Arc<u::Process>>\n\
+                   order: a::Tree | q::Held<fn(u8)>\n";
+        let order = Order::of(list);
+        assert!(order.faults(&pairs(log)).is_empty());
+        for (bad, why) in [
+            ("order: q::Held<fn()> | a::Tree", "`Tree` is taken with"),
+            ("order: a::Tree | a::Tree", "`Tree` is taken with `Tree`"),
+            ("order: a::Tree | u/src/x.rs", "no `u/src/x.rs`"),
+        ] {
+            let faults = order.faults(&pairs(bad));
+            assert!(faults.len() == 1 && faults[0].contains(why), "{faults:?}");
+        }
+    }
+}
