@@ -375,6 +375,51 @@ static void exchanges(void)
     equal(bad, 0, "threads that take a table of their own while others begin, read, and need a larger one");
 }
 
+/* Where a table begins that takes long to copy. */
+#define MANY 100
+
+/* Takes tables of its own while others copy what it had. */
+static void *parter(void)
+{
+    long wrong = 0;
+    for (int round = 0; round < 100; round++)
+        wrong += unshare(CLONE_FILES) != 0;
+    return (void *)wrong;
+}
+
+static void *copier(void *me)
+{
+    if (me == 0)
+        return parter();
+    long wrong = 0;
+    for (int round = 0; round < 100; round++) {
+        int status = -1;
+        pid_t child = fork();
+        if (child == 0) {
+            for (int fd = MANY; fd < COMMON; fd++)
+                wrong += fcntl(fd, F_GETFD) == -1;
+            _exit(wrong != 0);
+        }
+        waitpid(child, &status, 0);
+        wrong += status != 0;
+    }
+    return (void *)wrong;
+}
+
+static void copies(void)
+{
+    int status = -1;
+    pid_t child = begin_child();
+    if (child == 0) {
+        for (int fd = MANY; fd < COMMON; fd++)
+            dup2(STEADY, fd);
+        begin(copier);
+        _exit(end() != 0);
+    }
+    waitpid(child, &status, 0);
+    equal(status, 0, "a child has all descriptors, whoever takes another table while it is made");
+}
+
 /* Shares its table with another process, which makes it larger, and executes a program. */
 static void sharer(void)
 {
@@ -420,7 +465,7 @@ static const struct {
     const char *name;
     void (*run)(void);
 } groups[] = {{"numbers", numbers}, {"growth", growth}, {"forks", forks}, {"visitors", visitors}, {"flags", flags},
-              {"exchanges", exchanges}, {"sharers", sharers}};
+              {"exchanges", exchanges}, {"copies", copies}, {"sharers", sharers}};
 
 int main(int argc, char **argv)
 {

@@ -10,7 +10,6 @@
 
 use abi::errno::{Errno, Result};
 use abi::nr;
-use alloc::sync::Arc;
 use core::sync::atomic::{Ordering, fence};
 use machine::trap::TrapFrame;
 use sync::epoch;
@@ -107,7 +106,7 @@ fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> 
     loop {
         let files = process.files.get();
         let _held = files.hold();
-        if Arc::ptr_eq(&files, &process.files.get()) {
+        if process.files.is(&files) {
             return step(&files, files.kpt());
         }
     }
@@ -250,7 +249,7 @@ fn exchange_files(
         // all.
         fence(Ordering::SeqCst);
         let _held = new.hold();
-        if Arc::ptr_eq(&new, &process.files.get()) {
+        if process.files.is(&new) {
             redirect_all(process, new.kpt());
         }
     }

@@ -176,10 +176,23 @@ fn join_files(parent: &Process) -> Arc<Files> {
         let files = parent.files.get();
         files.share();
         // Another thread that gave the process another table before may have closed everything in this one.
-        if Arc::ptr_eq(&files, &parent.files.get()) {
+        if parent.files.is(&files) {
             return files;
         }
         files.leave();
+    }
+}
+
+/// A copy of the table of `parent`. ENOMEM.
+fn copy_files(parent: &Process) -> Result<Arc<Files>> {
+    loop {
+        let files = parent.files.get();
+        let copy = files.fork_copy()?;
+        // Else another thread gave the process another table meanwhile, and may have closed everything in this one.
+        if parent.files.is(&files) {
+            return Ok(copy);
+        }
+        copy.leave();
     }
 }
 
@@ -189,7 +202,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
     let files = if spec.flags & CLONE_FILES != 0 {
         join_files(parent)
     } else {
-        parent.files.get().fork_copy()?
+        copy_files(parent)?
     };
     let fs = parent.fs.get();
     let fs = if spec.flags & CLONE_FS != 0 {

@@ -1,7 +1,7 @@
 //! A replaceable counted value: what several processes may share and one may exchange.
 //!
 //! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place
-//! and returns the old; [`Shared::peek`] looks without counting.
+//! and returns the old; [`Shared::peek`] and [`Shared::is`] look without counting.
 //!
 //! One word holds the value. Readers have interrupts off between loading the word and counting, and the count that the word
 //! had is given up a grace period after it was exchanged (`sync::epoch`), so whoever still looks finds it alive.
@@ -48,6 +48,12 @@ impl<T> Shared<T> {
         // SAFETY: the word came from `Arc::into_raw`, and its count is given up only a grace period after an exchange, which does
         // not end here while interrupts are off.
         unsafe { &*self.0.load(Ordering::Acquire) }
+    }
+
+    /// Whether `value` is the present one.
+    #[inline]
+    pub fn is(&self, value: &Arc<T>) -> bool {
+        core::ptr::eq(self.0.load(Ordering::Acquire), Arc::as_ptr(value))
     }
 
     /// Calls `look` with the present value, which stays meanwhile.
