@@ -1239,7 +1239,7 @@ static void system_facts(void)
     close(fd);
 }
 
-static const struct { const char *name; void (*run)(void); } groups[] = {
+static const struct group groups[] = {
     {"files", files}, {"directories", directories}, {"pipes", pipes}, {"descriptors", descriptors},
     {"devices", devices}, {"pointers", pointers}, {"memory", memory}, {"processes", processes},
     {"signals", signals}, {"times", times}, {"waiting", waiting}, {"threads", threads}, {"system", system_facts},
@@ -1252,15 +1252,7 @@ int main(int argc, char **argv)
         perror(directory);
         return 2;
     }
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        int wanted = argc < 2;
-        for (int j = 1; j < argc; j++)
-            wanted |= strcmp(argv[j], groups[i].name) == 0;
-        if (wanted) {
-            printf("# %s\n", groups[i].name);
-            groups[i].run();
-        }
-    }
+    run_groups(GROUPS(groups), 0, argc, argv);
     chdir("/");
     rmdir(directory);
     return done();

@@ -681,10 +681,7 @@ static void leftovers(void)
     signal(SIGUSR1, SIG_DFL);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} groups[] = {
+static const struct group groups[] = {
     {"children", children}, {"orphans", orphans}, {"stops", stops},       {"masks", masks},
     {"parent", parent_death}, {"robust", robust}, {"futexes", futexes},   {"threads", threads},
     {"timers", timers},     {"programs", programs}, {"frames", frames},   {"fairness", fairness},
@@ -703,16 +700,7 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "await") == 0)
         await(atoi(argv[2]));
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        /* Fairness is judged by the clock, so only where time goes by instructions: when it is asked for by name. */
-        int wanted = argc < 2 && groups[i].run != fairness;
-        for (int j = 1; j < argc; j++)
-            wanted |= strcmp(argv[j], groups[i].name) == 0;
-        if (wanted) {
-            printf("# %s\n", groups[i].name);
-            fflush(stdout);
-            groups[i].run();
-        }
-    }
+    /* Fairness is judged by the clock, so only where time goes by instructions: when it is asked for by name. */
+    run_groups(GROUPS(groups), "fairness", argc, argv);
     return done();
 }

@@ -1,7 +1,7 @@
 /* The test programs' way to report: one line a check, as the Test Anything Protocol has it.
  *
  * Interface: check(condition, name) and equal(actual, expected, name) print `ok N name` or
- * `not ok N name`; done() prints the plan and gives the exit status.
+ * `not ok N name`; done() prints the plan and gives the exit status. run_groups() runs the groups that the arguments name.
  */
 #ifndef TAP_H
 #define TAP_H
@@ -58,4 +58,26 @@ static inline int done(void)
     fflush(stdout);
     return tap_failed != 0;
 }
+
+struct group {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Runs those of `count` groups that are named, or without names all but `asked` (which may be null). */
+static inline void run_groups(const struct group *groups, size_t count, const char *asked, int argc, char **argv)
+{
+    for (size_t i = 0; i < count; i++) {
+        int wanted = argc < 2 && !(asked && strcmp(groups[i].name, asked) == 0);
+        for (int j = 1; j < argc; j++)
+            wanted |= strcmp(argv[j], groups[i].name) == 0;
+        if (wanted) {
+            printf("# %s\n", groups[i].name);
+            fflush(stdout);
+            groups[i].run();
+        }
+    }
+}
+
+#define GROUPS(groups) groups, sizeof groups / sizeof *groups
 #endif

@@ -26,6 +26,11 @@ fn file(count: &Arc<AtomicI32>, flags: u32) -> Arc<OpenFile> {
     OpenFile::new(Arc::new(Counted(count.clone())), flags)
 }
 
+/// A table for so many descriptors, and a count of descriptions.
+fn table(limit: usize) -> (Arc<Files>, Arc<AtomicI32>) {
+    (Files::new(limit).unwrap(), Arc::default())
+}
+
 fn words(files: &Files, fd: usize) -> [usize; 3] {
     let kpt = files.kpt();
     // SAFETY: the table is not changed meanwhile, and the index is below its length.
@@ -38,8 +43,7 @@ const BAD: usize = 2;
 
 #[test]
 fn the_lowest_descriptor_is_taken_and_published() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(1024).unwrap();
+    let (files, count) = table(1024);
     for fd in 0..5 {
         assert_eq!(files.install(file(&count, O_RDWR), false), Ok(fd));
     }
@@ -61,8 +65,7 @@ fn the_lowest_descriptor_is_taken_and_published() {
 
 #[test]
 fn tables_grow_up_to_the_limit() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(200).unwrap();
+    let (files, count) = table(200);
     let of = file(&count, O_RDWR);
     for fd in 0..200 {
         assert_eq!(files.install(of.clone(), false), Ok(fd));
@@ -81,8 +84,7 @@ fn tables_grow_up_to_the_limit() {
 
 #[test]
 fn sharing_follows_fork_and_close() {
-    let count = Arc::new(AtomicI32::new(0));
-    let parent = Files::new(1024).unwrap();
+    let (parent, count) = table(1024);
     let of = file(&count, O_RDWR);
     parent.install(of.clone(), false).unwrap();
     assert_eq!(of.sharing(), Sharing::Exclusive);
@@ -105,8 +107,7 @@ fn sharing_follows_fork_and_close() {
 
 #[test]
 fn a_table_of_several_threads_plugs_no_exclusive_code() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(1024).unwrap();
+    let (files, count) = table(1024);
     files.install(file(&count, O_RDWR), false).unwrap();
     files.share();
     assert_eq!(files.get(0).unwrap().sharing(), Sharing::Shared);
@@ -123,8 +124,7 @@ fn a_table_of_several_threads_plugs_no_exclusive_code() {
 
 #[test]
 fn with_a_visitor_a_thread_is_not_alone() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(1024).unwrap();
+    let (files, count) = table(1024);
     files.install(file(&count, O_RDWR), false).unwrap();
     let ready = file(&count, O_RDWR);
     ready.make_ready();
@@ -153,8 +153,7 @@ fn with_a_visitor_a_thread_is_not_alone() {
 
 #[test]
 fn a_claim_that_is_not_yet_in_the_map_is_helped() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(1024).unwrap();
+    let (files, count) = table(1024);
     files.share();
     // Another thread has filled the slot, and done no more.
     let place = files.slots.place(0).unwrap();
@@ -169,8 +168,7 @@ fn a_claim_that_is_not_yet_in_the_map_is_helped() {
 
 #[test]
 fn what_changes_while_a_table_grows_is_in_both_arrays() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(1024).unwrap();
+    let (files, count) = table(1024);
     files.share();
     files.install(file(&count, O_RDWR), false).unwrap();
     let old = files.kpt.load(Ordering::Relaxed);
@@ -192,8 +190,7 @@ fn what_changes_while_a_table_grows_is_in_both_arrays() {
 
 #[test]
 fn what_is_shared_for_ever_is_never_exclusive() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(1024).unwrap();
+    let (files, count) = table(1024);
     let of = file(&count, O_RDWR);
     files.install(of.clone(), false).unwrap();
     of.share();
@@ -208,8 +205,7 @@ fn what_is_shared_for_ever_is_never_exclusive() {
 
 #[test]
 fn a_table_whose_growth_ended_halfway_is_used_as_it_is() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(1024).unwrap();
+    let (files, count) = table(1024);
     let capacity = files.capacity();
     // The slots are made first; then there was no memory for the code.
     files.slots.reserve(2 * capacity).unwrap();
@@ -223,8 +219,7 @@ fn a_table_whose_growth_ended_halfway_is_used_as_it_is() {
 
 #[test]
 fn only_who_has_the_last_way_to_a_file_makes_its_code_exclusive() {
-    let count = Arc::new(AtomicI32::new(0));
-    let files = Files::new(64).unwrap();
+    let (files, count) = table(64);
     let of = file(&count, O_RDWR);
     assert_eq!(files.install(of.clone(), false), Ok(0));
     let other = files.fork_copy().unwrap();

@@ -1,6 +1,6 @@
 //! Models of derived words, as descriptor tables use them: code that follows from what a number refers to and from whether that is shared.
 
-use crate::{link_threads, model};
+use crate::{beside, link_threads, model};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -68,10 +68,7 @@ fn code_is_that_of_the_last_to_be_there() {
     model(3, || {
         let n = number();
         assert!(n.claim(1));
-        let others = [0, 2].map(|file| {
-            let n = n.clone();
-            thread::spawn(move || n.exchange(file))
-        });
+        let others = [0, 2].map(|file| beside(&n, move |n| n.exchange(file)));
         let mine = n.claim(3);
         let mut gone: Vec<_> = others.map(|other| other.join().unwrap()).into();
         gone.push(n.slot.load(Ordering::Relaxed));
@@ -131,14 +128,11 @@ fn without_a_tag_code_of_a_closed_file_stays() {
 fn sharing_and_publishing_exclusive_code() {
     model(3, || {
         let n = number();
-        let owner = {
-            let n = n.clone();
-            thread::spawn(move || {
-                n.claim(1);
-                n.exchange(2);
-                n.exchange(1);
-            })
-        };
+        let owner = beside(&n, move |n| {
+            n.claim(1);
+            n.exchange(2);
+            n.exchange(1);
+        });
         n.shared.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         if n.slot.load(Ordering::Acquire) != 0 {
@@ -181,10 +175,7 @@ fn arrays_that_move_miss_no_change() {
     model(3, || {
         let n = number();
         assert!(n.claim(1));
-        let other = {
-            let n = n.clone();
-            thread::spawn(move || n.exchange(2))
-        };
+        let other = beside(&n, move |n| n.exchange(2));
         n.moved.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
         Derived::refresh([&n.later], || [n.follow()]);
@@ -214,21 +205,18 @@ fn visit(wait: bool) {
         });
         table.domain.idle_exit(0);
         table.domain.idle_exit(1);
-        let owner = {
-            let table = table.clone();
-            thread::spawn(move || {
-                // Interrupts are off.
-                let alone = table.company.load(Ordering::Acquire) == USER;
-                table.slot.store(0, Ordering::Release);
-                if alone {
-                    // SAFETY: that nobody else is there is what loom checks.
-                    table.file.with_mut(|file| unsafe { *file = 0 });
-                }
-                // And on again.
-                table.domain.quiescent(1);
-                table.domain.idle_enter(1);
-            })
-        };
+        let owner = beside(&table, move |table| {
+            // Interrupts are off.
+            let alone = table.company.load(Ordering::Acquire) == USER;
+            table.slot.store(0, Ordering::Release);
+            if alone {
+                // SAFETY: that nobody else is there is what loom checks.
+                table.file.with_mut(|file| unsafe { *file = 0 });
+            }
+            // And on again.
+            table.domain.quiescent(1);
+            table.domain.idle_enter(1);
+        });
         table.company.fetch_add(VISITOR, Ordering::SeqCst);
         if wait {
             table.domain.synchronize();

@@ -502,6 +502,15 @@ fn once_is_written_once_and_read_whole() {
     });
 }
 
+/// Lets another thread do something with what is shared.
+fn beside<T: 'static, R: 'static>(
+    shared: &Arc<T>,
+    act: impl FnOnce(&T) -> R + 'static,
+) -> thread::JoinHandle<R> {
+    let shared = shared.clone();
+    thread::spawn(move || act(&shared))
+}
+
 /// Threads with a token each, as the thread room provides.
 fn link_threads() {
     fn current() -> usize {

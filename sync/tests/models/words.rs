@@ -1,6 +1,6 @@
 //! Models of words that change together, and of the state word.
 
-use crate::model;
+use crate::{beside, model};
 use loom::sync::Arc;
 use loom::thread;
 use sync::StateWord;
@@ -41,10 +41,7 @@ fn values(words: &Words) -> [u64; 3] {
 fn of_two_changes_of_the_same_words_one_succeeds() {
     model(3, || {
         let words = words();
-        let other = {
-            let words = words.clone();
-            thread::spawn(move || change(&words, &[1, 0], 0, 2))
-        };
+        let other = beside(&words, move |words| change(&words, &[1, 0], 0, 2));
         let mine = change(&words, &[0, 1], 0, 1);
         let theirs = other.join().unwrap();
         assert!(mine != theirs);
@@ -57,10 +54,7 @@ fn of_two_changes_of_the_same_words_one_succeeds() {
 fn changes_that_overlap_do_not_mix() {
     model(3, || {
         let words = words();
-        let other = {
-            let words = words.clone();
-            thread::spawn(move || change(&words, &[1, 2], 0, 2))
-        };
+        let other = beside(&words, move |words| change(&words, &[1, 2], 0, 2));
         let mine = change(&words, &[0, 1], 0, 1);
         let theirs = other.join().unwrap();
         assert!(mine != theirs);
@@ -72,10 +66,7 @@ fn changes_that_overlap_do_not_mix() {
 fn a_reader_sees_all_of_a_change_or_nothing() {
     model(3, || {
         let words = words();
-        let writer = {
-            let words = words.clone();
-            thread::spawn(move || assert!(change(&words, &[0, 1], 0, 1)))
-        };
+        let writer = beside(&words, move |words| assert!(change(&words, &[0, 1], 0, 1)));
         // In the order in which the words are written back, and against it.
         let (high, low) = (
             words.domain.read(&words.cells[1]),
@@ -93,26 +84,23 @@ fn a_reader_sees_all_of_a_change_or_nothing() {
 fn a_late_helper_changes_nothing() {
     model(1, || {
         let words = words();
-        let other = {
-            let words = words.clone();
-            thread::spawn(move || {
-                // Fails: the second cell never holds 7. Helped by who meets its claim.
-                let changes = [
-                    Change {
-                        cell: &words.cells[0],
-                        old: 0,
-                        new: 9,
-                    },
-                    Change {
-                        cell: &words.cells[1],
-                        old: 7,
-                        new: 9,
-                    },
-                ];
-                // SAFETY: cells and domain end together.
-                assert!(!unsafe { words.domain.join().unwrap().change(&changes) });
-            })
-        };
+        let other = beside(&words, move |words| {
+            // Fails: the second cell never holds 7. Helped by who meets its claim.
+            let changes = [
+                Change {
+                    cell: &words.cells[0],
+                    old: 0,
+                    new: 9,
+                },
+                Change {
+                    cell: &words.cells[1],
+                    old: 7,
+                    new: 9,
+                },
+            ];
+            // SAFETY: cells and domain end together.
+            assert!(!unsafe { words.domain.join().unwrap().change(&changes) });
+        });
         assert!(change(&words, &[0], 0, 1));
         assert!(change(&words, &[0], 1, 0));
         other.join().unwrap();
@@ -127,17 +115,14 @@ fn a_late_helper_changes_nothing() {
 fn a_reader_knows_a_descriptor_that_was_used_again() {
     model(3, || {
         let words = words();
-        let writer = {
-            let words = words.clone();
-            thread::spawn(move || {
-                let mut party = words.domain.join().unwrap();
-                for (n, new) in [(0, 1), (1, 50)] {
-                    let cell = &words.cells[n];
-                    // SAFETY: cells and domain end together.
-                    assert!(unsafe { party.change(&[Change { cell, old: 0, new }]) });
-                }
-            })
-        };
+        let writer = beside(&words, move |words| {
+            let mut party = words.domain.join().unwrap();
+            for (n, new) in [(0, 1), (1, 50)] {
+                let cell = &words.cells[n];
+                // SAFETY: cells and domain end together.
+                assert!(unsafe { party.change(&[Change { cell, old: 0, new }]) });
+            }
+        });
         let read = words.domain.read(&words.cells[0]);
         assert!(read <= 1, "{read}");
         writer.join().unwrap();
@@ -199,12 +184,7 @@ fn every_increment_of_two_words_counts() {
                 }
             }
         };
-        let threads: Vec<_> = (0..2)
-            .map(|_| {
-                let words = words.clone();
-                thread::spawn(move || add(&words))
-            })
-            .collect();
+        let threads = [(); 2].map(|()| beside(&words, add));
         threads.into_iter().for_each(|t| t.join().unwrap());
         assert_eq!(values(&words), [2, 0, 2]);
     });
@@ -214,10 +194,7 @@ fn every_increment_of_two_words_counts() {
 fn a_wake_up_before_sleeping_is_not_lost() {
     model(3, || {
         let state = Arc::new(StateWord::new());
-        let sleeper = {
-            let state = state.clone();
-            thread::spawn(move || state.sleep(1 | 2, thread::park))
-        };
+        let sleeper = beside(&state, move |state| state.sleep(1 | 2, thread::park));
         let handle = sleeper.thread().clone();
         let other = {
             let (state, handle) = (state.clone(), handle.clone());

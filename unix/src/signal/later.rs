@@ -73,21 +73,36 @@ fn take() -> Option<(Target, i32)> {
     Some((target, (word >> 32) as i32 & 0x7f))
 }
 
-/// In place of a process's number: every one.
-const ALL: i32 = 0;
+/// Whether a process whose timers have rung was not noted.
+fn missed() -> bool {
+    MISSED.load(Ordering::Relaxed) && MISSED.swap(false, Ordering::AcqRel)
+}
 
-/// All processes, if one was not noted.
-fn missed() -> Option<(Target, i32)> {
-    (MISSED.load(Ordering::Relaxed) && MISSED.swap(false, Ordering::AcqRel))
-        .then_some((Target::Timers(ALL), 0))
+/// What is to be done.
+enum Note {
+    /// What was noted.
+    Taken(Target, i32),
+    /// There was no room for it: all processes' timers may have rung.
+    Missed,
+}
+
+fn next() -> Option<Note> {
+    match take() {
+        Some((target, signo)) => Some(Note::Taken(target, signo)),
+        None => missed().then_some(Note::Missed),
+    }
 }
 
 fn run(_: usize) {
     loop {
-        let (target, signo) = SENDER.wait_until(|| {
+        let note = SENDER.wait_until(|| {
             thread::safe_point();
-            take().or_else(missed)
+            next()
         });
+        let Note::Taken(target, signo) = note else {
+            tree::all().iter().for_each(crate::time::settle);
+            continue;
+        };
         let info = Siginfo {
             signo,
             code: SI_KERNEL,
@@ -96,10 +111,6 @@ fn run(_: usize) {
         // Whoever it was for may be gone by now; nobody is left to tell.
         let _ = match target {
             Target::Group(pgrp) => send_group(pgrp, info),
-            Target::Timers(ALL) => {
-                tree::all().iter().for_each(crate::time::settle);
-                Ok(())
-            }
             Target::Timers(pid) => {
                 if let Some(process) = tree::find(pid) {
                     crate::time::settle(&process);
