@@ -303,6 +303,44 @@ static void flags(void)
     close(fd);
 }
 
+static int twice[2];
+
+/* Reads to the end, a number at a time; their sum. */
+static void *adder(void *at)
+{
+    uintptr_t sum = 0;
+    uint32_t number;
+    while (read(*(int *)at, &number, sizeof number) == sizeof number)
+        sum += number;
+    return (void *)sum;
+}
+
+/* One description with two descriptors, used by one thread and then by two. */
+static void twins(void)
+{
+    enum { SIZE = 200000 };
+    static uint32_t numbers[SIZE];
+    uintptr_t sum = 0;
+    pthread_t other;
+    void *its = 0;
+    for (uint32_t i = 0; i < SIZE; i++)
+        sum += numbers[i] = i * i;
+    twice[0] = open("/tmp/tables-twins", O_CREAT | O_TRUNC | O_RDWR, 0600);
+    equal(write(twice[0], numbers, sizeof numbers), sizeof numbers, "a file of numbers");
+    twice[1] = dup(twice[0]);
+    for (int i = 0; i < 6; i++) {
+        lseek(twice[i % 2], 0, SEEK_SET);
+        read(twice[i % 2], numbers, 1);
+    }
+    lseek(twice[0], 0, SEEK_SET);
+    pthread_create(&other, 0, adder, &twice[1]);
+    uintptr_t mine = (uintptr_t)adder(&twice[0]);
+    pthread_join(other, &its);
+    equal(mine + (uintptr_t)its, sum, "two threads with two descriptors of one description read each number once");
+    close(twice[0]);
+    close(twice[1]);
+}
+
 /* Descriptors of these files are there from the beginning, and nobody closes them. */
 #define STEADY 20
 
@@ -461,10 +499,7 @@ static int reads(void)
     return wrong != 0;
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} groups[] = {{"numbers", numbers}, {"growth", growth}, {"forks", forks}, {"visitors", visitors}, {"flags", flags},
+static const struct group groups[] = {{"numbers", numbers}, {"growth", growth}, {"forks", forks}, {"visitors", visitors}, {"flags", flags}, {"twins", twins},
               {"exchanges", exchanges}, {"copies", copies}, {"sharers", sharers}};
 
 int main(int argc, char **argv)
@@ -476,15 +511,6 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "read") == 0)
         return reads();
     make_files();
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        int wanted = argc < 2;
-        for (int j = 1; j < argc; j++)
-            wanted |= strcmp(argv[j], groups[i].name) == 0;
-        if (wanted) {
-            printf("# %s\n", groups[i].name);
-            fflush(stdout);
-            groups[i].run();
-        }
-    }
+    run_groups(GROUPS(groups), 0, argc, argv);
     return done();
 }

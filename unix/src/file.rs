@@ -333,10 +333,10 @@ impl OpenFile {
         }
     }
 
-    /// More than one thread may reach it from now on.
+    /// More than one thread may reach it from now on. Whether it was one alone until now, so that there may be exclusive code of it.
     #[inline]
-    pub(crate) fn share(&self) {
-        self.exchange(ALONE, SHARED);
+    pub(crate) fn share(&self) -> bool {
+        self.exchange(ALONE, SHARED)
     }
 
     /// One thread reaches it again, by one descriptor, unless there are other ways.
@@ -350,13 +350,11 @@ impl OpenFile {
     }
 
     #[inline]
-    fn exchange(&self, from: u8, to: u8) {
-        if self.shared.load(Ordering::Relaxed) == from {
-            // It was changed meanwhile: whoever did that knows more.
-            let _ = self
-                .shared
-                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
-        }
+    fn exchange(&self, from: u8, to: u8) -> bool {
+        // Where it is changed meanwhile, whoever does that knows more.
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.shared.load(fetch) == from
+            && self.shared.compare_exchange(from, to, set, fetch).is_ok()
     }
 
     /// What routines made now may assume.

@@ -400,22 +400,22 @@ impl Files {
             // What several threads have is shared from the start.
             return;
         }
+        let mut elsewhere = false;
         for fd in self.slots.in_use() {
+            let Some(place) = self.slots.place(fd) else {
+                continue;
+            };
             // Whoever marked a file before saw to its code everywhere.
-            if self.is_exclusive(fd)
-                && let Ok((of, _)) = self.look(fd)
-            {
-                of.share();
+            let file = || place.file().filter(|of| of.share());
+            if let Some(slots) = briefly(|| file().map(|of| of.slots.load(Ordering::Acquire))) {
                 self.follow(fd);
+                elsewhere |= slots > 1;
             }
         }
-    }
-
-    /// Whether exclusive code of the file at `fd` may be plugged.
-    fn is_exclusive(&self, fd: usize) -> bool {
-        self.slots.place(fd).is_some_and(|place| {
-            briefly(|| (place.file()).is_some_and(|of| of.sharing() == Sharing::Exclusive))
-        })
+        if elsewhere {
+            // Of those that were marked, one has another number, too.
+            self.slots.in_use().for_each(|fd| self.follow(fd));
+        }
     }
 
     /// Does more than one thread use this table?
