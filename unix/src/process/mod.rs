@@ -166,7 +166,11 @@ impl Process {
 
     /// `task` is one of its threads from now on.
     pub(crate) fn admit(&self, task: &Arc<Task>) {
-        let mut threads = self.threads.lock();
+        self.seat(&mut self.threads.lock(), task);
+    }
+
+    fn seat(&self, threads: &mut Vec<Arc<Task>>, task: &Arc<Task>) {
+        task.seat.store(threads.len(), Ordering::Relaxed);
         threads.push(task.clone());
         self.roll.enter(task);
     }
@@ -181,8 +185,7 @@ impl Process {
         if moved {
             now.admit(1);
         }
-        threads.push(task.clone());
-        self.roll.enter(task);
+        self.seat(&mut threads, task);
         moved
     }
 
@@ -190,7 +193,11 @@ impl Process {
     /// has used timers.
     pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<Files>) {
         let mut threads = self.threads.lock();
-        threads.retain(|other| other.tid != task.tid);
+        let seat = task.seat.load(Ordering::Relaxed);
+        threads.swap_remove(seat);
+        if let Some(moved) = threads.get(seat) {
+            moved.seat.store(seat, Ordering::Relaxed);
+        }
         self.roll.leave(task);
         // Whoever gives the process another table counts its threads under this monitor.
         (threads.is_empty(), self.files.get())

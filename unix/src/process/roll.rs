@@ -3,7 +3,7 @@
 //! *Interface*: [`Roll::enter`] and [`Roll::leave`] by the holder of the process's thread monitor; [`Roll::watch`] by who is about to make interrupts look, and
 //! [`Roll::find`] by these; [`Roll::is_watched`] by who has left.
 //!
-//! A chain of tasks, the first thread in front. An entry is published by one store and unlinked by one; it keeps its link, so who stands on it goes
+//! A chain of tasks, the first thread in front. An entry is published by one store and unlinked by one, found by its own link; it keeps that, so who stands on it goes
 //! on. Who has left it asks whether anybody may look, and then waits for a grace period before it frees the task. Who makes others look says so
 //! first; a full fence on both sides lets one see the other. So a process that never has a timer pays nothing.
 //! Progress: looking is wait-free.
@@ -19,25 +19,32 @@ pub(crate) trait Enrolled: Sized {
     fn link(&self) -> &Link<Self>;
 }
 
-/// A link of the chain.
-pub(crate) struct Link<T>(AtomicPtr<T>);
+/// What a task has of the chain.
+pub(crate) struct Link<T> {
+    next: AtomicPtr<T>,
+    /// The one before it, for those who change the chain: null for the first.
+    before: AtomicPtr<T>,
+}
 
 impl<T> Default for Link<T> {
     fn default() -> Self {
-        Link(AtomicPtr::new(null_mut()))
+        Link {
+            next: AtomicPtr::new(null_mut()),
+            before: AtomicPtr::new(null_mut()),
+        }
     }
 }
 
 /// The chain.
 pub(crate) struct Roll<T> {
-    first: Link<T>,
+    first: AtomicPtr<T>,
     watched: AtomicBool,
 }
 
 impl<T> Default for Roll<T> {
     fn default() -> Self {
         Roll {
-            first: Link::default(),
+            first: AtomicPtr::new(null_mut()),
             watched: AtomicBool::new(false),
         }
     }
@@ -57,29 +64,37 @@ pub(crate) enum Found<R> {
 impl<T: Enrolled> Roll<T> {
     /// Makes `task` visible. The caller holds the monitor of the process's threads, and has the task leave before it is freed.
     pub(crate) fn enter(&self, task: &T) {
+        let first = self.first.load(Ordering::Relaxed);
         // SAFETY: the first of the chain is there as long as the monitor is held.
-        let link = match unsafe { self.first.0.load(Ordering::Relaxed).as_ref() } {
-            Some(first) => &first.link().0,
-            None => &self.first.0,
+        let link = match unsafe { first.as_ref() } {
+            Some(first) => &first.link().next,
+            None => &self.first,
         };
         let next = link.load(Ordering::Relaxed);
-        task.link().0.store(next, Ordering::Relaxed);
+        task.link().next.store(next, Ordering::Relaxed);
+        Self::put_behind(next, core::ptr::from_ref(task).cast_mut());
+        task.link().before.store(first, Ordering::Relaxed);
         link.store(core::ptr::from_ref(task).cast_mut(), Ordering::Release);
     }
 
-    /// Takes `task` out, if it is there. The caller holds the monitor of the process's threads.
+    /// Takes `task` out. The caller holds the monitor of the process's threads, under which it has entered.
     pub(crate) fn leave(&self, task: &T) {
-        let mut link = &self.first.0;
-        loop {
-            // SAFETY: who is in the chain leaves it under the monitor, which is held.
-            let Some(other) = (unsafe { link.load(Ordering::Relaxed).as_ref() }) else {
-                return;
-            };
-            if core::ptr::eq(other, task) {
-                let next = task.link().0.load(Ordering::Relaxed);
-                return link.store(next, Ordering::Release);
-            }
-            link = &other.link().0;
+        let next = task.link().next.load(Ordering::Relaxed);
+        let before = task.link().before.load(Ordering::Relaxed);
+        // SAFETY: who is in the chain leaves it under the monitor, which is held.
+        let link = match unsafe { before.as_ref() } {
+            Some(before) => &before.link().next,
+            None => &self.first,
+        };
+        Self::put_behind(next, before);
+        link.store(next, Ordering::Release);
+    }
+
+    /// `task`, if there is one, comes to stand behind `before`.
+    fn put_behind(task: *mut T, before: *mut T) {
+        // SAFETY: as in `leave`.
+        if let Some(task) = unsafe { task.as_ref() } {
+            task.link().before.store(before, Ordering::Relaxed);
         }
     }
 
@@ -106,7 +121,7 @@ impl<T: Enrolled> Roll<T> {
         most: usize,
         mut look: impl FnMut(&T) -> Option<R>,
     ) -> Found<R> {
-        let mut at = self.first.0.load(Ordering::Acquire);
+        let mut at = self.first.load(Ordering::Acquire);
         for _ in 0..most {
             // SAFETY: what a link leads to is freed after a grace period only, since somebody watches.
             let Some(task) = (unsafe { at.as_ref() }) else {
@@ -115,7 +130,7 @@ impl<T: Enrolled> Roll<T> {
             if let Some(found) = look(task) {
                 return Found::Yes(found);
             }
-            at = task.link().0.load(Ordering::Acquire);
+            at = task.link().next.load(Ordering::Acquire);
         }
         if at.is_null() {
             Found::No

@@ -36,7 +36,8 @@ pub struct Task {
     /// Cleared, and its futex woken, at the end.
     pub(crate) clear_child_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
-    /// Where it is among its process's threads.
+    /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
+    pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
     /// Address of the process group's number, in the process: for generated code.
     pub(crate) group_at: usize,
@@ -71,6 +72,7 @@ impl Task {
             }),
             clear_child_tid: AtomicUsize::new(0),
             robust_list: AtomicUsize::new(0),
+            seat: AtomicUsize::new(0),
             link: Default::default(),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
