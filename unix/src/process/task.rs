@@ -12,7 +12,7 @@ use vm::AddressSpace;
 
 use super::Process;
 use crate::call::Restart;
-use crate::signal::pending::Pending;
+use crate::signal::pending::{Mask, Pending};
 use crate::signal::set::UNBLOCKABLE;
 
 /// One thread of a process.
@@ -32,6 +32,8 @@ pub struct Task {
     pub(crate) awaited: AtomicU64,
     /// Signals for this thread alone.
     pub(crate) pending: Monitor<Pending>,
+    /// What waits in there.
+    pub(crate) waiting: Mask,
     pub(crate) altstack: Monitor<Sigaltstack>,
     /// Cleared, and its futex woken, at the end.
     pub(crate) clear_child_tid: AtomicUsize,
@@ -66,6 +68,7 @@ impl Task {
             mask_is_saved: AtomicBool::new(false),
             awaited: AtomicU64::new(0),
             pending: Monitor::new(Pending::new()),
+            waiting: Mask::default(),
             altstack: Monitor::new(Sigaltstack {
                 flags: SS_DISABLE,
                 ..Sigaltstack::default()

@@ -82,14 +82,14 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
 pub fn set_blocked(task: &Task, mask: u64) {
     let mask = mask & !UNBLOCKABLE;
     let before = task.blocked.swap(mask, Ordering::SeqCst);
-    let process = &task.process;
-    let shared = process.pending();
-    if (shared | task.pending.lock().mask()) & !mask != 0 {
+    let waiting = task.pending_here();
+    if waiting & !mask != 0 {
         task.attend();
     }
+    let process = &task.process;
     process
         .signals
-        .leave_to_others(process, shared & mask & !before);
+        .leave_to_others(process, waiting & mask & !before);
 }
 
 /// What becomes of an interrupted call: `handler` is the action whose handler runs, if one does.
@@ -170,7 +170,8 @@ fn stop(process: &Arc<Process>, signo: i32) {
     }
     let mut state = process.signals.state.lock();
     // A SIGCONT since then, or the end, wins.
-    if state.pending.mask() & (bit(SIGCONT) | bit(SIGKILL)) != 0 || state.ending.is_some() {
+    let waiting = process.signals.waiting.get();
+    if waiting & (bit(SIGCONT) | bit(SIGKILL)) != 0 || state.ending.is_some() {
         return;
     }
     state.stopping = Some(signo);
@@ -194,12 +195,12 @@ fn join_stop(process: &Arc<Process>, _task: &Task) -> bool {
         let state = process.signals.state.lock();
         let over = state.stopping.is_none()
             || state.ending.is_some()
-            || state.pending.mask() & bit(SIGKILL) != 0;
+            || process.signals.waiting.get() & bit(SIGKILL) != 0;
         over.then_some(())
     });
     let mut state = process.signals.state.lock();
     state.stopped -= 1;
-    if state.pending.mask() & bit(SIGKILL) != 0 {
+    if process.signals.waiting.get() & bit(SIGKILL) != 0 {
         state.stopping = None;
     }
     true

@@ -1,7 +1,15 @@
 //! Signals that wait to be delivered: a mask, and their `siginfo` in order.
 //!
-//! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]. A standard signal waits at most once; a
+//! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]; [`Mask::get`] says which signals wait. A standard signal waits at most once; a
 //! real-time one as often as it was sent, in order; a timer's, once for each timer.
+//!
+//! Each [`Pending`] is under a monitor and has a [`Mask`] beside that, which its methods are given and which anybody may read. So who only asks whether anything waits takes nothing.
+//! A sender adds to the mask and then looks whether a thread takes the signal ([`Task::takes`](crate::process::Task)); a thread that unblocks it, or waits for it, says so and then looks at the mask. All four
+//! are sequentially consistent: either the sender finds the thread willing and draws its attention, or the thread finds the signal. The same holds the other way round for a
+//! thread that takes signals no more: a sender that still found it willing has added to the mask before. On the way to user mode a thread takes its mark of attention back before it
+//! looks, and a sender sets that after the mask: both change one word, so who took back the mark sees what it was for, and a later one stands.
+
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::linux::{SIGRTMIN, Siginfo};
 use alloc::collections::VecDeque;
@@ -73,10 +81,25 @@ pub enum Added {
     Refused,
 }
 
+/// Which signals wait, a bit each. Changed by the holder of the [`Pending`] only.
+#[derive(Default)]
+pub struct Mask(AtomicU64);
+
+impl Mask {
+    /// As it is at this moment.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn set(&self, mask: u64) {
+        self.0.store(mask, Ordering::SeqCst);
+    }
+}
+
 /// Signals that wait.
 #[derive(Default)]
 pub struct Pending {
-    mask: u64,
     /// Each has its origin in the padding, where nobody else has anything.
     queue: VecDeque<Siginfo>,
 }
@@ -85,21 +108,15 @@ impl Pending {
     /// Nothing pending.
     pub const fn new() -> Pending {
         Pending {
-            mask: 0,
             queue: VecDeque::new(),
         }
     }
 
-    /// Which signals wait.
-    pub fn mask(&self) -> u64 {
-        self.mask
-    }
-
     /// Adds one. A standard signal that was sent is never refused.
-    pub fn add(&mut self, info: &Siginfo, origin: Origin) -> Added {
-        let this = bit(info.signo);
+    pub fn add(&mut self, mask: &Mask, info: &Siginfo, origin: Origin) -> Added {
+        let (this, before) = (bit(info.signo), mask.get());
         let apart = matches!(origin, Origin::Timer(Expiry { apart: true, .. }));
-        if info.signo < SIGRTMIN && self.mask & this != 0 && !apart {
+        if info.signo < SIGRTMIN && before & this != 0 && !apart {
             return Added::Merged;
         }
         let room = self.queue.len() < QUEUE_MAX && self.queue.try_reserve(1).is_ok();
@@ -112,13 +129,13 @@ impl Pending {
             return Added::Refused;
         }
         // Without room what is known about it is lost, and not the signal.
-        self.mask |= this;
+        mask.set(before | this);
         Added::Waits
     }
 
     /// Takes the next one out of `set`, faults first, then by rising number; `None`, and nothing in `into`, when there is none.
-    pub fn take(&mut self, set: u64, into: &mut Siginfo) -> Option<Origin> {
-        let ready = self.mask & set;
+    pub fn take(&mut self, mask: &Mask, set: u64, into: &mut Siginfo) -> Option<Origin> {
+        let ready = mask.get() & set;
         if ready == 0 {
             return None;
         }
@@ -148,16 +165,17 @@ impl Pending {
         }
         let origin = Origin::from_word(core::mem::take(&mut into.pad0));
         if self.queue.is_empty() || !self.queue.iter().any(|info| info.signo == signo) {
-            self.mask &= !bit(signo);
+            mask.set(mask.get() & !bit(signo));
         }
         Some(origin)
     }
 
     /// Drops all of `set`. Returns the timers whose signals were among them, a bit each.
-    pub fn remove(&mut self, set: u64) -> u64 {
+    pub fn remove(&mut self, mask: &Mask, set: u64) -> u64 {
         let mut timers = 0;
-        if self.mask & set != 0 {
-            self.mask &= !set;
+        let before = mask.get();
+        if before & set != 0 {
+            mask.set(before & !set);
             self.queue.retain(|info| {
                 let goes = bit(info.signo) & set != 0;
                 if let Origin::Timer(expiry) = Origin::from_word(info.pad0)
@@ -185,7 +203,29 @@ mod tests {
         }
     }
 
-    fn sent(pending: &mut Pending, info: Siginfo) -> Added {
+    /// Both together.
+    #[derive(Default)]
+    struct Waiting(Pending, Mask);
+
+    impl Waiting {
+        fn add(&mut self, info: &Siginfo, origin: Origin) -> Added {
+            self.0.add(&self.1, info, origin)
+        }
+
+        fn take(&mut self, set: u64, into: &mut Siginfo) -> Option<Origin> {
+            self.0.take(&self.1, set, into)
+        }
+
+        fn remove(&mut self, set: u64) -> u64 {
+            self.0.remove(&self.1, set)
+        }
+
+        fn mask(&self) -> u64 {
+            self.1.get()
+        }
+    }
+
+    fn sent(pending: &mut Waiting, info: Siginfo) -> Added {
         pending.add(&info, Origin::Sent)
     }
 
@@ -197,14 +237,14 @@ mod tests {
         })
     }
 
-    fn taken(pending: &mut Pending, set: u64) -> Option<Siginfo> {
+    fn taken(pending: &mut Waiting, set: u64) -> Option<Siginfo> {
         let mut info = Siginfo::default();
         pending.take(set, &mut info).map(|_| info)
     }
 
     #[test]
     fn standard_signals_wait_once_and_real_time_ones_queue() {
-        let mut pending = Pending::new();
+        let mut pending = Waiting::default();
         for code in 0..3 {
             let added = if code == 0 {
                 Added::Waits
@@ -231,7 +271,7 @@ mod tests {
 
     #[test]
     fn faults_come_first_and_masks_hold_back() {
-        let mut pending = Pending::new();
+        let mut pending = Waiting::default();
         sent(&mut pending, info(SIGHUP, 0));
         sent(&mut pending, info(SIGSEGV, 1));
         assert_eq!(taken(&mut pending, !bit(SIGSEGV)).unwrap().signo, SIGHUP);
@@ -243,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_real_time_but_not_standard_signals() {
-        let mut pending = Pending::new();
+        let mut pending = Waiting::default();
         while sent(&mut pending, info(50, 0)) != Added::Refused {}
         assert_eq!(sent(&mut pending, info(SIGTERM, 0)), Added::Waits);
         assert_eq!(
@@ -262,7 +302,7 @@ mod tests {
                 assert_eq!(Origin::from_word(origin.word()), origin);
             }
         }
-        let mut pending = Pending::new();
+        let mut pending = Waiting::default();
         let forged = Siginfo {
             pad0: timer(3, true).word(),
             ..info(SIGUSR1, SI_TIMER)
@@ -275,7 +315,7 @@ mod tests {
 
     #[test]
     fn each_timer_has_its_own_entry_beside_what_was_sent() {
-        let mut pending = Pending::new();
+        let mut pending = Waiting::default();
         sent(&mut pending, info(SIGALRM, 0));
         assert_eq!(
             pending.add(&info(SIGALRM, 1), timer(0, false)),

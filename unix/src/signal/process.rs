@@ -9,7 +9,7 @@ use abi::linux::{SIGKILL, Siginfo};
 use sync::{Monitor, WaitList};
 
 use super::action::Actions;
-use super::pending::{Origin, Pending};
+use super::pending::{Mask, Origin, Pending};
 use super::set::bit;
 use crate::process::{Process, Shared, Task};
 use crate::time::settle;
@@ -42,6 +42,8 @@ pub struct ProcessSignals {
     /// What is done on each.
     pub actions: Shared<Actions>,
     pub(super) state: Monitor<State>,
+    /// What waits in there.
+    pub(super) waiting: Mask,
     pub(super) continued: WaitList,
     ending: AtomicBool,
 }
@@ -50,15 +52,23 @@ impl Process {
     /// The signals that wait for the process, and not for one of its threads alone.
     pub fn pending(self: &Arc<Process>) -> u64 {
         settle(self);
-        self.signals.state.lock().pending.mask()
+        self.signals.waiting.get()
     }
 }
 
 impl Task {
     /// The signals that wait for the thread or its process.
     pub fn pending_here(&self) -> u64 {
-        self.process.pending() | self.pending.lock().mask()
+        self.process.pending() | self.waiting.get()
     }
+}
+
+/// Forgets signals of `set` that wait for one of `threads` alone; the timers among them, a bit each. With the process's signals held, under which they were added.
+pub(super) fn remove_from(threads: &[Arc<Task>], set: u64) -> u64 {
+    let threads = threads.iter().filter(|task| task.waiting.get() & set != 0);
+    threads.fold(0, |timers, task| {
+        timers | task.pending.lock().remove(&task.waiting, set)
+    })
 }
 
 impl ProcessSignals {
@@ -67,6 +77,7 @@ impl ProcessSignals {
         ProcessSignals {
             actions: Shared::new(actions),
             state: Monitor::new(State::default()),
+            waiting: Mask::default(),
             continued: WaitList::new(),
             ending: AtomicBool::new(false),
         }
@@ -74,15 +85,18 @@ impl ProcessSignals {
 
     /// Takes the next signal of `set` that waits for `task` or for its process; `false`: there is none.
     pub(crate) fn take(&self, task: &Task, set: u64, into: &mut Siginfo) -> bool {
-        settle(&task.process);
+        if task.pending_here() & set == 0 {
+            return false;
+        }
         let taken = {
             let mut state = self.state.lock();
             let mut own = task.pending.lock();
-            if state.pending.mask() & set & bit(SIGKILL) != 0 {
-                state.pending.take(bit(SIGKILL), into)
+            let shared = &self.waiting;
+            if shared.get() & set & bit(SIGKILL) != 0 {
+                state.pending.take(shared, bit(SIGKILL), into)
             } else {
-                let taken = own.take(set, into);
-                taken.or_else(|| state.pending.take(set, into))
+                let taken = own.take(&task.waiting, set, into);
+                taken.or_else(|| state.pending.take(shared, set, into))
             }
         };
         if let Some(Origin::Timer(expiry)) = taken {
@@ -105,8 +119,7 @@ impl ProcessSignals {
     #[cold]
     #[inline(never)]
     fn find_another(&self, process: &Process, set: u64) {
-        let state = self.state.lock();
-        let set = state.pending.mask() & set;
+        let set = self.waiting.get() & set;
         for task in process.threads.lock().iter() {
             if task.takes(set) {
                 task.attend();
@@ -118,11 +131,8 @@ impl ProcessSignals {
     pub(crate) fn forget(&self, process: &Process, set: u64) {
         let timers = {
             let mut state = self.state.lock();
-            let mut timers = state.pending.remove(set);
-            for task in process.threads.lock().iter() {
-                timers |= task.pending.lock().remove(set);
-            }
-            timers
+            let timers = state.pending.remove(&self.waiting, set);
+            timers | remove_from(&process.threads.lock(), set)
         };
         process.timers.passed_over(process, timers);
     }
@@ -135,7 +145,7 @@ impl ProcessSignals {
 
     /// Is the process, or the rest of it, about to end?
     pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire) || self.state.lock().pending.mask() & bit(SIGKILL) != 0
+        self.ending.load(Ordering::Acquire) || self.waiting.get() & bit(SIGKILL) != 0
     }
 
     /// The status to end with, once decided.

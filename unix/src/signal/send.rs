@@ -10,7 +10,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 
 use super::pending::{Added, Origin};
-use super::process::Change;
+use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::{Cred, Process, Task, tree};
 use crate::time::settle;
@@ -61,10 +61,8 @@ pub(crate) fn queue(
             _ => 0,
         };
         if cancelled != 0 {
-            timers = state.pending.remove(cancelled);
-            for task in threads.iter() {
-                timers |= task.pending.lock().remove(cancelled);
-            }
+            timers = state.pending.remove(&process.signals.waiting, cancelled)
+                | remove_from(&threads, cancelled);
         }
         if signo == SIGCONT && state.stopping.take().is_some() {
             state.change = Some(Change::Continued);
@@ -72,8 +70,8 @@ pub(crate) fn queue(
         }
         if !dropped(process, to, &threads, this) {
             let added = match to {
-                Some(task) => task.pending.lock().add(info, origin),
-                None => state.pending.add(info, origin),
+                Some(task) => task.pending.lock().add(&task.waiting, info, origin),
+                None => state.pending.add(&process.signals.waiting, info, origin),
             };
             queued = match added {
                 Added::Waits => Queued::Waits,
@@ -161,7 +159,7 @@ pub fn force(info: Siginfo) {
         task.blocked.fetch_and(!this, Relaxed);
     }
     let _state = task.process.signals.state.lock();
-    task.pending.lock().add(&info, Origin::Sent);
+    task.pending.lock().add(&task.waiting, &info, Origin::Sent);
     drop(_state);
     task.attend();
 }
