@@ -4,7 +4,7 @@
 //! [`tree`]; making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process
 //! is alive until its last thread has ended, then a zombie until its parent has waited.
 //!
-//! Lock order: the tree, then one process's monitors (children before signals before threads), then files. Who moves children takes the first process's children last.
+//! Monitors are taken in the order of docs/locks.md: the tree, then one process's (children before signals before threads), then files.
 
 pub mod cred;
 pub mod exit;

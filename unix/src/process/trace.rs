@@ -123,7 +123,7 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
     // A table that grows is held by one who needs the tree, and who has the tree may want what a waiter for tracees holds.
     drop(held);
     drop(tracees);
-    crate::dispatch::renew(task).inspect_err(|_| forget(task))
+    crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid))
 }
 
 /// The thread with number `tid`, which the calling process traces. ESRCH.
@@ -152,9 +152,9 @@ pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
         state.status = None;
         state.signal = signal;
         state.how = how;
+        let calls = how == How::ToCall;
+        task.trace.calls.store(calls, Ordering::Relaxed);
     })?;
-    let calls = how == How::ToCall;
-    task.trace.calls.store(calls, Ordering::Relaxed);
     task.thread.release();
     Ok(())
 }
@@ -163,14 +163,14 @@ pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
 pub fn detach(task: &Arc<Task>, signal: i32) -> Result<()> {
     halted(task, |_| ())?;
     // First of all: it stops no more, unless for another tracer.
-    forget(task);
+    forget(task, Process::current().pid);
     // One that has begun already may have let it go, too.
     let _ = resume(task, How::Freely, signal);
     Ok(())
 }
 
-fn forget(task: &Arc<Task>) {
-    let pid = task.trace.tracer();
+/// The process with number `pid` traces `task` no more. Nothing happens if another does by now.
+fn forget(task: &Arc<Task>, pid: i32) {
     let tracer = tree::find(pid);
     // Whom it traces and that it is traced change together: the tracer may begin anew at once.
     let mut tracees = tracer.as_ref().map(|tracer| tracer.tracees.lock());
@@ -283,7 +283,7 @@ pub fn end_tracer(process: &Process) {
             continue;
         }
         let options = task.trace.options();
-        forget(&task);
+        forget(&task, process.pid);
         if options & PTRACE_O_EXITKILL != 0 {
             let info = Siginfo::sent(SIGKILL, SI_KERNEL, 0, 0);
             let _ = signal::send(&task.process, None, info);
@@ -297,7 +297,7 @@ pub fn end_tracer(process: &Process) {
 pub fn end_traced(task: &Arc<Task>) {
     let tracer = task.trace.tracer();
     if tracer != 0 {
-        forget(task);
+        forget(task, tracer);
         if let Some(tracer) = tree::find(tracer) {
             tracer.child_wait.wake_all();
         }

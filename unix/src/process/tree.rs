@@ -1,7 +1,7 @@
 //! The tree of processes: numbers, parents and children, groups and sessions.
 //!
 //! *Interface*: [`find`], [`find_task`], [`all`], [`group`] look; [`set_group`] and [`new_session`] change. The one
-//! monitor is first in the lock order and is held for a few words; [`find`] does not take it, nor do numbers (`reserve.rs`), nor who looks after the children of one process. The first process is built in: it runs no code, and every process
+//! monitor is taken before those of any process and is held for a few words; [`find`] does not take it, nor do numbers (`reserve.rs`), nor who looks after the children of one process. The first process is built in: it runs no code, and every process
 //! whose parent has ended becomes its child and vanishes by itself when it ends.
 
 use alloc::sync::{Arc, Weak};
