@@ -9,6 +9,8 @@
 use crate::failure::{Context, Failure, HOST, Result, USAGE};
 use crate::host;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -54,6 +56,15 @@ pub enum Log {
     Stderr,
 }
 
+impl std::fmt::Display for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Log::File(path) => write!(f, "log: {}", path.display()),
+            Log::Stderr => f.write_str("log: standard error"),
+        }
+    }
+}
+
 /// The description of a machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -79,6 +90,8 @@ pub struct Machine {
     pub extra: Vec<OsString>,
     /// Show QEMU's display.
     pub display: bool,
+    /// It stands still at first, until it is let run through `Running::monitor`.
+    pub monitor: bool,
 }
 
 impl Machine {
@@ -96,6 +109,7 @@ impl Machine {
             log: Log::File(PathBuf::from("/dev/null")),
             extra: Vec::new(),
             display: false,
+            monitor: false,
         }
     }
 
@@ -164,6 +178,10 @@ impl Machine {
             Log::File(path) => put(&["-chardev", &format!("file,id=log,path={}", path.display())]),
             Log::Stderr => put(&["-chardev", &channel("log")]),
         }
+        if self.monitor {
+            put(&["-chardev", &channel(MONITOR)]);
+            put(&["-mon", &format!("chardev={MONITOR},mode=control"), "-S"]);
+        }
         put(&["-device", "isa-debugcon,iobase=0xe9,chardev=log"]);
         put(&["-device", "isa-debugcon,iobase=0xe8,chardev=control"]);
         put(&["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
@@ -175,8 +193,9 @@ impl Machine {
     }
 }
 
-/// Channels between QEMU and us, but for the log.
+/// Channels between QEMU and us, but for the log and the monitor.
 const CHANNELS: [&str; 3] = ["com1", "com2", "control"];
+const MONITOR: &str = "monitor";
 
 /// Whether the host's CPU can run guests itself and lets us.
 fn host_virtualizes() -> bool {
@@ -270,11 +289,12 @@ impl Handle {
 /// A machine that is running.
 pub struct Running {
     dir: PathBuf,
-    child: Arc<Mutex<Child>>,
+    child: Child,
     events: Receiver<Event>,
     handle: Handle,
     outputs: Vec<JoinHandle<()>>,
     complaints: Option<JoinHandle<String>>,
+    monitor: Option<UnixStream>,
 }
 
 impl Running {
@@ -301,6 +321,9 @@ impl Running {
         let mut names = CHANNELS.to_vec();
         if matches!(machine.log, Log::Stderr) {
             names.push("log");
+        }
+        if machine.monitor {
+            names.push(MONITOR);
         }
         let listeners: Vec<_> = names
             .iter()
@@ -332,7 +355,10 @@ impl Running {
                 ));
             }
         };
-        let log = (connected.len() > CHANNELS.len()).then(|| connected.pop().expect("it has four"));
+        let mut more = connected.split_off(CHANNELS.len()).into_iter();
+        let log =
+            matches!(machine.log, Log::Stderr).then(|| more.next().expect("it is the fourth"));
+        let monitor = more.next();
         let [com1, com2, control] = <[UnixStream; 3]>::try_from(connected).expect("three channels");
 
         let (sender, events) = channel();
@@ -364,8 +390,7 @@ impl Running {
                 feed(input, com1, &notices, terminal);
             }
         });
-        let child = Arc::new(Mutex::new(child));
-        watch(Arc::clone(&child), sender);
+        watch(&child, sender);
         Ok(Self {
             dir: dir.to_path_buf(),
             child,
@@ -373,7 +398,19 @@ impl Running {
             handle,
             outputs,
             complaints: Some(complaints),
+            monitor,
         })
+    }
+
+    /// The socket of its monitor, once, if it was asked for.
+    pub fn monitor(&mut self) -> Option<UnixStream> {
+        self.monitor.take()
+    }
+
+    /// Processor time that QEMU has used so far, seconds; 0 once it has ended.
+    pub fn processor_seconds(&self) -> f64 {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        used(&std::fs::read_to_string(stat).unwrap_or_default())
     }
 
     /// What other threads may hold.
@@ -473,10 +510,9 @@ impl Running {
     }
 
     fn end(&mut self) {
-        let mut child = self.child.lock().expect("no panic while held");
         // It may have ended by itself.
-        let _ = child.kill();
-        let _ = child.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -617,20 +653,24 @@ fn feed(mut input: Box<dyn Read + Send>, mut com1: UnixStream, handle: &Handle, 
     }
 }
 
-/// Tells when QEMU has ended.
-fn watch(child: Arc<Mutex<Child>>, events: Sender<Event>) {
+/// Tells when QEMU has ended. The process is left for `Running::end` to collect.
+fn watch(child: &Child, events: Sender<Event>) {
+    let child = Pid::from_child(child);
     thread::spawn(move || {
-        loop {
-            if !matches!(
-                child.lock().expect("no panic while held").try_wait(),
-                Ok(None)
-            ) {
-                let _ = events.send(Event::Ended);
-                return;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // An error says that it has been collected already.
+        let _ = retry_on_intr(|| waitid(WaitId::Pid(child), options));
+        let _ = events.send(Event::Ended);
     });
+}
+
+/// The processor time in a line of `/proc/PID/stat`, seconds.
+fn used(line: &str) -> f64 {
+    // Fields 14 and 15, in hundredths; the name before may hold blanks.
+    let after_name = line.rsplit(')').next().unwrap_or_default();
+    let fields = after_name.split_whitespace().skip(11).take(2);
+    let ticks: f64 = fields.filter_map(|word| word.parse::<f64>().ok()).sum();
+    ticks / 100.0
 }
 
 fn one_line(text: &str) -> String {
@@ -659,5 +699,35 @@ impl Write for Kept {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_comes_with_a_machine_that_stands_still() {
+        let mut machine = Machine::new(Path::new("kernel"));
+        let words = |machine: &Machine| {
+            let words = machine.words(Path::new("root"), Path::new("/tmp/s"));
+            words
+                .expect("words")
+                .join(" ".as_ref())
+                .into_string()
+                .expect("text")
+        };
+        assert!(!words(&machine).contains(" -S"));
+        machine.monitor = true;
+        let with =
+            "-chardev socket,id=monitor,path=/tmp/s/monitor -mon chardev=monitor,mode=control -S ";
+        assert!(words(&machine).contains(with), "{}", words(&machine));
+    }
+
+    #[test]
+    fn processor_time_of_a_process() {
+        let line = "42 (a) b) S 1 42 42 0 -1 4194560 9 0 0 0 150 25 7 7 20 0 5 0 100";
+        assert_eq!(used(line), 1.75);
+        assert_eq!(used(""), 0.0);
     }
 }

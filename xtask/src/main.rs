@@ -14,6 +14,7 @@ mod kernel;
 mod machine;
 mod options;
 mod program;
+mod qmp;
 mod rootfs;
 mod run;
 mod terminal;

@@ -1,7 +1,7 @@
 //! One measuring program on one kernel: Synthesis, or one of Debian's.
 //!
 //! *Interface*: `Kernel`; `run` boots it on a machine that the caller describes, with the program as the first process, and gives
-//! what it printed; `start` boots any other machine.
+//! what it printed; `prepare` gives that machine and its root archive without booting; `start` boots any machine.
 
 use super::linux::{self, Peer};
 use crate::failure::{Failure, HOST, Result, USAGE};
@@ -60,18 +60,16 @@ impl Kernel {
         }
     }
 
-    /// Boots with `program` (in the guest `/bin/NAME`) and its `words`, waits, and gives what was printed.
-    /// `describe` completes the machine.
+    /// The machine that runs `program` (in the guest `/bin/NAME`) with its `words`, and the root archive. `describe` completes it.
     ///
     /// # Errors
-    /// Host failure when the machine does not end in order within `limit`; what it printed is shown then.
-    pub fn run(
+    /// Host failure when something of it cannot be built or read.
+    pub fn prepare(
         &self,
         program: &Path,
         words: &[String],
-        limit: Duration,
         describe: impl Fn(&mut Machine),
-    ) -> Result<String> {
+    ) -> Result<(Machine, Vec<u8>)> {
         let mut root = Root::new(None)?;
         let inside = format!("/bin/{}", stem(program));
         root.add(&format!("{}:{inside}", program.display()))?;
@@ -83,7 +81,7 @@ impl Kernel {
             describe(&mut machine);
             Ok(machine)
         };
-        let (machine, archive) = match self {
+        match self {
             Self::Synthesis => {
                 let built = kernel::build()?;
                 let machine = prepare(&built, crate::run::boot_words(false))?;
@@ -91,7 +89,7 @@ impl Kernel {
                 command.extend(words.iter().cloned());
                 let environment = [format!("MEMORY_KIB={}", MEMORY >> 10)];
                 let archive = root.finish(kernel::symbols(&built)?, &command, &environment);
-                (machine, archive)
+                Ok((machine, archive))
             }
             Self::Linux(_, image) => {
                 let append = format!(
@@ -101,9 +99,23 @@ impl Kernel {
                 );
                 let machine = prepare(image, append)?;
                 root.add(&format!("{}:/init", program.display()))?;
-                (machine, root.finish(Vec::new(), &[], &[]))
+                Ok((machine, root.finish(Vec::new(), &[], &[])))
             }
-        };
+        }
+    }
+
+    /// Boots with `program` and its `words`, waits, and gives what was printed.
+    ///
+    /// # Errors
+    /// Host failure when the machine does not end in order within `limit`; what it printed is shown then.
+    pub fn run(
+        &self,
+        program: &Path,
+        words: &[String],
+        limit: Duration,
+        describe: impl Fn(&mut Machine),
+    ) -> Result<String> {
+        let (machine, archive) = self.prepare(program, words, describe)?;
         let output = Kept::default();
         let outcome = start(&machine, &archive, output.clone())?.wait(Some(limit));
         let text = String::from_utf8_lossy(&output.bytes()).into_owned();

@@ -13,6 +13,7 @@ mod results;
 mod scaling;
 mod sync;
 mod table;
+mod turns;
 
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::machine::Machine;
