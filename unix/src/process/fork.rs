@@ -107,6 +107,7 @@ fn check(spec: &Spec) -> Result<()> {
 fn child_space(spec: &Spec, parent: &Process) -> Result<Arc<AddressSpace>> {
     let own = parent.space().ok_or(Errno::ESRCH)?;
     if spec.flags & CLONE_VM != 0 {
+        own.join();
         Ok(own)
     } else {
         own.fork()

@@ -210,7 +210,7 @@ impl<M: Memory> AddressSpace<M> {
     }
 
     /// A new frame with the content of `frame`.
-    fn copy_of(&self, frame: Frame) -> Result<Frame, FaultError> {
+    pub(super) fn copy_of(&self, frame: Frame) -> Result<Frame, FaultError> {
         let copy = self
             .memory
             .frames()

@@ -1,21 +1,37 @@
 //! The copy that `fork` makes: areas are copied, pages are shared until written.
 //!
-//! *Interface*: [`AddressSpace::fork`].
+//! *Interface*: [`AddressSpace::fork`], [`AddressSpace::join`].
 //! One pass over the entries that exist; each private page that was writable stops being so on both sides. A page of a file that came along with a
 //! neighbour's fault and was never used is left out: the pager still has it, should the child want it.
+//!
+//! A page that is writable has been written since the last fork: the stack, and a few words of the C library. Both sides will write it again at
+//! once, and fault. So when such pages are few the child gets copies of them now, and no side loses a right. Every sixteenth time all are shared, so
+//! that those which are no longer written drop out. Only while one thread runs in the space: of what others write meanwhile the child must not see
+//! a later part without an earlier one.
 
 use super::gather::MANY;
 use super::resident::UNDER_MONITOR;
 use super::{AddressSpace, Inner};
 use crate::frame::Frames;
 use crate::memory::Memory;
-use crate::table::{WRITE, any_set, frame_of, index, is_unused};
+use crate::table::{ADDRESS, Tables, WRITE, any_set, frame_of, index, is_unused};
 use abi::errno::Errno;
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// Writable pages that are copied at once, if there are no more.
+const FEW: usize = 4;
+
+/// Every so many forks all pages lose their right to write, and it shows anew which are written.
+const ANEW: u8 = 16;
+
 impl<M: Memory> AddressSpace<M> {
+    /// Another thread is going to run in the space, of this process or of another.
+    pub fn join(&self) {
+        self.joined.store(true, Ordering::Relaxed);
+    }
+
     /// A copy, as `fork` makes it: private pages are shared until one side writes. Error: `ENOMEM`.
     pub fn fork(&self) -> Result<Arc<Self>, Errno> {
         self.admit()?;
@@ -23,8 +39,17 @@ impl<M: Memory> AddressSpace<M> {
         let Some(copy) = Arc::get_mut(&mut child) else {
             return Err(Errno::ENOMEM);
         };
-        let inner = self.change();
-        let mut lost = Lost::default();
+        let mut inner = self.change();
+        inner.forks = inner.forks.wrapping_add(1);
+        let alone = !self.joined.load(Ordering::Relaxed);
+        let mut lost = Lost {
+            spared: if alone && !inner.forks.is_multiple_of(ANEW) {
+                FEW
+            } else {
+                0
+            },
+            ..Lost::default()
+        };
         let copied = self.copy_into(&inner, copy, &mut lost);
         // Also when it failed half-way.
         lost.forget(self.memory, self.root);
@@ -60,25 +85,57 @@ impl<M: Memory> AddressSpace<M> {
                 return Err(Errno::ENOMEM);
             }
         }
+        copied += self.settle(&child_tables, lost);
         child.resident.add(UNDER_MONITOR, copied);
         Ok(())
     }
+
+    /// What becomes of the pages that were spared: copies if there are no more, else they are shared like the rest. Answers how many there are.
+    fn settle(&self, theirs: &Tables<M>, lost: &mut Lost) -> isize {
+        let (tables, frames) = (self.tables(), self.memory.frames());
+        let few = lost.count <= lost.spared;
+        let (mut all_copied, mut settled) = (few, 0);
+        for page in &lost.pages[..lost.count.min(lost.spared)] {
+            let (Some(mine), Some(theirs)) = (tables.leaf(*page), theirs.leaf(*page)) else {
+                continue;
+            };
+            let entry = mine.load(Ordering::Relaxed);
+            let copy = few.then(|| self.copy_of(frame_of(entry)).ok()).flatten();
+            if let Some(copy) = copy {
+                theirs.store(entry & !ADDRESS | copy.address(), Ordering::Relaxed);
+            } else {
+                all_copied = false;
+                frames.share(frame_of(entry));
+                mine.store(entry & !WRITE, Ordering::Relaxed);
+                theirs.store(entry & !WRITE, Ordering::Relaxed);
+            }
+            settled += 1;
+        }
+        if all_copied {
+            lost.count = 0;
+        }
+        settled
+    }
 }
 
-/// The pages that have lost their right to write: the first few, and how many there are.
+/// The pages that have lost their right to write, or are to be settled: the first few, and how many there are.
 #[derive(Default)]
 struct Lost {
     pages: [usize; MANY],
     count: usize,
+    /// So many of the first are left for [`AddressSpace::settle`].
+    spared: usize,
 }
 
 impl Lost {
+    /// Adds a page; answers whether it is left for later.
     #[inline]
-    fn add(&mut self, page: usize) {
+    fn add(&mut self, page: usize) -> bool {
         if let Some(place) = self.pages.get_mut(self.count) {
             *place = page;
         }
         self.count += 1;
+        self.count <= self.spared
     }
 
     /// CPUs forget the old rights: those pages' if they are few, else all. A program that forks again and again has written to a few pages since.
@@ -92,7 +149,7 @@ impl Lost {
 }
 
 /// Copies the entries `mine`, of the pages from `base` on, to the empty `theirs`, without the bit `strip` on either side; each frame gets another
-/// owner. Answers how many it has copied, and adds the pages that had the bit to `lost`.
+/// owner. Answers how many it has copied, and adds the pages that had the bit to `lost`, which leaves out some.
 #[inline]
 fn share_entries(
     frames: &Frames,
@@ -110,9 +167,11 @@ fn share_entries(
             return;
         }
         if entry & strip != 0 {
+            if lost.add(base + index * PAGE) {
+                return;
+            }
             entry &= !strip;
             mine.store(entry, Ordering::Relaxed);
-            lost.add(base + index * PAGE);
         }
         frames.share(frame_of(entry));
         theirs.store(entry, Ordering::Relaxed);

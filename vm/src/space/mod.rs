@@ -31,7 +31,7 @@ use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use areas::Areas;
 use core::cell::UnsafeCell;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use gate::Gate;
 use resident::Resident;
 use sync::Monitor;
@@ -87,6 +87,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
     gate: Gate,
     /// Pages that are present.
     resident: Resident,
+    /// More than one thread has run in it.
+    joined: AtomicBool,
     /// Orders changes.
     monitor: Monitor<()>,
     /// Mutable in a change only (`guard`).
@@ -106,6 +108,8 @@ pub(crate) struct Inner {
     brk: usize,
     /// Bytes of all areas.
     size: usize,
+    /// Forks so far, in a byte.
+    forks: u8,
 }
 
 impl AddressSpace {
@@ -124,12 +128,14 @@ impl<M: Memory> AddressSpace<M> {
             memory,
             gate: Gate::new(),
             resident: Resident::new(),
+            joined: AtomicBool::new(false),
             monitor: Monitor::new(()),
             inner: UnsafeCell::new(Inner {
                 areas: Areas::default(),
                 brk_start: 0,
                 brk: 0,
                 size: 0,
+                forks: 0,
             }),
         };
         for (index, entry) in memory.kernel_entries() {

@@ -230,6 +230,7 @@ fn fork_shares_until_written_and_the_last_owner_does_not_copy() {
         .unwrap();
     parent.write_at(A, b"p").unwrap();
     let frame = frame_of(entry(&parent, A));
+    parent.join();
     let child = parent.fork().unwrap();
     assert_eq!(frame_of(entry(&child, A)), frame);
     assert_eq!((entry(&parent, A) | entry(&child, A)) & WRITE, 0);
@@ -305,8 +306,103 @@ fn fork_leaves_out_what_came_along_and_was_never_used() {
 }
 
 #[test]
+fn fork_copies_what_is_written_again_and_again() {
+    let (parent, memory, before) = space(600);
+    let writable = |space: &AddressSpace<_>, pages: usize| {
+        (0..pages)
+            .filter(|page| entry(space, A + page * PAGE) & WRITE != 0)
+            .count()
+    };
+    parent
+        .map(Placement::Fixed(A), 16 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    for page in 0..8 {
+        parent.write_at(A + page * PAGE, b"1").unwrap();
+    }
+    // Too many: shared.
+    let first = parent.fork().unwrap();
+    assert_eq!((writable(&parent, 16), writable(&first, 16)), (0, 0));
+    for page in [1, 5] {
+        parent.write_at(A + page * PAGE, b"2").unwrap();
+    }
+    let frame = frame_of(entry(&parent, A + PAGE));
+    let forgotten = memory.0.forgotten.load(Ordering::Relaxed);
+    let second = parent.fork().unwrap();
+    assert_eq!((writable(&parent, 16), writable(&second, 16)), (2, 2));
+    assert_eq!(memory.0.forgotten.load(Ordering::Relaxed), forgotten);
+    assert_eq!(frame_of(entry(&parent, A + PAGE)), frame);
+    assert_eq!((parent.resident(), second.resident()), (8, 8));
+    // Each side has its own.
+    second.write_at(A + PAGE, b"c").unwrap();
+    parent.write_at(A + 5 * PAGE, b"p").unwrap();
+    let seen = |space: &AddressSpace<_>| [0, 1, 5].map(|page| read(space, A + page * PAGE));
+    assert_eq!(seen(&first), [Ok(b'1'), Ok(b'1'), Ok(b'1')]);
+    assert_eq!(seen(&second), [Ok(b'1'), Ok(b'c'), Ok(b'2')]);
+    assert_eq!(seen(&parent), [Ok(b'1'), Ok(b'2'), Ok(b'p')]);
+    // What is no longer written drops out with time.
+    let shared = (0..16).any(|_| {
+        drop(parent.fork().unwrap());
+        writable(&parent, 16) == 0
+    });
+    assert!(shared);
+    // With another thread in it a space shares all.
+    parent.write_at(A, b"3").unwrap();
+    parent.join();
+    drop(parent.fork().unwrap());
+    assert_eq!(writable(&parent, 16), 0);
+    drop((parent, first, second));
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn fork_without_room_for_a_copy_shares() {
+    let (parent, memory, before) = space(600);
+    let at = |page: usize| A + (page << 21);
+    // One page in each of many leaf tables, so that the child needs as many tables.
+    for page in 0..60 {
+        let place = Placement::Fixed(at(page));
+        parent
+            .map(place, PAGE, Prot::RW, Backing::Anonymous)
+            .unwrap();
+        parent.write_at(at(page), b"a").unwrap();
+    }
+    drop(parent.fork().unwrap());
+    let mut held = Vec::new();
+    // At some amount of free memory the tables fit, but not all copies.
+    let short = loop {
+        for page in [0, 59] {
+            parent.write_at(at(page), b"b").unwrap();
+        }
+        let Ok(child) = parent.fork() else {
+            break false;
+        };
+        let own = |page: &usize| entry(&child, at(*page)) & WRITE != 0;
+        let copied = [0, 59].iter().filter(|page| own(page)).count();
+        assert_eq!(child.resident(), 60);
+        for (page, byte) in [(0, b'b'), (1, b'a'), (59, b'b')] {
+            assert_eq!(read(&child, at(page)), Ok(byte));
+        }
+        // Whoever shares does not write to the other's page.
+        parent.write_at(at(59), b"c").unwrap();
+        assert_eq!(read(&child, at(59)), Ok(b'b'));
+        if copied < 2 {
+            break true;
+        }
+        drop(child);
+        held.push(memory.frames().alloc_user().unwrap());
+    };
+    assert!(short, "never short of memory");
+    drop(parent);
+    for frame in held {
+        memory.frames().release(frame);
+    }
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
 fn fork_forgets_few_pages_one_by_one() {
     let (space, memory, _) = space(400);
+    space.join();
     space
         .map(Placement::Fixed(A), 16 * PAGE, Prot::RW, Backing::Anonymous)
         .unwrap();

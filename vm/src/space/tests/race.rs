@@ -254,6 +254,7 @@ fn a_change_and_the_end_of_a_frame_wait_for_who_is_pinned() {
         .unwrap();
     poke(&space, A, 1).unwrap();
     poke(&space, A + PAGE, 1).unwrap();
+    space.join();
     let child = space.fork().unwrap();
     // A fault leaves the gate open, since nobody was pinned; or some must wait first.
     while space.gate.pass().is_none() {
