@@ -41,7 +41,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         let log = format!("order-{name}");
         let machine = with(&kit, &log, 4, 256);
         // What else the program says is the business of other suites.
-        if let Err(failure) = kit.boot(&machine, words, Vec::new(), Duration::from_secs(120)) {
+        if let Err(failure) = kit.boot(&machine, words, Vec::new(), Duration::from_secs(300)) {
             return Check::new(name, false, failure.message);
         }
         let file = host::build_dir("test").map(|dir| dir.join(format!("{log}.log")));
