@@ -36,9 +36,6 @@ pub struct Callouts {
     pub runs_elsewhere: fn(usize) -> bool,
     /// The handle of the thread in whose kernel stack this address lies, or lay; 0 when it is no thread's.
     pub thread_of_stack: fn(usize) -> usize,
-    /// Adds to the number of helping locks that the running thread holds or waits for; gives the new number.
-    /// A thread is not deleted while its number is not zero.
-    pub count_locks: fn(isize) -> usize,
 }
 
 #[cfg(any(test, loom))]
@@ -68,7 +65,6 @@ pub const DEFAULT: Callouts = Callouts {
     donate: |_| false,
     runs_elsewhere: |_| false,
     thread_of_stack: |_| 0,
-    count_locks: |_| 0,
 };
 
 static UNLINKED: Callouts = DEFAULT;

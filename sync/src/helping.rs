@@ -3,12 +3,13 @@
 //! *Interface*: [`Helping<T>`] guards data; [`HelpingLock`] is the same without data. [`HelpingLock::unlock`] takes the switch hint. Thread context only, and
 //! a holder must not sleep: it leaves first ([`Helping::wait`] does so for a condition, the wait-and-notify monitor).
 //!
-//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint, count of locks), figure 2 (monitor). A contender puts
+//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint), figure 2 (monitor). Their count of the locks that a thread holds
+//! is for who deletes threads; here each ends by itself, and none inside. A contender puts
 //! itself on top of the *helper stack* and lends its time to the holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself
 //! the owner; a holder that leaves passes lock and CPU to the top. That is priority inheritance: whoever runs the helper runs the holder. It is
 //! a stack because with strict priorities the last to come is the most urgent one.
 //! Owner and top of the stack are adjacent words and change together as soon as there is a stack; the owner's word says whether there is
-//! ([`HELPED`]), so that who meets nobody takes and gives back that word alone. Only the owner pops, so a
+//! ([`HELPED`]), so that who meets nobody takes and gives back that word alone, with two locked instructions and no callout (`holder`). Only the owner pops, so a
 //! node on the stack stays there until its turn, and the stack needs no tag.
 //!
 //! Progress: blocking in the strict sense, and wait-free in Fiasco's: the holder runs whenever a contender would, so nobody waits longer than the critical sections
@@ -19,6 +20,7 @@
 
 use crate::callout;
 use crate::cas2::Pair;
+use crate::holder;
 use crate::primitive::UnsafeCell;
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::primitive::constructor;
@@ -26,14 +28,17 @@ use crate::semaphore::BinarySemaphore;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 
-/// In the owner's word, so that a handle of 0 is an owner too.
+/// In the owner's word: somebody owns the lock.
 const HELD: u64 = 1;
 /// In the owner's word: somebody is on the helper stack, whose top therefore is not 0.
 const HELPED: u64 = 2;
 
 /// A contender's place on the helper stack; lives on its own stack until it owns the lock.
 struct Helper {
+    /// What stands in the owner's word when it is the owner.
     owner: u64,
+    /// Handle of the thread.
+    thread: usize,
     next: AtomicU64,
 }
 
@@ -52,17 +57,8 @@ pub enum Switch {
 
 /// The lock: an owner and those who help it.
 pub struct HelpingLock {
-    /// Low: 0, or the owner's handle, shifted, with [`HELD`] and perhaps [`HELPED`]. High: address of the top [`Helper`] or 0; not 0 only with `HELPED`.
+    /// Low: 0, or the owner's [`mark`](holder::mark), with [`HELD`] and perhaps [`HELPED`]. High: address of the top [`Helper`] or 0; not 0 only with `HELPED`.
     state: Pair,
-}
-
-fn owner(handle: usize) -> u64 {
-    (handle as u64) << 2 | HELD
-}
-
-/// An address keeps its upper bits: they repeat the last one that counts.
-fn handle(owner: u64) -> usize {
-    (owner as i64 >> 2) as usize
 }
 
 /// The pair for an owner and what is left of the stack.
@@ -81,13 +77,7 @@ impl HelpingLock {
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> bool {
-        let c = callout::get();
-        (c.count_locks)(1);
-        let free = self.take(owner((c.current)()));
-        if !free {
-            (c.count_locks)(-1);
-        }
-        free
+        self.take(holder::mark::<HELD>())
     }
 
     /// Takes the lock, helping whoever holds it.
@@ -99,10 +89,7 @@ impl HelpingLock {
     /// As [`lock`](HelpingLock::lock); the owner's word.
     #[inline]
     fn enter(&self) -> u64 {
-        let c = callout::get();
-        // Counted before the first step: a contender on the helper stack may be made the owner at any time.
-        (c.count_locks)(1);
-        let me = owner((c.current)());
+        let me = holder::mark::<HELD>();
         if !self.take(me) {
             self.contend(me);
         }
@@ -117,14 +104,19 @@ impl HelpingLock {
 
     #[cold]
     fn contend(&self, me: u64) {
+        let c = callout::get();
         let helper = Helper {
             owner: me,
+            thread: (c.current)(),
             next: AtomicU64::new(0),
         };
         let address = ptr::from_ref(&helper).expose_provenance() as u64;
         let mut old = self.state.load();
         loop {
-            debug_assert!(old.0 & !HELPED != me, "the owner locks again");
+            debug_assert!(
+                old.0 == 0 || holder::thread(old.0) != helper.thread || helper.thread == 0,
+                "the owner locks again"
+            );
             helper.next.store(old.1, Ordering::Relaxed);
             let new = if old.0 == 0 {
                 (me, 0)
@@ -142,8 +134,7 @@ impl HelpingLock {
             if owner & !HELPED == me {
                 return;
             }
-            let c = callout::get();
-            if !(c.donate)(handle(owner)) {
+            if !(c.donate)(holder::thread(owner)) {
                 // It runs on another CPU. The token comes with the lock.
                 (c.suspend)();
             }
@@ -162,31 +153,29 @@ impl HelpingLock {
     fn leave(&self, me: u64, switch: Switch) {
         debug_assert!(me & HELD != 0, "unlocked without a lock");
         let free = self.state.compare_exchange_low(me, 0).is_ok();
-        let next = if free { 0 } else { self.pass_on() };
-        let c = callout::get();
-        (c.count_locks)(-1);
-        match switch {
-            // Whether it runs here or elsewhere is the same to us.
-            Switch::To(thread) => _ = (c.donate)(thread),
-            _ if next == 0 => {}
-            Switch::Next => _ = (c.donate)(handle(next)),
-            Switch::Scheduler => (c.yield_now)(),
-            Switch::Stay => {}
+        let next = if free { None } else { Some(self.pass_on()) };
+        // Whether it runs here or elsewhere is the same to us.
+        match (switch, next) {
+            (Switch::To(thread), _) | (Switch::Next, Some(thread)) => {
+                _ = (callout::get().donate)(thread);
+            }
+            (Switch::Scheduler, Some(_)) => (callout::get().yield_now)(),
+            (Switch::Stay, _) | (_, None) => {}
         }
     }
 
-    /// Makes the top of the helper stack the owner.
+    /// Makes the top of the helper stack the owner; its handle.
     #[cold]
-    fn pass_on(&self) -> u64 {
+    fn pass_on(&self) -> usize {
         let mut old = self.state.load();
         loop {
             // SAFETY: the word says that somebody is on the stack, where it stays while we own the lock: only the owner takes nodes off.
             let top = unsafe { &*ptr::with_exposed_provenance::<Helper>(old.1 as usize) };
-            let next = top.owner;
-            let new = state(next, top.next.load(Ordering::Relaxed));
+            let next = top.thread;
+            let new = state(top.owner, top.next.load(Ordering::Relaxed));
             match self.state.compare_exchange(old, new) {
                 Ok(()) => {
-                    (callout::get().resume)(handle(next));
+                    (callout::get().resume)(next);
                     return next;
                 }
                 Err(now) => old = now,
@@ -226,6 +215,7 @@ impl<T> Helping<T> {
     }
 
     /// Enters, helping whoever is inside.
+    #[inline]
     pub fn enter(&self) -> Inside<'_, T> {
         let owner = self.lock.enter();
         Inside {
@@ -235,6 +225,7 @@ impl<T> Helping<T> {
     }
 
     /// Enters if nobody is inside.
+    #[inline]
     pub fn try_enter(&self) -> Option<Inside<'_, T>> {
         self.lock.try_lock().then(|| Inside {
             monitor: self,
@@ -282,6 +273,7 @@ impl<T> DerefMut for Inside<'_, T> {
 }
 
 impl<T> Drop for Inside<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         self.monitor.lock.leave(self.owner, Switch::Next);
     }

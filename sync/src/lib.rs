@@ -13,6 +13,7 @@ pub mod derived;
 pub mod epoch;
 pub mod general_list;
 pub mod helping;
+mod holder;
 pub mod list;
 pub mod marked_list;
 pub mod mcas;

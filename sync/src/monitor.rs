@@ -3,29 +3,29 @@
 //! *Interface*: [`Monitor::lock`] sleeps while another thread holds it; [`Monitor::try_lock`] never waits.
 //! Thread context only; no interrupt handler takes one. [`RawMonitor`] is the same without data, for structures whose
 //! generated routines take the word themselves: 0 free → 1 held with one compare-and-swap, and release with one exchange to 0; an old value of
-//! 2 means somebody waits and [`RawMonitor::wake_next`] must be called.
+//! 2 means somebody waits and [`RawMonitor::wake_next`] must be called. Whoever else holds it has a mark in the word, above these two bits.
 //!
 //! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is ready and no other CPU's, and sleeps only when
 //! the holder does, is another CPU's (which then runs it next) and does not let go within a few looks, or needs more than a few turns. So a holder of a patient level that was preempted does not hold up
-//! an urgent thread: priority inheritance by donation (Hohmuth and Härtig 2001, section 3.3). To be found, the holder leaves an address in its
-//! own stack: one store. Routines that take the word themselves leave none; they are not preempted while they hold it.
+//! an urgent thread: priority inheritance by donation (Hohmuth and Härtig 2001, section 3.3). To be found, the holder takes the word with an address in its
+//! own stack (`holder`), of which 32 bits say all: the kernel's stacks are in the top two gigabytes. Routines that take the word themselves leave none; they are not preempted while they hold it.
 //! [`crate::helping`] is the lock for holders that never sleep.
 //!
 //! Progress: blocking. It serializes parties in the sense of the *monitor* building block
 //! (Massalin and Pu 1989, section 2.3), where no lock-free form is at hand.
 
-use crate::callout;
-use crate::primitive::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::primitive::atomic::{AtomicU32, Ordering};
 use crate::wait::WaitList;
+use crate::{callout, holder};
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
 use core::ops::{Deref, DerefMut};
 
 /// Nobody holds it.
 pub const FREE: u32 = 0;
-/// Held, and nobody waits.
+/// Held, and nobody waits. The bits above it may say by whom.
 pub const HELD: u32 = 1;
-/// Held, and somebody may wait.
+/// Held, and somebody may wait, instead of [`HELD`].
 pub const CONTENDED: u32 = 2;
 
 /// Turns that a contender lends before it sleeps.
@@ -36,9 +36,8 @@ const LOOKS: usize = 64;
 /// The word and the list. The word is first in memory.
 #[repr(C)]
 pub struct RawMonitor {
+    /// [`FREE`]; or [`HELD`] or [`CONTENDED`], with the lower half of the holder's mark unless a routine holds it.
     word: AtomicU32,
-    /// An address in the stack of whoever held it last by [`RawMonitor::lock`].
-    holder: AtomicUsize,
     waiters: WaitList,
 }
 
@@ -48,7 +47,6 @@ impl RawMonitor {
     pub const fn new() -> Self {
         RawMonitor {
             word: AtomicU32::new(FREE),
-            holder: AtomicUsize::new(0),
             waiters: WaitList::new(),
         }
     }
@@ -58,7 +56,6 @@ impl RawMonitor {
     pub fn new() -> Self {
         RawMonitor {
             word: AtomicU32::new(FREE),
-            holder: AtomicUsize::new(0),
             waiters: WaitList::new(),
         }
     }
@@ -82,14 +79,10 @@ impl RawMonitor {
 
     #[inline]
     fn take(&self) -> bool {
-        let taken = self
-            .word
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok();
-        if taken {
-            self.holder.store(stack(), Ordering::Relaxed);
-        }
-        taken
+        let me = holder::mark::<{ HELD as u64 }>() as u32;
+        self.word
+            .compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Takes the monitor, sleeping while another thread holds it.
@@ -116,7 +109,7 @@ impl RawMonitor {
     #[cold]
     fn wait(&self) {
         let c = callout::get();
-        let holder = || (c.thread_of_stack)(self.holder.load(Ordering::Relaxed));
+        let holder = || thread(self.word.load(Ordering::Relaxed));
         for _ in 0..TURNS {
             if !(c.donate)(holder()) {
                 break;
@@ -135,8 +128,26 @@ impl RawMonitor {
             spin_loop();
         }
         self.waiters
-            .wait_until(|| (self.word.swap(CONTENDED, Ordering::Acquire) == FREE).then_some(()));
-        self.holder.store(stack(), Ordering::Relaxed);
+            .wait_until(|| self.take_or_mark().then_some(()));
+    }
+
+    /// Takes the monitor as one for which others may wait, or marks it so.
+    fn take_or_mark(&self) -> bool {
+        let mut old = self.word.load(Ordering::Relaxed);
+        loop {
+            let new = if old == FREE {
+                holder::mark::<{ CONTENDED as u64 }>() as u32
+            } else {
+                old & !HELD | CONTENDED
+            };
+            match self
+                .word
+                .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return old == FREE,
+                Err(now) => old = now,
+            }
+        }
     }
 
     /// Gives the monitor back. Only the holder may call this.
@@ -144,7 +155,7 @@ impl RawMonitor {
     pub fn unlock(&self) {
         #[cfg(order)]
         crate::order::gave(self.at());
-        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
+        if self.word.swap(FREE, Ordering::Release) & CONTENDED != 0 {
             self.wake_next();
         }
     }
@@ -156,20 +167,10 @@ impl RawMonitor {
     }
 }
 
-/// An address in the running stack.
-#[inline(always)]
-fn stack() -> usize {
-    #[cfg(not(any(loom, miri)))]
-    {
-        let at: usize;
-        // SAFETY: reads a register.
-        unsafe {
-            core::arch::asm!("mov {}, rsp", out(reg) at, options(nomem, nostack, preserves_flags))
-        };
-        at
-    }
-    #[cfg(any(loom, miri))]
-    0
+/// The thread whose mark stands in the word; 0 when there is none.
+fn thread(word: u32) -> usize {
+    // The upper bits repeat the last one that counts.
+    holder::thread(word as i32 as u64)
 }
 
 impl Default for RawMonitor {

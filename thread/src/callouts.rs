@@ -24,7 +24,6 @@ static CALLOUTS: Callouts = Callouts {
     donate,
     runs_elsewhere,
     thread_of_stack,
-    count_locks,
 };
 
 /// Kernel stacks are never unmapped, so a stale address at worst names a thread that has the stack now.
@@ -37,15 +36,6 @@ fn thread_of_stack(address: usize) -> usize {
     unsafe { &*(base as *const StackBase) }
         .tte
         .load(Ordering::Relaxed)
-}
-
-fn count_locks(change: isize) -> usize {
-    current_opt().map_or(0, |me| {
-        // Only the thread itself changes it, and no handler does.
-        let now = me.locks.load(Ordering::Relaxed).wrapping_add(change);
-        me.locks.store(now, Ordering::Relaxed);
-        now as usize
-    })
 }
 
 pub(crate) fn link() {

@@ -214,11 +214,6 @@ pub fn exit() -> ! {
         me.on_ring.load(Ordering::Relaxed),
         "an idle thread cannot end"
     );
-    debug_assert_eq!(
-        me.locks.load(Ordering::Relaxed),
-        0,
-        "a thread ends with a helping lock"
-    );
     me.state.fetch_or(DEAD, Ordering::AcqRel);
     me.inbox_next
         .store(local.zombies.load(Ordering::Relaxed), Ordering::Relaxed);

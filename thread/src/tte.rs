@@ -21,7 +21,7 @@ use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{
-    AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 use machine::cpu::StackBase;
 use sync::Monitor;
@@ -101,8 +101,6 @@ pub struct Tte {
     pub(crate) stack_top: AtomicUsize,
     pub(crate) events: AtomicU64,
     pub(crate) awaited: AtomicU64,
-    /// Helping locks that it holds or waits for.
-    pub(crate) locks: AtomicIsize,
     pub(crate) owner: AtomicUsize,
     pub(crate) switches: AtomicU64,
     pub(crate) count: AtomicU32,
@@ -172,7 +170,6 @@ impl Tte {
             stack_top: AtomicUsize::new(0),
             events: AtomicU64::new(0),
             awaited: AtomicU64::new(0),
-            locks: AtomicIsize::new(0),
             owner: AtomicUsize::new(0),
             switches: AtomicU64::new(0),
             count: AtomicU32::new(0),
