@@ -198,24 +198,22 @@ fn queue_of_one_and_one() {
     assert!(producer.put(Box::new(9)).is_err());
 }
 
-/// What generated code does with the addresses.
+/// Each place is filled and emptied many times, and what is full or empty says so at every count.
 #[test]
-fn queue_of_one_and_one_by_offsets() {
-    type Queue = spsc::Queue<u32, 4>;
-    let queue = Queue::new();
-    let at = std::ptr::from_ref(&queue).cast::<u8>().cast_mut();
+fn queue_of_one_and_one_knows_its_count() {
+    let queue = spsc::Queue::<u32, 4>::new();
     for n in 0..10 {
-        // SAFETY: the words and places of a queue that nobody else uses meanwhile, by their offsets.
+        // SAFETY: there is no other thread.
         unsafe {
-            let head = at.add(Queue::HEAD).cast::<usize>();
-            assert_eq!(*head, n);
-            at.add(Queue::PLACES)
-                .cast::<u32>()
-                .add(n % 4)
-                .write(n as u32);
-            *head = n + 1;
-            assert_eq!(queue.get(), Some(n as u32));
-            assert_eq!(*at.add(Queue::TAIL).cast::<usize>(), n + 1);
+            for k in 0..4 {
+                assert_eq!((queue.len(), queue.is_empty()), (k, k == 0));
+                assert_eq!(queue.put(4 * n + k as u32), Ok(()));
+            }
+            assert_eq!((queue.len(), queue.put(0)), (4, Err(0)));
+            for k in 0..4 {
+                assert_eq!(queue.get(), Some(4 * n + k));
+            }
+            assert_eq!((queue.get(), queue.is_empty()), (None, true));
         }
     }
 }

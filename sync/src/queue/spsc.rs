@@ -2,59 +2,79 @@
 //!
 //! *Interface*: [`Queue::split`] gives the two ends, safely; [`Queue::put`] and [`Queue::get`] are for statics whose sides are known otherwise.
 //!
-//! Source: figure 1 of Massalin and Pu 1989; code isolation: `head` is written by the producer alone, `tail` by the consumer alone, and
-//! each is written last. Each side remembers what it last saw of the other's position and looks again only when that is not enough.
+//! Source: figure 1 of Massalin and Pu 1989, with the flag a place of its figure 2: code isolation, `head` is the producer's alone and `tail` the consumer's alone, and neither
+//! ever looks at the other's, since each place says by itself whether it is filled (Giacomoni, Moseley and Vachharajani 2008). A value and its flag travel between two processors'
+//! caches on one line, where a value and a position take two.
 //!
-//! Progress: wait-free. Memory order: the producer's release of `head` is acquired by the consumer before it reads the value; the consumer's release of
-//! `tail` is acquired by the producer before it writes the place again.
+//! Progress: wait-free. Memory order: the producer's release of a flag is acquired by the consumer before it reads the value; the consumer's release of
+//! it is acquired by the producer before it writes the place again.
 
-use super::slots::Slots;
-use crate::primitive::atomic::{AtomicUsize, Ordering};
+use crate::primitive::UnsafeCell;
+use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitive::constructor;
-use core::mem::offset_of;
+use core::mem::MaybeUninit;
 
-/// One side's variables, on lines of their own (some processors fetch lines in pairs).
-#[repr(C, align(128))]
-struct Side {
-    /// Written by this side only.
-    mine: AtomicUsize,
-    /// What this side last saw of the other's `mine`. Touched by this side only.
-    theirs: AtomicUsize,
-}
+/// One side's position, on lines of its own (some processors fetch lines in pairs). It counts up for ever, written by that side only.
+#[repr(align(128))]
+struct Side(AtomicUsize);
 
 impl Side {
     constructor! {
         fn new() -> Side {
-            Side { mine: AtomicUsize::new(0), theirs: AtomicUsize::new(0) }
+            Side(AtomicUsize::new(0))
         }
     }
 }
 
-/// Up to `N` values on their way from one thread (or handler) to another. Generated code finds its words by [`HEAD`](Queue::HEAD), [`TAIL`](Queue::TAIL) and [`PLACES`](Queue::PLACES).
-#[repr(C)]
+/// A place, and whether it holds a value.
+struct Place<T> {
+    full: AtomicBool,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+impl<T> Place<T> {
+    constructor! {
+        fn new() -> Place<T> {
+            Place { full: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) }
+        }
+    }
+}
+
+/// The places, apart from what is before and behind them.
+#[repr(align(128))]
+struct Places<T, const N: usize>([Place<T>; N]);
+
+/// Up to `N` values on their way from one thread (or handler) to another.
 pub struct Queue<T, const N: usize> {
     producer: Side,
     consumer: Side,
-    slots: Slots<T, N>,
+    places: Places<T, N>,
 }
 
-// SAFETY: values move from the producer's thread to the consumer's; the positions keep them apart.
+// SAFETY: values move from the producer's thread to the consumer's; the flags keep them apart.
 unsafe impl<T: Send, const N: usize> Sync for Queue<T, N> {}
 // SAFETY: as above.
 unsafe impl<T: Send, const N: usize> Send for Queue<T, N> {}
 
 impl<T, const N: usize> Queue<T, N> {
-    /// Offset of the next position to fill, a word that counts up for ever; the producer's.
-    pub const HEAD: usize = offset_of!(Self, producer) + offset_of!(Side, mine);
-    /// Offset of the next position to take; the consumer's. A producer in generated code looks here, at any age it likes.
-    pub const TAIL: usize = offset_of!(Self, consumer) + offset_of!(Side, mine);
-    /// Offset of the places; position `p` has the one with the number `p % N`.
-    pub const PLACES: usize = offset_of!(Self, slots);
+    /// An empty queue.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        const { assert!(N.is_power_of_two()) };
+        Queue {
+            producer: Side::new(),
+            consumer: Side::new(),
+            places: Places([const { Place::new() }; N]),
+        }
+    }
 
-    constructor! {
-        /// An empty queue.
-        pub fn new() -> Self {
-            Queue { producer: Side::new(), consumer: Side::new(), slots: Slots::new() }
+    /// An empty queue.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Queue {
+            producer: Side::new(),
+            consumer: Side::new(),
+            places: Places(core::array::from_fn(|_| Place::new())),
         }
     }
 
@@ -71,19 +91,17 @@ impl<T, const N: usize> Queue<T, N> {
     /// # Errors
     /// `value`, when there are `N` already.
     pub unsafe fn put(&self, value: T) -> Result<(), T> {
-        let head = self.producer.mine.load(Ordering::Relaxed);
-        if head.wrapping_sub(self.producer.theirs.load(Ordering::Relaxed)) == N {
-            let tail = self.consumer.mine.load(Ordering::Acquire);
-            self.producer.theirs.store(tail, Ordering::Relaxed);
-            if head.wrapping_sub(tail) == N {
-                return Err(value);
-            }
+        let head = self.producer.0.load(Ordering::Relaxed);
+        let place = &self.places.0[head % N];
+        if place.full.load(Ordering::Acquire) {
+            return Err(value);
         }
-        // SAFETY: `head - tail < N`, so the consumer has left this place, and there is no other producer.
-        unsafe { self.slots.put(head, value) };
+        // SAFETY: not full, so the consumer has left this place, and there is no other producer.
+        place.value.with_mut(|at| unsafe { (*at).write(value) });
+        place.full.store(true, Ordering::Release);
         self.producer
-            .mine
-            .store(head.wrapping_add(1), Ordering::Release);
+            .0
+            .store(head.wrapping_add(1), Ordering::Relaxed);
         Ok(())
     }
 
@@ -92,35 +110,33 @@ impl<T, const N: usize> Queue<T, N> {
     /// # Safety
     /// No other `get` of this queue runs at the same time.
     pub unsafe fn get(&self) -> Option<T> {
-        let tail = self.consumer.mine.load(Ordering::Relaxed);
-        if tail == self.consumer.theirs.load(Ordering::Relaxed) {
-            let head = self.producer.mine.load(Ordering::Acquire);
-            self.consumer.theirs.store(head, Ordering::Relaxed);
-            if tail == head {
-                return None;
-            }
+        let tail = self.consumer.0.load(Ordering::Relaxed);
+        let place = &self.places.0[tail % N];
+        if !place.full.load(Ordering::Acquire) {
+            return None;
         }
-        // SAFETY: `tail != head`, so the producer has filled this place, and there is no other consumer.
-        let value = unsafe { self.slots.take(tail) };
+        // SAFETY: full, so the producer has filled this place, and there is no other consumer.
+        let value = place
+            .value
+            .with_mut(|at| unsafe { (*at).assume_init_read() });
+        place.full.store(false, Ordering::Release);
         self.consumer
-            .mine
-            .store(tail.wrapping_add(1), Ordering::Release);
+            .0
+            .store(tail.wrapping_add(1), Ordering::Relaxed);
         Some(value)
     }
 
     /// Values at this instant, as far as one can tell.
     pub fn len(&self) -> usize {
-        let tail = self.consumer.mine.load(Ordering::Acquire);
-        self.producer
-            .mine
-            .load(Ordering::Acquire)
-            .wrapping_sub(tail)
-            .min(N)
+        let tail = self.consumer.0.load(Ordering::Acquire);
+        let head = self.producer.0.load(Ordering::Acquire);
+        (head.wrapping_sub(tail) as isize).clamp(0, N as isize) as usize
     }
 
-    /// Whether there was none at this instant.
+    /// Whether there was none to take at this instant.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        let tail = self.consumer.0.load(Ordering::Acquire);
+        !self.places.0[tail % N].full.load(Ordering::Acquire)
     }
 }
 
