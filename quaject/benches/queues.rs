@@ -1,8 +1,11 @@
 //! Generated queues beside their twins in Rust, natively.
 //!
 //! `cargo bench -p quaject --features host --bench queues -- [--json]`. Rows as those of `sync`'s benchmark: a figure is the lower quartile of samples that alternate between the two;
-//! the unit says how far above it the upper quartile is (twin, generated). An operation is a put and a get of one byte, both called through a pointer: the twin with the queue's address,
+//! the unit says how far above it the upper quartile is (twin, generated), and the ratio is the median of the ratios of neighbouring samples. An operation is a put and a get of one byte, both called through a pointer: the twin with the queue's address,
 //! as any code that serves more than one queue has to.
+
+#[path = "../../sync/benches/host/pairs.rs"]
+mod pairs;
 
 use quaject::class::create;
 use quaject::queue::{Parties, Spec};
@@ -14,35 +17,11 @@ const PLACES: usize = 64;
 const EACH: usize = 20_000;
 const SAMPLES: usize = 401;
 
-fn sample(f: &mut dyn FnMut()) -> f64 {
+/// Nanoseconds of one of many.
+fn sample(f: impl FnMut(usize)) -> f64 {
     let start = Instant::now();
-    f();
+    (0..EACH).for_each(f);
     start.elapsed().as_nanos() as f64 / EACH as f64
-}
-
-/// The lower quartile, and how far above it the upper one is, in percent.
-fn quartile(mut samples: Vec<f64>) -> (f64, f64) {
-    samples.sort_by(f64::total_cmp);
-    let at = |part: usize| samples[samples.len() * part / 4];
-    (at(1), 100.0 * (at(3) - at(1)) / at(1))
-}
-
-fn compare(op: &str, mut twin: impl FnMut(), mut ours: impl FnMut()) {
-    let (mut a, mut b) = (Vec::new(), Vec::new());
-    for _ in 0..SAMPLES {
-        a.push(sample(&mut twin));
-        b.push(sample(&mut ours));
-    }
-    let ((twin, twin_spread), (ours, ours_spread)) = (quartile(a), quartile(b));
-    let unit = format!("ns +{twin_spread:.0}/{ours_spread:.0} %");
-    let ratio = twin / ours;
-    if std::env::args().any(|argument| argument == "--json") {
-        println!(
-            "{{\"section\":\"host-sync\",\"op\":\"{op}\",\"unit\":\"{unit}\",\"peer\":{twin:.2},\"ours\":{ours:.2},\"ratio\":{ratio:.3}}}"
-        );
-    } else {
-        println!("{op:<40} {unit:<16} {twin:>9.2} {ours:>9.2} {ratio:>6.2}");
-    }
 }
 
 /// A twin's put and get as functions of the queue's address.
@@ -68,19 +47,22 @@ fn row<Q>(op: &str, producers: Parties, consumers: Parties, queue: Q, twin: Twin
         let routines = made.routines();
         let (put, get) = black_box((routines.0.function(), routines.1.function()));
         let place = if several_cpus { "" } else { " one CPU" };
-        compare(
+        let json = std::env::args().any(|argument| argument == "--json");
+        pairs::compare(
+            json,
             &format!("queue {op}{place} generated/twin"),
+            SAMPLES,
             || {
-                for n in 0..EACH {
+                sample(|n| {
                     black_box((twin.0)(&queue, n as u8));
                     black_box((twin.1)(&queue));
-                }
+                })
             },
             || {
-                for n in 0..EACH {
+                sample(|n| {
                     black_box(put(n as u8));
                     black_box(get());
-                }
+                })
             },
         );
     }

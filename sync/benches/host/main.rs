@@ -2,15 +2,16 @@
 //!
 //! `cargo bench -p sync --bench host -- [--json] [PART OF A NAME]`. With `--json` a line of JSON per row: `section`, `op`, `unit`, `peer`, `ours` and `ratio` (peer over ours). Operations are named
 //! `what/peer` or `what/peer/threads`; `interference` means as many busy threads beside as there are processors. A figure is the lower quartile of the samples, which alternate
-//! between the two; the unit says how far above it the upper quartile is (peer, ours).
+//! between the two; the unit says how far above it the upper quartile is (peer, ours); the ratio is the median of the ratios of neighbouring samples.
 
 #[path = "../../tests/common/threads.rs"]
 mod threads;
 
+mod pairs;
 mod peers;
 
 use peers::{Chain, Guarded, Ring, Spin};
-use std::cell::UnsafeCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::Barrier;
@@ -37,41 +38,11 @@ struct Rows {
     only: String,
 }
 
-/// The lower quartile, and the width of the middle half in percent of it.
-fn quartile(mut samples: Vec<f64>) -> (f64, f64) {
-    samples.sort_by(f64::total_cmp);
-    let at = |part: usize| samples[samples.len() * part / 4];
-    (at(1), 100.0 * (at(3) - at(1)) / at(1))
-}
-
 impl Rows {
     /// Takes `n` samples of each, alternating.
-    fn compare(
-        &self,
-        op: &str,
-        n: usize,
-        mut peer: impl FnMut() -> f64,
-        mut ours: impl FnMut() -> f64,
-    ) {
-        if !op.contains(&self.only) {
-            return;
-        }
-        let (mut a, mut b) = (Vec::new(), Vec::new());
-        peer();
-        ours();
-        for _ in 0..n {
-            a.push(peer());
-            b.push(ours());
-        }
-        let ((peer, peer_spread), (ours, ours_spread)) = (quartile(a), quartile(b));
-        let unit = format!("ns +{peer_spread:.0}/{ours_spread:.0} %");
-        let ratio = peer / ours;
-        if self.json {
-            println!(
-                "{{\"section\":\"host-sync\",\"op\":\"{op}\",\"unit\":\"{unit}\",\"peer\":{peer:.2},\"ours\":{ours:.2},\"ratio\":{ratio:.3}}}"
-            );
-        } else {
-            println!("{op:<40} {unit:<16} {peer:>9.2} {ours:>9.2} {ratio:>6.2}");
+    fn compare(&self, op: &str, n: usize, peer: impl FnMut() -> f64, ours: impl FnMut() -> f64) {
+        if op.contains(&self.only) {
+            pairs::compare(self.json, op, n, peer, ours);
         }
     }
 
@@ -181,25 +152,116 @@ fn until<T>(mut f: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Nanoseconds for each of many values from one thread to another.
-fn pass(put: impl Fn(u64) -> bool + Send, get: impl Fn() -> Option<u64> + Send) -> f64 {
-    const VALUES: u64 = 20_000;
-    let barrier = Barrier::new(2);
-    let start = Instant::now();
+/// The processors that the process may use.
+fn processors() -> Vec<usize> {
+    // SAFETY: a set of bits, for which all zeros are right; the call fills it.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        set
+    };
+    // SAFETY: each number is below the number of bits.
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect()
+}
+
+/// Keeps the running thread on one of them, so that two parties are on two, if there are as many.
+fn stay_on(processors: &[usize], party: usize) {
+    let Some(&cpu) = processors.get(party) else {
+        return;
+    };
+    // SAFETY: as above; the number came out of such a set.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
+/// Tries until it succeeds, at once, and lets others run after a while: a pause can be longer than a value takes from one processor to another, and would be what is measured.
+fn at_once<T>(mut f: impl FnMut() -> Option<T>) -> T {
+    loop {
+        for _ in 0..1024 {
+            if let Some(got) = f() {
+                return got;
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Both ends of a queue, for one thread each.
+type Ends<P, G> = (P, G);
+
+/// Nanoseconds for each of `values` from one thread to another, each on its own processor, once both are under way. With `pause` who finds the queue full or empty pauses between tries.
+fn pass(
+    values: u64,
+    pause: bool,
+    (put, get): Ends<impl Fn(u64) -> bool + Send, impl Fn() -> Option<u64> + Send>,
+) -> f64 {
+    const FIRST: u64 = 2_000;
+    let (processors, barrier) = (&processors(), &Barrier::new(2));
     std::thread::scope(|s| {
-        let barrier = &barrier;
         s.spawn(move || {
+            stay_on(processors, 0);
             barrier.wait();
-            for n in 0..VALUES {
-                until(|| put(n).then_some(()));
+            for n in 0..FIRST + values {
+                let put = || put(n).then_some(());
+                if pause { until(put) } else { at_once(put) }
             }
         });
-        barrier.wait();
-        for n in 0..VALUES {
-            assert_eq!(until(&get), n);
-        }
-    });
-    start.elapsed().as_nanos() as f64 / VALUES as f64
+        let consumer = s.spawn(move || {
+            stay_on(processors, 1);
+            barrier.wait();
+            let take = |n| {
+                let got = if pause { until(&get) } else { at_once(&get) };
+                assert_eq!(got, n);
+            };
+            (0..FIRST).for_each(take);
+            let start = Instant::now();
+            (FIRST..FIRST + values).for_each(take);
+            start.elapsed().as_nanos() as f64 / values as f64
+        });
+        consumer.join().unwrap_or(f64::NAN)
+    })
+}
+
+/// Nanoseconds for each of many values in bursts that fit, through one queue there and through another back. Each burst finds its queue empty, so neither side can fall into step with the other.
+fn bursts<P: Fn(u64) -> bool + Send, G: Fn() -> Option<u64> + Send>(
+    there: Ends<P, G>,
+    back: Ends<P, G>,
+) -> f64 {
+    const FIRST: usize = 50;
+    const BURSTS: usize = 500;
+    const EACH: u64 = PLACES as u64 / 2;
+    let (processors, barrier) = (&processors(), &Barrier::new(2));
+    let send = |put: &P| (0..EACH).for_each(|n| at_once(|| put(n).then_some(())));
+    let receive = |get: &G| (0..EACH).for_each(|n| assert_eq!(at_once(get), n));
+    std::thread::scope(|s| {
+        s.spawn(move || {
+            stay_on(processors, 0);
+            barrier.wait();
+            for _ in 0..FIRST + BURSTS {
+                receive(&there.1);
+                send(&back.0);
+            }
+        });
+        let (put, get) = (there.0, back.1);
+        let first = s.spawn(move || {
+            stay_on(processors, 1);
+            barrier.wait();
+            let round = |_| {
+                send(&put);
+                receive(&get);
+            };
+            (0..FIRST).for_each(round);
+            let start = Instant::now();
+            (0..BURSTS).for_each(round);
+            start.elapsed().as_nanos() as f64 / (2 * EACH as usize * BURSTS) as f64
+        });
+        first.join().unwrap_or(f64::NAN)
+    })
 }
 
 fn one_lock<L>(rows: &Rows, lock: &str)
@@ -430,10 +492,10 @@ fn words<L: Guarded<(u64, u64)>>(rows: &Rows, lock: &str) {
     );
 }
 
-/// The queues that others have made.
+/// The queues that others have made. Those of one and one are in the heap, ours because rtrb's is.
 fn queues(rows: &Rows) {
     let (mut to, mut from) = rtrb::RingBuffer::<u64>::new(PLACES);
-    let mut queue: spsc::Queue<u64, PLACES> = spsc::Queue::new();
+    let mut queue: Box<spsc::Queue<u64, PLACES>> = Box::default();
     let (mut producer, mut consumer) = queue.split();
     rows.alone(
         "queue 1:1 put+get/rtrb",
@@ -494,30 +556,43 @@ fn queues(rows: &Rows) {
     );
     let rtrb = || {
         let (to, from) = rtrb::RingBuffer::<u64>::new(PLACES);
-        let (to, from) = (std::cell::RefCell::new(to), std::cell::RefCell::new(from));
-        pass(
+        let (to, from) = (RefCell::new(to), RefCell::new(from));
+        (
             move |n| to.borrow_mut().push(n).is_ok(),
             move || from.borrow_mut().pop().ok(),
         )
     };
-    let ours = || {
-        let mut queue: spsc::Queue<u64, PLACES> = spsc::Queue::new();
+    fn ours(
+        queue: &mut spsc::Queue<u64, PLACES>,
+    ) -> Ends<impl Fn(u64) -> bool + Send, impl Fn() -> Option<u64> + Send> {
         let (to, from) = queue.split();
-        let (to, from) = (std::cell::RefCell::new(to), std::cell::RefCell::new(from));
-        pass(
+        let (to, from) = (RefCell::new(to), RefCell::new(from));
+        (
             move |n| to.borrow_mut().put(n).is_ok(),
             move || from.borrow_mut().get(),
         )
-    };
-    rows.compare("queue 1:1 from thread to thread/rtrb", SAMPLES, rtrb, ours);
-    beside_busy(|| {
+    }
+    let stream = |name: &str, samples, values, pause| {
         rows.compare(
-            "queue 1:1 from thread to thread/rtrb/interference",
-            31,
-            rtrb,
-            ours,
+            &format!("queue 1:1 from thread to thread/rtrb{name}"),
+            samples,
+            || pass(values, pause, rtrb()),
+            || pass(values, pause, ours(&mut Box::default())),
         );
-    });
+    };
+    stream("", SAMPLES, 50_000, false);
+    stream("/pausing", SAMPLES, 50_000, true);
+    rows.compare(
+        "queue 1:1 bursts there and back/rtrb",
+        SAMPLES,
+        || bursts(rtrb(), rtrb()),
+        || {
+            let (mut there, mut back) = (Box::default(), Box::default());
+            bursts(ours(&mut there), ours(&mut back))
+        },
+    );
+    // So long that the busy ones have their turns in between.
+    beside_busy(|| stream("/interference", 15, 500_000, true));
     rows.together(
         "queue n:n put+get/crossbeam ArrayQueue",
         || crossbeam_queue::ArrayQueue::<u64>::new(PLACES),

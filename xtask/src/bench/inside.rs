@@ -150,6 +150,7 @@ pub fn rows(costs: &[Cost]) -> Vec<Row> {
             unit: "instructions".into(),
             linux: cost.column(known.compared.0),
             synthesis: cost.column(known.compared.1),
+            paired: None,
         })
     };
     costs.iter().filter_map(row).collect()

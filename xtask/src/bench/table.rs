@@ -18,11 +18,16 @@ pub struct Row {
     pub linux: Option<f64>,
     /// Ours.
     pub synthesis: Option<f64>,
+    /// Their ratio, where it was measured by itself: figures that were taken minutes or a change of the clock apart make a worse one.
+    pub paired: Option<f64>,
 }
 
 impl Row {
     /// How many times less we need than the peer.
     pub fn ratio(&self) -> Option<f64> {
+        if self.paired.is_some() {
+            return self.paired;
+        }
         match (self.linux, self.synthesis) {
             (Some(linux), Some(synthesis)) if synthesis > 0.0 => Some(linux / synthesis),
             _ => None,
@@ -56,6 +61,7 @@ pub fn merge(linux: &str, synthesis: &str) -> Vec<Row> {
                         unit,
                         linux: None,
                         synthesis: None,
+                        paired: None,
                     });
                     rows.len() - 1
                 });
@@ -217,6 +223,7 @@ pub fn parse_host(line: &str) -> Option<Row> {
         unit: text("unit")?,
         linux: value["peer"].as_f64(),
         synthesis: value["ours"].as_f64(),
+        paired: value["ratio"].as_f64(),
     })
 }
 
