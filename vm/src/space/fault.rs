@@ -196,6 +196,9 @@ impl<M: Memory> AddressSpace<M> {
         }
         let copy = self.copy_of(frame)?;
         if exchange(word, entry, table::page(copy, prot, true)) {
+            if let Some(habits) = &self.habits_of_family {
+                habits.note(page);
+            }
             Ok(Step::Exchanged(frame))
         } else {
             frames.release(copy);

@@ -5,23 +5,24 @@
 //! neighbour's fault and was never used is left out: the pager still has it, should the child want it.
 //!
 //! A page that is writable has been written since the last fork: the stack, and a few words of the C library. Both sides will write it again at
-//! once, and fault. So when such pages are few the child gets copies of them now, and no side loses a right. Every sixteenth time all are shared, so
-//! that those which are no longer written drop out. Only while one thread runs in the space: of what others write meanwhile the child must not see
+//! once, and fault. So when such pages are few the child gets copies of them now, and no side loses a right; and so it does of those that earlier
+//! children wrote first (`habits`). Every sixteenth time all are shared, so that those which are no longer written drop out. Only while one thread runs in the space: of what others write meanwhile the child must not see
 //! a later part without an earlier one.
 
 use super::gather::MANY;
+use super::habits::Habits;
 use super::resident::UNDER_MONITOR;
-use super::{AddressSpace, Inner};
+use super::{AddressSpace, Inner, Prot};
 use crate::frame::Frames;
 use crate::memory::Memory;
-use crate::table::{ADDRESS, Tables, WRITE, any_set, frame_of, index, is_unused};
+use crate::table::{self, ADDRESS, PRESENT, Tables, WRITE, any_set, frame_of, index, is_unused};
 use abi::errno::Errno;
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Writable pages that are copied at once, if there are no more.
-const FEW: usize = 4;
+/// Writable pages that are copied at once, if there are no more; and as many that children write.
+pub(super) const FEW: usize = 4;
 
 /// Every so many forks all pages lose their right to write, and it shows anew which are written.
 const ANEW: u8 = 16;
@@ -41,13 +42,11 @@ impl<M: Memory> AddressSpace<M> {
         };
         let mut inner = self.change();
         inner.forks = inner.forks.wrapping_add(1);
-        let alone = !self.joined.load(Ordering::Relaxed);
+        let habits = inner.habits.get_or_insert_with(|| Arc::new(Habits::new()));
+        copy.habits_of_family = Some(habits.clone());
+        let foresee = !self.joined.load(Ordering::Relaxed) && !inner.forks.is_multiple_of(ANEW);
         let mut lost = Lost {
-            spared: if alone && !inner.forks.is_multiple_of(ANEW) {
-                FEW
-            } else {
-                0
-            },
+            spared: if foresee { FEW } else { 0 },
             ..Lost::default()
         };
         let copied = self.copy_into(&inner, copy, &mut lost);
@@ -86,6 +85,12 @@ impl<M: Memory> AddressSpace<M> {
             }
         }
         copied += self.settle(&child_tables, lost);
+        if let Some(habits) = &inner.habits {
+            match lost.spared {
+                0 => habits.forget(),
+                _ => self.anticipate(inner, habits, &child_tables),
+            }
+        }
         child.resident.add(UNDER_MONITOR, copied);
         Ok(())
     }
@@ -115,6 +120,29 @@ impl<M: Memory> AddressSpace<M> {
             lost.count = 0;
         }
         settled
+    }
+
+    /// Gives the child its own copies of what children write first.
+    fn anticipate(&self, inner: &Inner, habits: &Habits, theirs: &Tables<M>) {
+        for page in habits.each() {
+            let Some(area) = inner.areas.at(page) else {
+                continue;
+            };
+            let (_, area) = inner.areas.get(area);
+            let Some(word) = theirs.leaf(page) else {
+                continue;
+            };
+            let entry = word.load(Ordering::Relaxed);
+            let shared = area.private() && entry & (PRESENT | WRITE) == PRESENT;
+            if !shared || !area.prot.contains(Prot::WRITE) {
+                continue;
+            }
+            let Ok(copy) = self.copy_of(frame_of(entry)) else {
+                return;
+            };
+            word.store(table::page(copy, area.prot, true), Ordering::Relaxed);
+            self.memory.frames().release(frame_of(entry));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod fork;
 mod gate;
 mod gather;
 mod guard;
+mod habits;
 mod map;
 mod pager;
 mod resident;
@@ -33,6 +34,7 @@ use areas::Areas;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use gate::Gate;
+use habits::Habits;
 use resident::Resident;
 use sync::Monitor;
 
@@ -89,6 +91,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
     resident: Resident,
     /// More than one thread has run in it.
     joined: AtomicBool,
+    /// What the parent is told about the pages that this one writes first.
+    habits_of_family: Option<Arc<Habits>>,
     /// Orders changes.
     monitor: Monitor<()>,
     /// Mutable in a change only (`guard`).
@@ -110,6 +114,8 @@ pub(crate) struct Inner {
     size: usize,
     /// Forks so far, in a byte.
     forks: u8,
+    /// What the children write first.
+    habits: Option<Arc<Habits>>,
 }
 
 impl AddressSpace {
@@ -129,6 +135,7 @@ impl<M: Memory> AddressSpace<M> {
             gate: Gate::new(),
             resident: Resident::new(),
             joined: AtomicBool::new(false),
+            habits_of_family: None,
             monitor: Monitor::new(()),
             inner: UnsafeCell::new(Inner {
                 areas: Areas::default(),
@@ -136,6 +143,7 @@ impl<M: Memory> AddressSpace<M> {
                 brk: 0,
                 size: 0,
                 forks: 0,
+                habits: None,
             }),
         };
         for (index, entry) in memory.kernel_entries() {

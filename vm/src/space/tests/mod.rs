@@ -355,6 +355,43 @@ fn fork_copies_what_is_written_again_and_again() {
 }
 
 #[test]
+fn fork_copies_what_children_write_first() {
+    let (parent, memory, before) = space(600);
+    parent
+        .map(Placement::Fixed(A), 16 * PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    for page in 0..8 {
+        parent.write_at(A + page * PAGE, b"1").unwrap();
+    }
+    let writable = |space: &AddressSpace<_>| -> Vec<usize> {
+        let own = |page: &usize| entry(space, A + page * PAGE) & WRITE != 0;
+        (0..16).filter(own).collect()
+    };
+    let first = parent.fork().unwrap();
+    for page in [6, 2] {
+        assert_eq!(first.fault(A + page * PAGE, Access::Write), Ok(()));
+    }
+    // The next one has copies of those, and the parent is as it was.
+    let second = parent.fork().unwrap();
+    assert_eq!((writable(&parent), writable(&second)), (vec![], vec![2, 6]));
+    second.write_at(A + 2 * PAGE, b"c").unwrap();
+    let seen = |space: &AddressSpace<_>| [2, 6].map(|page| read(space, A + page * PAGE));
+    assert_eq!(seen(&second), [Ok(b'c'), Ok(b'1')]);
+    assert_eq!(seen(&parent), [Ok(b'1'), Ok(b'1')]);
+    assert_eq!((parent.resident(), second.resident()), (8, 8));
+    // Not where it may not write, or where nothing is any more.
+    parent.protect(A + 2 * PAGE, PAGE, Prot::READ).unwrap();
+    parent.unmap(A + 6 * PAGE, PAGE).unwrap();
+    assert_eq!(writable(&parent.fork().unwrap()), []);
+    parent.protect(A + 2 * PAGE, PAGE, Prot::RW).unwrap();
+    assert_eq!(writable(&parent.fork().unwrap()), [2]);
+    // No child has faulted there for long.
+    assert!((0..16).any(|_| writable(&parent.fork().unwrap()).is_empty()));
+    drop((parent, first, second));
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
 fn fork_without_room_for_a_copy_shares() {
     let (parent, memory, before) = space(600);
     let at = |page: usize| A + (page << 21);

@@ -1,0 +1,47 @@
+//! What the children of a space write first: the next one gets copies of it at once.
+//!
+//! *Interface*: [`Habits::note`] by a child that has copied a page, [`Habits::each`] and [`Habits::forget`] by the parent that forks.
+//!
+//! Wait-free hints: whatever is in it, a page is shared or copied, and both are right. Relaxed order suffices, since no other memory is reached by way of it.
+
+use super::fork::FEW;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// The first few distinct pages that children have copied since [`forget`](Self::forget). Zero is none.
+pub(super) struct Habits {
+    pages: [AtomicUsize; FEW],
+}
+
+impl Habits {
+    pub(super) fn new() -> Self {
+        Habits {
+            pages: [const { AtomicUsize::new(0) }; FEW],
+        }
+    }
+
+    /// A child has copied `page`.
+    pub(super) fn note(&self, page: usize) {
+        for place in &self.pages {
+            match place.compare_exchange(0, page, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) if other == page => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The pages.
+    pub(super) fn each(&self) -> impl Iterator<Item = usize> {
+        let pages = self.pages.iter();
+        pages
+            .map(|page| page.load(Ordering::Relaxed))
+            .take_while(|page| *page != 0)
+    }
+
+    /// Begins anew.
+    pub(super) fn forget(&self) {
+        for place in &self.pages {
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+}
