@@ -169,6 +169,7 @@ impl Process {
         self.seat(&mut self.threads.lock(), task);
     }
 
+    #[inline(always)]
     fn seat(&self, threads: &mut Vec<Arc<Task>>, task: &Arc<Task>) {
         task.seat.store(threads.len(), Ordering::Relaxed);
         threads.push(task.clone());
