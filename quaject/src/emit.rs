@@ -90,8 +90,8 @@ pub(crate) fn give_monitor(d: &mut Draft, word: i32, wake_next: Hole) {
     dynasm!(d ; .arch x64
         ; xor ecx, ecx
         ; xchg [word], ecx
-        ; cmp ecx, CONTENDED as i32
-        ; jne >given
+        ; test ecx, CONTENDED as i32
+        ; je >given
         ; push rax
         ; mov rax, word
         ; call extern wake_next

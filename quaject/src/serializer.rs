@@ -153,8 +153,8 @@ fn generate(
     dynasm!(d ; .arch x64
         ; xor ecx, ecx
         ; xchg [word], ecx
-        ; cmp ecx, CONTENDED as i32
-        ; je >wanted
+        ; test ecx, CONTENDED as i32
+        ; jne >wanted
         ; out_of_it:
         ; pop rdi
         ; ret
@@ -170,38 +170,5 @@ fn generate(
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::class::create;
-    use crate::interfacer::link;
-    use crate::queue::{ByteQueue, Parties, Spec, q_put};
-
-    #[test]
-    fn several_producers_take_turns_at_an_end_for_one() {
-        codegen::host::link();
-        let queue = create::<ByteQueue>(Spec {
-            producers: Parties::One,
-            consumers: Parties::One,
-            size: 65536,
-            several_cpus: true,
-        })
-        .unwrap();
-        let end = create::<Serializer>(()).unwrap();
-        assert_eq!(end.enter(3), 0);
-        link(&end, TARGET, q_put(&queue)).unwrap();
-        let threads: Vec<_> = (1..=3)
-            .map(|n| {
-                let end = end.clone();
-                std::thread::spawn(move || (0..20_000).for_each(|_| assert_eq!(end.enter(n), 1)))
-            })
-            .collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
-        let mut counts = [0; 4];
-        while let Some(byte) = queue.get() {
-            counts[byte as usize] += 1;
-        }
-        assert_eq!(counts, [0, 20_000, 20_000, 20_000]);
-    }
-}
+#[path = "serializer_tests.rs"]
+mod tests;

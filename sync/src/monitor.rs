@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`Monitor::lock`] sleeps while another thread holds it; [`Monitor::try_lock`] never waits.
 //! Thread context only; no interrupt handler takes one. [`RawMonitor`] is the same without data, for structures whose
-//! generated routines take the word themselves: 0 free → 1 held with one compare-and-swap, and release with one exchange to 0; an old value of
-//! 2 means somebody waits and [`RawMonitor::wake_next`] must be called. Whoever else holds it has a mark in the word, above these two bits.
+//! generated routines take the word themselves: 0 free → 1 held with one compare-and-swap, and release with one exchange to 0; an old value with bit 1 set
+//! means that somebody waits and [`RawMonitor::wake_next`] must be called. Whoever else holds it has a mark in the word, above these two bits.
 //!
 //! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is ready and no other CPU's, and sleeps only when
 //! the holder does, is another CPU's (which then runs it next) and does not let go within a few looks, or needs more than a few turns. So a holder of a patient level that was preempted does not hold up

@@ -31,7 +31,7 @@ const HELP: &str = "\
 usage: cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
 
 Boots Debian's Linux and Synthesis with 1, 2, 4 and 8 CPUs under multi-threaded emulation, with as many independent processes as CPUs
-at each kind of work; beside them two machines, and eight, with one CPU each. All take turns of a twentieth of a second, so that they have the same
+at each kind of work; beside them two machines, and eight, with one CPU each. All take turns of a tenth of a second, so that they have the same
 host. Medians of several rounds with their spread, in operations a second of the host's time. Needs a quiet host with two processors; writes
 docs/results.md. A machine of the other that does not end is left out of its round; one of Synthesis is a failure.
 
@@ -41,11 +41,11 @@ docs/results.md. A machine of the other that does not end is left out of its rou
 ";
 
 const KINDS: [&str; 3] = ["pipes", "forks", "reads"];
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 7;
 /// Samples of each kind in a boot, and how long each is, milliseconds.
 const SAMPLES: (u32, u32) = (1, 1000);
 /// How long a machine runs before the next has its turn.
-const SLICE: Duration = Duration::from_millis(50);
+const SLICE: Duration = Duration::from_millis(100);
 /// How long the machines of a setting may run in all, others' turns not counted.
 const LIMIT: Duration = Duration::from_secs(90);
 
