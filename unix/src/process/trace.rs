@@ -123,7 +123,7 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
     // A table that grows is held by one who needs the tree, and who has the tree may want what a waiter for tracees holds.
     drop(held);
     drop(tracees);
-    crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid))
+    crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, 0))
 }
 
 /// The thread with number `tid`, which the calling process traces. ESRCH.
@@ -147,42 +147,46 @@ pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
 
 /// Lets a waiting `task` go on with `signal`, 0 for none. ESRCH: it does not wait.
 pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
-    halted(task, |state| {
-        state.halted = false;
-        state.status = None;
-        state.signal = signal;
-        state.how = how;
-        let calls = how == How::ToCall;
-        task.trace.calls.store(calls, Ordering::Relaxed);
-    })?;
-    task.thread.release();
-    Ok(())
+    halted(task, |state| let_go(task, state, how, signal))
 }
 
-/// Ends the tracing of `task`, which goes on with `signal`.
+/// `task`, which waits and whose `state` this is, goes on. Its monitor is held until the thread is released: else it might wait for another tracer by then.
+fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
+    state.halted = false;
+    state.status = None;
+    state.signal = signal;
+    state.how = how;
+    let calls = how == How::ToCall;
+    task.trace.calls.store(calls, Ordering::Relaxed);
+    task.thread.release();
+}
+
+/// Ends the tracing of `task`, which goes on with `signal`. ESRCH: it does not wait.
 pub fn detach(task: &Arc<Task>, signal: i32) -> Result<()> {
     halted(task, |_| ())?;
-    // First of all: it stops no more, unless for another tracer.
-    forget(task, Process::current().pid);
-    // One that has begun already may have let it go, too.
-    let _ = resume(task, How::Freely, signal);
+    forget(task, Process::current().pid, signal);
     Ok(())
 }
 
-/// The process with number `pid` traces `task` no more. Nothing happens if another does by now.
-fn forget(task: &Arc<Task>, pid: i32) {
+/// The process with number `pid` traces `task` no more, which goes on with `signal` if it waits. Nothing happens if another does by now.
+fn forget(task: &Arc<Task>, pid: i32, signal: i32) {
     let tracer = tree::find(pid);
-    // Whom it traces and that it is traced change together: the tracer may begin anew at once.
+    // Whom it traces, that it is traced, and that it waits change together: a tracer may begin at once.
     let mut tracees = tracer.as_ref().map(|tracer| tracer.tracees.lock());
+    let mut held = task.trace.state.lock();
     let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
     let ended = task.trace.tracer.compare_exchange(pid, 0, set, fetch);
     if ended.is_ok() {
         task.trace.calls.store(false, Ordering::Relaxed);
+        if let Some(state) = held.as_mut().filter(|state| state.halted) {
+            let_go(task, state, How::Freely, signal);
+        }
         if let Some(tracees) = &mut tracees {
             let gone = |other: &Weak<Task>| core::ptr::eq(other.as_ptr(), Arc::as_ptr(task));
             tracees.retain(|other| !gone(other));
         }
     }
+    drop(held);
     drop(tracees);
     // Without memory the thread keeps the dispatcher that answers nothing itself.
     let _ = crate::dispatch::renew(task);
@@ -282,14 +286,12 @@ pub fn end_tracer(process: &Process) {
         if task.trace.tracer() != process.pid {
             continue;
         }
-        let options = task.trace.options();
-        forget(&task, process.pid);
-        if options & PTRACE_O_EXITKILL != 0 {
+        // Before it goes on: it does nothing more.
+        if task.trace.options() & PTRACE_O_EXITKILL != 0 {
             let info = Siginfo::sent(SIGKILL, SI_KERNEL, 0, 0);
             let _ = signal::send(&task.process, None, info);
         }
-        // It is no error that it does not wait.
-        let _ = resume(&task, How::Freely, 0);
+        forget(&task, process.pid, 0);
     }
 }
 
@@ -297,7 +299,7 @@ pub fn end_tracer(process: &Process) {
 pub fn end_traced(task: &Arc<Task>) {
     let tracer = task.trace.tracer();
     if tracer != 0 {
-        forget(task, tracer);
+        forget(task, tracer, 0);
         if let Some(tracer) = tree::find(tracer) {
             tracer.child_wait.wake_all();
         }
