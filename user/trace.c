@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -373,6 +374,69 @@ static void handovers(void)
     check(exited(status_of(child), 9), "the traced one lived on");
 }
 
+static volatile int *shared(void)
+{
+    return mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void linger(int turns)
+{
+    for (volatile int i = 0; i < turns; i++)
+        ;
+}
+
+static volatile sig_atomic_t alarms;
+static void on_alarm(int number) { alarms += number == SIGALRM; }
+
+/* A stranger attaches to processes that end. */
+static void endings(void)
+{
+    enum { ROUNDS = 1500, PATIENCE = 3 };
+    volatile int *told = shared();
+    struct sigaction act = {.sa_handler = on_alarm}, old;
+    sigaction(SIGALRM, &act, &old);
+    fflush(stdout);
+    pid_t parent = fork();
+    if (parent == 0) {
+        for (int round = 1;; round++) {
+            while (told[0] != round)
+                sched_yield();
+            pid_t child = fork();
+            if (child == 0) {
+                told[1] = getpid();
+                linger(round * 37 % 5000);
+                _exit(0);
+            }
+            waitpid(child, 0, 0);
+            told[2] = round;
+        }
+    }
+    int lost = 0;
+    for (int round = 1; round <= ROUNDS && !lost; round++) {
+        told[1] = 0;
+        told[0] = round;
+        while (!told[1])
+            sched_yield();
+        pid_t child = told[1];
+        linger(round * 53 % 5000);
+        if (ptrace(PTRACE_ATTACH, child, 0, 0) == 0) {
+            int status = 0;
+            alarm(PATIENCE);
+            pid_t got = waitpid(child, &status, __WALL);
+            alarm(0);
+            lost = alarms != 0;
+            if (got == child && WIFSTOPPED(status))
+                ptrace(PTRACE_DETACH, child, 0, 0);
+        }
+        while (!lost && told[2] != round)
+            sched_yield();
+    }
+    check(!lost, "nobody waits for ever for one that has ended");
+    kill(parent, SIGKILL);
+    status_of(parent);
+    sigaction(SIGALRM, &old, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "exit") == 0)
@@ -388,5 +452,6 @@ int main(int argc, char **argv)
     programs();
     tracers();
     handovers();
+    endings();
     return done();
 }

@@ -66,6 +66,8 @@ pub struct State {
 pub struct Trace {
     tracer: AtomicI32,
     calls: AtomicBool,
+    /// Nobody may begin to trace it. Changes with the state held.
+    ended: AtomicBool,
     /// None before the first tracer.
     state: Monitor<Option<Box<State>>>,
 }
@@ -103,11 +105,11 @@ impl Trace {
     }
 }
 
-/// Makes `tracer` trace `task`. EPERM: somebody does already. ENOMEM.
+/// Makes `tracer` trace `task`. EPERM: somebody does already, or it ends. ENOMEM.
 pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
     let mut tracees = tracer.tracees.lock();
     let mut held = task.trace.state.lock();
-    if task.trace.is_traced() {
+    if task.trace.is_traced() || task.trace.ended.load(Ordering::Relaxed) {
         return Err(Errno::EPERM);
     }
     tracees.retain(|task| task.strong_count() != 0);
@@ -295,9 +297,13 @@ pub fn end_tracer(process: &Process) {
     }
 }
 
-/// The running task ends: its tracer need not wait for it.
+/// The running task ends: its tracer need not wait for it, and nobody becomes that any more.
 pub fn end_traced(task: &Arc<Task>) {
-    let tracer = task.trace.tracer();
+    let tracer = {
+        let _held = task.trace.state.lock();
+        task.trace.ended.store(true, Ordering::Relaxed);
+        task.trace.tracer()
+    };
     if tracer != 0 {
         forget(task, tracer, 0);
         if let Some(tracer) = tree::find(tracer) {
