@@ -385,6 +385,61 @@ static void linger(int turns)
         ;
 }
 
+/* Whether its own parent traces the process, as one does that takes in whom a tracer left. */
+static int taken_in(pid_t pid)
+{
+    char name[40], line[80];
+    int parent = 0, tracer = 0;
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
+    FILE *status = fopen(name, "r");
+    while (status && fgets(line, sizeof line, status)) {
+        sscanf(line, "PPid: %d", &parent);
+        sscanf(line, "TracerPid: %d", &tracer);
+    }
+    if (status)
+        fclose(status);
+    return tracer != 0 && tracer == parent;
+}
+
+/* A child asks to be traced while its parent ends: then nobody traces it. */
+static void orphans(void)
+{
+    enum { ROUNDS = 400, LOOKS = 2000, BUSY = 0, LATE, MET };
+    volatile int *told = shared();
+    int left = 0;
+    for (int round = 0; round < ROUNDS && !left; round++) {
+        told[0] = told[1] = 0;
+        fflush(stdout);
+        pid_t parent = fork();
+        if (parent == 0) {
+            pid_t me = getpid();
+            if (fork() == 0) {
+                signal(SIGUSR1, on_signal);
+                told[1] = getpid();
+                linger(round * 37 % 6000);
+                if (getppid() != me)
+                    _exit(told[0] = LATE);
+                ptrace(PTRACE_TRACEME, 0, 0, 0);
+                while (getppid() == me)
+                    sched_yield();
+                raise(SIGUSR1);
+                _exit(told[0] = MET);
+            }
+            while (!told[1])
+                ;
+            _exit(0);
+        }
+        status_of(parent);
+        for (int looks = 0; told[0] == BUSY && looks < LOOKS; looks++)
+            usleep(1000);
+        if (told[0] == BUSY) {
+            left = !taken_in(told[1]);
+            kill(told[1], SIGKILL);
+        }
+    }
+    check(!left, "whose parent ends is traced by nobody");
+}
+
 static volatile sig_atomic_t alarms;
 static void on_alarm(int number) { alarms += number == SIGALRM; }
 
@@ -452,6 +507,7 @@ int main(int argc, char **argv)
     programs();
     tracers();
     handovers();
+    orphans();
     endings();
     return done();
 }

@@ -29,7 +29,11 @@ fn ptrace(a: &mut Args) -> Result<usize> {
         PTRACE_TRACEME => {
             let task = Task::current();
             let parent = tree::find(task.process.ppid()).ok_or(Errno::EPERM)?;
-            trace::attach(&parent, &task, false, 0)?;
+            match trace::attach(&parent, &task, false, 0) {
+                // The parent ends: nobody traces it, which is no error.
+                Err(Errno::ESRCH) => {}
+                done => done?,
+            }
         }
         PTRACE_ATTACH => {
             let task = attach(tid, false, 0)?;

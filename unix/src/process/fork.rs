@@ -319,7 +319,8 @@ impl Process {
             children: Monitor::new(Vec::new()),
             child_wait: WaitList::new(),
             vfork_gate: Gate::default(),
-            tracees: Monitor::new(Vec::new()),
+            // The first process runs no code that could trace.
+            tracees: Monitor::new((pid != INIT).then(Vec::new)),
             ppid: AtomicI32::new(heritage.ppid),
             pgrp: AtomicI32::new(heritage.pgrp),
             exit_signal: AtomicI32::new(heritage.exit_signal),

@@ -93,7 +93,7 @@ pub struct Process {
     pub(crate) child_wait: WaitList,
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
     pub(crate) vfork_gate: Gate,
-    /// The threads that it traces.
+    /// The threads that it traces, until it ends.
     pub(crate) tracees: trace::Tracees,
     pub(crate) ppid: AtomicI32,
     pub(crate) pgrp: AtomicI32,

@@ -26,8 +26,8 @@ const RFLAGS_TF: u64 = 1 << 8;
 /// What is added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
 const CALL_MARK: i32 = 0x80;
 
-/// Tasks that a process traces.
-pub type Tracees = Monitor<Vec<Weak<Task>>>;
+/// Tasks that a process traces. None: it ends, and traces nobody more, or is the first process, which never does.
+pub type Tracees = Monitor<Option<Vec<Weak<Task>>>>;
 
 /// How a traced thread goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -105,15 +105,16 @@ impl Trace {
     }
 }
 
-/// Makes `tracer` trace `task`. EPERM: somebody does already, or it ends. ENOMEM.
+/// Makes `tracer` trace `task`. EPERM: somebody does already, or it ends. ESRCH: `tracer` ends. ENOMEM.
 pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
     let mut tracees = tracer.tracees.lock();
     let mut held = task.trace.state.lock();
     if task.trace.is_traced() || task.trace.ended.load(Ordering::Relaxed) {
         return Err(Errno::EPERM);
     }
-    tracees.retain(|task| task.strong_count() != 0);
-    tracees.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+    let list = tracees.as_mut().ok_or(Errno::ESRCH)?;
+    list.retain(|task| task.strong_count() != 0);
+    list.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
     // One whom the last tracer has let go may not have taken its registers back yet: they stay.
     let state = held.get_or_insert_default();
     state.seized = seized;
@@ -121,7 +122,7 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
     state.status = None;
     state.event = None;
     task.trace.tracer.store(tracer.pid, Ordering::Release);
-    tracees.push(Arc::downgrade(task));
+    list.push(Arc::downgrade(task));
     // A table that grows is held by one who needs the tree, and who has the tree may want what a waiter for tracees holds.
     drop(held);
     drop(tracees);
@@ -183,7 +184,7 @@ fn forget(task: &Arc<Task>, pid: i32, signal: i32) {
         if let Some(state) = held.as_mut().filter(|state| state.halted) {
             let_go(task, state, How::Freely, signal);
         }
-        if let Some(tracees) = &mut tracees {
+        if let Some(tracees) = tracees.as_mut().and_then(|list| list.as_mut()) {
             let gone = |other: &Weak<Task>| core::ptr::eq(other.as_ptr(), Arc::as_ptr(task));
             tracees.retain(|other| !gone(other));
         }
@@ -283,8 +284,8 @@ pub fn executed(task: &Arc<Task>) {
 
 /// `process` ends: those that it traces go on alone, or end if it wanted that.
 pub fn end_tracer(process: &Process) {
-    let tracees = core::mem::take(&mut *process.tracees.lock());
-    for task in tracees.iter().filter_map(Weak::upgrade) {
+    let tracees = process.tracees.lock().take();
+    for task in tracees.iter().flatten().filter_map(Weak::upgrade) {
         if task.trace.tracer() != process.pid {
             continue;
         }

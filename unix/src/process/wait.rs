@@ -101,7 +101,7 @@ fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Repo
 fn traced(parent: &Process, which: Which, options: u32) -> (bool, Option<Report>) {
     let mut exists = false;
     let tracees = parent.tracees.lock();
-    for task in tracees.iter().filter_map(Weak::upgrade) {
+    for task in tracees.iter().flatten().filter_map(Weak::upgrade) {
         let meant = match which {
             Which::Any => true,
             Which::Pid(tid) => task.tid == tid,
