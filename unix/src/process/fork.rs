@@ -228,6 +228,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
             return Err(error);
         }
     };
+    let child = new_task(pid, process.clone(), task, spec, thread);
     let mut tree = TREE.lock();
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
     if task.thread.flags() & thread::flags::INTERRUPTS != 0 {
@@ -235,7 +236,6 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
         process.files.get().leave();
         return Err(Errno::ERESTARTNOINTR);
     }
-    let child = new_task(pid, process.clone(), task, spec, thread);
     process.admit(&child);
     tree.add(&process);
     Ok(child)

@@ -1,6 +1,6 @@
 //! Processes by number, found without the tree's monitor: who sends a signal waits for nobody.
 //!
-//! *Interface*: [`find`] from any thread, [`with`] from interrupts; [`add`] and [`remove`] by the holder of the tree's monitor.
+//! *Interface*: [`find`] from any thread, [`with`] from interrupts; [`add`] and [`remove`] by the holder of the tree's monitor; [`Unlinked::retire`] without it.
 //!
 //! A hash table of chains. An entry is published by one store and unlinked by one; it keeps its link, so a reader that
 //! stands on it goes on, and is freed after a grace period. It holds its process weakly: freeing an entry runs no process's
@@ -43,24 +43,31 @@ pub(crate) fn add(process: &Arc<Process>) {
     head.store(Box::into_raw(entry), Ordering::Release);
 }
 
+/// An entry that was taken out: nobody new comes to it.
+#[must_use]
+pub(crate) struct Unlinked(*mut Entry);
+
+impl Unlinked {
+    /// Frees it after a grace period. Needs no monitor.
+    pub(crate) fn retire(self) {
+        // SAFETY: `add` made the entry with `Box::into_raw`, and it has been unlinked, once.
+        epoch::retire(
+            |e| drop(unsafe { Box::from_raw(e as *mut Entry) }),
+            self.0 as usize,
+        );
+    }
+}
+
 /// Takes process `pid` out, if it is there. The caller holds the tree's monitor.
-pub(crate) fn remove(pid: i32) {
+pub(crate) fn remove(pid: i32) -> Option<Unlinked> {
     let mut link = chain(pid);
     loop {
         let at = link.load(Ordering::Relaxed);
-        if at.is_null() {
-            return;
-        }
         // SAFETY: the caller alone unlinks entries, so what a link leads to has not been freed.
-        let entry = unsafe { &*at };
+        let entry = unsafe { at.as_ref() }?;
         if entry.pid == pid {
             link.store(entry.next.load(Ordering::Relaxed), Ordering::Release);
-            // SAFETY: `add` made the entry with `Box::into_raw`, and it has just been unlinked, once.
-            epoch::retire(
-                |e| drop(unsafe { Box::from_raw(e as *mut Entry) }),
-                at as usize,
-            );
-            return;
+            return Some(Unlinked(at));
         }
         link = &entry.next;
     }

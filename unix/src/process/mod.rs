@@ -164,13 +164,14 @@ impl Process {
         self.threads.lock().clone()
     }
 
-    /// `task` is one of its threads from now on.
+    /// `task`, whose thread has not started yet, is one of its threads from now on.
     pub(crate) fn admit(&self, task: &Arc<Task>) {
         self.seat(&mut self.threads.lock(), task);
     }
 
     #[inline(always)]
     fn seat(&self, threads: &mut Vec<Arc<Task>>, task: &Arc<Task>) {
+        task.own();
         task.seat.store(threads.len(), Ordering::Relaxed);
         threads.push(task.clone());
         self.roll.enter(task);

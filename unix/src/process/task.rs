@@ -56,9 +56,9 @@ impl super::roll::Enrolled for Task {
 }
 
 impl Task {
-    /// A task for `thread`, which has not started yet and from now on holds a count on it.
+    /// A task for `thread`, which has not started yet.
     pub(crate) fn new(tid: i32, process: Arc<Process>, blocked: u64, thread: Thread) -> Arc<Task> {
-        let task = super::shared::placed(|| Task {
+        super::shared::placed(|| Task {
             tid,
             group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
             process,
@@ -79,11 +79,14 @@ impl Task {
             link: Default::default(),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
-        });
-        let tag = (task.process.pid as u64) << 32 | task.tid as u64;
-        task.thread.set_tag(tag);
-        task.thread.set_owner(Arc::into_raw(task.clone()) as usize);
-        task
+        })
+    }
+
+    /// Its thread, which has not started yet, holds a count on it from now on.
+    pub(super) fn own(self: &Arc<Self>) {
+        let tag = (self.process.pid as u64) << 32 | self.tid as u64;
+        self.thread.set_tag(tag);
+        self.thread.set_owner(Arc::into_raw(self.clone()) as usize);
     }
 
     /// Runs `look` with the running task, if the running thread is one, without counting.
@@ -93,7 +96,7 @@ impl Task {
         if owner == 0 {
             return None;
         }
-        // SAFETY: the owner word of a thread holds a count on its task (`new`), which only `forget`, called by the same thread at
+        // SAFETY: the owner word of a thread holds a count on its task (`own`), which only `forget`, called by the same thread at
         // its end, gives up; that is not before `look` has returned, or never returns.
         let task = unsafe { Arc::from_raw(owner as *const Task) };
         Some(look(&core::mem::ManuallyDrop::new(task)))

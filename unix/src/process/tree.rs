@@ -87,11 +87,11 @@ impl Tree {
     }
 
     /// Removes a process that is no longer among its parent's children.
-    fn remove(&mut self, process: &Process) {
-        index::remove(process.pid);
+    fn remove(&mut self, process: &Process) -> Option<index::Unlinked> {
         self.groups
             .leave(process.pid, process.pgrp(), process.sid());
         self.holders.free(process.pid);
+        index::remove(process.pid)
     }
 
     pub(crate) fn get(&self, pid: i32) -> Option<&Arc<Process>> {
@@ -129,7 +129,10 @@ impl Tree {
 
 /// Forgets a process that is no longer among its parent's children, and gives its number back.
 pub(crate) fn forget(process: &Process) {
-    TREE.lock().remove(process);
+    let entry = TREE.lock().remove(process);
+    if let Some(entry) = entry {
+        entry.retire();
+    }
     reserve::free(process.pid);
 }
 
