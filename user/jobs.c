@@ -42,6 +42,20 @@ static int status_of(pid_t child)
     return status;
 }
 
+/* The same, within two seconds; else the child is killed, and it is no status. */
+static int status_soon(pid_t child)
+{
+    int status;
+    for (int i = 0; i < 2000; i++) {
+        if (waitpid(child, &status, WNOHANG) == child)
+            return status;
+        usleep(1000);
+    }
+    kill(child, SIGKILL);
+    status_of(child);
+    return -1;
+}
+
 static int exited(int status, int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
 static int killed(int status, int number) { return WIFSIGNALED(status) && WTERMSIG(status) == number; }
 
@@ -158,6 +172,34 @@ static void stops(void)
     waitpid(child, &status, WUNTRACED);
     kill(child, SIGKILL);
     check(killed(status_of(child), SIGKILL), "SIGKILL ends them while stopped");
+
+    child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    kill(child, SIGSTOP);
+    waitpid(child, &status, WUNTRACED);
+    syscall(SYS_tgkill, child, child, SIGKILL);
+    check(killed(status_soon(child), SIGKILL), "so it does when sent to one thread");
+
+    int begun[2], gate[2];
+    pipe(begun);
+    pipe(gate);
+    child = fork();
+    if (child == 0) {
+        close(gate[1]);
+        if (vfork() == 0) {
+            char byte = 'v';
+            write(begun[1], &byte, 1);
+            read(gate[0], &byte, 1);
+            _exit(0);
+        }
+        _exit(1);
+    }
+    equal(byte_from(begun[0]), 'v', "a child makes another by vfork");
+    syscall(SYS_tgkill, child, child, SIGKILL);
+    check(killed(status_soon(child), SIGKILL), "SIGKILL to one thread ends it there");
+    close(begun[0]), close(begun[1]), close(gate[0]), close(gate[1]);
 }
 
 static void masks(void)

@@ -46,6 +46,8 @@ pub(crate) fn queue(
 ) -> Queued {
     let signo = info.signo;
     let this = bit(signo);
+    // It ends them all, whoever it was sent to; those who wait for the end look at the process alone.
+    let to = to.filter(|_| signo != SIGKILL);
     if process.is_zombie() {
         return Queued::Dropped;
     }
