@@ -713,6 +713,59 @@ static void leave(void (*way)(void), int turns, const char *name)
     pthread_sigmask(SIG_SETMASK, &old, 0);
 }
 
+static void pair(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGUSR1);
+    sigaddset(set, SIGUSR2);
+}
+
+/* Takes one of two, and no other until both have been taken. */
+static void *taker(void *unused)
+{
+    sigset_t both;
+    int number;
+    pair(&both);
+    for (;;) {
+        sigwait(&both, &number);
+        if (over)
+            return unused;
+        on_told(number);
+        while (told < 2 * turn && !over)
+            usleep(200);
+    }
+}
+
+/* Both signals of a pair are left to the same thread, which takes one. */
+static void pairs(void)
+{
+    sigset_t both, old;
+    pthread_t other[2];
+    struct timespec now = {0, 0};
+    pair(&both);
+    pthread_sigmask(SIG_BLOCK, &both, &old);
+    turn = told = over = 0;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&other[i], 0, taker, 0);
+    while (turn < 50 && told == 2 * turn) {
+        usleep(2000);
+        turn++;
+        kill(getpid(), SIGUSR1);
+        kill(getpid(), SIGUSR2);
+        for (int i = 0; told < 2 * turn && i < 2000; i++)
+            usleep(1000);
+    }
+    equal(told, 100, "one left to a thread that takes another first is another's");
+    over = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_kill(other[i], SIGUSR1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(other[i], 0);
+    while (sigtimedwait(&both, 0, &now) > 0)
+        ;
+    pthread_sigmask(SIG_SETMASK, &old, 0);
+}
+
 static void leftovers(void)
 {
     struct sigaction action = {.sa_handler = on_told, .sa_flags = SA_RESTART};
@@ -721,6 +774,7 @@ static void leftovers(void)
     leave(stops_waiting, 1000, "and one left to a thread that waits no longer");
     leave(ends, 300, "and one left to a thread that ends");
     signal(SIGUSR1, SIG_DFL);
+    pairs();
 }
 
 static const struct group groups[] = {

@@ -169,10 +169,9 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
         process.signals.take(&task, set, &mut info).then_some(info)
     });
     task.awaited.store(0, Ordering::SeqCst);
-    if taken.is_err() {
-        let left = process.pending() & set & task.blocked.load(Ordering::SeqCst);
-        process.signals.leave_to_others(&process, left);
-    }
+    // One that it took leaves others that were left to it as well.
+    let left = process.pending() & set & task.blocked.load(Ordering::SeqCst);
+    process.signals.leave_to_others(&process, left);
     let info = match taken {
         Ok(info) => info,
         Err(Ended::TimedOut) => return Err(Errno::EAGAIN),
