@@ -150,6 +150,31 @@ static void orphans(void)
 
 static void pause_for_ever(void) { pause(); }
 
+/* A process that is stopped, and continued before the stop may have begun, goes on. */
+static void runs_on(void)
+{
+    volatile unsigned long *count = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            ++*count;
+    int rounds = 0;
+    for (int moved = 1; moved && rounds < 500; rounds += moved) {
+        kill(child, SIGSTOP);
+        for (volatile int i = rounds * 37 % 3000; i > 0; i--)
+            ;
+        kill(child, SIGCONT);
+        unsigned long before = *count;
+        for (int i = 0; *count == before && i < 2000; i++)
+            usleep(1000);
+        moved = *count != before;
+    }
+    equal(rounds, 500, "SIGCONT after SIGSTOP is not lost");
+    kill(child, SIGKILL);
+    status_of(child);
+    munmap((void *)count, 4096);
+}
+
 static void stops(void)
 {
     int status;
@@ -181,6 +206,7 @@ static void stops(void)
     waitpid(child, &status, WUNTRACED);
     syscall(SYS_tgkill, child, child, SIGKILL);
     check(killed(status_soon(child), SIGKILL), "so it does when sent to one thread");
+    runs_on();
 
     int begun[2], gate[2];
     pipe(begun);

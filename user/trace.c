@@ -492,6 +492,28 @@ static void endings(void)
     sigaction(SIGALRM, &old, 0);
 }
 
+static void pause_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
+/* SIGCONT takes back a stop that the tracer has seen and the traced one not begun. */
+static void continues(void)
+{
+    pid_t child = traced(pause_for_ever);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    kill(child, SIGSTOP);
+    check(stopped(status_of(child), SIGSTOP), "the tracer sees SIGSTOP");
+    syscall(SYS_tgkill, child, child, SIGCONT);
+    ptrace(PTRACE_CONT, child, 0, SIGSTOP);
+    int status;
+    waitpid(child, &status, WUNTRACED);
+    check(stopped(status, SIGCONT), "passed on after SIGCONT it does not stop");
+    kill(child, SIGKILL);
+    check(WIFSIGNALED(status_of(child)), "and SIGKILL ends it");
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "exit") == 0)
@@ -509,5 +531,6 @@ int main(int argc, char **argv)
     handovers();
     orphans();
     endings();
+    continues();
     return done();
 }

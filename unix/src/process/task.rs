@@ -28,6 +28,8 @@ pub struct Task {
     /// The mask to put back when the running call ends without a handler (`sigsuspend`, `ppoll`).
     pub(crate) saved_mask: AtomicU64,
     pub(crate) mask_is_saved: AtomicBool,
+    /// No SIGCONT has come since it took its last signal: if that stops, it still does. With the process's signals held.
+    pub(crate) may_stop: AtomicBool,
     /// Signals it waits for in `sigtimedwait`.
     pub(crate) awaited: AtomicU64,
     /// Signals for this thread alone.
@@ -66,6 +68,7 @@ impl Task {
             blocked: AtomicU64::new(blocked),
             saved_mask: AtomicU64::new(0),
             mask_is_saved: AtomicBool::new(false),
+            may_stop: AtomicBool::new(false),
             awaited: AtomicU64::new(0),
             pending: Monitor::new(Pending::new()),
             waiting: Mask::default(),

@@ -65,7 +65,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         }
         match default_action(signo) {
             DefaultAction::Ignore => {}
-            DefaultAction::Stop => stop(process, signo),
+            DefaultAction::Stop => stop(task, signo),
             DefaultAction::Terminate => {
                 return Some(process.end(status_signaled(signo)));
             }
@@ -163,15 +163,16 @@ fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigac
     set_blocked(task, mask);
 }
 
-/// Starts a stop of the whole process.
-fn stop(process: &Arc<Process>, signo: i32) {
+/// Starts a stop of the whole process of `task`, the running one, which has taken `signo`.
+fn stop(task: &Task, signo: i32) {
+    let process = &task.process;
     if signo != SIGSTOP && tree::is_orphaned(process.pgrp()) {
         return;
     }
     let mut state = process.signals.state.lock();
     // A SIGCONT since then, or the end, wins.
-    let waiting = process.signals.waiting.get();
-    if waiting & (bit(SIGCONT) | bit(SIGKILL)) != 0 || state.ending.is_some() {
+    let killed = process.signals.waiting.get() & bit(SIGKILL) != 0;
+    if !task.may_stop.load(Ordering::Relaxed) || killed || state.ending.is_some() {
         return;
     }
     state.stopping = Some(signo);

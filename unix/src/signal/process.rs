@@ -92,6 +92,8 @@ impl ProcessSignals {
             let mut state = self.state.lock();
             let mut own = task.pending.lock();
             let shared = &self.waiting;
+            // It means nothing unless the signal stops; a tracer may yet make it one that does.
+            task.may_stop.store(true, Ordering::Relaxed);
             if shared.get() & set & bit(SIGKILL) != 0 {
                 state.pending.take(shared, bit(SIGKILL), into)
             } else {

@@ -66,9 +66,15 @@ pub(crate) fn queue(
             timers = state.pending.remove(&process.signals.waiting, cancelled)
                 | remove_from(&threads, cancelled);
         }
-        if signo == SIGCONT && state.stopping.take().is_some() {
-            state.change = Some(Change::Continued);
-            continued = true;
+        if signo == SIGCONT {
+            // A thread may have taken a signal that stops, and not begun the stop yet.
+            for task in threads.iter() {
+                task.may_stop.store(false, Relaxed);
+            }
+            if state.stopping.take().is_some() {
+                state.change = Some(Change::Continued);
+                continued = true;
+            }
         }
         if !dropped(process, to, &threads, this) {
             let added = match to {
