@@ -175,6 +175,45 @@ static void runs_on(void)
     munmap((void *)count, 4096);
 }
 
+static volatile int idle;
+
+static void *runner(void *unused)
+{
+    while (!idle)
+        ;
+    return unused;
+}
+
+/* A stop that comes while threads are made is theirs, too. */
+static void stops_all(void)
+{
+    pid_t child = fork();
+    while (child == 0) {
+        pthread_t threads[4];
+        idle = 0;
+        for (int i = 0; i < 4; i++)
+            pthread_create(threads + i, 0, runner, 0);
+        idle = 1;
+        for (int i = 0; i < 4; i++)
+            pthread_join(threads[i], 0);
+    }
+    int rounds = 0, status;
+    for (int good = 1; good && rounds < 500; rounds += good) {
+        usleep(rounds * 7919 % 2000);
+        kill(child, SIGSTOP);
+        good = 0;
+        for (int i = 0; !good && i < 2000; i++) {
+            good = waitpid(child, &status, WUNTRACED | WNOHANG) == child;
+            if (!good)
+                usleep(1000);
+        }
+        kill(child, SIGCONT);
+    }
+    equal(rounds, 500, "a process that makes threads stops");
+    kill(child, SIGKILL);
+    status_of(child);
+}
+
 static void stops(void)
 {
     int status;
@@ -207,6 +246,7 @@ static void stops(void)
     syscall(SYS_tgkill, child, child, SIGKILL);
     check(killed(status_soon(child), SIGKILL), "so it does when sent to one thread");
     runs_on();
+    stops_all();
 
     int begun[2], gate[2];
     pipe(begun);

@@ -165,7 +165,8 @@ fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<A
     if process.admit_further(&child, &files) {
         files.leave();
     }
-    if process.signals.is_ending() {
+    // Whoever began either before that does not know of it.
+    if process.signals.is_ending() || process.signals.is_stopping() {
         child.attend();
     }
     Ok(child)

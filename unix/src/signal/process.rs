@@ -145,6 +145,11 @@ impl ProcessSignals {
         state.stopping.is_some() && state.stopped > 0
     }
 
+    /// Is a stop under way, or completed?
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.lock().stopping.is_some()
+    }
+
     /// Is the process, or the rest of it, about to end?
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire) || self.waiting.get() & bit(SIGKILL) != 0
