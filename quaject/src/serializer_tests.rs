@@ -11,12 +11,9 @@ use std::time::Duration;
 #[path = "../../sync/tests/common/threads.rs"]
 mod threads;
 
-#[test]
-fn whoever_waited_asleep_wakes_the_next() {
-    const THREADS: usize = 8;
-    const CALLS: usize = 8_000;
+/// A serializer, and a queue for one producer to be linked behind it.
+fn end_and_queue() -> (Ref<Serializer>, Ref<ByteQueue>) {
     codegen::host::link();
-    threads::link();
     let queue = create::<ByteQueue>(Spec {
         producers: Parties::One,
         consumers: Parties::One,
@@ -24,7 +21,15 @@ fn whoever_waited_asleep_wakes_the_next() {
         several_cpus: true,
     })
     .unwrap();
-    let end = create::<Serializer>(()).unwrap();
+    (create::<Serializer>(()).unwrap(), queue)
+}
+
+#[test]
+fn whoever_waited_asleep_wakes_the_next() {
+    const THREADS: usize = 8;
+    const CALLS: usize = 8_000;
+    threads::link();
+    let (end, queue) = end_and_queue();
     link(&end, TARGET, q_put(&queue)).unwrap();
     let (done, all) = channel();
     for round in 0..60 {
@@ -45,15 +50,7 @@ fn whoever_waited_asleep_wakes_the_next() {
 
 #[test]
 fn several_producers_take_turns_at_an_end_for_one() {
-    codegen::host::link();
-    let queue = create::<ByteQueue>(Spec {
-        producers: Parties::One,
-        consumers: Parties::One,
-        size: 65536,
-        several_cpus: true,
-    })
-    .unwrap();
-    let end = create::<Serializer>(()).unwrap();
+    let (end, queue) = end_and_queue();
     assert_eq!(end.enter(3), 0);
     link(&end, TARGET, q_put(&queue)).unwrap();
     let threads: Vec<_> = (1..=3)

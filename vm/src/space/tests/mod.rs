@@ -391,37 +391,45 @@ fn fork_copies_what_children_write_first() {
     assert_eq!(memory.frames().stats().free, before);
 }
 
+/// A page with a leaf table of its own.
+fn far(page: usize) -> usize {
+    A + (page << 21)
+}
+
+/// Writes `byte` to each of so many pages with a leaf table each: a child of the space needs as many tables.
+fn far_apart(space: &AddressSpace<Fake>, pages: usize, byte: impl Fn(usize) -> u8) {
+    for page in 0..pages {
+        let place = Placement::Fixed(far(page));
+        space
+            .map(place, PAGE, Prot::RW, Backing::Anonymous)
+            .unwrap();
+        space.write_at(far(page), &[byte(page)]).unwrap();
+    }
+}
+
 #[test]
 fn fork_without_room_for_a_copy_shares() {
     let (parent, memory, before) = space(600);
-    let at = |page: usize| A + (page << 21);
-    // One page in each of many leaf tables, so that the child needs as many tables.
-    for page in 0..60 {
-        let place = Placement::Fixed(at(page));
-        parent
-            .map(place, PAGE, Prot::RW, Backing::Anonymous)
-            .unwrap();
-        parent.write_at(at(page), b"a").unwrap();
-    }
+    far_apart(&parent, 60, |_| b'a');
     drop(parent.fork().unwrap());
     let mut held = Vec::new();
     // At some amount of free memory the tables fit, but not all copies.
     let short = loop {
         for page in [0, 59] {
-            parent.write_at(at(page), b"b").unwrap();
+            parent.write_at(far(page), b"b").unwrap();
         }
         let Ok(child) = parent.fork() else {
             break false;
         };
-        let own = |page: &usize| entry(&child, at(*page)) & WRITE != 0;
+        let own = |page: &usize| entry(&child, far(*page)) & WRITE != 0;
         let copied = [0, 59].iter().filter(|page| own(page)).count();
         assert_eq!(child.resident(), 60);
         for (page, byte) in [(0, b'b'), (1, b'a'), (59, b'b')] {
-            assert_eq!(read(&child, at(page)), Ok(byte));
+            assert_eq!(read(&child, far(page)), Ok(byte));
         }
         // Whoever shares does not write to the other's page.
-        parent.write_at(at(59), b"c").unwrap();
-        assert_eq!(read(&child, at(59)), Ok(b'b'));
+        parent.write_at(far(59), b"c").unwrap();
+        assert_eq!(read(&child, far(59)), Ok(b'b'));
         if copied < 2 {
             break true;
         }
@@ -652,14 +660,7 @@ fn running_out_is_an_error_and_leaves_the_reserve() {
 #[test]
 fn a_fork_that_runs_out_half_way_leaves_nothing() {
     let (space, memory, _) = space(600);
-    // One page in each of many leaf tables, so that the child needs as many tables.
-    for i in 0..120 {
-        let at = A + (i << 21);
-        space
-            .map(Placement::Fixed(at), PAGE, Prot::RW, Backing::Anonymous)
-            .unwrap();
-        space.write_at(at, &[i as u8]).unwrap();
-    }
+    far_apart(&space, 120, |page| page as u8);
     let mut held = Vec::new();
     while memory.frames().admits(60) {
         held.push(memory.frames().alloc_user().unwrap());
@@ -668,7 +669,7 @@ fn a_fork_that_runs_out_half_way_leaves_nothing() {
     assert_eq!(space.fork().err(), Some(Errno::ENOMEM));
     assert_eq!(memory.frames().stats().free, free);
     for i in 0..120 {
-        space.write_at(A + (i << 21), &[i as u8 + 1]).unwrap();
+        space.write_at(far(i), &[i as u8 + 1]).unwrap();
     }
     assert_eq!(memory.frames().stats().free, free);
 }
