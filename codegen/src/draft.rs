@@ -2,7 +2,7 @@
 //!
 //! *Interface*
 //! - `dynasm!(d ; .arch x64 ; …)` emits into a `&mut Draft`; local (`name:`, `>name`, `<name`), dynamic (`=>label`) and absolute
-//!   (`call extern address`) targets work. Labels resolve as soon as both ends are known; only absolute targets wait for
+//!   (`call extern address`) targets work, as do words at absolute addresses that the code names relatively to itself (`inc QWORD [extern address]`). Labels resolve as soon as both ends are known; only absolute targets wait for
 //!   [`Draft::seal`], which knows the final address.
 //! - [`Draft::fault_begin`] and [`Draft::fault_end`] enclose instructions that may fault and name where they then resume.
 //! - [`Draft::mark`], [`Draft::rewind`]: try a fragment, measure it, take it back (layer collapsing decides with it).

@@ -5,7 +5,7 @@
 use core::fmt::{self, Write};
 
 use yaxpeax_arch::{Decoder, LengthedInstruction, U8Reader};
-use yaxpeax_x86::amd64::InstDecoder;
+use yaxpeax_x86::amd64::{InstDecoder, Instruction, Operand, RegSpec};
 
 use crate::registry::with_image;
 
@@ -25,7 +25,7 @@ pub fn disassemble(address: usize, out: &mut dyn Write) -> Option<fmt::Result> {
     })
 }
 
-/// Write a line per instruction of `bytes`, which run at `entry`. Relative branches are shown with their target.
+/// Write a line per instruction of `bytes`, which run at `entry`. Relative branches are shown with their target, and words that are named relatively with their address.
 ///
 /// # Errors
 /// As `out` reports.
@@ -46,7 +46,7 @@ pub fn disassemble_bytes(bytes: &[u8], entry: usize, out: &mut dyn Write) -> fmt
         for _ in len..11 {
             out.write_str("  ")?;
         }
-        match decoded {
+        match &decoded {
             Ok(instruction) => write!(out, "  {instruction}")?,
             Err(_) => write!(out, "  .byte {:#04x}", rest[0])?,
         }
@@ -59,11 +59,21 @@ pub fn disassemble_bytes(bytes: &[u8], entry: usize, out: &mut dyn Write) -> fmt
             } else {
                 write!(out, "{target:#x}")?;
             }
+        } else if let Some(word) = decoded.ok().and_then(relative_word) {
+            write!(out, "  ; {:#x}", (entry + at + len).wrapping_add(word))?;
         }
         out.write_char('\n')?;
         at += len;
     }
     Ok(())
+}
+
+/// How far behind an instruction the word lies that it names relatively to itself.
+fn relative_word(instruction: Instruction) -> Option<usize> {
+    (0..instruction.operand_count()).find_map(|n| match instruction.operand(n) {
+        Operand::Disp { base, disp } if base == RegSpec::rip() => Some(disp as usize),
+        _ => None,
+    })
 }
 
 /// Where a relative branch goes.

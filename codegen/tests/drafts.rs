@@ -215,6 +215,32 @@ fn a_guard_leaves_when_its_invariant_fails() {
 }
 
 #[test]
+fn a_word_may_be_named_relatively_to_the_code() {
+    let word = host::Low::new(std::sync::atomic::AtomicU64::new(5));
+    let at = word.address();
+    let mut d = draft();
+    dynasm!(d ; .arch x64
+        ; inc QWORD [extern at]
+        // What counts is the end of the instruction, behind a constant.
+        ; cmp DWORD [extern at], 6
+        ; jne >other
+        ; mov rax, [extern at]
+        ; add rax, rdi
+        ; ret
+        ; other:
+        ; xor eax, eax
+        ; ret
+    );
+    let r = run(d);
+    assert_eq!(r.function()(100, 0), 106);
+    let mut text = String::new();
+    disassemble_bytes(r.bytes(), r.entry(), &mut text).expect("written");
+    let named = format!("; {at:#x}");
+    let names = |line: &&str| line.contains("[rip + ") && line.ends_with(&named);
+    assert_eq!(text.lines().filter(names).count(), 3, "{text}");
+}
+
+#[test]
 fn listings_name_what_they_show() {
     let mut d = draft();
     d.owner(42);
