@@ -116,6 +116,7 @@ mod tests {
             consumers: Parties::Many,
             size: 256,
             several_cpus: false,
+            strings: false,
         };
         let (from, to) = (
             create::<ByteQueue>(spec).unwrap(),

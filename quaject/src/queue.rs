@@ -5,7 +5,7 @@
 //! trying again. What that means is linked, not coded: `Q_full` linked to a thread's suspend makes a blocking channel (figure 4.2), left
 //! at its default, which returns to the caller, a non-blocking one (figure 4.3). After `Q_full` and `Q_empty` fall through, the operation is tried again.
 //!
-//! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] where an end has one party.
+//! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] of a queue that is made for them.
 //!
 //! Callbacks are linked before the parties begin: a party that is inside goes on under the old links until it leaves.
 //!
@@ -56,6 +56,8 @@ pub struct Spec {
     pub size: usize,
     /// Whether the parties may run on several CPUs at once.
     pub several_cpus: bool,
+    /// Whether strings go in and out, too: then there is one party at each end, and the places are plain bytes side by side.
+    pub strings: bool,
 }
 
 /// The words of a queue, in front of its places. Producers' and consumers' words lie on lines of their own, as do those that are seldom written.
@@ -71,7 +73,7 @@ struct Words {
 #[repr(C, align(64))]
 struct TailWords {
     tail: AtomicU64,
-    /// What the one consumer last saw of `head`.
+    /// What the one consumer of strings last saw of `head`.
     seen_head: AtomicU64,
 }
 
@@ -131,7 +133,9 @@ static GET: Class = Class::new("Q_get");
 
 impl ByteQueue {
     fn new(spec: Spec) -> Result<ByteQueue, Unmade> {
-        if !(spec.size.is_power_of_two() && (2..=65536).contains(&spec.size)) {
+        let one_each = (spec.producers, spec.consumers) == (Parties::One, Parties::One);
+        let possible = spec.size.is_power_of_two() && (2..=65536).contains(&spec.size);
+        if !possible || spec.strings && !one_each {
             return Err(Unmade::BadSpec);
         }
         let len = size_of::<Words>() + spec.size * emit::place_size(spec);
@@ -189,7 +193,8 @@ impl ByteQueue {
         let words = self.words();
         let tail = self.reached(words.tail.tail.load(Ordering::Acquire), 1);
         let head = self.reached(words.head.load(Ordering::Acquire), 0);
-        (head.wrapping_sub(tail) as usize).min(self.spec.size)
+        // A position that follows its place's flag may be behind the other.
+        (head.wrapping_sub(tail) as i64).clamp(0, self.spec.size as i64) as usize
     }
 
     /// Where things have got to, when a word says `position`: with many at both ends that is a hint, and the rounds of the places tell. `limit` is how far
@@ -339,5 +344,7 @@ fn kind_name(spec: Spec) -> &'static str {
     }
 }
 
+#[cfg(all(test, not(loom), target_os = "linux"))]
+mod races;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -19,6 +19,7 @@ fn end_and_queue() -> (Ref<Serializer>, Ref<ByteQueue>) {
         consumers: Parties::One,
         size: 65536,
         several_cpus: true,
+        strings: false,
     })
     .unwrap();
     (create::<Serializer>(()).unwrap(), queue)

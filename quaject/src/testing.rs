@@ -198,14 +198,14 @@ pub fn low_block<const N: usize>() -> &'static mut [u8; N] {
 }
 
 /// Instructions on the straight path from the first to the first `ret`: the hot path of every routine here.
-pub fn hot_path(routine: &Routine<DescFn>) -> usize {
+pub fn hot_path<F: Copy>(routine: &Routine<F>) -> usize {
     let listing = listing(routine);
     let hot = listing.lines().position(|line| line.contains("ret"));
     hot.map_or(usize::MAX, |at| at + 1)
 }
 
 /// The routine as people read it.
-pub fn listing(routine: &Routine<DescFn>) -> String {
+pub fn listing<F: Copy>(routine: &Routine<F>) -> String {
     let mut text = String::new();
     codegen::disassemble_bytes(routine.bytes(), routine.entry(), &mut text).unwrap();
     text

@@ -253,6 +253,7 @@ impl Serial {
             consumers: Parties::One,
             size,
             several_cpus: cpu::cpus() > 1,
+            strings: true,
         };
         let parts = Parts {
             serial_in: class::create::<input::SerialIn>(())?,

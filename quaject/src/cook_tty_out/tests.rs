@@ -91,6 +91,7 @@ mod routine {
             consumers: Parties::One,
             size: SIZE,
             several_cpus,
+            strings: true,
         })
         .unwrap()
     }

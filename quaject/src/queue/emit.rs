@@ -1,11 +1,17 @@
 //! The generators of `Q_put` and `Q_get`.
 //!
-//! A place of a queue with one producer is a byte; with many producers and one consumer a byte and a mark that it is filled; with many of both a
+//! A place of a queue with one producer is a byte; with one producer and one consumer on two CPUs, and with many producers and one consumer, a byte and a mark that it is filled; with many of both a
 //! byte and a round, changed together; there head and tail are hints, as in `sync::queue::mpmc`.
 //!
+//! Where one has one CPU with the other, marks would save nothing: there a look at the other's position costs no line of the cache. Nor do strings have them: their bytes lie side by
+//! side, to be copied eight at a time, and a position moves once for all.
+//!
 //! What is not emitted is the point. A byte's publication is a locked instruction only where a callback is linked that the other end may be waiting for: the lock orders it before
-//! the look at whether the other end has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs an end looks at the other's
-//! position only when what it last saw of it is not enough.
+//! the look at whether the other end has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs an end that needs the other's
+//! position looks there only when what it last saw of it is not enough.
+//!
+//! Positions are named relatively to the code (`[extern …]`). Some processors (AMD's family 26) hand a word that was stored to who loads it next in no time, if both name
+//! it alike, by a register that has not changed or relatively to the code; by its absolute address alone they do not, and a position's increment takes four to six cycles instead of one.
 
 use super::{FailedWords, Parties, Spec, TailWords, Words};
 use crate::interfacer::{Callentry, place};
@@ -19,9 +25,16 @@ use core::mem::offset_of;
 /// What put and get change at most.
 pub const CHANGES: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx, Reg::R8, Reg::R9]);
 
+/// Whether each place says by itself if it is filled, in a queue of one and one.
+fn is_marked(spec: Spec) -> bool {
+    let one_each = (spec.producers, spec.consumers) == (Parties::One, Parties::One);
+    one_each && spec.several_cpus && !spec.strings
+}
+
 /// Size of a place in bytes.
 pub fn place_size(spec: Spec) -> usize {
     match (spec.producers, spec.consumers) {
+        _ if is_marked(spec) => 2,
         (Parties::One, _) => 1,
         (Parties::Many, Parties::One) => 2,
         (Parties::Many, Parties::Many) => 8,
@@ -96,7 +109,17 @@ impl Places {
         if ordered {
             self.lock(d);
         }
-        dynasm!(d ; .arch x64 ; inc QWORD [position]);
+        dynasm!(d ; .arch x64 ; inc QWORD [extern position]);
+    }
+
+    /// Sets the mark of place rdx to `mark`, 0 or 1, after what was done with its byte. May change ecx.
+    fn mark(&self, d: &mut Draft, mark: i8, ordered: bool) {
+        let marks = self.places + 1;
+        if ordered {
+            dynasm!(d ; .arch x64 ; mov ecx, i32::from(mark) ; xchg [rdx * 2 + marks], cl);
+        } else {
+            dynasm!(d ; .arch x64 ; mov BYTE [rdx * 2 + marks], mark);
+        }
     }
 }
 
@@ -112,8 +135,19 @@ pub fn put(
     let ordered = at.ordered(not_empty);
     dynasm!(d ; .arch x64 ; retry:);
     match (at.spec.producers, at.spec.consumers) {
+        _ if is_marked(at.spec) => {
+            dynasm!(d ; .arch x64
+                ; mov rdx, [extern head]
+                ; and edx, at.mask
+                ; cmp BYTE [rdx * 2 + places + 1], 0
+                ; jne =>failing
+                ; mov [rdx * 2 + places], dil
+            );
+            at.mark(d, 1, ordered);
+            at.publish(d, head, false);
+        }
         (Parties::One, _) => {
-            dynasm!(d ; .arch x64 ; mov rax, [head] ; mov rcx, rax);
+            dynasm!(d ; .arch x64 ; mov rax, [extern head] ; mov rcx, rax);
             at.find_room(d, look, failing);
             dynasm!(d ; .arch x64
                 ; =>room
@@ -123,12 +157,12 @@ pub fn put(
             at.publish(d, head, ordered);
         }
         (Parties::Many, Parties::One) => {
-            dynasm!(d ; .arch x64 ; mov rax, [head] ; =>again ; mov rcx, rax);
+            dynasm!(d ; .arch x64 ; mov rax, [extern head] ; =>again ; mov rcx, rax);
             at.find_room(d, look, look);
             dynasm!(d ; .arch x64 ; =>room ; lea rcx, [rax + 1]);
             at.lock(d);
             dynasm!(d ; .arch x64
-                ; cmpxchg [head], rcx
+                ; cmpxchg [extern head], rcx
                 ; jne =>again
                 ; and eax, at.mask
                 ; movzx ecx, dil
@@ -142,7 +176,7 @@ pub fn put(
         }
         (Parties::Many, Parties::Many) => {
             dynasm!(d ; .arch x64
-                ; mov rax, [head]
+                ; mov rax, [extern head]
                 ; =>again
                 ; mov ecx, eax
                 ; and ecx, at.mask
@@ -164,7 +198,7 @@ pub fn put(
                 ; cmpxchg [rcx * 8 + places], r8
                 ; mov rax, rdx
                 ; jne =>again
-                ; mov [head], r9
+                ; mov [extern head], r9
             );
         }
     }
@@ -180,13 +214,14 @@ pub fn put(
     .emit(d);
     match (at.spec.producers, at.spec.consumers) {
         (Parties::Many, Parties::Many) => at.pass(d, pass, again),
+        _ if is_marked(at.spec) => {}
         (producers, _) => {
             let several = at.spec.several_cpus;
             if several {
                 dynasm!(d ; .arch x64
                     ; =>look
-                    ; mov rdx, [tail]
-                    ; mov [at.seen_tail], rdx
+                    ; mov rdx, [extern tail]
+                    ; mov [extern at.seen_tail], rdx
                     ; mov rcx, rax
                     ; sub rcx, rdx
                     ; cmp rcx, at.size
@@ -200,7 +235,7 @@ pub fn put(
                 // More than full: head is older than tail. Just full: if head is still the same.
                 dynasm!(d ; .arch x64
                     ; mov rcx, rax
-                    ; mov rax, [head]
+                    ; mov rax, [extern head]
                     ; cmp rax, rcx
                     ; jne =>again
                 );
@@ -223,21 +258,31 @@ pub fn get(
     let (head, tail, places) = (at.head, at.tail, at.places);
     let [failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_full);
-    let looks = (at.spec.producers, at.spec.consumers) == (Parties::One, Parties::One)
-        && at.spec.several_cpus;
+    let looks = at.spec.strings && at.spec.several_cpus;
     dynasm!(d ; .arch x64 ; retry:);
     match (at.spec.producers, at.spec.consumers) {
+        _ if is_marked(at.spec) => {
+            dynasm!(d ; .arch x64
+                ; mov rdx, [extern tail]
+                ; and edx, at.mask
+                ; cmp BYTE [rdx * 2 + places + 1], 0
+                ; je =>failing
+                ; movzx eax, BYTE [rdx * 2 + places]
+            );
+            at.mark(d, 0, ordered);
+            at.publish(d, tail, false);
+        }
         (Parties::One, Parties::One) => {
-            dynasm!(d ; .arch x64 ; mov rax, [tail]);
+            dynasm!(d ; .arch x64 ; mov rax, [extern tail]);
             if looks {
                 // Strings may have gone further than this routine ever looked.
                 dynasm!(d ; .arch x64
-                    ; mov rcx, [at.seen_head]
+                    ; mov rcx, [extern at.seen_head]
                     ; sub rcx, rax
                     ; jle =>look
                 );
             } else {
-                dynasm!(d ; .arch x64 ; cmp rax, [head] ; je =>failing);
+                dynasm!(d ; .arch x64 ; cmp rax, [extern head] ; je =>failing);
             }
             dynasm!(d ; .arch x64
                 ; =>there
@@ -248,9 +293,9 @@ pub fn get(
         }
         (Parties::One, Parties::Many) => {
             dynasm!(d ; .arch x64
-                ; mov rax, [tail]
+                ; mov rax, [extern tail]
                 ; =>again
-                ; cmp rax, [head]
+                ; cmp rax, [extern head]
                 ; je =>failing
                 ; mov ecx, eax
                 ; and ecx, at.mask
@@ -258,11 +303,11 @@ pub fn get(
                 ; lea rcx, [rax + 1]
             );
             at.lock(d);
-            dynasm!(d ; .arch x64 ; cmpxchg [tail], rcx ; jne =>again ; mov eax, edx);
+            dynasm!(d ; .arch x64 ; cmpxchg [extern tail], rcx ; jne =>again ; mov eax, edx);
         }
         (Parties::Many, Parties::One) => {
             dynasm!(d ; .arch x64
-                ; mov rax, [tail]
+                ; mov rax, [extern tail]
                 ; and eax, at.mask
                 ; movzx ecx, WORD [rax * 2 + places]
                 ; test ecx, ecx
@@ -274,7 +319,7 @@ pub fn get(
         }
         (Parties::Many, Parties::Many) => {
             dynasm!(d ; .arch x64
-                ; mov rax, [tail]
+                ; mov rax, [extern tail]
                 ; =>again
                 ; mov ecx, eax
                 ; and ecx, at.mask
@@ -296,7 +341,7 @@ pub fn get(
                 ; cmpxchg [rcx * 8 + places], r8
                 ; xchg rax, rdx
                 ; jne =>again
-                ; mov [tail], r9
+                ; mov [extern tail], r9
                 ; movzx eax, dl
             );
         }
@@ -315,8 +360,8 @@ pub fn get(
         (Parties::Many, Parties::Many) => at.pass(d, pass, again),
         _ if looks => dynasm!(d ; .arch x64
             ; =>look
-            ; mov rcx, [head]
-            ; mov [at.seen_head], rcx
+            ; mov rcx, [extern head]
+            ; mov [extern at.seen_head], rcx
             ; cmp rcx, rax
             ; jne =>there
             ; jmp =>failing
@@ -335,7 +380,7 @@ impl Places {
         } else {
             (self.tail, full)
         };
-        dynasm!(d ; .arch x64 ; sub rcx, [tail] ; cmp rcx, self.size ; jae =>none);
+        dynasm!(d ; .arch x64 ; sub rcx, [extern tail] ; cmp rcx, self.size ; jae =>none);
     }
 
     /// Where position rax has been passed, and its place's round is r8 beyond: on to the next, or to where the round says that things have

@@ -173,6 +173,7 @@ mod tests {
             consumers: Parties::One,
             size: SIZE,
             several_cpus,
+            strings: true,
         })
         .unwrap()
     }

@@ -1,4 +1,4 @@
-//! Strings of bytes in and out of a queue whose places are plain bytes, and where its parts lie.
+//! Strings of bytes in and out of a queue that is made for them ([`super::Spec::strings`]), and where its parts lie.
 //!
 //! *Interface*: [`ByteQueue::write`] and [`ByteQueue::read`] are `Q_put` and `Q_get` for many bytes at once, for ends with one party; they go along the same
 //! callbacks. [`ByteQueue::layout`] gives the addresses to generators that put the queue's code in their own place: an interrupt handler, a
@@ -32,9 +32,9 @@ impl ByteQueue {
     /// The addresses of this queue's parts.
     ///
     /// # Errors
-    /// [`Unmade::OutOfReach`], and [`Unmade::BadSpec`] for a kind whose places are more than bytes.
+    /// [`Unmade::OutOfReach`], and [`Unmade::BadSpec`] for a queue that is not made for strings.
     pub fn layout(&self) -> Result<Layout, Unmade> {
-        if super::emit::place_size(self.spec) != 1 {
+        if !self.spec.strings {
             return Err(Unmade::BadSpec);
         }
         let start = self.block.at().as_ptr();
@@ -53,7 +53,7 @@ impl ByteQueue {
     }
 
     fn place(&self, position: u64) -> *mut u8 {
-        assert_eq!(super::emit::place_size(self.spec), 1, "places of one byte");
+        assert!(self.spec.strings, "places of one byte");
         let index = position as usize & (self.spec.size - 1);
         self.block
             .at()

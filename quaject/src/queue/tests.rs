@@ -4,26 +4,33 @@ use super::*;
 use crate::class::create;
 use crate::gauge::{self, Gauge};
 use crate::interfacer::{Function, link, unlink};
-use crate::testing::Random;
+use crate::testing::{Random, hot_path, listing};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
 use std::thread::{self, Thread};
 
-fn specs(size: usize) -> impl Iterator<Item = Spec> {
+pub(super) fn specs(size: usize) -> impl Iterator<Item = Spec> {
     use Parties::{Many, One};
-    [(One, One), (Many, One), (One, Many), (Many, Many)]
-        .into_iter()
-        .flat_map(move |(producers, consumers)| {
-            [false, true].map(|several_cpus| Spec {
-                producers,
-                consumers,
-                size,
-                several_cpus,
-            })
+    [
+        (One, One, false),
+        (One, One, true),
+        (Many, One, false),
+        (One, Many, false),
+        (Many, Many, false),
+    ]
+    .into_iter()
+    .flat_map(move |(producers, consumers, strings)| {
+        [false, true].map(|several_cpus| Spec {
+            producers,
+            consumers,
+            size,
+            several_cpus,
+            strings,
         })
+    })
 }
 
-fn queue(spec: Spec) -> Ref<ByteQueue> {
+pub(super) fn queue(spec: Spec) -> Ref<ByteQueue> {
     codegen::host::link();
     create(spec).unwrap()
 }
@@ -209,14 +216,53 @@ fn a_queue_that_cannot_be_is_refused() {
         };
         assert_eq!(create::<ByteQueue>(spec).err(), Some(Unmade::BadSpec));
     }
+    let many = |spec: &Spec| (spec.producers, spec.consumers) != (Parties::One, Parties::One);
+    for spec in specs(8).filter(many) {
+        let strings = true;
+        let spec = Spec { strings, ..spec };
+        assert_eq!(create::<ByteQueue>(spec).err(), Some(Unmade::BadSpec));
+    }
+}
+
+/// Where a place says itself that it is filled, the positions follow, and each may be behind the other.
+#[test]
+fn a_position_that_is_behind_makes_no_length() {
+    for spec in specs(4).filter(|spec| spec.several_cpus && !spec.strings) {
+        if (spec.producers, spec.consumers) != (Parties::One, Parties::One) {
+            continue;
+        }
+        let made = queue(spec);
+        let words = made.words();
+        assert_eq!((made.put(7), made.len()), (1, 1));
+        words.head.fetch_sub(1, Ordering::Relaxed);
+        assert_eq!((made.get(), made.len()), (Some(7), 0));
+        words.head.fetch_add(1, Ordering::Relaxed);
+        (0..4).for_each(|n| assert_eq!(made.put(n), 1));
+        assert_eq!((made.get(), made.put(4)), (Some(0), 1));
+        words.tail.tail.fetch_sub(1, Ordering::Relaxed);
+        assert_eq!(made.len(), 4);
+    }
+}
+
+/// Instructions up to the return, with nothing linked.
+#[test]
+fn the_hot_paths_of_one_and_one_keep_their_budget() {
+    for (several_cpus, budget) in [(false, (10, 7)), (true, (9, 8))] {
+        let spec = Spec {
+            several_cpus,
+            ..specs(64).next().unwrap()
+        };
+        let made = queue(spec);
+        let (put, get) = made.routines();
+        let text = listing(&put) + &listing(&get);
+        assert_eq!((hot_path(&put), hot_path(&get)), budget, "{text}");
+    }
 }
 
 /// Strings and single bytes are the same queue, and go along the same callbacks.
 #[test]
 fn strings_go_in_and_out_as_bytes_do() {
-    for spec in
-        specs(8).filter(|spec| spec.producers == Parties::One && spec.consumers == Parties::One)
-    {
+    for spec in specs(8).filter(|spec| spec.strings) {
         let made = queue(spec);
         let (room, data) = (
             create::<Gauge>(false).unwrap(),
@@ -258,10 +304,7 @@ fn strings_go_in_and_out_as_bytes_do() {
         let layout = made.layout().unwrap();
         assert_eq!((layout.size, layout.bytes % 64), (8, 0));
     }
-    let many = queue(
-        specs(8)
-            .find(|spec| spec.producers == Parties::Many)
-            .unwrap(),
-    );
-    assert_eq!(many.layout(), Err(Unmade::BadSpec));
+    for spec in specs(8).filter(|spec| !spec.strings) {
+        assert_eq!(queue(spec).layout(), Err(Unmade::BadSpec));
+    }
 }
