@@ -638,14 +638,24 @@ impl Draft {
 
 /// Store `value` into a field of `size` bytes, which must hold it.
 pub(crate) fn put(code: &mut [u8], at: usize, size: usize, value: i64, class: &Class, name: Name) {
-    let bits = 8 * size as u32;
-    let fits = bits == 64 || (value >> (bits - 1) == 0) || (value >> (bits - 1) == -1);
+    // Nearly all fields have four bytes. With its length known each is one store.
+    let fits = match size {
+        4 => i32::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
+        1 => i8::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
+        2 => i16::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
+        _ => store(code, at, value.to_le_bytes()),
+    };
     assert!(
         fits,
         "{} {}: {value:#x} is out of the reach of {size} bytes at {at:#x}",
         class.name, name
     );
-    code[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+}
+
+/// Whether there is such a field, which then holds `bytes`.
+fn store<const N: usize>(code: &mut [u8], at: usize, bytes: [u8; N]) -> bool {
+    let field = code.get_mut(at..at + N);
+    field.map(|field| field.copy_from_slice(&bytes)).is_some()
 }
 
 /// Fill in a field that waited for the final address.

@@ -10,7 +10,7 @@
 //! the look at whether the other end has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs an end that needs the other's
 //! position looks there only when what it last saw of it is not enough.
 //!
-//! Positions are named relatively to the code (`[extern …]`). Some processors (AMD's family 26) hand a word that was stored to who loads it next in no time, if both name
+//! An end names its own position relatively to the code (`[extern …]`). Some processors (AMD's family 26) hand a word that was stored to who loads it next in no time, if both name
 //! it alike, by a register that has not changed or relatively to the code; by its absolute address alone they do not, and a position's increment takes four to six cycles instead of one.
 
 use super::{FailedWords, Parties, Spec, TailWords, Words};
@@ -220,8 +220,8 @@ pub fn put(
             if several {
                 dynasm!(d ; .arch x64
                     ; =>look
-                    ; mov rdx, [extern tail]
-                    ; mov [extern at.seen_tail], rdx
+                    ; mov rdx, [tail]
+                    ; mov [at.seen_tail], rdx
                     ; mov rcx, rax
                     ; sub rcx, rdx
                     ; cmp rcx, at.size
@@ -277,12 +277,12 @@ pub fn get(
             if looks {
                 // Strings may have gone further than this routine ever looked.
                 dynasm!(d ; .arch x64
-                    ; mov rcx, [extern at.seen_head]
+                    ; mov rcx, [at.seen_head]
                     ; sub rcx, rax
                     ; jle =>look
                 );
             } else {
-                dynasm!(d ; .arch x64 ; cmp rax, [extern head] ; je =>failing);
+                dynasm!(d ; .arch x64 ; cmp rax, [head] ; je =>failing);
             }
             dynasm!(d ; .arch x64
                 ; =>there
@@ -295,7 +295,7 @@ pub fn get(
             dynasm!(d ; .arch x64
                 ; mov rax, [extern tail]
                 ; =>again
-                ; cmp rax, [extern head]
+                ; cmp rax, [head]
                 ; je =>failing
                 ; mov ecx, eax
                 ; and ecx, at.mask
@@ -360,8 +360,8 @@ pub fn get(
         (Parties::Many, Parties::Many) => at.pass(d, pass, again),
         _ if looks => dynasm!(d ; .arch x64
             ; =>look
-            ; mov rcx, [extern head]
-            ; mov [extern at.seen_head], rcx
+            ; mov rcx, [head]
+            ; mov [at.seen_head], rcx
             ; cmp rcx, rax
             ; jne =>there
             ; jmp =>failing
@@ -380,7 +380,7 @@ impl Places {
         } else {
             (self.tail, full)
         };
-        dynasm!(d ; .arch x64 ; sub rcx, [extern tail] ; cmp rcx, self.size ; jae =>none);
+        dynasm!(d ; .arch x64 ; sub rcx, [tail] ; cmp rcx, self.size ; jae =>none);
     }
 
     /// Where position rax has been passed, and its place's round is r8 beyond: on to the next, or to where the round says that things have
