@@ -3,11 +3,14 @@
 //! *Interface*: [`send`]; [`init`] once. Every interrupt is a quiescent point, so this one also ends
 //! grace periods.
 
+use crate::asked::Asked;
 use crate::local::here;
 use crate::{block, donate};
 use core::sync::atomic::{AtomicU8, Ordering};
+use machine::cpu::MAX_CPUS;
 use machine::trap::TrapFrame;
 
+static ASKED: [Asked; MAX_CPUS] = [const { Asked::new() }; MAX_CPUS];
 static VECTOR: AtomicU8 = AtomicU8::new(0);
 
 /// Takes a vector; panics when there is none left this early.
@@ -21,13 +24,14 @@ pub(crate) fn init() {
     }
 }
 
-/// Interrupts CPU number `cpu`.
+/// Interrupts CPU number `cpu`, unless an interrupt that it has not begun to handle is on its way already.
 pub(crate) fn send(cpu: usize) {
-    machine::apic::ipi(cpu, VECTOR.load(Ordering::Relaxed));
+    ASKED[cpu].ask(|| machine::apic::ipi(cpu, VECTOR.load(Ordering::Relaxed)));
 }
 
 fn kicked(_: &mut TrapFrame) {
     let (cpu, local, me) = here();
+    ASKED[cpu.number()].hear();
     if block::receive(local, me) {
         cpu.need_resched.store(1, Ordering::Relaxed);
     }

@@ -20,6 +20,7 @@ extern crate alloc;
 mod alarm;
 #[cfg(test)]
 mod alarm_tests;
+mod asked;
 mod balance;
 mod block;
 mod callouts;

@@ -1,0 +1,104 @@
+//! Every interleaving of CPUs that ask another with that one's interrupt, checked with loom: what is stored before asking is seen, by the interrupt that this asks for or by one that another has.
+
+mod primitive {
+    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    macro_rules! constructor {
+        ($(#[$attribute:meta])* pub fn $name:ident() -> $result:ty $body:block) => {
+            pub fn $name() -> $result $body
+        };
+    }
+    pub(crate) use constructor;
+}
+#[path = "../src/asked.rs"]
+mod asked;
+
+use asked::Asked;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+/// Added for who has asked.
+const ASKED: usize = 1 << 8;
+
+struct Cpu {
+    asked: Asked,
+    /// Interrupts that have been sent, and who has asked. It orders nothing.
+    sent: AtomicUsize,
+    /// What there is for it.
+    work: [AtomicUsize; 2],
+}
+
+fn ask(cpu: &Cpu, at: usize) {
+    cpu.work[at].store(1, Ordering::Relaxed);
+    cpu.asked
+        .ask(|| _ = cpu.sent.fetch_add(1, Ordering::Relaxed));
+    cpu.sent.fetch_add(ASKED, Ordering::Relaxed);
+}
+
+/// Handles interrupts until `times` have asked and there are none left; which work it has seen.
+fn handle(cpu: &Cpu, times: usize) -> [bool; 2] {
+    let mut seen = [false; 2];
+    let mut handled = 0;
+    loop {
+        let sent = cpu.sent.load(Ordering::Relaxed);
+        if sent % ASKED > handled {
+            handled += 1;
+            cpu.asked.hear();
+            for (seen, work) in seen.iter_mut().zip(&cpu.work) {
+                *seen |= work.load(Ordering::Relaxed) != 0;
+            }
+        } else if sent / ASKED == times {
+            return seen;
+        } else {
+            thread::yield_now();
+        }
+    }
+}
+
+fn model(askers: usize, times: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(move || {
+        let cpu = Arc::new(Cpu {
+            asked: Asked::new(),
+            sent: AtomicUsize::new(0),
+            work: Default::default(),
+        });
+        for asker in 0..askers {
+            let cpu = cpu.clone();
+            thread::spawn(move || (0..times).for_each(|time| ask(&cpu, asker + time)));
+        }
+        assert_eq!(
+            handle(&cpu, askers * times),
+            [true; 2],
+            "work that nobody comes for"
+        );
+    });
+}
+
+#[test]
+fn two_ask_at_once() {
+    model(2, 1);
+}
+
+#[test]
+fn one_asks_again() {
+    model(1, 2);
+}
+
+/// Somebody who is stopped before he has sent what he is about to send.
+#[test]
+fn nobody_relies_on_an_interrupt_that_has_not_been_sent() {
+    loom::model(|| {
+        let asked = Asked::new();
+        let (mut others, mut again) = (0, 0);
+        asked.ask(|| {
+            asked.ask(|| others += 1);
+            asked.ask(|| again += 1);
+        });
+        assert_eq!((others, again), (1, 0));
+        asked.hear();
+        asked.ask(|| again += 1);
+        assert_eq!(again, 1, "one that is heard stands for nothing any more");
+    });
+}
