@@ -843,11 +843,58 @@ static void leftovers(void)
     pairs();
 }
 
+/* A chain of processes in a group of their own, each of which makes the next and ends; says so on `started`. */
+static pid_t begin_chain(int started)
+{
+    pid_t first = fork();
+    if (first)
+        return first;
+    setpgid(0, 0);
+    if (write(started, "!", 1) != 1)
+        _exit(2);
+    for (;;) {
+        pid_t next = fork();
+        if (next)
+            _exit(next < 0);
+    }
+}
+
+/* Whether `fd` ends within ten seconds: everybody who had the other end is gone. */
+static int ends_soon(int fd)
+{
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    char rest;
+    return poll(&end, 1, 10000) == 1 && read(fd, &rest, 1) == 0;
+}
+
+static void chains(void)
+{
+    int killed_all = 1, none_left = 1;
+    for (int turn = 0; turn < 300 && killed_all && none_left; turn++) {
+        int fds[2];
+        char first;
+        if (pipe(fds))
+            break;
+        pid_t chain = begin_chain(fds[1]);
+        close(fds[1]);
+        none_left &= read(fds[0], &first, 1) == 1;
+        for (int i = 0; i < turn % 23; i++)
+            sched_yield();
+        /* There is always somebody in the group. */
+        killed_all &= kill(-chain, SIGKILL) == 0;
+        none_left &= ends_soon(fds[0]);
+        close(fds[0]);
+        status_of(chain);
+    }
+    check(killed_all, "a group whose members make one another is there to be killed");
+    check(none_left, "and nobody of it lives on");
+}
+
 static const struct group groups[] = {
     {"children", children}, {"orphans", orphans}, {"stops", stops},       {"masks", masks},
     {"parent", parent_death}, {"robust", robust}, {"futexes", futexes},   {"threads", threads},
     {"timers", timers},     {"programs", programs}, {"frames", frames},   {"fairness", fairness},
-    {"families", families}, {"leftovers", leftovers},
+    {"families", families}, {"leftovers", leftovers}, {"chains", chains},
 };
 
 /* Started again as `jobs await CHILD`: status 6 when the child's end brought no signal. */

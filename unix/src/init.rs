@@ -182,7 +182,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let task = Task::new(number, process.clone(), 0, thread);
     become_program(&task, &prepared);
     process.admit(&task);
-    tree::TREE.lock().add(&process);
+    tree::found(&process, Some(init));
     FIRST.store(number, Ordering::Relaxed);
     if let Some(terminal) = &console.terminal {
         terminal.adopted(number, number);

@@ -1,3 +1,3 @@
-//! The atomics of the model-checked parts. `tests/roll_model.rs` compiles those against loom's instead.
+//! The atomics of the model-checked parts. `tests/*_model.rs` compile those against loom's instead.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};

@@ -270,10 +270,10 @@ fn kill(a: &mut Args) -> Result<usize> {
     };
     match pid {
         i32::MIN => return Err(Errno::ESRCH),
-        -1 => tree::all()
-            .iter()
-            .filter(|process| process.pid != tree::INIT && process.pid != caller.pid)
-            .for_each(to),
+        -1 => {
+            let others = |process: &Process| ![tree::INIT, caller.pid].contains(&process.pid);
+            signal::each(others, to);
+        }
         0 => drop(signal::each_of_group(caller.pgrp(), to)),
         pid if pid < 0 => drop(signal::each_of_group(-pid, to)),
         pid => tree::find(pid).iter().for_each(&mut to),

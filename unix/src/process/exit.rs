@@ -113,7 +113,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     let children = tree::move_children(process);
     let mut orphaned = groups_orphaned_by(process, &children);
     let parent = become_zombie(process, status);
-    orphaned.retain(|&pgrp| tree::is_orphaned(pgrp));
+    orphaned.retain(|&pgrp| !is_alone(process, pgrp) && tree::is_orphaned(pgrp));
 
     process.vfork_gate.open();
     for child in &children {
@@ -199,6 +199,16 @@ fn groups_orphaned_by(process: &Process, children: &[Arc<Process>]) -> alloc::ve
         }
     }
     groups
+}
+
+/// Whether nobody else than `process`, which is a zombie or gone, is in group `pgrp`.
+fn is_alone(process: &Process, pgrp: i32) -> bool {
+    match tree::members(pgrp) {
+        0 => true,
+        // Still in there, so it was one of those that were counted.
+        1 => process.pgrp() == pgrp,
+        _ => false,
+    }
 }
 
 /// A newly orphaned group with a stopped member is hung up and continued (POSIX, `_exit`).

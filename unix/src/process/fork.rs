@@ -13,7 +13,7 @@ use machine::trap::{TrapFrame, VECTOR_TAIL};
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
-use super::tree::{self, INIT, TREE};
+use super::tree::{self, INIT};
 use super::usage::Account;
 use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, shared};
 use crate::dispatch;
@@ -74,15 +74,31 @@ pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
 pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     check(spec)?;
     let made = Task::here(|task| {
-        let number = tree::reserve()?;
-        let made = if spec.flags & CLONE_THREAD != 0 {
-            add_thread(task, frame, spec, number)
-        } else {
-            add_process(task, frame, spec, number)
-        };
-        made.inspect_err(|_| tree::release(number))
+        loop {
+            match attempt(task, frame, spec) {
+                // A signal that another thread takes.
+                Err(Errno::ERESTARTNOINTR) if !is_called(task) => {}
+                made => return made,
+            }
+        }
     });
     made.unwrap_or(Err(Errno::ESRCH))
+}
+
+/// Whether a signal waits for the thread.
+fn is_called(task: &Task) -> bool {
+    task.thread.flags() & thread::flags::INTERRUPTS != 0
+}
+
+/// One attempt. ERESTARTNOINTR: a signal to many came, and would have missed the child.
+fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+    let number = tree::reserve()?;
+    let made = if spec.flags & CLONE_THREAD != 0 {
+        add_thread(task, frame, spec, number)
+    } else {
+        add_process(task, frame, spec, number)
+    };
+    made.inspect_err(|_| tree::release(number))
 }
 
 fn check(spec: &Spec) -> Result<()> {
@@ -161,7 +177,7 @@ fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<A
         }
     };
     let child = new_task(tid, process.clone(), task, spec, thread);
-    TREE.lock().add_thread(&child);
+    tree::enter_thread(&child);
     if process.admit_further(&child, &files) {
         files.leave();
     }
@@ -200,6 +216,7 @@ fn copy_files(parent: &Process) -> Result<Arc<Files>> {
 
 fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<Arc<Task>> {
     let parent = &task.process;
+    let calls = parent.signals.calls();
     let space = child_space(spec, parent)?;
     let files = if spec.flags & CLONE_FILES != 0 {
         join_files(parent)
@@ -230,15 +247,12 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
         }
     };
     let child = new_task(pid, process.clone(), task, spec, thread);
-    let mut tree = TREE.lock();
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
-    if task.thread.flags() & thread::flags::INTERRUPTS != 0 {
-        drop(tree);
+    let missed = || parent.signals.calls() != calls || is_called(task);
+    if !tree::enter(&process, &child, parent, missed) {
         process.files.get().leave();
         return Err(Errno::ERESTARTNOINTR);
     }
-    process.admit(&child);
-    tree.add(&process);
     Ok(child)
 }
 
@@ -373,7 +387,9 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
     let process = Process::with(INIT, Files::new(0)?, root, Arc::default(), heritage);
     let number = tree::reserve()?;
     debug_assert_eq!(number, INIT);
-    TREE.lock().add(&process);
+    tree::found(&process, None);
+    // It has no thread and no parent that would keep it.
+    core::mem::forget(process.clone());
     Ok(process)
 }
 

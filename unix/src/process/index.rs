@@ -1,75 +1,120 @@
-//! Processes by number, found without the tree's monitor: who sends a signal waits for nobody.
+//! Processes and threads by number, found without a lock: who looks one up, or sends a signal, waits for nobody.
 //!
-//! *Interface*: [`find`] from any thread, [`with`] from interrupts; [`add`] and [`remove`] by the holder of the tree's monitor; [`Unlinked::retire`] without it.
+//! *Interface*: [`find`], [`find_task`] and [`any`] from any thread, [`with`] from interrupts; [`announce`], [`show`], [`add_thread`] and [`remove`] by who owns the number;
+//! [`arrivals`] and [`arrive`] for who goes through all numbers (`register.rs` says how).
 //!
-//! A hash table of chains. An entry is published by one store and unlinked by one; it keeps its link, so a reader that
-//! stands on it goes on, and is freed after a grace period. It holds its process weakly: freeing an entry runs no process's
-//! destructor. Progress: looking is wait-free but for the count of a handle, which is lock-free.
-//! Source: dissertation, section 5.2.3 (one process changes a list while others walk it).
+//! An entry holds its process or task weakly: living ones are held by their threads, zombies by their parent. It is given up a grace period after it was taken out; that
+//! frees memory and runs no process's destructor. Progress: looking is wait-free but for the count of a handle, which is lock-free.
 
-use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
+use core::mem::ManuallyDrop;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 
-use super::Process;
+use super::register::{HIDDEN, Register, THREAD};
+use super::reserve::NUMBERS_MAX;
+use super::{Process, Task};
 
-/// Chains. With the most processes that a large machine allows, a chain has 32 entries.
-const CHAINS: usize = 256;
+const COUNT: usize = NUMBERS_MAX as usize;
 
-struct Entry {
-    pid: i32,
-    process: Weak<Process>,
-    next: AtomicPtr<Entry>,
+static REGISTER: Register<COUNT> = Register::over(
+    [const { AtomicPtr::new(null_mut()) }; COUNT],
+    AtomicU64::new(0),
+);
+
+/// A count on `thing` as an entry has it.
+fn entry<T>(thing: &Arc<T>) -> *mut () {
+    const { assert!(align_of::<T>() > THREAD | HIDDEN) };
+    Arc::downgrade(thing).into_raw().cast_mut().cast()
 }
 
-static TABLE: [AtomicPtr<Entry>; CHAINS] = [const { AtomicPtr::new(null_mut()) }; CHAINS];
-
-fn chain(pid: i32) -> &'static AtomicPtr<Entry> {
-    &TABLE[pid as usize % CHAINS]
+/// Whoever goes through all numbers finds `process` from now on.
+pub(crate) fn announce(process: &Arc<Process>) {
+    REGISTER.announce(process.pid, entry(process));
 }
 
-/// Makes `process` visible. The caller holds the tree's monitor.
-pub(crate) fn add(process: &Arc<Process>) {
-    let head = chain(process.pid);
-    let entry = Box::new(Entry {
-        pid: process.pid,
-        process: Arc::downgrade(process),
-        next: AtomicPtr::new(head.load(Ordering::Relaxed)),
-    });
-    head.store(Box::into_raw(entry), Ordering::Release);
+/// All find `process`, which was announced.
+pub(crate) fn show(process: &Process) {
+    REGISTER.show(process.pid);
 }
 
-/// An entry that was taken out: nobody new comes to it.
-#[must_use]
-pub(crate) struct Unlinked(*mut Entry);
+/// All find `task`, a thread other than the first of its process.
+pub(crate) fn add_thread(task: &Arc<Task>) {
+    REGISTER.put_thread(task.tid, entry(task));
+}
 
-impl Unlinked {
-    /// Frees it after a grace period. Needs no monitor.
-    pub(crate) fn retire(self) {
-        // SAFETY: `add` made the entry with `Box::into_raw`, and it has been unlinked, once.
-        epoch::retire(
-            |e| drop(unsafe { Box::from_raw(e as *mut Entry) }),
-            self.0 as usize,
-        );
+/// Nobody finds what has `number`, if anything has, from now on. Thread context.
+pub(crate) fn remove(number: i32) {
+    fn give_up<T>(entry: usize) {
+        // SAFETY: `entry` made it from a count, and it was taken out, once.
+        drop(unsafe { Weak::from_raw(core::ptr::with_exposed_provenance::<T>(entry)) });
     }
+    let (thing, bits) = REGISTER.take(number);
+    if thing.is_null() {
+        return;
+    }
+    let give_up = match bits & THREAD {
+        0 => give_up::<Process>,
+        _ => give_up::<Task>,
+    };
+    epoch::retire(give_up, thing.expose_provenance());
 }
 
-/// Takes process `pid` out, if it is there. The caller holds the tree's monitor.
-pub(crate) fn remove(pid: i32) -> Option<Unlinked> {
-    let mut link = chain(pid);
-    loop {
-        let at = link.load(Ordering::Relaxed);
-        // SAFETY: the caller alone unlinks entries, so what a link leads to has not been freed.
-        let entry = unsafe { at.as_ref() }?;
-        if entry.pid == pid {
-            link.store(entry.next.load(Ordering::Relaxed), Ordering::Release);
-            return Some(Unlinked(at));
-        }
-        link = &entry.next;
+/// A process's having come somewhere else is an arrival, too.
+pub(crate) fn arrive() {
+    REGISTER.arrive();
+}
+
+/// How many processes have arrived so far.
+pub(crate) fn arrivals() -> u64 {
+    REGISTER.arrivals()
+}
+
+/// A count on what `entry` names, unless it is gone.
+///
+/// # Safety
+/// `entry` was found in the register since interrupts were switched off, and names a `T`.
+unsafe fn counted<T>(entry: *mut ()) -> Option<Arc<T>> {
+    // SAFETY: the entry's own count is given up after a grace period only, and stays the entry's.
+    let weak = unsafe { Weak::from_raw(entry.cast_const().cast::<T>()) };
+    ManuallyDrop::new(weak).upgrade()
+}
+
+/// The process with number `pid`, if `seen` says so of its bits.
+fn process(pid: i32, seen: impl Fn(usize) -> bool) -> Option<Arc<Process>> {
+    let irq = irq_save();
+    let (thing, bits) = REGISTER.get(pid);
+    let there = !thing.is_null() && seen(bits);
+    // SAFETY: interrupts are off; `seen` refuses threads.
+    let found = there.then(|| unsafe { counted(thing) }).flatten();
+    irq_restore(irq);
+    found
+}
+
+/// The process with number `pid`.
+pub(crate) fn find(pid: i32) -> Option<Arc<Process>> {
+    process(pid, |bits| bits == 0)
+}
+
+/// The same, or one that has been announced.
+pub(crate) fn any(pid: i32) -> Option<Arc<Process>> {
+    process(pid, |bits| bits & THREAD == 0)
+}
+
+/// The thread with number `tid`, of whatever process.
+pub(crate) fn find_task(tid: i32) -> Option<Arc<Task>> {
+    let irq = irq_save();
+    let (thing, bits) = REGISTER.get(tid);
+    let further = !thing.is_null() && bits == THREAD;
+    // SAFETY: interrupts are off, and this is a thread's.
+    let found = further.then(|| unsafe { counted(thing) });
+    irq_restore(irq);
+    match found {
+        Some(task) => task,
+        None => find(tid)?.task(tid),
     }
 }
 
@@ -79,32 +124,8 @@ pub(crate) fn remove(pid: i32) -> Option<Unlinked> {
 /// Interrupts are off until this returns, and the process, if there is one, will not be freed before they are on again: a part of it that `look`
 /// may see waits for a grace period first.
 pub(crate) unsafe fn with<R>(pid: i32, look: impl FnOnce(&Process) -> R) -> Option<R> {
-    let mut at = chain(pid).load(Ordering::Acquire);
-    // SAFETY: what a link leads to is freed after a grace period only.
-    while let Some(entry) = unsafe { at.as_ref() } {
-        if entry.pid == pid {
-            // SAFETY: the entry's own count keeps the memory, the caller what is in it.
-            return Some(look(unsafe { &*entry.process.as_ptr() }));
-        }
-        at = entry.next.load(Ordering::Acquire);
-    }
-    None
-}
-
-/// The process with number `pid`.
-pub(crate) fn find(pid: i32) -> Option<Arc<Process>> {
-    // Entries live on while interrupts are off here.
-    let irq = irq_save();
-    let mut found = None;
-    let mut at = chain(pid).load(Ordering::Acquire);
-    // SAFETY: what a link leads to is freed after a grace period only.
-    while let Some(entry) = unsafe { at.as_ref() } {
-        if entry.pid == pid {
-            found = entry.process.upgrade();
-            break;
-        }
-        at = entry.next.load(Ordering::Acquire);
-    }
-    irq_restore(irq);
-    found
+    let (thing, bits) = REGISTER.get(pid);
+    let there = !thing.is_null() && bits == 0;
+    // SAFETY: the entry's own count keeps the memory, the caller what is in it.
+    there.then(|| look(unsafe { &*thing.cast::<Process>() }))
 }

@@ -4,15 +4,15 @@
 //! [`tree`]; making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process
 //! is alive until its last thread has ended, then a zombie until its parent has waited.
 //!
-//! Monitors are taken in the order of docs/locks.md: the tree, then one process's (children before signals before threads), then files.
+//! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads), then files.
 
 pub mod cred;
 pub mod exit;
 pub mod fork;
-mod groups;
 pub(crate) mod index;
 pub mod limits;
-mod numbers;
+mod names;
+mod register;
 mod reserve;
 pub mod robust;
 mod roll;
@@ -75,7 +75,7 @@ pub struct Process {
     pub limits: Monitor<Limits>,
     /// What it runs.
     pub program: Monitor<Arc<Program>>,
-    /// Its session, with the controlling terminal.
+    /// Its session, with the controlling terminal. Changes with its children held.
     pub session: Shared<Session>,
     /// Its signals: actions, what is pending for all threads, stop and end.
     pub signals: ProcessSignals,
@@ -88,7 +88,7 @@ pub struct Process {
     pub(crate) timers: Timers,
     /// Of threads that ended, and of children that were waited for.
     pub(crate) usage: Monitor<usage::Account>,
-    /// Its children, zombies included. Taken after the tree's monitor, and after another process's only if this is the first process.
+    /// Its children, zombies included; held while it gets another, or goes to another group. Taken after another process's only if this is the first process.
     pub(crate) children: Monitor<Vec<Arc<Process>>>,
     pub(crate) child_wait: WaitList,
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
@@ -96,6 +96,7 @@ pub struct Process {
     /// The threads that it traces, until it ends.
     pub(crate) tracees: trace::Tracees,
     pub(crate) ppid: AtomicI32,
+    /// 0 once it has been forgotten. Changes with its children held, but for that.
     pub(crate) pgrp: AtomicI32,
     /// Sent to the parent at the end, unless the parent has executed another program since ([`Process::last_signal`]).
     pub(crate) exit_signal: AtomicI32,
@@ -144,9 +145,9 @@ impl Process {
         self.ppid.load(Ordering::Relaxed)
     }
 
-    /// Its process group's number.
+    /// Its process group's number; 0 when it has been waited for.
     pub fn pgrp(&self) -> i32 {
-        self.pgrp.load(Ordering::Relaxed)
+        self.pgrp.load(Ordering::Acquire)
     }
 
     /// Its session's number.
@@ -248,3 +249,6 @@ impl Process {
         }
     }
 }
+
+#[cfg(test)]
+mod names_tests;

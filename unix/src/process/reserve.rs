@@ -1,17 +1,17 @@
-//! Which numbers are taken: by processes and threads, and by groups and sessions.
+//! Which numbers processes and threads have.
 //!
-//! *Interface*: [`take`] a number that nobody has, [`free`] it; [`name`] and [`unname`] say that a group or a session has it; [`count`], [`last`].
+//! *Interface*: [`take`] a number that nobody has, [`free`] it; [`taken`] walks through those that are; [`count`], [`last`].
 //!
-//! Two bits a number. A group gets its name while the process of that number lives, and loses it in a step of its own later, so a number
-//! whose first bit was won is free if the second is clear then. Progress: lock-free, a failed exchange means that another got the number.
+//! A bit a number. A group or session gets its name (`names.rs`) while the process of that number lives, and loses it in a step of its own later, so a number
+//! whose bit was won is free if it is no name then. Progress: lock-free, a failed exchange means that another got the number.
 //! Source: dissertation, section 5.1.4 (a flag a place, taken by compare-and-swap).
 
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
 
-use super::numbers::NUMBERS_MAX;
-
+/// One more than the largest number.
+pub const NUMBERS_MAX: i32 = 32768;
 /// Where numbers begin again after the largest.
 const AGAIN: i32 = 300;
 const WORDS: usize = NUMBERS_MAX as usize / 64;
@@ -20,7 +20,6 @@ const WORDS: usize = NUMBERS_MAX as usize / 64;
 struct Bits([AtomicU64; WORDS]);
 
 static TAKEN: Bits = Bits::new();
-static NAMED: Bits = Bits::new();
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LAST: AtomicI32 = AtomicI32::new(0);
 
@@ -51,8 +50,8 @@ impl Bits {
     }
 }
 
-/// A number that no process, thread, group or session has; at most `most` are taken. EAGAIN when there are too many.
-pub(crate) fn take(most: usize) -> Result<i32> {
+/// A number that no process or thread has, and that is no name; at most `most` are taken. EAGAIN when there are too many.
+pub(crate) fn take(most: usize, is_name: impl Fn(i32) -> bool) -> Result<i32> {
     if COUNT.fetch_add(1, Ordering::Relaxed) >= most {
         COUNT.fetch_sub(1, Ordering::Relaxed);
         return Err(Errno::EAGAIN);
@@ -68,7 +67,7 @@ pub(crate) fn take(most: usize) -> Result<i32> {
         if TAKEN.is_set(number) || !TAKEN.set(number) {
             continue;
         }
-        if !NAMED.is_set(number) {
+        if !is_name(number) {
             LAST.store(number, Ordering::Relaxed);
             return Ok(number);
         }
@@ -82,14 +81,17 @@ pub(crate) fn free(number: i32) {
     COUNT.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// A group or session has this number from now on.
-pub(crate) fn name(number: i32) {
-    NAMED.set(number);
-}
-
-/// Neither a group nor a session has this number any more.
-pub(crate) fn unname(number: i32) {
-    NAMED.clear(number);
+/// The numbers that are taken, lowest first, each as it is when its turn comes or up to 63 numbers before.
+pub(crate) fn taken() -> impl Iterator<Item = i32> {
+    let words = TAKEN.0.iter().enumerate();
+    words.flat_map(|(at, word)| {
+        let mut rest = word.load(Ordering::Acquire);
+        core::iter::from_fn(move || {
+            let lowest = (rest != 0).then(|| rest.trailing_zeros() as i32)?;
+            rest &= rest - 1;
+            Some(at as i32 * 64 + lowest)
+        })
+    })
 }
 
 /// How many processes and threads have a number.
@@ -114,7 +116,9 @@ mod tests {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 std::thread::spawn(move || {
-                    (0..900).map(|_| take(most).unwrap()).collect::<Vec<_>>()
+                    (0..900)
+                        .map(|_| take(most, |_| false).unwrap())
+                        .collect::<Vec<_>>()
                 })
             })
             .collect();
@@ -125,14 +129,16 @@ mod tests {
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), 3600);
         // A group outlives the process that it is named after.
         let kept = all[17];
-        name(kept);
+        let is_name = |number| number == kept;
         all.iter().for_each(|&number| free(number));
         let again: Vec<_> = (0..NUMBERS_MAX / 4)
-            .map(|_| take(usize::MAX).unwrap())
+            .map(|_| take(usize::MAX, is_name).unwrap())
             .collect();
         assert!(!again.contains(&kept));
+        let walked: Vec<_> = taken().collect();
+        assert!(walked.is_sorted() && again.iter().all(|number| walked.contains(number)));
         again.iter().for_each(|&number| free(number));
-        unname(kept);
-        assert_eq!(take(0), Err(Errno::EAGAIN));
+        assert!(!taken().any(|number| again.contains(&number)));
+        assert_eq!(take(0, is_name), Err(Errno::EAGAIN));
     }
 }

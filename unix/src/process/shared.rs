@@ -56,6 +56,15 @@ impl<T> Shared<T> {
         core::ptr::eq(self.0.load(Ordering::Acquire), Arc::as_ptr(value))
     }
 
+    /// Whether `other` has the same value at present.
+    #[inline]
+    pub fn is_same(&self, other: &Shared<T>) -> bool {
+        core::ptr::eq(
+            self.0.load(Ordering::Acquire),
+            other.0.load(Ordering::Acquire),
+        )
+    }
+
     /// Calls `look` with the present value, which stays meanwhile.
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(&T) -> R) -> R {

@@ -1,26 +1,35 @@
 //! The tree of processes: numbers, parents and children, groups and sessions.
 //!
-//! *Interface*: [`find`], [`find_task`], [`all`], [`group`] look; [`set_group`] and [`new_session`] change. The one
-//! monitor is taken before those of any process and is held for a few words; [`find`] does not take it, nor do numbers (`reserve.rs`), nor who looks after the children of one process. The first process is built in: it runs no code, and every process
+//! *Interface*: [`find`], [`find_task`], [`all`], [`group`] look; [`enter`] and [`forget`] are the beginning and the end; [`set_group`] and [`new_session`] change.
+//!
+//! No monitor is over all of it. Numbers are taken (`reserve.rs`), looked up (`index.rs`) and used as names (`names.rs`) by single exchanges. The children of one process have a monitor; who
+//! changes the group or session of that process holds it too, so what a child inherits stays while it enters. Who looks for all processes of some kind goes through the
+//! numbers, again if a process has arrived meanwhile.
+//!
+//! The first process is built in: it runs no code, and every process
 //! whose parent has ended becomes its child and vanishes by itself when it ends.
 
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
-use sync::Monitor;
 
-use super::groups::Groups;
-use super::numbers::Numbers;
+use super::names::Names;
+pub use super::reserve::NUMBERS_MAX;
 use super::{Process, Session, Task, index, reserve};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
-pub use super::numbers::NUMBERS_MAX;
 /// Memory for each thread that may exist, in bytes: a fork bomb then takes an eighth of the machine in kernel stacks, and no more.
 const BYTES_PER_THREAD: usize = 128 << 10;
+/// So often one goes through all processes for a thing at most. Each time somebody has been missed only if he came behind the one who goes through, brought by one who
+/// left before him.
+const PASSES: usize = 64;
+
+static NAMES: Names<{ NUMBERS_MAX as usize }> =
+    Names::over([const { AtomicU64::new(0) }; NUMBERS_MAX as usize]);
 
 /// The most processes and threads at a time on this machine.
 pub fn most() -> usize {
@@ -28,117 +37,92 @@ pub fn most() -> usize {
         .clamp(64, NUMBERS_MAX as usize / 4)
 }
 
-/// Who has a number that is not only reserved.
-pub(crate) enum Holder {
-    /// A process.
-    Process(Arc<Process>),
-    /// A thread other than the first of its process.
-    Thread(Weak<Task>),
-}
-
-/// Everything by number, zombies included.
-pub(crate) struct Tree {
-    holders: Numbers<Holder>,
-    groups: Groups,
-}
-
-pub(crate) static TREE: Monitor<Tree> = Monitor::new(Tree {
-    holders: Numbers::new(),
-    groups: Groups::new(),
-});
-
 /// Reserves a number. EAGAIN when there are too many.
 pub(crate) fn reserve() -> Result<i32> {
     static MOST: AtomicUsize = AtomicUsize::new(0);
     if MOST.load(Ordering::Relaxed) == 0 {
         MOST.store(most(), Ordering::Relaxed);
     }
-    reserve::take(MOST.load(Ordering::Relaxed))
+    reserve::take(MOST.load(Ordering::Relaxed), |number| {
+        NAMES.is_taken(number)
+    })
 }
 
-impl Tree {
-    /// Makes `process` visible as a child of its parent, or of the first process when that has ended.
-    pub(crate) fn add(&mut self, process: &Arc<Process>) {
-        if let Some(parent) = self.get(process.ppid()) {
-            let mut children = parent.children.lock();
-            if !parent.signals.is_ending() {
-                children.push(process.clone());
-            } else if let Some(init) = self.get(INIT) {
-                process.ppid.store(INIT, Ordering::Relaxed);
-                init.children.lock().push(process.clone());
-            }
+/// Makes `leader` visible, which has founded a session of its own; `parent` is none for the first process.
+pub(crate) fn found(leader: &Arc<Process>, parent: Option<&Process>) {
+    let founded = NAMES.found_session(leader.pid);
+    debug_assert!(founded);
+    index::announce(leader);
+    index::show(leader);
+    if let Some(parent) = parent {
+        parent.children.lock().push(leader.clone());
+    }
+}
+
+/// Makes `child`, a copy of `maker`, visible with its first thread `task`. `false`: not if `missed` says that a signal to many has found `maker` and not the child, nor if `maker`
+/// has gone to another group since the copy was made.
+pub(crate) fn enter(
+    child: &Arc<Process>,
+    task: &Arc<Task>,
+    maker: &Process,
+    missed: impl Fn() -> bool,
+) -> bool {
+    let mut children = maker.children.lock();
+    let group = child.pgrp();
+    if maker.pgrp() != group || !maker.session.is_same(&child.session) {
+        return false;
+    }
+    NAMES.join(group);
+    index::announce(child);
+    if missed() {
+        drop(children);
+        index::remove(child.pid);
+        NAMES.leave(group);
+        return false;
+    }
+    child.admit(task);
+    // Who found it before it had a thread left it at that.
+    if child.signals.has_news() {
+        task.attend();
+    }
+    index::show(child);
+    if child.ppid() == maker.pid {
+        children.push(child.clone());
+    } else {
+        drop(children);
+        add_sibling(child, maker);
+    }
+    true
+}
+
+/// Makes `child` one of the children of `maker`'s parent.
+fn add_sibling(child: &Arc<Process>, maker: &Process) {
+    while let Some(parent) = find(maker.ppid()) {
+        let mut children = parent.children.lock();
+        // Else it has ended meanwhile, and gave its children away.
+        if maker.ppid() == parent.pid {
+            child.ppid.store(parent.pid, Ordering::Relaxed);
+            return children.push(child.clone());
         }
-        self.holders
-            .put(process.pid, Holder::Process(process.clone()));
-        self.groups
-            .enter(process.pid, process.pgrp(), process.sid());
-        index::add(process);
     }
+}
 
-    /// Makes a thread visible.
-    pub(crate) fn add_thread(&mut self, task: &Arc<Task>) {
-        self.holders
-            .put(task.tid, Holder::Thread(Arc::downgrade(task)));
-    }
-
-    /// Makes a thread that is not its process's first invisible.
-    fn remove_thread(&mut self, tid: i32) {
-        self.holders.free(tid);
-    }
-
-    /// Removes a process that is no longer among its parent's children.
-    fn remove(&mut self, process: &Process) -> Option<index::Unlinked> {
-        self.groups
-            .leave(process.pid, process.pgrp(), process.sid());
-        self.holders.free(process.pid);
-        index::remove(process.pid)
-    }
-
-    pub(crate) fn get(&self, pid: i32) -> Option<&Arc<Process>> {
-        match self.holders.get(pid) {
-            Some(Holder::Process(process)) => Some(process),
-            _ => None,
-        }
-    }
-
-    /// All processes, in order of their numbers.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = &Arc<Process>> {
-        self.holders.values().filter_map(|holder| match holder {
-            Holder::Process(process) => Some(process),
-            _ => None,
-        })
-    }
-
-    /// The members of process group `pgrp`, zombies included.
-    pub(crate) fn members(&self, pgrp: i32) -> impl Iterator<Item = &Arc<Process>> {
-        let members = self.groups.members(pgrp).iter();
-        members.filter_map(|&pid| self.get(pid))
-    }
-
-    /// Whether no member of `pgrp` has a parent outside it in the same session: nobody is left who could
-    /// continue it.
-    pub(crate) fn is_orphaned(&self, pgrp: i32) -> bool {
-        !self.members(pgrp).any(|process| {
-            !process.is_zombie()
-                && self.get(process.ppid()).is_some_and(|parent| {
-                    parent.pid != INIT && parent.pgrp() != pgrp && parent.sid() == process.sid()
-                })
-        })
-    }
+/// Makes a thread visible.
+pub(crate) fn enter_thread(task: &Arc<Task>) {
+    index::add_thread(task);
 }
 
 /// Forgets a process that is no longer among its parent's children, and gives its number back.
 pub(crate) fn forget(process: &Process) {
-    let entry = TREE.lock().remove(process);
-    if let Some(entry) = entry {
-        entry.retire();
-    }
-    reserve::free(process.pid);
+    // Whoever would move it to another group finds it in none.
+    let group = process.pgrp.swap(0, Ordering::AcqRel);
+    release(process.pid);
+    NAMES.leave(group);
 }
 
 /// Forgets a thread that is not its process's first, or a number that nobody came to use, and gives the number back.
 pub(crate) fn release(tid: i32) {
-    TREE.lock().remove_thread(tid);
+    index::remove(tid);
     reserve::free(tid);
 }
 
@@ -181,24 +165,24 @@ pub(crate) fn move_children(from: &Process) -> Vec<Arc<Process>> {
 /// bystander; where the children weigh more than their parent, the largest and then youngest of them is chosen. The built-in first
 /// process's children are nobody's family. `first`, with which the machine ends, is chosen only if it has more than all others together.
 pub(crate) fn largest(first: i32) -> Option<(Arc<Process>, usize)> {
-    let tree = TREE.lock();
     let size = |process: &Arc<Process>| process.space().map_or(0, |space| space.resident());
     let brood = |parent: &Arc<Process>| match parent.pid {
         INIT => 0,
         _ => parent.children.lock().iter().map(size).sum::<usize>() / 2,
     };
-    let others = || tree.processes().filter(|process| process.pid != first);
-    if let Some(first) = tree.get(first)
-        && size(first) > others().map(size).sum()
+    let others = || processes().filter(|process| process.pid != first);
+    if let Some(first) = find(first)
+        && size(&first) > others().map(|process| size(&process)).sum()
     {
-        return Some((first.clone(), size(first)));
+        let pages = size(&first);
+        return Some((first, pages));
     }
     let heaviest = others().max_by_key(|process| size(process) + brood(process))?;
-    let victim = if brood(heaviest) > size(heaviest) {
+    let victim = if brood(&heaviest) > size(&heaviest) {
         let children = heaviest.children.lock();
         children.iter().max_by_key(|child| size(child))?.clone()
     } else {
-        heaviest.clone()
+        heaviest
     };
     let pages = size(&victim);
     Some((victim, pages))
@@ -211,16 +195,80 @@ pub fn find(pid: i32) -> Option<Arc<Process>> {
 
 /// The thread with number `tid`, of whatever process.
 pub fn find_task(tid: i32) -> Option<Arc<Task>> {
-    let process = match TREE.lock().holders.get(tid)? {
-        Holder::Thread(task) => return task.upgrade(),
-        Holder::Process(process) => process.clone(),
-    };
-    process.task(tid)
+    index::find_task(tid)
 }
 
-/// All processes at this instant, in order of their numbers.
+/// The processes, zombies included, in order of their numbers, as one finds them who goes through once.
+fn processes() -> impl Iterator<Item = Arc<Process>> {
+    reserve::taken().filter_map(index::any)
+}
+
+/// What `look` says of the first process of which it says anything. It sees each that is there throughout.
+fn search<R>(mut look: impl FnMut(&Arc<Process>) -> Option<R>) -> Option<R> {
+    for _ in 0..PASSES {
+        let arrivals = index::arrivals();
+        if let Some(found) = processes().find_map(|process| look(&process)) {
+            return Some(found);
+        }
+        if index::arrivals() == arrivals {
+            break;
+        }
+    }
+    None
+}
+
+/// Processes in order of their numbers, each once.
+#[derive(Default)]
+struct Census(Vec<Arc<Process>>);
+
+impl Census {
+    /// Notes `process`; whether it is new.
+    fn note(&mut self, process: &Arc<Process>) -> bool {
+        // Of two with one number one has been forgotten.
+        let key = |process: &Arc<Process>| (process.pid, Arc::as_ptr(process).addr());
+        match self.0.binary_search_by_key(&key(process), key) {
+            Ok(_) => false,
+            Err(place) => {
+                self.0.insert(place, process.clone());
+                true
+            }
+        }
+    }
+}
+
+/// The processes that `is_meant` names, in order of their numbers.
+fn select(is_meant: impl Fn(&Process) -> bool) -> Vec<Arc<Process>> {
+    let mut census = Census::default();
+    search(|process| {
+        if is_meant(process) {
+            census.note(process);
+        }
+        None::<()>
+    });
+    census.0
+}
+
+/// Calls `f` once with each process that `is_meant` names, those included that come meanwhile; returns how many there were. When `f` has made a process take notice
+/// ([`ProcessSignals::call`](crate::signal::ProcessSignals::call)), it brings no other of whom this does not know.
+pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>)) -> usize {
+    let mut census = Census::default();
+    for _ in 0..PASSES {
+        let (arrivals, known) = (index::arrivals(), census.0.len());
+        for process in processes() {
+            if is_meant(&process) && census.note(&process) {
+                f(&process);
+            }
+        }
+        if census.0.len() == known && index::arrivals() == arrivals {
+            break;
+        }
+    }
+    census.0.len()
+}
+
+/// All processes, in order of their numbers.
 pub fn all() -> Vec<Arc<Process>> {
-    TREE.lock().processes().cloned().collect()
+    select(|_| true)
 }
 
 /// How many processes and threads there are.
@@ -233,29 +281,43 @@ pub fn last_number() -> i32 {
     reserve::last()
 }
 
-/// The members of process group `pgrp`.
+/// The members of process group `pgrp`, zombies included.
 pub fn group(pgrp: i32) -> Vec<Arc<Process>> {
-    TREE.lock().members(pgrp).cloned().collect()
+    if members(pgrp) == 0 {
+        return Vec::new();
+    }
+    select(|process| process.pgrp() == pgrp)
 }
 
-/// The session that process group `pgrp` belongs to.
-pub fn session_of_group(pgrp: i32) -> Option<Arc<Session>> {
-    let tree = TREE.lock();
-    let first = tree.members(pgrp).next();
-    first.map(|process| process.session.get())
+/// How many members process group `pgrp` has.
+pub fn members(pgrp: i32) -> usize {
+    NAMES.members(pgrp)
 }
 
-/// Whether nobody is left who could continue process group `pgrp` (POSIX: orphaned).
+/// The number of the session that process group `pgrp` belongs to.
+pub fn session_of_group(pgrp: i32) -> Option<i32> {
+    NAMES.session(pgrp)
+}
+
+/// Whether nobody is left who could continue process group `pgrp` (POSIX: orphaned): no member has a parent outside it in the same session.
 pub fn is_orphaned(pgrp: i32) -> bool {
-    TREE.lock().is_orphaned(pgrp)
+    let held = |process: &Arc<Process>| {
+        process.pgrp() == pgrp
+            && !process.is_zombie()
+            && find(process.ppid()).is_some_and(|parent| {
+                parent.pid != INIT && parent.pgrp() != pgrp && parent.sid() == process.sid()
+            })
+    };
+    search(|process| held(process).then_some(())).is_none()
 }
 
 /// `setpgid`. EPERM, EACCES, ESRCH.
 pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
-    let mut tree = TREE.lock();
     let pid = if pid == 0 { caller.pid } else { pid };
     let pgrp = if pgrp == 0 { pid } else { pgrp };
-    let process = tree.get(pid).ok_or(Errno::ESRCH)?.clone();
+    let process = find(pid).ok_or(Errno::ESRCH)?;
+    // It brings no children meanwhile, and goes nowhere else.
+    let _children = process.children.lock();
     let sid = process.sid();
     if process.pid != caller.pid {
         if process.ppid() != caller.pid {
@@ -271,26 +333,38 @@ pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
     if sid == process.pid {
         return Err(Errno::EPERM);
     }
-    if pgrp != pid && !tree.members(pgrp).any(|member| member.sid() == sid) {
+    let entered = if pgrp == pid {
+        NAMES.found(pgrp, sid)
+    } else {
+        NAMES.enter(pgrp, sid)
+    };
+    if !entered {
         return Err(Errno::EPERM);
     }
-    tree.groups.leave(pid, process.pgrp(), sid);
-    process.pgrp.store(pgrp, Ordering::Relaxed);
-    tree.groups.enter(pid, pgrp, sid);
-    Ok(())
+    move_to(&process, pgrp).ok_or(Errno::ESRCH)
+}
+
+/// `process`, whose children are held, leaves its group for `pgrp`, in which it counts already; not if it has been forgotten.
+fn move_to(process: &Process, pgrp: i32) -> Option<()> {
+    let alive = |group| (group != 0).then_some(pgrp);
+    let moved = process
+        .pgrp
+        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, alive);
+    NAMES.leave(moved.unwrap_or(pgrp));
+    index::arrive();
+    moved.ok().map(drop)
 }
 
 /// `setsid`: the caller becomes the leader of a new session without a terminal. EPERM for a group leader.
 pub fn new_session(caller: &Process) -> Result<i32> {
-    let mut tree = TREE.lock();
-    if tree.members(caller.pid).next().is_some() {
+    let session = Session::new(caller.pid);
+    let children = caller.children.lock();
+    if !NAMES.found_session(caller.pid) {
         return Err(Errno::EPERM);
     }
-    tree.groups.leave(caller.pid, caller.pgrp(), caller.sid());
-    let left = caller.session.exchange(Session::new(caller.pid));
-    caller.pgrp.store(caller.pid, Ordering::Relaxed);
-    tree.groups.enter(caller.pid, caller.pid, caller.pid);
-    drop(tree);
+    let left = caller.session.exchange(session);
+    let moved = move_to(caller, caller.pid);
+    drop(children);
     drop(left.get());
-    Ok(caller.pid)
+    moved.map(|()| caller.pid).ok_or(Errno::ESRCH)
 }

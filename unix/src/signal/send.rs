@@ -3,7 +3,6 @@
 //! *Interface*: see [`crate::signal`].
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use abi::errno::{Errno, Result};
@@ -137,22 +136,20 @@ pub fn send_group(pgrp: i32, info: Siginfo) -> Result<()> {
     if sent == 0 { Err(Errno::ESRCH) } else { Ok(()) }
 }
 
-/// Calls `f` once for every member of process group `pgrp`, those included that members make meanwhile: one that has a signal
-/// to take cannot make another. Returns how many there were.
-pub fn each_of_group(pgrp: i32, mut f: impl FnMut(&Arc<Process>)) -> usize {
-    let mut seen: Vec<i32> = Vec::new();
-    loop {
-        let before = seen.len();
-        for process in tree::group(pgrp) {
-            if !seen.contains(&process.pid) {
-                seen.push(process.pid);
-                f(&process);
-            }
-        }
-        if seen.len() == before {
-            return before;
-        }
+/// Calls `f`, which sends, once for every member of process group `pgrp`, those included that members make meanwhile. Returns how many there were.
+pub fn each_of_group(pgrp: i32, f: impl FnMut(&Arc<Process>)) -> usize {
+    if tree::members(pgrp) == 0 {
+        return 0;
     }
+    each(|process| process.pgrp() == pgrp, f)
+}
+
+/// Calls `f`, which sends, once for every process that `is_meant` names, those included that they make meanwhile. Returns how many there were.
+pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>)) -> usize {
+    tree::each(is_meant, |process| {
+        f(process);
+        process.signals.call();
+    })
 }
 
 /// A fault of the running thread: delivered even if blocked or ignored (then with the default action).

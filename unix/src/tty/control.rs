@@ -106,11 +106,8 @@ impl Tty {
         if group < 0 {
             return Err(Errno::EINVAL);
         }
-        let members = tree::group(group);
-        if members.is_empty() {
-            return Err(Errno::ESRCH);
-        }
-        if members.iter().all(|member| member.sid() != process.sid()) {
+        let session = tree::session_of_group(group).ok_or(Errno::ESRCH)?;
+        if session != process.sid() {
             return Err(Errno::EPERM);
         }
         self.foreground_group().store(group, Ordering::Release);
