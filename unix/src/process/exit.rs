@@ -112,7 +112,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
 
     let children = tree::move_children(process);
     let mut orphaned = groups_orphaned_by(process, &children);
-    let parent = become_zombie(process, status);
+    let (parent, late) = become_zombie(process, status);
     orphaned.retain(|&pgrp| !is_alone(process, pgrp) && tree::is_orphaned(pgrp));
 
     process.vfork_gate.open();
@@ -125,44 +125,32 @@ fn end_process(process: &Arc<Process>, status: i32) {
     for pgrp in orphaned {
         wake_stopped_group(pgrp);
     }
-    if let Some((parent, late)) = parent {
-        signal_parent(&parent, process, late, status);
-        parent.child_wait.wake_all();
-    }
+    signal_parent(&parent, process, late, status);
+    parent.child_wait.wake_all();
     crate::init::process_ended(process, status);
 }
 
 /// The process waits for its parent from now on, or vanishes when that does not want to know. Returns the parent, and which signal it still gets.
-fn become_zombie(process: &Arc<Process>, status: i32) -> Option<(Arc<Process>, i32)> {
+fn become_zombie(process: &Arc<Process>, status: i32) -> (Arc<Process>, i32) {
     process.wait_status.store(status, Ordering::Relaxed);
-    loop {
-        let Some(parent) = tree::find(process.ppid()) else {
-            process.zombie.store(true, Ordering::Release);
-            tree::forget(process);
-            return None;
-        };
-        let mut children = parent.children.lock();
-        if process.ppid() != parent.pid {
-            // It has ended meanwhile, and gave its children away.
-            continue;
-        }
+    let (parent, keep, signo) = tree::with_parent(process, |parent, children| {
         process.zombie.store(true, Ordering::Release);
-        let keep = parent.pid != INIT && waits_for(&parent, process);
+        let keep = parent.pid != INIT && waits_for(parent, process);
         if !keep {
             children.retain(|child| child.pid != process.pid);
         }
         // Before anybody can see the zombie: a parent that has waited has had its SIGCHLD, and none comes later out of the blue.
-        let mut signo = process.last_signal(&parent);
+        let mut signo = process.last_signal(parent);
         if signo == SIGCHLD {
-            signal_parent(&parent, process, signo, status);
+            signal_parent(parent, process, signo, status);
             signo = 0;
         }
-        drop(children);
-        if !keep {
-            tree::forget(process);
-        }
-        return Some((parent, signo));
+        (parent.clone(), keep, signo)
+    });
+    if !keep {
+        tree::forget(process);
     }
+    (parent, signo)
 }
 
 /// The leader of a session gives its terminal up: the foreground group is hung up.

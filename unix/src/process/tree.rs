@@ -97,12 +97,25 @@ pub(crate) fn enter(
 
 /// Makes `child` one of the children of `maker`'s parent.
 fn add_sibling(child: &Arc<Process>, maker: &Process) {
-    while let Some(parent) = find(maker.ppid()) {
+    with_parent(maker, |parent, siblings| {
+        child.ppid.store(parent.pid, Ordering::Relaxed);
+        siblings.push(child.clone());
+    });
+}
+
+/// Calls `step` with the parent of `process`, which is not the first one, and the parent's children, which are held: it is the parent until they are let go.
+pub(super) fn with_parent<R>(
+    process: &Process,
+    step: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R,
+) -> R {
+    loop {
+        // Who ends gives its children to the first process before it can be forgotten.
+        let Some(parent) = find(process.ppid()) else {
+            continue;
+        };
         let mut children = parent.children.lock();
-        // Else it has ended meanwhile, and gave its children away.
-        if maker.ppid() == parent.pid {
-            child.ppid.store(parent.pid, Ordering::Relaxed);
-            return children.push(child.clone());
+        if process.ppid() == parent.pid {
+            return step(&parent, &mut children);
         }
     }
 }
