@@ -339,6 +339,28 @@ static void tracers(void)
     check(exited(status_of(child), 9), "whom it traced goes on when it ends");
 }
 
+/* A tracer that ends before it has heard of the stop. */
+static void silent(void)
+{
+    pid_t child = waiting();
+    fflush(stdout);
+    pid_t tracer = fork();
+    if (tracer == 0) {
+        siginfo_t info;
+        if (ptrace(PTRACE_SEIZE, child, 0, 0))
+            _exit(1);
+        kill(child, SIGUSR1);
+        _exit(waitid(P_PID, child, &info, WSTOPPED | WEXITED | WNOWAIT | __WALL) != 0);
+    }
+    check(exited(status_of(tracer), 0), "a tracer that has not waited for the stop");
+    int status = 0;
+    for (int looks = 0; looks < 2000 && waitpid(child, &status, WNOHANG) == 0; looks++)
+        usleep(1000);
+    check(exited(status, 9), "leaves the signal behind");
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+}
+
 /* Two threads of a tracer take turns: one may begin while the other has not quite ended. */
 static void *turns(void *of)
 {
@@ -399,6 +421,60 @@ static int taken_in(pid_t pid)
     if (status)
         fclose(status);
     return tracer != 0 && tracer == parent;
+}
+
+static volatile int *over;
+static pid_t contended;
+
+/* Lets the traced one go again and again, whoever traces it. */
+static void *meddle(void *unused)
+{
+    while (!*over)
+        ptrace(PTRACE_CONT, contended, 0, 0);
+    return unused;
+}
+
+/* One process traces on and off while a thread of it lets the traced one go; another's stops are not touched by that. */
+static void former(void)
+{
+    enum { ROUNDS = 3000, LOOKS = 200, MOST = 1000000, SECONDS = 5 };
+    over = shared();
+    contended = waiting();
+    fflush(stdout);
+    pid_t other = fork();
+    if (other == 0) {
+        pthread_t meddler;
+        pthread_create(&meddler, 0, meddle, 0);
+        while (!*over) {
+            if (ptrace(PTRACE_SEIZE, contended, 0, 0))
+                continue;
+            do {
+                ptrace(PTRACE_INTERRUPT, contended, 0, 0);
+                sched_yield();
+            } while (ptrace(PTRACE_DETACH, contended, 0, 0));
+        }
+        pthread_join(meddler, 0);
+        _exit(0);
+    }
+    int touched = 0;
+    time_t end = time(0) + SECONDS;
+    for (int round = 0; round < ROUNDS && !touched && time(0) < end; round++) {
+        while (ptrace(PTRACE_SEIZE, contended, 0, 0))
+            sched_yield();
+        ptrace(PTRACE_INTERRUPT, contended, 0, 0);
+        int status = 0, looks = 0;
+        while (waitpid(contended, &status, WNOHANG | __WALL) == 0 && looks++ < MOST)
+            sched_yield();
+        touched = !stopped(status, SIGTRAP);
+        for (int look = 0; look < LOOKS && !touched; look++)
+            touched = registers(contended).rip == (unsigned long)-1;
+        ptrace(PTRACE_DETACH, contended, 0, 0);
+    }
+    check(!touched, "who traced before does not let go whom another traces");
+    *over = 1;
+    check(exited(status_of(other), 0), "and ends");
+    kill(contended, SIGKILL);
+    status_of(contended);
 }
 
 /* A child asks to be traced while its parent ends: then nobody traces it. */
@@ -528,7 +604,9 @@ int main(int argc, char **argv)
     attaching();
     programs();
     tracers();
+    silent();
     handovers();
+    former();
     orphans();
     endings();
     continues();

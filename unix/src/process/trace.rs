@@ -83,6 +83,11 @@ impl Trace {
         self.tracer.load(Ordering::Acquire)
     }
 
+    /// Does the calling process trace it?
+    fn is_ours(&self) -> bool {
+        self.tracer() == Process::current().pid
+    }
+
     /// Is it to stop at calls?
     pub fn wants_calls(&self) -> bool {
         self.calls.load(Ordering::Relaxed)
@@ -126,29 +131,30 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
     // A table that grows is held by one who needs the tree, and who has the tree may want what a waiter for tracees holds.
     drop(held);
     drop(tracees);
-    crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, 0))
+    crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))
 }
 
 /// The thread with number `tid`, which the calling process traces. ESRCH.
 pub fn traced(tid: i32) -> Result<Arc<Task>> {
     let task = tree::find_task(tid).ok_or(Errno::ESRCH)?;
-    if task.trace.tracer() == Process::current().pid {
+    if task.trace.is_ours() {
         Ok(task)
     } else {
         Err(Errno::ESRCH)
     }
 }
 
-/// Lets the tracer look at and change what `task` shows while it waits. ESRCH: it does not.
+/// Lets the calling process look at and change what `task` shows while it waits. ESRCH: it does not, or another traces it by now.
 pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
     let mut state = task.trace.state.lock();
-    match &mut *state {
+    // Who traces changes with the state held.
+    match state.as_mut().filter(|_| task.trace.is_ours()) {
         Some(state) if state.halted => Ok(look(state)),
         _ => Err(Errno::ESRCH),
     }
 }
 
-/// Lets a waiting `task` go on with `signal`, 0 for none. ESRCH: it does not wait.
+/// Lets a waiting `task` go on with `signal`, 0 for none. ESRCH: it does not wait for the calling process.
 pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
     halted(task, |state| let_go(task, state, how, signal))
 }
@@ -164,15 +170,16 @@ fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
     task.thread.release();
 }
 
-/// Ends the tracing of `task`, which goes on with `signal`. ESRCH: it does not wait.
+/// Ends the tracing of `task`, which goes on with `signal`. ESRCH: it does not wait for the calling process.
 pub fn detach(task: &Arc<Task>, signal: i32) -> Result<()> {
     halted(task, |_| ())?;
-    forget(task, Process::current().pid, signal);
+    forget(task, Process::current().pid, Some(signal));
     Ok(())
 }
 
-/// The process with number `pid` traces `task` no more, which goes on with `signal` if it waits. Nothing happens if another does by now.
-fn forget(task: &Arc<Task>, pid: i32, signal: i32) {
+/// The process with number `pid` traces `task` no more, which goes on with `signal` if it waits; without one with that which it waits because of, unless the
+/// tracer has been told of it. Nothing happens if another does by now.
+fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
     let tracer = tree::find(pid);
     // Whom it traces, that it is traced, and that it waits change together: a tracer may begin at once.
     let mut tracees = tracer.as_ref().map(|tracer| tracer.tracees.lock());
@@ -182,7 +189,8 @@ fn forget(task: &Arc<Task>, pid: i32, signal: i32) {
     if ended.is_ok() {
         task.trace.calls.store(false, Ordering::Relaxed);
         if let Some(state) = held.as_mut().filter(|state| state.halted) {
-            let_go(task, state, How::Freely, signal);
+            let untold = state.status.map_or(0, |_| state.info.signo);
+            let_go(task, state, How::Freely, signal.unwrap_or(untold));
         }
         if let Some(tracees) = tracees.as_mut().and_then(|list| list.as_mut()) {
             let gone = |other: &Weak<Task>| core::ptr::eq(other.as_ptr(), Arc::as_ptr(task));
@@ -195,11 +203,13 @@ fn forget(task: &Arc<Task>, pid: i32, signal: i32) {
     let _ = crate::dispatch::renew(task);
 }
 
-/// The tracer asks a thread to stop where it is (`PTRACE_INTERRUPT`).
+/// The calling process, its tracer, asks a thread to stop where it is (`PTRACE_INTERRUPT`). Nothing happens if another traces it by now.
 pub fn interrupt(task: &Task) {
-    if let Some(state) = &mut *task.trace.state.lock() {
+    let mut state = task.trace.state.lock();
+    if let Some(state) = state.as_mut().filter(|_| task.trace.is_ours()) {
         state.event = Some(PTRACE_EVENT_STOP);
     }
+    drop(state);
     task.attend();
 }
 
@@ -294,7 +304,7 @@ pub fn end_tracer(process: &Process) {
             let info = Siginfo::sent(SIGKILL, SI_KERNEL, 0, 0);
             let _ = signal::send(&task.process, None, info);
         }
-        forget(&task, process.pid, 0);
+        forget(&task, process.pid, None);
     }
 }
 
@@ -306,7 +316,7 @@ pub fn end_traced(task: &Arc<Task>) {
         task.trace.tracer()
     };
     if tracer != 0 {
-        forget(task, tracer, 0);
+        forget(task, tracer, None);
         if let Some(tracer) = tree::find(tracer) {
             tracer.child_wait.wake_all();
         }
