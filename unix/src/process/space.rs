@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`Held::get`] counts, for everybody; [`Held::set`] at the beginning, by `exec` and at the end; `Task::with_space` for the
 //! running thread's own faults, which take and count nothing.
+//!
+//! Whoever starts a thread in a space that has one already says so before ([`AddressSpace::join`]). A process leaves with its last thread, and so does one that has come to nothing.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -33,6 +35,19 @@ impl Held {
         let mut held = self.space.lock();
         let now = space.as_ref().map_or(core::ptr::null(), Arc::as_ptr);
         self.now.store(now.cast_mut(), Ordering::Release);
-        core::mem::replace(&mut *held, space)
+        let old = core::mem::replace(&mut *held, space);
+        if let Some(old) = &old {
+            old.leave();
+        }
+        old
+    }
+}
+
+impl Drop for Held {
+    /// A process that ends holds nothing any more. This one has not begun.
+    fn drop(&mut self) {
+        if let Some(space) = self.space.get_mut() {
+            space.leave();
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The copy that `fork` makes: areas are copied, pages are shared until written.
 //!
-//! *Interface*: [`AddressSpace::fork`], [`AddressSpace::join`].
+//! *Interface*: [`AddressSpace::fork`], [`AddressSpace::join`], [`AddressSpace::leave`].
 //! One pass over the entries that exist; each private page that was writable stops being so on both sides. A page of a file that came along with a
 //! neighbour's fault and was never used is left out: the pager still has it, should the child want it.
 //!
@@ -28,9 +28,22 @@ pub(super) const FEW: usize = 4;
 const ANEW: u8 = 16;
 
 impl<M: Memory> AddressSpace<M> {
-    /// Another thread is going to run in the space, of this process or of another.
+    /// Another thread is going to run in the space, of this process or of another. By one that runs there.
     pub fn join(&self) {
-        self.joined.store(true, Ordering::Relaxed);
+        self.threads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The last thread of a process runs in the space no more, or none will after all.
+    pub fn leave(&self) {
+        // Whoever is alone stays so: another would have come through it.
+        if !self.one_thread() {
+            self.threads.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// Whether one thread at most runs in the space. What others wrote before they left is seen.
+    fn one_thread(&self) -> bool {
+        self.threads.load(Ordering::Acquire) == 1
     }
 
     /// A copy, as `fork` makes it: private pages are shared until one side writes. Error: `ENOMEM`.
@@ -44,7 +57,7 @@ impl<M: Memory> AddressSpace<M> {
         inner.forks = inner.forks.wrapping_add(1);
         let habits = inner.habits.get_or_insert_with(|| Arc::new(Habits::new()));
         copy.habits_of_family = Some(habits.clone());
-        let foresee = !self.joined.load(Ordering::Relaxed) && !inner.forks.is_multiple_of(ANEW);
+        let foresee = self.one_thread() && !inner.forks.is_multiple_of(ANEW);
         let mut lost = Lost {
             spared: if foresee { FEW } else { 0 },
             ..Lost::default()

@@ -32,7 +32,7 @@ use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use areas::Areas;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use gate::Gate;
 use habits::Habits;
 use resident::Resident;
@@ -89,8 +89,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
     gate: Gate,
     /// Pages that are present.
     resident: Resident,
-    /// More than one thread has run in it.
-    joined: AtomicBool,
+    /// Threads that have joined, the first among them, less processes that have left: no fewer than run in it.
+    threads: AtomicUsize,
     /// What the parent is told about the pages that this one writes first.
     habits_of_family: Option<Arc<Habits>>,
     /// Orders changes.
@@ -119,14 +119,14 @@ pub(crate) struct Inner {
 }
 
 impl AddressSpace {
-    /// An empty space of the machine's memory. Error: `ENOMEM`.
+    /// An empty space of the machine's memory, for one thread. Error: `ENOMEM`.
     pub fn new() -> Result<Arc<Self>, Errno> {
         Self::new_in(Kernel)
     }
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// An empty space of `memory`. Error: `ENOMEM`.
+    /// An empty space of `memory`, for one thread. Error: `ENOMEM`.
     pub fn new_in(memory: M) -> Result<Arc<Self>, Errno> {
         let root = memory.zeroed_user().ok_or(Errno::ENOMEM)?.address();
         let space = AddressSpace {
@@ -134,7 +134,7 @@ impl<M: Memory> AddressSpace<M> {
             memory,
             gate: Gate::new(),
             resident: Resident::new(),
-            joined: AtomicBool::new(false),
+            threads: AtomicUsize::new(1),
             habits_of_family: None,
             monitor: Monitor::new(()),
             inner: UnsafeCell::new(Inner {

@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, order, session, threads};
+use super::{cli, faults, order, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -115,7 +115,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "memory",
-        about: "the kernel's checks of its own memory; pages taken away from other CPUs",
+        about: "the kernel's checks of its own memory; pages taken away from other CPUs; faults of forks",
         run: memory,
     },
     Test {
@@ -326,6 +326,7 @@ fn memory(kit: &Kit) -> Vec<Check> {
         let words = ["/tests/pages-glibc", rounds, "forks"];
         checks.extend(kit.says_ok(&machine, &words, 10 * MINUTE));
     }
+    checks.extend(faults::of_forks(kit));
     checks
 }
 

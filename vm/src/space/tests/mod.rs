@@ -350,6 +350,16 @@ fn fork_copies_what_is_written_again_and_again() {
     parent.join();
     drop(parent.fork().unwrap());
     assert_eq!(writable(&parent, 16), 0);
+    // And no longer when that has left.
+    parent.write_at(A, b"4").unwrap();
+    parent.leave();
+    drop(parent.fork().unwrap());
+    assert_eq!(writable(&parent, 16), 1);
+    // Who is alone does not become nobody.
+    parent.leave();
+    parent.join();
+    drop(parent.fork().unwrap());
+    assert_eq!(writable(&parent, 16), 0);
     drop((parent, first, second));
     assert_eq!(memory.frames().stats().free, before);
 }
