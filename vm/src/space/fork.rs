@@ -19,6 +19,7 @@ use crate::table::{self, ADDRESS, PRESENT, Tables, WRITE, any_set, frame_of, ind
 use abi::errno::Errno;
 use abi::layout::PAGE;
 use alloc::sync::Arc;
+use core::slice::from_ref;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Writable pages that are copied at once, if there are no more; and as many that children write.
@@ -121,13 +122,20 @@ impl<M: Memory> AddressSpace<M> {
             let copy = few.then(|| self.copy_of(frame_of(entry)).ok()).flatten();
             if let Some(copy) = copy {
                 theirs.store(entry & !ADDRESS | copy.address(), Ordering::Relaxed);
+                settled += 1;
             } else {
                 all_copied = false;
-                frames.share(frame_of(entry));
-                mine.store(entry & !WRITE, Ordering::Relaxed);
-                theirs.store(entry & !WRITE, Ordering::Relaxed);
+                // It is among the lost already.
+                let noted = &mut Lost::default();
+                settled += share_entries(
+                    frames,
+                    *page,
+                    from_ref(mine),
+                    from_ref(theirs),
+                    WRITE,
+                    noted,
+                );
             }
-            settled += 1;
         }
         if all_copied {
             lost.count = 0;
