@@ -151,12 +151,7 @@ impl<M: Memory> AddressSpace<M> {
         let entry = word.load(Ordering::Acquire);
         let there = occupied(entry);
         if there && (access != Access::Write || entry & (PRESENT | WRITE) == PRESENT | WRITE) {
-            // Another thread was faster, or this CPU has an old translation, or rights were widened.
-            let suits = table::page(frame_of(entry), area.prot, entry & WRITE != 0);
-            if suits != entry {
-                exchange(word, entry, suits);
-            }
-            self.memory.forget_here(self.root, page);
+            self.suit(word, entry, area.prot, page);
             return Ok(Step::Done);
         }
         match &area.content {
@@ -175,6 +170,16 @@ impl<M: Memory> AddressSpace<M> {
                 Ok(Step::Done)
             }
         }
+    }
+
+    /// Another thread was faster, or this CPU has an old translation, or rights were widened.
+    #[inline(never)]
+    fn suit(&self, word: &AtomicU64, entry: u64, prot: Prot, page: usize) {
+        let suits = table::with_rights(entry, prot);
+        if suits != entry {
+            exchange(word, entry, suits);
+        }
+        self.memory.forget_here(self.root, page);
     }
 
     /// The private page of `entry` is about to be written.
@@ -300,11 +305,12 @@ impl<M: Memory> AddressSpace<M> {
         }
         // If another thread has brought a page that does not suit, the access faults again.
         let (first, count, _) = question.around;
+        let along = table::along(question.prot);
         for (i, slot) in answer.neighbours[..count].iter_mut().enumerate() {
             let Some(frame) = slot.take() else { continue };
             // The block is aligned, so its words lie in the leaf table that exists now.
             match tables.leaf(first + i * PAGE) {
-                Some(word) if exchange(word, 0, table::along(frame.frame(), question.prot)) => {
+                Some(word) if exchange(word, 0, frame.frame().address() | along) => {
                     frame.into_frame();
                     self.resident.add(tally, 1);
                 }

@@ -6,7 +6,7 @@
 //!
 //! A page that is writable has been written since the last fork: the stack, and a few words of the C library. Both sides will write it again at
 //! once, and fault. So when such pages are few the child gets copies of them now, and no side loses a right; and so it does of those that earlier
-//! children wrote first (`habits`). Every sixteenth time all are shared, so that those which are no longer written drop out. Only while one thread runs in the space: of what others write meanwhile the child must not see
+//! children wrote first (`habits`), unless they are a file's yet. Every sixteenth time all are shared, so that those which are no longer written drop out. Only while one thread runs in the space: of what others write meanwhile the child must not see
 //! a later part without an earlier one.
 
 use super::gather::MANY;
@@ -15,7 +15,9 @@ use super::resident::UNDER_MONITOR;
 use super::{AddressSpace, Inner, Prot};
 use crate::frame::Frames;
 use crate::memory::Memory;
-use crate::table::{self, ADDRESS, PRESENT, Tables, WRITE, any_set, frame_of, index, is_unused};
+use crate::table::{
+    self, ADDRESS, DIRTY, PRESENT, Tables, WRITE, any_set, frame_of, index, is_unused,
+};
 use abi::errno::Errno;
 use abi::layout::PAGE;
 use alloc::sync::Arc;
@@ -154,8 +156,9 @@ impl<M: Memory> AddressSpace<M> {
                 continue;
             };
             let entry = word.load(Ordering::Relaxed);
-            let shared = area.private() && entry & (PRESENT | WRITE) == PRESENT;
-            if !shared || !area.prot.contains(Prot::WRITE) {
+            // What is still a file's shows what others write there, and so it does to the child.
+            let own = area.private() && entry & (PRESENT | WRITE | DIRTY) == PRESENT | DIRTY;
+            if !own || !area.prot.contains(Prot::WRITE) {
                 continue;
             }
             let Ok(copy) = self.copy_of(frame_of(entry)) else {

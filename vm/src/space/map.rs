@@ -8,7 +8,7 @@ use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
 use super::{Access, AddressSpace, FaultError, Inner, Remap};
 use crate::memory::Memory;
-use crate::table::{self, PRESENT, WRITE, frame_of};
+use crate::table::{self, PRESENT, frame_of};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, USER_MMAP_TOP, USER_START, page_ceil, page_floor};
 use alloc::sync::Arc;
@@ -255,7 +255,7 @@ impl<M: Memory> AddressSpace<M> {
         self.tables()
             .each_entry(start, end, |address, word, entry| {
                 // A page that is not writable yet becomes so by a fault, which knows whether to copy.
-                let entry_now = table::page(frame_of(entry), prot, entry & WRITE != 0);
+                let entry_now = table::with_rights(entry, prot);
                 if entry_now != entry {
                     word.store(entry_now, Ordering::Release);
                     if entry & PRESENT != 0 {

@@ -50,25 +50,39 @@ pub const fn frame_of(entry: u64) -> Frame {
     Frame::containing(entry & ADDRESS)
 }
 
-/// The entry of a program's page with rights `prot`, writable only if `writable` as well.
+/// The entry of a program's page with rights `prot`, writable only if `writable` as well. It is dirty if `writable`, and stays so without the right: of private memory
+/// such a page is the program's, others are still their object's.
 #[inline]
 pub fn page(frame: Frame, prot: Prot, writable: bool) -> u64 {
-    let mut entry = frame.address() | USER | ACCESSED | DIRTY;
-    entry |= if prot.bits() == 0 { HELD } else { PRESENT };
+    frame.address() | bits(prot, writable)
+}
+
+/// All of such an entry but the address.
+#[inline]
+fn bits(prot: Prot, writable: bool) -> u64 {
+    let dirty = if writable { DIRTY } else { 0 };
+    let mut bits = USER | ACCESSED | dirty;
+    bits |= if prot.bits() == 0 { HELD } else { PRESENT };
     if prot.contains(Prot::WRITE) && writable {
-        entry |= WRITE;
+        bits |= WRITE;
     }
     if prot.contains(Prot::EXEC) {
-        entry
+        bits
     } else {
-        entry | no_execute()
+        bits | no_execute()
     }
 }
 
-/// The entry of an object's page that comes along with a neighbour.
+/// What `entry`, of a program's page, is with rights `prot`. Writable only if it was before.
 #[inline]
-pub fn along(frame: Frame, prot: Prot) -> u64 {
-    page(frame, prot, false) & !(ACCESSED | DIRTY) | ALONG
+pub fn with_rights(entry: u64, prot: Prot) -> u64 {
+    page(frame_of(entry), prot, entry & WRITE != 0) | entry & DIRTY
+}
+
+/// The entry of an object's page that comes along with a neighbour: all but the address.
+#[inline]
+pub fn along(prot: Prot) -> u64 {
+    bits(prot, false) & !ACCESSED | ALONG
 }
 
 /// Whether the page came along with a neighbour and has not been used since.

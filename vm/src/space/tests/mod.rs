@@ -402,6 +402,45 @@ fn fork_copies_what_children_write_first() {
     assert_eq!(memory.frames().stats().free, before);
 }
 
+#[test]
+fn fork_copies_no_pages_that_are_still_a_files() {
+    let (parent, memory, before) = space(600);
+    let file = File::new(memory, 16);
+    let backing = Backing::FilePrivate {
+        pager: file.clone(),
+        offset: 0,
+    };
+    parent
+        .map(Placement::Fixed(A), 16 * PAGE, Prot::RW, backing)
+        .unwrap();
+    for page in [2, 6] {
+        assert_eq!(read(&parent, A + page * PAGE), Ok(page as u8 + 1));
+    }
+    parent.write_at(A + 6 * PAGE, b"p").unwrap();
+    // The right may go and come again: the page stays the parent's.
+    for prot in [Prot::READ, Prot::NONE, Prot::RW] {
+        parent.protect(A, 16 * PAGE, prot).unwrap();
+    }
+    let first = parent.fork().unwrap();
+    for page in [2, 6] {
+        first.write_at(A + page * PAGE, b"c").unwrap();
+    }
+    let second = parent.fork().unwrap();
+    let own = |page: usize| entry(&second, A + page * PAGE) & WRITE != 0;
+    assert_eq!((own(2), own(6)), (false, true));
+    // SAFETY: the frame is the file's, and nobody else reads it now.
+    unsafe {
+        memory
+            .at(frame_of(entry(&parent, A + 2 * PAGE)))
+            .write(b'f')
+    };
+    let seen = |space: &AddressSpace<_>| [2, 6].map(|page| read(space, A + page * PAGE));
+    assert_eq!(seen(&first), [Ok(b'c'), Ok(b'c')]);
+    assert_eq!(seen(&second), [Ok(b'f'), Ok(b'p')]);
+    drop((parent, first, second, file));
+    assert_eq!(memory.frames().stats().free, before);
+}
+
 /// A page with a leaf table of its own.
 fn far(page: usize) -> usize {
     A + (page << 21)
