@@ -416,21 +416,21 @@ static void exchanges(void)
 /* Where a table begins that takes long to copy. */
 #define MANY 100
 
-/* Takes tables of its own while others copy what it had. */
+/* Takes tables of its own while another thread copies what it had. */
 static void *parter(void)
 {
     long wrong = 0;
-    for (int round = 0; round < 100; round++)
+    while (!stop)
         wrong += unshare(CLONE_FILES) != 0;
     return (void *)wrong;
 }
 
 static void *copier(void *me)
 {
-    if (me == 0)
+    if (me != 0)
         return parter();
     long wrong = 0;
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 400; round++) {
         int status = -1;
         pid_t child = fork();
         if (child == 0) {
@@ -441,6 +441,7 @@ static void *copier(void *me)
         waitpid(child, &status, 0);
         wrong += status != 0;
     }
+    stop = 1;
     return (void *)wrong;
 }
 
