@@ -54,8 +54,10 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::GETPPID, |_| Ok(Task::current().process.ppid() as usize)),
     (nr::GETTID, |_| Ok(Task::current().tid as usize)),
     (nr::SETPGID, setpgid),
-    (nr::GETPGID, |a| {
-        Ok(process_or_self(a.int(0))?.pgrp() as usize)
+    (nr::GETPGID, |a| match process_or_self(a.int(0))?.pgrp() {
+        // It has been waited for since it was found.
+        0 => Err(Errno::ESRCH),
+        group => Ok(group as usize),
     }),
     (nr::GETPGRP, |_| Ok(Task::current().process.pgrp() as usize)),
     (nr::SETSID, |_| {

@@ -79,8 +79,8 @@ pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     let made = Task::here(|task| {
         loop {
             match attempt(task, frame, spec) {
-                // A signal that another thread takes.
-                Err(Errno::ERESTARTNOINTR) if !is_called(task) => {}
+                // It has only gone to another group meanwhile.
+                Err(Errno::ERESTARTNOINTR) if !has_to_look(task) => {}
                 made => return made,
             }
         }
@@ -88,12 +88,12 @@ pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     made.unwrap_or(Err(Errno::ESRCH))
 }
 
-/// Whether a signal waits for the thread.
-fn is_called(task: &Task) -> bool {
-    task.thread.flags() & thread::flags::INTERRUPTS != 0
+/// Whether the thread has a signal to take, or its end, before it goes on.
+fn has_to_look(task: &Task) -> bool {
+    task.thread.flags() & thread::flags::INTERRUPTS != 0 || task.process.signals.is_ending()
 }
 
-/// One attempt. ERESTARTNOINTR: a signal to many came, and would have missed the child.
+/// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent has gone to another group or session.
 fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     let number = tree::reserve()?;
     let made = if spec.flags & CLONE_THREAD != 0 {
@@ -224,7 +224,6 @@ fn copy_files(parent: &Process) -> Result<Arc<Files>> {
 
 fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<Arc<Task>> {
     let parent = &task.process;
-    let calls = parent.signals.calls();
     let space = child_space(spec, parent)?;
     let files = if spec.flags & CLONE_FILES != 0 {
         join_files(parent)
@@ -256,8 +255,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
     };
     let child = new_task(pid, process.clone(), task, spec, thread);
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
-    let missed = || parent.signals.calls() != calls || is_called(task);
-    if !tree::enter(&process, &child, parent, missed) {
+    if !tree::enter(&process, &child, parent, || has_to_look(task)) {
         process.files.get().leave();
         return Err(Errno::ERESTARTNOINTR);
     }

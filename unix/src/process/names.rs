@@ -71,7 +71,7 @@ impl<const COUNT: usize> Names<COUNT> {
             .is_some()
     }
 
-    /// The process whose number `group` is comes to the group of that name, which it founds unless there is one. It is in another group of session `session` meanwhile. `false`: the
+    /// The process whose number `group` is comes to the group of that name, which it founds unless there is one. It is in another group of session `session` meanwhile, or has been forgotten and leaves again at once. `false`: the
     /// name is another session's.
     pub(crate) fn found(&self, group: i32, session: i32) -> bool {
         let new = MEMBER | (session as u64) << SESSION;

@@ -7,7 +7,7 @@
 //!
 //! Someone who goes through the register can miss one who comes behind him and was brought by one who leaves before him. So arrivals are counted, after each: where the count is
 //! the same before and after, everyone was seen who was in at the beginning and still is. That makes a signal to many reach all of them without a lock, if each who brings another
-//! acts in this order: *announce, then ask whether a signal has come since the beginning*, and take back if so; and who sends acts in this order: *send to each that is found, then
+//! acts in this order: *announce, then ask whether a signal is to be taken*, and take back if so; and who sends acts in this order: *send to each that is found, then
 //! go through all again until nobody is new and nobody has arrived*. One who is announced too late to be found asks after the last look, and who brings it was found.
 //! Hidden entries are those that may be taken back. Memory order: arriving and asking for arrivals are exchanges of one word, each of which sees all that was done before the earlier ones.
 //!
@@ -54,7 +54,7 @@ impl<const COUNT: usize> Register<COUNT> {
         self.arrivals.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What was announced as having `number` is there for all.
+    /// What was announced as having `number` is there for all. Nobody but who has announced it touches the word while it is hidden.
     pub(crate) fn show(&self, number: i32) {
         let word = &self.words[number as usize];
         let (thing, _) = parts(word.load(Ordering::Relaxed));

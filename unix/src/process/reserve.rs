@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`take`] a number that nobody has, [`free`] it; [`taken`] walks through those that are; [`count`], [`last`].
 //!
-//! A bit a number. A group or session gets its name (`names.rs`) while the process of that number lives, and loses it in a step of its own later, so a number
+//! A bit a number. A group or session gets its name (`names.rs`) for good while the process of that number lives, and loses it in a step of its own later, so a number
 //! whose bit was won is free if it is no name then. Progress: lock-free, a failed exchange means that another got the number.
 //! Source: dissertation, section 5.1.4 (a flag a place, taken by compare-and-swap).
 

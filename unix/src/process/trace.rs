@@ -128,7 +128,7 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
     state.event = None;
     task.trace.tracer.store(tracer.pid, Ordering::Release);
     list.push(Arc::downgrade(task));
-    // A table that grows is held by one who needs the tree, and who has the tree may want what a waiter for tracees holds.
+    // Whoever lets a table grow looks at the threads of processes meanwhile, for which one may have to wait who holds these.
     drop(held);
     drop(tracees);
     crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))

@@ -59,7 +59,7 @@ pub(crate) fn found(leader: &Arc<Process>, parent: Option<&Process>) {
     }
 }
 
-/// Makes `child`, a copy of `maker`, visible with its first thread `task`. `false`: not if `missed` says that a signal to many has found `maker` and not the child, nor if `maker`
+/// Makes `child`, a copy of `maker`, visible with its first thread `task`. `false`: not if `missed` says that `maker` has a signal to take, which may have found it and not the child; nor if `maker`
 /// has gone to another group since the copy was made.
 pub(crate) fn enter(
     child: &Arc<Process>,
@@ -127,9 +127,10 @@ pub(crate) fn enter_thread(task: &Arc<Task>) {
 
 /// Forgets a process that is no longer among its parent's children, and gives its number back.
 pub(crate) fn forget(process: &Process) {
-    // Whoever would move it to another group finds it in none.
+    index::remove(process.pid);
+    // Who has found it before, and would move it to another group, finds it in none.
     let group = process.pgrp.swap(0, Ordering::AcqRel);
-    release(process.pid);
+    reserve::free(process.pid);
     NAMES.leave(group);
 }
 
@@ -261,8 +262,8 @@ fn select(is_meant: impl Fn(&Process) -> bool) -> Vec<Arc<Process>> {
     census.0
 }
 
-/// Calls `f` once with each process that `is_meant` names, those included that come meanwhile; returns how many there were. When `f` has made a process take notice
-/// ([`ProcessSignals::call`](crate::signal::ProcessSignals::call)), it brings no other of whom this does not know.
+/// Calls `f` once with each process that `is_meant` names, those included that come meanwhile; returns how many there were. One to whom `f` has sent a signal that it has to take brings no other
+/// before it does.
 pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>)) -> usize {
     let mut census = Census::default();
     for _ in 0..PASSES {

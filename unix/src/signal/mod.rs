@@ -20,5 +20,5 @@ pub use action::Actions;
 pub use later::{Target, send_later, start};
 pub use process::{Change, ProcessSignals};
 pub(crate) use send::queue;
-pub use send::{blocked_or_ignored, each, each_of_group, force, may_signal, send, send_group};
+pub use send::{blocked_or_ignored, each_of_group, force, may_signal, send, send_group};
 pub use set::{bit, valid};

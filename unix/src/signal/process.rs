@@ -3,7 +3,7 @@
 //! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use abi::linux::{SIGKILL, Siginfo};
 use sync::{Monitor, WaitList};
@@ -46,8 +46,6 @@ pub struct ProcessSignals {
     pub(super) waiting: Mask,
     pub(super) continued: WaitList,
     ending: AtomicBool,
-    /// How many signals to many have been sent to it.
-    calls: AtomicU32,
 }
 
 impl Process {
@@ -82,18 +80,7 @@ impl ProcessSignals {
             waiting: Mask::default(),
             continued: WaitList::new(),
             ending: AtomicBool::new(false),
-            calls: AtomicU32::new(0),
         }
-    }
-
-    /// One of those who get a signal that many get has been sent it. A child that it is making has to be made again.
-    pub(crate) fn call(&self) {
-        self.calls.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// How many such signals have been sent.
-    pub(crate) fn calls(&self) -> u32 {
-        self.calls.load(Ordering::Acquire)
     }
 
     /// Whether a first thread has to look before it begins.

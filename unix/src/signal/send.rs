@@ -52,6 +52,7 @@ pub(crate) fn queue(
     }
     let mut continued = false;
     let mut queued = Queued::Dropped;
+    let mut fatal = false;
     let mut timers = 0;
     {
         let mut state = process.signals.state.lock();
@@ -87,8 +88,13 @@ pub(crate) fn queue(
             };
             if added != Added::Refused {
                 wake(to, &threads, this);
+                let can_end = state.stopping.is_none() && matches!(origin, Origin::Sent);
+                fatal = can_end && is_fatal(process, to, &threads, signo);
             }
         }
+    }
+    if fatal {
+        process.end(status_signaled(signo));
     }
     process.timers.passed_over(process, timers);
     if continued || signo == SIGKILL {
@@ -110,6 +116,17 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
         Some(task) => !held(task),
         None => !threads.iter().any(held),
     }
+}
+
+/// Whether the signal ends the process whoever takes it: then that is decided now, so that no other thread makes a child before (Linux: `complete_signal`). A process with one thread makes none.
+fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], signo: i32) -> bool {
+    if threads.len() < 2 || default_action(signo) != DefaultAction::Terminate {
+        return false;
+    }
+    let free = |task: &Arc<Task>| (task.blocked() | task.awaited.load(Relaxed)) & bit(signo) == 0;
+    process.signals.actions.get().get(signo).handler == SIG_DFL
+        && to.map_or_else(|| threads.iter().any(free), free)
+        && !threads.iter().any(|task| task.trace.is_traced())
 }
 
 /// Draws the attention of a thread that would take the signal; of all for SIGKILL.
@@ -141,15 +158,7 @@ pub fn each_of_group(pgrp: i32, f: impl FnMut(&Arc<Process>)) -> usize {
     if tree::members(pgrp) == 0 {
         return 0;
     }
-    each(|process| process.pgrp() == pgrp, f)
-}
-
-/// Calls `f`, which sends, once for every process that `is_meant` names, those included that they make meanwhile. Returns how many there were.
-pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>)) -> usize {
-    tree::each(is_meant, |process| {
-        f(process);
-        process.signals.call();
-    })
+    tree::each(|process| process.pgrp() == pgrp, f)
 }
 
 /// A fault of the running thread: delivered even if blocked or ignored (then with the default action).
