@@ -424,13 +424,17 @@ static int taken_in(pid_t pid)
 }
 
 static volatile int *over;
+static volatile int calm;
 static pid_t contended;
 
 /* Lets the traced one go again and again, whoever traces it. */
 static void *meddle(void *unused)
 {
     while (!*over)
-        ptrace(PTRACE_CONT, contended, 0, 0);
+        if (calm)
+            sched_yield();
+        else
+            ptrace(PTRACE_CONT, contended, 0, 0);
     return unused;
 }
 
@@ -448,10 +452,16 @@ static void former(void)
         while (!*over) {
             if (ptrace(PTRACE_SEIZE, contended, 0, 0))
                 continue;
+            /* On one CPU the other thread may come between each time, so it pauses after a few. */
+            int tries = 0;
             do {
+                calm = tries++ > 10;
                 ptrace(PTRACE_INTERRUPT, contended, 0, 0);
                 sched_yield();
             } while (ptrace(PTRACE_DETACH, contended, 0, 0));
+            calm = 0;
+            /* There, too, the first process would else find it traced whenever it runs. */
+            sched_yield();
         }
         pthread_join(meddler, 0);
         _exit(0);
