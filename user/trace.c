@@ -361,12 +361,16 @@ static void silent(void)
     waitpid(child, 0, 0);
 }
 
+/* How long a contest goes on at most, seconds: where many processors are emulated by few, each step of one waits for another's turn. */
+enum { CONTEST = 8 };
+
 /* Two threads of a tracer take turns: one may begin while the other has not quite ended. */
 static void *turns(void *of)
 {
     enum { TURNS = 3000, MOST = 1000000 };
     pid_t child = *(pid_t *)of;
-    for (int turn = 0; turn < TURNS; turn++) {
+    time_t end = time(0) + CONTEST;
+    for (int turn = 0; turn < TURNS && time(0) < end; turn++) {
         int status = 0, looks = 0;
         while (ptrace(PTRACE_SEIZE, child, 0, 0)) {
             if (looks++ == MOST)
@@ -441,7 +445,7 @@ static void *meddle(void *unused)
 /* One process traces on and off while a thread of it lets the traced one go; another's stops are not touched by that. */
 static void former(void)
 {
-    enum { ROUNDS = 3000, LOOKS = 200, MOST = 1000000, SECONDS = 5 };
+    enum { ROUNDS = 3000, LOOKS = 200, MOST = 1000000 };
     over = shared();
     contended = waiting();
     fflush(stdout);
@@ -467,7 +471,7 @@ static void former(void)
         _exit(0);
     }
     int touched = 0;
-    time_t end = time(0) + SECONDS;
+    time_t end = time(0) + CONTEST;
     for (int round = 0; round < ROUNDS && !touched && time(0) < end; round++) {
         while (ptrace(PTRACE_SEIZE, contended, 0, 0))
             sched_yield();
@@ -493,7 +497,8 @@ static void orphans(void)
     enum { ROUNDS = 400, LOOKS = 2000, BUSY = 0, LATE, MET };
     volatile int *told = shared();
     int left = 0;
-    for (int round = 0; round < ROUNDS && !left; round++) {
+    time_t end = time(0) + CONTEST;
+    for (int round = 0; round < ROUNDS && !left && time(0) < end; round++) {
         told[0] = told[1] = 0;
         fflush(stdout);
         pid_t parent = fork();
@@ -553,7 +558,8 @@ static void endings(void)
         }
     }
     int lost = 0;
-    for (int round = 1; round <= ROUNDS && !lost; round++) {
+    time_t end = time(0) + CONTEST;
+    for (int round = 1; round <= ROUNDS && !lost && time(0) < end; round++) {
         told[1] = 0;
         told[0] = round;
         while (!told[1])
