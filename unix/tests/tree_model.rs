@@ -158,6 +158,14 @@ fn names() -> loom::sync::Arc<Names<6>> {
     loom::sync::Arc::new(names)
 }
 
+/// The same with group 5, whose only member leaves in a thread of its own.
+fn ending_group() -> (loom::sync::Arc<Names<6>>, thread::JoinHandle<()>) {
+    let names = names();
+    assert!(names.found(5, 2));
+    let leaver = names.clone();
+    (names, thread::spawn(move || leaver.leave(5)))
+}
+
 /// What is left when the leader of session 2 has gone, too.
 fn nothing_is_left(names: &Names<6>) {
     names.leave(2);
@@ -169,12 +177,7 @@ fn nothing_is_left(names: &Names<6>) {
 #[test]
 fn the_last_member_goes_while_another_comes() {
     check("leave and enter", || {
-        let names = names();
-        assert!(names.found(5, 2));
-        let other = {
-            let names = names.clone();
-            thread::spawn(move || names.leave(5))
-        };
+        let (names, other) = ending_group();
         let came = names.enter(5, 2);
         assert!(!came || names.session(5) == Some(2));
         other.join().unwrap();
@@ -189,12 +192,7 @@ fn the_last_member_goes_while_another_comes() {
 #[test]
 fn the_last_member_goes_while_the_one_of_that_name_comes_back() {
     check("leave and found", || {
-        let names = names();
-        assert!(names.found(5, 2));
-        let other = {
-            let names = names.clone();
-            thread::spawn(move || names.leave(5))
-        };
+        let (names, other) = ending_group();
         assert!(names.found(5, 2));
         assert_eq!(names.session(5), Some(2));
         other.join().unwrap();
