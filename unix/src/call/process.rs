@@ -265,7 +265,7 @@ fn change_cred(change: impl FnOnce(&mut Cred) -> Result<()>) -> Result<usize> {
     let process = Process::current();
     let mut cred = Cred::clone(&process.cred.get());
     change(&mut cred)?;
-    process.cred.set(Arc::new(cred));
+    process.cred.set(Arc::new(cred.with_user()?));
     Ok(0)
 }
 

@@ -6,6 +6,8 @@
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 
+use super::user::User;
+
 /// Identities. The groups are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cred {
@@ -27,6 +29,8 @@ pub struct Cred {
     pub fsgid: u32,
     /// Supplementary groups, sorted.
     pub groups: Arc<[u32]>,
+    /// What the real user holds; whoever changes that one publishes with [`Cred::with_user`].
+    pub user: Arc<User>,
 }
 
 impl Cred {
@@ -42,12 +46,21 @@ impl Cred {
             sgid: 0,
             fsgid: 0,
             groups: Arc::new([]),
+            user: User::root(),
         }
     }
 
     /// May this identity do what only the superuser may?
     pub fn privileged(&self) -> bool {
         self.euid == 0
+    }
+
+    /// These identities with the record of their real user. ENOMEM.
+    pub fn with_user(mut self) -> Result<Cred> {
+        if self.user.uid() != self.uid {
+            self.user = User::of(self.uid)?;
+        }
+        Ok(self)
     }
 
     /// Is `gid` the group for file access or a supplementary one?

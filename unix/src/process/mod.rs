@@ -23,6 +23,7 @@ pub mod task;
 pub mod trace;
 pub mod tree;
 pub mod usage;
+pub mod user;
 pub mod wait;
 
 use alloc::string::String;
@@ -40,6 +41,7 @@ pub use session::{Session, Terminal};
 pub use shared::Shared;
 pub use task::Task;
 pub use usage::Usage;
+pub use user::User;
 
 use crate::files::Files;
 use crate::fs::FsContext;

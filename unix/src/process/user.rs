@@ -1,0 +1,196 @@
+//! What each user holds of the machine: one counted record for each user id.
+//!
+//! *Interface*: [`User::of`] finds or makes the record of an id, which lives as long as a credential or a [`Charge`] names it; a [`Cred`](super::Cred) has that of its
+//! real user. [`User::charge`] counts something for it, up to a bound, until the charge is dropped. [`share`] is what one user may have of a total, so that the superuser finds room.
+//!
+//! Who holds something for a user keeps the charge in it: whatever way it ends, the count falls. Counting takes no memory.
+//! Progress: counting is lock-free; finding a record takes one monitor, when a process changes its user.
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::errno::{Errno, Result};
+use sync::Monitor;
+
+/// The superuser.
+const ROOT: u32 = 0;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Held {
+    /// Processes and threads.
+    Tasks,
+    /// Pages that may not leave memory.
+    LockedPages,
+    /// Signals that wait with data, and timers that send them.
+    Signals,
+    /// Bytes of message queues.
+    QueueBytes,
+    /// Record locks.
+    Locks,
+    /// Pages of pipes' buffers.
+    PipePages,
+    /// Open file descriptions.
+    Descriptions,
+    /// Bytes of other kernel memory.
+    Bytes,
+}
+
+/// How many kinds there are.
+const KINDS: usize = Held::Bytes as usize + 1;
+
+/// One user.
+#[derive(Debug)]
+pub struct User {
+    uid: u32,
+    counts: [AtomicU64; KINDS],
+}
+
+impl PartialEq for User {
+    fn eq(&self, other: &User) -> bool {
+        self.uid == other.uid
+    }
+}
+
+impl Eq for User {}
+
+/// The records that there are, by rising id; one that nobody names any more goes when another comes.
+static USERS: Monitor<Vec<(u32, Weak<User>)>> = Monitor::new(Vec::new());
+
+impl User {
+    /// The record of user `uid`. ENOMEM.
+    pub fn of(uid: u32) -> Result<Arc<User>> {
+        let mut users = USERS.lock();
+        let found = users.binary_search_by_key(&uid, |user| user.0);
+        if let Ok(at) = found
+            && let Some(user) = users[at].1.upgrade()
+        {
+            return Ok(user);
+        }
+        users.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        users.retain(|user| user.1.strong_count() != 0);
+        let user = Arc::new(User {
+            uid,
+            counts: [const { AtomicU64::new(0) }; KINDS],
+        });
+        let at = users.partition_point(|user| user.0 < uid);
+        users.insert(at, (uid, Arc::downgrade(&user)));
+        Ok(user)
+    }
+
+    /// The superuser's record, which is there from boot on.
+    pub fn root() -> Arc<User> {
+        match User::of(ROOT) {
+            Ok(user) => user,
+            Err(_) => unreachable!("the first process keeps the superuser's record"),
+        }
+    }
+
+    /// Its id.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// How much of `what` it holds.
+    pub fn holds(&self, what: Held) -> u64 {
+        self.counts[what as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts `amount` more of `what` until the charge is dropped. `None`: it would hold more than `most`.
+    pub fn charge(self: &Arc<User>, what: Held, amount: u64, most: u64) -> Option<Charge> {
+        let mut charge = Charge {
+            user: self.clone(),
+            what,
+            amount: 0,
+        };
+        charge.grow(amount, most).then_some(charge)
+    }
+
+    fn add(&self, what: Held, amount: u64, most: u64) -> bool {
+        let count = &self.counts[what as usize];
+        let more = |now: u64| now.checked_add(amount).filter(|&then| then <= most);
+        count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+}
+
+/// What one user may hold of `total`: a sixteenth is left to the superuser.
+pub fn share(total: u64) -> u64 {
+    total - total / 16
+}
+
+/// Something that a user holds, as long as this is kept.
+#[derive(Debug)]
+pub struct Charge {
+    user: Arc<User>,
+    what: Held,
+    amount: u64,
+}
+
+impl Charge {
+    /// Whose it is.
+    pub fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// How much it is.
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Counts `amount` more. `false`, and nothing changes: the user would hold more than `most`.
+    pub fn grow(&mut self, amount: u64, most: u64) -> bool {
+        let grown = self.user.add(self.what, amount, most);
+        if grown {
+            self.amount += amount;
+        }
+        grown
+    }
+
+    /// Gives back `amount` of it, or all if that is less.
+    pub fn shrink(&mut self, amount: u64) {
+        let amount = amount.min(self.amount);
+        self.user.counts[self.what as usize].fetch_sub(amount, Ordering::Relaxed);
+        self.amount -= amount;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shrink(u64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_holds_no_more_than_the_bound_and_gives_everything_back() {
+        let user = User::of(70_001).unwrap();
+        let mut first = user.charge(Held::Locks, 3, 5).unwrap();
+        assert!(user.charge(Held::Locks, 3, 5).is_none());
+        assert!(first.grow(2, 5) && !first.grow(1, 5) && !first.grow(u64::MAX, u64::MAX));
+        first.shrink(4);
+        assert_eq!((user.holds(Held::Locks), user.holds(Held::Tasks)), (1, 0));
+        drop(first);
+        assert_eq!(user.holds(Held::Locks), 0);
+    }
+
+    #[test]
+    fn a_record_is_one_while_it_is_named_and_goes_after() {
+        let user = User::of(70_002).unwrap();
+        let charge = user.charge(Held::Tasks, 1, 1).unwrap();
+        drop(user);
+        assert_eq!(User::of(70_002).unwrap().holds(Held::Tasks), 1);
+        drop(charge);
+        for uid in 80_000..80_100 {
+            User::of(uid).unwrap();
+        }
+        assert!(USERS.lock().iter().filter(|user| user.0 >= 80_000).count() <= 1);
+        assert!(USERS.lock().is_sorted_by_key(|user| user.0));
+    }
+}
