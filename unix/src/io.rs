@@ -9,6 +9,7 @@
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use abi::linux::Iovec;
+use vm::frame::FrameBytes;
 
 /// The most bytes that one call moves, as in Linux (`MAX_RW_COUNT`).
 pub const MAX_COUNT: usize = 0x7fff_f000;
@@ -104,6 +105,17 @@ impl<'a> IoBuf<'a> {
         })
     }
 
+    /// As [`put`](Self::put), from a page.
+    pub fn put_page(&mut self, from: &FrameBytes<'_>) -> Result<usize> {
+        self.transfer(from.len(), |to, at, n| match to {
+            Side::User(addr) => by_pages(addr, n, |done, n| {
+                from.to_user(at + done, addr + done, n).is_ok()
+            }),
+            Side::Memory(bytes) => from.read(at, bytes).map_or(0, |()| n),
+            Side::Source(_) => 0,
+        })
+    }
+
     /// Moves `count` zero bytes into the buffer, or as many as fit.
     pub fn put_zeros(&mut self, count: usize) -> Result<usize> {
         static ZEROS: [u8; 512] = [0; 512];
@@ -127,6 +139,17 @@ impl<'a> IoBuf<'a> {
                 to[at..at + n].copy_from_slice(bytes);
                 n
             }
+            Side::Memory(_) => 0,
+        })
+    }
+
+    /// As [`take`](Self::take), into a page.
+    pub fn take_page(&mut self, to: &FrameBytes<'_>) -> Result<usize> {
+        self.transfer(to.len(), |from, at, n| match from {
+            Side::User(addr) => by_pages(addr, n, |done, n| {
+                to.from_user(at + done, addr + done, n).is_ok()
+            }),
+            Side::Source(bytes) => to.write(at, bytes).map_or(0, |()| n),
             Side::Memory(_) => 0,
         })
     }
@@ -207,18 +230,14 @@ fn check(addr: usize, len: usize) -> Result<()> {
 /// Copies to user memory; the number of bytes before the first page that cannot be written.
 fn copy_out(addr: usize, from: &[u8]) -> usize {
     by_pages(addr, from.len(), |at, n| {
-        // SAFETY: `n` bytes from `at` on lie within `from`.
-        unsafe { machine::user::copy_out(addr + at, from.as_ptr().add(at), n) }.is_ok()
+        vm::user::copy_out(addr + at, &from[at..at + n]).is_ok()
     })
 }
 
 /// Copies from user memory; the number of bytes before the first page that cannot be read.
 fn copy_in(to: &mut [u8], addr: usize) -> usize {
-    let len = to.len();
-    let to = to.as_mut_ptr();
-    by_pages(addr, len, |at, n| {
-        // SAFETY: `n` bytes from `at` on lie within `to`.
-        unsafe { machine::user::copy_in(to.add(at), addr + at, n) }.is_ok()
+    by_pages(addr, to.len(), |at, n| {
+        vm::user::copy_in(&mut to[at..at + n], addr + at).is_ok()
     })
 }
 

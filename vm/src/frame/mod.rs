@@ -2,7 +2,7 @@
 //!
 //! *Interface*: a [`Frame`] is a number, not an owner; whoever got it from [`alloc()`] owns one share and
 //! gives it back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner
-//! that gives back by itself. The kernel's own frames come from the bottom of memory and
+//! that gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone. The kernel's own frames come from the bottom of memory and
 //! programs' from the top, so that the heap finds room below 1 GiB. Programs' pages ask
 //! [`alloc_user`], which leaves the kernel a reserve: so the kernel's own small
 //! allocations succeed when programs have eaten everything else.
@@ -14,12 +14,14 @@
 //! here, because contiguous runs can be found in it).
 
 mod bitmap;
+mod bytes;
 mod frames;
 mod reference;
 mod stock;
 #[cfg(test)]
 mod tests;
 
+pub use bytes::FrameBytes;
 pub use frames::{Frames, Stats};
 pub use reference::FrameRef;
 
@@ -50,10 +52,22 @@ impl Frame {
         self.0 as usize
     }
 
-    /// The address at which the kernel reads and writes it.
+    /// Where the kernel sees it. The rooms above read and write frames by [`FrameRef::bytes`].
     #[inline]
-    pub fn virt(self) -> *mut u8 {
+    fn virt(self) -> *mut u8 {
         Kernel.at(self)
+    }
+
+    /// The number by which generated routines find its bytes. Rust makes no pointer of it.
+    #[inline]
+    pub fn for_routines(self) -> u64 {
+        self.virt() as u64
+    }
+
+    /// The frame whose number is `seen`, from [`for_routines`](Self::for_routines).
+    #[inline]
+    pub fn from_routines(seen: u64) -> Frame {
+        Frame::containing(seen.wrapping_sub(Frame(0).for_routines()))
     }
 }
 

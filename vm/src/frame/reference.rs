@@ -35,11 +35,6 @@ impl FrameRef {
         self.frame
     }
 
-    /// The address at which the kernel reads and writes a frame of the machine's memory.
-    pub fn virt(&self) -> *mut u8 {
-        self.frame.virt()
-    }
-
     /// Gives the share to the caller.
     pub fn into_frame(self) -> Frame {
         let frame = self.frame;

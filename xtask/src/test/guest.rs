@@ -114,6 +114,11 @@ pub const TESTS: &[Test] = &[
         run: hungry,
     },
     Test {
+        name: "holes",
+        about: "what fallocate clears, beside a copy and beyond the end of a file",
+        run: holes,
+    },
+    Test {
         name: "memory",
         about: "the kernel's checks of its own memory; pages taken away from other CPUs; faults of forks",
         run: memory,
@@ -244,6 +249,10 @@ fn jobs(kit: &Kit) -> Vec<Check> {
     machine.icount = Some(0);
     checks.extend(kit.tap(&machine, &["/tests/jobs-glibc", "fairness"], 5 * MINUTE));
     checks
+}
+
+fn holes(kit: &Kit) -> Vec<Check> {
+    kit.tap(&with(kit, "holes", 1, 64), &["/tests/holes-glibc"], MINUTE)
 }
 
 fn tables(kit: &Kit) -> Vec<Check> {

@@ -83,7 +83,7 @@ impl Kit {
         let mut programs = Vec::new();
         for name in [
             "hello", "calls", "jobs", "timers", "fuzz", "corrupt", "hungry", "load", "revoke",
-            "pages", "forks", "floating", "threads", "stopper", "trace", "lateness",
+            "pages", "forks", "floating", "threads", "stopper", "trace", "lateness", "holes",
         ] {
             programs.push((
                 format!("{name}-glibc"),

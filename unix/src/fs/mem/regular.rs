@@ -114,10 +114,10 @@ impl File for MemNode {
             .ok_or(Errno::EFBIG)?;
         let keep = mode & KEEP_SIZE != 0;
         match mode & !KEEP_SIZE {
-            PUNCH_HOLE if keep => store.punch(offset, end.min(store.size())),
+            PUNCH_HOLE if keep => store.punch(offset, end),
             0 | ZERO_RANGE => {
                 if mode & ZERO_RANGE != 0 {
-                    store.punch(offset, end.min(store.size()));
+                    store.punch(offset, end);
                 }
                 let last = if keep { end.min(store.size()) } else { end };
                 store.fill_holes(offset, last)?;

@@ -48,13 +48,8 @@ impl Table {
     fn page(&self, index: u64) -> Option<FrameRef> {
         let word = self.pages.get(usize::try_from(index).ok()?)?;
         let address = word.load(Ordering::Acquire);
-        (address != 0).then(|| FrameRef::share(frame_at(address)))
+        (address != 0).then(|| FrameRef::share(Frame::from_routines(address)))
     }
-}
-
-/// The frame that the kernel sees at `address`.
-fn frame_at(address: u64) -> Frame {
-    Frame::containing(address - Frame(0).virt() as u64)
 }
 
 impl Store {
@@ -119,10 +114,10 @@ impl Store {
         let slot = &table.pages[index];
         let there = slot.load(Ordering::Acquire);
         if there != 0 {
-            return Ok(FrameRef::share(frame_at(there)));
+            return Ok(FrameRef::share(Frame::from_routines(there)));
         }
         let ours = fresh.clone();
-        slot.store(ours.into_frame().virt() as u64, Ordering::Release);
+        slot.store(ours.into_frame().for_routines(), Ordering::Release);
         table.resident += 1;
         Ok(fresh)
     }
@@ -170,13 +165,9 @@ impl Store {
                 return Ok(total);
             }
             let moved = match self.page(at / PAGE as u64) {
-                Some(page) => {
-                    // SAFETY: the share keeps the frame alive; its bytes are plain memory that others may change meanwhile,
-                    // which a reader of a file being written has to expect.
-                    let bytes =
-                        unsafe { core::slice::from_raw_parts(page.virt().add(within), want) };
-                    buf.put(bytes)
-                }
+                Some(page) => page
+                    .bytes(within..within + want)
+                    .and_then(|bytes| buf.put_page(&bytes)),
                 None => buf.put_zeros(want),
             };
             match moved {
@@ -242,10 +233,9 @@ impl Store {
         let within = (at % PAGE as u64) as usize;
         let want = (PAGE - within).min(buf.remaining());
         if let Some(page) = self.page(index) {
-            // SAFETY: as in `read`; writers to one file may overlap, as on Linux.
-            let bytes = unsafe { core::slice::from_raw_parts_mut(page.virt().add(within), want) };
+            let bytes = page.bytes(within..within + want)?;
             // Some may have been copied before a fault.
-            return buf.take(bytes).inspect_err(|_| self.core.tear());
+            return buf.take_page(&bytes).inspect_err(|_| self.core.tear());
         }
         if index >= MAX_PAGES as u64 {
             return Err(Errno::EFBIG);
@@ -258,24 +248,16 @@ impl Store {
             frame::alloc_user_zeroed()
         };
         let fresh = FrameRef::own(fresh.ok_or(Errno::ENOSPC)?);
-        // SAFETY: the frame is ours alone.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(fresh.virt(), PAGE) };
-        let n = buf.take(&mut bytes[within..within + want])?;
+        let n = buf.take_page(&fresh.bytes(within..within + want)?)?;
         if whole {
-            bytes[n..].fill(0);
+            fresh.bytes(n..PAGE)?.zero();
         }
         let filled = fresh.clone();
         let page = self.publish(index, fresh)?;
         if page.frame() != filled.frame() {
             // A mapping made the page first; it holds only what others wrote, so ours goes on top.
-            // SAFETY: both are kept alive by their shares, and they are different frames.
-            unsafe {
-                core::ptr::copy_nonoverlapping(
-                    filled.virt().add(within),
-                    page.virt().add(within),
-                    n,
-                );
-            }
+            page.bytes(within..within + n)?
+                .copy_from(&filled.bytes(within..within + n)?)?;
         }
         Ok(n)
     }
@@ -287,9 +269,9 @@ impl Store {
         if self.core.take_torn()
             && within != 0
             && let Some(page) = self.page(size / PAGE as u64)
+            && let Ok(rest) = page.bytes(within..PAGE)
         {
-            // SAFETY: the share keeps the page; what is cleared lies within it, behind the end of the file.
-            unsafe { core::ptr::write_bytes(page.virt().add(within), 0, PAGE - within) };
+            rest.zero();
         }
     }
 
@@ -316,11 +298,9 @@ impl Store {
         let mut table = self.table.lock();
         let within = (size % PAGE as u64) as usize;
         if within != 0
-            && let Some(slot) = table.pages.get(keep - 1)
-            && let address @ 1.. = slot.load(Ordering::Acquire)
+            && let Some(page) = table.page(size / PAGE as u64)
         {
-            // SAFETY: the table owns the page; what is cleared lies within it, behind the end of the file.
-            unsafe { core::ptr::write_bytes((address as *mut u8).add(within), 0, PAGE - within) };
+            page.bytes(within..PAGE)?.zero();
         }
         for slot in table.pages.iter().skip(keep) {
             let address = slot.swap(0, Ordering::AcqRel);
@@ -346,9 +326,13 @@ impl Store {
         Ok(())
     }
 
-    /// Makes `from..to` read as zeros; whole pages become holes (`FALLOC_FL_PUNCH_HOLE`).
+    /// Makes `from..to` read as zeros as far as it lies in the file; whole pages become holes (`FALLOC_FL_PUNCH_HOLE`).
     pub fn punch(&self, from: u64, to: u64) {
         let _turn = self.writers.lock();
+        let to = to.min(self.size());
+        if from >= to {
+            return;
+        }
         let mut gone = Pages(Vec::new());
         let mut count = 0;
         let mut table = self.table.lock();
@@ -362,20 +346,17 @@ impl Store {
             if address == 0 {
                 continue;
             }
-            let a = from.max(start) - start;
-            let b = (to - start).min(PAGE as u64);
-            if b - a == PAGE as u64 {
+            let first = from.saturating_sub(start) as usize;
+            let end = (to - start).min(PAGE as u64) as usize;
+            if (first, end) == (0, PAGE) {
                 slot.store(0, Ordering::Release);
                 count += 1;
                 gone.push(address);
             } else {
-                // SAFETY: the table owns the page, and a..b lies within it.
-                unsafe {
-                    core::ptr::write_bytes(
-                        (address as *mut u8).add(a as usize),
-                        0,
-                        (b - a) as usize,
-                    );
+                // `from < to`, so this is a range inside the page; were it none, nothing would be cleared.
+                let page = FrameRef::share(Frame::from_routines(address));
+                if let Ok(bytes) = page.bytes(first..end) {
+                    bytes.zero();
                 }
             }
         }
@@ -421,7 +402,7 @@ impl Drop for Store {
         for page in self.table.get_mut().pages.iter() {
             let address = page.load(Ordering::Relaxed);
             if address != 0 {
-                frame::release(frame_at(address));
+                frame::release(Frame::from_routines(address));
             }
         }
     }
@@ -440,7 +421,7 @@ impl Pages {
         }
         epoch::synchronize();
         for address in self.0.drain(..).chain([address]) {
-            frame::release(frame_at(address));
+            frame::release(Frame::from_routines(address));
         }
     }
 }
@@ -448,7 +429,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         for address in &self.0 {
-            frame::release(frame_at(*address));
+            frame::release(Frame::from_routines(*address));
         }
     }
 }

@@ -318,8 +318,32 @@ fn frames_return_when_files_go() {
     w.root.inode.unlink(b"f").unwrap();
     drop(of);
     // The mapping's share outlives the file.
-    // SAFETY: the share keeps the frame.
-    assert_eq!(unsafe { *page.virt() }, 1);
+    let mut first = [0];
+    page.bytes(0..1).unwrap().read(0, &mut first).unwrap();
+    assert_eq!(first, [1]);
+}
+
+#[test]
+fn a_hole_behind_the_end_clears_nothing() {
+    let store = store::Store::new();
+    store.write(0, &mut IoBuf::drain(b"x")).unwrap();
+    for (from, to) in [
+        (100, 110),
+        (1, 2),
+        (0, 0),
+        (4096, 8192),
+        (5000, 1),
+        (u64::MAX, 0),
+    ] {
+        store.punch(from, to);
+        let mut first = [0; 1];
+        assert_eq!(store.read(0, &mut IoBuf::fill(&mut first)), Ok(1));
+        assert_eq!(&first, b"x");
+    }
+    store.punch(0, u64::MAX);
+    let mut first = [1; 1];
+    assert_eq!(store.read(0, &mut IoBuf::fill(&mut first)), Ok(1));
+    assert_eq!(first, [0]);
 }
 
 #[test]
