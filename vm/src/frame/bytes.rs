@@ -7,8 +7,9 @@
 //! Others (mappings, generated routines, other CPUs) may change the bytes meanwhile, as with every file: nothing here makes a reference to them.
 
 use super::FrameRef;
+use crate::memory::raw::inside;
+use crate::memory::{Kernel, Memory};
 use abi::errno::{Errno, Result};
-use abi::layout::PAGE;
 use core::marker::PhantomData;
 use core::ops::Range;
 
@@ -23,11 +24,8 @@ impl FrameRef {
     /// The bytes of `range`, counted from the frame's first. `EIO` when they do not lie inside it.
     pub fn bytes(&self, range: Range<usize>) -> Result<FrameBytes<'_>> {
         let len = range.end.checked_sub(range.start).ok_or(Errno::EIO)?;
-        if range.end > PAGE {
-            return Err(Errno::EIO);
-        }
         Ok(FrameBytes {
-            start: self.frame().virt().wrapping_add(range.start),
+            start: inside(Kernel.at(self.frame()), range.start, len)?,
             len,
             owner: PhantomData,
         })
@@ -104,6 +102,7 @@ impl FrameBytes<'_> {
 mod tests {
     use super::super::alloc_zeroed;
     use super::*;
+    use abi::layout::PAGE;
 
     fn page() -> FrameRef {
         FrameRef::own(alloc_zeroed().unwrap())

@@ -52,16 +52,10 @@ impl Frame {
         self.0 as usize
     }
 
-    /// Where the kernel sees it. The rooms above read and write frames by [`FrameRef::bytes`].
-    #[inline]
-    fn virt(self) -> *mut u8 {
-        Kernel.at(self)
-    }
-
-    /// The number by which generated routines find its bytes. Rust makes no pointer of it.
+    /// The number by which generated routines find its bytes. Rust makes no pointer of it: [`FrameRef::bytes`] is the door.
     #[inline]
     pub fn for_routines(self) -> u64 {
-        self.virt() as u64
+        Kernel.at(self) as u64
     }
 
     /// The frame whose number is `seen`, from [`for_routines`](Self::for_routines).

@@ -5,9 +5,10 @@
 
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod raw;
 
 use crate::frame::{Frame, Frames};
-use abi::layout::PAGE;
+use abi::errno::Result;
 
 /// Physical memory: its frames, and where the kernel sees a physical address.
 pub trait Memory: Copy + Send + Sync + 'static {
@@ -66,7 +67,31 @@ pub trait Memory: Copy + Send + Sync + 'static {
     #[inline]
     fn zero(self, frame: Frame) {
         // SAFETY: the caller owns the frame, and `at` maps all of it.
-        unsafe { zero_page(self.at(frame)) }
+        unsafe { raw::zero_page(self.at(frame)) }
+    }
+
+    /// Makes `to`, which the caller owns, a copy of `from`, of which the caller has a share. Others may write `from` meanwhile: the bytes are then whatever
+    /// they are, to no type.
+    #[inline]
+    fn copy(self, from: Frame, to: Frame) {
+        // SAFETY: both are whole frames that their owners keep.
+        unsafe { raw::copy_page(self.at(from), self.at(to)) }
+    }
+
+    /// Reads bytes of `frame`, which somebody keeps. `EIO`: they do not all lie inside it.
+    fn read(self, frame: Frame, at: usize, into: &mut [u8]) -> Result<()> {
+        let from = raw::inside(self.at(frame), at, into.len())?;
+        // SAFETY: `inside` has looked; no Rust slice lies in a frame that programs see.
+        unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
+        Ok(())
+    }
+
+    /// Writes bytes of `frame`, which somebody keeps. `EIO`: they do not all lie inside it.
+    fn write(self, frame: Frame, at: usize, from: &[u8]) -> Result<()> {
+        let to = raw::inside(self.at(frame), at, from.len())?;
+        // SAFETY: as in `read`.
+        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+        Ok(())
     }
 
     /// A frame of zeros for the kernel's own use, from the stock if it has one.
@@ -87,30 +112,6 @@ pub trait Memory: Copy + Send + Sync + 'static {
             return None;
         }
         self.zeroed()
-    }
-}
-
-/// Fills one page with zeros.
-///
-/// # Safety
-/// `page` is page-aligned, and the caller owns the page.
-#[inline]
-unsafe fn zero_page(page: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises; the string instruction writes exactly one page.
-    unsafe {
-        core::arch::asm!(
-            "rep stosq",
-            inout("rcx") PAGE / 8 => _,
-            inout("rdi") page => _,
-            in("rax") 0u64,
-            options(nostack, preserves_flags),
-        );
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: as the caller promises.
-    unsafe {
-        core::ptr::write_bytes(page, 0, PAGE)
     }
 }
 

@@ -4,8 +4,10 @@
 //! [`AddressSpace::shared_physical`] for futexes.
 
 use super::{Access, AddressSpace, FaultError};
+use crate::frame::Frame;
 use crate::memory::Memory;
 use crate::table::{PRESENT, WRITE, frame_of};
+use abi::errno;
 use abi::layout::{PAGE, USER_END, page_floor};
 use core::sync::atomic::Ordering;
 
@@ -13,22 +15,20 @@ impl<M: Memory> AddressSpace<M> {
     /// Reads this space, active or not; pages appear as if the program had read. All or an error.
     pub fn read_at(&self, address: usize, into: &mut [u8]) -> Result<(), FaultError> {
         let mut done = 0;
-        self.each_part(address, into.len(), Access::Read, |from, count| {
-            // SAFETY: `from` is `count` bytes of a frame that stays while nobody else changes the space.
-            unsafe {
-                core::ptr::copy_nonoverlapping(from, into[done..done + count].as_mut_ptr(), count)
-            };
+        self.each_part(address, into.len(), Access::Read, |from, at, count| {
+            let part = &mut into[done..done + count];
             done += count;
+            self.memory.read(from, at, part)
         })
     }
 
     /// Writes this space, active or not, as if the program had written. All or an error.
     pub fn write_at(&self, address: usize, from: &[u8]) -> Result<(), FaultError> {
         let mut done = 0;
-        self.each_part(address, from.len(), Access::Write, |to, count| {
-            // SAFETY: `to` is `count` bytes of a frame that is this space's to write, while nobody else changes the space.
-            unsafe { core::ptr::copy_nonoverlapping(from[done..done + count].as_ptr(), to, count) };
+        self.each_part(address, from.len(), Access::Write, |to, at, count| {
+            let part = &from[done..done + count];
             done += count;
+            self.memory.write(to, at, part)
         })
     }
 
@@ -43,13 +43,13 @@ impl<M: Memory> AddressSpace<M> {
         (entry & PRESENT != 0).then(|| frame_of(entry).address() + (address % PAGE) as u64)
     }
 
-    /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`.
+    /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`: a frame that stays meanwhile, and first byte and count in it.
     fn each_part(
         &self,
         address: usize,
         length: usize,
         access: Access,
-        mut show: impl FnMut(*mut u8, usize),
+        mut show: impl FnMut(Frame, usize, usize) -> errno::Result<()>,
     ) -> Result<(), FaultError> {
         let end = address
             .checked_add(length)
@@ -71,9 +71,8 @@ impl<M: Memory> AddressSpace<M> {
                     .leaf(at)
                     .map_or(0, |word| word.load(Ordering::Acquire));
                 if entry & needed == needed {
-                    let page = self.memory.at(frame_of(entry));
-                    // SAFETY: an offset inside the page.
-                    show(unsafe { page.add(at % PAGE) }, next - at);
+                    show(frame_of(entry), at % PAGE, next - at)
+                        .map_err(|_| FaultError::NotMapped)?;
                     break;
                 }
                 drop(alone);

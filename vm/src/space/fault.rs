@@ -224,9 +224,8 @@ impl<M: Memory> AddressSpace<M> {
             .frames()
             .alloc_user()
             .ok_or(FaultError::OutOfMemory)?;
-        // SAFETY: both are whole frames, and the copy is ours alone. The original may be written meanwhile only in the case that the file head names, or by
-        // a file's writer; the bytes are then whatever they are, to no type.
-        unsafe { copy_page(self.memory.at(frame), self.memory.at(copy)) };
+        // The copy is ours alone; the original may be written meanwhile only in the case that the file head names, or by a file's writer.
+        self.memory.copy(frame, copy);
         Ok(copy)
     }
 
@@ -392,29 +391,5 @@ fn ask(start: usize, area: &Area, page: usize, access: Access, changes: u64) -> 
             (low, (high - low) / PAGE, index_of(low))
         },
         changes,
-    }
-}
-
-/// Copies one page.
-///
-/// # Safety
-/// Both are page-aligned and valid for a page; the caller owns `to`.
-#[inline]
-unsafe fn copy_page(from: *const u8, to: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as the caller promises; the string instruction copies exactly one page.
-    unsafe {
-        core::arch::asm!(
-            "rep movsq",
-            inout("rcx") PAGE / 8 => _,
-            inout("rsi") from => _,
-            inout("rdi") to => _,
-            options(nostack, preserves_flags),
-        );
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: as the caller promises.
-    unsafe {
-        core::ptr::copy_nonoverlapping(from, to, PAGE)
     }
 }
