@@ -355,10 +355,11 @@ pub(crate) fn at(space: &dyn CodeSpace, exec: usize) -> *mut Image {
     }
 }
 
-/// Every image in address order, as found by a reader; once per image.
-pub(crate) fn walk(space: &dyn CodeSpace, mut f: impl FnMut(*mut Image)) {
+/// Every image that begins at `from` or above, in address order, as found by a reader; once per image, until `f` answers `false`.
+pub(crate) fn walk(space: &dyn CodeSpace, from: usize, mut f: impl FnMut(*mut Image) -> bool) {
     let base = space.window().start;
-    for page in 0..TOP.load(Ordering::Acquire) {
+    let first = from.saturating_sub(base) / PAGE;
+    for page in first..TOP.load(Ordering::Acquire) {
         let Some(chunk) = chunk(page / BITS) else {
             continue;
         };
@@ -369,8 +370,9 @@ pub(crate) fn walk(space: &dyn CodeSpace, mut f: impl FnMut(*mut Image)) {
             let exec = base + page * PAGE + block * BLOCK;
             let image = at(space, exec);
             // SAFETY: the caller is a reader.
-            if !image.is_null() && unsafe { (*image).entry } == exec {
-                f(image);
+            let begins = !image.is_null() && unsafe { (*image).entry } == exec;
+            if begins && exec >= from && !f(image) {
+                return;
             }
         }
     }

@@ -46,10 +46,18 @@ pub fn image_at(rip: usize) -> Option<ImageInfo> {
 
 /// Every routine, in the order of addresses. `f` may generate and free routines; those may or may not be seen.
 pub fn for_each(mut f: impl FnMut(&ImageInfo)) {
+    for_each_from(0, |info| {
+        f(info);
+        true
+    });
+}
+
+/// The same for those at address `from` or above, until `f` answers `false`.
+pub fn for_each_from(from: usize, mut f: impl FnMut(&ImageInfo) -> bool) {
     let Some(space) = linked() else { return };
     let inside = TANK.enter();
     // SAFETY: `walk` passes live images to a reader.
-    blocks::walk(space, |image| f(&unsafe { (*image).info() }));
+    blocks::walk(space, from, |image| f(&unsafe { (*image).info() }));
     drop(inside);
     TANK.drain();
 }

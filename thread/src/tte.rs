@@ -225,6 +225,11 @@ impl Tte {
         self.serial() << INDEX_BITS | u64::from(self.index.load(Ordering::Relaxed))
     }
 
+    /// The number of its entry in the table, by which [`for_each`] goes.
+    pub fn index(&self) -> u32 {
+        self.index.load(Ordering::Relaxed)
+    }
+
     /// A word that the room above gives threads, 0 for none. Threads with the same upper half may do to each other what they like.
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
@@ -515,7 +520,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     Ok(Thread(NonNull::from(tte)))
 }
 
-/// Visits every thread that is not inactive. New ones and ended ones may or may not be seen.
+/// Visits every thread that is not inactive, in the order of the table. New ones and ended ones may or may not be seen.
 pub fn for_each(mut visit: impl FnMut(&Thread)) {
     inactive::for_each_entry(&mut |tte| {
         if let Some(thread) = hold_on(tte) {

@@ -148,8 +148,13 @@ impl Slots {
 
     /// The descriptors in use, in order. One that is opened or closed meanwhile may be among them or not.
     pub fn in_use(&self) -> impl Iterator<Item = usize> {
-        let mut number = 0;
-        let mut bits = self.map(0).map_or(0, Derived::get);
+        self.in_use_from(0)
+    }
+
+    /// Those of them from `from` on.
+    pub fn in_use_from(&self, from: usize) -> impl Iterator<Item = usize> {
+        let mut number = from / 32;
+        let mut bits = self.map(number).map_or(0, Derived::get) & u32::MAX << (from % 32);
         core::iter::from_fn(move || {
             while bits == 0 {
                 number += 1;

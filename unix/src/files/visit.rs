@@ -48,9 +48,20 @@ impl Visit {
 
     /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor. One that is opened or closed meanwhile may be among them or not.
     pub fn for_each(&self, mut f: impl FnMut(i32, &Arc<OpenFile>, bool)) {
-        for fd in self.files.slots.in_use() {
-            if let Ok((of, cloexec)) = self.files.look(fd) {
-                f(fd as i32, &of, cloexec);
+        self.for_each_from(0, |fd, of, cloexec| {
+            f(fd, of, cloexec);
+            true
+        });
+    }
+
+    /// The same for those from `from` on, until `f` answers `false`.
+    pub fn for_each_from(&self, from: u64, mut f: impl FnMut(i32, &Arc<OpenFile>, bool) -> bool) {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        for fd in self.files.slots.in_use_from(from) {
+            if let Ok((of, cloexec)) = self.files.look(fd)
+                && !f(fd as i32, &of, cloexec)
+            {
+                return;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! An inode reached through a mount, and the table of mounts.
 //!
 //! *Interface.* [`Place::down`] crosses into what is mounted on a directory, [`Place::parent`] is `..`, [`Place::path`]
-//! a directory's path. [`mount`], [`unmount`] and [`mounts`] are the table. A change of the table is
+//! a directory's path. [`mount`], [`unmount`] and [`mount_from`] are the table. A change of the table is
 //! a change of names ([`super::names::changed`]).
 
 use abi::errno::{Errno, Result};
@@ -258,9 +258,11 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
     Ok(())
 }
 
-/// Every mount, in the order in which they were made.
-pub fn mounts() -> Vec<Arc<Mount>> {
-    TABLE.lock().clone()
+/// The mount with the lowest number that is `from` or more.
+pub fn mount_from(from: u64) -> Option<Arc<Mount>> {
+    let table = TABLE.lock();
+    let later = table.iter().filter(|m| u64::from(m.id) >= from);
+    later.min_by_key(|m| m.id).cloned()
 }
 
 /// The root of everything; `None` before there is one.

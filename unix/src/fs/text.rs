@@ -1,27 +1,27 @@
 //! File systems of texts that are written when they are read: `/proc` and `/syn`.
 //!
 //! *Interface.* A [`Folder`] answers names with [`Item`]s: folders, texts, links. [`TextFs::new`] makes a file system
-//! of one. A text is made anew when it is read from its start, so that what one reader sees is of one instant. Nothing is kept
+//! of one. A text is made piece by piece as it is read ([`Source`]), of records each of which is of one instant, and anew when it is read from its start. Nothing is kept
 //! between look-ups; an inode's number comes from its path.
 
+mod open;
+mod source;
+
 use abi::errno::{Errno, Result};
-use abi::linux::{DT_DIR, SEEK_CUR, SEEK_END, SEEK_SET, Statfs};
+use abi::linux::{DT_DIR, Statfs};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::Ordering;
-use sync::Monitor;
 
 use super::attr::{Attr, Kind, SetAttr};
 use super::directory::Directory;
 use super::inode::{DirEntry, DirSink, How, Inode};
 use super::place::{FileSystem, Place};
 use crate::file::{File, OpenFile};
-use crate::io::IoBuf;
+use open::Text;
+pub use source::{Out, Piece, Source, records, whole};
 
-/// Writes a text.
-pub type Writer = Arc<dyn Fn(&mut String) -> Result<()> + Send + Sync>;
 /// Takes what was written to a text.
 pub type Setter = fn(&str) -> Result<()>;
 
@@ -30,11 +30,11 @@ pub enum Item {
     /// A directory.
     Folder(Arc<dyn Folder>),
     /// A text that anybody may read.
-    Text(Writer),
+    Text(Arc<dyn Source>),
     /// A text that only its owner may read.
-    Private(Writer),
+    Private(Arc<dyn Source>),
     /// A text that root may change.
-    Setting(Writer, Setter),
+    Setting(Arc<dyn Source>, Setter),
     /// A symbolic link.
     Link(Vec<u8>),
     /// A link that leads to a file whatever its text says.
@@ -51,22 +51,30 @@ pub trait Magic: Send + Sync {
     fn place(&self) -> Result<Place>;
 }
 
-/// A text that `write` writes.
-pub fn text(write: impl Fn(&mut String) -> Result<()> + Send + Sync + 'static) -> Item {
-    Item::Text(Arc::new(write))
+/// A text of one record, which `write` writes.
+pub fn text(write: impl Fn(&mut Out) -> Result<()> + Send + Sync + 'static) -> Item {
+    Item::Text(whole(write))
+}
+
+/// A text of many records, which `write` hands on from a place on, as [`Source::write`] does.
+pub fn long_text(write: impl Fn(u64, &mut Piece) -> Result<()> + Send + Sync + 'static) -> Item {
+    Item::Text(records(write))
 }
 
 /// A directory whose content is made when looked at.
 pub trait Folder: Send + Sync {
     /// What `name` stands for. `ENOENT`.
     fn get(&self, name: &str) -> Result<Item>;
-    /// Calls `each(place, name, kind)` for every name, places ascending; a name keeps its place.
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind));
+    /// Calls `each(place, name, kind)` for every name at place `from` or later, places ascending, until it answers `false`; a name keeps its place.
+    fn list(&self, from: u64, each: Each);
     /// User and group that own the directory and what is in it.
     fn owner(&self) -> (u32, u32) {
         (0, 0)
     }
 }
+
+/// What [`Folder::list`] calls.
+pub type Each<'a> = &'a mut dyn FnMut(u64, &str, Kind) -> bool;
 
 /// A folder of fixed names.
 pub struct Fixed(pub &'static [Named]);
@@ -80,9 +88,11 @@ impl Folder for Fixed {
         found.map(|(_, item)| item()).ok_or(Errno::ENOENT)
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        for (place, (name, item)) in self.0.iter().enumerate() {
-            each(place as u64, name, item().kind());
+    fn list(&self, from: u64, each: Each) {
+        for (place, (name, item)) in (0..).zip(self.0) {
+            if place >= from && !each(place, name, item().kind()) {
+                return;
+            }
         }
     }
 }
@@ -236,12 +246,10 @@ impl Inode for Node {
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
         match &self.item {
             Item::Folder(_) => Ok(how.finish(Arc::new(Directory))),
-            Item::Text(write) | Item::Private(write) => {
-                Ok(how.finish(Arc::new(Text::new(write.clone(), None))))
+            Item::Text(source) | Item::Private(source) => {
+                Ok(how.finish(Arc::new(Text::new(source, None)?)))
             }
-            Item::Setting(write, set) => {
-                Ok(how.finish(Arc::new(Text::new(write.clone(), Some(*set)))))
-            }
+            Item::Setting(source, set) => Ok(how.finish(Arc::new(Text::new(source, Some(*set))?))),
             Item::Special(file) => Ok(how.finish(file.clone())),
             Item::Link(_) | Item::Magic(_) => Err(Errno::ELOOP),
         }
@@ -308,97 +316,26 @@ impl Inode for Node {
                 at = place + 1;
             }
         }
-        folder.list(&mut |place, name, kind| {
-            if full || place + 2 < from {
-                return;
-            }
+        if full {
+            return Ok(at);
+        }
+        folder.list(from.saturating_sub(2), &mut |place, name, kind| {
             let entry = DirEntry {
                 ino: number(self.ino, name),
                 next: place + 3,
                 kind: kind.dirent_type(),
                 name: name.as_bytes(),
             };
-            full = !sink.entry(entry);
-            if !full {
+            let taken = sink.entry(entry);
+            if taken {
                 at = place + 3;
             }
+            taken
         });
         Ok(at)
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-}
-
-/// An open text.
-struct Text {
-    write: Writer,
-    set: Option<Setter>,
-    made: Monitor<Vec<u8>>,
-}
-
-impl Text {
-    fn new(write: Writer, set: Option<Setter>) -> Text {
-        Text {
-            write,
-            set,
-            made: Monitor::new(Vec::new()),
-        }
-    }
-}
-
-/// The longest setting.
-const MAX_SETTING: usize = 256;
-
-impl File for Text {
-    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed);
-        let count = self.read_at(of, at, buf)?;
-        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-
-    fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        if offset == 0 {
-            let mut fresh = String::new();
-            (self.write)(&mut fresh)?;
-            *self.made.lock() = fresh.into_bytes();
-        }
-        let made = self.made.lock();
-        let from = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(made.len());
-        buf.put(&made[from..])
-    }
-
-    fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let set = self.set.ok_or(Errno::EINVAL)?;
-        let mut bytes = [0; MAX_SETTING];
-        let count = buf.take(&mut bytes)?;
-        if buf.remaining() > 0 {
-            return Err(Errno::EINVAL);
-        }
-        let value = core::str::from_utf8(&bytes[..count]).map_err(|_| Errno::EINVAL)?;
-        set(value.trim_end_matches('\n'))?;
-        Ok(count)
-    }
-
-    fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.turn();
-        let base = match whence as i32 {
-            SEEK_SET => 0,
-            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
-            SEEK_END => self.made.lock().len() as u64,
-            _ => return Err(Errno::EINVAL),
-        };
-        let to = base.checked_add_signed(offset).ok_or(Errno::EINVAL)?;
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(to)
-    }
-
-    fn as_any(&self) -> &dyn Any {
         self
     }
 }

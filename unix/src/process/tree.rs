@@ -280,6 +280,12 @@ pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>
     census.0.len()
 }
 
+/// The processes whose numbers are `first` or more, in order, as one finds them who goes through once.
+pub fn from(first: u64) -> impl Iterator<Item = Arc<Process>> {
+    let numbers = reserve::taken().filter(move |&number| number as u64 >= first);
+    numbers.filter_map(index::any)
+}
+
 /// All processes, in order of their numbers.
 pub fn all() -> Vec<Arc<Process>> {
     select(|_| true)

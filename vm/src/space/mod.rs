@@ -180,6 +180,18 @@ impl<M: Memory> AddressSpace<M> {
             show(area.info(*start));
         }
     }
+
+    /// Shows the areas that end above `address`, in order, until `show` answers `false`. The space's monitor is held meanwhile.
+    pub fn for_each_area_above(&self, address: usize, mut show: impl FnMut(AreaInfo) -> bool) {
+        let inner = self.held();
+        let first = inner.areas.at(address);
+        let first = first.unwrap_or_else(|| inner.areas.from(address));
+        for (start, area) in inner.areas.all().iter().skip(first) {
+            if !show(area.info(*start)) {
+                return;
+            }
+        }
+    }
 }
 
 impl<M: Memory> Drop for AddressSpace<M> {

@@ -74,6 +74,11 @@ pub const TESTS: &[Test] = &[
         run: tables,
     },
     Test {
+        name: "texts",
+        about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
+        run: texts,
+    },
+    Test {
         name: "timers",
         about: "signals of timers, on 1 and 4 CPUs",
         run: timers,
@@ -261,6 +266,17 @@ fn tables(kit: &Kit) -> Vec<Check> {
         let machine = with(kit, &format!("tables-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/tables-musl"], 5 * MINUTE));
     }
+    checks
+}
+
+fn texts(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("texts-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/texts-musl"], 5 * MINUTE));
+    }
+    let machine = with(kit, "texts-huge", 1, 256);
+    checks.extend(kit.tap(&machine, &["/tests/texts-musl", "huge"], 5 * MINUTE));
     checks
 }
 

@@ -95,7 +95,7 @@ impl Kit {
             compile::program("hello", &compile::GLIBC_PIE)?,
         ));
         // Small, for the machine with little memory has them all.
-        for name in ["hello", "tables", "switches"] {
+        for name in ["hello", "tables", "switches", "texts"] {
             programs.push((
                 format!("{name}-musl"),
                 compile::program(name, &compile::MUSL)?,

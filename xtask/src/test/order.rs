@@ -19,6 +19,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("jobs", &["/tests/jobs-glibc"]),
     ("timers", &["/tests/timers-glibc"]),
     ("tables", &["/tests/tables-musl"]),
+    ("texts", &["/tests/texts-musl"]),
     ("trace", &["/tests/trace-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),

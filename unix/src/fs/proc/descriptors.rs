@@ -4,7 +4,7 @@
 //! gives another descriptor of the same description.
 
 use abi::errno::{Errno, Result};
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -17,7 +17,7 @@ use crate::files::make_shared;
 use crate::fs::attr::{Attr, Kind};
 use crate::fs::inode::{How, Inode};
 use crate::fs::place::{self, Place};
-use crate::fs::text::{Folder, Item, Magic, text};
+use crate::fs::text::{Each, Folder, Item, Magic, Out, text};
 use crate::process::Process;
 
 /// `/proc/PID/fd`.
@@ -37,13 +37,10 @@ fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
     Ok((fd, of))
 }
 
-fn list(process: &Process, kind: Kind, each: &mut dyn FnMut(u64, &str, Kind)) {
+fn list(process: &Process, kind: Kind, from: u64, each: Each) {
     if may_look(process).is_ok() {
-        process
-            .files
-            .get()
-            .visit()
-            .for_each(|fd, _, _| each(fd as u64, &fd.to_string(), kind));
+        let visit = process.files.get().visit();
+        visit.for_each_from(from, |fd, _, _| each(fd as u64, &fd.to_string(), kind));
     }
 }
 
@@ -56,8 +53,8 @@ impl Folder for Descriptors {
         })))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        list(&self.0, Kind::Symlink, each);
+    fn list(&self, from: u64, each: Each) {
+        list(&self.0, Kind::Symlink, from, each);
     }
 
     fn owner(&self) -> (u32, u32) {
@@ -76,12 +73,12 @@ impl Folder for Infos {
         }))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        list(&self.0, Kind::Regular, each);
+    fn list(&self, from: u64, each: Each) {
+        list(&self.0, Kind::Regular, from, each);
     }
 }
 
-fn info(process: &Process, fd: i32, out: &mut String) -> Result<()> {
+fn info(process: &Process, fd: i32, out: &mut Out) -> Result<()> {
     let files = process.files.get();
     let of = files.clone().visit().get(fd)?;
     let cloexec = if files.cloexec(fd)? {

@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 
 use super::attr::Kind;
 use super::place::FileSystem;
-use super::text::{Folder, Item, TextFs};
+use super::text::{Each, Folder, Item, TextFs};
 use crate::process::{Process, Task, tree};
 
 /// A new instance.
@@ -60,13 +60,29 @@ impl Folder for Root {
         Ok(Item::Folder(Arc::new(pid::Pid::of(process))))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        each(0, "self", Kind::Symlink);
-        each(1, "thread-self", Kind::Symlink);
-        system::ROOT.list(&mut |place, name, kind| each(place + 2, name, kind));
-        for process in tree::all() {
-            let place = FIRST_PID + process.pid as u64;
-            each(place, &process.pid.to_string(), Kind::Directory);
+    fn list(&self, from: u64, each: Each) {
+        for (place, name) in (0..).zip(["self", "thread-self"]) {
+            if place >= from && !each(place, name, Kind::Symlink) {
+                return;
+            }
+        }
+        let mut more = true;
+        system::ROOT.list(from.saturating_sub(2), &mut |place, name, kind| {
+            more = each(place + 2, name, kind);
+            more
+        });
+        if more {
+            list_processes(FIRST_PID, from, each);
+        }
+    }
+}
+
+/// Lists a directory for each process from place `first` on, in the order of their numbers.
+pub(crate) fn list_processes(first: u64, from: u64, each: Each) {
+    for process in tree::from(from.saturating_sub(first)) {
+        let place = first + process.pid as u64;
+        if !each(place, &process.pid.to_string(), Kind::Directory) {
+            return;
         }
     }
 }

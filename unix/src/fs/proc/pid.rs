@@ -9,13 +9,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use vm::Prot;
-use vm::space::Role;
+use vm::space::{AreaInfo, Role};
 
 use super::descriptors::{Descriptors, Infos};
 use super::status;
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
-use crate::fs::text::{Folder, Item, Magic, text};
+use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, long_text, records, text};
 use crate::process::{Process, Task};
 
 /// The directory of a process, or of one of its threads.
@@ -76,10 +76,12 @@ impl Folder for Pid {
         let task = self.task.clone();
         Ok(match name {
             "stat" => text(move |out| status::stat(&process, task.as_deref(), out)),
-            "status" => text(move |out| status::status(&process, task.as_deref(), out)),
+            "status" => {
+                long_text(move |from, piece| status::status(&process, task.as_deref(), from, piece))
+            }
             "statm" => text(move |out| status::statm(&process, out)),
-            "cmdline" => text(move |out| {
-                out.push_str(&String::from_utf8_lossy(&process.program().cmdline));
+            "cmdline" => long_text(move |from, piece| {
+                bytes(&process.program().cmdline, from, piece);
                 Ok(())
             }),
             "comm" => text(move |out| {
@@ -87,9 +89,9 @@ impl Folder for Pid {
                 out.push('\n');
                 Ok(())
             }),
-            "environ" => Item::Private(Arc::new(move |out| {
+            "environ" => Item::Private(records(move |from, piece| {
                 may_look(&process)?;
-                out.push_str(&String::from_utf8_lossy(&process.program().environ));
+                bytes(&process.program().environ, from, piece);
                 Ok(())
             })),
             "exe" => Item::Magic(Arc::new(Exe(process))),
@@ -97,9 +99,9 @@ impl Folder for Pid {
             "root" => Item::Magic(Arc::new(Stands(process, true))),
             "fd" => Item::Folder(Arc::new(Descriptors(process))),
             "fdinfo" => Item::Folder(Arc::new(Infos(process))),
-            "maps" => text(move |out| maps(&process, out)),
-            "mounts" => text(mounts),
-            "mountinfo" => text(mountinfo),
+            "maps" => long_text(move |from, piece| maps(&process, from, piece)),
+            "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
+            "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score" | "oom_score_adj" | "wchan" => text(|out| {
                 out.push_str("0\n");
@@ -110,10 +112,12 @@ impl Folder for Pid {
         })
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
+    fn list(&self, from: u64, each: Each) {
         let names = NAMES.len() - usize::from(self.task.is_some());
-        for (place, (name, kind)) in NAMES[..names].iter().enumerate() {
-            each(place as u64, name, *kind);
+        for (place, (name, kind)) in (0..).zip(NAMES).take(names) {
+            if place >= from && !each(place, name, kind) {
+                return;
+            }
         }
     }
 
@@ -136,11 +140,21 @@ impl Folder for Tasks {
         })))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        let mut tids: Vec<i32> = self.0.threads().iter().map(|t| t.tid).collect();
-        tids.sort_unstable();
-        for tid in tids {
-            each(tid as u64, &tid.to_string(), Kind::Directory);
+    fn list(&self, from: u64, each: Each) {
+        let threads = self.0.threads();
+        let after = |tid: i64| {
+            let later = threads
+                .iter()
+                .map(|t| t.tid)
+                .filter(|t| i64::from(*t) > tid);
+            later.min()
+        };
+        let mut last = i64::try_from(from).unwrap_or(i64::MAX) - 1;
+        while let Some(tid) = after(last) {
+            if !each(tid as u64, &tid.to_string(), Kind::Directory) {
+                return;
+            }
+            last = tid.into();
         }
     }
 
@@ -188,45 +202,63 @@ impl Magic for Stands {
     }
 }
 
-fn maps(process: &Process, out: &mut String) -> Result<()> {
-    may_look(process)?;
-    let Some(space) = process.space() else {
-        return Ok(());
-    };
-    let bit = |has: bool, letter: char| if has { letter } else { '-' };
-    space.for_each_area(|area| {
-        let start = out.len();
-        let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));
-        // Writing to a string does not fail.
-        let _ = write!(
-            out,
-            "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {} ",
-            area.start,
-            area.end,
-            bit(area.prot.contains(Prot::READ), 'r'),
-            bit(area.prot.contains(Prot::WRITE), 'w'),
-            bit(area.prot.contains(Prot::EXEC), 'x'),
-            if area.shared { 's' } else { 'p' },
-            area.offset,
-            abi::linux::major(device),
-            abi::linux::minor(device),
-            inode,
-        );
-        let name = match (&area.pager, area.role) {
-            (Some(pager), _) => pager.path.as_str(),
-            (None, Role::Heap) => "[heap]",
-            (None, Role::Stack { .. }) => "[stack]",
-            (None, Role::Plain) => "",
-        };
-        if !name.is_empty() {
-            while out.len() - start < 73 {
-                out.push(' ');
-            }
-            out.push_str(name);
+/// Bytes of `all` from `from` on.
+fn bytes(all: &[u8], from: u64, piece: &mut Piece) {
+    /// A record of them.
+    const RECORD: usize = 512;
+    let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
+    let mut at = from as u64;
+    for part in all[from..].chunks(RECORD) {
+        at += part.len() as u64;
+        if !piece.record(at, |out| out.push_bytes(part)) {
+            return;
         }
-        out.push('\n');
-    });
+    }
+}
+
+/// A line for each area that ends above `from`.
+fn maps(process: &Process, from: u64, piece: &mut Piece) -> Result<()> {
+    may_look(process)?;
+    if let (Some(space), Ok(from)) = (process.space(), usize::try_from(from)) {
+        space.for_each_area_above(from, |area| {
+            piece.record(area.end as u64, |out| map(&area, out))
+        });
+    }
     Ok(())
+}
+
+fn map(area: &AreaInfo, out: &mut Out) {
+    let bit = |has: bool, letter: char| if has { letter } else { '-' };
+    let start = out.written();
+    let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));
+    // `Out` notes by itself that memory is out, here and below.
+    let _ = write!(
+        out,
+        "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {} ",
+        area.start,
+        area.end,
+        bit(area.prot.contains(Prot::READ), 'r'),
+        bit(area.prot.contains(Prot::WRITE), 'w'),
+        bit(area.prot.contains(Prot::EXEC), 'x'),
+        if area.shared { 's' } else { 'p' },
+        area.offset,
+        abi::linux::major(device),
+        abi::linux::minor(device),
+        inode,
+    );
+    let name = match (&area.pager, area.role) {
+        (Some(pager), _) => pager.path.as_str(),
+        (None, Role::Heap) => "[heap]",
+        (None, Role::Stack { .. }) => "[stack]",
+        (None, Role::Plain) => "",
+    };
+    if !name.is_empty() {
+        for _ in out.written() - start..73 {
+            out.push(' ');
+        }
+        out.push_str(name);
+    }
+    out.push('\n');
 }
 
 fn options(flags: u64) -> String {
@@ -259,40 +291,46 @@ fn covered(mount: &place::Mount) -> String {
         .replace('\n', "\\012")
 }
 
-/// Every mount in the form of fstab(5).
-pub fn mounts(out: &mut String) -> Result<()> {
-    for mount in place::mounts() {
-        let (at, kind) = (covered(&mount), mount.fs.kind());
-        let _ = writeln!(
-            out,
-            "{} {at} {kind} {},noatime 0 0",
-            mount.source,
-            options(mount.flags())
-        );
+/// A record for each mount with number `from` or more.
+fn each_mount(from: u64, piece: &mut Piece, show: fn(&place::Mount, &mut Out)) -> Result<()> {
+    let mut from = from;
+    while let Some(mount) = place::mount_from(from) {
+        from = u64::from(mount.id) + 1;
+        if !piece.record(from, |out| show(&mount, out)) {
+            break;
+        }
     }
     Ok(())
 }
 
-fn mountinfo(out: &mut String) -> Result<()> {
-    for mount in place::mounts() {
-        let above = mount.covers.as_ref().map_or(0, |c| c.mount.id);
-        let (dev, _) = mount.root.id();
-        let flags = options(mount.flags());
-        let _ = writeln!(
-            out,
-            "{} {above} {}:{} / {} {flags},noatime - {} {} {flags}",
-            mount.id,
-            abi::linux::major(dev),
-            abi::linux::minor(dev),
-            covered(&mount),
-            mount.fs.kind(),
-            mount.source,
-        );
-    }
-    Ok(())
+/// A mount in the form of fstab(5).
+fn mount(mount: &place::Mount, out: &mut Out) {
+    let (at, kind) = (covered(mount), mount.fs.kind());
+    let _ = writeln!(
+        out,
+        "{} {at} {kind} {},noatime 0 0",
+        mount.source,
+        options(mount.flags())
+    );
 }
 
-fn limits(process: &Process, out: &mut String) -> Result<()> {
+fn mountinfo(mount: &place::Mount, out: &mut Out) {
+    let above = mount.covers.as_ref().map_or(0, |c| c.mount.id);
+    let (dev, _) = mount.root.id();
+    let flags = options(mount.flags());
+    let _ = writeln!(
+        out,
+        "{} {above} {}:{} / {} {flags},noatime - {} {} {flags}",
+        mount.id,
+        abi::linux::major(dev),
+        abi::linux::minor(dev),
+        covered(mount),
+        mount.fs.kind(),
+        mount.source,
+    );
+}
+
+fn limits(process: &Process, out: &mut Out) -> Result<()> {
     const ROWS: [(&str, &str); RLIM_NLIMITS] = [
         ("Max cpu time", "seconds"),
         ("Max file size", "bytes"),

@@ -4,10 +4,10 @@
 
 use abi::errno::Result;
 use abi::layout::PAGE;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt::Write;
 
+use crate::fs::text::{Out, Piece};
 use crate::process::{Process, Task};
 
 /// Nanoseconds in a clock tick as programs see it.
@@ -27,7 +27,7 @@ fn state(process: &Process, task: Option<&Task>) -> char {
 }
 
 /// `/proc/PID/stat`: 52 fields.
-pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut String) -> Result<()> {
+pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Result<()> {
     let program = process.program();
     let space = process.space();
     let (size, resident) = space
@@ -73,7 +73,7 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut String) -> Re
 }
 
 /// `/proc/PID/statm`, in pages.
-pub fn statm(process: &Process, out: &mut String) -> Result<()> {
+pub fn statm(process: &Process, out: &mut Out) -> Result<()> {
     let (size, resident) = process
         .space()
         .map_or((0, 0), |s| (s.size() / PAGE, s.resident()));
@@ -81,8 +81,42 @@ pub fn statm(process: &Process, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// `/proc/PID/status`.
-pub fn status(process: &Arc<Process>, task: Option<&Task>, out: &mut String) -> Result<()> {
+/// Where the text of `status` goes on behind the groups.
+const BEHIND_GROUPS: u64 = 1 << 32;
+/// Groups in a record: a process may have 65536.
+const GROUPS: usize = 64;
+
+/// `/proc/PID/status`: a record up to the groups, some of groups, one of the rest.
+pub fn status(
+    process: &Arc<Process>,
+    task: Option<&Task>,
+    from: u64,
+    piece: &mut Piece,
+) -> Result<()> {
+    let cred = process.cred.get();
+    if from == 0 && !piece.record(1, |out| identity(process, task, out)) {
+        return Ok(());
+    }
+    let mut at = from.max(1);
+    let passed = usize::try_from(at - 1).unwrap_or(usize::MAX);
+    for groups in cred.groups.chunks(GROUPS).skip(passed) {
+        at += 1;
+        let more = piece.record(at, |out| {
+            for group in groups {
+                let _ = write!(out, "{group} ");
+            }
+        });
+        if !more {
+            return Ok(());
+        }
+    }
+    if from <= BEHIND_GROUPS {
+        piece.record(BEHIND_GROUPS + 1, |out| state_of(process, out));
+    }
+    Ok(())
+}
+
+fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     let program = process.program();
     let cred = process.cred.get();
     let letter = state(process, task);
@@ -114,9 +148,10 @@ pub fn status(process: &Arc<Process>, task: Option<&Task>, out: &mut String) -> 
         cred.fsgid,
         process.files.get().capacity(),
     );
-    for group in cred.groups.iter() {
-        let _ = write!(out, "{group} ");
-    }
+}
+
+fn state_of(process: &Arc<Process>, out: &mut Out) {
+    let cred = process.cred.get();
     out.push('\n');
     if let Some(space) = process.space() {
         let size = space.size() / 1024;
@@ -154,5 +189,4 @@ pub fn status(process: &Arc<Process>, task: Option<&Task>, out: &mut String) -> 
         cpus - 1,
         process.usage().switches,
     );
-    Ok(())
 }

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
 use crate::file::{File, OpenFile};
-use crate::fs::text::{Fixed, Item, Named, text};
+use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
 use crate::process::{Process, tree};
 
@@ -33,7 +33,7 @@ macro_rules! line {
 /// The fixed names of `/proc`.
 pub const ROOT: Fixed = Fixed(&[
     ("cmdline", line!(machine::boot::info().cmdline)),
-    ("cpuinfo", || text(cpuinfo)),
+    ("cpuinfo", || long_text(cpuinfo)),
     ("devices", || text(devices)),
     ("filesystems", || text(filesystems)),
     ("interrupts", || text(interrupts)),
@@ -73,12 +73,12 @@ const SYS_VM: &[Named] = &[
 
 const SYS_KERNEL: &[Named] = &[
     ("hostname", || {
-        let show = |out: &mut String| {
-            out.push_str(&String::from_utf8_lossy(&hostname()));
+        let show = |out: &mut Out| {
+            out.push_bytes(&hostname());
             out.push('\n');
             Ok(())
         };
-        Item::Setting(Arc::new(show), |name| {
+        Item::Setting(whole(show), |name| {
             if !Process::current().cred.get().privileged() {
                 return Err(Errno::EPERM);
             }
@@ -126,7 +126,7 @@ fn boot_id() -> String {
     uuid(ID[0].load(Ordering::Relaxed), ID[1].load(Ordering::Relaxed))
 }
 
-fn meminfo(out: &mut String) -> Result<()> {
+fn meminfo(out: &mut Out) -> Result<()> {
     let frames = vm::frame::stats();
     let heap = vm::heap::stats();
     let kib = |frames: usize| frames * PAGE / 1024;
@@ -159,7 +159,7 @@ fn idle_ns(cpu: usize) -> u64 {
     thread::find(thread::stats(cpu).idle).map_or(0, |idle| idle.cpu_ns())
 }
 
-fn stat(out: &mut String) -> Result<()> {
+fn stat(out: &mut Out) -> Result<()> {
     let now = machine::clock::now_ns();
     let cpus = machine::cpu::cpus();
     let idle: alloc::vec::Vec<u64> = (0..cpus).map(|cpu| idle_ns(cpu).min(now)).collect();
@@ -196,7 +196,7 @@ fn ready() -> u32 {
         .sum()
 }
 
-fn uptime(out: &mut String) -> Result<()> {
+fn uptime(out: &mut Out) -> Result<()> {
     let idle: u64 = (0..machine::cpu::cpus()).map(idle_ns).sum();
     let hundredths = |ns: u64| (ns / 1_000_000_000, ns / 10_000_000 % 100);
     let (up, up_part) = hundredths(machine::clock::now_ns());
@@ -205,7 +205,7 @@ fn uptime(out: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn loadavg(out: &mut String) -> Result<()> {
+fn loadavg(out: &mut Out) -> Result<()> {
     let ready = ready();
     let _ = writeln!(
         out,
@@ -216,7 +216,17 @@ fn loadavg(out: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn cpuinfo(out: &mut String) -> Result<()> {
+/// A record for each CPU from number `from` on.
+fn cpuinfo(from: u64, piece: &mut Piece) -> Result<()> {
+    for cpu in from..machine::cpu::cpus() as u64 {
+        if !piece.record(cpu + 1, |out| one_cpu(cpu, out)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn one_cpu(cpu: u64, out: &mut Out) {
     let features = machine::features::get();
     let brand = machine::features::brand();
     let model = String::from_utf8_lossy(&brand);
@@ -224,39 +234,36 @@ fn cpuinfo(out: &mut String) -> Result<()> {
     let [_, b, c, d] = machine::features::cpuid(0, 0);
     let vendor: alloc::vec::Vec<u8> = [b, d, c].iter().flat_map(|r| r.to_le_bytes()).collect();
     let [signature, ..] = machine::features::cpuid(1, 0);
-    for cpu in 0..machine::cpu::cpus() {
-        let _ = write!(
-            out,
-            "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
-            String::from_utf8_lossy(&vendor),
-            (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
-            (signature >> 4 & 0xf) | (signature >> 12 & 0xf0),
-            model.trim_matches(['\0', ' ']),
-            signature & 0xf,
-            khz / 1000,
-            khz % 1000,
-        );
-        for name in features.names() {
-            let _ = write!(out, " {name}");
-        }
-        let _ = write!(
-            out,
-            "\nbogomips\t: {}.{:02}\naddress sizes\t: 48 bits virtual\n\n",
-            khz / 500,
-            khz / 5 % 100
-        );
+    let _ = write!(
+        out,
+        "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
+        String::from_utf8_lossy(&vendor),
+        (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
+        (signature >> 4 & 0xf) | (signature >> 12 & 0xf0),
+        model.trim_matches(['\0', ' ']),
+        signature & 0xf,
+        khz / 1000,
+        khz % 1000,
+    );
+    for name in features.names() {
+        let _ = write!(out, " {name}");
     }
-    Ok(())
+    let _ = write!(
+        out,
+        "\nbogomips\t: {}.{:02}\naddress sizes\t: 48 bits virtual\n\n",
+        khz / 500,
+        khz / 5 % 100
+    );
 }
 
-fn devices(out: &mut String) -> Result<()> {
+fn devices(out: &mut Out) -> Result<()> {
     out.push_str(
         "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n\nBlock devices:\n",
     );
     Ok(())
 }
 
-fn filesystems(out: &mut String) -> Result<()> {
+fn filesystems(out: &mut Out) -> Result<()> {
     for kind in ["tmpfs", "ramfs", "devtmpfs", "proc", "synfs"] {
         let _ = writeln!(out, "nodev\t{kind}");
     }
@@ -264,7 +271,7 @@ fn filesystems(out: &mut String) -> Result<()> {
 }
 
 /// Interrupts taken so far, by vector, handled in Rust; those of generated handlers are counted in `/syn/interrupts`.
-pub fn interrupts(out: &mut String) -> Result<()> {
+pub fn interrupts(out: &mut Out) -> Result<()> {
     let _ = writeln!(out, "{:>14}", "all CPUs");
     for vector in 0..=u8::MAX {
         let count = machine::irq::count(vector);

@@ -6,44 +6,44 @@
 
 use abi::errno::{Errno, Result};
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use codegen::ImageInfo;
 use core::fmt::Write;
 
 use crate::file::OpenFile;
 use crate::files::{Files, stubs};
 use crate::fs::attr::Kind;
-use crate::fs::text::{Folder, Item, text};
+use crate::fs::proc::list_processes;
+use crate::fs::text::{Each, Folder, Item, Out, Piece, long_text, text};
 use crate::process::{Process, tree};
 
-/// Every routine at this instant, in the order of addresses.
-fn images() -> Vec<ImageInfo> {
-    let mut all = Vec::new();
-    codegen::for_each(|info| all.push(*info));
-    all
-}
-
-fn index(out: &mut String) -> Result<()> {
-    // Writing to a string does not fail, here and below.
-    let _ = writeln!(
-        out,
-        "{:<16} {:>5} {:>4} {:>6} {:<20} name",
-        "entry", "bytes", "refs", "owner", "class"
-    );
-    for info in images() {
+/// A line for each routine at address `from` or above, behind a heading.
+fn index(from: u64, piece: &mut Piece) -> Result<()> {
+    // `Out` notes by itself that memory is out, here and below.
+    let head = |out: &mut Out| {
         let _ = writeln!(
             out,
-            "{:016x} {:>5} {:>4} {:>6} {:<20} {}",
-            info.entry, info.len, info.references, info.owner, info.class, info.name
+            "{:<16} {:>5} {:>4} {:>6} {:<20} name",
+            "entry", "bytes", "refs", "owner", "class"
         );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
     }
+    codegen::for_each_from(from as usize, |info| {
+        piece.record(info.entry as u64 + 1, |out| {
+            let _ = writeln!(
+                out,
+                "{:016x} {:>5} {:>4} {:>6} {:<20} {}",
+                info.entry, info.len, info.references, info.owner, info.class, info.name
+            );
+        })
+    });
     Ok(())
 }
 
 /// What each generator has made, and what that cost: the *Probe* of the synthesizer.
-fn classes(out: &mut String) -> Result<()> {
+fn classes(out: &mut Out) -> Result<()> {
     let _ = writeln!(
         out,
         "{:<20} {:>6} {:>10} {:>12}",
@@ -63,7 +63,7 @@ fn classes(out: &mut String) -> Result<()> {
 }
 
 /// One routine, listed.
-fn show(entry: usize, owner: &str, out: &mut String) -> Result<()> {
+fn show(entry: usize, owner: &str, out: &mut Out) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
     let _ = writeln!(
         out,
@@ -79,10 +79,18 @@ fn show(entry: usize, owner: &str, out: &mut String) -> Result<()> {
 /// The root of it.
 pub struct Code;
 
+/// Its names, before those of processes.
+const NAMES: [(&str, Kind); 4] = [
+    ("index", Kind::Regular),
+    ("at", Kind::Directory),
+    ("self", Kind::Symlink),
+    ("classes", Kind::Regular),
+];
+
 impl Folder for Code {
     fn get(&self, name: &str) -> Result<Item> {
         match name {
-            "index" => return Ok(text(index)),
+            "index" => return Ok(long_text(index)),
             "classes" => return Ok(text(classes)),
             "at" => return Ok(Item::Folder(Arc::new(All))),
             "self" => {
@@ -96,18 +104,13 @@ impl Folder for Code {
         Ok(Item::Folder(Arc::new(Owned(process))))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        each(0, "index", Kind::Regular);
-        each(1, "at", Kind::Directory);
-        each(2, "self", Kind::Symlink);
-        each(3, "classes", Kind::Regular);
-        for process in tree::all() {
-            each(
-                4 + process.pid as u64,
-                &process.pid.to_string(),
-                Kind::Directory,
-            );
+    fn list(&self, from: u64, each: Each) {
+        for (place, (name, kind)) in (0..).zip(NAMES) {
+            if place >= from && !each(place, name, kind) {
+                return;
+            }
         }
+        list_processes(NAMES.len() as u64, from, each);
     }
 }
 
@@ -125,12 +128,13 @@ impl Folder for All {
         Ok(text(move |out| show(entry, &owner, out)))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        for info in images() {
-            // The offset in the code space: it fits, and keeps the order.
-            let place = (info.entry - abi::layout::CODE.min(info.entry)) as u64;
-            each(place, &format!("{:016x}", info.entry), Kind::Regular);
-        }
+    fn list(&self, from: u64, each: Each) {
+        // Places are offsets in the code space: they fit, and keep the order.
+        let first = abi::layout::CODE.saturating_add(usize::try_from(from).unwrap_or(usize::MAX));
+        codegen::for_each_from(first, |info| {
+            let place = info.entry.saturating_sub(abi::layout::CODE) as u64;
+            each(place, &format!("{:016x}", info.entry), Kind::Regular)
+        });
     }
 }
 
@@ -149,12 +153,11 @@ impl Folder for Owned {
         })))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        self.0
-            .files
-            .get()
-            .visit()
-            .for_each(|fd, _, _| each(fd as u64, &fd.to_string(), Kind::Directory));
+    fn list(&self, from: u64, each: Each) {
+        let visit = self.0.files.get().visit();
+        visit.for_each_from(from, |fd, _, _| {
+            each(fd as u64, &fd.to_string(), Kind::Directory)
+        });
     }
 }
 
@@ -210,11 +213,14 @@ impl Folder for Descriptor {
         }))
     }
 
-    fn list(&self, each: &mut dyn FnMut(u64, &str, Kind)) {
-        each(0, "file", Kind::Regular);
+    fn list(&self, from: u64, each: Each) {
+        if from == 0 && !each(0, "file", Kind::Regular) {
+            return;
+        }
         for (call, name) in CALLS.iter().enumerate() {
-            if self.entry(call).is_some() {
-                each(1 + call as u64, name, Kind::Regular);
+            let place = 1 + call as u64;
+            if place >= from && self.entry(call).is_some() && !each(place, name, Kind::Regular) {
+                return;
             }
         }
     }

@@ -11,7 +11,7 @@ mod state;
 use alloc::sync::Arc;
 
 use super::place::FileSystem;
-use super::text::{Fixed, Item, TextFs, text};
+use super::text::{Fixed, Item, TextFs, long_text, records, text};
 
 /// What `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -21,14 +21,12 @@ pub fn file_system() -> Arc<dyn FileSystem> {
     let root = Fixed(&[
         ("code", || Item::Folder(Arc::new(code::Code))),
         ("interrupts", || text(state::interrupts)),
-        ("log", || text(state::log)),
+        ("log", || long_text(state::log)),
         ("memory", || text(state::memory)),
         ("nosys", || text(state::nosys)),
-        ("probes", || {
-            Item::Setting(Arc::new(probe::show), probe::set)
-        }),
-        ("quajects", || text(state::quajects)),
-        ("threads", || text(state::threads)),
+        ("probes", || Item::Setting(records(probe::show), probe::set)),
+        ("quajects", || long_text(state::quajects)),
+        ("threads", || long_text(state::threads)),
     ]);
     TextFs::new("synfs", MAGIC, Arc::new(root))
 }

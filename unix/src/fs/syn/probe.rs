@@ -7,37 +7,60 @@
 //! Source: dissertation, table 4.3 (Probe).
 
 use abi::errno::{Errno, Result};
-use alloc::string::String;
 use core::fmt::Write;
 
+use crate::file::{OpenFile, Probes};
 use crate::files::replug_everywhere;
+use crate::fs::text::{Out, Piece};
 use crate::process::tree;
 
-/// The text.
-pub fn show(out: &mut String) -> Result<()> {
-    // Writing to a string does not fail, here and below.
-    let _ = writeln!(
-        out,
-        "{:>6} {:>4} {:<6} {:>10} {:>10} {:>12} path",
-        "pid", "fd", "call", "begun", "returned", "cycles/each"
-    );
-    for process in tree::all() {
-        process.files.get().visit().for_each(|fd, of, _| {
-            let Some(probes) = of.probes() else { return };
-            for (call, seen) in ["read", "write", "lseek"].iter().zip(probes.show()) {
-                let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
-                let _ = writeln!(
-                    out,
-                    "{:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} {}",
-                    process.pid,
-                    seen.calls,
-                    seen.ended,
-                    of.path()
-                );
+/// The place of descriptor `fd` of process `pid` in the text, behind the heading.
+fn place(pid: i32, fd: i32) -> u64 {
+    (pid as u64) << 32 | fd as u64
+}
+
+/// The text from place `from` on.
+pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
+    // `Out` notes by itself that memory is out, here and below.
+    let head = |out: &mut Out| {
+        let _ = writeln!(
+            out,
+            "{:>6} {:>4} {:<6} {:>10} {:>10} {:>12} path",
+            "pid", "fd", "call", "begun", "returned", "cycles/each"
+        );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
+    }
+    let mut more = true;
+    for process in tree::from(from >> 32) {
+        let first = from.saturating_sub(place(process.pid, 0));
+        let visit = process.files.get().visit();
+        visit.for_each_from(first, |fd, of, _| {
+            if let Some(probes) = of.probes() {
+                let next = place(process.pid, fd) + 1;
+                more = piece.record(next, |out| lines(process.pid, fd, of, probes, out));
             }
+            more
         });
+        if !more {
+            break;
+        }
     }
     Ok(())
+}
+
+fn lines(pid: i32, fd: i32, of: &OpenFile, probes: &Probes, out: &mut Out) {
+    for (call, seen) in ["read", "write", "lseek"].iter().zip(probes.show()) {
+        let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} {}",
+            seen.calls,
+            seen.ended,
+            of.path()
+        );
+    }
 }
 
 /// Takes one command. EINVAL, ESRCH, EBADF.

@@ -5,95 +5,125 @@
 use abi::errno::Result;
 use abi::layout::PAGE;
 use abi::nr;
-use alloc::string::String;
 use core::fmt::Write;
 use device::names::Device;
-use thread::flags;
+use quaject::class::{Class, Header};
+use thread::{Thread, flags};
 
 use crate::call;
 use crate::fs::proc::system;
+use crate::fs::text::{Out, Piece};
 
-/// The classes, their members, and where each port of a member leads.
-pub fn quajects(out: &mut String) -> Result<()> {
-    // Writing to a string does not fail, here and below.
+/// The classes, their members, and where each port of a member leads, from place `from` on: a class's number in the upper half, below it how many of its members to pass over.
+pub fn quajects(from: u64, piece: &mut Piece) -> Result<()> {
+    let (mut number, mut more) = (0, true);
     quaject::class::for_each_class(|class| {
-        let (created, reused) = class.made();
-        let _ = writeln!(
-            out,
-            "{}: {}\n  {} in use, {created} made, {reused} used again",
-            class.name,
-            class.purpose,
-            class.active(),
-        );
-        for port in class.ports {
-            let _ = write!(out, "  {:?} {}", port.kind, port.name);
-            if !port.default.is_empty() {
-                let _ = write!(out, " (unlinked: {})", port.default);
-            }
-            out.push('\n');
+        let (first, mut at) = (number << 32, 1);
+        number += 1;
+        if !more || from >= number << 32 {
+            return;
         }
-        class.for_each(|member| {
-            if member.references() == 0 {
-                return;
-            }
-            let _ = writeln!(
-                out,
-                "  {} {}, {} references",
-                class.name,
-                member.number(),
-                member.references()
-            );
-            for (index, port) in class.ports.iter().enumerate() {
-                if let Some(linked) = member.link(index) {
-                    let how = if linked.in_line { "in line" } else { "called" };
-                    let _ = writeln!(
-                        out,
-                        "    {} -> {} {} ({how})",
-                        port.name, linked.name, linked.to
-                    );
-                }
+        if from <= first {
+            more = piece.record(first + 1, |out| heading(class, out));
+        }
+        class.for_each(|quaject| {
+            at += 1;
+            if more && first + at > from && quaject.references() != 0 {
+                more = piece.record(first + at, |out| member(class, quaject, out));
             }
         });
     });
     Ok(())
 }
 
-/// A row for each thread table entry.
-pub fn threads(out: &mut String) -> Result<()> {
+fn heading(class: &Class, out: &mut Out) {
+    let (created, reused) = class.made();
+    // `Out` notes by itself that memory is out, here and below.
     let _ = writeln!(
         out,
-        "{:>6} {:<16} {:<8} cpu level {:>10} {:>14} {:>10} fp  {:>12}",
-        "number", "name", "state", "quantum us", "CPU time us", "switches", "handle"
+        "{}: {}\n  {} in use, {created} made, {reused} used again",
+        class.name,
+        class.purpose,
+        class.active(),
     );
-    thread::for_each(|thread| {
-        let word = thread.flags();
-        let state = match word {
-            w if w & flags::DEAD != 0 => "ended",
-            w if w & flags::NEW != 0 => "new",
-            w if w & flags::STOPPED != 0 => "stopped",
-            w if w & flags::ASLEEP != 0 => "asleep",
-            _ => "ready",
-        };
-        let mut name = [0; thread::NAME_LEN];
+    for port in class.ports {
+        let _ = write!(out, "  {:?} {}", port.kind, port.name);
+        if !port.default.is_empty() {
+            let _ = write!(out, " (unlinked: {})", port.default);
+        }
+        out.push('\n');
+    }
+}
+
+fn member(class: &Class, member: &Header, out: &mut Out) {
+    let _ = writeln!(
+        out,
+        "  {} {}, {} references",
+        class.name,
+        member.number(),
+        member.references()
+    );
+    for (index, port) in class.ports.iter().enumerate() {
+        if let Some(linked) = member.link(index) {
+            let how = if linked.in_line { "in line" } else { "called" };
+            let _ = writeln!(
+                out,
+                "    {} -> {} {} ({how})",
+                port.name, linked.name, linked.to
+            );
+        }
+    }
+}
+
+/// A row for each thread table entry from number `from` on, behind a heading.
+pub fn threads(from: u64, piece: &mut Piece) -> Result<()> {
+    let head = |out: &mut Out| {
         let _ = writeln!(
             out,
-            "{:>6} {:<16} {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {:<3} {:>12}",
-            thread.serial(),
-            thread.name(&mut name),
-            thread.cpu(),
-            thread.level(),
-            thread.quantum_ns() / 1000,
-            thread.cpu_ns() / 1000,
-            thread.switches(),
-            if thread.uses_fp() { "yes" } else { "no" },
-            thread.handle_number(),
+            "{:>6} {:<16} {:<8} cpu level {:>10} {:>14} {:>10} fp  {:>12}",
+            "number", "name", "state", "quantum us", "CPU time us", "switches", "handle"
         );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
+    }
+    let mut more = true;
+    thread::for_each(|thread| {
+        let next = thread.index() as u64 + 2;
+        if more && next > from {
+            more = piece.record(next, |out| row(thread, out));
+        }
     });
     Ok(())
 }
 
+fn row(thread: &Thread, out: &mut Out) {
+    let word = thread.flags();
+    let state = match word {
+        w if w & flags::DEAD != 0 => "ended",
+        w if w & flags::NEW != 0 => "new",
+        w if w & flags::STOPPED != 0 => "stopped",
+        w if w & flags::ASLEEP != 0 => "asleep",
+        _ => "ready",
+    };
+    let mut name = [0; thread::NAME_LEN];
+    let _ = writeln!(
+        out,
+        "{:>6} {:<16} {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {:<3} {:>12}",
+        thread.serial(),
+        thread.name(&mut name),
+        thread.cpu(),
+        thread.level(),
+        thread.quantum_ns() / 1000,
+        thread.cpu_ns() / 1000,
+        thread.switches(),
+        if thread.uses_fp() { "yes" } else { "no" },
+        thread.handle_number(),
+    );
+}
+
 /// Calls without a handler: number, name, how often.
-pub fn nosys(out: &mut String) -> Result<()> {
+pub fn nosys(out: &mut Out) -> Result<()> {
     for (number, count) in call::unknown() {
         if number < nr::COUNT {
             let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
@@ -109,7 +139,7 @@ pub fn nosys(out: &mut String) -> Result<()> {
 }
 
 /// Interrupts by vector: those that Rust handles, then those of the devices' generated handlers.
-pub fn interrupts(out: &mut String) -> Result<()> {
+pub fn interrupts(out: &mut Out) -> Result<()> {
     system::interrupts(out)?;
     device::names::for_each(|name, device| {
         let Device::Serial(line) = device else { return };
@@ -121,7 +151,7 @@ pub fn interrupts(out: &mut String) -> Result<()> {
 }
 
 /// Memory by kind, in KiB.
-pub fn memory(out: &mut String) -> Result<()> {
+pub fn memory(out: &mut Out) -> Result<()> {
     let frames = vm::frame::stats();
     let heap = vm::heap::stats();
     let code = codegen::stats();
@@ -155,16 +185,15 @@ pub fn memory(out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The kernel's log, as much as the ring still holds.
-pub fn log(out: &mut String) -> Result<()> {
-    let mut at = 0;
+/// The kernel's log, as much as the ring still holds from byte `from` on.
+pub fn log(from: u64, piece: &mut Piece) -> Result<()> {
+    let mut at = usize::try_from(from).unwrap_or(usize::MAX);
     let mut bytes = [0; 256];
     loop {
         let (from, count) = machine::log::copy(at, &mut bytes);
-        if count == 0 {
+        at = from + count;
+        if count == 0 || !piece.record(at as u64, |out| out.push_bytes(&bytes[..count])) {
             return Ok(());
         }
-        out.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        at = from + count;
     }
 }

@@ -1,0 +1,172 @@
+//! An open text.
+//!
+//! *Interface.* [`Text`]. A reading makes what it needs in pieces of a page and keeps no more than the rest of the last one: the place where the text goes on, and at most a page. Who reads
+//! from elsewhere (`pread`, `lseek`) has the text made again from its start, up to there.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::{SEEK_CUR, SEEK_SET};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::Ordering;
+use sync::Monitor;
+
+use super::Setter;
+use super::source::{Piece, Source};
+use crate::file::{File, OpenFile};
+use crate::io::IoBuf;
+
+/// The longest setting.
+const MAX_SETTING: usize = 256;
+
+/// The behaviour of an open text.
+pub(super) struct Text {
+    source: Arc<dyn Source>,
+    set: Option<Setter>,
+    reading: Monitor<Reading>,
+}
+
+/// How far the readers of an open text have come.
+#[derive(Default)]
+struct Reading {
+    /// Offset of the byte that comes next.
+    offset: u64,
+    /// Where the text goes on behind `rest`.
+    place: u64,
+    /// Bytes of the record there that were read before: of one longer than a page, which is not kept.
+    passed: usize,
+    /// What was made; from `at` on it was not read.
+    rest: Vec<u8>,
+    at: usize,
+    /// Where `rest` began.
+    began: u64,
+}
+
+impl Reading {
+    /// What was made and not read; makes a piece of about `limit` bytes if that is nothing. Empty at the end.
+    fn rest(&mut self, source: &dyn Source, limit: usize) -> Result<&[u8]> {
+        while self.at == self.rest.len() {
+            let mut piece = Piece::new(self.place, limit.clamp(1, PAGE))?;
+            source.write(self.place, &mut piece)?;
+            let (made, next) = piece.finish()?;
+            if made.is_empty() && next == self.place {
+                (self.rest, self.at) = (Vec::new(), 0);
+                break;
+            }
+            self.began = self.place;
+            self.place = next;
+            // The record may have become shorter.
+            self.at = core::mem::take(&mut self.passed).min(made.len());
+            self.rest = made;
+        }
+        Ok(&self.rest[self.at..])
+    }
+
+    /// `count` bytes of the rest were read.
+    fn pass(&mut self, count: usize) {
+        self.offset += count as u64;
+        self.at += count;
+        if self.at == self.rest.len() {
+            (self.rest, self.at) = (Vec::new(), 0);
+        }
+    }
+
+    /// Nobody reads for now: what is too much to keep is made again later.
+    fn pause(&mut self) {
+        // More than a page is one record.
+        if self.rest.len() > PAGE {
+            self.passed = self.at;
+            self.place = self.began;
+            (self.rest, self.at) = (Vec::new(), 0);
+        }
+    }
+
+    fn read(&mut self, source: &dyn Source, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        if offset == 0 || offset < self.offset {
+            *self = Reading::default();
+        }
+        while self.offset < offset {
+            let rest = self.rest(source, PAGE)?.len();
+            if rest == 0 {
+                return Ok(0);
+            }
+            let wanted = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
+            self.pass(rest.min(wanted));
+        }
+        let mut total = 0;
+        while buf.remaining() > 0 {
+            let step = self
+                .rest(source, buf.remaining())
+                .and_then(|rest| Ok((rest.is_empty(), buf.put(rest)?)));
+            match step {
+                Ok((true, _)) => break,
+                Ok((false, count)) => {
+                    total += count;
+                    self.pass(count);
+                }
+                Err(_) if total > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(total)
+    }
+}
+
+impl Text {
+    /// A reader of what `source` makes; `set` takes what is written.
+    pub(super) fn new(source: &Arc<dyn Source>, set: Option<Setter>) -> Result<Text> {
+        let source = source.open()?.unwrap_or_else(|| source.clone());
+        Ok(Text {
+            source,
+            set,
+            reading: Monitor::new(Reading::default()),
+        })
+    }
+}
+
+impl File for Text {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let _turn = of.turn();
+        let at = of.cursor.offset.load(Ordering::Relaxed);
+        let count = self.read_at(of, at, buf)?;
+        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let mut reading = self.reading.lock();
+        let result = reading.read(&*self.source, offset, buf);
+        reading.pause();
+        result
+    }
+
+    fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let set = self.set.ok_or(Errno::EINVAL)?;
+        let mut bytes = [0; MAX_SETTING];
+        let count = buf.take(&mut bytes)?;
+        if buf.remaining() > 0 {
+            return Err(Errno::EINVAL);
+        }
+        let value = core::str::from_utf8(&bytes[..count]).map_err(|_| Errno::EINVAL)?;
+        set(value.trim_end_matches('\n'))?;
+        Ok(count)
+    }
+
+    fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
+        let _turn = of.turn();
+        let base = match whence as i32 {
+            SEEK_SET => 0,
+            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
+            // Where the end is nobody knows before it was read.
+            _ => return Err(Errno::EINVAL),
+        };
+        let to = base.checked_add_signed(offset).ok_or(Errno::EINVAL)?;
+        of.cursor.offset.store(to, Ordering::Relaxed);
+        Ok(to)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

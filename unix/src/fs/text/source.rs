@@ -1,0 +1,131 @@
+//! What a text is made of, and the piece of it that one reading has made.
+//!
+//! *Interface.* A [`Source`] hands records to a [`Piece`] from a place on, which is a number of its own choosing: an address, a process's number, a count. It stops when the piece
+//! refuses a record, and is asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`] takes the bytes of a record; when memory is out it takes
+//! no more, and the reading fails with `ENOMEM`.
+
+use abi::errno::{Errno, Result};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Makes a text piece by piece. Each record is of one instant; between two of them the world goes on.
+pub trait Source: Send + Sync {
+    /// Somebody opens the text: refuses, or says what the open file is to read in place of this source, if anything (one that keeps
+    /// what there is now).
+    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+        Ok(None)
+    }
+
+    /// Hands the records from place `from` on to `piece`, in order, until it refuses one. 0 is the start of the text.
+    fn write(&self, from: u64, piece: &mut Piece) -> Result<()>;
+}
+
+/// A source of one record.
+pub fn whole(write: impl Fn(&mut Out) -> Result<()> + Send + Sync + 'static) -> Arc<dyn Source> {
+    records(move |from, piece| {
+        let mut result = Ok(());
+        if from == 0 {
+            piece.record(1, |out| result = write(out));
+        }
+        result
+    })
+}
+
+/// A source whose [`Source::write`] is `write`.
+pub fn records(
+    write: impl Fn(u64, &mut Piece) -> Result<()> + Send + Sync + 'static,
+) -> Arc<dyn Source> {
+    struct Records<F>(F);
+
+    impl<F: Fn(u64, &mut Piece) -> Result<()> + Send + Sync> Source for Records<F> {
+        fn write(&self, from: u64, piece: &mut Piece) -> Result<()> {
+            (self.0)(from, piece)
+        }
+    }
+
+    Arc::new(Records(write))
+}
+
+/// The bytes of records.
+#[derive(Default)]
+pub struct Out {
+    bytes: Vec<u8>,
+    /// Memory was out; what came since is missing.
+    short: bool,
+}
+
+impl Out {
+    /// Adds bytes.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        if self.short || self.bytes.try_reserve(bytes.len()).is_err() {
+            self.short = true;
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Adds a string.
+    pub fn push_str(&mut self, text: &str) {
+        self.push_bytes(text.as_bytes());
+    }
+
+    /// Adds a character.
+    pub fn push(&mut self, letter: char) {
+        self.push_str(letter.encode_utf8(&mut [0; 4]));
+    }
+
+    /// Bytes so far, those of the records before included.
+    pub fn written(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl fmt::Write for Out {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push_str(text);
+        if self.short { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+/// Whole records, as many as a reading wants; one longer than that if it comes first.
+pub struct Piece {
+    out: Out,
+    limit: usize,
+    next: u64,
+}
+
+impl Piece {
+    /// An empty piece for about `limit` bytes of a text that goes on at place `from`. `ENOMEM`.
+    pub(super) fn new(from: u64, limit: usize) -> Result<Piece> {
+        let mut out = Out::default();
+        out.bytes
+            .try_reserve_exact(limit)
+            .map_err(|_| Errno::ENOMEM)?;
+        Ok(Piece {
+            out,
+            limit,
+            next: from,
+        })
+    }
+
+    /// Adds the record that `write` writes; the text goes on at place `next` after it. `false`: no more; if the record is not in this piece, it will be asked for again.
+    pub fn record(&mut self, next: u64, write: impl FnOnce(&mut Out)) -> bool {
+        let before = self.out.written();
+        write(&mut self.out);
+        if before > 0 && self.out.written() > self.limit {
+            self.out.bytes.truncate(before);
+            return false;
+        }
+        self.next = next;
+        self.out.written() < self.limit && !self.out.short
+    }
+
+    /// The bytes, and the place where the text goes on. `ENOMEM` when some could not be kept.
+    pub(super) fn finish(self) -> Result<(Vec<u8>, u64)> {
+        if self.out.short {
+            return Err(Errno::ENOMEM);
+        }
+        Ok((self.out.bytes, self.next))
+    }
+}
