@@ -6,7 +6,7 @@
 
 use crate::cpu::StackBase;
 use crate::paging::{MachineStack, machine_stack};
-use crate::{apic, boot, clock, cpu, features, irq, log, paging, power, tables, trap};
+use crate::{apic, boot, clock, cpu, features, irq, log, mitigate, paging, power, tables, trap};
 use core::arch::{asm, global_asm};
 use core::sync::atomic::Ordering;
 
@@ -128,6 +128,7 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     assert!(features::get().cx16(), "the processor has no cmpxchg16b");
     trap::patch_smap_sites();
     boot::init(start_info);
+    mitigate::init();
     let platform = tables::read(boot::info().rsdp);
     cpu::set_present(platform.cpus());
     let mut frames = boot::early_frames();

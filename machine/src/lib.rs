@@ -20,6 +20,7 @@ pub mod features;
 pub mod fpu;
 pub mod irq;
 pub mod log;
+pub mod mitigate;
 pub mod paging;
 pub mod port;
 pub mod power;

@@ -142,6 +142,7 @@ mod bare {
             set_syscall_entry(cpu, trap::static_syscall_entry(cpu.number()));
         }
         crate::fpu::init_this_cpu();
+        crate::mitigate::init_this_cpu();
     }
 
     /// Sets where `syscall` enters the kernel on this CPU.

@@ -31,6 +31,8 @@ the guest's /root; a bare name or a path that the guest has is the guest's.
   --machine q35|microvm
   --icount            one instruction is one nanosecond: measurements that repeat exactly
   --accel tcg|kvm|auto
+  --mitigations off|auto|all
+                      against defects of the processor: nothing, what it needs (auto), whatever it can
   --kernel FILE       boot this kernel, do not build one
   --append WORDS      more words for the kernel's command line (docs/run-contract.md)
   --gdb               wait for gdb on port 1234
@@ -61,6 +63,8 @@ pub struct Options {
     pub icount: bool,
     /// `--accel`.
     pub accel: Accel,
+    /// `--mitigations`.
+    pub mitigations: Option<String>,
     /// `--kernel`.
     pub kernel: Option<PathBuf>,
     /// `--append`.
@@ -93,6 +97,7 @@ impl Options {
             chipset: Chipset::Q35,
             icount: false,
             accel: Accel::Tcg,
+            mitigations: None,
             kernel: None,
             append: String::new(),
             gdb: false,
@@ -172,6 +177,16 @@ impl Options {
                             ));
                         }
                     };
+                }
+                Long("mitigations") => {
+                    let word = text(parser.value()?, "--mitigations")?;
+                    if !["off", "auto", "all"].contains(&word.as_str()) {
+                        return Err(Failure::new(
+                            USAGE,
+                            format!("--mitigations {word}: off, auto or all"),
+                        ));
+                    }
+                    options.mitigations = Some(word);
                 }
                 Long("kernel") => options.kernel = Some(existing(parser.value()?, "--kernel")?),
                 Long("append") => options.append = text(parser.value()?, "--append")?,
@@ -261,6 +276,7 @@ mod tests {
             "--mem 99999999999G",
             "--accel xen",
             "--machine pc",
+            "--mitigations some",
             "--root /no/such",
             "--timeout never",
             "--timeout -1",

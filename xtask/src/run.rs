@@ -42,6 +42,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
 
     let mut machine = describe(&options, &kernel)?;
     machine.append = format!("{} {}", boot_words(terminal), options.append);
+    if let Some(wish) = &options.mitigations {
+        machine.append.push_str(&format!(" mitigations={wish}"));
+    }
     let raw = if terminal { Some(Raw::enter()?) } else { None };
     let streams = Streams {
         input: standard_input()?,

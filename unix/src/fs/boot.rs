@@ -21,7 +21,7 @@ use machine::cpio::{self, Entry};
 /// The symbol table that a panic report reads from the archive itself.
 const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];
 
-/// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn` and `/tmp`, and answers the root.
+/// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn`, `/sys` and `/tmp`, and answers the root.
 /// What of the archive is corrupt is left out and logged; only running out of memory is an error.
 pub fn init(initrd: &[u8]) -> Result<Place> {
     dev::init();
@@ -56,6 +56,7 @@ pub fn init(initrd: &[u8]) -> Result<Place> {
     put(devices()?, "/dev")?;
     put(super::proc::file_system(), "/proc")?;
     put(super::syn::file_system(), "/syn")?;
+    put(super::sys::file_system(), "/sys")?;
     let tmp = covered("/tmp")?;
     if is_empty(&*tmp.inode) {
         let fs = MemFs::new("tmpfs", 0o1777);

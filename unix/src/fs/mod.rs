@@ -20,6 +20,7 @@ pub mod perm;
 pub mod place;
 pub mod proc;
 pub mod syn;
+pub mod sys;
 pub mod text;
 pub mod walk;
 

@@ -16,7 +16,7 @@ use super::{AddressSpace, Inner, Prot};
 use crate::frame::Frames;
 use crate::memory::Memory;
 use crate::table::{
-    self, ADDRESS, DIRTY, PRESENT, Tables, WRITE, any_set, frame_of, index, is_unused,
+    self, DIRTY, FRAME, PRESENT, Tables, WRITE, any_set, frame_of, index, is_unused,
 };
 use abi::errno::Errno;
 use abi::layout::PAGE;
@@ -123,7 +123,7 @@ impl<M: Memory> AddressSpace<M> {
             let entry = mine.load(Ordering::Relaxed);
             let copy = few.then(|| self.copy_of(frame_of(entry)).ok()).flatten();
             if let Some(copy) = copy {
-                theirs.store(entry & !ADDRESS | copy.address(), Ordering::Relaxed);
+                theirs.store(entry & !FRAME | copy.address(), Ordering::Relaxed);
                 settled += 1;
             } else {
                 all_copied = false;

@@ -9,8 +9,15 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub use machine::paging::bits::*;
 
-/// Software: not present because the area allows no access, yet the frame is kept.
+/// Software: not present because the area allows no access, yet the frame is kept. [`NOWHERE`] goes with it.
 pub const HELD: u64 = 1 << 9;
+
+/// The bits of an entry's address that a frame's has: memory ends below 8 TiB.
+pub const FRAME: u64 = ADDRESS & ((1 << 43) - 1);
+
+/// Set in entries that are not present but keep a frame: what a processor with the L1TF defect loads by such an entry is where no memory is. It compares 44 bits at
+/// least. [`frame_of`] drops them by the mask that it needs anyway. Source: Linux's "PTE inversion".
+pub const NOWHERE: u64 = ADDRESS & !FRAME;
 
 /// Software: the object's own page, mapped only because a neighbour was wanted. Until the machine marks such a page as accessed too,
 /// nobody needs it, and the pager will give it again.
@@ -47,7 +54,7 @@ pub const fn occupied(entry: u64) -> bool {
 /// The frame of an occupied entry.
 #[inline]
 pub const fn frame_of(entry: u64) -> Frame {
-    Frame::containing(entry & ADDRESS)
+    Frame::containing(entry & FRAME)
 }
 
 /// The entry of a program's page with rights `prot`, writable only if `writable` as well. It is dirty if `writable`, and stays so without the right: of private memory
@@ -62,7 +69,11 @@ pub fn page(frame: Frame, prot: Prot, writable: bool) -> u64 {
 fn bits(prot: Prot, writable: bool) -> u64 {
     let dirty = if writable { DIRTY } else { 0 };
     let mut bits = USER | ACCESSED | dirty;
-    bits |= if prot.bits() == 0 { HELD } else { PRESENT };
+    bits |= if prot.bits() == 0 {
+        HELD | NOWHERE
+    } else {
+        PRESENT
+    };
     if prot.contains(Prot::WRITE) && writable {
         bits |= WRITE;
     }

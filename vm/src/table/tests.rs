@@ -1,6 +1,7 @@
 //! Page tables over fake memory.
 
 use super::*;
+use crate::Prot;
 use crate::memory::fake::Fake;
 
 fn tables(frames: usize) -> (Tables<Fake>, Fake) {
@@ -95,4 +96,19 @@ fn threads_build_one_tree() {
     });
     assert!(used > 3);
     assert_eq!(memory.frames().stats().free, before);
+}
+
+/// What a processor with the L1TF defect finds through an entry without access is where no memory is; the frame is kept all the same.
+#[test]
+fn an_entry_without_access_leads_nowhere() {
+    let frame = Frame::containing(0x12_3456_7000);
+    for writable in [false, true] {
+        let entry = page(frame, Prot::NONE, writable);
+        assert!(occupied(entry) && entry & PRESENT == 0);
+        assert!(entry & ADDRESS >= 1 << 43, "{entry:#x} names memory");
+        assert_eq!(frame_of(entry).address(), frame.address());
+        let open = with_rights(entry, Prot::READ);
+        assert_eq!(open & ADDRESS, frame.address());
+        assert_eq!(with_rights(open, Prot::NONE) & ADDRESS, entry & ADDRESS);
+    }
 }

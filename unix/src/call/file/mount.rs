@@ -1,6 +1,6 @@
 //! Mounting and unmounting.
 //!
-//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `synfs`, `devtmpfs`, and a directory in a second place.
+//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, and a directory in a second place.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{AT_FDCWD, PATH_MAX};
@@ -12,7 +12,7 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
-use crate::fs::{Kind, boot, proc, syn};
+use crate::fs::{Kind, boot, proc, syn, sys};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::MOUNT, mount), (nr::UMOUNT2, umount2)];
@@ -65,6 +65,7 @@ fn mount(args: &mut Args) -> Result<usize> {
         "tmpfs" => MemFs::new("tmpfs", mode(&optional(args.word(4))?)?),
         "ramfs" => MemFs::new("ramfs", 0o755),
         "proc" => proc::file_system(),
+        "sysfs" => sys::file_system(),
         "synfs" => syn::file_system(),
         "devtmpfs" => boot::devices()?,
         _ => return Err(Errno::ENODEV),

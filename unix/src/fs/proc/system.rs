@@ -10,6 +10,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
+use machine::mitigate::Bug;
 
 use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
 use crate::file::{File, OpenFile};
@@ -245,8 +246,15 @@ fn one_cpu(cpu: u64, out: &mut Out) {
         khz / 1000,
         khz % 1000,
     );
-    for name in features.names() {
+    let plan = machine::mitigate::plan();
+    for name in features.names().chain(plan.facts.flags()) {
         let _ = write!(out, " {name}");
+    }
+    out.push_str("\nbugs\t\t:");
+    for bug in Bug::ALL {
+        if plan.bugs.contains(*bug) && !bug.short().is_empty() {
+            let _ = write!(out, " {}", bug.short());
+        }
     }
     let _ = write!(
         out,
@@ -264,7 +272,7 @@ fn devices(out: &mut Out) -> Result<()> {
 }
 
 fn filesystems(out: &mut Out) -> Result<()> {
-    for kind in ["tmpfs", "ramfs", "devtmpfs", "proc", "synfs"] {
+    for kind in ["tmpfs", "ramfs", "devtmpfs", "proc", "sysfs", "synfs"] {
         let _ = writeln!(out, "nodev\t{kind}");
     }
     Ok(())

@@ -23,6 +23,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("interrupts", || text(state::interrupts)),
         ("log", || long_text(state::log)),
         ("memory", || text(state::memory)),
+        ("mitigations", || text(state::mitigations)),
         ("nosys", || text(state::nosys)),
         ("probes", || Item::Setting(records(probe::show), probe::set)),
         ("quajects", || long_text(state::quajects)),

@@ -7,6 +7,7 @@ use abi::layout::PAGE;
 use abi::nr;
 use core::fmt::Write;
 use device::names::Device;
+use machine::mitigate::Bug;
 use quaject::class::{Class, Header};
 use thread::{Thread, flags};
 
@@ -147,6 +148,22 @@ pub fn interrupts(out: &mut Out) -> Result<()> {
             let _ = writeln!(out, "{vector:3}: {count:10} {name} (generated)");
         }
     });
+    Ok(())
+}
+
+/// What is done about the processor's defects: what the command line asks for, what is in force, and a line for each defect.
+pub fn mitigations(out: &mut Out) -> Result<()> {
+    let plan = machine::mitigate::plan();
+    let _ = write!(out, "mitigations={}:", plan.wish.name());
+    for name in plan.measures.names() {
+        let _ = write!(out, " {name}");
+    }
+    out.push('\n');
+    for bug in Bug::ALL {
+        let _ = write!(out, "{bug:?}: ");
+        let _ = plan.tell(*bug, out);
+        out.push('\n');
+    }
     Ok(())
 }
 

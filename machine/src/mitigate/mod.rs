@@ -1,0 +1,180 @@
+//! Mitigations: what is done about speculation, chosen by what the processor says.
+//!
+//! *Interface*: [`choose`] is the pure choice from [`Facts`] and [`Wish`]; [`plan`] and [`measures`] are what was chosen here, at boot. Generators ask
+//! [`measures`] and emit what is needed and nothing else: under `mitigations=off` no generated routine has an instruction more.
+//! `words.rs` says it as Linux does. Source: docs/security.md, "Speculation".
+
+mod affected;
+mod facts;
+mod registers;
+mod words;
+
+pub use affected::{Bug, Bugs, affected};
+pub use facts::{Facts, Vendor};
+pub(crate) use registers::init_this_cpu;
+pub use registers::{SPEC_CTRL, SSBD, STIBP, resting, running};
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use facts::caps;
+use sync::Once;
+
+/// What the command line asks for: `mitigations=off`, `auto` (also without the word) or `all`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// Nothing that costs anything.
+    Off,
+    /// What the processor needs.
+    Auto,
+    /// Whatever the processor can execute, needed or not.
+    All,
+}
+
+impl Wish {
+    /// The last `mitigations=` of a command line; words of other kinds count as `auto`.
+    pub fn of(line: &str) -> Wish {
+        let mut words = line.split_ascii_whitespace().rev();
+        match words.find_map(|word| word.strip_prefix("mitigations=")) {
+            Some("off") => Wish::Off,
+            Some("all") => Wish::All,
+            _ => Wish::Auto,
+        }
+    }
+
+    /// The word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Wish::Off => "off",
+            Wish::Auto => "auto",
+            Wish::All => "all",
+        }
+    }
+}
+
+macro_rules! measures {
+    ($($name:ident $bit:literal $doc:literal;)*) => {
+        /// What is done.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Measures(u32);
+
+        impl Measures {
+            $(
+                #[doc = $doc]
+                pub const fn $name(self) -> bool { self.0 & (1 << $bit) != 0 }
+            )*
+
+            /// Names of those in force, for `/syn`.
+            pub fn names(self) -> impl Iterator<Item = &'static str> {
+                [$((stringify!($name), $bit)),*].into_iter()
+                    .filter(move |(_, bit)| self.0 & (1 << bit) != 0).map(|(name, _)| name)
+            }
+        }
+
+        mod bit { $(#[allow(non_upper_case_globals)] pub const $name: u32 = 1 << $bit;)* }
+    };
+}
+
+measures! {
+    enhanced_ibrs 0 "IBRS is set once for all.";
+    automatic_ibrs 1 "EFER.AIBRSE is set.";
+    ibrs_by_entry 2 "IBRS is set by each entry into the kernel and cleared by each exit.";
+    retpolines 3 "Indirect branches of generated code are returns that speculate into a trap.";
+    refill_returns 4 "A switch to another address space fills the return stack.";
+    ibpb_asked 5 "IBPB around threads that ask for it.";
+    ibpb_always 6 "IBPB at each switch to another address space.";
+    stibp_asked 7 "STIBP while a thread runs that asks for it.";
+    stibp_always 8 "STIBP is always set.";
+    ssbd_asked 9 "SSBD while a thread runs that asks for it.";
+    no_history 10 "BHI_DIS_S is set.";
+    verw 11 "VERW clears the buffers before user mode.";
+    no_transactions 12 "TSX is turned off.";
+    mask_user 13 "Addresses of users are cut off below the kernel before their use.";
+    eager_vectors 14 "Threads have vector registers from the start; they never trap.";
+}
+
+/// A choice, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// What the command line asks for.
+    pub wish: Wish,
+    /// What the processor says.
+    pub facts: Facts,
+    /// What it suffers from.
+    pub bugs: Bugs,
+    /// What is done.
+    pub measures: Measures,
+}
+
+/// What to do on the processor that says `facts`.
+pub fn choose(facts: Facts, wish: Wish) -> Plan {
+    let bugs = affected(&facts);
+    let all = wish == Wish::All;
+    let mut chosen = 0;
+    if wish != Wish::Off {
+        // Registers that an emulator without them lets be written can be tried there.
+        let can = |there: bool| there || all && facts.lenient;
+        let want = |list: &[Bug]| all || bugs.any(list);
+        let mut take = |bit: u32, yes: bool| chosen |= if yes { bit } else { 0 };
+        if want(&[Bug::SpectreV2]) {
+            let (automatic, enhanced) = (facts.auto_ibrs(), facts.enhanced_ibrs());
+            let by_entry = can(facts.ibrs()) && (all || !automatic && !enhanced);
+            take(bit::automatic_ibrs, automatic);
+            take(bit::enhanced_ibrs, enhanced && !automatic);
+            take(bit::ibrs_by_entry, by_entry);
+            take(bit::retpolines, all || !automatic && !enhanced && !by_entry);
+            take(bit::refill_returns, true);
+            take(bit::ibpb_asked, can(facts.ibpb()));
+            take(bit::ibpb_always, all && can(facts.ibpb()));
+            take(bit::stibp_asked, can(facts.stibp()));
+            take(
+                bit::stibp_always,
+                can(facts.stibp()) && (all || facts.stibp_always_on()),
+            );
+        }
+        take(bit::no_history, want(&[Bug::Bhi]) && facts.bhi_ctrl());
+        take(
+            bit::ssbd_asked,
+            want(&[Bug::SpecStoreBypass]) && can(facts.ssbd()),
+        );
+        let no_transactions = want(&[Bug::TsxAsyncAbort]) && facts.has(caps::TSX_CTRL);
+        take(bit::no_transactions, no_transactions);
+        take(
+            bit::verw,
+            want(&[Bug::Mds, Bug::MmioStaleData, Bug::RegFileDataSampling])
+                || bugs.contains(Bug::TsxAsyncAbort) && !no_transactions,
+        );
+        take(bit::mask_user, want(&[Bug::SpectreV1]));
+        take(bit::eager_vectors, want(&[Bug::LazyFp]));
+    }
+    Plan {
+        wish,
+        facts,
+        bugs,
+        measures: Measures(chosen),
+    }
+}
+
+static PLAN: Once<Plan> = Once::new();
+static MEASURES: AtomicU32 = AtomicU32::new(0);
+
+/// Chooses for this processor, which all others are taken to be like. Once, at boot, when the command line is known.
+#[cfg(target_os = "none")]
+pub(crate) fn init() {
+    let plan = choose(Facts::here(), Wish::of(crate::boot::info().cmdline));
+    // Nobody was there before.
+    let _ = PLAN.set(plan);
+    MEASURES.store(plan.measures.0, Ordering::Relaxed);
+}
+
+/// What was chosen here. On a host, nothing.
+pub fn plan() -> Plan {
+    let none = || choose(Facts::default(), Wish::Off);
+    PLAN.get().copied().unwrap_or_else(none)
+}
+
+/// What is done here.
+pub fn measures() -> Measures {
+    Measures(MEASURES.load(Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests;
