@@ -14,6 +14,7 @@ pub fn run_if_asked() {
     if !asked {
         return;
     }
+    machine::selfcheck::run();
     vm::selfcheck::run();
     log!("all checks passed");
     power::report("exit 0");

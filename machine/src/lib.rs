@@ -26,6 +26,8 @@ pub mod port;
 pub mod power;
 pub mod random;
 pub mod report;
+#[cfg(target_os = "none")]
+pub mod selfcheck;
 pub mod step;
 pub mod symbols;
 pub mod syscall_entry;

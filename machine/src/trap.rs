@@ -83,7 +83,9 @@ pub const RFLAGS_IF: u64 = 1 << 9;
 /// The flags a user may set: CF PF AF ZF SF TF DF OF RF AC ID.
 pub const RFLAGS_USER: u64 = 0x0025_0dd5;
 pub(crate) const RFLAGS_TF: u64 = 1 << 8;
+const RFLAGS_IOPL: u64 = 3 << 12;
 const RFLAGS_RF: u64 = 1 << 16;
+const RFLAGS_VM: u64 = 1 << 17;
 
 /// Flags that `syscall` clears: TF, IF, DF, NT, AC.
 pub(crate) const SFMASK: u64 = 1 << 8 | 1 << 9 | 1 << 10 | 1 << 14 | 1 << 18;
@@ -97,6 +99,16 @@ impl TrapFrame {
     /// Whether this is a system call.
     pub fn is_syscall(&self) -> bool {
         self.vector == VECTOR_SYSCALL
+    }
+
+    /// Whether `iretq` takes it and user mode may have it: an address that the processor accepts, user segments, interrupts on, no right to
+    /// ports. (A canonical address that is not the user's faults in user mode, as it should.)
+    pub fn fits_user(&self) -> bool {
+        let top = (self.rip as i64) >> 47;
+        (top == 0 || top == -1)
+            && self.cs == USER_CS
+            && self.ss == USER_SS
+            && self.rflags & (RFLAGS_IF | RFLAGS_IOPL | RFLAGS_VM) == RFLAGS_IF
     }
 
     /// Whether `sysretq` restores this frame exactly, and safely (RIP below the hole, no debug flags).
@@ -243,6 +255,7 @@ mod bare {
     unsafe extern "C" {
         fn trap_stubs();
         fn syscall_entries();
+        fn iretq_site();
     }
 
     /// The assembled `syscall` entry of CPU number `cpu`.
@@ -280,7 +293,13 @@ mod bare {
     /// Restores the frame that the stack pointer points at.
     #[unsafe(naked)]
     unsafe extern "C" fn trap_leave() {
-        naked_asm!(restore!(), "add rsp, 16", "iretq")
+        naked_asm!(
+            restore!(),
+            "add rsp, 16",
+            ".global iretq_site",
+            "iretq_site:",
+            "iretq"
+        )
     }
 
     #[unsafe(naked)]
@@ -362,6 +381,11 @@ mod bare {
         )
     }
 
+    /// Where a frame is left through without a look at it: for the machine's own check.
+    pub(crate) fn restoring_end() -> usize {
+        trap_leave as *const () as usize
+    }
+
     unsafe extern "C" fn gate(frame: *mut TrapFrame) {
         // SAFETY: `return_from` passes its caller's frame.
         leave(unsafe { &mut *frame });
@@ -399,6 +423,13 @@ mod bare {
                         (callouts().exception)(frame);
                     }
                 }
+                exception::SEGMENT | exception::STACK | exception::PROTECTION
+                    if frame.rip as usize == iretq_site as *const () as usize
+                        && !frame.from_user() =>
+                {
+                    // SAFETY: the frame of a fault in `trap_leave`.
+                    unsafe { refused(frame) }
+                }
                 _ => (callouts().exception)(frame),
             }
         }
@@ -420,7 +451,84 @@ mod bare {
         cpu::irq_disable();
         if frame.from_user() {
             (callouts().return_to_user)(frame);
+            if !frame.fits_user() {
+                unfit(frame);
+            }
         }
+    }
+
+    /// Gives the thread the fault that going to user mode by `frame` would be, until the frame is another or the thread has ended.
+    #[cold]
+    fn unfit(frame: &mut TrapFrame) {
+        while frame.from_user() && !frame.fits_user() {
+            fault(frame);
+            cpu::irq_disable();
+            if frame.from_user() {
+                (callouts().return_to_user)(frame);
+            }
+        }
+    }
+
+    /// What user mode makes of `frame` is a general protection fault, as if it had got there.
+    fn fault(frame: &mut TrapFrame) {
+        frame.cs = USER_CS;
+        frame.ss = USER_SS;
+        frame.rflags = frame.rflags & RFLAGS_USER | RFLAGS_IF | 2;
+        frame.vector = exception::PROTECTION;
+        frame.error = 0;
+        (callouts().exception)(frame);
+    }
+
+    /// The `iretq` of [`trap_leave`] itself has faulted, in supervisor mode: what it was to go to is no state of user mode. Nothing should get so far
+    /// ([`TrapFrame::fits_user`] has looked). If something does, the thread has the fault and the kernel goes on; a frame of the kernel's own
+    /// is a fault like any other.
+    ///
+    /// # Safety
+    /// `frame` is that of such a fault.
+    #[cold]
+    unsafe fn refused(frame: *mut TrapFrame) {
+        // SAFETY: the caller's promise.
+        let fault = unsafe { frame.read() };
+        // SAFETY: when `iretq` faults the stack pointer is where it was: at the five words.
+        let [rip, cs, rflags, rsp, ss] = unsafe { (fault.rsp as *const [u64; 5]).read() };
+        if cs & 3 != 3 {
+            // SAFETY: the caller's promise.
+            return (callouts().exception)(unsafe { &mut *frame });
+        }
+        let place = (fault.rsp as usize - offset_of!(TrapFrame, rip)) as *mut TrapFrame;
+        let back = TrapFrame {
+            rip,
+            cs,
+            rflags,
+            rsp,
+            ss,
+            ..fault
+        };
+        // SAFETY: the frame that was to be left through lay there. The fault's own frame, which this may overlap, has been read and is not
+        // looked at again; this function's stack lies below both.
+        unsafe {
+            place.write(back);
+            refused_at(place)
+        }
+    }
+
+    /// The rest of [`refused`], on a stack that ends below the frame.
+    #[unsafe(naked)]
+    unsafe extern "C" fn refused_at(frame: *mut TrapFrame) -> ! {
+        naked_asm!(
+            "mov rsp, rdi",
+            "mov rbx, rdi",
+            "call {again}",
+            "mov rdi, rbx",
+            "jmp {leave}",
+            again = sym refused_below,
+            leave = sym return_from,
+        )
+    }
+
+    unsafe extern "C" fn refused_below(frame: *mut TrapFrame) {
+        // SAFETY: `refused_at` passes its caller's frame.
+        fault(unsafe { &mut *frame });
     }
 
     /// Returns whether `sysretq` may be used.
@@ -432,7 +540,13 @@ mod bare {
         cpu::irq_disable();
         // A call comes from user mode and goes back there.
         (callouts().return_to_user)(frame);
-        frame.clean()
+        if frame.clean() {
+            return true;
+        }
+        if !frame.fits_user() {
+            unfit(frame);
+        }
+        false
     }
 
     /// Generated code uses `stac` and `clac` unconditionally; on a processor without SMAP they are undefined, and skipped here.
@@ -499,6 +613,33 @@ mod host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_harmless_frames_fit() {
+        let frame = TrapFrame {
+            rip: 0x40_0000,
+            rflags: 0x202,
+            cs: USER_CS,
+            ss: USER_SS,
+            ..Default::default()
+        };
+        let with_rip = |rip| TrapFrame { rip, ..frame }.fits_user();
+        for rip in [0, 0x7fff_ffff_ffff, 0xffff_8000_0000_0000, u64::MAX] {
+            assert!(with_rip(rip), "{rip:#x}");
+        }
+        for rip in [1 << 47, 0xffff_7fff_ffff_ffff, 0x8000_0000_0000_1000] {
+            assert!(!with_rip(rip), "{rip:#x}");
+        }
+        let with_flags = |rflags| TrapFrame { rflags, ..frame }.fits_user();
+        // NT is the program's own affair; RF, AC and the rest too.
+        assert!(with_flags(RFLAGS_USER | RFLAGS_IF | 2 | 1 << 14));
+        for bad in [0, 0x1202, 0x2202, 0x2_0202] {
+            assert!(!with_flags(bad), "{bad:#x}");
+        }
+        assert!(!TrapFrame { cs: 0x10, ..frame }.fits_user());
+        assert!(!TrapFrame { cs: 0x23, ..frame }.fits_user());
+        assert!(!TrapFrame { ss: 0x18, ..frame }.fits_user());
+    }
 
     #[test]
     fn only_exact_frames_are_clean() {

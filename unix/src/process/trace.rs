@@ -392,8 +392,7 @@ fn take(task: &Task, trap: &mut TrapFrame, r: &UserRegs) {
         rdx: r.rdx,
         rsi: r.rsi,
         rdi: r.rdi,
-        // An address beyond user memory becomes one that faults in user mode.
-        rip: if r.rip < USER_END as u64 { r.rip } else { 0 },
+        rip: r.rip,
         cs: USER_CS,
         rflags: r.eflags & RFLAGS_USER & !RFLAGS_TF | RFLAGS_IF | 2,
         rsp: r.rsp,

@@ -1,14 +1,13 @@
 //! The frame that a handler finds on its stack, byte for byte Linux's, and the way back from it.
 //!
 //! *Interface*: [`push`] builds it, [`pop`] is `rt_sigreturn`. What comes back from user memory is not trusted: only flags that user mode
-//! may set, only user selectors, only an address below the end of user memory, only vector state that the processor will accept.
+//! may set, only user selectors, only vector state that the processor will accept. An address that is none is the fault of going there (`machine::trap`).
 //!
 //! Source: System V ABI, AMD64 supplement (red zone, stack alignment); the layout of `rt_sigframe` as published for user programs.
 
 use core::sync::atomic::Ordering;
 
 use abi::errno::Result;
-use abi::layout::USER_END;
 use abi::linux::*;
 use core::mem::{offset_of, size_of};
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
@@ -90,9 +89,6 @@ pub fn push(
     trap.cs = USER_CS;
     trap.ss = USER_SS;
     trap.vector = VECTOR_TAIL;
-    if action.handler as usize >= USER_END {
-        return Err(abi::Errno::EFAULT);
-    }
     Ok(())
 }
 
@@ -139,9 +135,6 @@ pub fn pop(trap: &mut TrapFrame, task: &Task) -> Result<()> {
     fp::restore(c.fpstate as usize)?;
     set_blocked(task, uc.sigmask & !UNBLOCKABLE);
     *trap = registers(c, trap);
-    if trap.rip as usize >= USER_END {
-        return Err(abi::Errno::EFAULT);
-    }
     let mut stack = task.altstack.lock();
     if !on_altstack(&stack, trap.rsp) && uc.stack.flags & !(SS_ONSTACK | SS_DISABLE) == 0 {
         *stack = Sigaltstack {

@@ -124,6 +124,16 @@ pub const TESTS: &[Test] = &[
         run: holes,
     },
     Test {
+        name: "rip",
+        about: "program counters that are no address, by every way to set one, on 1 and 4 CPUs",
+        run: rip,
+    },
+    Test {
+        name: "rights",
+        about: "the kernel's own memory: rights and aliases in all page tables, returns that the processor refuses",
+        run: rights,
+    },
+    Test {
         name: "memory",
         about: "the kernel's checks of its own memory; pages taken away from other CPUs; faults of forks",
         run: memory,
@@ -258,6 +268,25 @@ fn jobs(kit: &Kit) -> Vec<Check> {
 
 fn holes(kit: &Kit) -> Vec<Check> {
     kit.tap(&with(kit, "holes", 1, 64), &["/tests/holes-glibc"], MINUTE)
+}
+
+fn rip(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("rip-{cpus}"), cpus, 64);
+        checks.extend(kit.tap(&machine, &["/tests/rip-glibc"], MINUTE));
+    }
+    checks
+}
+
+fn rights(kit: &Kit) -> Vec<Check> {
+    [1, 4]
+        .map(|cpus| {
+            let name = format!("rights-{cpus}");
+            let mut machine = with(kit, &name, cpus, 128);
+            own_suite(kit, &name, &mut machine, "selfcheck", MINUTE)
+        })
+        .into()
 }
 
 fn tables(kit: &Kit) -> Vec<Check> {

@@ -84,6 +84,7 @@ impl Kit {
         for name in [
             "hello", "calls", "jobs", "timers", "fuzz", "corrupt", "hungry", "load", "revoke",
             "pages", "forks", "floating", "threads", "stopper", "trace", "lateness", "holes",
+            "rip",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -1,0 +1,268 @@
+/* Registers that no program can run with: a program counter that is not canonical or not the user's, by every way it can be set.
+ *
+ * Interface: no arguments; one line a check (tap.h). Runs on Linux too. The thread gets SIGSEGV, again and again as often as it is
+ * suppressed; the machine goes on.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+static const struct place {
+    unsigned long address;
+    int canonical;
+    const char *name;
+} places[] = {
+    {0x8000000000001000, 0, "not canonical"},
+    {0x0000800000000000, 0, "the first of the hole"},
+    {0xffff7fffffffffff, 0, "the last of the hole"},
+    {0x00007ffffffff000, 1, "the last page below the hole"},
+    {0xffff800000000000, 1, "the first above the hole"},
+    {0xffffffff80100000, 1, "the kernel's"},
+};
+
+enum { PLACES = sizeof places / sizeof *places, AGAIN = 20 };
+
+static sigjmp_buf back;
+static siginfo_t seen;
+static unsigned long at;
+static const struct place *place;
+
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+    (void)signo;
+    seen = *info;
+    at = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    siglongjmp(back, 1);
+}
+
+static void on_usr2(int signo, siginfo_t *info, void *context)
+{
+    (void)signo, (void)info;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] = place->address;
+}
+
+static void handle(int signo, void *handler)
+{
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    action.sa_sigaction = handler;
+    sigaction(signo, &action, 0);
+}
+
+/* The thread is told what its place deserves. */
+static void faults(int signo, const char *how)
+{
+    char name[120];
+    snprintf(name, sizeof name, "%s: %s", how, place->name);
+    memset(&seen, 0, sizeof seen);
+    at = 0;
+    if (sigsetjmp(back, 1) == 0) {
+        raise(signo);
+        check(0, name);
+        return;
+    }
+    if (!check(at == place->address && seen.si_code == (place->canonical ? SEGV_MAPERR : SI_KERNEL) &&
+                   (unsigned long)seen.si_addr == (place->canonical ? place->address : 0),
+               name))
+        printf("# at %lx, code %d, address %p\n", at, seen.si_code, seen.si_addr);
+}
+
+static void by_signals(void)
+{
+    handle(SIGSEGV, on_fault);
+    handle(SIGUSR2, on_usr2);
+    for (place = places; place < places + PLACES; place++) {
+        handle(SIGUSR1, (void *)place->address);
+        faults(SIGUSR1, "a handler");
+        faults(SIGUSR2, "the return of a handler");
+    }
+    signal(SIGSEGV, SIG_DFL);
+}
+
+static void well(void)
+{
+    _exit(7);
+}
+
+/* The tracer lets the thread go on without the signal, as often as it likes. */
+static void suppressed(int by_registers)
+{
+    char name[120];
+    struct user_regs_struct regs;
+    int status, rounds = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        handle(SIGUSR1, (void *)place->address);
+        raise(by_registers ? SIGSTOP : SIGUSR1);
+        _exit(1);
+    }
+    waitpid(child, &status, 0);
+    if (by_registers) {
+        ptrace(PTRACE_GETREGS, child, 0, &regs);
+        regs.rip = place->address;
+        ptrace(PTRACE_SETREGS, child, 0, &regs);
+        ptrace(PTRACE_CONT, child, 0, 0);
+    } else {
+        ptrace(PTRACE_CONT, child, 0, SIGUSR1);
+    }
+    while (waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV) {
+        ptrace(PTRACE_GETREGS, child, 0, &regs);
+        if (regs.rip != place->address)
+            break;
+        if (++rounds == AGAIN) {
+            regs.rip = (unsigned long)well;
+            regs.rsp &= ~15ul;
+            regs.rsp -= 8;
+            ptrace(PTRACE_SETREGS, child, 0, &regs);
+        }
+        ptrace(PTRACE_CONT, child, 0, 0);
+    }
+    snprintf(name, sizeof name, "%s, suppressed: %s", by_registers ? "registers by the tracer" : "a handler", place->name);
+    if (!check(rounds == AGAIN && WIFEXITED(status) && WEXITSTATUS(status) == 7, name)) {
+        printf("# %d rounds, status %x, at %llx\n", rounds, status, regs.rip);
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
+}
+
+static void *ignore(void *nothing)
+{
+    for (;;)
+        signal(SIGSEGV, SIG_IGN);
+    return nothing;
+}
+
+/* Another thread ignores the signal all the time. */
+static void ignored(void)
+{
+    char name[120];
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        handle(SIGUSR1, (void *)place->address);
+        pthread_create(&thread, 0, ignore, 0);
+        raise(SIGUSR1);
+        _exit(1);
+    }
+    waitpid(child, &status, 0);
+    snprintf(name, sizeof name, "a handler, ignored by another: %s", place->name);
+    equal(status & 0x7f, SIGSEGV, name);
+}
+
+/* A stack pointer may be anything; what is done with it is what faults. */
+static void stacks(void)
+{
+    for (int i = 0; i < 3; i++) {
+        char name[120];
+        int status = 0;
+        unsigned long sp = places[i].address;
+        register long r10 __asm__("r10") = 0;
+        register long r8 __asm__("r8") = 0;
+        long pid;
+        __asm__ volatile("syscall\n\ttest %%rax, %%rax\n\tjnz 1f\n\t"
+                         "mov $39, %%eax\n\tsyscall\n\tmov $24, %%eax\n\tsyscall\n\t"
+                         "mov $5, %%edi\n\tmov $60, %%eax\n\tsyscall\n1:"
+                         : "=a"(pid)
+                         : "a"(SYS_clone), "D"(SIGCHLD), "S"(sp), "d"(0), "r"(r10), "r"(r8)
+                         : "rcx", "r11", "memory");
+        snprintf(name, sizeof name, "a stack that is %s does not matter to who does not use it", places[i].name);
+        check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 5, name);
+        __asm__ volatile("syscall\n\ttest %%rax, %%rax\n\tjnz 1f\n\tpush %%rax\n\tud2\n1:"
+                         : "=a"(pid)
+                         : "a"(SYS_clone), "D"(SIGCHLD), "S"(sp), "d"(0), "r"(r10), "r"(r8)
+                         : "rcx", "r11", "memory");
+        snprintf(name, sizeof name, "a push to it is a fault: %s", places[i].name);
+        check(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+                  (WTERMSIG(status) == SIGBUS || WTERMSIG(status) == SIGSEGV),
+              name);
+    }
+}
+
+/* A program whose entry is no address. */
+static void programs(const char *own)
+{
+    static char bytes[8 << 20];
+    char file[64], name[120];
+    int from = open(own, O_RDONLY);
+    ssize_t length = read(from, bytes, sizeof bytes);
+    close(from);
+    check(length > 64, "the program reads itself");
+    snprintf(file, sizeof file, "/tmp/rip-%d", getpid());
+    for (place = places; place < places + PLACES; place++) {
+        int status = 0;
+        memcpy(bytes + 24, &place->address, 8);
+        int to = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+        int good = write(to, bytes, length) == length;
+        close(to);
+        pid_t child = vfork();
+        if (child == 0) {
+            execl(file, file, "entry", (char *)0);
+            _exit(1);
+        }
+        waitpid(child, &status, 0);
+        snprintf(name, sizeof name, "a program's entry: %s", place->name);
+        /* Refused at once, or begun and ended. */
+        int refused = WIFEXITED(status) && WEXITSTATUS(status) == 1;
+        if (!check(good && (refused || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV)), name))
+            printf("# status %x\n", status);
+    }
+    unlink(file);
+}
+
+/* What a returning handler asks of the flags is not given. */
+static void on_flags(int signo, siginfo_t *info, void *context)
+{
+    (void)signo, (void)info;
+    /* All but TF; IOPL, NT, VM and the like among them. */
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] = ~0x100ul & ~0x40000ul;
+}
+
+static void flags(void)
+{
+    unsigned long now;
+    handle(SIGUSR1, on_flags);
+    raise(SIGUSR1);
+    __asm__ volatile("pushfq\n\tpopq %0\n\tcld" : "=r"(now));
+    equal(now & (3ul << 12 | 1ul << 17 | 3ul << 19), 0, "no right to ports, no virtual mode");
+    equal(now & 0x200, 0x200, "interrupts stay on");
+    __asm__ volatile("pushfq\n\torq $0x4000, (%%rsp)\n\tpopfq" ::: "cc", "memory");
+    for (volatile long i = 0; i < 30000000; i++)
+        ;
+    for (int i = 0; i < 1000; i++)
+        syscall(SYS_getpid);
+    kill(getpid(), 0);
+    __asm__ volatile("pushfq\n\tmovq (%%rsp), %0\n\tandq $~0x4000, (%%rsp)\n\tpopfq" : "=r"(now)::"cc", "memory");
+    equal(now & 0x4000, 0x4000, "the nested-task flag is the program's own affair");
+}
+
+int main(int argc, char **argv)
+{
+    static char other[1 << 16];
+    stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
+    if (argc > 1)
+        return 1;
+    sigaltstack(&stack, 0);
+    by_signals();
+    for (place = places; place < places + PLACES; place++) {
+        suppressed(0);
+        suppressed(1);
+        ignored();
+    }
+    stacks();
+    programs(argv[0]);
+    flags();
+    return done();
+}
