@@ -265,9 +265,16 @@ enum Event {
 pub struct Handle {
     events: Sender<Event>,
     notices: Arc<Mutex<UnixStream>>,
+    process: u32,
 }
 
 impl Handle {
+    /// Processor time that QEMU has used so far, seconds; 0 once it has ended.
+    pub fn processor_seconds(&self) -> f64 {
+        let stat = format!("/proc/{}/stat", self.process);
+        used(&std::fs::read_to_string(stat).unwrap_or_default())
+    }
+
     /// Ends the machine; it counts as killed by this signal.
     pub fn interrupt(&self, signal: i32) {
         // The receiver is gone when the machine has ended already.
@@ -366,6 +373,7 @@ impl Running {
         let handle = Handle {
             events: sender.clone(),
             notices: Arc::new(Mutex::new(clone(&com2)?)),
+            process: child.id(),
         };
         let mut outputs = vec![
             relay(clone(&com1)?, streams.output, sender.clone(), false),
@@ -409,8 +417,7 @@ impl Running {
 
     /// Processor time that QEMU has used so far, seconds; 0 once it has ended.
     pub fn processor_seconds(&self) -> f64 {
-        let stat = format!("/proc/{}/stat", self.child.id());
-        used(&std::fs::read_to_string(stat).unwrap_or_default())
+        self.handle.processor_seconds()
     }
 
     /// What other threads may hold.
@@ -685,6 +692,11 @@ impl Kept {
     /// What has been written so far.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().expect("no panic while held").clone()
+    }
+
+    /// How many bytes that are.
+    pub fn count(&self) -> usize {
+        self.0.lock().expect("no panic while held").len()
     }
 }
 

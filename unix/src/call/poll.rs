@@ -6,7 +6,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
 use sync::Monitor;
@@ -16,6 +16,7 @@ use super::signal::with_mask;
 use super::{Args, Handler};
 use crate::deadline::Deadline;
 use crate::file::{File, OpenFile};
+use crate::fs::Kind;
 use crate::poll::{Entry, wait_for};
 use crate::process::Process;
 
@@ -208,7 +209,8 @@ fn select_until(args: &Args, deadline: Deadline) -> Result<usize> {
 
 /// What an epoll instance knows of one descriptor.
 struct Interest {
-    file: Arc<OpenFile>,
+    /// It does not keep the description: with its last descriptor the interest ends.
+    file: Weak<OpenFile>,
     events: u32,
     data: u64,
     /// EPOLLONESHOT has fired.
@@ -274,17 +276,24 @@ fn epoll_ctl(args: &mut Args) -> Result<usize> {
         return interests.remove(&fd).map(|_| 0).ok_or(Errno::ENOENT);
     }
     let event = get::<EpollEvent>(args.word(3))?;
-    let known = interests.contains_key(&fd);
+    // The number may have had another file, which was closed.
+    let same = |interest: &Interest| Weak::as_ptr(&interest.file) == Arc::as_ptr(&file);
+    let known = interests.get(&fd).is_some_and(same);
     match operation {
         EPOLL_CTL_ADD if known => return Err(Errno::EEXIST),
         EPOLL_CTL_MOD if !known => return Err(Errno::ENOENT),
         EPOLL_CTL_ADD | EPOLL_CTL_MOD => {}
         _ => return Err(Errno::EINVAL),
     }
+    // What can always be read and written is nothing to wait for.
+    let kind = file.inode().map(|inode| inode.kind());
+    if matches!(kind, Some(Kind::Regular | Kind::Directory)) {
+        return Err(Errno::EPERM);
+    }
     interests.insert(
         fd,
         Interest {
-            file,
+            file: Arc::downgrade(&file),
             events: event.events,
             data: event.data,
             spent: false,
@@ -313,16 +322,18 @@ fn epoll_until(args: &Args, deadline: Deadline) -> Result<usize> {
     if most == 0 {
         return Err(Errno::EINVAL);
     }
-    let (descriptors, mut entries): (Vec<i32>, Vec<Entry>) = epoll
-        .interests
-        .lock()
-        .iter()
-        .filter(|(_, interest)| !interest.spent)
-        .map(|(&fd, interest)| {
-            let events = interest.events & !EPOLL_FLAGS;
-            (fd, Entry::new(Some(interest.file.clone()), events))
-        })
-        .unzip();
+    let (descriptors, mut entries): (Vec<i32>, Vec<Entry>) = {
+        let mut interests = epoll.interests.lock();
+        interests.retain(|_, interest| interest.file.strong_count() != 0);
+        interests
+            .iter()
+            .filter(|(_, interest)| !interest.spent)
+            .filter_map(|(&fd, interest)| {
+                let events = interest.events & !EPOLL_FLAGS;
+                Some((fd, Entry::new(Some(interest.file.upgrade()?), events)))
+            })
+            .unzip()
+    };
     wait_for(&mut entries, deadline).map_err(|_| Errno::EINTR)?;
     let mut reported = 0;
     let mut interests = epoll.interests.lock();

@@ -77,6 +77,10 @@ impl Files {
         }
         let flags = of.flags();
         let Some(list) = of.list_for(flags) else {
+            if Arc::weak_count(&of) != 0 {
+                // An epoll instance would take the next pipe for this one.
+                return None;
+            }
             let parking = of.file().parking()?;
             self.vacate(fd, &place);
             of.slots.store(0, Ordering::Relaxed);

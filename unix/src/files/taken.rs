@@ -48,7 +48,10 @@ impl Taken {
             let mode = of.flags() & abi::linux::O_ACCMODE;
             // SAFETY: `_inode` keeps the list.
             drop(unsafe { &*list }.put(mode, of));
-        } else if let Some(parking) = of.file().parking() {
+        } else if Arc::weak_count(&of) == 0
+            && let Some(parking) = of.file().parking()
+        {
+            // An epoll instance that knows it would take the next one for it.
             parking.park(of);
         }
     }

@@ -64,6 +64,31 @@ pub const TESTS: &[Test] = &[
         run: calls_smp,
     },
     Test {
+        name: "calls-rights",
+        about: "what an ordinary user may do to files and processes of others, and what not",
+        run: calls_rights,
+    },
+    Test {
+        name: "calls-files",
+        about: "descriptors, offsets, appending, whole writes, locks, on 1 and 4 CPUs",
+        run: calls_files,
+    },
+    Test {
+        name: "calls-signals",
+        about: "masks, nesting, stacks and ends of signals, groups of children, on 1 and 4 CPUs",
+        run: calls_signals,
+    },
+    Test {
+        name: "calls-waits",
+        about: "futexes, epoll, memory that moves, on 1 and 4 CPUs",
+        run: calls_waits,
+    },
+    Test {
+        name: "calls-user",
+        about: "the suites of calls again, as an ordinary user",
+        run: calls_user,
+    },
+    Test {
         name: "jobs",
         about: "corners of processes, threads and signals, on 1 and 4 CPUs",
         run: jobs,
@@ -251,6 +276,56 @@ fn calls_smp(kit: &Kit) -> Vec<Check> {
         &["/tests/calls-glibc"],
         5 * MINUTE,
     )
+}
+
+fn on_one_and_four(kit: &Kit, name: &str, command: &[&str]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("{name}-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, command, 5 * MINUTE));
+    }
+    checks
+}
+
+fn calls_rights(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "calls-rights", 1, 128);
+    kit.tap(&machine, &["/tests/calls-rights-musl"], 5 * MINUTE)
+}
+
+fn calls_files(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "calls-files", &["/tests/calls-files-glibc"])
+}
+
+fn calls_signals(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "calls-signals", &["/tests/calls-signals-glibc"])
+}
+
+fn calls_waits(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "calls-waits", &["/tests/calls-waits-glibc"])
+}
+
+/// What an ordinary user runs, too: nothing in these needs root.
+const FOR_USERS: &[(&str, &[&str])] = &[
+    ("calls", &["/tests/calls-glibc"]),
+    ("calls-files", &["/tests/calls-files-glibc"]),
+    ("calls-signals", &["/tests/calls-signals-glibc"]),
+    ("calls-waits", &["/tests/calls-waits-glibc"]),
+    ("jobs", &["/tests/jobs-glibc"]),
+    ("timers", &["/tests/timers-glibc"]),
+    ("tables", &["/tests/tables-musl"]),
+    ("trace", &["/tests/trace-glibc"]),
+    ("shell", &["/bin/sh", "/tests/shell.sh"]),
+    ("files", &["/bin/sh", "/tests/files.sh"]),
+];
+
+fn calls_user(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (name, program) in FOR_USERS {
+        let machine = with(kit, &format!("user-{name}"), 2, 256);
+        let command = [&["/tests/as-musl", "1000"], *program].concat();
+        checks.extend(kit.tap(&machine, &command, 5 * MINUTE));
+    }
+    checks
 }
 
 fn jobs(kit: &Kit) -> Vec<Check> {

@@ -3,6 +3,7 @@
 //! *Interface*: `Kit::new`; `boot` one command on a described machine; `script` and `program` boot one
 //! of `tests/guest` or `user/` and read its checks; `xtask` runs the command line itself.
 
+use super::hush::Watch;
 use super::tap::{self, Check};
 use crate::failure::Result;
 use crate::machine::{Kept, Log, Machine, Outcome, Running, Status, Streams};
@@ -20,6 +21,8 @@ pub struct Ran {
     pub stdout: Vec<u8>,
     /// All of standard error.
     pub stderr: Vec<u8>,
+    /// It was ended because nothing happened any more.
+    pub hung: bool,
 }
 
 impl Ran {
@@ -36,7 +39,8 @@ impl Ran {
             text[from..].trim().replace('\n', " | ")
         };
         format!(
-            "{:?} out[{}] err[{}] report[{}]",
+            "{}{:?} out[{}] err[{}] report[{}]",
+            if self.hung { "HUNG " } else { "" },
             self.outcome.status,
             tail(&self.stdout),
             tail(&self.stderr),
@@ -97,6 +101,18 @@ impl Kit {
         ));
         // Small, for the machine with little memory has them all.
         for name in ["hello", "tables", "switches", "texts"] {
+            programs.push((
+                format!("{name}-musl"),
+                compile::program(name, &compile::MUSL)?,
+            ));
+        }
+        for name in ["calls-files", "calls-signals", "calls-waits"] {
+            programs.push((
+                format!("{name}-glibc"),
+                compile::program(name, &compile::GLIBC)?,
+            ));
+        }
+        for name in ["calls-rights", "as"] {
             programs.push((
                 format!("{name}-musl"),
                 compile::program(name, &compile::MUSL)?,
@@ -181,11 +197,14 @@ impl Kit {
             error: Box::new(stderr.clone()),
             terminal: false,
         };
-        let outcome = Running::start(machine, &archive, streams)?.wait(Some(limit));
+        let running = Running::start(machine, &archive, streams)?;
+        let watch = Watch::start(running.handle(), stdout.clone());
+        let outcome = running.wait(Some(limit));
         Ok(Ran {
             outcome,
             stdout: stdout.bytes(),
             stderr: stderr.bytes(),
+            hung: watch.end(),
         })
     }
 
@@ -195,6 +214,15 @@ impl Kit {
             Err(failure) => vec![Check::new("boots", false, failure.message)],
             Ok(ran) => {
                 let mut checks = tap::parse(&ran.text());
+                if ran.hung {
+                    let last = ran.text().lines().last().unwrap_or_default().to_owned();
+                    let detail = "silent, and the machine idle";
+                    checks.push(Check::new(
+                        format!("what comes after [{last}]"),
+                        false,
+                        detail,
+                    ));
+                }
                 let orderly = matches!(ran.outcome.status, Status::Exit(_));
                 checks.push(Check::new("the machine ends in order", orderly, ran.told()));
                 checks

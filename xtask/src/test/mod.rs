@@ -6,6 +6,7 @@ mod cli;
 mod faults;
 mod guest;
 mod host_tests;
+mod hush;
 mod kit;
 mod order;
 mod session;

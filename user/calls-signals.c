@@ -1,0 +1,611 @@
+/* Checks masks, nesting, stacks and ends of signals, and waiting for groups of children, more closely than `calls`; passes on Linux and must
+ * pass here.
+ *
+ * Interface: calls-signals [GROUP...] runs all groups or those named; TAP on standard output. (As `calls-signals --state` it tells by its exit
+ * status what it has got of signals by exec.)
+ */
+#define _GNU_SOURCE
+#include "tap.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+/* What handlers noted, in order. */
+static volatile int trace[32], traced;
+static void note(int what)
+{
+    if (traced < 32)
+        trace[traced] = what;
+    traced++;
+}
+
+/* Whether it was just this; the notes begin anew. */
+static int was(int count, ...)
+{
+    __builtin_va_list list;
+    __builtin_va_start(list, count);
+    int good = traced == count;
+    for (int i = 0; i < count && i < 32; i++)
+        good &= trace[i] == __builtin_va_arg(list, int);
+    __builtin_va_end(list);
+    if (!good) {
+        printf("# notes:");
+        for (int i = 0; i < traced && i < 32; i++)
+            printf(" %d", trace[i]);
+        printf("\n");
+    }
+    traced = 0;
+    return good;
+}
+
+static sigset_t set_of(int first, int second)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, first);
+    if (second)
+        sigaddset(&set, second);
+    return set;
+}
+
+static int blocked(int number)
+{
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, 0, &now);
+    return sigismember(&now, number);
+}
+
+static void handle(int number, void (*handler)(int), int flags, int mask)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+    if (mask)
+        sigaddset(&action.sa_mask, mask);
+    sigaction(number, &action, 0);
+}
+
+/* Notes its number at the start and its negative at the end; between them it raises what is to be raised. */
+static volatile int to_raise, raise_again;
+static void nest(int number)
+{
+    note(number);
+    int raised = to_raise;
+    to_raise = raise_again;
+    raise_again = 0;
+    if (raised)
+        raise(raised);
+    note(-number);
+}
+
+static void masks(void)
+{
+    const int a = SIGUSR1, b = SIGUSR2;
+    handle(a, nest, 0, b);
+    handle(b, nest, 0, 0);
+    to_raise = b;
+    raise(a);
+    check(was(4, a, -a, b, -b), "sa_mask holds another signal back while a handler runs");
+    check(!blocked(a) && !blocked(b), "and no longer");
+    handle(a, nest, 0, 0);
+    to_raise = b;
+    raise(a);
+    check(was(4, a, b, -b, -a), "without it the other comes in between");
+    to_raise = a;
+    raise(a);
+    check(was(4, a, -a, a, -a), "a handler's own signal waits");
+    handle(a, nest, SA_NODEFER, 0);
+    to_raise = a;
+    raise(a);
+    check(was(4, a, a, -a, -a), "with SA_NODEFER it does not");
+    handle(a, nest, SA_NODEFER, a);
+    to_raise = a;
+    raise(a);
+    check(was(4, a, -a, a, -a), "unless sa_mask names it");
+    handle(a, nest, SA_RESETHAND, 0);
+    raise(a);
+    struct sigaction action;
+    sigaction(a, 0, &action);
+    check(was(2, a, -a) && action.sa_handler == SIG_DFL, "SA_RESETHAND");
+    /* What was blocked before stays so. */
+    sigset_t set = set_of(b, 0), old, pending;
+    handle(a, nest, 0, 0);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    to_raise = b;
+    raise(a);
+    check(was(2, a, -a) && blocked(b), "what was blocked before stays blocked in a handler and after");
+    sigpending(&pending);
+    check(sigismember(&pending, b) && !sigismember(&pending, a), "and pending");
+    set = set_of(b, 0);
+    sigprocmask(SIG_UNBLOCK, &set, 0);
+    check(was(2, b, -b), "until SIG_UNBLOCK");
+    set = set_of(SIGKILL, SIGSTOP);
+    sigaddset(&set, SIGURG);
+    sigprocmask(SIG_SETMASK, &set, 0);
+    check(!blocked(SIGKILL) && !blocked(SIGSTOP) && blocked(SIGURG) && !blocked(b), "SIGKILL and SIGSTOP cannot be blocked");
+    sigprocmask(SIG_SETMASK, &old, 0);
+    check(!blocked(SIGURG), "SIG_SETMASK");
+    fails(syscall(SYS_rt_sigprocmask, 99, &set, 0, 8), EINVAL, "an unknown way to change the mask");
+    fails(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, 0, 4), EINVAL, "a set of another size");
+    handle(a, nest, 0, SIGKILL);
+    sigaction(a, 0, &action);
+    equal(sigismember(&action.sa_mask, SIGKILL), 0, "nor in sa_mask");
+    /* Two that were pending run one within the other, the first to return last. */
+    set = set_of(a, b);
+    handle(a, nest, 0, 0);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    raise(b), raise(a);
+    sigprocmask(SIG_SETMASK, &old, 0);
+    equal(traced, 4, "two that were pending both run");
+    traced = 0;
+}
+
+/* --- the alternate stack --- */
+
+static char *alternate;
+static volatile int on_it, stack_error, stack_flags;
+static void look_at_stack(int number)
+{
+    char here;
+    stack_t now, other = {.ss_sp = alternate, .ss_size = 65536};
+    (void)number;
+    on_it = &here >= alternate && &here < alternate + 65536;
+    sigaltstack(0, &now);
+    stack_flags = now.ss_flags;
+    errno = 0;
+    stack_error = sigaltstack(&other, 0) ? errno : 0;
+}
+
+static volatile char *deepest;
+static void nested_on_stack(int number)
+{
+    char here;
+    if (number == SIGUSR1) {
+        deepest = &here;
+        raise(SIGUSR2);
+    } else
+        on_it = &here >= alternate && &here < deepest;
+}
+
+static volatile int endless = 1, overflowed;
+static int recurse(int n) { volatile char part[1000]; part[0] = n; return endless ? recurse(n + 1) + part[0] : 0; }
+static void on_overflow(int number)
+{
+    char here;
+    (void)number;
+    _exit(&here >= alternate && &here < alternate + 65536 ? 7 : 8);
+}
+
+static void stacks(void)
+{
+    stack_t stack, old;
+    alternate = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    equal(sigaltstack(0, &old) || old.ss_flags != SS_DISABLE, 0, "there is none at first");
+    stack = (stack_t){.ss_sp = alternate, .ss_size = 100};
+    fails(sigaltstack(&stack, 0), ENOMEM, "one that is too small");
+    stack = (stack_t){.ss_sp = alternate, .ss_size = 65536, .ss_flags = 99};
+    fails(sigaltstack(&stack, 0), EINVAL, "unknown flags");
+    stack.ss_flags = 0;
+    equal(sigaltstack(&stack, &old) || old.ss_flags != SS_DISABLE, 0, "sigaltstack");
+    equal(sigaltstack(0, &old) || old.ss_sp != alternate || old.ss_size != 65536 || old.ss_flags != 0, 0, "tells what it was told");
+    handle(SIGUSR1, look_at_stack, 0, 0);
+    raise(SIGUSR1);
+    equal(on_it, 0, "a handler without SA_ONSTACK runs on the ordinary stack");
+    equal(stack_flags, 0, "which sigaltstack says");
+    equal(stack_error, 0, "and may change the other");
+    handle(SIGUSR1, look_at_stack, SA_ONSTACK, 0);
+    raise(SIGUSR1);
+    equal(on_it, 1, "with it on the alternate one");
+    equal(stack_flags, SS_ONSTACK, "which sigaltstack says");
+    equal(stack_error, EPERM, "and must not change it");
+    handle(SIGUSR1, nested_on_stack, SA_ONSTACK, 0);
+    handle(SIGUSR2, nested_on_stack, SA_ONSTACK, 0);
+    on_it = 0;
+    raise(SIGUSR1);
+    equal(on_it, 1, "a nested handler goes on below the first");
+    int status;
+    fflush(stdout);
+    if (fork() == 0) {
+        handle(SIGSEGV, on_overflow, SA_ONSTACK, 0);
+        recurse(0);
+    }
+    wait(&status);
+    equal(status, 7 << 8, "which lets a handler run when the ordinary stack is full, in a child, too");
+    stack.ss_flags = SS_DISABLE;
+    equal(sigaltstack(&stack, 0), 0, "SS_DISABLE");
+    handle(SIGUSR1, look_at_stack, SA_ONSTACK, 0);
+    raise(SIGUSR1);
+    equal(on_it, 0, "then SA_ONSTACK means the ordinary one");
+    munmap(alternate, 65536);
+}
+
+/* --- what queues, and in what order --- */
+
+static volatile int values[8], valued;
+static siginfo_t info_seen;
+static void keep_value(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    values[valued++ & 7] = info->si_value.sival_int;
+    info_seen = *info;
+}
+
+static void queues(void)
+{
+    struct sigaction action = {.sa_sigaction = keep_value, .sa_flags = SA_SIGINFO};
+    sigset_t set = set_of(SIGRTMIN, SIGRTMIN + 1), old, pending;
+    sigaddset(&set, SIGUSR1);
+    sigaction(SIGRTMIN, &action, 0);
+    sigaction(SIGRTMIN + 1, &action, 0);
+    sigaction(SIGUSR1, &action, 0);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    for (int i = 0; i < 3; i++)
+        sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = 10 + i});
+    for (int i = 0; i < 3; i++)
+        sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = 20 + i});
+    sigpending(&pending);
+    check(sigismember(&pending, SIGRTMIN) && sigismember(&pending, SIGUSR1) && !sigismember(&pending, SIGRTMIN + 1), "what is pending");
+    siginfo_t info;
+    struct timespec none = {0, 0};
+    sigset_t one = set_of(SIGRTMIN, 0);
+    equal(sigtimedwait(&one, &info, &none) == SIGRTMIN && info.si_value.sival_int == 10, 1, "real-time signals queue, first in, first out");
+    equal(info.si_code == SI_QUEUE && info.si_pid == getpid() && info.si_uid == getuid(), 1, "with who sent them");
+    valued = 0;
+    sigprocmask(SIG_SETMASK, &old, 0);
+    equal(valued, 3, "the rest come, of ordinary ones one");
+    int sum = 0;
+    for (int i = 0; i < valued && i < 8; i++)
+        sum += values[i];
+    equal(sum, 11 + 12 + 20, "the first of those");
+    sigprocmask(SIG_BLOCK, &set, 0);
+    sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = 1});
+    signal(SIGRTMIN, SIG_IGN);
+    sigpending(&pending);
+    equal(sigismember(&pending, SIGRTMIN), 0, "SIG_IGN throws away what is pending");
+    sigaction(SIGRTMIN, &action, 0);
+    raise(SIGUSR1);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        sigpending(&pending);
+        _exit(sigismember(&pending, SIGUSR1) || !blocked(SIGUSR1));
+    }
+    int status;
+    waitpid(child, &status, 0);
+    equal(status, 0, "a child has the mask, and nothing pending");
+    one = set_of(SIGUSR1, 0);
+    equal(syscall(SYS_rt_sigtimedwait, &one, &info, 0, 8) == SIGUSR1 && info.si_code == SI_TKILL, 1, "raise is tkill");
+    sigprocmask(SIG_SETMASK, &old, 0);
+    fails(sigqueue(getpid(), 99, (union sigval){0}), EINVAL, "sigqueue of a wrong number");
+    info = (siginfo_t){.si_code = SI_USER};
+    fails(syscall(SYS_rt_sigqueueinfo, getppid(), SIGURG, &info), EPERM, "one cannot pretend to be kill");
+    fails(syscall(SYS_tgkill, getpid(), 0, SIGUSR1), EINVAL, "tgkill of no thread");
+    fails(syscall(SYS_tgkill, getpid() + 12345, syscall(SYS_gettid), SIGUSR1), ESRCH, "of another process's");
+}
+
+/* --- what a signal does to a call that waits --- */
+
+/* The child sends `number` again and again until it is killed, so that it cannot come too early. */
+static pid_t pester(int number)
+{
+    fflush(stdout);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0)
+        for (;;) {
+            usleep(10000);
+            if (getppid() != parent)
+                _exit(0);
+            kill(parent, number);
+        }
+    return child;
+}
+
+static void stop_pestering(pid_t child)
+{
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+}
+
+static void nothing(int number) { (void)number; }
+
+static void interrupted(void)
+{
+    int fd[2];
+    char c;
+    pipe(fd);
+    handle(SIGUSR1, nothing, SA_RESTART, 0);
+    pid_t child = pester(SIGUSR1);
+    struct pollfd p = {fd[0], POLLIN, 0};
+    fails(poll(&p, 1, -1), EINTR, "poll is not restarted, whatever SA_RESTART says");
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(fd[0], &set);
+    fails(select(fd[0] + 1, &set, 0, 0, 0), EINTR, "nor is select");
+    struct timespec left = {0, 0}, time = {100, 0};
+    fails(nanosleep(&time, &left), EINTR, "nor is nanosleep");
+    check(left.tv_sec >= 90 && left.tv_sec < 100, "which tells what was left");
+    equal(clock_nanosleep(CLOCK_MONOTONIC, 0, &time, &left), EINTR, "nor is clock_nanosleep");
+    fails(pause(), EINTR, "nor is pause");
+    sigset_t never = set_of(SIGUSR2, 0);
+    sigprocmask(SIG_BLOCK, &never, 0);
+    fails(sigwaitinfo(&never, 0), EINTR, "nor is sigwaitinfo");
+    sigprocmask(SIG_UNBLOCK, &never, 0);
+    stop_pestering(child);
+    handle(SIGUSR1, nothing, 0, 0);
+    child = pester(SIGUSR1);
+    fails(read(fd[0], &c, 1), EINTR, "without SA_RESTART read is not restarted");
+    fails(waitpid(child, 0, 0), EINTR, "nor waitpid");
+    stop_pestering(child);
+    /* A signal that is ignored interrupts nothing. */
+    signal(SIGUSR1, SIG_IGN);
+    child = pester(SIGUSR1);
+    equal(poll(&p, 1, 100), 0, "an ignored signal interrupts nothing");
+    stop_pestering(child);
+    /* The mask of a call that waits. */
+    sigset_t block = set_of(SIGUSR1, 0), none;
+    sigemptyset(&none);
+    handle(SIGUSR1, note, 0, 0);
+    sigprocmask(SIG_BLOCK, &block, 0);
+    traced = 0;
+    raise(SIGUSR1);
+    equal(poll(&p, 1, 0), 0, "a blocked signal does not disturb poll");
+    fails(ppoll(&p, 1, &(struct timespec){10, 0}, &none), EINTR, "with the mask of ppoll it does");
+    check(was(1, SIGUSR1), "after its handler");
+    equal(blocked(SIGUSR1), 1, "and the mask is as before");
+    raise(SIGUSR1);
+    FD_SET(fd[0], &set);
+    fails(pselect(fd[0] + 1, &set, 0, 0, &(struct timespec){10, 0}, &none), EINTR, "pselect");
+    check(was(1, SIGUSR1) && blocked(SIGUSR1), "as well");
+    write(fd[1], "x", 1);
+    equal(ppoll(&p, 1, 0, &none) == 1 && blocked(SIGUSR1), 1, "when nothing comes the mask is put back, too");
+    raise(SIGUSR1);
+    fails(sigsuspend(&none), EINTR, "sigsuspend");
+    check(was(1, SIGUSR1) && blocked(SIGUSR1), "puts it back after the handler");
+    sigprocmask(SIG_UNBLOCK, &block, 0);
+    close(fd[0]), close(fd[1]);
+}
+
+/* --- threads --- */
+
+static volatile pid_t ran_in;
+static void where(int number)
+{
+    (void)number;
+    ran_in = syscall(SYS_gettid);
+}
+
+static volatile int stop_waiting;
+static volatile pid_t helper_id;
+static void *wait_until_stopped(void *unused)
+{
+    helper_id = syscall(SYS_gettid);
+    while (!stop_waiting)
+        usleep(1000);
+    return unused;
+}
+
+static void of_threads(void)
+{
+    pthread_t thread;
+    sigset_t set = set_of(SIGUSR1, SIGUSR2), pending;
+    handle(SIGUSR1, where, SA_RESTART, 0);
+    handle(SIGUSR2, where, SA_RESTART, 0);
+    pthread_create(&thread, 0, wait_until_stopped, 0);
+    while (!helper_id)
+        usleep(1000);
+    sigprocmask(SIG_BLOCK, &set, 0);
+    ran_in = 0;
+    kill(getpid(), SIGUSR1);
+    for (int i = 0; i < 5000 && !ran_in; i++)
+        usleep(1000);
+    equal(ran_in, helper_id, "a process's signal goes to the thread that does not block it");
+    raise(SIGUSR2);
+    usleep(20000);
+    sigpending(&pending);
+    check(sigismember(&pending, SIGUSR2) && !sigismember(&pending, SIGUSR1), "a thread's own waits for that thread");
+    ran_in = 0;
+    sigprocmask(SIG_UNBLOCK, &set, 0);
+    equal(ran_in, getpid(), "and runs there");
+    ran_in = 0;
+    syscall(SYS_tgkill, getpid(), helper_id, SIGUSR1);
+    for (int i = 0; i < 5000 && !ran_in; i++)
+        usleep(1000);
+    equal(ran_in, helper_id, "tgkill reaches the thread that it names");
+    stop_waiting = 1;
+    pthread_join(thread, 0);
+}
+
+/* --- exec and fork --- */
+
+enum { USR1_IGNORED = 1, USR2_DEFAULT = 2, URG_BLOCKED = 4, URG_PENDING = 8, NO_STACK = 16 };
+
+static int state(void)
+{
+    struct sigaction one, two;
+    sigset_t pending;
+    stack_t stack;
+    sigaction(SIGUSR1, 0, &one);
+    sigaction(SIGUSR2, 0, &two);
+    sigpending(&pending);
+    sigaltstack(0, &stack);
+    return (one.sa_handler == SIG_IGN ? USR1_IGNORED : 0) | (two.sa_handler == SIG_DFL ? USR2_DEFAULT : 0) |
+           (blocked(SIGTERM) ? URG_BLOCKED : 0) | (sigismember(&pending, SIGTERM) ? URG_PENDING : 0) |
+           (stack.ss_flags == SS_DISABLE ? NO_STACK : 0);
+}
+
+static void inherited(void)
+{
+    static char stack_memory[65536];
+    int status;
+    fflush(stdout);
+    if (fork() == 0) {
+        sigset_t set = set_of(SIGTERM, 0);
+        stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
+        signal(SIGUSR1, SIG_IGN);
+        signal(SIGUSR2, nothing);
+        sigaltstack(&stack, 0);
+        sigprocmask(SIG_BLOCK, &set, 0);
+        raise(SIGTERM);
+        if (state() != (USR1_IGNORED | URG_BLOCKED | URG_PENDING))
+            _exit(99);
+        execl("/proc/self/exe", "calls-signals", "--state", (char *)0);
+        _exit(98);
+    }
+    wait(&status);
+    equal(status >> 8, USR1_IGNORED | USR2_DEFAULT | URG_BLOCKED | URG_PENDING | NO_STACK,
+          "exec keeps what is ignored, blocked and pending, and drops handlers and stack");
+}
+
+/* --- waiting for children: which --- */
+
+static pid_t child_in_group(pid_t group, int code)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(1000);
+        _exit(code);
+    }
+    setpgid(child, group < 0 ? child : group);
+    return child;
+}
+
+static void groups_of_children(void)
+{
+    int status;
+    /* The leader ends last, so that there is a group to join. */
+    fflush(stdout);
+    int hold[2];
+    pipe(hold);
+    pid_t leader = fork();
+    if (leader == 0) {
+        char c;
+        close(hold[1]);
+        read(hold[0], &c, 1);
+        _exit(1);
+    }
+    setpgid(leader, leader);
+    pid_t member = fork();
+    if (member == 0) {
+        char c;
+        close(hold[1]);
+        read(hold[0], &c, 1);
+        _exit(2);
+    }
+    setpgid(member, leader);
+    pid_t ours = child_in_group(getpgrp(), 3);
+    pid_t own = child_in_group(-1, 4);
+    siginfo_t info = {0};
+    waitid(P_PID, ours, &info, WEXITED | WNOWAIT);
+    waitid(P_PID, own, &info, WEXITED | WNOWAIT);
+    equal(waitpid(-leader, &status, WNOHANG), 0, "waitpid of a group, of which nobody has ended");
+    equal(waitid(P_PGID, leader, (info = (siginfo_t){0}, &info), WEXITED | WNOHANG) == 0 && info.si_pid == 0, 1, "waitid, too");
+    equal(waitpid(0, &status, 0) == ours && status == 3 << 8, 1, "waitpid of the caller's group");
+    fails(waitpid(0, &status, 0), ECHILD, "which has no other child");
+    equal(waitpid(-own, &status, 0) == own && status == 4 << 8, 1, "of a third group");
+    fails(waitpid(-own, &status, 0), ECHILD, "which has no more");
+    close(hold[1]), close(hold[0]);
+    pid_t first = waitpid(-leader, &status, 0), second = waitpid(-leader, &status, 0);
+    equal(first != second && (first == leader || first == member) && (second == leader || second == member), 1, "of the first, both");
+    fails(waitpid(-leader, &status, 0), ECHILD, "and then none");
+    fails(waitpid(-1, &status, 0), ECHILD, "none at all");
+    fails(waitpid(-1, &status, 0x80), EINVAL, "waitpid with an unknown option");
+    fails(waitid(P_PID, 1, &info, 0), EINVAL, "waitid for nothing");
+    fails(setpgid(getpid(), 999999), EPERM, "setpgid to a group that is not there");
+    fails(setpgid(getpid(), -1), EINVAL, "to a negative one");
+    fails(getpgid(999999), ESRCH, "getpgid of nobody");
+    /* What waitid tells. */
+    pid_t killed = fork();
+    if (killed == 0)
+        pause();
+    kill(killed, SIGTERM);
+    equal(waitid(P_ALL, 0, &info, WEXITED) == 0 && info.si_pid == killed && info.si_code == CLD_KILLED && info.si_status == SIGTERM, 1,
+          "waitid of one that was killed");
+    killed = fork();
+    if (killed == 0)
+        pause();
+    kill(killed, SIGSTOP);
+    equal(waitid(P_PID, killed, &info, WSTOPPED) == 0 && info.si_code == CLD_STOPPED && info.si_status == SIGSTOP, 1, "of one that stopped");
+    equal(waitpid(killed, &status, WUNTRACED | WNOHANG), 0, "a stop is told once");
+    kill(killed, SIGKILL);
+    waitpid(killed, &status, 0);
+    equal(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, 1, "SIGKILL ends a stopped one");
+}
+
+/* --- signals to groups, and the parent's --- */
+
+static volatile int told_of;
+static siginfo_t of_child;
+static void on_child(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    of_child = *info;
+    told_of++;
+}
+
+static void children(void)
+{
+    int status, ready[2];
+    char c;
+    pipe(ready);
+    fflush(stdout);
+    pid_t group = 0, list[3];
+    for (int i = 0; i < 3; i++) {
+        list[i] = fork();
+        if (list[i] == 0) {
+            write(ready[1], "r", 1);
+            for (;;)
+                pause();
+        }
+        setpgid(list[i], group);
+        group = list[0];
+        read(ready[0], &c, 1);
+    }
+    setpgid(list[2], 0);
+    equal(kill(-group, SIGTERM), 0, "kill of a group");
+    equal(waitpid(list[0], &status, 0) == list[0] && status == SIGTERM, 1, "reaches the first");
+    equal(waitpid(list[1], &status, 0) == list[1] && status == SIGTERM, 1, "and the second");
+    equal(waitpid(list[2], &status, WNOHANG), 0, "not one of another group");
+    fails(kill(-group, SIGTERM), ESRCH, "the group is gone");
+    struct sigaction action = {.sa_sigaction = on_child, .sa_flags = SA_SIGINFO | SA_NOCLDSTOP};
+    sigaction(SIGCHLD, &action, 0);
+    kill(list[2], SIGSTOP);
+    waitpid(list[2], &status, WUNTRACED);
+    equal(told_of, 0, "SA_NOCLDSTOP: a stop sends no SIGCHLD");
+    kill(list[2], SIGKILL);
+    while (waitpid(list[2], &status, 0) < 0 && errno == EINTR)
+        ;
+    equal(told_of, 1, "the end does");
+    equal(of_child.si_pid == list[2] && of_child.si_code == CLD_KILLED && of_child.si_status == SIGKILL, 1, "and says how");
+    action.sa_flags = SA_SIGINFO | SA_NOCLDWAIT;
+    sigaction(SIGCHLD, &action, 0);
+    if (fork() == 0)
+        _exit(0);
+    int got;
+    while ((got = wait(&status)) < 0 && errno == EINTR)
+        ;
+    equal(got == -1 && errno == ECHILD, 1, "SA_NOCLDWAIT keeps no children");
+    signal(SIGCHLD, SIG_DFL);
+    close(ready[0]), close(ready[1]);
+}
+
+static const struct group groups[] = {
+    {"masks", masks},       {"stacks", stacks},         {"queues", queues},     {"interrupted", interrupted}, {"threads", of_threads},
+    {"inherited", inherited}, {"groups", groups_of_children}, {"children", children},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--state") == 0)
+        return state();
+    run_groups(GROUPS(groups), 0, argc, argv);
+    return done();
+}
