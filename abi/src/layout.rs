@@ -24,7 +24,7 @@ pub const WINDOW_LEN: usize = 1 << 30;
 /// Where the kernel image is linked.
 pub const KERNEL: usize = WINDOW + (1 << 20);
 
-/// Generated code: readable and executable, written through [`PHYS_MAP`].
+/// Generated code: readable and executable; a page of it is writable only in [`PATCHES`], while it is written.
 pub const CODE: usize = 0xffff_ffff_c000_0000;
 /// Length of [`CODE`].
 pub const CODE_LEN: usize = 256 << 20;
@@ -47,6 +47,11 @@ pub const MMIO: usize = 0xffff_ffff_f000_0000;
 pub const MMIO_LEN: usize = 128 << 20;
 /// The first bytes of [`MMIO`] are the interrupt controllers (`machine` maps them).
 pub const MACHINE_MMIO_LEN: usize = 64 << 10;
+
+/// Where each CPU sees, writable, the one page of code that it is writing.
+pub const PATCHES: usize = MMIO + MMIO_LEN;
+/// Length of a CPU's part of [`PATCHES`]: as many pages as a leaf table has entries.
+pub const PATCH_LEN: usize = 2 << 20;
 
 /// Where a procedure that the kernel has called in user mode returns to: never mapped, so that the fetch is an exception.
 pub const PROTECTED_RETURN: usize = 0xffff_ffff_ffff_f000;
@@ -84,11 +89,16 @@ mod tests {
             (CODE, CODE_LEN),
             (STACKS, STACKS_LEN),
             (MMIO, MMIO_LEN),
+            (PATCHES, 8 * PATCH_LEN),
         ];
         for pair in regions.windows(2) {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0);
         }
-        assert!(MMIO.checked_add(MMIO_LEN).is_some());
+        assert!(
+            PATCHES
+                .checked_add(8 * PATCH_LEN)
+                .is_some_and(|end| end < PROTECTED_RETURN)
+        );
         const {
             assert!(USER_STACK_TOP < USER_END);
             assert!(USER_MMAP_TOP < USER_STACK_TOP - USER_STACK_LEN);

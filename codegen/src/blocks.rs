@@ -235,7 +235,7 @@ unsafe fn drop_slots(limbo: *mut Limbo) {
 /// Breakpoints over `len` bytes within one page: a stray jump traps.
 fn fill(space: &dyn CodeSpace, exec: usize, len: usize) {
     // SAFETY: the page is committed and these blocks are ours alone.
-    unsafe { space.alias(exec).write_bytes(0xcc, len) };
+    unsafe { space.write(exec, len, &mut |bytes| bytes.fill(0xcc)) };
 }
 
 /// Give the room of an image back. No CPU may be able to run it any more.

@@ -682,11 +682,7 @@ pub(crate) fn write(space: &dyn CodeSpace, entry: usize, code: &[u8]) {
     while !rest.is_empty() {
         let (now, later) = rest.split_at(rest.len().min(PAGE - at % PAGE));
         // SAFETY: `entry..entry + len` was just allocated, so its pages are committed and the bytes are ours alone.
-        unsafe {
-            space
-                .alias(at)
-                .copy_from_nonoverlapping(now.as_ptr(), now.len())
-        };
+        unsafe { space.write(at, now.len(), &mut |bytes| bytes.copy_from_slice(now)) };
         at += now.len();
         rest = later;
     }

@@ -52,8 +52,10 @@ unsafe impl CodeSpace for HostSpace {
     fn decommit(&self, _exec: usize) -> bool {
         true
     }
-    fn alias(&self, exec: usize) -> *mut u8 {
-        ptr::with_exposed_provenance_mut(exec - self.exec + self.alias)
+    unsafe fn write(&self, exec: usize, len: usize, write: &mut dyn FnMut(&mut [u8])) {
+        let start = ptr::with_exposed_provenance_mut(exec - self.exec + self.alias);
+        // SAFETY: the other mapping of bytes that are the caller's alone.
+        write(unsafe { core::slice::from_raw_parts_mut(start, len) });
     }
     fn serialize(&self) {}
     fn retire(&self, f: fn(usize), arg: usize) {

@@ -3,7 +3,7 @@
 //! *Interface*: implement [`CodeSpace`], hand it to [`link`] once. Until then every seal reports [`OutOfCode`].
 //!
 //! No page is ever writable and executable: routines run at their *exec* address and are written through an *alias*,
-//! a second mapping of the same frame. Only code is placed in these pages; data that code reads lives elsewhere, since a
+//! a second mapping of the same frame that is there while they are written ([`CodeSpace::write`]). Only code is placed in these pages; data that code reads lives elsewhere, since a
 //! store into a line (under software emulation: a page) that is being executed costs ten times the store.
 
 use core::cell::UnsafeCell;
@@ -31,8 +31,8 @@ impl fmt::Display for OutOfCode {
 ///
 /// # Safety
 /// The implementor promises that `window` never changes and is page-aligned; that between a successful `commit` and the `decommit` of
-/// a page its bytes can be executed and read at the exec address and written through `alias`, [`PAGE`] bytes on from an aligned
-/// address; that it is nobody else's; and that `retire` calls back only after every CPU has passed a serializing instruction
+/// a page its bytes can be executed and read at the exec address, [`PAGE`] bytes on from an aligned
+/// address, and that `write` shows the same bytes; that it is nobody else's; and that `retire` calls back only after every CPU has passed a serializing instruction
 /// outside generated code.
 pub unsafe trait CodeSpace: Sync {
     /// Exec addresses that code may take: page-aligned, at most 256 MiB.
@@ -42,8 +42,12 @@ pub unsafe trait CodeSpace: Sync {
     /// Take the memory of an unused page back. False keeps the page committed. After true, the page's next `commit` must not
     /// leave any CPU with the former translation.
     fn decommit(&self, exec: usize) -> bool;
-    /// Where the byte that runs at `exec` is written. Contiguous within a page only.
-    fn alias(&self, exec: usize) -> *mut u8;
+    /// Lets `write` write the `len` bytes that run at `exec`, within one page, through an alias that is there meanwhile. `write` is
+    /// short, and neither sleeps nor writes other code.
+    ///
+    /// # Safety
+    /// The page is committed, and the bytes are the caller's alone.
+    unsafe fn write(&self, exec: usize, len: usize, write: &mut dyn FnMut(&mut [u8]));
     /// Serialize this CPU after writing code through the alias, before running it.
     fn serialize(&self);
     /// Call `f(arg)` when no CPU can be running or have prefetched what it could when this was called.

@@ -278,9 +278,8 @@ impl<const N: usize> Template<N> {
             }
         };
         if len <= PAGE {
-            // SAFETY: allocated just now within one committed page, so these bytes are contiguous in the alias, initialized
-            // (with breakpoints or former code), and nobody else's.
-            fill(unsafe { core::slice::from_raw_parts_mut(space.alias(entry), len) });
+            // SAFETY: allocated just now within one committed page, and nobody else's.
+            unsafe { space.write(entry, len, &mut |code| fill(code)) };
         } else {
             let mut code = Vec::new();
             if code.try_reserve_exact(len).is_err() {

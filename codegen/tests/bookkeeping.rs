@@ -28,8 +28,10 @@ unsafe impl CodeSpace for Heap {
         COMMITTED.fetch_sub(1, Ordering::Relaxed);
         true
     }
-    fn alias(&self, exec: usize) -> *mut u8 {
-        std::ptr::with_exposed_provenance_mut(exec)
+    unsafe fn write(&self, exec: usize, len: usize, write: &mut dyn FnMut(&mut [u8])) {
+        let start = std::ptr::with_exposed_provenance_mut(exec);
+        // SAFETY: bytes of the memory that are the caller's alone.
+        write(unsafe { std::slice::from_raw_parts_mut(start, len) });
     }
     fn serialize(&self) {}
     fn retire(&self, f: fn(usize), arg: usize) {

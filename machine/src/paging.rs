@@ -3,7 +3,8 @@
 //! *Interface*: [`kernel_root`] for `vm` to copy the upper half from; [`phys_to_virt`], [`window`], [`machine_stack`]. The upper
 //! half has two root entries ([`ROOT_SLOTS`]), shared by every address space and never changed; below them `vm` extends
 //! [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Kernel text is readable and executable, its constants
-//! readable, everything else writable and never executable.
+//! and the interrupt descriptor table readable, everything else writable and never executable; no other address leads to text, constants or table with the right to write.
+//! What is read-only, and generated code, is written by [`patch`] alone.
 //! Source: docs/architecture.md, "Addresses".
 
 use abi::layout::{PAGE, PHYS_MAP, STACK_SLOT, STACKS, WINDOW, WINDOW_LEN};
@@ -87,16 +88,23 @@ const _: () = assert!(crate::cpu::MAX_CPUS * 4 <= abi::layout::MACHINE_STACK_SLO
 const _: () = assert!(WINDOW & (PAGE - 1) == 0);
 
 #[cfg(target_os = "none")]
-pub(crate) use bare::*;
+pub use bare::*;
+
+/// On a host there are no page tables to open.
+#[cfg(not(target_os = "none"))]
+pub fn patch<R>(_page: usize, _write: impl FnOnce(*mut u8) -> R) -> R {
+    unreachable!("no machine")
+}
 
 #[cfg(target_os = "none")]
 mod bare {
     use super::*;
     use crate::boot::{self, Region};
-    use crate::{apic, cpu, features, ioapic, power};
-    use abi::layout::{MMIO, STACK_SIZE, page_ceil, page_floor};
+    use crate::{apic, cpu, features, ioapic, power, random, segments};
+    use abi::layout::{MMIO, PATCH_LEN, PATCHES, STACK_SIZE, page_ceil, page_floor};
     use bits::*;
     use core::arch::asm;
+    use core::sync::atomic::{AtomicPtr, AtomicU64};
 
     const LARGE_PAGE: usize = 2 << 20;
     const HUGE_PAGE: usize = 1 << 30;
@@ -177,30 +185,58 @@ mod bare {
             WRITE | GLOBAL | self.no_execute
         }
 
+        /// Whether the page at `at` holds something that is only read.
+        fn is_constant(at: usize) -> bool {
+            let [start, _, constants, _] = image();
+            let gates = segments::gates();
+            (start..constants).contains(&at) || (gates.start..gates.end).contains(&at)
+        }
+
+        /// The rights to the page at `at` by any address but that of the image itself.
+        fn aside(&self, at: usize) -> u64 {
+            if Self::is_constant(at) {
+                GLOBAL | self.no_execute
+            } else {
+                self.data()
+            }
+        }
+
+        /// Maps the small pages that the image takes, and what lies between and about them.
+        fn map_small(&mut self, at: usize) {
+            for at in (at..at + LARGE_PAGE).step_by(PAGE) {
+                self.map(phys_to_virt(at), at, 0, self.aside(at));
+            }
+        }
+
         fn map_direct(&mut self, region: &Region) {
             let data = self.data();
+            let [start, .., end] = image();
             let mut at = region.start & !(LARGE_PAGE - 1);
             while at < region.end() {
+                let image_in = |len| at < end && start < at + len;
                 let whole = at.is_multiple_of(HUGE_PAGE) && at + HUGE_PAGE <= region.end();
-                if whole && features::get().gb_pages() {
+                if whole && features::get().gb_pages() && !image_in(HUGE_PAGE) {
                     self.map(phys_to_virt(at), at, 2, data);
                     at += HUGE_PAGE;
+                    continue;
+                }
+                if image_in(LARGE_PAGE) {
+                    self.map_small(at);
                 } else {
                     self.map(phys_to_virt(at), at, 1, data);
-                    at += LARGE_PAGE;
                 }
+                at += LARGE_PAGE;
             }
         }
 
         fn map_window(&mut self, top: usize) {
             let data = self.data();
-            let [start, text, constants, end] = image();
+            let [start, text, _, end] = image();
             let small_end = end.next_multiple_of(LARGE_PAGE);
             for at in (0..small_end).step_by(PAGE) {
                 let flags = match at {
-                    _ if at < start || at >= constants => data,
-                    _ if at < text => GLOBAL,
-                    _ => GLOBAL | self.no_execute,
+                    _ if (start..text).contains(&at) => GLOBAL,
+                    _ => self.aside(at),
                 };
                 self.map(window(at), at, 0, flags);
             }
@@ -243,10 +279,63 @@ mod bare {
             }
         }
 
+        /// The leaf table of each processor's part of `PATCHES`.
+        fn make_patches(&mut self, cpus: usize) {
+            for (cpu, patch) in PATCH.iter().enumerate().take(cpus) {
+                let first = self.entry(PATCHES + cpu * PATCH_LEN, 0);
+                patch.leaves.store(first.cast(), Ordering::Relaxed);
+                patch.place.store(random::u64(), Ordering::Relaxed);
+                patch.flags.store(self.data(), Ordering::Relaxed);
+            }
+        }
+
         fn map_device(&mut self, address: usize, physical: usize) {
             let flags = self.data() | NO_CACHE | WRITE_THROUGH;
             self.map(address, physical, 0, flags);
         }
+    }
+
+    /// One processor's window for writing what is read-only.
+    struct Patch {
+        /// The words of its leaf table.
+        leaves: AtomicPtr<AtomicU64>,
+        /// Where it opens next: a number that nobody else knows.
+        place: AtomicU64,
+        /// The rights of a page of data.
+        flags: AtomicU64,
+    }
+
+    static PATCH: [Patch; cpu::MAX_CPUS] = [const {
+        Patch {
+            leaves: AtomicPtr::new(core::ptr::null_mut()),
+            place: AtomicU64::new(0),
+            flags: AtomicU64::new(0),
+        }
+    }; cpu::MAX_CPUS];
+
+    /// Lets `write` write the page at physical `page`, which nothing else maps with the right to write: it is given an address at which
+    /// the page is writable meanwhile, on this processor, at another place each time. Interrupts are off in `write`, which is short.
+    pub fn patch<R>(page: usize, write: impl FnOnce(*mut u8) -> R) -> R {
+        const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+        let state = cpu::irq_save();
+        let number = cpu::this_cpu().number();
+        let own = &PATCH[number];
+        // Only this processor changes it, with interrupts off.
+        let place = own.place.load(Ordering::Relaxed);
+        own.place
+            .store(place.wrapping_mul(MULTIPLIER) | 1, Ordering::Relaxed);
+        let slot = (place >> 55) as usize;
+        // SAFETY: `build` made the table of 512 words, which stays, before there was anything to write.
+        let word = unsafe { &*own.leaves.load(Ordering::Relaxed).add(slot) };
+        let flags = own.flags.load(Ordering::Relaxed);
+        word.store(page as u64 | flags | PRESENT, Ordering::Relaxed);
+        let at = PATCHES + number * PATCH_LEN + slot * PAGE;
+        let result = write(at as *mut u8);
+        word.store(0, Ordering::Relaxed);
+        // SAFETY: forgetting is always allowed. Nobody else has looked at this address.
+        unsafe { asm!("invlpg [{}]", in(reg) at, options(nostack, preserves_flags)) };
+        cpu::irq_restore(state);
+        result
     }
 
     /// Builds the kernel's page tables with frames from `frames` and loads them. The temporary tables, which cover 4 GiB
@@ -276,6 +365,7 @@ mod bare {
         });
         tables.map_window(top);
         tables.map_stacks(cpu::present());
+        tables.make_patches(cpu::present());
         tables.map_device(MMIO, page_floor(local_apic));
         for (i, &registers) in io_apics.iter().enumerate() {
             tables.map_device(ioapic::registers(i), page_floor(registers));

@@ -100,13 +100,22 @@ mod bare {
     /// Points the gate of an interrupt vector at `entry`. All entries lie in the same 4 GiB, so that the one store that
     /// matters is a single word.
     pub(crate) fn set_gate(vector: u8, entry: usize) {
-        let gate = Gate::new(entry, 0, 0);
-        // SAFETY: the upper half never changes once set (every entry is in the top 2 GiB), and the lower is one aligned store.
-        unsafe {
-            let slot = IDT.0.get().cast::<u64>().add(2 * vector as usize);
+        write_gate(vector, Gate::new(entry, 0, 0));
+    }
+
+    fn write_gate(vector: u8, gate: Gate) {
+        // SAFETY: one of the 256 gates in the table's page; the upper half never changes once set (every entry is in the top 2 GiB), and the lower is one aligned store.
+        paging::patch(gates().start, |page| unsafe {
+            let slot = page.cast::<u64>().add(2 * vector as usize);
             slot.add(1).write_volatile(gate.0[1]);
             slot.write_volatile(gate.0[0]);
-        }
+        });
+    }
+
+    /// The physical addresses of the interrupt descriptor table, whose page is read-only once there are tables.
+    pub(crate) fn gates() -> core::ops::Range<usize> {
+        let start = IDT.0.get() as usize - abi::layout::WINDOW;
+        start..start + size_of::<Idt>()
     }
 
     /// Fills the table that all CPUs share.
@@ -119,10 +128,7 @@ mod bare {
                 trap::exception::BREAKPOINT | trap::exception::OVERFLOW => (0, 3),
                 _ => (0, 0),
             };
-            // SAFETY: only the boot CPU runs, and the table is not loaded yet.
-            unsafe {
-                (*IDT.0.get())[vector as usize] = Gate::new(trap::stub(vector), ist, ring);
-            }
+            write_gate(vector, Gate::new(trap::stub(vector), ist, ring));
         }
     }
 

@@ -1,11 +1,12 @@
-//! The kernel's code space: pages at `CODE`, readable and executable there, written through `PHYS_MAP`.
+//! The kernel's code space: pages at `CODE`, readable and executable there, and no other address leads to them but while one CPU writes.
 //!
 //! *Interface*: `link` at boot lends it to `codegen`, which decides what lies where.
+//! A frame of code is taken out of `PHYS_MAP` and `WINDOW` (`kernel::hide`) before it is executable, and comes back when it is not any more. It is
+//! written through a window of one page, which one CPU opens for itself at a place that changes each time (`machine::paging::patch`).
 //! A page that was taken back may still be translated by some CPU; before memory is put behind any page again, all
 //! CPUs forget.
 //!
-//! Progress: lock-free, but who puts memory behind a page after another was taken back sleeps until the other CPUs have forgotten. Two who do so at
-//! once both see to it: neither relies on what the other has only begun.
+//! Progress: lock-free, but who puts memory behind a page sleeps until the other CPUs have forgotten.
 
 use crate::frame;
 use crate::kernel;
@@ -21,9 +22,6 @@ pub(crate) struct Space;
 /// The one code space.
 pub(crate) static SPACE: Space = Space;
 
-/// Pages taken back so far, and how many of them all CPUs have certainly forgotten.
-static TAKEN_BACK: AtomicUsize = AtomicUsize::new(0);
-static FORGOTTEN: AtomicUsize = AtomicUsize::new(0);
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Lends the code space.
@@ -37,7 +35,7 @@ pub fn committed() -> usize {
 }
 
 // SAFETY: the window is constant; a committed page owns its frame until it is decommitted, is mapped
-// without the right to write, and its frame is reached for writing through `PHYS_MAP`, which maps all memory; `retire`
+// without the right to write, and its frame is mapped nowhere else but by `patch`, which shows it while it is written; `retire`
 // is the grace period of `sync::epoch`, whose quiescent points are serializing instructions outside images.
 unsafe impl CodeSpace for Space {
     fn window(&self) -> Range<usize> {
@@ -53,11 +51,12 @@ unsafe impl CodeSpace for Space {
         let Some(frame) = frame::alloc() else {
             return false;
         };
-        let taken_back = TAKEN_BACK.load(Ordering::Acquire);
-        if FORGOTTEN.load(Ordering::Acquire) < taken_back {
-            tlb::forget_kernel();
-            FORGOTTEN.fetch_max(taken_back, Ordering::AcqRel);
+        if !kernel::hide(frame) {
+            frame::release(frame);
+            return false;
         }
+        // The writable mappings of this frame, and executable ones of pages taken back before.
+        tlb::forget_kernel();
         if word
             .compare_exchange(
                 0,
@@ -67,6 +66,7 @@ unsafe impl CodeSpace for Space {
             )
             .is_err()
         {
+            kernel::show(frame);
             frame::release(frame);
             return false;
         }
@@ -83,20 +83,26 @@ unsafe impl CodeSpace for Space {
         if entry & PRESENT == 0 {
             return false;
         }
-        TAKEN_BACK.fetch_add(1, Ordering::AcqRel);
         PAGES.fetch_sub(1, Ordering::Relaxed);
         // Nobody jumps there any more, so an old translation reads what it must not, but nothing uses it.
+        kernel::show(frame_of(entry));
         frame::release(frame_of(entry));
         true
     }
 
-    fn alias(&self, exec: usize) -> *mut u8 {
+    unsafe fn write(&self, exec: usize, len: usize, write: &mut dyn FnMut(&mut [u8])) {
         let entry = kernel::tables()
             .leaf(exec)
             .map_or(0, |word| word.load(Ordering::Acquire));
-        debug_assert!(entry & PRESENT != 0, "alias of a page without memory");
-        let physical = (entry & ADDRESS) as usize + exec % PAGE;
-        (abi::layout::PHYS_MAP + physical) as *mut u8
+        let offset = exec % PAGE;
+        assert!(
+            entry & PRESENT != 0 && len <= PAGE - offset,
+            "code is written where there is none"
+        );
+        machine::paging::patch((entry & ADDRESS) as usize, |page| {
+            // SAFETY: inside the page, which stays committed; the bytes are the caller's alone.
+            write(unsafe { core::slice::from_raw_parts_mut(page.add(offset), len) });
+        });
     }
 
     fn serialize(&self) {

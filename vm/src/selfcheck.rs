@@ -142,10 +142,9 @@ fn code() {
         assert!(space.commit(exec));
         let [a, b, c, d] = value.to_le_bytes();
         // mov eax, value; ret
-        for (i, byte) in [0xb8, a, b, c, d, 0xc3].into_iter().enumerate() {
-            // SAFETY: the alias of our own page.
-            unsafe { space.alias(exec + i).write_volatile(byte) };
-        }
+        let code = [0xb8, a, b, c, d, 0xc3];
+        // SAFETY: our own page.
+        unsafe { space.write(exec, 6, &mut |bytes| bytes.copy_from_slice(&code)) };
         space.serialize();
         // SAFETY: the bytes just written follow the C calling convention.
         let routine: extern "C" fn() -> u32 = unsafe { core::mem::transmute(exec) };

@@ -67,7 +67,7 @@ pub struct Frames {
     near: [Near; MAX_CPUS],
     /// Frames in the bitmap and in the stock.
     free: AtomicUsize,
-    /// Frames that came after boot.
+    /// Frames that came after boot, less those that became the kernel's for good; modulo 2^64.
     late: AtomicUsize,
     stock: Stock,
 }
@@ -394,11 +394,19 @@ impl Frames {
         }
     }
 
+    /// A frame that the caller owns is the kernel's for good, and counts as if it had been so since boot.
+    pub(crate) fn forget_one(&self) {
+        self.late.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Counts of frames.
     pub fn stats(&self) -> Stats {
         let zeroed: usize = self.near.iter().map(|near| near.zeroed.len()).sum();
         Stats {
-            total: self.known().total + self.late.load(Ordering::Relaxed),
+            total: self
+                .known()
+                .total
+                .wrapping_add(self.late.load(Ordering::Relaxed)),
             free: self.free(),
             stocked: self.stock.len() + zeroed,
             reserve: self.known().reserve,

@@ -88,6 +88,49 @@ impl<M: Memory> Tables<M> {
         Some(&self.table(physical)[index(address, 1)])
     }
 
+    /// The word that maps the page of `address`, large pages on the way made small ones first, with the same rights. For tables of the kernel, which
+    /// stay. `None`: nothing is mapped there, or out of memory.
+    pub fn leaf_or_split(&self, address: usize) -> Option<&'static AtomicU64> {
+        let mut physical = self.root;
+        for level in [4, 3, 2] {
+            let word = &self.table(physical)[index(address, level)];
+            let mut entry = word.load(Ordering::Acquire);
+            if entry & PRESENT == 0 {
+                return None;
+            }
+            if entry & LARGE != 0 {
+                entry = self.split(word, entry, level)?;
+            }
+            physical = entry & ADDRESS;
+        }
+        let word = core::ptr::from_ref(&self.table(physical)[index(address, 1)]);
+        // SAFETY: the caller's promise: the tables stay.
+        Some(unsafe { &*word })
+    }
+
+    /// Hangs a table of smaller pages with the rights of `entry` into `word`, which held that, unless somebody else was faster.
+    #[cold]
+    fn split(&self, word: &AtomicU64, entry: u64, level: u32) -> Option<u64> {
+        let frame = self.memory.frames().alloc()?;
+        let step = 1u64 << shift(level - 1);
+        let small = if level == 2 { entry & !LARGE } else { entry };
+        for (i, part) in self.table(frame.address()).iter().enumerate() {
+            part.store(small + i as u64 * step, Ordering::Relaxed);
+        }
+        let table = frame.address() | TABLE;
+        match word.compare_exchange(entry, table, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                // It is a part of the kernel from now on, as those that were made at boot.
+                self.memory.frames().forget_one();
+                Some(table)
+            }
+            Err(theirs) => {
+                self.memory.frames().release(frame);
+                Some(theirs)
+            }
+        }
+    }
+
     /// The leaf table of `address`, made as needed. `None`: out of memory, or a large page.
     #[inline]
     pub fn leaf_table_or_make(&self, address: usize) -> Option<&[AtomicU64; ENTRIES]> {
