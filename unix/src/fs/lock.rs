@@ -1,16 +1,26 @@
 //! Advisory locks: `fcntl` record locks, open file description locks and `flock`.
 //!
-//! *Interface.* [`set`], [`test()`], [`wait_set`] work on byte ranges; flock(2) locks whole files. Record locks belong to a descriptor table (a
-//! process), the other two kinds to a description. [`any`] is a cheap guard for the hooks at close.
-//! Errors: `EAGAIN` when another owner is in the way.
+//! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files. Record locks belong to a descriptor table (a
+//! process), the other two kinds to a description. [`Payer`] counts them for a user. [`any`] is a cheap guard for the hooks at close.
+//! Errors: `EAGAIN` when another owner is in the way, `ENOLCK` when the payer may have no more or memory is out, `EDEADLK` when those who wait would wait for each other.
+//!
+//! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by file. Locks are kept in order of their starts (`ranges`).
+
+mod deadlock;
+mod ranges;
 
 use abi::errno::{Errno, Result};
-use alloc::collections::BTreeMap;
+use abi::layout::PAGE;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::{Monitor, WaitList};
 
 use crate::file::OpenFile;
+use crate::process::User;
+use crate::process::user::{self, Charge, Held};
+use deadlock::Waits;
+use ranges::Ranges;
 
 /// Whose a lock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +54,63 @@ pub struct Lock {
     pub pid: i32,
 }
 
+impl Lock {
+    /// Whether this one, on some of the same bytes, is in the way of `wanted`.
+    fn excludes(&self, wanted: &Lock) -> bool {
+        self.owner != wanted.owner
+            && self.owner.sees(wanted.owner)
+            && (self.exclusive || wanted.exclusive)
+    }
+}
+
+/// The user who is to have taken a lock, and how many it may have.
+pub struct Payer<'a> {
+    /// Who.
+    pub user: &'a Arc<User>,
+    /// `RLIMIT_LOCKS`.
+    pub limit: u64,
+}
+
+impl Payer<'_> {
+    /// Part of memory that locks may take.
+    const PART: usize = 16;
+    /// What one takes, about.
+    const BYTES: usize = 128;
+
+    fn pay(&self) -> Result<Charge> {
+        let total = (vm::frame::stats().total * PAGE / Self::PART / Self::BYTES) as u64;
+        let share = if self.user.uid() == 0 {
+            total
+        } else {
+            user::share(total)
+        };
+        let most = self.limit.min(share);
+        self.user.charge(Held::Locks, 1, most).ok_or(Errno::ENOLCK)
+    }
+}
+
 type FileId = (u64, u64);
 
-static LOCKS: Monitor<BTreeMap<FileId, Vec<Lock>>> = Monitor::new(BTreeMap::new());
-static RELEASED: WaitList = WaitList::new();
-/// Files that have locks.
+/// The locks of one file, and who waits for them.
+struct Locks {
+    held: Monitor<Ranges>,
+    released: WaitList,
+}
+
+/// A file that has locks, or is about to.
+struct Entry {
+    file: FileId,
+    /// How many [`Use`]s there are.
+    uses: usize,
+    locks: Arc<Locks>,
+}
+
+/// The files with locks whose numbers fall together, by rising number.
+type Bucket = Monitor<Vec<Entry>>;
+
+const BUCKETS: usize = 64;
+static TABLE: [Bucket; BUCKETS] = [const { Monitor::new(Vec::new()) }; BUCKETS];
+/// How many entries there are.
 static LOCKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any lock exists.
@@ -57,104 +119,178 @@ pub fn any() -> bool {
     LOCKED.load(Ordering::Relaxed) != 0
 }
 
-fn conflict(held: &[Lock], wanted: &Lock) -> Option<Lock> {
-    held.iter()
-        .find(|l| {
-            l.owner != wanted.owner
-                && l.owner.sees(wanted.owner)
-                && (l.exclusive || wanted.exclusive)
-                && l.start < wanted.end
-                && wanted.start < l.end
-        })
-        .copied()
+fn bucket(file: FileId) -> &'static Bucket {
+    &TABLE[(file.0.wrapping_mul(7) ^ file.1) as usize % BUCKETS]
 }
 
-/// The locks of `owner` in `start..end` are cut out of the list.
-fn cut(held: &mut Vec<Lock>, owner: Owner, start: u64, end: u64) {
-    let mut rest = Vec::new();
-    held.retain(|l| {
-        if l.owner != owner || l.end <= start || end <= l.start {
-            return true;
+/// A use of a file's locks; after the last one the table forgets them if there is none.
+struct Use {
+    file: FileId,
+    locks: Arc<Locks>,
+}
+
+impl Entry {
+    fn used(&mut self) -> Use {
+        self.uses += 1;
+        Use {
+            file: self.file,
+            locks: self.locks.clone(),
         }
-        if l.start < start {
-            rest.push(Lock { end: start, ..*l });
+    }
+}
+
+fn place(bucket: &[Entry], file: FileId) -> core::result::Result<usize, usize> {
+    bucket.binary_search_by_key(&file, |entry| entry.file)
+}
+
+impl Use {
+    /// The locks of `file`, if there are any.
+    fn find(file: FileId) -> Option<Use> {
+        let mut bucket = bucket(file).lock();
+        let place = place(&bucket, file).ok()?;
+        Some(bucket[place].used())
+    }
+
+    /// The locks of `file`, or none yet. ENOLCK.
+    fn make(file: FileId) -> Result<Use> {
+        let mut bucket = bucket(file).lock();
+        let place = match place(&bucket, file) {
+            Ok(place) => place,
+            Err(place) => {
+                bucket.try_reserve(1).map_err(|_| Errno::ENOLCK)?;
+                let entry = Entry {
+                    file,
+                    uses: 0,
+                    locks: Arc::new(Locks {
+                        held: Monitor::new(Ranges::default()),
+                        released: WaitList::new(),
+                    }),
+                };
+                bucket.insert(place, entry);
+                LOCKED.fetch_add(1, Ordering::Relaxed);
+                place
+            }
+        };
+        Ok(bucket[place].used())
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let mut bucket = bucket(self.file).lock();
+        let Ok(place) = place(&bucket, self.file) else {
+            return;
+        };
+        bucket[place].uses -= 1;
+        if bucket[place].uses == 0 && self.locks.held.lock().is_empty() {
+            let gone = bucket.remove(place);
+            LOCKED.fetch_sub(1, Ordering::Relaxed);
+            drop(bucket);
+            drop(gone);
         }
-        if end < l.end {
-            rest.push(Lock { start: end, ..*l });
-        }
-        false
-    });
-    held.append(&mut rest);
+    }
 }
 
 /// A lock that is in the way of `wanted`.
 pub fn test(file: FileId, wanted: &Lock) -> Option<Lock> {
-    LOCKS
-        .lock()
-        .get(&file)
-        .and_then(|held| conflict(held, wanted))
+    let used = Use::find(file)?;
+    used.locks.held.lock().conflict(wanted)
 }
 
-/// Takes `wanted`, replacing what its owner holds there; `EAGAIN`.
-pub fn set(file: FileId, wanted: &Lock) -> Result<()> {
-    let mut locks = LOCKS.lock();
-    let held = locks.entry(file).or_default();
-    if conflict(held, wanted).is_some() {
-        return Err(Errno::EAGAIN);
+impl Locks {
+    fn try_set(&self, wanted: &Lock, payer: &Payer) -> Result<()> {
+        let mut held = self.held.lock();
+        let (owner, all) = (wanted.owner, 0..u64::MAX);
+        let mut released = false;
+        // Who exchanges a whole file's lock for another kind gives the old one up first (flock(2)).
+        if matches!(owner, Owner::Flock(_)) && held.has_other_kind(wanted) {
+            released = held.clear(owner, all.start, all.end, || payer.pay())?;
+        }
+        let result = match held.conflict(wanted) {
+            Some(_) => Err(Errno::EAGAIN),
+            None => held.set(wanted, || payer.pay()),
+        };
+        // A write lock may have become a read lock.
+        released |= result.is_ok() && !wanted.exclusive;
+        drop(held);
+        if released {
+            self.released.wake_all();
+        }
+        result
     }
-    cut(held, wanted.owner, wanted.start, wanted.end);
-    held.push(*wanted);
-    LOCKED.store(locks.len(), Ordering::Relaxed);
-    drop(locks);
-    // A write lock may have become a read lock.
-    RELEASED.wake_all();
-    Ok(())
+}
+
+/// Takes `wanted`, replacing what its owner holds there.
+pub fn set(file: FileId, wanted: &Lock, payer: &Payer) -> Result<()> {
+    Use::make(file)?.locks.try_set(wanted, payer)
 }
 
 /// As [`set`], waiting; `EINTR` (restartable) when a signal comes first.
-pub fn wait_set(file: FileId, wanted: &Lock) -> Result<()> {
-    RELEASED
-        .wait_interruptible(|| match set_quietly(file, wanted) {
-            Err(Errno::EAGAIN) => None,
-            done => Some(done),
-        })
-        .unwrap_or(Err(Errno::ERESTARTSYS))
-}
-
-fn set_quietly(file: FileId, wanted: &Lock) -> Result<()> {
-    let blocked = test(file, wanted).is_some();
-    if blocked {
-        Err(Errno::EAGAIN)
-    } else {
-        set(file, wanted)
-    }
-}
-
-/// Gives up what `owner` holds in `start..end`.
-pub fn clear(file: FileId, owner: Owner, start: u64, end: u64) {
-    let mut locks = LOCKS.lock();
-    if let Some(held) = locks.get_mut(&file) {
-        cut(held, owner, start, end);
-        if held.is_empty() {
-            locks.remove(&file);
+pub fn wait_set(file: FileId, wanted: &Lock, payer: &Payer) -> Result<()> {
+    let used = Use::make(file)?;
+    let locks = &used.locks;
+    let mut waits = None;
+    let attempt = || match locks.try_set(wanted, payer) {
+        Err(Errno::EAGAIN) => {
+            if let Owner::Table(table) = wanted.owner {
+                if waits.is_none() {
+                    match Waits::enter(table, locks, wanted) {
+                        Ok(entered) => waits = Some(entered),
+                        Err(e) => return Some(Err(e)),
+                    }
+                }
+                if deadlock::closes_a_circle(table) {
+                    return Some(Err(Errno::EDEADLK));
+                }
+            }
+            None
         }
+        done => Some(done),
+    };
+    let result = locks.released.wait_interruptible(attempt);
+    drop(waits);
+    result.unwrap_or(Err(Errno::ERESTARTSYS))
+}
+
+/// Gives up what `owner` holds in `start..end`. ENOLCK when what is left of a lock would be two, and one more is too many.
+pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) -> Result<()> {
+    match Use::find(file) {
+        Some(used) => used.clear(owner, start, end, || payer.pay()),
+        None => Ok(()),
     }
-    LOCKED.store(locks.len(), Ordering::Relaxed);
-    drop(locks);
-    RELEASED.wake_all();
+}
+
+impl Use {
+    fn clear(
+        &self,
+        owner: Owner,
+        start: u64,
+        end: u64,
+        pay: impl FnMut() -> Result<Charge>,
+    ) -> Result<()> {
+        let cleared = self.locks.held.lock().clear(owner, start, end, pay)?;
+        if cleared {
+            self.locks.released.wake_all();
+        }
+        Ok(())
+    }
 }
 
 /// A table closed a descriptor of `of`: the record locks of the table on that file go, and with the last descriptor those of the description.
 #[cold]
 pub fn descriptor_closed(table: usize, of: &OpenFile) {
-    let Some(inode) = of.inode() else { return };
-    let file = inode.id();
-    clear(file, Owner::Table(table), 0, u64::MAX);
+    let Some(used) = of.inode().and_then(|inode| Use::find(inode.id())) else {
+        return;
+    };
+    // Whole locks go, which leaves nothing to pay for.
+    let all = |owner| used.clear(owner, 0, u64::MAX, || Err(Errno::ENOLCK));
+    let mut done = all(Owner::Table(table));
     if of.slots.load(Ordering::Acquire) == 0 {
         let description = core::ptr::from_ref(of) as usize;
-        clear(file, Owner::Description(description), 0, u64::MAX);
-        clear(file, Owner::Flock(description), 0, u64::MAX);
+        done = done.and(all(Owner::Description(description)));
+        done = done.and(all(Owner::Flock(description)));
     }
+    debug_assert_eq!(done, Ok(()));
 }
 
 #[cfg(test)]
@@ -171,31 +307,51 @@ mod tests {
         }
     }
 
+    fn known(file: FileId) -> bool {
+        place(&bucket(file).lock(), file).is_ok()
+    }
+
     #[test]
     fn ranges_of_one_owner_split_and_join_others_conflict() {
+        let user = User::of(70_110).unwrap();
+        let payer = Payer {
+            user: &user,
+            limit: 100,
+        };
         let file = (90, 1);
-        set(file, &lock(1, 0, 100, true)).unwrap();
-        set(file, &lock(1, 40, 60, false)).unwrap();
-        assert_eq!(set(file, &lock(2, 30, 41, false)), Err(Errno::EAGAIN));
-        set(file, &lock(2, 45, 50, false)).unwrap();
+        set(file, &lock(1, 0, 100, true), &payer).unwrap();
+        set(file, &lock(1, 40, 60, false), &payer).unwrap();
+        let refused = set(file, &lock(2, 30, 41, false), &payer);
+        assert_eq!(refused, Err(Errno::EAGAIN));
+        set(file, &lock(2, 45, 50, false), &payer).unwrap();
         assert_eq!(test(file, &lock(2, 99, 200, false)).unwrap().pid, 1);
-        clear(file, Owner::Table(1), 60, 100);
+        clear(file, Owner::Table(1), 60, 100, &payer).unwrap();
         assert!(test(file, &lock(2, 60, u64::MAX, true)).is_none());
-        clear(file, Owner::Table(1), 0, u64::MAX);
-        clear(file, Owner::Table(2), 0, u64::MAX);
-        assert!(!LOCKS.lock().contains_key(&file));
+        clear(file, Owner::Table(1), 0, u64::MAX, &payer).unwrap();
+        assert!(known(file));
+        clear(file, Owner::Table(2), 0, u64::MAX, &payer).unwrap();
+        assert!(!known(file));
+        assert_eq!(user.holds(Held::Locks), 0);
     }
 
     #[test]
     fn flock_and_records_do_not_see_each_other() {
+        let user = User::of(70_111).unwrap();
+        let payer = Payer {
+            user: &user,
+            limit: 2,
+        };
         let file = (90, 2);
-        set(file, &lock(1, 0, u64::MAX, true)).unwrap();
+        set(file, &lock(1, 0, u64::MAX, true), &payer).unwrap();
         let whole = Lock {
             owner: Owner::Flock(5),
             ..lock(2, 0, u64::MAX, true)
         };
-        set(file, &whole).unwrap();
-        clear(file, Owner::Flock(5), 0, u64::MAX);
-        clear(file, Owner::Table(1), 0, u64::MAX);
+        set(file, &whole, &payer).unwrap();
+        let third = set((90, 3), &whole, &payer);
+        assert_eq!(third, Err(Errno::ENOLCK));
+        clear(file, Owner::Flock(5), 0, u64::MAX, &payer).unwrap();
+        clear(file, Owner::Table(1), 0, u64::MAX, &payer).unwrap();
+        assert!(!known(file) && !known((90, 3)));
     }
 }

@@ -99,6 +99,11 @@ pub const TESTS: &[Test] = &[
         run: tables,
     },
     Test {
+        name: "locks",
+        about: "record locks and flock, on 1 and 4 CPUs",
+        run: locks,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -369,6 +374,16 @@ fn tables(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("tables-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/tables-musl"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn locks(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("locks-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/locks-musl"], 5 * MINUTE));
+        checks.extend(kit.tap(&machine, &["/tests/locks-musl", "crowd"], 5 * MINUTE));
     }
     checks
 }

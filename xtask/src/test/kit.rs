@@ -100,7 +100,7 @@ impl Kit {
             compile::program("hello", &compile::GLIBC_PIE)?,
         ));
         // Small, for the machine with little memory has them all.
-        for name in ["hello", "tables", "switches", "texts"] {
+        for name in ["hello", "tables", "switches", "texts", "locks"] {
             programs.push((
                 format!("{name}-musl"),
                 compile::program(name, &compile::MUSL)?,

@@ -20,6 +20,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("timers", &["/tests/timers-glibc"]),
     ("tables", &["/tests/tables-musl"]),
     ("texts", &["/tests/texts-musl"]),
+    ("locks", &["/tests/locks-musl"]),
     ("trace", &["/tests/trace-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),

@@ -7,7 +7,7 @@ use abi::linux::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ, F_GETSIG, F_RDLCK,
     F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETPIPE_SZ, F_SETSIG, F_UNLCK, F_WRLCK,
     FD_CLOEXEC, Flock, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME,
-    O_NONBLOCK, O_PATH, SEEK_CUR, SEEK_END, SEEK_SET,
+    O_NONBLOCK, O_PATH, RLIMIT_LOCKS, SEEK_CUR, SEEK_END, SEEK_SET,
 };
 use abi::nr;
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use crate::call::{Args, Handler};
 use crate::file::OpenFile;
 use crate::files;
 use crate::fs::Kind;
-use crate::fs::lock::{self, Lock, Owner};
+use crate::fs::lock::{self, Lock, Owner, Payer};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =
@@ -88,11 +88,12 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         }
         F_GETLK | F_SETLK | F_SETLKW => {
             let owner = Owner::Table(files.lock_owner());
-            record(&caller, &of, owner, command, arg)
+            record(&caller, &of, owner, command, args)
         }
         F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
             let owner = Owner::Description(Arc::as_ptr(&of) as usize);
-            record(&caller, &of, owner, command - F_OFD_GETLK + F_GETLK, arg)
+            let command = command - F_OFD_GETLK + F_GETLK;
+            record(&caller, &of, owner, command, args)
         }
         F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG => {
             // No signal-driven input: remembered by nobody, refused by nobody.
@@ -138,8 +139,9 @@ fn record(
     of: &OpenFile,
     owner: Owner,
     command: i32,
-    addr: usize,
+    args: &Args,
 ) -> Result<usize> {
+    let (fd, addr) = (args.int(0), args.word(2));
     let mut wanted: Flock = vm::user::get(addr)?;
     let kind = i32::from(wanted.kind);
     if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
@@ -181,14 +183,44 @@ fn record(
         vm::user::put(addr, &wanted)?;
         return Ok(0);
     }
+    let payer = payer(caller);
     match kind {
-        F_UNLCK => lock::clear(file, owner, start, end),
+        F_UNLCK => lock::clear(file, owner, start, end, &payer)?,
         F_RDLCK if !of.readable() => return Err(Errno::EBADF),
         F_WRLCK if !of.writable() => return Err(Errno::EBADF),
-        _ if command == F_SETLKW => lock::wait_set(file, &lock)?,
-        _ => lock::set(file, &lock)?,
+        _ => {
+            if command == F_SETLKW {
+                lock::wait_set(file, &lock, &payer)?;
+            } else {
+                lock::set(file, &lock, &payer)?;
+            }
+            still_open(caller, owner, fd, of)?;
+        }
     }
     Ok(0)
+}
+
+/// Who pays for the caller's locks.
+fn payer(caller: &Caller) -> Payer<'_> {
+    Payer {
+        user: &caller.cred.user,
+        limit: caller.process.limits.lock().cur(RLIMIT_LOCKS),
+    }
+}
+
+/// `owner` took a lock on `of` by `fd`. If another thread has closed that meanwhile, nobody would give the lock up: it is given up now. EBADF for
+/// a record lock.
+fn still_open(caller: &Caller, owner: Owner, fd: i32, of: &OpenFile) -> Result<()> {
+    if let Owner::Table(table) = owner {
+        let there = caller.files.get(fd);
+        if !there.is_ok_and(|there| core::ptr::eq(&*there, of)) {
+            lock::descriptor_closed(table, of);
+            return Err(Errno::EBADF);
+        }
+    } else if of.slots.load(Ordering::Acquire) == 0 {
+        lock::descriptor_closed(caller.files.lock_owner(), of);
+    }
+    Ok(())
 }
 
 fn flock(args: &mut Args) -> Result<usize> {
@@ -200,9 +232,10 @@ fn flock(args: &mut Args) -> Result<usize> {
         None => return Err(Errno::EBADF),
     };
     let owner = Owner::Flock(Arc::as_ptr(&of) as usize);
+    let payer = payer(&caller);
     let exclusive = match operation & !LOCK_NB {
         LOCK_UN => {
-            lock::clear(file, owner, 0, u64::MAX);
+            lock::clear(file, owner, 0, u64::MAX, &payer)?;
             return Ok(0);
         }
         LOCK_SH => false,
@@ -217,10 +250,11 @@ fn flock(args: &mut Args) -> Result<usize> {
         pid: caller.process.pid,
     };
     if operation & LOCK_NB != 0 {
-        lock::set(file, &wanted)?;
+        lock::set(file, &wanted, &payer)?;
     } else {
-        lock::wait_set(file, &wanted)?;
+        lock::wait_set(file, &wanted, &payer)?;
     }
+    still_open(&caller, owner, args.int(0), &of)?;
     Ok(0)
 }
 

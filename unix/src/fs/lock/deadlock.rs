@@ -1,0 +1,92 @@
+//! Who waits for whose record locks, and whether they wait for each other.
+//!
+//! *Interface.* [`Waits::enter`] notes that a table waits until the value is dropped; [`closes_a_circle`] says whether what it waits for waits for itself. At most ten tables
+//! are followed, as by Linux. A table's notes say what it wants, not who is in the way: that is looked up when asked.
+
+use abi::errno::{Errno, Result};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use sync::Monitor;
+
+use super::{Lock, Locks, Owner};
+
+/// So many owners are looked at.
+const STEPS: usize = 10;
+
+/// A table that waits for a lock.
+struct Waiting {
+    table: usize,
+    number: u64,
+    locks: Arc<Locks>,
+    wanted: Lock,
+}
+
+/// The waiting, by rising table.
+struct Tables {
+    waiting: Vec<Waiting>,
+    /// How many have ever waited.
+    numbers: u64,
+}
+
+static TABLES: Monitor<Tables> = Monitor::new(Tables {
+    waiting: Vec::new(),
+    numbers: 0,
+});
+
+/// A note that a table waits, while this is kept.
+pub(super) struct Waits {
+    table: usize,
+    number: u64,
+}
+
+impl Waits {
+    /// Notes that `table` waits for `wanted`. ENOLCK without memory.
+    pub fn enter(table: usize, locks: &Arc<Locks>, wanted: &Lock) -> Result<Waits> {
+        let mut all = TABLES.lock();
+        all.waiting.try_reserve(1).map_err(|_| Errno::ENOLCK)?;
+        all.numbers += 1;
+        let number = all.numbers;
+        let place = all.waiting.partition_point(|w| w.table <= table);
+        let waiting = Waiting {
+            table,
+            number,
+            locks: locks.clone(),
+            wanted: *wanted,
+        };
+        all.waiting.insert(place, waiting);
+        Ok(Waits { table, number })
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let mut all = TABLES.lock();
+        let key = (self.table, self.number);
+        let found = all
+            .waiting
+            .binary_search_by_key(&key, |w| (w.table, w.number));
+        let gone = found.ok().map(|place| all.waiting.remove(place));
+        drop(all);
+        drop(gone);
+    }
+}
+
+/// Whether `table`, which waits, is waited for by those whom it waits for.
+pub(super) fn closes_a_circle(table: usize) -> bool {
+    let all = TABLES.lock();
+    let mut at = table;
+    for _ in 0..STEPS {
+        // Of several threads that wait the first counts, as in Linux.
+        let place = all.waiting.partition_point(|w| w.table < at);
+        let Some(waiting) = all.waiting.get(place).filter(|w| w.table == at) else {
+            return false;
+        };
+        let in_the_way = waiting.locks.held.lock().conflict(&waiting.wanted);
+        match in_the_way.map(|lock| lock.owner) {
+            Some(Owner::Table(next)) if next == table => return true,
+            Some(Owner::Table(next)) => at = next,
+            _ => return false,
+        }
+    }
+    false
+}

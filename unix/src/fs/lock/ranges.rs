@@ -1,0 +1,347 @@
+//! The locks of one file by where they begin, in short sorted runs.
+//!
+//! *Interface.* [`Ranges`]. [`Ranges::conflict`] finds a lock in the way of another, [`Ranges::set`] puts one in place of what its owner holds there and joins it with its like beside it,
+//! [`Ranges::clear`] cuts a range out of what an owner holds. Each passes over the runs whose locks end before a range, looks into those that reach into it, and moves at most a few
+//! runs. What needs memory gets it first, and changes nothing without (`ENOLCK`).
+//!
+//! The locks of one owner are disjoint; those of several may overlap where they are shared.
+
+use abi::errno::{Errno, Result};
+use alloc::vec::Vec;
+
+use super::{Lock, Owner};
+use crate::process::user::Charge;
+
+/// The most locks of a run.
+const RUN: usize = 128;
+/// What one change may add: a lock, and what is left of another on both sides.
+const MARGIN: usize = 3;
+
+/// A lock, and who pays for it.
+#[derive(Debug)]
+struct Held {
+    lock: Lock,
+    charge: Charge,
+}
+
+/// The locks that begin at `start` or behind it, and before the next run's start.
+#[derive(Default)]
+struct Run {
+    start: u64,
+    /// By rising start.
+    locks: Vec<Held>,
+    /// Where the last of them to end ends.
+    end: u64,
+}
+
+impl Run {
+    fn measure(&mut self) {
+        let ends = self.locks.iter().map(|held| held.lock.end);
+        self.end = ends.max().unwrap_or(0);
+    }
+}
+
+/// The locks of one file.
+#[derive(Default)]
+pub(super) struct Ranges(Vec<Run>);
+
+impl Ranges {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|run| run.locks.is_empty())
+    }
+
+    /// The locks that reach into `start..end`, in order of their starts.
+    fn within(&self, start: u64, end: u64) -> impl Iterator<Item = &Lock> {
+        let runs = self.0.iter().take_while(move |run| run.start < end);
+        let runs = runs.filter(move |run| start < run.end);
+        let locks = runs.flat_map(|run| run.locks.iter().map(|held| &held.lock));
+        locks.filter(move |lock| lock.start < end && start < lock.end)
+    }
+
+    /// A lock that is in the way of `wanted`.
+    pub fn conflict(&self, wanted: &Lock) -> Option<Lock> {
+        let mut met = self.within(wanted.start, wanted.end);
+        met.find(|lock| lock.excludes(wanted)).copied()
+    }
+
+    /// Whether the owner of `wanted` holds a lock of the other kind on some of the same bytes.
+    pub fn has_other_kind(&self, wanted: &Lock) -> bool {
+        let mut met = self.within(wanted.start, wanted.end);
+        met.any(|lock| lock.owner == wanted.owner && lock.exclusive != wanted.exclusive)
+    }
+
+    /// Takes `wanted`, with which nothing is in conflict. `pay` gives a charge for one lock more.
+    pub fn set(&mut self, wanted: &Lock, pay: impl FnMut() -> Result<Charge>) -> Result<()> {
+        let mut joined = *wanted;
+        // Those that only touch it, too.
+        let (start, end) = (wanted.start.saturating_sub(1), wanted.end.saturating_add(1));
+        for lock in self.within(start, end) {
+            if lock.owner == wanted.owner && lock.exclusive == wanted.exclusive {
+                if lock.start <= wanted.start && wanted.end <= lock.end {
+                    return Ok(());
+                }
+                joined.start = joined.start.min(lock.start);
+                joined.end = joined.end.max(lock.end);
+            }
+        }
+        self.replace(wanted.owner, joined.start, joined.end, Some(joined), pay)
+    }
+
+    /// Cuts `start..end` out of what `owner` holds; whether anything was. `pay` as for [`Ranges::set`]: what is cut may be in two parts.
+    pub fn clear(
+        &mut self,
+        owner: Owner,
+        start: u64,
+        end: u64,
+        pay: impl FnMut() -> Result<Charge>,
+    ) -> Result<bool> {
+        if !self.within(start, end).any(|lock| lock.owner == owner) {
+            return Ok(false);
+        }
+        self.replace(owner, start, end, None, pay)?;
+        Ok(true)
+    }
+
+    /// Puts `new` in the place of all that `owner` holds in `start..end`.
+    fn replace(
+        &mut self,
+        owner: Owner,
+        start: u64,
+        end: u64,
+        new: Option<Lock>,
+        mut pay: impl FnMut() -> Result<Charge>,
+    ) -> Result<()> {
+        let mut add = [None, new, None];
+        let mut freed = 0;
+        for lock in self.within(start, end).filter(|lock| lock.owner == owner) {
+            freed += 1;
+            if lock.start < start {
+                add[0] = Some(Lock {
+                    end: start,
+                    ..*lock
+                });
+            }
+            if end < lock.end {
+                add[2] = Some(Lock {
+                    start: end,
+                    ..*lock
+                });
+            }
+        }
+        // Old charges pay for the new locks first.
+        let mut charges = [const { None }; MARGIN];
+        for charge in charges
+            .iter_mut()
+            .take(add.iter().flatten().count())
+            .skip(freed)
+        {
+            *charge = Some(pay()?);
+        }
+        for lock in add.iter().flatten() {
+            self.make_room(lock.start)?;
+        }
+        self.remove(owner, start, end, &mut charges);
+        for (lock, charge) in add.into_iter().flatten().zip(charges.into_iter().flatten()) {
+            self.insert(Held { lock, charge });
+        }
+        self.join_runs();
+        Ok(())
+    }
+
+    /// The run of what begins at `start`.
+    fn run_at(&self, start: u64) -> usize {
+        let after = self.0.partition_point(|run| run.start <= start);
+        after.saturating_sub(1)
+    }
+
+    /// Sees to it that [`Ranges::insert`] at `start` needs no memory.
+    fn make_room(&mut self, start: u64) -> Result<()> {
+        let no_memory = |_| Errno::ENOLCK;
+        self.0.try_reserve(1).map_err(no_memory)?;
+        if self.0.is_empty() {
+            self.0.push(Run::default());
+        }
+        let mut at = self.run_at(start);
+        if self.0[at].locks.len() + MARGIN > RUN {
+            let mut upper = Run::default();
+            upper.locks.try_reserve(RUN).map_err(no_memory)?;
+            upper.locks.extend(self.0[at].locks.drain(RUN / 2..));
+            upper.start = upper.locks.first().map_or(start, |held| held.lock.start);
+            upper.measure();
+            self.0[at].measure();
+            self.0.insert(at + 1, upper);
+            at = self.run_at(start);
+        }
+        self.0[at].locks.try_reserve(MARGIN).map_err(no_memory)
+    }
+
+    fn insert(&mut self, held: Held) {
+        let at = self.run_at(held.lock.start);
+        let run = &mut self.0[at];
+        let place = run
+            .locks
+            .partition_point(|other| other.lock.start <= held.lock.start);
+        run.end = run.end.max(held.lock.end);
+        run.locks.insert(place, held);
+    }
+
+    /// Takes out what `owner` holds in `start..end`, and puts the charges where there is none in `charges`.
+    fn remove(&mut self, owner: Owner, start: u64, end: u64, charges: &mut [Option<Charge>]) {
+        let mut empty = charges.iter_mut().filter(|charge| charge.is_none());
+        for run in &mut self.0 {
+            if run.start >= end || run.end <= start {
+                continue;
+            }
+            let goes = |held: &mut Held| {
+                let lock = &held.lock;
+                lock.owner == owner && lock.start < end && start < lock.end
+            };
+            for held in run.locks.extract_if(.., goes) {
+                if let Some(place) = empty.next() {
+                    *place = Some(held.charge);
+                }
+            }
+            run.measure();
+        }
+    }
+
+    /// Empty runs go, and those that have become short become one, as far as there is memory.
+    fn join_runs(&mut self) {
+        self.0.retain(|run| !run.locks.is_empty());
+        if let Some(first) = self.0.first_mut() {
+            first.start = 0;
+        }
+        let mut at = 1;
+        while at < self.0.len() {
+            let more = self.0[at].locks.len();
+            let run = &mut self.0[at - 1];
+            if run.locks.len() + more <= RUN / 4 && run.locks.try_reserve(more).is_ok() {
+                let mut next = self.0.remove(at);
+                let run = &mut self.0[at - 1];
+                run.locks.append(&mut next.locks);
+                run.measure();
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::User;
+    use crate::process::user::Held as What;
+    use alloc::vec;
+
+    const BYTES: usize = 600;
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_mul(6364136223846793005).wrapping_add(99);
+        *state >> 33
+    }
+
+    /// What each byte's owners hold: a letter an owner.
+    #[test]
+    fn many_ranges_are_as_the_same_locks_byte_by_byte() {
+        let user = User::of(70_100).unwrap();
+        let mut ranges = Ranges::default();
+        let mut model = vec![[None; 4]; BYTES];
+        let mut state = 7;
+        for round in 0..20_000 {
+            let start = random(&mut state) % (BYTES as u64 - 1);
+            // Mostly short, so that there are many.
+            let most = if round % 50 == 0 { 300 } else { 4 };
+            let end = (start + 1 + random(&mut state) % most).min(BYTES as u64);
+            let who = random(&mut state) as usize % 4;
+            let exclusive = random(&mut state).is_multiple_of(3);
+            let pay = || user.charge(What::Locks, 1, u64::MAX).ok_or(Errno::ENOLCK);
+            let (owner, bytes) = (Owner::Table(who), start as usize..end as usize);
+            if random(&mut state).is_multiple_of(3) {
+                let held = ranges.clear(owner, start, end, pay).unwrap();
+                assert_eq!(held, model[bytes.clone()].iter().any(|b| b[who].is_some()));
+                model[bytes].iter_mut().for_each(|b| b[who] = None);
+            } else {
+                let wanted = Lock {
+                    start,
+                    end,
+                    exclusive,
+                    owner,
+                    pid: 1,
+                };
+                let meets = |b: &[Option<bool>; 4]| {
+                    (0..4).any(|other| other != who && b[other].is_some_and(|e| e || exclusive))
+                };
+                let conflict = ranges.conflict(&wanted);
+                assert_eq!(conflict.is_some(), model[bytes.clone()].iter().any(meets));
+                if conflict.is_none() {
+                    ranges.set(&wanted, pay).unwrap();
+                    model[bytes]
+                        .iter_mut()
+                        .for_each(|b| b[who] = Some(exclusive));
+                }
+            }
+            if round % 500 == 0 {
+                same(&ranges, &model, user.holds(What::Locks));
+            }
+        }
+        for who in 0..4 {
+            let all = ranges.clear(Owner::Table(who), 0, u64::MAX, || Err(Errno::ENOLCK));
+            assert!(all.is_ok());
+        }
+        assert!(ranges.is_empty() && user.holds(What::Locks) == 0);
+    }
+
+    fn same(ranges: &Ranges, model: &[[Option<bool>; 4]], charged: u64) {
+        let mut seen = vec![[None; 4]; BYTES];
+        let mut count = 0;
+        for lock in ranges.within(0, u64::MAX) {
+            let Owner::Table(who) = lock.owner else {
+                panic!("an owner that nobody is");
+            };
+            count += 1;
+            for byte in &mut seen[lock.start as usize..lock.end as usize] {
+                assert_eq!(byte[who].replace(lock.exclusive), None, "twice");
+            }
+        }
+        assert_eq!(seen, model);
+        assert_eq!(count, charged);
+        assert!(ranges.0.is_sorted_by_key(|run| run.start));
+        for run in &ranges.0 {
+            assert!(run.locks.len() <= RUN);
+            assert!(run.locks.is_sorted_by_key(|held| held.lock.start));
+        }
+    }
+
+    #[test]
+    fn like_neighbours_become_one_and_who_may_have_no_more_keeps_what_he_has() {
+        let user = User::of(70_101).unwrap();
+        let mut ranges = Ranges::default();
+        let lock = |start, end, exclusive| Lock {
+            start,
+            end,
+            exclusive,
+            owner: Owner::Table(1),
+            pid: 1,
+        };
+        let pay = || user.charge(What::Locks, 1, 2).ok_or(Errno::ENOLCK);
+        for start in 0..1000 {
+            ranges.set(&lock(start, start + 1, true), pay).unwrap();
+        }
+        assert_eq!(user.holds(What::Locks), 1);
+        // One becomes three: one too many.
+        let split = ranges.set(&lock(10, 20, false), pay);
+        assert_eq!(split, Err(Errno::ENOLCK));
+        assert_eq!(user.holds(What::Locks), 1);
+        ranges.set(&lock(990, u64::MAX, false), pay).unwrap();
+        let cut = ranges.clear(Owner::Table(1), 5, 6, pay);
+        assert_eq!(cut, Err(Errno::ENOLCK));
+        assert_eq!(ranges.clear(Owner::Table(1), 0, 980, pay), Ok(true));
+        let left: Vec<_> = ranges
+            .within(0, u64::MAX)
+            .map(|l| (l.start, l.end))
+            .collect();
+        assert_eq!(left, [(980, 990), (990, u64::MAX)]);
+    }
+}
