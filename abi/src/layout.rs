@@ -24,6 +24,10 @@ pub const WINDOW_LEN: usize = 1 << 30;
 /// Where the kernel image is linked.
 pub const KERNEL: usize = WINDOW + (1 << 20);
 
+/// Nothing is ever mapped from here on, as far as the largest array of a file's pages would reach (128 MiB): routines that must not use
+/// an array any more find this address instead, and fault.
+pub const NOWHERE: usize = 0xffff_fd00_0000_0000;
+
 /// Generated code: readable and executable; a page of it is writable only in [`PATCHES`], while it is written.
 pub const CODE: usize = 0xffff_ffff_c000_0000;
 /// Length of [`CODE`].

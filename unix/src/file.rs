@@ -119,6 +119,8 @@ pub trait File: Send + Sync + Any {
     fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENODEV)
     }
+    /// The running process, which may write, gets a mapping by which it can do so without any call.
+    fn let_write(&self, _of: &OpenFile) {}
     /// The source of this file's pages for `mmap`.
     fn pager(&self, _of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
         Err(Errno::ENODEV)

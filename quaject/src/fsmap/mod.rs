@@ -22,6 +22,7 @@ pub use seek::synthesize_lseek;
 pub use write::synthesize_write;
 
 use crate::seam::{DescFn, Seam, Sharing, Unmade};
+use abi::layout::NOWHERE;
 use abi::linux::{SEEK_CUR, SEEK_END, SEEK_SET};
 use alloc::sync::Arc;
 use codegen::Routine;
@@ -106,6 +107,8 @@ pub struct FileCore {
     /// Size in bytes.
     pub size: AtomicU64,
     pages: AtomicPtr<AtomicU64>,
+    /// The same for routines that write, or [`NOWHERE`] while none may.
+    for_writing: AtomicPtr<AtomicU64>,
     /// Pages that the array has places for, times [`PAGE`].
     capacity: AtomicU64,
     /// A routine wrote since [`take_touched`](Self::take_touched).
@@ -124,6 +127,7 @@ impl FileCore {
         FileCore {
             size: AtomicU64::new(0),
             pages: AtomicPtr::new(ptr::null_mut()),
+            for_writing: AtomicPtr::new(ptr::null_mut()),
             capacity: AtomicU64::new(0),
             touched: AtomicU32::new(0),
             torn: AtomicU32::new(0),
@@ -150,9 +154,27 @@ impl FileCore {
     /// is 0 or the address of a page that stays until a grace period after it was taken out of the array.
     pub unsafe fn replace_pages(&self, pages: *mut AtomicU64, count: usize) -> *mut AtomicU64 {
         let old = self.pages.swap(pages, Ordering::AcqRel);
+        if !self.is_closed() {
+            self.for_writing.store(pages, Ordering::Release);
+        }
         self.capacity
             .store((count * PAGE) as u64, Ordering::Release);
         old
+    }
+
+    /// Keeps routines from writing, or lets them again: a writing routine then takes the slow exit, at the price of a fault. One that has begun before goes on until a grace
+    /// period has ended. Not at the same time as this or [`replace_pages`](Self::replace_pages).
+    pub fn close(&self, closed: bool) {
+        let pages = match closed {
+            true => ptr::without_provenance_mut(NOWHERE),
+            false => self.pages(),
+        };
+        self.for_writing.store(pages, Ordering::Release);
+    }
+
+    /// Whether routines are kept from writing.
+    pub fn is_closed(&self) -> bool {
+        self.for_writing.load(Ordering::Acquire).addr() == NOWHERE
     }
 
     /// Whether a routine wrote since the last time; for the modification time.
@@ -262,7 +284,8 @@ impl FileCore {
             offset.load(Ordering::Relaxed)
         };
         let end = at.checked_add(from.len() as u64)?;
-        if from.is_empty() || from.len() > LARGEST || at > size || end > self.capacity() {
+        let all_well = !from.is_empty() && from.len() <= LARGEST && at <= size;
+        if !all_well || end > self.capacity() || self.is_closed() {
             return None;
         }
         let mut done = 0;
@@ -346,6 +369,7 @@ pub(crate) mod offset {
 
     pub const SIZE: i32 = offset_of!(FileCore, size) as i32;
     pub const PAGES: i32 = offset_of!(FileCore, pages) as i32;
+    pub const FOR_WRITING: i32 = offset_of!(FileCore, for_writing) as i32;
     pub const CAPACITY: i32 = offset_of!(FileCore, capacity) as i32;
     pub const TOUCHED: i32 = offset_of!(FileCore, touched) as i32;
     pub const TORN: i32 = offset_of!(FileCore, torn) as i32;

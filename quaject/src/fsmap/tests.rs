@@ -371,6 +371,26 @@ fn the_hot_paths_keep_their_budget() {
 }
 
 #[test]
+fn a_closed_file_is_written_slowly_and_read_as_ever() {
+    every_variant(|seam, sharing| {
+        for append in [false, true] {
+            let mut pair = Pair::new(seam, sharing, append, &[3], 3 * PAGE as u64);
+            pair.write(0, b"x");
+            for closed in [true, false] {
+                pair.made.core.close(closed);
+                pair.twin.core.close(closed);
+                pair.seek(10, SEEK_SET);
+                pair.write(5, b"y");
+                pair.write(5, b"several");
+                pair.write(0, &[7; 2 * PAGE]);
+                pair.read(0, 30);
+                pair.read(0, 2 * PAGE);
+            }
+        }
+    });
+}
+
+#[test]
 fn a_touched_file_says_so_once() {
     let seam = seam(1, Conv::Host);
     let mut pair = Pair::new(&seam, Sharing::Exclusive, false, &[], 100);

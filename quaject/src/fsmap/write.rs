@@ -51,7 +51,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     let &[core, cursor, slow, wake_next] = holes;
     let [size, pages, capacity, touched, torn, appending] = [
         offset::SIZE,
-        offset::PAGES,
+        offset::FOR_WRITING,
         offset::CAPACITY,
         offset::TOUCHED,
         offset::TORN,
@@ -78,14 +78,16 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
             ; cmp rax, [size]
             ; jae >general
             ; shr rax, 12
+        );
+        // Neither a hole nor a closed array is there: address 0, and page zero faults, always; nor is `NOWHERE`.
+        d.fault_begin();
+        dynasm!(d ; .arch x64
             ; mov rdx, [pages]
             ; mov rdx, [rdx + rax * 8]
             ; mov eax, [at]
             ; and eax, 0xfff
             ; add rdx, rax
         );
-        // A hole is address 0, and page zero faults, always.
-        d.fault_begin();
         emit::open_user(d, v.guarded_user);
         dynasm!(d ; .arch x64 ; movzx eax, BYTE [rsi]);
         emit::close_user(d, v.guarded_user);
@@ -133,12 +135,14 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
             ; ja =>many
             // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
             ; shr rcx, 12
+        );
+        d.fault_begin();
+        dynasm!(d ; .arch x64
             ; mov rdi, [pages]
             ; mov rdi, [rdi + rcx * 8]
             ; add rdi, rax
         );
         emit::open_user(d, v.guarded_user);
-        d.fault_begin();
         emit::copy_edx(d);
         d.fault_end(fault);
         emit::close_user(d, v.guarded_user);

@@ -17,6 +17,7 @@ use sync::{Monitor, WaitList};
 use vm::user;
 
 use super::{Args, Handler};
+use crate::process::access::{self, Wish};
 use crate::process::{Process, Task, tree};
 use crate::time::{Clock, Ended, wait_deadline};
 
@@ -345,6 +346,7 @@ fn get_robust_list(a: &mut Args) -> Result<usize> {
         0 => Task::current(),
         tid => tree::find_task(tid).ok_or(Errno::ESRCH)?,
     };
+    access::may(&task.process, Wish::Ask)?;
     user::put(
         a.word(1),
         &(task.robust_list.load(Ordering::Relaxed) as u64),

@@ -147,6 +147,9 @@ fn file_backing(
         return Err(Errno::EACCES);
     }
     let pager = of.file().pager(&of)?;
+    if shared && of.writable() {
+        of.file().let_write(&of);
+    }
     Ok(if shared {
         Backing::FileShared {
             pager,

@@ -1,7 +1,6 @@
 //! Calls about the machine as a whole, and those that fit nowhere else.
 
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
@@ -12,15 +11,14 @@ use sync::Monitor;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::process::{Process, Task, tree};
-use crate::signal::valid;
+use crate::process::{Capability, Process, tree};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::UNAME, |a| user::put(a.word(0), &utsname()).map(|()| 0)),
     (nr::SETHOSTNAME, sethostname),
     (nr::SETDOMAINNAME, |a| {
-        privileged()?;
+        need(Capability::SysAdmin)?;
         if a.word(1) > NAME_MAX_UTS {
             Err(Errno::EINVAL)
         } else {
@@ -36,11 +34,8 @@ pub const CALLS: &[(usize, Handler)] = &[
         0 | u32::MAX => Ok(0),
         _ => Err(Errno::EINVAL),
     }),
-    (nr::CAPGET, capget),
-    (nr::CAPSET, |_| privileged().map(|()| 0)),
-    (nr::PRCTL, prctl),
     (nr::ARCH_PRCTL, arch_prctl),
-    (nr::VHANGUP, |_| privileged().map(|()| 0)),
+    (nr::VHANGUP, |_| need(Capability::SysTtyConfig).map(|()| 0)),
     (nr::IOPRIO_GET, |_| Ok(4)),
     (nr::IOPRIO_SET, |_| Ok(0)),
 ];
@@ -53,12 +48,9 @@ const NAME_MAX_UTS: usize = 64;
 
 static HOSTNAME: Monitor<Vec<u8>> = Monitor::new(Vec::new());
 
-fn privileged() -> Result<()> {
-    if Process::current().cred.get().privileged() {
-        Ok(())
-    } else {
-        Err(Errno::EPERM)
-    }
+/// EPERM unless the caller has `right`.
+fn need(right: Capability) -> Result<()> {
+    Process::current().cred.with(|cred| cred.need(right))
 }
 
 /// The host's name.
@@ -94,7 +86,7 @@ fn utsname() -> Utsname {
 }
 
 fn sethostname(a: &mut Args) -> Result<usize> {
-    privileged()?;
+    need(Capability::SysAdmin)?;
     if a.word(1) > NAME_MAX_UTS {
         return Err(Errno::EINVAL);
     }
@@ -139,10 +131,14 @@ fn getrandom(a: &mut Args) -> Result<usize> {
     Ok(done)
 }
 
-/// Of the kernel's own log, reading all of it and its size.
+/// Of the kernel's own log, reading all of it and its size. It holds addresses of the kernel: for who has `CAP_SYSLOG`.
 fn syslog(a: &mut Args) -> Result<usize> {
     const READ_ALL: i32 = 3;
     const SIZE_BUFFER: i32 = 10;
+    if !(0..=SIZE_BUFFER).contains(&a.int(0)) {
+        return Err(Errno::EINVAL);
+    }
+    need(Capability::Syslog)?;
     let mut log = alloc::vec![0; machine::log::RING];
     let (_, length) = machine::log::copy(0, &mut log);
     log.truncate(length);
@@ -159,7 +155,7 @@ fn syslog(a: &mut Args) -> Result<usize> {
 }
 
 fn reboot(a: &mut Args) -> Result<usize> {
-    privileged()?;
+    need(Capability::SysBoot)?;
     if a.uint(0) != REBOOT_MAGIC1 {
         return Err(Errno::EINVAL);
     }
@@ -183,109 +179,6 @@ fn membarrier(a: &mut Args) -> Result<usize> {
         0x10 => Ok(0),
         _ => Err(Errno::EINVAL),
     }
-}
-
-fn capget(a: &mut Args) -> Result<usize> {
-    const VERSION_3: u32 = 0x2008_0522;
-    let header: CapHeader = user::get(a.word(0))?;
-    if header.version != VERSION_3 {
-        user::put(
-            a.word(0),
-            &CapHeader {
-                version: VERSION_3,
-                ..header
-            },
-        )?;
-        return if a.word(1) == 0 {
-            Ok(0)
-        } else {
-            Err(Errno::EINVAL)
-        };
-    }
-    let process = match header.pid {
-        0 => Process::current(),
-        pid => tree::find(pid).ok_or(Errno::ESRCH)?,
-    };
-    let all = if process.cred.get().privileged() {
-        u32::MAX
-    } else {
-        0
-    };
-    let low = CapData {
-        effective: all,
-        permitted: all,
-        inheritable: 0,
-    };
-    let high = CapData {
-        effective: all & 0x1ff,
-        permitted: all & 0x1ff,
-        inheritable: 0,
-    };
-    if a.word(1) != 0 {
-        user::put(a.word(1), &low)?;
-        user::put(a.word(1).wrapping_add(size_of::<CapData>()), &high)?;
-    }
-    Ok(0)
-}
-
-fn prctl(a: &mut Args) -> Result<usize> {
-    let task = Task::current();
-    let process = &task.process;
-    match a.int(0) {
-        PR_SET_PDEATHSIG => {
-            let signo = a.int(1);
-            if signo != 0 && !valid(signo) {
-                return Err(Errno::EINVAL);
-            }
-            process.death_signal.store(signo, Ordering::Relaxed);
-        }
-        PR_GET_PDEATHSIG => {
-            user::put(a.word(1), &process.death_signal.load(Ordering::Relaxed))?;
-        }
-        PR_GET_DUMPABLE => return Ok(process.dumpable.load(Ordering::Relaxed) as usize),
-        PR_SET_DUMPABLE if a.word(1) <= 1 => {
-            process.dumpable.store(a.word(1) == 1, Ordering::Relaxed);
-        }
-        PR_SET_NAME => {
-            let mut name = [0; 16];
-            for (at, byte) in name.iter_mut().enumerate().take(15) {
-                *byte = user::get(a.word(1).wrapping_add(at))?;
-                if *byte == 0 {
-                    break;
-                }
-            }
-            let length = name.iter().position(|&b| b == 0).unwrap_or(15);
-            task.thread.set_name(&name[..length]);
-            if task.tid == process.pid {
-                process.set_comm(&name[..length]);
-            }
-        }
-        PR_GET_NAME => {
-            let mut buffer = [0; thread::NAME_LEN];
-            let mut name = [0u8; 16];
-            let text = task.thread.name(&mut buffer).as_bytes();
-            name[..text.len()].copy_from_slice(text);
-            user::copy_out(a.word(1), &name)?;
-        }
-        PR_SET_NO_NEW_PRIVS if a.word(1) == 1 => {
-            process.no_new_privileges.store(true, Ordering::Relaxed);
-        }
-        PR_GET_NO_NEW_PRIVS => {
-            return Ok(process.no_new_privileges.load(Ordering::Relaxed) as usize);
-        }
-        PR_GET_TID_ADDRESS => {
-            user::put(
-                a.word(1),
-                &(task.clear_child_tid.load(Ordering::Relaxed) as u64),
-            )?;
-        }
-        PR_GET_KEEPCAPS | PR_GET_SECCOMP | PR_GET_THP_DISABLE => {}
-        PR_SET_KEEPCAPS | PR_SET_TIMERSLACK | PR_SET_THP_DISABLE => {}
-        PR_GET_TIMERSLACK => return Ok(50_000),
-        PR_CAPBSET_READ if a.word(1) <= 40 => return Ok(1),
-        _ => return Err(Errno::EINVAL),
-    }
-    Ok(0)
 }
 
 fn arch_prctl(a: &mut Args) -> Result<usize> {

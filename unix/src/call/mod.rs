@@ -11,12 +11,14 @@
 
 pub mod file;
 
+pub mod capability;
 pub mod futex;
 pub mod memory;
 pub mod misc;
 pub mod native;
 pub mod pipe;
 pub mod poll;
+pub mod prctl;
 pub mod process;
 pub mod ptrace;
 pub mod schedule;
@@ -91,11 +93,13 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::names::CALLS,
     file::open::CALLS,
     file::stat::CALLS,
+    capability::CALLS,
     futex::CALLS,
     memory::CALLS,
     misc::CALLS,
     pipe::CALLS,
     poll::CALLS,
+    prctl::CALLS,
     process::CALLS,
     ptrace::CALLS,
     schedule::CALLS,

@@ -3,8 +3,8 @@
 //! *Interface*: [`dispatch`] answers [`abi::native::CALL`]. What is frequent within one process has been answered before by
 //! [`thread::direct`].
 //!
-//! Who may: a thread may do anything to the threads of its own process; to another process's what `kill` would let it
-//! signal; to the kernel's own threads only user 0 may, and only suspend, stop, resume and look. Idle threads cannot be stopped:
+//! Who may: a thread may do anything to the threads of its own process; to another process's what `ptrace` would let it do
+//! ([`access`]); to the kernel's own threads only who has `CAP_SYS_ADMIN`, and only suspend, stop, resume and look. Idle threads cannot be stopped:
 //! their processor would be.
 //! Source: dissertation, section 4.3.2.
 
@@ -18,9 +18,9 @@ use thread::{Mode, Procedure, Thread};
 use vm::user;
 
 use super::Args;
+use crate::process::access::{self, Wish};
 use crate::process::fork::{self, Spec};
-use crate::process::{Process, Task, tree};
-use crate::signal::may_signal;
+use crate::process::{Capability, Process, Task, tree};
 
 /// What a native thread shares with its process: everything.
 const SHARED: u64 =
@@ -67,7 +67,10 @@ fn on_thread(operation: usize, a: &Args) -> Result<usize> {
         handle => thread::by_handle(handle as u64).ok_or(Errno::ESRCH)?,
     };
     let own = target.address() == me.address();
-    permit(&target, operation)?;
+    with_permission(&target, operation, || operate(operation, &target, own, a))?
+}
+
+fn operate(operation: usize, target: &Thread, own: bool, a: &Args) -> Result<usize> {
     match operation {
         native::DESTROY => target.kill(),
         native::SUSPEND if own => thread::hold_self(),
@@ -107,25 +110,29 @@ fn user_procedure(address: usize) -> Result<Procedure> {
     Ok(Procedure { address, mode })
 }
 
-/// May the running task do `operation` to `target`? EPERM, ESRCH.
-fn permit(target: &Thread, operation: usize) -> Result<()> {
+/// Does `act`, which is `operation`, to `target`, if the running task may. EPERM, ESRCH.
+fn with_permission<R>(target: &Thread, operation: usize, act: impl FnOnce() -> R) -> Result<R> {
     let caller = Process::current();
     let pid = (target.tag() >> 32) as i32;
     if pid == caller.pid {
-        return Ok(());
+        return Ok(act());
     }
-    let cred = caller.cred.get();
     if pid == 0 {
         let mild = [native::SUSPEND, native::RESUME, native::STOP, native::STATE];
-        let allowed = cred.privileged() && mild.contains(&operation) && !target.is_idle();
-        return if allowed { Ok(()) } else { Err(Errno::EPERM) };
+        let able = caller.cred.get().has(Capability::SysAdmin);
+        let allowed = able && mild.contains(&operation) && !target.is_idle();
+        return if allowed {
+            Ok(act())
+        } else {
+            Err(Errno::EPERM)
+        };
     }
     let process = tree::find(pid).ok_or(Errno::ESRCH)?;
-    if may_signal(&cred, &caller, &process, 0) {
-        Ok(())
-    } else {
-        Err(Errno::EPERM)
-    }
+    let wish = match operation {
+        native::STATE => Wish::Ask,
+        _ => Wish::Steer,
+    };
+    access::with(&process, wish, act)
 }
 
 /// Makes a thread of the caller's process. EINVAL, EFAULT, EAGAIN, ENOMEM.

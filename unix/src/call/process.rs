@@ -13,7 +13,7 @@ use super::{Args, Handler};
 use crate::exec;
 use crate::process::fork::{self, Spec};
 use crate::process::wait::{Which, wait};
-use crate::process::{Cred, Process, Task, exit, tree};
+use crate::process::{Capability, Cred, Process, Task, access, exit, tree};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -101,8 +101,14 @@ pub const CALLS: &[(usize, Handler)] = &[
         let c = Process::current().cred.get();
         put_three(a, [c.gid, c.egid, c.sgid])
     }),
-    (nr::SETFSUID, setfsuid),
-    (nr::SETFSGID, setfsgid),
+    (nr::SETFSUID, |a| {
+        let uid = a.uint(0);
+        Process::current().change_cred(|c| Ok(c.setfsuid(uid) as usize))
+    }),
+    (nr::SETFSGID, |a| {
+        let gid = a.uint(0);
+        Process::current().change_cred(|c| Ok(c.setfsgid(gid) as usize))
+    }),
     (nr::GETGROUPS, getgroups),
     (nr::SETGROUPS, setgroups),
     (nr::GETRLIMIT, |a| {
@@ -261,12 +267,8 @@ fn setpgid(a: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-fn change_cred(change: impl FnOnce(&mut Cred) -> Result<()>) -> Result<usize> {
-    let process = Process::current();
-    let mut cred = Cred::clone(&process.cred.get());
-    change(&mut cred)?;
-    process.cred.set(Arc::new(cred.with_user()?));
-    Ok(0)
+fn change_cred(change: impl Fn(&mut Cred) -> Result<()>) -> Result<usize> {
+    Process::current().change_cred(change).map(|()| 0)
 }
 
 fn put_three(a: &Args, ids: [u32; 3]) -> Result<usize> {
@@ -274,29 +276,6 @@ fn put_three(a: &Args, ids: [u32; 3]) -> Result<usize> {
         user::put(a.word(i), id)?;
     }
     Ok(0)
-}
-
-/// Answers the old one, whether or not it may be changed.
-fn setfsuid(a: &mut Args) -> Result<usize> {
-    let (new, old) = (a.uint(0), Process::current().cred.get());
-    if old.privileged() || [old.uid, old.euid, old.suid, old.fsuid].contains(&new) {
-        change_cred(|c| {
-            c.fsuid = new;
-            Ok(())
-        })?;
-    }
-    Ok(old.fsuid as usize)
-}
-
-fn setfsgid(a: &mut Args) -> Result<usize> {
-    let (new, old) = (a.uint(0), Process::current().cred.get());
-    if old.privileged() || [old.gid, old.egid, old.sgid, old.fsgid].contains(&new) {
-        change_cred(|c| {
-            c.fsgid = new;
-            Ok(())
-        })?;
-    }
-    Ok(old.fsgid as usize)
 }
 
 const GROUPS_MAX: usize = 65536;
@@ -315,27 +294,19 @@ fn getgroups(a: &mut Args) -> Result<usize> {
 
 fn setgroups(a: &mut Args) -> Result<usize> {
     let count = a.word(0);
-    if !Process::current().cred.get().privileged() {
-        return Err(Errno::EPERM);
-    }
+    Process::current().cred.get().need(Capability::Setgid)?;
     if count > GROUPS_MAX {
         return Err(Errno::EINVAL);
     }
     let mut groups: Vec<u32> = user::array(a.word(1), count)?;
     groups.sort_unstable();
-    change_cred(|c| {
-        c.groups = groups.into();
-        Ok(())
-    })
+    let groups: Arc<[u32]> = groups.into();
+    change_cred(|c| c.setgroups(groups.clone()))
 }
 
 fn prlimit(process: &Process, resource: usize, new: usize, old: usize) -> Result<usize> {
-    let caller = Process::current();
-    let cred = caller.cred.get();
-    let target = process.cred.get();
-    if process.pid != caller.pid && !cred.privileged() && cred.uid != target.uid {
-        return Err(Errno::EPERM);
-    }
+    access::may_limit(process)?;
+    let raises = Process::current().cred.get().has(Capability::SysResource);
     let new = if new != 0 {
         Some(user::get::<Rlimit>(new)?)
     } else {
@@ -345,7 +316,7 @@ fn prlimit(process: &Process, resource: usize, new: usize, old: usize) -> Result
         let mut limits = process.limits.lock();
         let before = limits.get(resource)?;
         if let Some(new) = new {
-            limits.set(resource, new, cred.privileged())?;
+            limits.set(resource, new, raises)?;
         }
         before
     };
@@ -395,7 +366,7 @@ fn unshare(a: &mut Args) -> Result<usize> {
     }
     let process = Process::current();
     if flags & CLONE_FS != 0 {
-        process.fs.set(process.fs.get().fork_copy());
+        process.fs.set(process.fs.get().fork_copy()).leave();
     }
     if flags & CLONE_FILES != 0 {
         crate::dispatch::unshare_files(&process)?;

@@ -1,7 +1,6 @@
 //! `ptrace`: a debugger's calls.
 //!
-//! *Interface*: see [`super::FAMILIES`]. Who may trace is who may do anything to the other: the same user in all identities, or user 0.
-//! Built on the native stop and resume; see [`crate::process::trace`].
+//! *Interface*: see [`super::FAMILIES`]. Who may trace says [`access`]. Built on the native stop and resume; see [`crate::process::trace`].
 
 use alloc::sync::Arc;
 
@@ -12,6 +11,7 @@ use vm::space::FaultError;
 use vm::{AddressSpace, Prot, user};
 
 use super::{Args, Handler};
+use crate::process::access::{self, Wish};
 use crate::process::trace::{self, How};
 use crate::process::{Process, Task, tree};
 use crate::signal;
@@ -29,10 +29,14 @@ fn ptrace(a: &mut Args) -> Result<usize> {
         PTRACE_TRACEME => {
             let task = Task::current();
             let parent = tree::find(task.process.ppid()).ok_or(Errno::EPERM)?;
-            match trace::attach(&parent, &task, false, 0) {
+            access::may_be_traced(&task.process, &parent)?;
+            match trace::begin(&parent, &task, false, 0) {
                 // The parent ends: nobody traces it, which is no error.
                 Err(Errno::ESRCH) => {}
-                done => done?,
+                done => {
+                    done?;
+                    trace::begun(&parent, &task)?;
+                }
             }
         }
         PTRACE_ATTACH => {
@@ -56,14 +60,12 @@ fn options(data: usize) -> Result<u64> {
 fn attach(tid: i32, seized: bool, options: u64) -> Result<Arc<Task>> {
     let caller = Process::current();
     let task = tree::find_task(tid).ok_or(Errno::ESRCH)?;
-    let (own, its) = (caller.cred.get(), task.process.cred.get());
-    let same = [its.uid, its.euid, its.suid]
-        .iter()
-        .all(|id| *id == own.uid);
-    if core::ptr::eq(&*caller, &*task.process) || !(same || own.privileged()) {
+    if core::ptr::eq(&*caller, &*task.process) {
         return Err(Errno::EPERM);
     }
-    trace::attach(&caller, &task, seized, options)?;
+    let begin = || trace::begin(&caller, &task, seized, options);
+    access::with(&task.process, Wish::Steer, begin)??;
+    trace::begun(&caller, &task)?;
     Ok(task)
 }
 
@@ -130,9 +132,13 @@ fn signal_number(data: usize) -> Result<i32> {
     }
 }
 
-/// The memory of a thread that waits.
+/// The memory of a thread that waits. EIO: it is not for this tracer's eyes, since the thread has executed something that it may not read.
 fn space(task: &Task) -> Result<Arc<AddressSpace>> {
-    trace::halted(task, |_| ())?;
+    let able = trace::halted(task, |state| state.able)?;
+    let _rights = task.process.rights.lock();
+    if !able && !access::is_dumpable(&task.process) {
+        return Err(Errno::EIO);
+    }
     task.process.space().ok_or(Errno::ESRCH)
 }
 

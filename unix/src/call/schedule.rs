@@ -12,7 +12,7 @@ use abi::nr;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::process::{Process, Task, tree};
+use crate::process::{Capability, Process, Task, access, tree};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -96,18 +96,31 @@ fn getpriority(a: &mut Args) -> Result<usize> {
 
 fn setpriority(a: &mut Args) -> Result<usize> {
     let nice = a.int(2).clamp(-20, 19);
-    let cred = Process::current().cred.get();
+    // The others of those that are named are changed even so.
+    let mut outcome = Ok(0);
     for process in named(a)? {
-        let owner = process.cred.get();
-        if !cred.privileged() && cred.euid != owner.uid && cred.euid != owner.euid {
-            return Err(Errno::EPERM);
+        match set_nice(&process, nice) {
+            Ok(()) => {}
+            Err(error) => outcome = Err(error),
         }
-        if nice < process.nice() && !cred.privileged() {
-            return Err(Errno::EACCES);
-        }
-        process.nice.store(nice, Ordering::Relaxed);
     }
-    Ok(0)
+    outcome
+}
+
+/// EPERM, EACCES.
+fn set_nice(process: &Process, nice: i32) -> Result<()> {
+    access::may_schedule(process)?;
+    if nice < process.nice() && !may_hurry(process, nice) {
+        return Err(Errno::EACCES);
+    }
+    process.nice.store(nice, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether `process` may be made as little nice as `nice`: its limit counts from 20 down.
+fn may_hurry(process: &Process, nice: i32) -> bool {
+    let limit = process.limits.lock().cur(RLIMIT_NICE);
+    (20 - nice) as u64 <= limit || Process::current().cred.get().has(Capability::SysNice)
 }
 
 fn cpu_mask() -> u64 {
@@ -125,10 +138,11 @@ fn sched_getaffinity(a: &mut Args) -> Result<usize> {
 }
 
 fn sched_setaffinity(a: &mut Args) -> Result<usize> {
-    task_or_self(a.int(0))?;
+    let task = task_or_self(a.int(0))?;
     let mut mask = [0; 8];
     let len = a.word(1).min(mask.len());
     user::copy_in(&mut mask[..len], a.word(2))?;
+    access::may_schedule(&task.process)?;
     if u64::from_le_bytes(mask) & cpu_mask() == 0 {
         Err(Errno::EINVAL)
     } else {
@@ -137,19 +151,19 @@ fn sched_setaffinity(a: &mut Args) -> Result<usize> {
 }
 
 fn set_policy(tid: i32, policy: i32, param: usize) -> Result<usize> {
-    task_or_self(tid)?;
+    let process = task_or_self(tid)?.process.clone();
     let priority: i32 = user::get(param)?;
     match policy {
-        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE if priority == 0 => Ok(0),
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE if priority == 0 => {}
         SCHED_FIFO | SCHED_RR if (1..=99).contains(&priority) => {
-            if Process::current().cred.get().privileged() {
-                Ok(0)
-            } else {
-                Err(Errno::EPERM)
+            let limit = process.limits.lock().cur(RLIMIT_RTPRIO);
+            if priority as u64 > limit {
+                Process::current().cred.get().need(Capability::SysNice)?;
             }
         }
-        _ => Err(Errno::EINVAL),
+        _ => return Err(Errno::EINVAL),
     }
+    access::may_schedule(&process).map(|()| 0)
 }
 
 fn priority_bound(policy: i32, real_time: usize) -> Result<usize> {

@@ -9,7 +9,7 @@ use machine::clock::now_ns;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::process::{Process, Task, tree};
+use crate::process::{Capability, Process, Task, tree};
 use crate::signal::valid;
 use crate::time::{Clock, Ended, Notify, real_ns, set_real_ns, sleep_until};
 
@@ -122,9 +122,7 @@ fn put_time(at: usize, time: Timespec) -> Result<usize> {
 
 fn set_clock(ns: Option<u64>) -> Result<usize> {
     let ns = ns.ok_or(Errno::EINVAL)?;
-    if !Process::current().cred.get().privileged() {
-        return Err(Errno::EPERM);
-    }
+    Process::current().cred.get().need(Capability::SysTime)?;
     set_real_ns(ns);
     Ok(0)
 }

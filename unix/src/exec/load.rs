@@ -85,6 +85,12 @@ impl Source {
         })
     }
 
+    /// Whether `cred` may read it, not only execute it.
+    pub fn may_be_read(&self, cred: &Cred) -> bool {
+        let readable = |place: &Place| perm::check(cred, place.inode.bits(), perm::READ).is_ok();
+        self.place().is_some_and(readable)
+    }
+
     /// Where the file is.
     pub fn place(&self) -> Option<&Place> {
         self.of.place()

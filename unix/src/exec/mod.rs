@@ -20,7 +20,10 @@ use machine::trap::{RFLAGS_IF, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
 use vm::{AddressSpace, Prot, user};
 
 use crate::call::Args;
-use crate::process::{Cred, Process, Program, Task};
+use crate::fs::place::MS_NOSUID;
+use crate::process::cred::{Executing, Unsafe};
+use crate::process::shared::Exchanged;
+use crate::process::{Cred, Process, Program, Task, access};
 use load::{Loaded, Source, load};
 use stack::{STRING_MAX, Strings};
 
@@ -35,7 +38,35 @@ pub struct Prepared {
     entry: usize,
     sp: usize,
     program: Program,
-    cred: Option<Cred>,
+    /// Its credentials, and that it is to be secure.
+    executing: Executing,
+    /// What they follow from.
+    grounds: Grounds,
+}
+
+/// What decides, besides the file, which rights a program gets.
+struct Grounds {
+    cred: Arc<Cred>,
+    doubt: Unsafe,
+}
+
+impl Grounds {
+    /// As things stand for `process`; they may change until its rights are held.
+    fn of(process: &Process) -> Grounds {
+        let traced = || Task::here(|task| task.trace.is_in_doubt()).unwrap_or(false);
+        Grounds {
+            cred: process.cred.get(),
+            doubt: Unsafe {
+                shared: process.fs.get().is_shared(),
+                no_new_privileges: process.no_new_privileges.load(Ordering::Relaxed),
+                traced: traced(),
+            },
+        }
+    }
+
+    fn hold(&self, now: &Grounds) -> bool {
+        Arc::ptr_eq(&self.cred, &now.cred) && self.doubt == now.doubt
+    }
 }
 
 /// `execve` and `execveat`.
@@ -53,12 +84,14 @@ pub fn execve(
     let task = Task::current();
     let process = task.process.clone();
     let path = user::cstr(path, PATH_MAX)?;
-    let source = find(&process, dirfd, &path, flags)?;
-    let argv = strings(argv)?;
-    let envp = strings(envp)?;
-    let prepared = prepare(&process, source, argv, envp)?;
-    end_other_threads(&process)?;
-    commit(&task, prepared, a.frame)?;
+    loop {
+        let source = find(&process, dirfd, &path, flags)?;
+        let prepared = prepare(&process, source, strings(argv)?, strings(envp)?)?;
+        end_other_threads(&process)?;
+        if commit(&task, prepared, a.frame)? {
+            break;
+        }
+    }
     crate::process::trace::executed(&task);
     Ok(0)
 }
@@ -138,6 +171,9 @@ pub fn prepare(
     }
     let image = source.image()?;
     let space = AddressSpace::new()?;
+    let grounds = Grounds::of(process);
+    let own = &grounds.cred;
+    let mut readable = source.may_be_read(own);
     let main = load(&space, &source, &image, false)?;
     let start = match image.interpreter {
         None => None,
@@ -145,6 +181,7 @@ pub fn prepare(
             let path = source.interpreter(offset, length)?;
             let cwd = process.fs.get().cwd();
             let loader = Source::open(process, cwd, &path, true)?;
+            readable &= loader.may_be_read(own);
             let loader_image = loader.image()?;
             if !loader_image.relocatable {
                 return Err(Errno::ENOEXEC);
@@ -153,7 +190,12 @@ pub fn prepare(
         }
     };
     space.set_brk_start(main.end + spread());
-    let cred = elevated(process, &source);
+    let (user, group) = set_ids(&source);
+    let executing = own.executing(user, group, grounds.doubt);
+    let plain = own.uid == own.euid && own.gid == own.egid;
+    if readable && plain && !executing.cred.departs_from(own) {
+        space.set_mark(access::DUMPABLE);
+    }
     let sp = build_stack(
         process,
         &space,
@@ -163,7 +205,7 @@ pub fn prepare(
         &argv,
         &envp,
         &execfn,
-        cred.as_ref(),
+        &executing,
     )?;
     let program = Program {
         exe: exe_path(process, &source),
@@ -178,7 +220,8 @@ pub fn prepare(
         entry,
         sp,
         program,
-        cred,
+        executing,
+        grounds,
     })
 }
 
@@ -187,22 +230,18 @@ fn spread() -> usize {
     (machine::random::u64() % SPREAD_PAGES) as usize * PAGE
 }
 
-/// The identities after executing a set-user-ID or set-group-ID file.
-fn elevated(process: &Process, source: &Source) -> Option<Cred> {
+/// The user and the group that the file's set-id bits give.
+fn set_ids(source: &Source) -> (Option<u32>, Option<u32>) {
+    if source
+        .place()
+        .is_none_or(|place| place.mount.flags() & MS_NOSUID != 0)
+    {
+        return (None, None);
+    }
     let set_uid = source.mode & S_ISUID != 0;
     // Without group execution the bit means mandatory locking.
     let set_gid = source.mode & (S_ISGID | 0o010) == S_ISGID | 0o010;
-    if !(set_uid || set_gid) || process.no_new_privileges.load(Ordering::Relaxed) {
-        return None;
-    }
-    let mut cred = Cred::clone(&process.cred.get());
-    if set_uid {
-        (cred.euid, cred.suid, cred.fsuid) = (source.uid, source.uid, source.uid);
-    }
-    if set_gid {
-        (cred.egid, cred.sgid, cred.fsgid) = (source.gid, source.gid, source.gid);
-    }
-    Some(cred)
+    (set_uid.then_some(source.uid), set_gid.then_some(source.gid))
 }
 
 #[expect(
@@ -218,7 +257,7 @@ fn build_stack(
     argv: &Strings,
     envp: &Strings,
     execfn: &[u8],
-    elevated: Option<&Cred>,
+    executing: &Executing,
 ) -> Result<usize> {
     let limit = process.limits.lock().cur(RLIMIT_STACK);
     let length = limit.clamp(128 << 10, 64 << 20) as usize / PAGE * PAGE;
@@ -231,9 +270,7 @@ fn build_stack(
     space.map_stack(top, length, prot)?;
     let mut random = [0; 16];
     machine::random::fill(&mut random);
-    let own = process.cred.get();
-    let cred = elevated.unwrap_or(&own);
-    let secure = cred.uid != cred.euid || cred.gid != cred.egid;
+    let (cred, secure) = (&executing.cred, executing.secure);
     let aux = |placed: stack::Placed| {
         alloc::vec![
             (AT_HWCAP, u64::from(machine::features::cpuid(1, 0)[3])),
@@ -319,19 +356,22 @@ fn end_other_threads(process: &Arc<Process>) -> Result<()> {
     Ok(())
 }
 
-/// Lets the running task become the prepared program. Fails only while everything is as it was. ENOMEM.
-fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result<()> {
+/// Lets the running task become the prepared program. Fails only while everything is as it was. `false`: nothing has happened, for what the program's rights were found by is so no more.
+/// ENOMEM.
+fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result<bool> {
     let process = &task.process;
     if process.files.get().is_shared() {
         crate::dispatch::unshare_files(process)?;
     }
+    let Some((old, old_cred)) = exchange(process, &prepared) else {
+        return Ok(false);
+    };
+    drop(old_cred.get());
+    drop(old);
     // Before its children can see a descriptor close: from here on it is another program.
     process.images.fetch_add(1, Ordering::Relaxed);
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     process.files.get().close_on_exec();
-    let old = process.space.set(Some(prepared.space.clone()));
-    crate::dispatch::enter_space(&prepared.space);
-    drop(old);
     process.vfork_gate.open();
     process
         .signals
@@ -346,7 +386,6 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     task.robust_list.store(0, Ordering::Relaxed);
     become_program(task, &prepared);
     thread::fp::forget();
-    thread::forget_procedures();
     let thread = thread::current();
     thread.set_fs_base(0);
     if thread.gs_base() != 0 {
@@ -354,16 +393,33 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
         let _ = thread.set_gs_base(0);
     }
     *frame = begin(&prepared);
-    Ok(())
+    Ok(true)
 }
 
-/// Names and identities.
+/// Memory and rights of `process`, whose running thread is alone, become those of the program at one instant for whoever looks at or steers processes: what was let at it before has no hold
+/// on it thereafter. The old ones, which are given up when no monitor is held; `None` when the rights were found by what is so no more.
+fn exchange(
+    process: &Process,
+    prepared: &Prepared,
+) -> Option<(Option<Arc<AddressSpace>>, Exchanged<Cred>)> {
+    let _rights = process.rights.lock();
+    let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);
+    if !grounds.hold(&Grounds::of(process)) {
+        return None;
+    }
+    if prepared.executing.secure || cred.departs_from(&grounds.cred) {
+        process.death_signal.store(0, Ordering::Relaxed);
+    }
+    let old = process.space.set(Some(prepared.space.clone()));
+    crate::dispatch::enter_space(&prepared.space);
+    thread::forget_procedures();
+    Some((old, process.cred.exchange(cred.clone())))
+}
+
+/// Names.
 pub(crate) fn become_program(task: &Task, prepared: &Prepared) {
     task.thread.set_name(prepared.program.comm.as_bytes());
     *task.process.program.lock() = Arc::new(prepared.program.clone());
-    if let Some(cred) = &prepared.cred {
-        task.process.cred.set(Arc::new(cred.clone()));
-    }
 }
 
 impl Prepared {

@@ -128,11 +128,8 @@ fn put(
     if SYMBOLS.contains(&entry.name) {
         return Ok(());
     }
-    let cred = Cred {
-        fsuid: entry.uid,
-        fsgid: entry.gid,
-        ..Cred::root()
-    };
+    let mut cred = Cred::root();
+    (cred.fsuid, cred.fsgid) = (entry.uid, entry.gid);
     let boss = Cred::root();
     let view = View {
         root: root.clone(),

@@ -9,6 +9,8 @@ use sync::Monitor;
 pub struct FsContext {
     places: Monitor<Places>,
     umask: AtomicU32,
+    /// Processes that share it.
+    processes: AtomicU32,
     /// Identity of the working directory for the name cache; 0 when the root is not the system's.
     key: AtomicU64,
 }
@@ -43,6 +45,7 @@ impl FsContext {
                 root: root.clone(),
             }),
             umask: AtomicU32::new(0o022),
+            processes: AtomicU32::new(1),
             key: AtomicU64::new(identity(&root)),
         }
     }
@@ -52,8 +55,24 @@ impl FsContext {
         Arc::new(FsContext {
             places: Monitor::new(self.places.lock().clone()),
             umask: AtomicU32::new(self.umask()),
+            processes: AtomicU32::new(1),
             key: AtomicU64::new(self.key.load(Ordering::Relaxed)),
         })
+    }
+
+    /// Another process shares it from now on.
+    pub fn join(&self) {
+        self.processes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A process that shares it has gone, or has another.
+    pub fn leave(&self) {
+        self.processes.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether several processes share it.
+    pub fn is_shared(&self) -> bool {
+        self.processes.load(Ordering::Acquire) > 1
     }
 
     /// What the name cache knows the working directory by; `None` for a process with a root of its own.

@@ -20,7 +20,6 @@ use sync::epoch;
 use super::inactive::Inactive;
 use super::inode::Inode;
 use crate::file::OpenFile;
-use crate::process::Cred;
 
 /// Entries; a path has one place it can be in.
 const SLOTS: usize = 64;
@@ -171,15 +170,6 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// Whom entries take `cred` for. Supplementary groups are not part of an entry, so only root may have some.
-pub fn who(cred: &Cred) -> Who {
-    if cred.fsuid == 0 || cred.groups.is_empty() {
-        u64::from(cred.fsuid) << 32 | u64::from(cred.fsgid)
-    } else {
-        NOBODY
-    }
-}
-
 /// Runs `f` as a read section: what is in the table stays while it runs.
 #[inline]
 fn reading<R>(f: impl FnOnce() -> R) -> R {
@@ -189,7 +179,7 @@ fn reading<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Who may use entries: user and group for file access in one word, or [`NOBODY`].
+/// Who may use entries: user and group for file access in one word, or [`NOBODY`] ([`crate::process::Cred::who`]).
 pub type Who = u64;
 /// An identity that no entry is for.
 pub const NOBODY: Who = u64::MAX;

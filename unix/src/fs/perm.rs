@@ -1,12 +1,12 @@
 //! Permission bits: what a credential may do to a file.
 //!
-//! *Interface.* [`may`] is the check; root reads and writes everything, searches every directory and executes what anybody may.
+//! *Interface.* [`may`] is the check; who has the capability reads and writes everything, searches every directory and executes what anybody may.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFDIR, S_IFMT};
 
 use super::attr::Attr;
-use crate::process::Cred;
+use crate::process::{Capability, Cred};
 
 /// Permission to read, as a bit of [`may`].
 pub const READ: u32 = 4;
@@ -15,9 +15,14 @@ pub const WRITE: u32 = 2;
 /// Permission to execute a file or search a directory.
 pub const EXEC: u32 = 1;
 
-/// Whether `cred` is the owner of a file, or root.
+/// Whether `cred` is the owner of a file, or counts as that of all.
 pub fn owns(cred: &Cred, attr: &Attr) -> bool {
-    cred.fsuid == 0 || cred.fsuid == attr.uid
+    cred.fsuid == attr.uid || cred.has(Capability::Fowner)
+}
+
+/// Whether `cred` may give a file of group `gid` the set-group-ID bit, or leave it.
+pub fn keeps_group(cred: &Cred, gid: u32) -> bool {
+    cred.in_group(gid) || cred.has(Capability::Fsetid)
 }
 
 /// What permission depends on.
@@ -49,21 +54,27 @@ pub fn may(cred: &Cred, attr: &Attr, want: u32) -> Result<()> {
 
 /// As [`may`].
 pub fn check(cred: &Cred, bits: Bits, want: u32) -> Result<()> {
-    let granted = if cred.fsuid == 0 {
-        let executable = bits.mode & S_IFMT == S_IFDIR || bits.mode & 0o111 != 0;
-        READ | WRITE | if executable { EXEC } else { 0 }
-    } else if cred.fsuid == bits.uid {
+    let granted = if cred.fsuid == bits.uid {
         bits.mode >> 6 & 7
     } else if cred.in_group(bits.gid) {
         bits.mode >> 3 & 7
     } else {
         bits.mode & 7
     };
-    if want & !granted == 0 {
+    if want & !granted == 0 || passes(cred, bits.mode, want) {
         Ok(())
     } else {
         Err(Errno::EACCES)
     }
+}
+
+/// Whether a capability lets `cred` do what the bits do not.
+fn passes(cred: &Cred, mode: u32, want: u32) -> bool {
+    let directory = mode & S_IFMT == S_IFDIR;
+    let only_looks = want == READ || (directory && want & WRITE == 0);
+    let executable = directory || mode & 0o111 != 0;
+    (only_looks && cred.has(Capability::DacReadSearch))
+        || ((want & EXEC == 0 || executable) && cred.has(Capability::DacOverride))
 }
 
 #[cfg(test)]
@@ -80,12 +91,9 @@ mod tests {
     }
 
     fn user(uid: u32, gid: u32) -> Cred {
-        Cred {
-            fsuid: uid,
-            fsgid: gid,
-            groups: alloc::sync::Arc::new([50]),
-            ..Cred::root()
-        }
+        let mut user = Cred::ordinary(uid, gid);
+        user.groups = alloc::sync::Arc::new([50]);
+        user
     }
 
     #[test]
@@ -95,6 +103,16 @@ mod tests {
         assert_eq!(may(&u, &attr(0o100407, 9, 8), READ), Err(Errno::EACCES));
         assert!(may(&u, &attr(0o100040, 9, 50), READ).is_ok());
         assert!(may(&u, &attr(0o100005, 9, 9), READ | EXEC).is_ok());
+    }
+
+    #[test]
+    fn who_may_read_everything_searches_and_reads() {
+        let mut u = user(7, 8);
+        u.caps.effective = crate::process::capability::Set::of(&[Capability::DacReadSearch]);
+        assert!(may(&u, &attr(0o100000, 9, 9), READ).is_ok());
+        assert!(may(&u, &attr(0o040000, 9, 9), READ | EXEC).is_ok());
+        assert_eq!(may(&u, &attr(0o040000, 9, 9), WRITE), Err(Errno::EACCES));
+        assert_eq!(may(&u, &attr(0o100100, 9, 9), EXEC), Err(Errno::EACCES));
     }
 
     #[test]

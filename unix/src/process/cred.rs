@@ -1,12 +1,15 @@
-//! Credentials: the user and group identities of a process.
+//! Credentials: the user and group identities of a process, and its capabilities.
 //!
-//! *Interface*: [`Cred`] is a value; a change makes a new one and publishes it
-//! ([`Shared`](super::Shared)), so that a check sees one consistent set.
+//! *Interface*: [`Cred`] is a value; a change makes a new one and publishes it whole, if nobody has changed it meanwhile
+//! ([`Process::change_cred`]), so that a check sees one consistent set and nothing is lost. [`Cred::executing`] is what a program gets.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 
+use super::capability::{Capabilities, Capability, Set};
 use super::user::User;
+use super::{Process, access};
+use crate::fs::names::{NOBODY, Who};
 
 /// Identities. The groups are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,28 +34,94 @@ pub struct Cred {
     pub groups: Arc<[u32]>,
     /// What the real user holds; whoever changes that one publishes with [`Cred::with_user`].
     pub user: Arc<User>,
+    /// What it may beyond what its users and groups may.
+    pub caps: Capabilities,
+    /// Whom the name cache takes it for. Right in what [`Cred::sealed`] made.
+    who: Who,
+}
+
+/// What permission bits let past whoever has it: the name cache knows only users that have all of it or nothing.
+const PAST_PERMISSIONS: Set = Set::of(&[Capability::DacOverride, Capability::DacReadSearch]);
+
+/// What makes an `exec` unfit for giving rights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsafe {
+    /// Another process shares root and working directory.
+    pub shared: bool,
+    /// `no_new_privs`.
+    pub no_new_privileges: bool,
+    /// Somebody traces it who may not trace everybody.
+    pub traced: bool,
+}
+
+/// What a program begins with.
+pub struct Executing {
+    /// Its credentials.
+    pub cred: Arc<Cred>,
+    /// It has more rights than who started it (`AT_SECURE`).
+    pub secure: bool,
 }
 
 impl Cred {
     /// The superuser, without supplementary groups.
     pub fn root() -> Cred {
         Cred {
-            uid: 0,
-            euid: 0,
-            suid: 0,
-            fsuid: 0,
-            gid: 0,
-            egid: 0,
-            sgid: 0,
-            fsgid: 0,
-            groups: Arc::new([]),
-            user: User::root(),
+            caps: Capabilities::root(),
+            ..Cred::ordinary(0, 0)
         }
     }
 
-    /// May this identity do what only the superuser may?
-    pub fn privileged(&self) -> bool {
-        self.euid == 0
+    /// An ordinary user without supplementary groups, and without a record ([`Cred::with_user`]).
+    pub fn ordinary(uid: u32, gid: u32) -> Cred {
+        Cred {
+            uid,
+            euid: uid,
+            suid: uid,
+            fsuid: uid,
+            gid,
+            egid: gid,
+            sgid: gid,
+            fsgid: gid,
+            groups: Arc::new([]),
+            user: User::root(),
+            caps: Capabilities::user(),
+            who: NOBODY,
+        }
+    }
+
+    /// To be published.
+    pub fn sealed(mut self) -> Arc<Cred> {
+        // Supplementary groups are not part of an entry of the name cache, so only who passes all permission bits may have some.
+        let passes = self.caps.effective & PAST_PERMISSIONS;
+        let known = match self.fsuid {
+            0 => passes == PAST_PERMISSIONS,
+            _ => passes == Set::NONE && self.groups.is_empty(),
+        };
+        self.who = match known {
+            true => u64::from(self.fsuid) << 32 | u64::from(self.fsgid),
+            false => NOBODY,
+        };
+        Arc::new(self)
+    }
+
+    /// Whom the name cache takes it for.
+    #[inline(always)]
+    pub fn who(&self) -> Who {
+        self.who
+    }
+
+    /// May it do what `right` is for?
+    pub fn has(&self, right: Capability) -> bool {
+        self.caps.effective.contains(Set::of(&[right]))
+    }
+
+    /// EPERM without `right`.
+    pub fn need(&self, right: Capability) -> Result<()> {
+        if self.has(right) {
+            Ok(())
+        } else {
+            Err(Errno::EPERM)
+        }
     }
 
     /// These identities with the record of their real user. ENOMEM.
@@ -68,20 +137,47 @@ impl Cred {
         self.fsgid == gid || self.groups.binary_search(&gid).is_ok()
     }
 
-    /// `setuid`. EPERM.
+    fn users(&self) -> [u32; 3] {
+        [self.uid, self.euid, self.suid]
+    }
+
+    fn groups_of_process(&self) -> [u32; 3] {
+        [self.gid, self.egid, self.sgid]
+    }
+
+    /// Whether all of its users are `uid` and all its groups `gid`.
+    pub fn is_only(&self, uid: u32, gid: u32) -> bool {
+        self.users() == [uid; 3] && self.groups_of_process() == [gid; 3]
+    }
+
+    /// Whether it may do something that `old` might not, or has another face: what was secret of one of them may be so for the other.
+    pub fn departs_from(&self, old: &Cred) -> bool {
+        let faces = |c: &Cred| [c.euid, c.egid, c.fsuid, c.fsgid];
+        faces(self) != faces(old) || !old.caps.permitted.contains(self.caps.permitted)
+    }
+
+    /// `setuid`. EPERM, EINVAL.
     pub fn setuid(&mut self, uid: u32) -> Result<()> {
-        if self.privileged() {
+        if uid == u32::MAX {
+            return Err(Errno::EINVAL);
+        }
+        let old = self.users();
+        if self.has(Capability::Setuid) {
             (self.uid, self.suid) = (uid, uid);
         } else if uid != self.uid && uid != self.suid {
             return Err(Errno::EPERM);
         }
         (self.euid, self.fsuid) = (uid, uid);
+        self.caps.follow_users(old, self.users());
         Ok(())
     }
 
-    /// `setgid`. EPERM.
+    /// `setgid`. EPERM, EINVAL.
     pub fn setgid(&mut self, gid: u32) -> Result<()> {
-        if self.privileged() {
+        if gid == u32::MAX {
+            return Err(Errno::EINVAL);
+        }
+        if self.has(Capability::Setgid) {
             (self.gid, self.sgid) = (gid, gid);
         } else if gid != self.gid && gid != self.sgid {
             return Err(Errno::EPERM);
@@ -92,9 +188,8 @@ impl Cred {
 
     /// `setresuid`; `u32::MAX` leaves a field alone. EPERM.
     pub fn setresuid(&mut self, real: u32, effective: u32, saved: u32) -> Result<()> {
-        let may = |id: u32| {
-            id == u32::MAX || self.privileged() || [self.uid, self.euid, self.suid].contains(&id)
-        };
+        let old = self.users();
+        let may = |id: u32| id == u32::MAX || self.has(Capability::Setuid) || old.contains(&id);
         if !(may(real) && may(effective) && may(saved)) {
             return Err(Errno::EPERM);
         }
@@ -102,14 +197,14 @@ impl Cred {
         replace(&mut self.euid, effective);
         replace(&mut self.suid, saved);
         self.fsuid = self.euid;
+        self.caps.follow_users(old, self.users());
         Ok(())
     }
 
     /// `setresgid`; `u32::MAX` leaves a field alone. EPERM.
     pub fn setresgid(&mut self, real: u32, effective: u32, saved: u32) -> Result<()> {
-        let may = |id: u32| {
-            id == u32::MAX || self.privileged() || [self.gid, self.egid, self.sgid].contains(&id)
-        };
+        let old = self.groups_of_process();
+        let may = |id: u32| id == u32::MAX || self.has(Capability::Setgid) || old.contains(&id);
         if !(may(real) && may(effective) && may(saved)) {
             return Err(Errno::EPERM);
         }
@@ -122,40 +217,114 @@ impl Cred {
 
     /// `setreuid`; `u32::MAX` leaves a field alone. EPERM.
     pub fn setreuid(&mut self, real: u32, effective: u32) -> Result<()> {
-        let old = self.uid;
-        if !self.privileged()
-            && ((real != u32::MAX && real != self.uid && real != self.euid)
-                || (effective != u32::MAX
-                    && ![self.uid, self.euid, self.suid].contains(&effective)))
-        {
-            return Err(Errno::EPERM);
+        let old = self.users();
+        let may = |id: u32, own: &[u32]| id == u32::MAX || own.contains(&id);
+        if !(may(real, &old[..2]) && may(effective, &old)) {
+            self.need(Capability::Setuid)?;
         }
         replace(&mut self.uid, real);
         replace(&mut self.euid, effective);
-        if real != u32::MAX || (effective != u32::MAX && effective != old) {
+        if real != u32::MAX || (effective != u32::MAX && effective != old[0]) {
             self.suid = self.euid;
         }
         self.fsuid = self.euid;
+        self.caps.follow_users(old, self.users());
         Ok(())
     }
 
     /// `setregid`; `u32::MAX` leaves a field alone. EPERM.
     pub fn setregid(&mut self, real: u32, effective: u32) -> Result<()> {
-        let old = self.gid;
-        if !self.privileged()
-            && ((real != u32::MAX && real != self.gid && real != self.egid)
-                || (effective != u32::MAX
-                    && ![self.gid, self.egid, self.sgid].contains(&effective)))
-        {
-            return Err(Errno::EPERM);
+        let old = self.groups_of_process();
+        let may = |id: u32, own: &[u32]| id == u32::MAX || own.contains(&id);
+        if !(may(real, &old[..2]) && may(effective, &old)) {
+            self.need(Capability::Setgid)?;
         }
         replace(&mut self.gid, real);
         replace(&mut self.egid, effective);
-        if real != u32::MAX || (effective != u32::MAX && effective != old) {
+        if real != u32::MAX || (effective != u32::MAX && effective != old[0]) {
             self.sgid = self.egid;
         }
         self.fsgid = self.egid;
         Ok(())
+    }
+
+    /// `setfsuid`; nothing happens where that is not allowed. The one before.
+    pub fn setfsuid(&mut self, uid: u32) -> u32 {
+        let old = self.fsuid;
+        let own = self.users().contains(&uid) || uid == old;
+        if uid != u32::MAX && (own || self.has(Capability::Setuid)) {
+            self.fsuid = uid;
+            self.caps.follow_file_user(old, uid);
+        }
+        old
+    }
+
+    /// `setfsgid`; as [`Cred::setfsuid`].
+    pub fn setfsgid(&mut self, gid: u32) -> u32 {
+        let old = self.fsgid;
+        let own = self.groups_of_process().contains(&gid) || gid == old;
+        if gid != u32::MAX && (own || self.has(Capability::Setgid)) {
+            self.fsgid = gid;
+        }
+        old
+    }
+
+    /// `setgroups`. EPERM, EINVAL.
+    pub fn setgroups(&mut self, groups: Arc<[u32]>) -> Result<()> {
+        self.need(Capability::Setgid)?;
+        if groups.contains(&u32::MAX) {
+            return Err(Errno::EINVAL);
+        }
+        self.groups = groups;
+        Ok(())
+    }
+
+    /// What a program begins with that this identity executes, whose file has set-id bits for `user` and `group`.
+    pub fn executing(&self, user: Option<u32>, group: Option<u32>, doubt: Unsafe) -> Executing {
+        let mut new = self.clone();
+        if !doubt.no_new_privileges {
+            new.euid = user.unwrap_or(self.euid);
+            new.egid = group.unwrap_or(self.egid);
+        }
+        let (mut permitted, counts) = self.caps.for_program(new.uid, new.euid);
+        let set_id = new.euid != self.uid || new.egid != self.gid;
+        let gains = !self.caps.permitted.contains(permitted);
+        let suspect = doubt.shared || doubt.no_new_privileges || doubt.traced;
+        if (set_id || gains) && suspect {
+            // No more than it had, and maybe less.
+            if !self.has(Capability::Setuid) || doubt.no_new_privileges {
+                (new.euid, new.egid) = (new.uid, new.gid);
+            }
+            permitted = permitted & self.caps.permitted;
+        }
+        (new.suid, new.fsuid) = (new.euid, new.euid);
+        (new.sgid, new.fsgid) = (new.egid, new.egid);
+        new.caps.execute(permitted, counts, set_id);
+        let more = counts || !new.caps.ambient.contains(new.caps.permitted);
+        Executing {
+            secure: set_id || (new.uid != 0 && more),
+            cred: new.sealed(),
+        }
+    }
+}
+
+impl Process {
+    /// Puts what `change` makes of the credentials in their place. What it answers.
+    pub fn change_cred<R>(&self, change: impl Fn(&mut Cred) -> Result<R>) -> Result<R> {
+        loop {
+            let old = self.cred.get();
+            let mut new = Cred::clone(&old);
+            let answer = change(&mut new)?;
+            // Before anybody can see them: who may look at the new ones is not to see what the old ones left in memory.
+            if new.departs_from(&old) {
+                access::set_dumpable(self, false);
+                self.death_signal
+                    .store(0, core::sync::atomic::Ordering::Relaxed);
+            }
+            if self.cred.replace(&old, new.with_user()?.sealed()) {
+                return Ok(answer);
+            }
+        }
     }
 }
 
@@ -166,26 +335,5 @@ fn replace(field: &mut u32, id: u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_ordinary_user_only_exchanges_its_own_identities() {
-        let mut cred = Cred::root();
-        cred.setresuid(1000, 1000, 0).unwrap();
-        assert_eq!(cred.setuid(5), Err(Errno::EPERM));
-        cred.setuid(0).unwrap();
-        assert_eq!((cred.uid, cred.euid), (1000, 0));
-        cred.setuid(1000).unwrap();
-        assert_eq!(cred.setresuid(0, u32::MAX, u32::MAX), Err(Errno::EPERM));
-    }
-
-    #[test]
-    fn setreuid_saves_the_new_effective_user() {
-        let mut cred = Cred::root();
-        cred.setreuid(u32::MAX, 7).unwrap();
-        assert_eq!((cred.uid, cred.euid, cred.suid), (0, 7, 7));
-        assert!(!cred.privileged());
-        cred.setreuid(7, 0).unwrap();
-    }
-}
+#[path = "cred_tests.rs"]
+mod tests;

@@ -107,6 +107,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
         account.ended_threads.max_resident = account.ended_threads.max_resident.max(resident);
     }
     process.files.get().leave();
+    process.fs.get().leave();
     drop(process.space.set(None));
     hang_up(process);
 

@@ -13,6 +13,7 @@ use machine::trap::{TrapFrame, VECTOR_TAIL};
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
+use super::access::Rights;
 use super::tree::{self, INIT};
 use super::usage::Account;
 use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, shared};
@@ -232,6 +233,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
     };
     let fs = parent.fs.get();
     let fs = if spec.flags & CLONE_FS != 0 {
+        fs.join();
         fs
     } else {
         fs.fork_copy()
@@ -249,14 +251,14 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
     let thread = match child_thread(frame, spec, &space, pid) {
         Ok(thread) => thread,
         Err(error) => {
-            process.files.get().leave();
+            process.give_up();
             return Err(error);
         }
     };
     let child = new_task(pid, process.clone(), task, spec, thread);
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
     if !tree::enter(&process, &child, parent, || has_to_look(task)) {
-        process.files.get().leave();
+        process.give_up();
         return Err(Errno::ERESTARTNOINTR);
     }
     Ok(child)
@@ -315,6 +317,12 @@ impl Process {
         Process::with(pid, files, fs, actions, heritage)
     }
 
+    /// It has come to nothing: leaves what it would have shared.
+    fn give_up(&self) {
+        self.files.get().leave();
+        self.fs.get().leave();
+    }
+
     fn with(
         pid: i32,
         files: Arc<Files>,
@@ -351,8 +359,9 @@ impl Process {
             parent_images: heritage.parent_images,
             nice: AtomicI32::new(heritage.nice),
             death_signal: AtomicI32::new(0),
-            dumpable: AtomicBool::new(true),
             no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
+            rights: Monitor::new(Rights),
+            ptracer: Monitor::default(),
         })
     }
 }
@@ -378,7 +387,7 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
         ..Program::default()
     };
     let heritage = Heritage {
-        cred: Arc::new(Cred::root()),
+        cred: Cred::root().sealed(),
         limits: Limits::initial(),
         program: Arc::new(program),
         session: Session::new(INIT),

@@ -46,13 +46,13 @@ impl Limits {
         self.0[resource].cur
     }
 
-    /// Sets a limit; raising the maximum is for the privileged. EINVAL, EPERM.
-    pub fn set(&mut self, resource: usize, new: Rlimit, privileged: bool) -> Result<()> {
+    /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`). EINVAL, EPERM.
+    pub fn set(&mut self, resource: usize, new: Rlimit, raises: bool) -> Result<()> {
         let old = self.0.get_mut(resource).ok_or(Errno::EINVAL)?;
         if new.cur > new.max {
             return Err(Errno::EINVAL);
         }
-        if new.max > old.max && !privileged {
+        if new.max > old.max && !raises {
             return Err(Errno::EPERM);
         }
         *old = new;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_privileged_raise_a_maximum() {
+    fn only_who_has_the_right_raises_a_maximum() {
         let mut limits = Limits::initial();
         let lower = Rlimit { cur: 10, max: 20 };
         limits.set(RLIMIT_NOFILE, lower, false).unwrap();

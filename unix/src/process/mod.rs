@@ -6,6 +6,8 @@
 //!
 //! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads), then files.
 
+pub mod access;
+pub mod capability;
 pub mod cred;
 pub mod exit;
 pub mod fork;
@@ -34,6 +36,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
+pub use capability::Capability;
 pub use cred::Cred;
 pub use limits::Limits;
 pub(crate) use roll::Found;
@@ -110,8 +113,11 @@ pub struct Process {
     pub(crate) parent_images: u32,
     pub(crate) nice: AtomicI32,
     pub(crate) death_signal: AtomicI32,
-    pub(crate) dumpable: AtomicBool,
     pub(crate) no_new_privileges: AtomicBool,
+    /// Held while somebody is let at it, and while it gets other rights.
+    pub(crate) rights: Monitor<access::Rights>,
+    /// Whom it lets trace itself.
+    pub(crate) ptracer: Monitor<access::Ptracer>,
 }
 
 /// Something that is closed once and then open for ever.

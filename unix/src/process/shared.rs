@@ -1,7 +1,7 @@
 //! A replaceable counted value: what several processes may share and one may exchange.
 //!
 //! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place
-//! and returns the old; [`Shared::peek`] and [`Shared::is`] look without counting.
+//! and returns the old, [`Shared::replace`] does if it is still the one expected; [`Shared::peek`] and [`Shared::is`] look without counting.
 //!
 //! One word holds the value. Readers have interrupts off between loading the word and counting, and the count that the word
 //! had is given up a grace period after it was exchanged (`sync::epoch`), so whoever still looks finds it alive.
@@ -74,6 +74,21 @@ impl<T> Shared<T> {
     /// Exchanges the value and returns the old. Thread context.
     pub fn set(&self, value: Arc<T>) -> Arc<T> {
         self.exchange(value).get()
+    }
+
+    /// Puts `value` in the place of `old`, if that is still the present one; whether it was. Thread context.
+    pub fn replace(&self, old: &Arc<T>, value: Arc<T>) -> bool {
+        let expected = Arc::as_ptr(old).cast_mut();
+        let raw = Arc::into_raw(value).cast_mut();
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        let replaced = self.0.compare_exchange(expected, raw, set, fetch);
+        // SAFETY: the word's count of the old value; or that of the new one, which nobody has seen. The caller's count of the old one keeps its address from
+        // being another's.
+        let counted = unsafe { Arc::from_raw(if replaced.is_ok() { expected } else { raw }) };
+        if replaced.is_ok() {
+            drop(Exchanged(ManuallyDrop::new(counted)).get());
+        }
+        replaced.is_ok()
     }
 
     /// As [`Shared::set`], to be called with a monitor held: the rest is done when that is free.

@@ -1,6 +1,6 @@
 //! Tracing: what one process sees of another's thread, and how the thread waits for it.
 //!
-//! *Interface*: [`Trace`] is a task's part. The tracer's side is [`attach`], [`detach`], [`resume`], [`halted`]; the traced
+//! *Interface*: [`Trace`] is a task's part. The tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`halted`]; the traced
 //! thread's is [`stop`], [`event`], [`at_call`], [`executed`]; [`end_tracer`] and [`end_traced`] are for the end of either.
 //!
 //! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While it waits, its registers are in its
@@ -19,7 +19,7 @@ use abi::linux::*;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
-use super::{Process, Task, tree};
+use super::{Capability, Process, Task, tree};
 use crate::signal;
 
 const RFLAGS_TF: u64 = 1 << 8;
@@ -52,6 +52,8 @@ pub struct State {
     pub info: Siginfo,
     /// `PTRACE_O_…`.
     pub options: u64,
+    /// Whoever began this had `CAP_SYS_PTRACE`: the thread may get rights that its tracer has not.
+    pub able: bool,
     /// News for the tracer's `wait`.
     status: Option<i32>,
     /// The signal that it goes on with.
@@ -93,6 +95,12 @@ impl Trace {
         self.calls.load(Ordering::Relaxed)
     }
 
+    /// Whether somebody traces it who may not trace everybody.
+    pub fn is_in_doubt(&self) -> bool {
+        let state = self.state.lock();
+        self.is_traced() && !state.as_ref().is_some_and(|state| state.able)
+    }
+
     /// `PTRACE_O_…`.
     fn options(&self) -> u64 {
         self.state.lock().as_ref().map_or(0, |state| state.options)
@@ -110,8 +118,8 @@ impl Trace {
     }
 }
 
-/// Makes `tracer` trace `task`. EPERM: somebody does already, or it ends. ESRCH: `tracer` ends. ENOMEM.
-pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
+/// Makes `tracer`, who may, trace `task`; [`begun`] comes next. EPERM: somebody does already, or it ends. ESRCH: `tracer` ends. ENOMEM.
+pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
     let mut tracees = tracer.tracees.lock();
     let mut held = task.trace.state.lock();
     if task.trace.is_traced() || task.trace.ended.load(Ordering::Relaxed) {
@@ -124,13 +132,17 @@ pub fn attach(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) ->
     let state = held.get_or_insert_default();
     state.seized = seized;
     state.options = options;
+    state.able = Process::current().cred.get().has(Capability::SysPtrace);
     state.status = None;
     state.event = None;
     task.trace.tracer.store(tracer.pid, Ordering::Release);
     list.push(Arc::downgrade(task));
-    // Whoever lets a table grow looks at the threads of processes meanwhile, for which one may have to wait who holds these.
-    drop(held);
-    drop(tracees);
+    Ok(())
+}
+
+/// `task`, which `tracer` has begun to trace, answers nothing itself any more. With no monitor held: whoever lets a table grow looks at the threads of
+/// processes meanwhile. ENOMEM: nobody traces it.
+pub fn begun(tracer: &Process, task: &Arc<Task>) -> Result<()> {
     crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))
 }
 

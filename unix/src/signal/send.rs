@@ -11,7 +11,7 @@ use abi::linux::*;
 use super::pending::{Added, Origin};
 use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use crate::process::{Cred, Process, Task, tree};
+use crate::process::{Capability, Cred, Process, Task, tree};
 use crate::time::settle;
 
 /// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing happens for a
@@ -181,7 +181,7 @@ pub fn force(info: Siginfo) {
 /// May somebody with credentials `from` send `signo` to `process`?
 pub fn may_signal(from: &Cred, sender: &Process, process: &Process, signo: i32) -> bool {
     let to = process.cred.get();
-    from.privileged()
+    from.has(Capability::Kill)
         || [from.euid, from.uid]
             .iter()
             .any(|id| *id == to.uid || *id == to.suid)

@@ -5,7 +5,7 @@ use abi::linux::*;
 use core::sync::atomic::Ordering;
 
 use super::Tty;
-use crate::process::{Process, tree};
+use crate::process::{Capability, Process, tree};
 use crate::signal;
 use alloc::sync::Arc;
 
@@ -151,7 +151,9 @@ impl Tty {
                 self.must_control()?;
                 put(address, &self.session())?;
             }
-            TIOCSCTTY => self.adopt(arg == 1 && Process::current().cred.get().privileged())?,
+            TIOCSCTTY => {
+                self.adopt(arg == 1 && Process::current().cred.get().has(Capability::SysAdmin))?
+            }
             TIOCNOTTY => {
                 let process = self.must_control()?;
                 let session = process.session.get();

@@ -60,6 +60,7 @@ impl<M: Memory> AddressSpace<M> {
         inner.forks = inner.forks.wrapping_add(1);
         let habits = inner.habits.get_or_insert_with(|| Arc::new(Habits::new()));
         copy.habits_of_family = Some(habits.clone());
+        copy.set_mark(self.mark());
         let foresee = self.one_thread() && !inner.forks.is_multiple_of(ANEW);
         let mut lost = Lost {
             spared: if foresee { FEW } else { 0 },

@@ -32,7 +32,7 @@ use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use areas::Areas;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use gate::Gate;
 use habits::Habits;
 use resident::Resident;
@@ -93,6 +93,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
     threads: AtomicUsize,
     /// What the parent is told about the pages that this one writes first.
     habits_of_family: Option<Arc<Habits>>,
+    /// A word of whoever has made it.
+    mark: AtomicU32,
     /// Orders changes.
     monitor: Monitor<()>,
     /// Mutable in a change only (`guard`).
@@ -136,6 +138,7 @@ impl<M: Memory> AddressSpace<M> {
             resident: Resident::new(),
             threads: AtomicUsize::new(1),
             habits_of_family: None,
+            mark: AtomicU32::new(0),
             monitor: Monitor::new(()),
             inner: UnsafeCell::new(Inner {
                 areas: Areas::default(),
@@ -150,6 +153,16 @@ impl<M: Memory> AddressSpace<M> {
             space.tables().set_top(*index, *entry);
         }
         Ok(Arc::new(space))
+    }
+
+    /// A word that means nothing to the space: 0 at first, and what the parent's is in a copy that `fork` makes.
+    pub fn mark(&self) -> u32 {
+        self.mark.load(Ordering::Acquire)
+    }
+
+    /// Sets [`AddressSpace::mark`].
+    pub fn set_mark(&self, mark: u32) {
+        self.mark.store(mark, Ordering::Release);
     }
 
     /// Physical address of the top page table, for CR3.

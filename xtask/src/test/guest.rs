@@ -184,6 +184,11 @@ pub const TESTS: &[Test] = &[
         run: threads::trace,
     },
     Test {
+        name: "access",
+        about: "who may do what to whom, on 1 and 4 CPUs",
+        run: access,
+    },
+    Test {
         name: "order",
         about: "monitors are taken in the order of docs/locks.md, noted by a kernel of its own",
         run: order::run,
@@ -367,6 +372,14 @@ fn rights(kit: &Kit) -> Vec<Check> {
             own_suite(kit, &name, &mut machine, "selfcheck", MINUTE)
         })
         .into()
+}
+
+fn access(kit: &Kit) -> Vec<Check> {
+    let run = |cpus| {
+        let machine = with(kit, &format!("access-{cpus}"), cpus, 128);
+        kit.tap(&machine, &["/tests/rights-glibc"], 2 * MINUTE)
+    };
+    [1, 4].into_iter().flat_map(run).collect()
 }
 
 fn tables(kit: &Kit) -> Vec<Check> {

@@ -12,6 +12,7 @@ use abi::nr;
 use super::{Caller, Object, unsigned, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::{Attr, Kind, Place, SetAttr, Time, now, perm};
+use crate::process::Capability;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -47,7 +48,7 @@ fn change_mode(caller: &Caller, place: &Place, mode: u32) -> Result<usize> {
         return Err(Errno::EOPNOTSUPP);
     }
     let mut mode = mode & 0o7777;
-    if !caller.cred.privileged() && !caller.cred.in_group(attr.gid) {
+    if !perm::keeps_group(&caller.cred, attr.gid) {
         mode &= !S_ISGID;
     }
     place.inode.set_attr(&SetAttr {
@@ -83,7 +84,7 @@ fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<us
     let attr = place.inode.attr();
     place.mount.writable()?;
     let cred = &caller.cred;
-    if cred.fsuid != 0 {
+    if !cred.has(Capability::Chown) {
         let own = cred.fsuid == attr.uid;
         let uid_ok = uid == KEEP || (own && uid == attr.uid);
         let gid_ok = gid == KEEP || (own && (gid == attr.gid || cred.in_group(gid)));
@@ -98,7 +99,7 @@ fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<us
     };
     if attr.kind() != Kind::Directory && attr.mode & (S_ISUID | S_ISGID) != 0 {
         let mut mode = attr.mode & 0o7777 & !S_ISUID;
-        if mode & 0o010 != 0 {
+        if mode & 0o010 != 0 || !perm::keeps_group(cred, attr.gid) {
             mode &= !S_ISGID;
         }
         set.mode = Some(mode);

@@ -142,7 +142,7 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
         let process = &task.process;
         // SAFETY: a dispatcher calls with interrupts off.
         let (cred, files) = unsafe { (process.cred.peek(), process.files.peek()) };
-        let who = names::who(cred);
+        let who = cred.who();
         let start = if key.absolute() && one_root() {
             0
         } else {

@@ -13,6 +13,7 @@ use crate::call::{Args, Handler};
 use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
 use crate::fs::{Kind, boot, proc, syn, sys};
+use crate::process::Capability;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::MOUNT, mount), (nr::UMOUNT2, umount2)];
@@ -42,9 +43,7 @@ fn mount(args: &mut Args) -> Result<usize> {
     let at = caller.place(AT_FDCWD, &user_path(args.word(1))?, true)?;
     let kind = optional(args.word(2))?;
     let flags = args.word(3) as u64;
-    if !caller.cred.privileged() {
-        return Err(Errno::EPERM);
-    }
+    caller.cred.need(Capability::SysAdmin)?;
     if flags & MS_REMOUNT != 0 {
         place::remount(&at, flags)?;
         return Ok(0);
@@ -86,9 +85,7 @@ fn umount2(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let caller = Caller::current();
-    if !caller.cred.privileged() {
-        return Err(Errno::EPERM);
-    }
+    caller.cred.need(Capability::SysAdmin)?;
     let path = user_path(args.word(0))?;
     let place = caller.place(AT_FDCWD, &path, flags & NOFOLLOW == 0)?;
     place::unmount(place, flags & DETACH != 0)?;

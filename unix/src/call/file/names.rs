@@ -13,7 +13,7 @@ use super::{Caller, may_change, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::walk::{Last, Target, searchable};
 use crate::fs::{Attr, Kind, Place, perm};
-use crate::process::Cred;
+use crate::process::{Capability, Cred};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -81,7 +81,7 @@ fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, false)?;
-    if matches!(kind, Kind::Char | Kind::Block) && !caller.cred.privileged() {
+    if matches!(kind, Kind::Char | Kind::Block) && !caller.cred.has(Capability::Mknod) {
         return Err(Errno::EPERM);
     }
     let bits = mode & 0o7777 & !caller.fs.umask();
@@ -107,12 +107,12 @@ fn mknodat(args: &mut Args) -> Result<usize> {
     do_mknod(args.int(0), args.word(1), args.uint(2), rdev)
 }
 
-/// In a directory with the sticky bit, only root and the owners of directory and file remove a name. `EPERM`.
+/// In a directory with the sticky bit, only the owners of directory and file remove a name. `EPERM`.
 fn may_remove(cred: &Cred, dir: &Place, victim: &Attr) -> Result<()> {
     may_change(cred, dir)?;
     let above = dir.inode.attr();
     let sticky = above.mode & S_ISVTX != 0;
-    if sticky && cred.fsuid != 0 && cred.fsuid != victim.uid && cred.fsuid != above.uid {
+    if sticky && cred.fsuid != above.uid && !perm::owns(cred, victim) {
         return Err(Errno::EPERM);
     }
     Ok(())
@@ -243,7 +243,7 @@ fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let caller = Caller::current();
-    if flags & AT_EMPTY_PATH as u32 != 0 && !caller.cred.privileged() {
+    if flags & AT_EMPTY_PATH as u32 != 0 && !caller.cred.has(Capability::DacReadSearch) {
         return Err(Errno::ENOENT);
     }
     let follow = flags & AT_SYMLINK_FOLLOW as u32 != 0;
@@ -331,9 +331,7 @@ fn chroot(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     searchable(&place, &caller.cred)?;
-    if !caller.cred.privileged() {
-        return Err(Errno::EPERM);
-    }
+    caller.cred.need(Capability::SysChroot)?;
     caller.fs.set_root(place);
     Ok(0)
 }

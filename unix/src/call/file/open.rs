@@ -20,7 +20,7 @@ use crate::fs::inode::How;
 use crate::fs::mem::MemFs;
 use crate::fs::names::{self, Key, NOBODY, Who};
 use crate::fs::place::{self, FileSystem};
-use crate::process::Task;
+use crate::process::{Cred, Task};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -95,7 +95,7 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
 fn fill(key: &mut Key, addr: usize) -> Option<Who> {
     let (who, start) = Task::here(|task| {
         let process = &task.process;
-        let who = process.cred.with(names::who);
+        let who = process.cred.with(Cred::who);
         Some((who, process.fs.with(|fs| fs.key())?))
     })??;
     if who == NOBODY {

@@ -98,12 +98,14 @@ fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
     }
     let mut caller = Caller::current();
     let cred = &caller.cred;
-    if flags & AT_EACCESS as u32 == 0 && (cred.fsuid != cred.uid || cred.fsgid != cred.gid) {
-        caller.cred = alloc::sync::Arc::new(Cred {
-            fsuid: cred.uid,
-            fsgid: cred.gid,
-            ..(**cred).clone()
-        });
+    let real = cred.caps.of_real_user(cred.uid);
+    if flags & AT_EACCESS as u32 == 0
+        && (cred.fsuid != cred.uid || cred.fsgid != cred.gid || cred.caps.effective != real)
+    {
+        let mut as_real = Cred::clone(cred);
+        (as_real.fsuid, as_real.fsgid) = (cred.uid, cred.gid);
+        as_real.caps.effective = real;
+        caller.cred = as_real.sealed();
     }
     let object = caller.object(dirfd, addr, flags, flags & NOFOLLOW == 0)?;
     if mode == F_OK {

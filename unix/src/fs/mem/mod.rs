@@ -31,11 +31,11 @@ use super::fifo::FifoSlot;
 use super::inactive::Inactive;
 use super::inode::{DirEntry, DirSink, How, Inode};
 use super::names;
-use super::perm::Bits;
+use super::perm::{self, Bits};
 use super::place::FileSystem;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
-use crate::process::Cred;
+use crate::process::{Capability, Cred, Task};
 use dir::Dir;
 use store::Store;
 
@@ -192,6 +192,9 @@ impl Super {
     }
 }
 
+/// Bits that a write takes away. While a file has one, generated code does not write it.
+const SET_ID: u32 = S_ISUID | S_ISGID;
+
 impl MemNode {
     fn dir(&self) -> Result<&Monitor<Dir>> {
         match &self.body {
@@ -237,7 +240,12 @@ impl MemNode {
             gid = above.gid;
             if kind == Kind::Directory {
                 mode |= S_ISGID;
+            } else if mode & 0o010 != 0 && !perm::keeps_group(cred, gid) {
+                mode &= !S_ISGID;
             }
+        }
+        if let (Body::Regular(store), true) = (&body, mode & SET_ID != 0) {
+            store.close(true);
         }
         self.fs.node(kind, mode, nlink, cred.fsuid, gid, body)
     }
@@ -375,24 +383,21 @@ impl Inode for MemNode {
     }
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
-        let mut meta = self.meta.lock();
-        if let Some(mode) = set.mode {
-            meta.mode = meta.mode & S_IFMT | mode & 0o7777;
+        match (set.mode, &self.body) {
+            (Some(mode), Body::Regular(store)) => {
+                let closed = mode & SET_ID != 0;
+                store.alone(|| {
+                    if closed {
+                        store.close(true);
+                    }
+                    self.set_meta(set);
+                    if !closed {
+                        store.close(false);
+                    }
+                });
+            }
+            _ => self.set_meta(set),
         }
-        if let Some(uid) = set.uid {
-            meta.uid = uid;
-        }
-        if let Some(gid) = set.gid {
-            meta.gid = gid;
-        }
-        if let Some(time) = set.atime {
-            meta.atime = time;
-        }
-        if let Some(time) = set.mtime {
-            meta.mtime = time;
-        }
-        meta.ctime = super::now();
-        drop(meta);
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
             names::changed();
         }
@@ -414,12 +419,12 @@ impl Inode for MemNode {
         match &self.body {
             Body::Regular(store) => {
                 let shorter = size < store.size();
+                self.drop_privileges();
                 store.resize(size)?;
                 if shorter && self.mapped.load(Ordering::Acquire) {
                     mapped::forget_beyond(self.id(), size);
                 }
                 self.touch();
-                self.drop_privileges();
                 Ok(())
             }
             Body::Directory(_) => Err(Errno::EISDIR),
@@ -645,15 +650,48 @@ pub fn fill(inode: &Arc<dyn Inode>, buf: &mut IoBuf) -> Result<()> {
 }
 
 impl MemNode {
-    /// A write by an ordinary user takes the set-id bits away.
-    fn drop_privileges(&self) {
+    fn set_meta(&self, set: &SetAttr) {
         let mut meta = self.meta.lock();
-        if meta.mode & (S_ISUID | S_ISGID) != 0 {
+        if let Some(mode) = set.mode {
+            meta.mode = meta.mode & S_IFMT | mode & 0o7777;
+        }
+        if let Some(uid) = set.uid {
+            meta.uid = uid;
+        }
+        if let Some(gid) = set.gid {
+            meta.gid = gid;
+        }
+        if let Some(time) = set.atime {
+            meta.atime = time;
+        }
+        if let Some(time) = set.mtime {
+            meta.mtime = time;
+        }
+        meta.ctime = super::now();
+    }
+
+    /// Before the running process writes, unless it may write such files: takes the set-id bits away.
+    fn drop_privileges(&self) {
+        if self.meta.lock().mode & SET_ID == 0 {
+            return;
+        }
+        let writer = Task::here(|task| task.process.cred.get());
+        let (Some(writer), Some(store)) = (writer, self.store()) else {
+            return;
+        };
+        if writer.has(Capability::Fsetid) {
+            return;
+        }
+        store.alone(|| {
+            let mut meta = self.meta.lock();
             meta.mode &= !S_ISUID;
-            if meta.mode & 0o010 != 0 {
+            if meta.mode & 0o010 != 0 || !writer.in_group(meta.gid) {
                 meta.mode &= !S_ISGID;
             }
-        }
+            let closed = meta.mode & SET_ID != 0;
+            drop(meta);
+            store.close(closed);
+        });
     }
 }
 

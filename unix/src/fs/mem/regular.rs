@@ -25,11 +25,6 @@ impl MemNode {
     fn contents(&self) -> Result<&Store> {
         self.store().ok_or(Errno::EINVAL)
     }
-
-    fn written(&self) {
-        self.touch();
-        self.drop_privileges();
-    }
 }
 
 impl File for MemNode {
@@ -43,6 +38,7 @@ impl File for MemNode {
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let store = self.contents()?;
+        self.drop_privileges();
         let _turn = of.turn();
         let (end, count) = if of.appending() {
             store.append(buf)?
@@ -53,7 +49,7 @@ impl File for MemNode {
         };
         of.cursor.offset.store(end, Ordering::Relaxed);
         if count > 0 {
-            self.written();
+            self.touch();
         }
         Ok(count)
     }
@@ -64,6 +60,7 @@ impl File for MemNode {
 
     fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         let store = self.contents()?;
+        self.drop_privileges();
         // Linux appends even here when the description says so.
         let count = if of.appending() {
             store.append(buf)?.1
@@ -71,7 +68,7 @@ impl File for MemNode {
             store.write(offset, buf)?
         };
         if count > 0 {
-            self.written();
+            self.touch();
         }
         Ok(count)
     }
@@ -112,6 +109,7 @@ impl File for MemNode {
             .checked_add(len)
             .filter(|e| *e <= MAX_SIZE)
             .ok_or(Errno::EFBIG)?;
+        self.drop_privileges();
         let keep = mode & KEEP_SIZE != 0;
         match mode & !KEEP_SIZE {
             PUNCH_HOLE if keep => store.punch(offset, end),
@@ -127,8 +125,12 @@ impl File for MemNode {
             }
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        self.written();
+        self.touch();
         Ok(())
+    }
+
+    fn let_write(&self, _of: &OpenFile) {
+        self.drop_privileges();
     }
 
     fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {

@@ -67,6 +67,27 @@ impl Store {
         &self.core
     }
 
+    /// Does `act` while nobody writes by a call or changes the size.
+    pub fn alone<R>(&self, act: impl FnOnce() -> R) -> R {
+        let _turn = self.writers.lock();
+        act()
+    }
+
+    /// Keeps generated routines from writing, or lets them again. To close waits until none that has begun before is under way. By who is
+    /// [`alone`](Self::alone) or the only one to know the file.
+    pub fn close(&self, closed: bool) {
+        let table = self.table.lock();
+        let changes = self.core.is_closed() != closed;
+        if changes {
+            self.core.close(closed);
+        }
+        let used = !table.pages.is_empty();
+        drop(table);
+        if changes && closed && used {
+            epoch::synchronize();
+        }
+    }
+
     /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.core.size.load(Ordering::Acquire)

@@ -30,13 +30,7 @@ impl World {
     fn as_user(&self, uid: u32) -> World {
         World {
             root: self.root.clone(),
-            cred: Cred {
-                fsuid: uid,
-                fsgid: uid,
-                uid,
-                euid: uid,
-                ..Cred::root()
-            },
+            cred: Cred::ordinary(uid, uid),
         }
     }
 
@@ -379,7 +373,7 @@ fn a_path_opened_again_gets_the_description_that_waits() {
     let w = World::new();
     w.make("/f", S_IFREG | 0o644);
     let files = Files::new(64).unwrap();
-    let who = names::who(&w.cred);
+    let who = w.cred.clone().sealed().who();
     let mut key = Key::blank();
     key.bytes()[..3].copy_from_slice(b"/f\0");
     assert!(key.finish(0x77_0000));

@@ -16,6 +16,7 @@ use super::status;
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
 use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, long_text, records, text};
+use crate::process::access::{self, Wish};
 use crate::process::{Process, Task};
 
 /// The directory of a process, or of one of its threads.
@@ -58,16 +59,7 @@ const NAMES: [(&str, Kind); 19] = [
 
 /// Whether the caller may look into `process`. `EACCES`.
 pub fn may_look(process: &Process) -> Result<()> {
-    let caller = Process::current();
-    let (mine, its) = (caller.cred.get(), process.cred.get());
-    if caller.pid == process.pid
-        || mine.privileged()
-        || (mine.fsuid == its.uid && mine.fsuid == its.euid)
-    {
-        Ok(())
-    } else {
-        Err(Errno::EACCES)
-    }
+    access::may(process, Wish::See).map_err(|_| Errno::EACCES)
 }
 
 impl Folder for Pid {
@@ -169,6 +161,7 @@ struct Exe(Arc<Process>);
 
 impl Magic for Exe {
     fn text(&self) -> Result<Vec<u8>> {
+        may_look(&self.0)?;
         let program = self.0.program();
         if program.exe.is_empty() {
             return Err(Errno::ENOENT);

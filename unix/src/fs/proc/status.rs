@@ -6,6 +6,7 @@ use abi::errno::Result;
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::fmt::Write;
+use core::sync::atomic::Ordering;
 
 use crate::fs::text::{Out, Piece};
 use crate::process::{Process, Task};
@@ -120,6 +121,11 @@ fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     let program = process.program();
     let cred = process.cred.get();
     let letter = state(process, task);
+    let threads = process.threads();
+    let tracer = match task {
+        Some(task) => task.trace.tracer(),
+        None => threads.first().map_or(0, |first| first.trace.tracer()),
+    };
     let word = match letter {
         'R' => "running",
         'S' => "sleeping",
@@ -128,12 +134,13 @@ fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     };
     let _ = write!(
         out,
-        "Name:\t{}\nUmask:\t{:04o}\nState:\t{letter} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\n",
+        "Name:\t{}\nUmask:\t{:04o}\nState:\t{letter} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n",
         program.comm,
         process.fs.get().umask(),
         process.pid,
         task.map_or(process.pid, |t| t.tid),
         process.ppid(),
+        tracer,
     );
     let _ = write!(
         out,
@@ -165,7 +172,6 @@ fn state_of(process: &Arc<Process>, out: &mut Out) {
     let actions = process.signals.actions.get();
     let threads = process.threads();
     let blocked = threads.first().map_or(0, |t| t.blocked());
-    let capabilities: u64 = if cred.privileged() { (1 << 41) - 1 } else { 0 };
     let _ = write!(
         out,
         "Threads:\t{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
@@ -177,9 +183,13 @@ fn state_of(process: &Arc<Process>, out: &mut Out) {
     );
     let _ = write!(
         out,
-        "CapInh:\t{:016x}\nCapPrm:\t{capabilities:016x}\nCapEff:\t{capabilities:016x}\nCapBnd:\t{:016x}\n",
-        0,
-        (1u64 << 41) - 1,
+        "CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\nNoNewPrivs:\t{}\n",
+        cred.caps.inheritable.bits(),
+        cred.caps.permitted.bits(),
+        cred.caps.effective.bits(),
+        cred.caps.bounding.bits(),
+        cred.caps.ambient.bits(),
+        u8::from(process.no_new_privileges.load(Ordering::Relaxed)),
     );
     let cpus = machine::cpu::cpus();
     let _ = write!(

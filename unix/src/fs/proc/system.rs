@@ -2,7 +2,7 @@
 //!
 //! *Interface.* [`ROOT`] is the folder of it. Load averages are the number of threads that are ready at this instant: nobody keeps averages.
 
-use abi::errno::{Errno, Result};
+use abi::errno::Result;
 use abi::layout::PAGE;
 use alloc::format;
 use alloc::string::String;
@@ -16,7 +16,7 @@ use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
 use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
-use crate::process::{Process, tree};
+use crate::process::{Capability, Process, tree};
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -80,9 +80,7 @@ const SYS_KERNEL: &[Named] = &[
             Ok(())
         };
         Item::Setting(whole(show), |name| {
-            if !Process::current().cred.get().privileged() {
-                return Err(Errno::EPERM);
-            }
+            Process::current().cred.get().need(Capability::SysAdmin)?;
             set_hostname(name.as_bytes());
             Ok(())
         })

@@ -1,0 +1,295 @@
+//! Capabilities: the single rights that user 0 has all of.
+//!
+//! *Interface*: [`Capability`] names one, [`Set`] is some of them, [`Capabilities`] the five sets and the secure bits of one identity, with the
+//! transformations of capabilities(7). Nothing here looks beyond its arguments. [`Cred`](super::Cred) says what a change of users and an `exec` do.
+//!
+//! Capabilities of files are not there: no file system keeps extended attributes.
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    SECBIT_KEEP_CAPS, SECBIT_KEEP_CAPS_LOCKED, SECBIT_NO_CAP_AMBIENT_RAISE, SECBIT_NO_SETUID_FIXUP,
+    SECBIT_NOROOT, SECURE_ALL_BITS, SECURE_ALL_LOCKS,
+};
+use core::ops::{BitAnd, BitOr};
+
+/// A right, by its number on Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names are those of capabilities(7)")]
+pub enum Capability {
+    Chown = 0,
+    DacOverride = 1,
+    DacReadSearch = 2,
+    Fowner = 3,
+    Fsetid = 4,
+    Kill = 5,
+    Setgid = 6,
+    Setuid = 7,
+    Setpcap = 8,
+    LinuxImmutable = 9,
+    SysChroot = 18,
+    SysPtrace = 19,
+    SysAdmin = 21,
+    SysBoot = 22,
+    SysNice = 23,
+    SysResource = 24,
+    SysTime = 25,
+    SysTtyConfig = 26,
+    Mknod = 27,
+    MacOverride = 32,
+    Syslog = 34,
+}
+
+/// How many there are.
+const COUNT: u32 = 41;
+
+/// Some capabilities, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Set(u64);
+
+impl Set {
+    /// None.
+    pub const NONE: Set = Set(0);
+    /// All.
+    pub const ALL: Set = Set((1 << COUNT) - 1);
+    /// Those that follow the user for file access.
+    const FILES: Set = Set::of(&[
+        Capability::Chown,
+        Capability::DacOverride,
+        Capability::DacReadSearch,
+        Capability::Fowner,
+        Capability::Fsetid,
+        Capability::LinuxImmutable,
+        Capability::Mknod,
+        Capability::MacOverride,
+    ]);
+
+    /// These.
+    pub const fn of(some: &[Capability]) -> Set {
+        let mut bits = 0;
+        let mut at = 0;
+        while at < some.len() {
+            bits |= 1 << some[at] as u8;
+            at += 1;
+        }
+        Set(bits)
+    }
+
+    /// Those of `bits` that exist.
+    pub const fn from_bits(bits: u64) -> Set {
+        Set(bits & Self::ALL.0)
+    }
+
+    /// The one with this number. `None`: there is none.
+    pub fn numbered(number: usize) -> Option<Set> {
+        (number < COUNT as usize).then(|| Set(1 << number))
+    }
+
+    /// A bit for each.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether all of `other` are among these.
+    pub const fn contains(self, other: Set) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    /// These without `other`.
+    pub const fn without(self, other: Set) -> Set {
+        Set(self.0 & !other.0)
+    }
+}
+
+impl BitOr for Set {
+    type Output = Set;
+
+    fn bitor(self, other: Set) -> Set {
+        Set(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Set {
+    type Output = Set;
+
+    fn bitand(self, other: Set) -> Set {
+        Set(self.0 & other.0)
+    }
+}
+
+/// What one identity has, may get, and hands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What may be made effective.
+    pub permitted: Set,
+    /// What counts when something is asked for.
+    pub effective: Set,
+    /// What user 0's rules let an `exec` keep.
+    pub inheritable: Set,
+    /// What an `exec` can give.
+    pub bounding: Set,
+    /// What `exec` keeps for whoever is not user 0.
+    pub ambient: Set,
+    /// `SECBIT_…`.
+    pub securebits: u32,
+}
+
+impl Capabilities {
+    /// Those of user 0.
+    pub const fn root() -> Capabilities {
+        Capabilities {
+            permitted: Set::ALL,
+            effective: Set::ALL,
+            ..Capabilities::user()
+        }
+    }
+
+    /// Those of somebody who has none.
+    pub const fn user() -> Capabilities {
+        Capabilities {
+            permitted: Set::NONE,
+            effective: Set::NONE,
+            inheritable: Set::NONE,
+            bounding: Set::ALL,
+            ambient: Set::NONE,
+            securebits: 0,
+        }
+    }
+
+    fn has_bit(&self, bit: u32) -> bool {
+        self.securebits & bit != 0
+    }
+
+    /// The users (real, effective, saved) have changed.
+    pub fn follow_users(&mut self, old: [u32; 3], new: [u32; 3]) {
+        if self.has_bit(SECBIT_NO_SETUID_FIXUP) {
+            return;
+        }
+        if old.contains(&0) && !new.contains(&0) {
+            if !self.has_bit(SECBIT_KEEP_CAPS) {
+                (self.permitted, self.effective) = (Set::NONE, Set::NONE);
+            }
+            self.ambient = Set::NONE;
+        }
+        match (old[1], new[1]) {
+            (0, new) if new != 0 => self.effective = Set::NONE,
+            (old, 0) if old != 0 => self.effective = self.permitted,
+            _ => {}
+        }
+    }
+
+    /// The user for file access has changed, by itself.
+    pub fn follow_file_user(&mut self, old: u32, new: u32) {
+        if self.has_bit(SECBIT_NO_SETUID_FIXUP) {
+            return;
+        }
+        match (old, new) {
+            (0, new) if new != 0 => self.effective = self.effective.without(Set::FILES),
+            (old, 0) if old != 0 => self.effective = self.effective | (self.permitted & Set::FILES),
+            _ => {}
+        }
+    }
+
+    /// What counts when the real user asks whether it may (access(2)).
+    pub fn of_real_user(&self, uid: u32) -> Set {
+        match self.has_bit(SECBIT_NO_SETUID_FIXUP) {
+            true => self.effective,
+            false if uid == 0 => self.permitted,
+            false => Set::NONE,
+        }
+    }
+
+    /// `capset`. EPERM.
+    pub fn set(&mut self, effective: Set, permitted: Set, inheritable: Set) -> Result<()> {
+        let capped = !self.effective.contains(Set::of(&[Capability::Setpcap]));
+        if (capped && !(self.inheritable | self.permitted).contains(inheritable))
+            || !(self.inheritable | self.bounding).contains(inheritable)
+            || !self.permitted.contains(permitted)
+            || !permitted.contains(effective)
+        {
+            return Err(Errno::EPERM);
+        }
+        (self.effective, self.permitted, self.inheritable) = (effective, permitted, inheritable);
+        self.ambient = self.ambient & permitted & inheritable;
+        Ok(())
+    }
+
+    /// EPERM without the right to change what is handed on.
+    fn may_set(&self) -> Result<()> {
+        match self.effective.contains(Set::of(&[Capability::Setpcap])) {
+            true => Ok(()),
+            false => Err(Errno::EPERM),
+        }
+    }
+
+    /// Takes capability `number` out of the bounding set. EPERM, EINVAL.
+    pub fn drop_bounding(&mut self, number: usize) -> Result<()> {
+        self.may_set()?;
+        let one = Set::numbered(number).ok_or(Errno::EINVAL)?;
+        self.bounding = self.bounding.without(one);
+        Ok(())
+    }
+
+    /// Sets the secure bits. EPERM.
+    pub fn set_securebits(&mut self, new: u32) -> Result<()> {
+        let locks = self.securebits & SECURE_ALL_LOCKS;
+        if (locks >> 1) & (self.securebits ^ new) != 0
+            || locks & !new != 0
+            || new & !(SECURE_ALL_BITS | SECURE_ALL_LOCKS) != 0
+        {
+            return Err(Errno::EPERM);
+        }
+        self.may_set()?;
+        self.securebits = new;
+        Ok(())
+    }
+
+    /// Whether a change of users keeps the permitted ones. EPERM: that is locked.
+    pub fn keep(&mut self, keep: bool) -> Result<()> {
+        if self.has_bit(SECBIT_KEEP_CAPS_LOCKED) {
+            return Err(Errno::EPERM);
+        }
+        self.securebits &= !SECBIT_KEEP_CAPS;
+        if keep {
+            self.securebits |= SECBIT_KEEP_CAPS;
+        }
+        Ok(())
+    }
+
+    /// Puts `one` into the ambient set, or takes it out. EPERM.
+    pub fn set_ambient(&mut self, one: Set, raise: bool) -> Result<()> {
+        if !raise {
+            self.ambient = self.ambient.without(one);
+            return Ok(());
+        }
+        if self.has_bit(SECBIT_NO_CAP_AMBIENT_RAISE)
+            || !(self.permitted & self.inheritable).contains(one)
+        {
+            return Err(Errno::EPERM);
+        }
+        self.ambient = self.ambient | one;
+        Ok(())
+    }
+
+    /// What a program gets as permitted, before anything is taken back, and whether that counts at once: by user 0's rules, if the real or the effective user is that.
+    pub(super) fn for_program(&self, uid: u32, euid: u32) -> (Set, bool) {
+        if self.has_bit(SECBIT_NOROOT) || (uid != 0 && euid != 0) {
+            return (Set::NONE, false);
+        }
+        (self.bounding | self.inheritable, euid == 0)
+    }
+
+    /// A program gets `permitted`, effective if `counts`; what is ambient stays unless `forget`.
+    pub(super) fn execute(&mut self, permitted: Set, counts: bool, forget: bool) {
+        if forget {
+            self.ambient = Set::NONE;
+        }
+        self.permitted = permitted | self.ambient;
+        self.effective = if counts { self.permitted } else { self.ambient };
+        self.securebits &= !SECBIT_KEEP_CAPS;
+    }
+}
+
+#[cfg(test)]
+#[path = "capability_tests.rs"]
+mod tests;
