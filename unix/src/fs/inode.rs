@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 
 use super::attr::{Attr, Kind, SetAttr};
-use super::perm::Bits;
+use super::perm::{self, Bits};
 use super::place::Place;
 use crate::file::{File, OpenFile};
 use crate::process::Cred;
@@ -66,6 +66,10 @@ pub trait Inode: Send + Sync + Any {
     /// Mode, owner and group.
     fn bits(&self) -> Bits {
         Bits::of(&self.attr())
+    }
+    /// Whether `cred` may do what `want` (`perm::READ`…) says. `EACCES`.
+    fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
+        perm::check(cred, self.bits(), want)
     }
     /// The kind of file.
     fn kind(&self) -> Kind {

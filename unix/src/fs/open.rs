@@ -124,7 +124,7 @@ fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
         }
         _ => {}
     }
-    perm::may(view.cred, &attr, want)?;
+    inode.permits(view.cred, want)?;
     if want & perm::WRITE != 0 && kind == Kind::Regular {
         place.mount.writable()?;
     }

@@ -17,8 +17,10 @@ use core::any::Any;
 use super::attr::{Attr, Kind, SetAttr};
 use super::directory::Directory;
 use super::inode::{DirEntry, DirSink, How, Inode};
+use super::perm;
 use super::place::{FileSystem, Place};
 use crate::file::{File, OpenFile};
+use crate::process::Cred;
 use open::Text;
 pub use source::{Out, Piece, Source, records, whole};
 
@@ -67,9 +69,21 @@ pub trait Folder: Send + Sync {
     fn get(&self, name: &str) -> Result<Item>;
     /// Calls `each(place, name, kind)` for every name at place `from` or later, places ascending, until it answers `false`; a name keeps its place.
     fn list(&self, from: u64, each: Each);
-    /// User and group that own the directory and what is in it.
+    /// User and group that own the directory.
     fn owner(&self) -> (u32, u32) {
         (0, 0)
+    }
+    /// User and group that own what is in it, unless that is a directory.
+    fn owner_inside(&self) -> (u32, u32) {
+        self.owner()
+    }
+    /// Permission bits.
+    fn permissions(&self) -> u32 {
+        0o555
+    }
+    /// Whether the caller may search and list it whatever its permission bits say.
+    fn is_open_to_caller(&self) -> bool {
+        false
     }
 }
 
@@ -109,7 +123,7 @@ impl Item {
 
     fn permissions(&self) -> u32 {
         match self {
-            Item::Folder(_) => 0o555,
+            Item::Folder(folder) => folder.permissions(),
             Item::Text(_) => 0o444,
             Item::Private(_) | Item::Special(_) => 0o400,
             Item::Setting(..) => 0o644,
@@ -223,6 +237,13 @@ impl Inode for Node {
         (self.dev, self.ino)
     }
 
+    fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
+        match &self.item {
+            Item::Folder(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => Ok(()),
+            _ => perm::check(cred, self.bits(), want),
+        }
+    }
+
     fn kind(&self) -> Kind {
         self.item.kind()
     }
@@ -261,7 +282,7 @@ impl Inode for Node {
         let item = folder.get(name)?;
         let owner = match &item {
             Item::Folder(inner) => inner.owner(),
-            _ => folder.owner(),
+            _ => folder.owner_inside(),
         };
         Ok(Arc::new(Node {
             dev: self.dev,

@@ -63,7 +63,7 @@ pub fn searchable(place: &Place, cred: &Cred) -> Result<()> {
     if place.inode.kind() != Kind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    perm::check(cred, place.inode.bits(), perm::EXEC)
+    place.inode.permits(cred, perm::EXEC)
 }
 
 /// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash comes after it.

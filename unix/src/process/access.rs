@@ -162,6 +162,42 @@ pub fn space(process: &Process, wish: Wish) -> Result<Option<Arc<AddressSpace>>>
     with(process, wish, || process.space())
 }
 
+/// A process as the program that it was when somebody who might looked first. What it becomes by executing another is not seen by way of this.
+pub struct Sight {
+    process: Arc<Process>,
+    /// Nothing, of a process that had ended. It does not keep the memory.
+    space: Weak<AddressSpace>,
+}
+
+impl Sight {
+    /// A look at `process`. EPERM.
+    pub fn of(process: &Arc<Process>, wish: Wish) -> Result<Sight> {
+        let space = space(process, wish)?;
+        Ok(Sight {
+            process: process.clone(),
+            space: space.map_or_else(Weak::new, |space| Arc::downgrade(&space)),
+        })
+    }
+
+    /// Its memory, if that is still there.
+    pub fn space(&self) -> Option<Arc<AddressSpace>> {
+        self.space.upgrade()
+    }
+
+    /// What `look` finds as long as it is that program.
+    pub fn with<R>(&self, look: impl FnOnce(&Arc<Process>) -> R) -> Option<R> {
+        let _rights = self.process.rights.lock();
+        let (then, now) = (self.space.upgrade()?, self.process.space()?);
+        Arc::ptr_eq(&then, &now).then(|| look(&self.process))
+    }
+}
+
+/// The user and the group that own what `/proc` shows of `process`: its own, or the superuser's if it is not dumpable.
+pub fn owner_of(process: &Process) -> (u32, u32) {
+    let owner = process.cred.with(|cred| (cred.euid, cred.egid));
+    if is_dumpable(process) { owner } else { (0, 0) }
+}
+
 /// May the running process let its parent trace it? EPERM.
 pub fn may_be_traced(child: &Process, parent: &Process) -> Result<()> {
     let (its, mine) = (child.cred.get(), parent.cred.get());

@@ -11,14 +11,15 @@ use core::any::Any;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
-use super::pid::may_look;
+use super::pid::look_into;
 use crate::file::OpenFile;
 use crate::files::make_shared;
 use crate::fs::attr::{Attr, Kind};
 use crate::fs::inode::{How, Inode};
 use crate::fs::place::{self, Place};
-use crate::fs::text::{Each, Folder, Item, Magic, Out, text};
+use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, whole};
 use crate::process::Process;
+use crate::process::access::{self, Sight, Wish};
 
 /// `/proc/PID/fd`.
 pub struct Descriptors(pub Arc<Process>);
@@ -38,7 +39,7 @@ fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
 }
 
 fn list(process: &Process, kind: Kind, from: u64, each: Each) {
-    if may_look(process).is_ok() {
+    if look_into(process, || ()).is_ok() {
         let visit = process.files.get().visit();
         visit.for_each_from(from, |fd, _, _| each(fd as u64, &fd.to_string(), kind));
     }
@@ -58,23 +59,45 @@ impl Folder for Descriptors {
     }
 
     fn owner(&self) -> (u32, u32) {
-        let cred = self.0.cred.get();
-        (cred.euid, cred.egid)
+        access::owner_of(&self.0)
+    }
+
+    fn permissions(&self) -> u32 {
+        0o500
+    }
+
+    fn is_open_to_caller(&self) -> bool {
+        Process::current().pid == self.0.pid
     }
 }
 
 impl Folder for Infos {
     fn get(&self, name: &str) -> Result<Item> {
         let (fd, _) = get(&self.0, name)?;
-        let process = self.0.clone();
-        Ok(text(move |out| {
-            may_look(&process)?;
-            info(&process, fd, out)
-        }))
+        Ok(Item::Text(Arc::new(Info(self.0.clone(), fd))))
     }
 
     fn list(&self, from: u64, each: Each) {
         list(&self.0, Kind::Regular, from, each);
+    }
+}
+
+/// The text of one descriptor of one process.
+struct Info(Arc<Process>, i32);
+
+impl Source for Info {
+    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+        let sight = Sight::of(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
+        let fd = self.1;
+        Ok(Some(whole(move |out| {
+            let shown = sight.with(|process| info(process, fd, out));
+            shown.unwrap_or(Err(Errno::ENOENT))
+        })))
+    }
+
+    fn write(&self, _from: u64, _piece: &mut Piece) -> Result<()> {
+        // Nobody reads it but by what `open` has made.
+        Err(Errno::EACCES)
     }
 }
 
@@ -106,9 +129,8 @@ struct Link {
 
 impl Link {
     fn open_file(&self) -> Result<Arc<OpenFile>> {
-        may_look(&self.process)?;
-        let files = self.process.files.get().visit();
-        files.get(self.fd).map_err(|_| Errno::ENOENT)
+        let find = || self.process.files.get().visit().get(self.fd);
+        look_into(&self.process, find)?.map_err(|_| Errno::ENOENT)
     }
 }
 

@@ -15,8 +15,8 @@ use super::descriptors::{Descriptors, Infos};
 use super::status;
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
-use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, long_text, records, text};
-use crate::process::access::{self, Wish};
+use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, long_text, records, text};
+use crate::process::access::{self, Sight, Wish};
 use crate::process::{Process, Task};
 
 /// The directory of a process, or of one of its threads.
@@ -57,9 +57,35 @@ const NAMES: [(&str, Kind); 19] = [
     ("task", Kind::Directory),
 ];
 
-/// Whether the caller may look into `process`. `EACCES`.
-pub fn may_look(process: &Process) -> Result<()> {
-    access::may(process, Wish::See).map_err(|_| Errno::EACCES)
+/// What `look` finds in `process`, if the caller may look into it. `EACCES`.
+pub fn look_into<R>(process: &Process, look: impl FnOnce() -> R) -> Result<R> {
+    access::with(process, Wish::See, look).map_err(|_| Errno::EACCES)
+}
+
+/// A text about `process` as the program that it is when somebody opens the text, who may look into it then.
+pub fn looking(process: Arc<Process>, write: fn(&Sight, u64, &mut Piece)) -> Arc<dyn Source> {
+    Arc::new(Looking { process, write })
+}
+
+struct Looking {
+    process: Arc<Process>,
+    write: fn(&Sight, u64, &mut Piece),
+}
+
+impl Source for Looking {
+    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+        let sight = Sight::of(&self.process, Wish::See).map_err(|_| Errno::EACCES)?;
+        let write = self.write;
+        Ok(Some(records(move |from, piece| {
+            write(&sight, from, piece);
+            Ok(())
+        })))
+    }
+
+    fn write(&self, _from: u64, _piece: &mut Piece) -> Result<()> {
+        // Nobody reads it but by what `open` has made.
+        Err(Errno::EACCES)
+    }
 }
 
 impl Folder for Pid {
@@ -81,17 +107,17 @@ impl Folder for Pid {
                 out.push('\n');
                 Ok(())
             }),
-            "environ" => Item::Private(records(move |from, piece| {
-                may_look(&process)?;
-                bytes(&process.program().environ, from, piece);
-                Ok(())
+            "environ" => Item::Private(looking(process, |sight, from, piece| {
+                if let Some(program) = sight.with(|process| process.program()) {
+                    bytes(&program.environ, from, piece);
+                }
             })),
             "exe" => Item::Magic(Arc::new(Exe(process))),
             "cwd" => Item::Magic(Arc::new(Stands(process, false))),
             "root" => Item::Magic(Arc::new(Stands(process, true))),
             "fd" => Item::Folder(Arc::new(Descriptors(process))),
             "fdinfo" => Item::Folder(Arc::new(Infos(process))),
-            "maps" => long_text(move |from, piece| maps(&process, from, piece)),
+            "maps" => Item::Text(looking(process, maps)),
             "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
             "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
             "limits" => text(move |out| limits(&process, out)),
@@ -116,6 +142,10 @@ impl Folder for Pid {
     fn owner(&self) -> (u32, u32) {
         let cred = self.process.cred.get();
         (cred.euid, cred.egid)
+    }
+
+    fn owner_inside(&self) -> (u32, u32) {
+        access::owner_of(&self.process)
     }
 }
 
@@ -161,8 +191,7 @@ struct Exe(Arc<Process>);
 
 impl Magic for Exe {
     fn text(&self) -> Result<Vec<u8>> {
-        may_look(&self.0)?;
-        let program = self.0.program();
+        let program = look_into(&self.0, || self.0.program())?;
         if program.exe.is_empty() {
             return Err(Errno::ENOENT);
         }
@@ -170,9 +199,9 @@ impl Magic for Exe {
     }
 
     fn place(&self) -> Result<Place> {
-        may_look(&self.0)?;
         // Not by its path, which may lead elsewhere by now.
-        self.0.program().place.clone().ok_or(Errno::ENOENT)
+        let program = look_into(&self.0, || self.0.program())?;
+        program.place.clone().ok_or(Errno::ENOENT)
     }
 }
 
@@ -186,12 +215,13 @@ impl Magic for Stands {
     }
 
     fn place(&self) -> Result<Place> {
-        may_look(&self.0)?;
         if self.0.is_zombie() {
             return Err(Errno::ENOENT);
         }
-        let fs = self.0.fs.get();
-        Ok(if self.1 { fs.root() } else { fs.cwd() })
+        look_into(&self.0, || {
+            let fs = self.0.fs.get();
+            if self.1 { fs.root() } else { fs.cwd() }
+        })
     }
 }
 
@@ -210,14 +240,12 @@ fn bytes(all: &[u8], from: u64, piece: &mut Piece) {
 }
 
 /// A line for each area that ends above `from`.
-fn maps(process: &Process, from: u64, piece: &mut Piece) -> Result<()> {
-    may_look(process)?;
-    if let (Some(space), Ok(from)) = (process.space(), usize::try_from(from)) {
+fn maps(sight: &Sight, from: u64, piece: &mut Piece) {
+    if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
         space.for_each_area_above(from, |area| {
             piece.record(area.end as u64, |out| map(&area, out))
         });
     }
-    Ok(())
 }
 
 fn map(area: &AreaInfo, out: &mut Out) {
