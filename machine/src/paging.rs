@@ -90,6 +90,48 @@ const _: () = assert!(WINDOW & (PAGE - 1) == 0);
 #[cfg(target_os = "none")]
 pub use bare::*;
 
+/// What this processor forbids, by its control registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Guards {
+    /// The kernel cannot write what is read-only (CR0.WP).
+    pub write_protect: bool,
+    /// No-execute (EFER.NXE).
+    pub no_execute: bool,
+    /// The kernel does not execute programs' pages (CR4.SMEP).
+    pub smep: bool,
+    /// The kernel reaches programs' pages between `stac` and `clac` only (CR4.SMAP).
+    pub smap: bool,
+    /// Programs do not read descriptor table registers (CR4.UMIP).
+    pub umip: bool,
+}
+
+impl Guards {
+    /// Names of those that are on.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        [
+            ("wp", self.write_protect),
+            ("nx", self.no_execute),
+            ("smep", self.smep),
+            ("smap", self.smap),
+            ("umip", self.umip),
+        ]
+        .into_iter()
+        .filter_map(|(name, on)| on.then_some(name))
+    }
+}
+
+/// A host forbids what it likes.
+#[cfg(not(target_os = "none"))]
+pub fn guards() -> Guards {
+    Guards {
+        write_protect: true,
+        no_execute: true,
+        smep: true,
+        smap: true,
+        umip: true,
+    }
+}
+
 /// On a host there are no page tables to open.
 #[cfg(not(target_os = "none"))]
 pub fn patch<R>(_page: usize, _write: impl FnOnce(*mut u8) -> R) -> R {
@@ -108,6 +150,7 @@ mod bare {
 
     const LARGE_PAGE: usize = 2 << 20;
     const HUGE_PAGE: usize = 1 << 30;
+    const MSR_EFER: u32 = 0xc000_0080;
 
     unsafe extern "C" {
         static __image_start: [u8; 0];
@@ -166,7 +209,7 @@ mod bare {
                 // SAFETY: `table` is one of the tables being built, in the direct map.
                 unsafe {
                     if *entry & PRESENT == 0 {
-                        *entry = self.frames.frame() as u64 | PRESENT | WRITE;
+                        *entry = self.frames.frame() as u64 | PRESENT | WRITE | ACCESSED;
                     }
                     table = (*entry & ADDRESS) as usize;
                 }
@@ -178,7 +221,7 @@ mod bare {
             let large = if level > 0 { LARGE } else { 0 };
             let entry = self.entry(address, level);
             // SAFETY: `entry` returns a valid slot of the tables being built.
-            unsafe { *entry = physical as u64 | flags | large | PRESENT };
+            unsafe { *entry = physical as u64 | flags | large | PRESENT | ACCESSED | DIRTY };
         }
 
         fn data(&self) -> u64 {
@@ -285,13 +328,31 @@ mod bare {
                 let first = self.entry(PATCHES + cpu * PATCH_LEN, 0);
                 patch.leaves.store(first.cast(), Ordering::Relaxed);
                 patch.place.store(random::u64(), Ordering::Relaxed);
-                patch.flags.store(self.data(), Ordering::Relaxed);
+                let flags = self.data() | PRESENT | ACCESSED | DIRTY;
+                patch.flags.store(flags, Ordering::Relaxed);
             }
         }
 
         fn map_device(&mut self, address: usize, physical: usize) {
             let flags = self.data() | NO_CACHE | WRITE_THROUGH;
             self.map(address, physical, 0, flags);
+        }
+    }
+
+    /// What the processor that runs this forbids.
+    pub fn guards() -> Guards {
+        let (cr0, cr4): (u64, u64);
+        // SAFETY: reads registers.
+        let efer = unsafe {
+            asm!("mov {}, cr0", "mov {}, cr4", out(reg) cr0, out(reg) cr4, options(nomem, nostack, preserves_flags));
+            cpu::rdmsr(MSR_EFER)
+        };
+        Guards {
+            write_protect: cr0 >> 16 & 1 != 0,
+            no_execute: efer >> 11 & 1 != 0,
+            smep: cr4 >> 20 & 1 != 0,
+            smap: cr4 >> 21 & 1 != 0,
+            umip: cr4 >> 11 & 1 != 0,
         }
     }
 
@@ -328,7 +389,7 @@ mod bare {
         // SAFETY: `build` made the table of 512 words, which stays, before there was anything to write.
         let word = unsafe { &*own.leaves.load(Ordering::Relaxed).add(slot) };
         let flags = own.flags.load(Ordering::Relaxed);
-        word.store(page as u64 | flags | PRESENT, Ordering::Relaxed);
+        word.store(page as u64 | flags, Ordering::Relaxed);
         let at = PATCHES + number * PATCH_LEN + slot * PAGE;
         let result = write(at as *mut u8);
         word.store(0, Ordering::Relaxed);
@@ -384,7 +445,6 @@ mod bare {
     }
 
     fn load_kernel_root() {
-        const MSR_EFER: u32 = 0xc000_0080;
         // SAFETY: the bit is one that the processor has; the tables map everything the kernel uses, this
         // code and stack included.
         unsafe {

@@ -48,7 +48,8 @@ unsafe impl CodeSpace for Space {
         };
         // SAFETY: kernel tables stay for ever.
         let word = unsafe { &*word };
-        let Some(frame) = frame::alloc() else {
+        // From the bottom, where other code is: few large pages become small ones.
+        let Some(frame) = frame::alloc_run(1, 1).or_else(frame::alloc) else {
             return false;
         };
         if !kernel::hide(frame) {

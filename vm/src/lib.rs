@@ -29,6 +29,7 @@ mod magazine;
 pub mod memory;
 pub mod mmio;
 mod primitive;
+pub mod rights;
 #[cfg(target_os = "none")]
 pub mod selfcheck;
 pub mod space;

@@ -3,7 +3,9 @@
 //! *Interface*: [`run`], at boot after `init`, before the rooms above link their trap callouts: it links its own, to resolve the
 //! page faults that it takes. It ends with a leak check, and asserts, so a failure is a panic with its report.
 
+use crate::rights::Survey;
 use crate::space::{Access, AddressSpace, Backing, Placement, Prot, Role};
+use crate::table::{KERNEL_DATA, KERNEL_TEXT, no_execute};
 use crate::{frame, heap, mmio, stack, tlb, user};
 use abi::errno::Errno;
 use abi::layout::{CODE, PAGE, STACK_SIZE, STACK_SLOT};
@@ -77,6 +79,7 @@ pub fn run() {
         ("heap", heap_objects as fn()),
         ("stacks", stacks),
         ("code", code),
+        ("rights", rights),
         ("user access", user_access),
         ("fork", fork),
         ("hunger", hunger),
@@ -151,6 +154,51 @@ fn code() {
         assert_eq!(routine(), value);
         assert!(space.decommit(exec));
     }
+}
+
+/// Nothing is wrong with the kernel's tables, and what is made wrong is found.
+fn rights() {
+    let faults = || {
+        let mut line = log::Line::new();
+        let survey = Survey::kernel(&mut line).expect("room to tell");
+        assert!(!survey.short && survey.executable > 0);
+        survey.faults
+    };
+    assert_eq!(faults(), 0);
+    // A page whose tables are there, and nobody's.
+    let at = mmio::map(0xfee0_0000, PAGE).expect("room") as usize;
+    let tables = crate::kernel::tables();
+    let word = tables.leaf(at).expect("just made");
+    let was = word.load(Ordering::Relaxed);
+    let text = rights as fn() as usize;
+    let image = crate::kernel::tables()
+        .mapping(text)
+        .expect("the kernel's text");
+    let exec = CODE + abi::layout::CODE_LEN - PAGE;
+    assert!(codegen::CodeSpace::commit(&crate::code::SPACE, exec));
+    let code = crate::kernel::tables().mapping(exec).expect("just made");
+    let frame = frame::alloc().expect("a frame");
+    let data = KERNEL_DATA | no_execute();
+    for (entry, what) in [
+        (image.physical | data, "text, writable"),
+        (code.physical | data, "generated code, writable"),
+        (frame.address() | KERNEL_DATA, "writable and executable"),
+        // Data is writable in two maps of memory.
+        (frame.address() | KERNEL_TEXT, "data, executable"),
+    ] {
+        word.store(entry, Ordering::Relaxed);
+        assert!(faults() >= 1, "{what}");
+    }
+    word.store(was, Ordering::Relaxed);
+    tlb::forget_kernel();
+    assert!(codegen::CodeSpace::decommit(&crate::code::SPACE, exec));
+    frame::release(frame);
+    assert_eq!(faults(), 0);
+    let guards = machine::paging::guards();
+    let found = machine::features::get();
+    assert!(guards.write_protect && guards.no_execute == found.nx());
+    assert!(guards.smep == found.smep() && guards.smap == found.smap());
+    assert!(guards.umip == found.umip());
 }
 
 fn user_access() {

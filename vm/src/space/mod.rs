@@ -194,6 +194,27 @@ impl<M: Memory> AddressSpace<M> {
         }
     }
 
+    /// Whether the kernel's half is the kernel's own, entry by entry.
+    pub(crate) fn shares_kernel(&self) -> bool {
+        let known = self.memory.kernel_entries();
+        (256..512).all(|index| {
+            let is = self.tables().top(index);
+            let entry = known.iter().find(|(at, _)| *at == index);
+            is == entry.map_or(0, |(_, entry)| *entry)
+        })
+    }
+
+    /// Shows every mapping under the entries `top` of the top table. The space's monitor is held meanwhile.
+    pub(crate) fn each_mapping(
+        &self,
+        top: core::ops::Range<usize>,
+        visit: &mut dyn FnMut(crate::table::Mapping),
+    ) {
+        // Faults add tables meanwhile; nobody takes one out.
+        let _held = self.held();
+        self.tables().each_mapping(top, visit);
+    }
+
     /// Shows the areas that end above `address`, in order, until `show` answers `false`. The space's monitor is held meanwhile.
     pub fn for_each_area_above(&self, address: usize, mut show: impl FnMut(AreaInfo) -> bool) {
         let inner = self.held();

@@ -10,8 +10,10 @@
 //! Architecture Programmer's Manual, volume 2, section 5.3.
 
 mod entry;
+mod survey;
 
 pub use entry::*;
+pub use survey::Mapping;
 
 use crate::frame::Frame;
 use crate::memory::Memory;
@@ -98,7 +100,7 @@ impl<M: Memory> Tables<M> {
             if entry & PRESENT == 0 {
                 return None;
             }
-            if entry & LARGE != 0 {
+            while entry & LARGE != 0 {
                 entry = self.split(word, entry, level)?;
             }
             physical = entry & ADDRESS;
@@ -108,7 +110,8 @@ impl<M: Memory> Tables<M> {
         Some(unsafe { &*word })
     }
 
-    /// Hangs a table of smaller pages with the rights of `entry` into `word`, which held that, unless somebody else was faster.
+    /// Hangs a table of smaller pages with the rights of `entry` into `word`, which held that, unless somebody else was faster: another who splits, or the
+    /// processor, which notes an access. Answers the entry that is there now.
     #[cold]
     fn split(&self, word: &AtomicU64, entry: u64, level: u32) -> Option<u64> {
         let frame = self.memory.frames().alloc()?;
@@ -137,6 +140,11 @@ impl<M: Memory> Tables<M> {
         let word: *const AtomicU64 = self.leaf_or_make(address & !((1 << shift(2)) - 1))?;
         // SAFETY: the word is the first of a table.
         Some(unsafe { &*word.cast() })
+    }
+
+    /// Entry `index` of the top table.
+    pub fn top(&self, index: usize) -> u64 {
+        self.table(self.root)[index].load(Ordering::Acquire)
     }
 
     /// Sets entry `index` of the top table. The caller owns the tables.

@@ -88,7 +88,7 @@ impl Kit {
         for name in [
             "hello", "calls", "jobs", "timers", "fuzz", "corrupt", "hungry", "load", "revoke",
             "pages", "forks", "floating", "threads", "stopper", "trace", "lateness", "holes",
-            "rip", "rights",
+            "rip", "rights", "survey",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -11,7 +11,7 @@ mod state;
 use alloc::sync::Arc;
 
 use super::place::FileSystem;
-use super::text::{Fixed, Item, TextFs, long_text, records, text};
+use super::text::{Fixed, Item, TextFs, long_text, records, text, whole};
 
 /// What `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -27,6 +27,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("nosys", || text(state::nosys)),
         ("probes", || Item::Setting(records(probe::show), probe::set)),
         ("quajects", || long_text(state::quajects)),
+        ("rights", || Item::Private(whole(state::rights))),
         ("threads", || long_text(state::threads)),
     ]);
     TextFs::new("synfs", MAGIC, Arc::new(root))

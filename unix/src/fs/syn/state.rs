@@ -2,7 +2,7 @@
 //!
 //! *Interface.* One function a text.
 
-use abi::errno::Result;
+use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::nr;
 use core::fmt::Write;
@@ -14,6 +14,7 @@ use thread::{Thread, flags};
 use crate::call;
 use crate::fs::proc::system;
 use crate::fs::text::{Out, Piece};
+use crate::process::tree;
 
 /// The classes, their members, and where each port of a member leads, from place `from` on: a class's number in the upper half, below it how many of its members to pass over.
 pub fn quajects(from: u64, piece: &mut Piece) -> Result<()> {
@@ -121,6 +122,35 @@ fn row(thread: &Thread, out: &mut Out) {
         if thread.uses_fp() { "yes" } else { "no" },
         thread.handle_number(),
     );
+}
+
+/// What all page tables allow, read through, and what the processor that does so forbids: faults first, the count of them last.
+pub fn rights(out: &mut Out) -> Result<()> {
+    let guards = machine::paging::guards();
+    let mut survey = vm::rights::Survey::kernel(out).map_err(|_| Errno::ENOMEM)?;
+    let mut spaces = 0;
+    for process in tree::from(0) {
+        let Some(space) = process.space() else {
+            continue;
+        };
+        survey.space(&space, out).map_err(|_| Errno::ENOMEM)?;
+        spaces += 1;
+    }
+    if survey.short {
+        return Err(Errno::ENOMEM);
+    }
+    out.push_str("guards:");
+    for name in guards.names() {
+        let _ = write!(out, " {name}");
+    }
+    let _ = writeln!(
+        out,
+        "\n{} mappings of the kernel and {spaces} programs, {} KiB executable in the kernel\n{} faults",
+        survey.mappings,
+        survey.executable / 1024,
+        survey.faults
+    );
+    Ok(())
 }
 
 /// Calls without a handler: number, name, how often.

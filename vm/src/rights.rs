@@ -1,0 +1,145 @@
+//! What the page tables allow, all of them read through: the promise of docs/security.md, "The kernel's own memory", looked at.
+//!
+//! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it; [`Survey::faults`] is what is not as promised. By no
+//! address is anything writable and executable; a frame that is executable in the kernel is writable nowhere (but through `PATCHES`,
+//! while it is written); the kernel's half has no page that programs reach, and a program's half none that they do not.
+//!
+//! Tables change meanwhile. What looks wrong is looked at again: a frame of code that has been given back is data.
+
+use crate::kernel;
+use crate::space::AddressSpace;
+use crate::table::Mapping;
+use abi::layout::{PATCHES, PROTECTED_RETURN};
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+/// A range of frames that the kernel can execute.
+struct Code {
+    physical: u64,
+    length: u64,
+    address: usize,
+}
+
+/// What has been seen.
+pub struct Survey {
+    code: Vec<Code>,
+    /// Mappings seen, large ones counted once.
+    pub mappings: usize,
+    /// Bytes that the kernel can execute.
+    pub executable: u64,
+    /// Places that are not as promised.
+    pub faults: usize,
+    /// There was no memory to remember all code.
+    pub short: bool,
+}
+
+/// The root entries of the kernel's half.
+const KERNEL_HALF: core::ops::Range<usize> = 256..512;
+/// Those of a program's.
+const USER_HALF: core::ops::Range<usize> = 0..256;
+
+impl Survey {
+    /// Reads the kernel's half; each fault is told to `out`.
+    pub fn kernel(out: &mut dyn Write) -> Result<Survey, fmt::Error> {
+        let mut survey = Survey {
+            code: Vec::new(),
+            mappings: 0,
+            executable: 0,
+            faults: 0,
+            short: false,
+        };
+        let tables = kernel::tables();
+        tables.each_mapping(KERNEL_HALF, &mut |m| survey.remember(m));
+        survey.code.sort_unstable_by_key(|code| code.physical);
+        let mut told = Ok(());
+        tables.each_mapping(KERNEL_HALF, &mut |m| {
+            if let Some(fault) = survey.fault_of(m, false) {
+                survey.faults += 1;
+                told = told.and(writeln!(
+                    out,
+                    "kernel {:#x}, {} KiB at {:#x}: {fault}",
+                    m.address,
+                    m.length >> 10,
+                    m.physical
+                ));
+            }
+        });
+        told.map(|()| survey)
+    }
+
+    /// Reads a program's half.
+    pub fn space(&mut self, space: &AddressSpace, out: &mut dyn Write) -> fmt::Result {
+        let mut told = Ok(());
+        if !space.shares_kernel() {
+            self.faults += 1;
+            told = writeln!(out, "a program's tables have a kernel's half of their own");
+        }
+        space.each_mapping(USER_HALF, &mut |m| {
+            self.mappings += 1;
+            if let Some(fault) = self.fault_of(m, true) {
+                self.faults += 1;
+                told = told.and(writeln!(out, "program {:#x}: {fault}", m.address));
+            }
+        });
+        told
+    }
+
+    fn remember(&mut self, m: Mapping) {
+        self.mappings += 1;
+        if !m.execute {
+            return;
+        }
+        self.executable += m.length;
+        if let Some(last) = self.code.last_mut()
+            && last.physical + last.length == m.physical
+            && last.address as u64 + last.length == m.address as u64
+        {
+            last.length += m.length;
+        } else if self.code.try_reserve(1).is_ok() {
+            self.code.push(Code {
+                physical: m.physical,
+                length: m.length,
+                address: m.address,
+            });
+        } else {
+            self.short = true;
+        }
+    }
+
+    /// What is wrong with a mapping.
+    fn fault_of(&self, m: Mapping, of_program: bool) -> Option<&'static str> {
+        if m.user != of_program {
+            return Some("of the other half");
+        }
+        if !of_program && m.write && m.execute {
+            return Some("writable and executable");
+        }
+        let open = (PATCHES..PROTECTED_RETURN).contains(&m.address);
+        (m.write && !open && self.is_code(m)).then_some("code, writable")
+    }
+
+    /// Whether a frame of `m` is executable by another address, still.
+    fn is_code(&self, m: Mapping) -> bool {
+        let end = m.physical + m.length;
+        let after = self.code.partition_point(|code| code.physical < end);
+        // Ranges of one frame by several addresses may overlap, so that ends need not ascend; there are few.
+        self.code[..after].iter().any(|code| {
+            let overlap = code.physical.max(m.physical);
+            if overlap >= (code.physical + code.length).min(end) {
+                return false;
+            }
+            let address = code.address + (overlap - code.physical) as usize;
+            kernel::tables().mapping(address).is_some_and(|now| {
+                now.execute && (now.physical..now.physical + now.length).contains(&overlap)
+            }) && self.still(m)
+        })
+    }
+
+    /// Whether the kernel's mapping `m` is there still; a program's is, since its space is held.
+    fn still(&self, m: Mapping) -> bool {
+        m.user
+            || kernel::tables()
+                .mapping(m.address)
+                .is_some_and(|now| now == m)
+    }
+}
