@@ -28,6 +28,9 @@ global_asm!(
     boot_pml4: .skip 4096
     boot_pdpt_low: .skip 4096
     boot_pdpt_high: .skip 4096
+    .global boot_pdpt_low
+    .global boot_pdpt_map
+    boot_pdpt_map: .skip 4096
     boot_pd: .skip 4 * 4096
     .popsection
 
@@ -128,6 +131,7 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     assert!(features::get().cx16(), "the processor has no cmpxchg16b");
     trap::patch_smap_sites();
     boot::init(start_info);
+    paging::randomize();
     mitigate::init();
     let platform = tables::read(boot::info().rsdp);
     cpu::set_present(platform.cpus());

@@ -1,13 +1,13 @@
 //! The kernel's own page tables, as built at boot.
 //!
 //! *Interface*: [`kernel_root`] for `vm` to copy the upper half from; [`phys_to_virt`], [`window`], [`machine_stack`]. The upper
-//! half has two root entries ([`ROOT_SLOTS`]), shared by every address space and never changed; below them `vm` extends
+//! half has two root entries ([`root_slots`]), shared by every address space and never changed; below them `vm` extends
 //! [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Kernel text is readable and executable, its constants
 //! and the interrupt descriptor table readable, everything else writable and never executable; no other address leads to text, constants or table with the right to write.
 //! What is read-only, and generated code, is written by [`patch`] alone.
 //! Source: docs/architecture.md, "Addresses".
 
-use abi::layout::{PAGE, PHYS_MAP, STACK_SLOT, STACKS, WINDOW, WINDOW_LEN};
+use abi::layout::{PAGE, PHYS_MAP, STACK_SLOT, STACKS, STACKS_LEN, WINDOW, WINDOW_LEN};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cpu::StackBase;
@@ -38,8 +38,16 @@ pub mod bits {
     pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 }
 
-/// The root entries of the upper half: `PHYS_MAP`, and the top 512 GiB.
-pub const ROOT_SLOTS: [usize; 2] = [256, 511];
+/// The root entries of the upper half: that of the map of all memory, and the top 512 GiB.
+pub fn root_slots() -> [usize; 2] {
+    [phys_to_virt(0) >> 39 & 511, 511]
+}
+
+/// Where all memory is mapped: [`PHYS_MAP`] until `randomize`.
+static MAP: AtomicUsize = AtomicUsize::new(PHYS_MAP);
+
+/// The slot of `STACKS` that the machine's own stacks begin at.
+static FIRST_STACK: AtomicUsize = AtomicUsize::new(0);
 
 static ROOT: AtomicUsize = AtomicUsize::new(0);
 
@@ -48,9 +56,15 @@ pub fn kernel_root() -> usize {
     ROOT.load(Ordering::Relaxed)
 }
 
+/// Whether addresses are drawn by lot.
+pub fn randomized() -> bool {
+    MAP.load(Ordering::Relaxed) != PHYS_MAP
+}
+
 /// The address in the direct map of physical `address`.
-pub const fn phys_to_virt(address: usize) -> usize {
-    PHYS_MAP + address
+#[inline]
+pub fn phys_to_virt(address: usize) -> usize {
+    MAP.load(Ordering::Relaxed) + address
 }
 
 /// The address in the window of physical `address`, which must be below 1 GiB.
@@ -74,9 +88,15 @@ pub enum MachineStack {
 }
 
 /// Address of the [`StackBase`] of a machine stack of CPU number `cpu`; the stack grows down from it.
-pub const fn machine_stack(cpu: usize, stack: MachineStack) -> usize {
-    let slot = cpu * 4 + stack as usize;
-    STACKS + (slot + 1) * STACK_SLOT - StackBase::SIZE
+pub fn machine_stack(cpu: usize, stack: MachineStack) -> usize {
+    stack_slot(cpu * 4 + stack as usize) + STACK_SLOT - StackBase::SIZE
+}
+
+/// The address of the `number`th slot for stacks. The machine's come first; where the first lies is drawn by lot, and behind the last slot of
+/// the region comes its first.
+pub fn stack_slot(number: usize) -> usize {
+    let slot = (FIRST_STACK.load(Ordering::Relaxed) + number) % (STACKS_LEN / STACK_SLOT);
+    STACKS + slot * STACK_SLOT
 }
 
 /// Where the page of the firmware's sleep register is mapped, on machines that have one in memory.
@@ -118,6 +138,12 @@ impl Guards {
         .into_iter()
         .filter_map(|(name, on)| on.then_some(name))
     }
+}
+
+/// On a host there is no image.
+#[cfg(not(target_os = "none"))]
+pub fn image_address() -> usize {
+    0
 }
 
 /// A host forbids what it likes.
@@ -168,6 +194,11 @@ mod bare {
             &raw const __image_end,
         ]
         .map(|symbol| symbol as usize - WINDOW)
+    }
+
+    /// Where the image begins.
+    pub fn image_address() -> usize {
+        &raw const __image_start as usize
     }
 
     /// Hands out zeroed frames from the memory after the image, before there is a frame allocator.
@@ -397,6 +428,41 @@ mod bare {
         unsafe { asm!("invlpg [{}]", in(reg) at, options(nostack, preserves_flags)) };
         cpu::irq_restore(state);
         result
+    }
+
+    /// Draws by lot where all memory is mapped and where stacks begin, unless the command line says `nokaslr`. On the temporary tables, which then have memory
+    /// there as well; whoever has an address in the map asks for it again.
+    pub(crate) fn randomize() {
+        const GIB: usize = 1 << 30;
+        unsafe extern "C" {
+            static mut boot_pml4: [u64; 512];
+            static mut boot_pdpt_low: [u64; 512];
+            static mut boot_pdpt_map: [u64; 512];
+        }
+        let mut words = boot::info().cmdline.split_ascii_whitespace();
+        if words.any(|word| word == "nokaslr") {
+            return;
+        }
+        let lot = random::u64() as usize;
+        FIRST_STACK.store(lot % (STACKS_LEN / STACK_SLOT), Ordering::Relaxed);
+        let memory = boot::memory().iter().filter(|r| r.kind.is_memory());
+        let top = memory.map(Region::end).max().unwrap_or(0);
+        // The temporary tables show four.
+        let needed = top.div_ceil(GIB).max(4);
+        let Some(room) = 512usize.checked_sub(needed) else {
+            return;
+        };
+        let slot = 256 + (lot >> 16) % 255;
+        let first = (lot >> 32) % (room + 1);
+        // SAFETY: the boot CPU alone runs, on these tables; the entries are not in use yet, or lead to the same memory as before.
+        unsafe {
+            boot_pdpt_map[first..first + 4].copy_from_slice(&boot_pdpt_low[..4]);
+            let table = &raw const boot_pdpt_map as usize - WINDOW;
+            boot_pml4[slot] = (table as u64) | PRESENT | WRITE;
+            asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack));
+        }
+        let top_half = usize::MAX << 47;
+        MAP.store(top_half | slot << 39 | first << 30, Ordering::Relaxed);
     }
 
     /// Builds the kernel's page tables with frames from `frames` and loads them. The temporary tables, which cover 4 GiB

@@ -24,9 +24,21 @@ pub(crate) static SPACE: Space = Space;
 
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 
+/// Where in the region code begins, in bytes: drawn by lot, in the first quarter.
+static FIRST: AtomicUsize = AtomicUsize::new(0);
+
 /// Lends the code space.
 pub(crate) fn link() {
+    if machine::paging::randomized() {
+        let lot = machine::random::u64() as usize;
+        FIRST.store(lot % (CODE_LEN / 4 / PAGE) * PAGE, Ordering::Relaxed);
+    }
     codegen::link(&SPACE);
+}
+
+/// The first address that code may have.
+pub fn first() -> usize {
+    CODE + FIRST.load(Ordering::Relaxed)
 }
 
 /// Bytes of memory behind the code space.
@@ -39,7 +51,7 @@ pub fn committed() -> usize {
 // is the grace period of `sync::epoch`, whose quiescent points are serializing instructions outside images.
 unsafe impl CodeSpace for Space {
     fn window(&self) -> Range<usize> {
-        CODE..CODE + CODE_LEN
+        first()..CODE + CODE_LEN
     }
 
     fn commit(&self, exec: usize) -> bool {

@@ -12,6 +12,7 @@ use crate::kernel;
 use crate::table::{KERNEL_DATA, no_execute};
 use abi::layout::{MACHINE_STACK_SLOTS, PAGE, STACK_SIZE, STACK_SLOT, STACKS, STACKS_LEN};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use machine::paging::stack_slot;
 
 /// A kernel stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +44,7 @@ const SLOTS: usize = STACKS_LEN / STACK_SLOT;
 /// Tag in the upper 32 bits; slot number plus one in the lower, zero when nothing is cached.
 static CACHE: AtomicU64 = AtomicU64::new(0);
 static CACHED: AtomicUsize = AtomicUsize::new(0);
-/// Slots below this one have, or are getting, their stack.
+/// Stacks that exist or are being made, those of the machine room included: the slots follow them.
 static NEXT: AtomicUsize = AtomicUsize::new(MACHINE_STACK_SLOTS);
 
 fn stack_of(slot: usize) -> KStack {
@@ -102,12 +103,12 @@ fn make() -> Option<KStack> {
     if !frame::admits(STACK_SIZE / PAGE) {
         return None;
     }
-    let slot = NEXT
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |slot| {
-            (slot < SLOTS).then_some(slot + 1)
+    let number = NEXT
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
+            (number < SLOTS).then_some(number + 1)
         })
         .ok()?;
-    let stack = stack_of(slot);
+    let stack = stack_of((stack_slot(number) - STACKS) / STACK_SLOT);
     let tables = kernel::tables();
     for address in (stack.base..stack.top).step_by(PAGE) {
         let word = tables.leaf_or_make(address)?;

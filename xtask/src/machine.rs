@@ -185,7 +185,10 @@ impl Machine {
         put(&["-device", "isa-debugcon,iobase=0xe9,chardev=log"]);
         put(&["-device", "isa-debugcon,iobase=0xe8,chardev=control"]);
         put(&["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
-        put(&["-append", &self.append]);
+        // Who counts instructions wants the same ones again, and gdb the addresses that the file has.
+        let fixed = self.icount.is_some() || self.extra.iter().any(|word| word == "-s");
+        let fixed = if fixed { " nokaslr" } else { "" };
+        put(&["-append", &format!("{}{fixed}", self.append)]);
         words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
         words.extend(["-initrd".into(), root.as_os_str().to_owned()]);
         words.extend(self.extra.iter().cloned());

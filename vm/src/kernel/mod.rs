@@ -10,10 +10,9 @@ use crate::memory::{Kernel, Memory};
 use crate::table::{self, KERNEL_DATA, Tables, no_execute};
 use abi::layout::WINDOW_LEN;
 use core::sync::atomic::{AtomicU64, Ordering};
-use machine::paging::{ROOT_SLOTS, kernel_root, phys_to_virt, window};
+use machine::paging::{kernel_root, phys_to_virt, root_slots, window};
 
-static ENTRIES: BootCell<[(usize, u64); ROOT_SLOTS.len()]> =
-    BootCell::new([(0, 0); ROOT_SLOTS.len()]);
+static ENTRIES: BootCell<[(usize, u64); 2]> = BootCell::new([(0, 0); 2]);
 
 /// The entries of the top table's upper half, as (index, entry) pairs, constant after boot.
 pub(crate) fn entries() -> &'static [(usize, u64)] {
@@ -65,7 +64,7 @@ fn aliases(frame: Frame, find: impl Fn(usize) -> Option<&'static AtomicU64>) -> 
 /// At boot, before there is a space.
 pub(crate) unsafe fn init() {
     let top = Kernel.virt(kernel_root() as u64).cast::<AtomicU64>();
-    let entries = ROOT_SLOTS.map(|index| {
+    let entries = root_slots().map(|index| {
         // SAFETY: a top table has an entry of that index.
         let entry = unsafe { &*top.add(index) };
         (index, entry.load(Ordering::Relaxed))

@@ -1,7 +1,7 @@
 //! Where physical memory is seen from: the seam between the algorithms here and the machine.
 //!
 //! *Interface*: [`Memory`] is what the page tables, spaces and heap need of physical memory; [`Kernel`] is
-//! the machine's own (all memory at `PHYS_MAP`). Host tests bring their own fake memory.
+//! the machine's own (all memory, at `phys_to_virt`). Host tests bring their own fake memory.
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -128,7 +128,7 @@ impl Memory for Kernel {
 
     #[inline]
     fn virt(self, physical: u64) -> *mut u8 {
-        (abi::layout::PHYS_MAP + physical as usize) as *mut u8
+        machine::paging::phys_to_virt(physical as usize) as *mut u8
     }
 
     #[inline]

@@ -372,6 +372,43 @@ fn survey(kit: &Kit) -> Vec<Check> {
         checks.extend(kit.tap(&machine, &["/tests/survey-glibc"], 2 * MINUTE));
         checks.push(own_suite(kit, &name, &mut machine, "selfcheck", MINUTE));
     }
+    checks.extend(lots(kit));
+    checks
+}
+
+/// What the line of `/syn/rights` says that begins with `image`, of a machine with `words` on the command line.
+fn addresses(kit: &Kit, name: &str, words: &str) -> Vec<String> {
+    let mut machine = with(kit, name, 1, 64);
+    machine.append.push_str(words);
+    let command = ["/bin/sh", "-c", "grep ^image /syn/rights"];
+    let ran = kit.boot(&machine, &command, Vec::new(), MINUTE);
+    let text = ran.map_or(String::new(), |ran| ran.text());
+    text.trim().split(", ").map(str::to_owned).collect()
+}
+
+/// What is drawn by lot at boot differs from one boot to the next, and not with `nokaslr`.
+fn lots(kit: &Kit) -> Vec<Check> {
+    let boots: Vec<_> = (0..3)
+        .map(|i| addresses(kit, &format!("lots-{i}"), ""))
+        .collect();
+    let fixed = [0, 1].map(|i| addresses(kit, &format!("fixed-{i}"), " nokaslr"));
+    let mut checks = vec![Check::new(
+        "nokaslr",
+        fixed[0] == fixed[1] && fixed[0].len() == 4,
+        format!("{fixed:?}"),
+    )];
+    for (i, what) in ["image", "memory", "code", "stacks"]
+        .iter()
+        .enumerate()
+        .skip(1)
+    {
+        let seen: Vec<_> = boots.iter().filter_map(|boot| boot.get(i)).collect();
+        // Three draws of the same place by chance: once in a hundred thousand boots at least.
+        let differ = seen.len() == 3
+            && seen.iter().all(|place| place.starts_with(what))
+            && seen.iter().any(|place| *place != seen[0]);
+        checks.push(Check::new(*what, differ, format!("{seen:?}")));
+    }
     checks
 }
 

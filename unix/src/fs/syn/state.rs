@@ -139,6 +139,14 @@ pub fn rights(out: &mut Out) -> Result<()> {
     if survey.short {
         return Err(Errno::ENOMEM);
     }
+    let _ = writeln!(
+        out,
+        "image {:#x}, memory {:#x}, code {:#x}, stacks {:#x}",
+        machine::paging::image_address(),
+        machine::paging::phys_to_virt(0),
+        vm::code::first(),
+        machine::paging::stack_slot(0)
+    );
     out.push_str("guards:");
     for name in guards.names() {
         let _ = write!(out, " {name}");
