@@ -82,6 +82,11 @@ pub const fn page_ceil(address: usize) -> Option<usize> {
     }
 }
 
+/// Bytes of memory that do for a root archive of `len` bytes: its files, what is known of each page, and the kernel with a first program.
+pub const fn memory_for_root(len: usize) -> usize {
+    len.saturating_add(len / 16).saturating_add(14 << 20)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,10 @@
 //!
 //! *Interface*: [`spawn`]; [`needed`] for what cannot be done without: the machine ends with a report that names it.
 
-use abi::errno::Result;
+use abi::errno::{Errno, Result};
+use abi::layout::{PAGE, memory_for_root};
 use abi::linux::Winsize;
+use machine::boot::{BootInfo, Region};
 use machine::{boot, cpu, log};
 use unix::tty::Mode;
 
@@ -32,21 +34,83 @@ fn run(_: usize) {
 
 fn bring_up() -> Result<()> {
     let info = boot::info();
+    let mut archive = Archive::of(&info);
+    if vm::frame::stats().free * PAGE < LEAST {
+        archive.does_not_fit();
+    }
     unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
     unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
-    let root = unix::fs::boot::init(info.initrd)?; // names and files
-    release_initrd(); // its files are copied
+    let root = match unix::fs::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
+        Err(Errno::ENOSPC | Errno::ENOMEM) => archive.does_not_fit(),
+        root => root?, // names and files
+    };
+    archive.release_below(usize::MAX);
+    unix::fs::limit(); // what they may grow to
     let frames = vm::frame::stats();
     log!("up: {} processors, {frames:?}", cpu::cpus());
     unix::init::start(root, unix::tty::for_first_process()?) // and go
 }
 
-/// Gives the archive's memory to the allocator, except for the symbol table at its head, which the panic report reads.
-fn release_initrd() {
-    let free = boot::release_initrd(machine::symbols::bytes());
-    // SAFETY: the archive was the boot loader's, nobody reads it any more, and the allocator knows of its frames.
-    unsafe { vm::frame::add_late(free.start..free.end()) };
+/// The root archive, whose memory goes to the allocator piece by piece while its files are made: all but the symbol table at its head, which the panic report reads.
+struct Archive {
+    bytes: &'static [u8],
+    phys: usize,
+    /// What has not gone yet.
+    left: Region,
 }
+
+impl Archive {
+    fn of(info: &BootInfo) -> Archive {
+        Archive {
+            bytes: info.initrd,
+            phys: info.initrd_phys,
+            left: boot::release_initrd(machine::symbols::bytes()),
+        }
+    }
+
+    /// Nobody will read `part`, nor what is before it, any more.
+    fn done_with(&mut self, part: &'static [u8]) {
+        let passed = part
+            .as_ptr_range()
+            .end
+            .addr()
+            .saturating_sub(self.bytes.as_ptr().addr());
+        self.release_below((self.phys + passed.min(self.bytes.len())) & !(PAGE - 1));
+    }
+
+    fn release_below(&mut self, end: usize) {
+        let (start, end) = (self.left.start, end.min(self.left.end()));
+        if end > start {
+            self.left.start = end;
+            self.left.len -= end - start;
+            // SAFETY: the archive was the boot loader's, nobody reads this part any more, the allocator knows of its frames, and `left` begins behind it now.
+            unsafe { vm::frame::add_late(start..end) };
+        }
+    }
+
+    /// Ends the machine with a line that says what would do.
+    fn does_not_fit(&self) -> ! {
+        let usable = boot::info()
+            .memory
+            .iter()
+            .filter(|r| r.kind == boot::Kind::Usable);
+        let has: usize = usable.map(|region| region.len).sum();
+        let enough = memory_for_root(self.bytes.len()).max(has + self.left.len);
+        log!(
+            "the root archive of {} MiB does not fit into {} MiB of memory: {} MiB would do",
+            self.bytes.len().div_ceil(MIB),
+            has / MIB,
+            enough.div_ceil(MIB),
+        );
+        unix::init::power_off(NO_ROOM)
+    }
+}
+
+const MIB: usize = 1 << 20;
+/// What must be free beside the archive for anything to begin.
+const LEAST: usize = 3 * MIB;
+/// The status when the root does not fit.
+const NO_ROOM: i32 = 125;
 
 /// The words of the command line that docs/run-contract.md names.
 fn console_mode(line: &str) -> Mode {

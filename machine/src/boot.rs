@@ -136,8 +136,8 @@ pub fn info() -> BootInfo {
     }
 }
 
-/// Gives up the archive, except for the first `keep` bytes. Returns the whole pages that have become free. Once, when
-/// nobody reads the rest any more.
+/// Gives up the archive, except for the first `keep` bytes. Returns its whole pages behind them: free as soon as nobody reads them by what [`info`] has said
+/// before. Once.
 pub fn release_initrd(keep: usize) -> Region {
     let initrd = state().initrd;
     let start = (initrd.start + keep).next_multiple_of(PAGE);

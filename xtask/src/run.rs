@@ -2,7 +2,7 @@
 //!
 //! *Interface*: `main`; `boot_words` for the kernel's command line.
 
-use crate::failure::{Failure, PANIC, Result, TIMEOUT};
+use crate::failure::{Failure, PANIC, Result, TIMEOUT, USAGE};
 use crate::machine::{Log, Machine, Running, Status, Streams};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
@@ -39,6 +39,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         environment.insert(0, format!("TERM={kind}"));
     }
     let archive = root.finish(symbols, &command, &environment);
+    fits(archive.len(), options.memory)?;
 
     let mut machine = describe(&options, &kernel)?;
     machine.append = format!("{} {}", boot_words(terminal), options.append);
@@ -78,6 +79,28 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             PANIC
         }
     })
+}
+
+/// What the kernel needs for a root archive of `len` bytes, as docs/run-contract.md has it.
+const fn memory_for_root(len: u64) -> u64 {
+    len + len / 16 + (14 << 20)
+}
+
+/// A usage failure that names the memory that would do, if a root archive of `len` bytes needs more than `memory` bytes.
+fn fits(len: usize, memory: u64) -> Result<()> {
+    let enough = memory_for_root(len as u64);
+    if enough <= memory {
+        return Ok(());
+    }
+    Err(Failure::new(
+        USAGE,
+        format!(
+            "a root of {} MiB does not fit into {} MiB of memory: --mem {}M would do",
+            len.div_ceil(1 << 20),
+            memory >> 20,
+            enough.div_ceil(1 << 20)
+        ),
+    ))
 }
 
 /// The root and the first process's words that the options ask for.

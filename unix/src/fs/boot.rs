@@ -14,7 +14,6 @@ use super::inode::Inode;
 use super::mem::MemFs;
 use super::place::{self, FileSystem, Place};
 use super::walk::{Target, View, walk};
-use crate::io::IoBuf;
 use crate::process::Cred;
 use machine::cpio::{self, Entry};
 
@@ -23,12 +22,13 @@ const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];
 
 /// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn`, `/sys` and `/tmp`, and answers the root.
 /// What of the archive is corrupt is left out and logged; only running out of memory is an error.
-pub fn init(initrd: &[u8]) -> Result<Place> {
+/// `done` is told of each part of the archive that nobody will read any more, in order.
+pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Result<Place> {
     dev::init();
     let fs = MemFs::new("tmpfs", 0o755);
     let top = fs.root();
     let root = place::mount(fs, top, None, "root", 0);
-    unpack(&root, initrd)?;
+    unpack(&root, initrd, done)?;
     let cred = Cred::root();
     let view = View {
         root: root.clone(),
@@ -97,8 +97,8 @@ pub fn devices() -> Result<Arc<MemFs>> {
     Ok(fs)
 }
 
-/// Puts the archives in `input` below `root`. `ENOSPC`, `ENOMEM`.
-pub fn unpack(root: &Place, input: &[u8]) -> Result<()> {
+/// Puts the archives in `input` below `root`, as [`init`] does. `ENOSPC`, `ENOMEM`.
+pub fn unpack<'a>(root: &Place, input: &'a [u8], done: &mut dyn FnMut(&'a [u8])) -> Result<()> {
     let mut linked: BTreeMap<(u32, u32), Arc<dyn Inode>> = BTreeMap::new();
     for entry in cpio::entries(input) {
         let entry = match entry {
@@ -108,7 +108,7 @@ pub fn unpack(root: &Place, input: &[u8]) -> Result<()> {
                 break;
             }
         };
-        match put(root, &entry, &mut linked) {
+        match put(root, &entry, &mut linked, done) {
             Ok(()) => {}
             Err(e @ (Errno::ENOSPC | Errno::ENOMEM)) => return Err(e),
             Err(e) => {
@@ -120,10 +120,11 @@ pub fn unpack(root: &Place, input: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn put(
+fn put<'a>(
     root: &Place,
-    entry: &Entry,
+    entry: &Entry<'a>,
     linked: &mut BTreeMap<(u32, u32), Arc<dyn Inode>>,
+    done: &mut dyn FnMut(&'a [u8]),
 ) -> Result<()> {
     if SYMBOLS.contains(&entry.name) {
         return Ok(());
@@ -166,7 +167,7 @@ fn put(
         linked.entry(key).or_insert_with(|| inode.clone());
     }
     if kind == Kind::Regular && !entry.data.is_empty() {
-        super::mem::fill(&inode, &mut IoBuf::drain(entry.data))?;
+        super::mem::fill(&inode, entry.data, done)?;
     }
     let time = Time {
         sec: i64::from(entry.mtime),

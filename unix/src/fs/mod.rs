@@ -24,6 +24,9 @@ pub mod sys;
 pub mod text;
 pub mod walk;
 
+/// The root is there: from now on files in memory may take half of what is free.
+pub use mem::budget::bind as limit;
+
 pub use attr::{Attr, Kind, SetAttr, Time};
 pub use context::FsContext;
 pub use inode::{DirEntry, DirSink, How, Inode};

@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, faults, order, session, threads};
+use super::{cli, exhaust, faults, order, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -97,6 +97,11 @@ pub const TESTS: &[Test] = &[
         name: "tables",
         about: "threads that fight for descriptors, and others who look, on 1 and 4 CPUs",
         run: tables,
+    },
+    Test {
+        name: "roots",
+        about: "a root that nearly fills the machine, and one that does not fit",
+        run: exhaust::roots,
     },
     Test {
         name: "locks",

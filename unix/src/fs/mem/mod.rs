@@ -7,6 +7,7 @@
 //! only the monitor of the directory it looks in. Permission bits were checked by the callers; this file system checks kinds,
 //! existence and emptiness.
 
+pub mod budget;
 pub mod dir;
 mod mapped;
 pub mod regular;
@@ -21,7 +22,7 @@ use abi::linux::{
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::Monitor;
 
 use super::attr::{Attr, Kind, SetAttr, Time};
@@ -36,6 +37,7 @@ use super::place::FileSystem;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 use crate::process::{Capability, Cred, Task};
+use budget::{NODES, PAGES};
 use dir::Dir;
 use store::Store;
 
@@ -44,7 +46,6 @@ pub struct Super {
     kind: &'static str,
     dev: u64,
     next_ino: AtomicU64,
-    nodes: AtomicUsize,
     tree: Monitor<()>,
 }
 
@@ -115,10 +116,10 @@ impl MemFs {
             kind,
             dev: anonymous_dev(),
             next_ino: AtomicU64::new(1),
-            nodes: AtomicUsize::new(0),
             tree: Monitor::new(()),
         });
         let body = Body::Directory(Monitor::new(Dir::new()));
+        NODES.force();
         let root = shared.node(Kind::Directory, mode, 2, 0, 0, body);
         Arc::new(MemFs { shared, root })
     }
@@ -140,15 +141,16 @@ impl FileSystem for MemFs {
 
     fn statfs(&self) -> Statfs {
         let frames = vm::frame::stats();
-        let available = frames.free.saturating_sub(frames.reserve) as u64;
+        let free = frames.free.saturating_sub(frames.reserve);
+        let left = PAGES.left().min(free) as u64;
         Statfs {
             kind: TMPFS_MAGIC,
             bsize: abi::layout::PAGE as i64,
-            blocks: frames.total as u64,
-            bfree: available,
-            bavail: available,
-            files: frames.total as u64,
-            ffree: available,
+            blocks: PAGES.most() as u64,
+            bfree: left,
+            bavail: left,
+            files: NODES.most() as u64,
+            ffree: NODES.left() as u64,
             fsid: [self.shared.dev as i32, 0],
             namelen: abi::linux::NAME_MAX as i64,
             frsize: abi::layout::PAGE as i64,
@@ -168,7 +170,6 @@ impl Super {
         body: Body,
     ) -> Arc<MemNode> {
         let now = super::now();
-        self.nodes.fetch_add(1, Ordering::Relaxed);
         Arc::new_cyclic(|this| MemNode {
             ino: self.next_ino.fetch_add(1, Ordering::Relaxed),
             kind,
@@ -232,7 +233,15 @@ impl MemNode {
     }
 
     /// A node for a new name in this directory; the group is inherited from a directory with the set-group-id bit.
-    fn make(&self, mode: u32, cred: &Cred, nlink: u32, kind: Kind, body: Body) -> Arc<MemNode> {
+    /// A node for this directory. ENOSPC when there are too many.
+    fn make(
+        &self,
+        mode: u32,
+        cred: &Cred,
+        nlink: u32,
+        kind: Kind,
+        body: Body,
+    ) -> Result<Arc<MemNode>> {
         let above = *self.meta.lock();
         let mut mode = mode;
         let mut gid = cred.fsgid;
@@ -247,7 +256,10 @@ impl MemNode {
         if let (Body::Regular(store), true) = (&body, mode & SET_ID != 0) {
             store.close(true);
         }
-        self.fs.node(kind, mode, nlink, cred.fsuid, gid, body)
+        let taken = NODES.take(1)?;
+        let node = self.fs.node(kind, mode, nlink, cred.fsuid, gid, body);
+        taken.keep();
+        Ok(node)
     }
 
     fn enter(&self, name: &[u8], node: &Arc<MemNode>) -> Result<()> {
@@ -272,6 +284,9 @@ impl MemNode {
         }
         if self.meta.lock().nlink == 0 {
             names::forget(self);
+        } else if self.kind != Kind::Directory {
+            // It had a further name.
+            NODES.give(1);
         }
         names::changed();
     }
@@ -462,22 +477,24 @@ impl Inode for MemNode {
             Kind::Symlink => return Err(Errno::EINVAL),
         };
         let _tree = self.fs.tree.lock();
-        let node = self.make(mode, cred, nlink, kind, body);
+        let node = self.make(mode, cred, nlink, kind, body)?;
         self.enter(name, &node)?;
         Ok(node)
     }
 
     fn symlink(&self, name: &[u8], target: &[u8], cred: &Cred) -> Result<Arc<dyn Inode>> {
         let _tree = self.fs.tree.lock();
+        let taken = PAGES.take(pages_of_text(target.len()))?;
         let body = Body::Symlink(target.to_vec());
-        let node = self.make(0o777, cred, 1, Kind::Symlink, body);
+        let node = self.make(0o777, cred, 1, Kind::Symlink, body)?;
+        taken.keep();
         self.enter(name, &node)?;
         Ok(node)
     }
 
     fn tmpfile(&self, name: &[u8], mode: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
-        let node = self.make(mode, cred, 0, Kind::Regular, Body::Regular(Store::new()));
+        let node = self.make(mode, cred, 0, Kind::Regular, Body::Regular(Store::new()))?;
         node.set_home(self, name);
         Ok(node)
     }
@@ -488,7 +505,11 @@ impl Inode for MemNode {
             return Err(Errno::EPERM);
         }
         let _tree = self.fs.tree.lock();
+        // A file's first name is counted with the file.
+        let further = usize::from(node.meta.lock().nlink != 0);
+        let taken = NODES.take(further)?;
         self.enter(name, &node)?;
+        taken.keep();
         node.change_links(1);
         Ok(())
     }
@@ -633,8 +654,15 @@ impl Inode for MemNode {
     }
 }
 
-/// Stores all of `buf` at the start of the regular file `inode` of a file system in memory. `ENOSPC`.
-pub fn fill(inode: &Arc<dyn Inode>, buf: &mut IoBuf) -> Result<()> {
+/// Stores `data` as the regular file `inode` of a file system in memory, and tells `done` of each part
+/// that it has stored. `ENOSPC`.
+pub fn fill<'a>(
+    inode: &Arc<dyn Inode>,
+    data: &'a [u8],
+    done: &mut dyn FnMut(&'a [u8]),
+) -> Result<()> {
+    /// Of so many bytes memory is needed twice.
+    const PART: usize = 64 * abi::layout::PAGE;
     let node = inode
         .clone()
         .into_any()
@@ -642,9 +670,15 @@ pub fn fill(inode: &Arc<dyn Inode>, buf: &mut IoBuf) -> Result<()> {
         .map_err(|_| Errno::EINVAL)?;
     let store = node.store().ok_or(Errno::EINVAL)?;
     store.resize(0)?;
-    store.write(0, buf)?;
-    if buf.remaining() > 0 {
-        return Err(Errno::ENOSPC);
+    let mut at = 0;
+    for part in data.chunks(PART) {
+        let mut buf = IoBuf::drain(part);
+        store.write(at, &mut buf)?;
+        if buf.remaining() > 0 {
+            return Err(Errno::ENOSPC);
+        }
+        done(part);
+        at += part.len() as u64;
     }
     Ok(())
 }
@@ -697,7 +731,14 @@ impl MemNode {
 
 impl Drop for MemNode {
     fn drop(&mut self) {
-        self.fs.nodes.fetch_sub(1, Ordering::Relaxed);
+        // Of a tree that goes as a whole files have their names still.
+        NODES.give(match self.kind {
+            Kind::Directory => 1,
+            _ => self.meta.get_mut().nlink.max(1) as usize,
+        });
+        if let Body::Symlink(text) = &self.body {
+            PAGES.give(pages_of_text(text.len()));
+        }
         // A deep tree is taken apart here, level by level: recursion would be as deep as the tree.
         let Body::Directory(dir) = &mut self.body else {
             return;
@@ -712,6 +753,11 @@ impl Drop for MemNode {
             }
         }
     }
+}
+
+/// Pages that the text of a symbolic link counts for: a short one is a part of its file.
+fn pages_of_text(len: usize) -> usize {
+    usize::from(len > 128)
 }
 
 fn drain(dir: &mut Dir, into: &mut Vec<Arc<MemNode>>) {

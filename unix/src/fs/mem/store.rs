@@ -20,6 +20,7 @@ use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
 use vm::frame::{self, Frame, FrameRef};
 
+use super::budget::{PAGES, Taken};
 use crate::io::IoBuf;
 
 /// The most pages an array may have.
@@ -118,12 +119,13 @@ impl Store {
         if let Some(page) = self.page(index) {
             return Ok(page);
         }
+        let taken = PAGES.take(1)?;
         let fresh = frame::alloc_user_zeroed().ok_or(Errno::ENOSPC)?;
-        self.publish(index, FrameRef::own(fresh))
+        self.publish(index, FrameRef::own(fresh), taken)
     }
 
     /// Puts `fresh` in the place of the hole `index`. Somebody else's page, if one came first, is the result instead.
-    fn publish(&self, index: u64, fresh: FrameRef) -> Result<FrameRef> {
+    fn publish(&self, index: u64, fresh: FrameRef, taken: Taken) -> Result<FrameRef> {
         let index = usize::try_from(index)
             .ok()
             .filter(|i| *i < MAX_PAGES)
@@ -140,6 +142,7 @@ impl Store {
         let ours = fresh.clone();
         slot.store(ours.into_frame().for_routines(), Ordering::Release);
         table.resident += 1;
+        taken.keep();
         Ok(fresh)
     }
 
@@ -148,6 +151,7 @@ impl Store {
         let capacity = (table.pages.len() * 2)
             .clamp(FIRST_CAPACITY, MAX_PAGES)
             .max(needed);
+        let taken = PAGES.take(pages_of_array(capacity) - pages_of_array(table.pages.len()))?;
         let mut larger: Vec<AtomicU64> = Vec::new();
         larger
             .try_reserve_exact(capacity)
@@ -165,6 +169,7 @@ impl Store {
             self.core
                 .replace_pages(larger.as_ptr().cast_mut(), larger.len())
         };
+        taken.keep();
         let old = core::mem::replace(&mut table.pages, larger);
         if !old.is_empty() {
             retire(old);
@@ -261,6 +266,7 @@ impl Store {
         if index >= MAX_PAGES as u64 {
             return Err(Errno::EFBIG);
         }
+        let taken = PAGES.take(1)?;
         // A hole: the page is filled before anybody else sees it, so a whole one need not be cleared first.
         let whole = want == PAGE;
         let fresh = if whole {
@@ -274,7 +280,7 @@ impl Store {
             fresh.bytes(n..PAGE)?.zero();
         }
         let filled = fresh.clone();
-        let page = self.publish(index, fresh)?;
+        let page = self.publish(index, fresh, taken)?;
         if page.frame() != filled.frame() {
             // A mapping made the page first; it holds only what others wrote, so ours goes on top.
             page.bytes(within..within + n)?
@@ -332,6 +338,7 @@ impl Store {
         }
         table.resident -= count;
         drop(table);
+        PAGES.give(count);
         if !gone.0.is_empty() {
             retire(gone);
         }
@@ -383,6 +390,7 @@ impl Store {
         }
         table.resident -= count;
         drop(table);
+        PAGES.give(count);
         if !gone.0.is_empty() {
             retire(gone);
         }
@@ -419,14 +427,21 @@ impl Default for Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
+        let table = self.table.get_mut();
+        PAGES.give(table.resident + pages_of_array(table.pages.len()));
         // Without a list: a file may be what filled the memory.
-        for page in self.table.get_mut().pages.iter() {
+        for page in table.pages.iter() {
             let address = page.load(Ordering::Relaxed);
             if address != 0 {
                 frame::release(Frame::from_routines(address));
             }
         }
     }
+}
+
+/// Whole pages that an array of `capacity` pages takes itself: a sparse file costs those.
+fn pages_of_array(capacity: usize) -> usize {
+    capacity * size_of::<AtomicU64>() / PAGE
 }
 
 /// Pages, by address, whose shares go when this is dropped.

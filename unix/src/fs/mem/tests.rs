@@ -355,7 +355,10 @@ fn archives_become_trees() {
     add(&mut a, 2, S_IFREG | 0o644, 1, "usr/three", b"late");
     add(&mut a, 3, S_IFREG | 0o644, 1, "bin/one", b"replaced");
     end(&mut a);
-    boot::unpack(&w.root, &a).unwrap();
+    let mut passed = 0;
+    let mut done = |part: &[u8]| passed += part.len();
+    boot::unpack(&w.root, &a, &mut done).unwrap();
+    assert!(passed > 0 && passed < a.len());
     assert_eq!(w.names("/"), ["bin", "usr", "deep"]);
     let text = |p: &str| get(&w.open(p, O_RDONLY).unwrap(), 0, 100);
     assert_eq!(text("/usr/two"), b"program");

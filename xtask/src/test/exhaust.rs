@@ -1,0 +1,90 @@
+//! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
+//!
+//! *Interface*: `roots`.
+
+use super::guest::with;
+use super::kit::Kit;
+use super::tap::Check;
+use crate::failure::Result;
+use crate::host;
+use crate::machine::Status;
+use crate::rootfs::Root;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A file of so many MiB, whose bytes are its lines' numbers.
+fn ballast(mebibytes: usize) -> Result<PathBuf> {
+    let path = host::build_dir("test")?.join(format!("ballast-{mebibytes}m"));
+    let mut text = Vec::with_capacity((mebibytes << 20) + 16);
+    for line in 0.. {
+        if text.len() >= mebibytes << 20 {
+            break;
+        }
+        let _ = writeln!(text, "{line}");
+    }
+    text.truncate((mebibytes << 20) - 6);
+    text.extend_from_slice(b"\nlast\n");
+    std::fs::write(&path, text).map_err(|e| crate::failure::Failure::new(1, e.to_string()))?;
+    Ok(path)
+}
+
+/// A root that fits takes little more than its size; one that does not is told so before boot, and by the kernel itself.
+pub fn roots(kit: &Kit) -> Vec<Check> {
+    try_roots(kit).unwrap_or_else(|failure| vec![Check::new("roots", false, failure.message)])
+}
+
+fn try_roots(kit: &Kit) -> Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    let (large, medium) = (ballast(195)?, ballast(40)?);
+    let boot = |name: &str, path: &PathBuf, mebibytes| {
+        let mut root = Root::new(None)?;
+        root.add(&format!("{}:/ballast", path.display()))?;
+        let words = ["/bin/sh", "-c", "tail -n 1 /ballast; wc -c </ballast"];
+        kit.boot_root(
+            root,
+            &with(kit, name, 1, mebibytes),
+            &words,
+            Vec::new(),
+            MINUTE,
+        )
+    };
+    let ran = boot("roots-large", &large, 256)?;
+    let good = ran.outcome.status == Status::Exit(0) && ran.stdout == b"last\n204472320\n";
+    checks.push(Check::new("195 MiB at 256 MiB", good, ran.told()));
+    let ran = boot("roots-refused", &medium, 47)?;
+    let log = host::build_dir("test")?.join("roots-refused.log");
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    let said = log.contains("MiB does not fit into 46 MiB of memory") && log.contains(" would do");
+    let good = ran.outcome.status == Status::Exit(125) && said;
+    checks.push(Check::new(
+        "40 MiB at 47 MiB is refused by the kernel",
+        good,
+        ran.told(),
+    ));
+
+    let add = format!("{}:/ballast", medium.display());
+    let run = |memory: &str| {
+        let words = ["run", "--mem", memory, "--add", &add, "--", "true"];
+        kit.xtask(&words).output()
+    };
+    let refused = run("48M").map_err(|e| crate::failure::Failure::new(1, e.to_string()))?;
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let named = said
+        .split("--mem ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let good = refused.status.code() == Some(2) && named.is_some();
+    checks.push(Check::new("and by the tool, before it boots", good, &said));
+    let with_that = run(named.unwrap_or("48M"))
+        .ok()
+        .and_then(|done| done.status.code());
+    checks.push(Check::new(
+        "with what it names the root fits",
+        with_that == Some(0),
+        said,
+    ));
+    Ok(checks)
+}
