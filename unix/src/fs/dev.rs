@@ -4,6 +4,7 @@
 //! registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg` (major 1); [`NODES`] are the names in `/dev`.
 
 use abi::errno::{Errno, Result};
+use abi::linux::{O_ACCMODE, O_WRONLY};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -13,6 +14,7 @@ use sync::Monitor;
 use super::inode::How;
 use crate::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
+use crate::process::{Capability, Process};
 use crate::seam;
 
 /// Opens a device: makes a file behaviour and returns `how.finish(file)`.
@@ -54,6 +56,9 @@ pub const LINKS: [(&str, &str); 4] = [
     ("stderr", "/proc/self/fd/2"),
 ];
 
+/// The minor number of the kernel's log.
+const LOG: u32 = 11;
+
 /// Registers the devices of memory.
 pub fn init() {
     let all = [
@@ -62,15 +67,19 @@ pub fn init() {
         (7, Memory::Full),
         (8, Memory::Random),
         (9, Memory::Random),
-        (11, Memory::Log),
+        (LOG, Memory::Log),
     ];
     for (minor, _) in all {
         register(1, minor..=minor, |rdev, how| {
+            if rdev == abi::linux::makedev(1, LOG) && how.flags & O_ACCMODE != O_WRONLY {
+                // It holds addresses of the kernel.
+                Process::current().cred.get().need(Capability::Syslog)?;
+            }
             let memory = match abi::linux::minor(rdev) {
                 3 => Memory::Null,
                 5 => Memory::Zero,
                 7 => Memory::Full,
-                11 => Memory::Log,
+                LOG => Memory::Log,
                 _ => Memory::Random,
             };
             Ok(how.finish(Arc::new(memory)))

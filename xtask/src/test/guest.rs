@@ -418,11 +418,15 @@ fn lots(kit: &Kit) -> Vec<Check> {
 }
 
 fn access(kit: &Kit) -> Vec<Check> {
-    let run = |cpus| {
-        let machine = with(kit, &format!("access-{cpus}"), cpus, 128);
-        kit.tap(&machine, &["/tests/rights-glibc"], 2 * MINUTE)
-    };
-    [1, 4].into_iter().flat_map(run).collect()
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        for program in ["rights", "secrets"] {
+            let machine = with(kit, &format!("access-{program}-{cpus}"), cpus, 128);
+            let words = [&*format!("/tests/{program}-glibc")];
+            checks.extend(kit.tap(&machine, &words, 2 * MINUTE));
+        }
+    }
+    checks
 }
 
 fn tables(kit: &Kit) -> Vec<Check> {

@@ -88,7 +88,7 @@ impl Kit {
         for name in [
             "hello", "calls", "jobs", "timers", "fuzz", "corrupt", "hungry", "load", "revoke",
             "pages", "forks", "floating", "threads", "stopper", "trace", "lateness", "holes",
-            "rip", "rights", "survey",
+            "rip", "rights", "survey", "secrets",
         ] {
             programs.push((
                 format!("{name}-glibc"),

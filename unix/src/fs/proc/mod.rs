@@ -4,6 +4,7 @@
 
 mod descriptors;
 mod pid;
+pub(crate) use pid::look_into;
 mod status;
 pub(crate) mod system;
 

@@ -2,7 +2,7 @@
 //!
 //! *Interface.* [`ROOT`] is the folder of it. Load averages are the number of threads that are ready at this instant: nobody keeps averages.
 
-use abi::errno::Result;
+use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::format;
 use alloc::string::String;
@@ -16,7 +16,7 @@ use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
 use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
-use crate::process::{Capability, Process, tree};
+use crate::process::{Capability, Process, access, tree};
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -65,6 +65,7 @@ const SYS_FS: &[Named] = &[
     ("file-max", line!(4096 * tree::NUMBERS_MAX)),
     ("nr_open", line!(4096)),
     ("pipe-max-size", line!(1 << 20)),
+    ("suid_dumpable", line!(0)),
 ];
 
 const SYS_VM: &[Named] = &[
@@ -73,6 +74,7 @@ const SYS_VM: &[Named] = &[
 ];
 
 const SYS_KERNEL: &[Named] = &[
+    ("dmesg_restrict", line!(1)),
     ("hostname", || {
         let show = |out: &mut Out| {
             out.push_bytes(&hostname());
@@ -85,6 +87,8 @@ const SYS_KERNEL: &[Named] = &[
             Ok(())
         })
     }),
+    ("kptr_restrict", line!(1)),
+    ("cap_last_cap", line!(40)),
     ("ngroups_max", line!(65536)),
     ("osrelease", line!(RELEASE)),
     ("ostype", line!("Linux")),
@@ -92,7 +96,18 @@ const SYS_KERNEL: &[Named] = &[
     ("random", || Item::Folder(Arc::new(Fixed(SYS_RANDOM)))),
     ("threads-max", line!(tree::NUMBERS_MAX)),
     ("version", line!(VERSION)),
+    ("yama", || Item::Folder(Arc::new(Fixed(SYS_YAMA)))),
 ];
+
+const SYS_YAMA: &[Named] = &[("ptrace_scope", || {
+    let show = |out: &mut Out| {
+        let _ = writeln!(out, "{}", access::scope());
+        Ok(())
+    };
+    Item::Setting(whole(show), |text| {
+        access::set_scope(text.trim().parse().map_err(|_| Errno::EINVAL)?)
+    })
+})];
 
 const SYS_RANDOM: &[Named] = &[
     ("boot_id", line!(boot_id())),

@@ -2,7 +2,8 @@
 //!
 //! *Interface.* [`Code`]. `index` is a table of all routines, `classes` one of the
 //! generators with what a routine of each costs to make; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`, `write`
-//! and `lseek` are the routines of a process's open descriptors. A descriptor without a routine has no file.
+//! and `lseek` are the routines of a process's open descriptors, for who may look into the process. A descriptor without a routine has no file. Addresses are
+//! behind a veil (`veil`), and `at` is the superuser's.
 
 use abi::errno::{Errno, Result};
 use alloc::format;
@@ -10,15 +11,16 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt::Write;
 
+use super::veil::Veil;
 use crate::file::OpenFile;
 use crate::files::{Files, stubs};
 use crate::fs::attr::Kind;
-use crate::fs::proc::list_processes;
+use crate::fs::proc::{list_processes, look_into};
 use crate::fs::text::{Each, Folder, Item, Out, Piece, long_text, text};
-use crate::process::{Process, tree};
+use crate::process::{Process, access, tree};
 
 /// A line for each routine at address `from` or above, behind a heading.
-fn index(from: u64, piece: &mut Piece) -> Result<()> {
+fn index(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
     // `Out` notes by itself that memory is out, here and below.
     let head = |out: &mut Out| {
         let _ = writeln!(
@@ -35,7 +37,12 @@ fn index(from: u64, piece: &mut Piece) -> Result<()> {
             let _ = writeln!(
                 out,
                 "{:016x} {:>5} {:>4} {:>6} {:<20} {}",
-                info.entry, info.len, info.references, info.owner, info.class, info.name
+                veil.address(info.entry),
+                info.len,
+                info.references,
+                info.owner,
+                info.class,
+                info.name
             );
         })
     });
@@ -63,14 +70,18 @@ fn classes(out: &mut Out) -> Result<()> {
 }
 
 /// One routine, listed.
-fn show(entry: usize, owner: &str, out: &mut Out) -> Result<()> {
+fn show(veil: Veil, entry: usize, owner: &str, out: &mut Out) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
     let _ = writeln!(
         out,
         "; {} ({}), {} bytes at {:#x}, {} references, owner {owner}",
-        info.name, info.class, info.len, info.entry, info.references
+        info.name,
+        info.class,
+        info.len,
+        veil.address(info.entry),
+        info.references
     );
-    match codegen::disassemble(entry, out) {
+    match veil.listing(out, |out| codegen::disassemble(entry, out)) {
         Some(_) => Ok(()),
         None => Err(Errno::ENOENT),
     }
@@ -90,7 +101,10 @@ const NAMES: [(&str, Kind); 4] = [
 impl Folder for Code {
     fn get(&self, name: &str) -> Result<Item> {
         match name {
-            "index" => return Ok(long_text(index)),
+            "index" => {
+                let veil = Veil::now();
+                return Ok(long_text(move |from, piece| index(veil, from, piece)));
+            }
             "classes" => return Ok(text(classes)),
             "at" => return Ok(Item::Folder(Arc::new(All))),
             "self" => {
@@ -124,8 +138,8 @@ impl Folder for All {
         if info.entry != entry {
             return Err(Errno::ENOENT);
         }
-        let owner = info.owner.to_string();
-        Ok(text(move |out| show(entry, &owner, out)))
+        let (veil, owner) = (Veil::now(), info.owner.to_string());
+        Ok(text(move |out| show(veil, entry, &owner, out)))
     }
 
     fn list(&self, from: u64, each: Each) {
@@ -136,6 +150,11 @@ impl Folder for All {
             each(place, &format!("{:016x}", info.entry), Kind::Regular)
         });
     }
+
+    /// Its names are addresses.
+    fn permissions(&self) -> u32 {
+        0o500
+    }
 }
 
 /// The descriptors of one process.
@@ -144,7 +163,7 @@ struct Owned(Arc<Process>);
 impl Folder for Owned {
     fn get(&self, name: &str) -> Result<Item> {
         let fd: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
-        let files = self.0.files.get();
+        let files = look_into(&self.0, || self.0.files.get())?;
         files.clone().visit().get(fd).map_err(|_| Errno::ENOENT)?;
         Ok(Item::Folder(Arc::new(Descriptor {
             files,
@@ -154,10 +173,23 @@ impl Folder for Owned {
     }
 
     fn list(&self, from: u64, each: Each) {
-        let visit = self.0.files.get().visit();
-        visit.for_each_from(from, |fd, _, _| {
-            each(fd as u64, &fd.to_string(), Kind::Directory)
-        });
+        if let Ok(files) = look_into(&self.0, || self.0.files.get()) {
+            files.visit().for_each_from(from, |fd, _, _| {
+                each(fd as u64, &fd.to_string(), Kind::Directory)
+            });
+        }
+    }
+
+    fn owner(&self) -> (u32, u32) {
+        access::owner_of(&self.0)
+    }
+
+    fn permissions(&self) -> u32 {
+        0o500
+    }
+
+    fn is_open_to_caller(&self) -> bool {
+        Process::current().pid == self.0.pid
     }
 }
 
@@ -204,10 +236,11 @@ impl Folder for Descriptor {
             of.path()
         );
         let call = CALLS[call];
+        let veil = Veil::now();
         Ok(text(move |out| {
-            show(entry, &owner, out)?;
+            show(veil, entry, &owner, out)?;
             match of.file().relayed(call) {
-                Some(routine) => show(routine.entry(), "whoever has the relay", out),
+                Some(routine) => show(veil, routine.entry(), "whoever has the relay", out),
                 None => Ok(()),
             }
         }))

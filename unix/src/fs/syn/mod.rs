@@ -7,6 +7,7 @@
 mod code;
 mod probe;
 mod state;
+mod veil;
 
 use alloc::sync::Arc;
 
@@ -21,7 +22,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
     let root = Fixed(&[
         ("code", || Item::Folder(Arc::new(code::Code))),
         ("interrupts", || text(state::interrupts)),
-        ("log", || long_text(state::log)),
+        ("log", || Item::Private(records(state::log))),
         ("memory", || text(state::memory)),
         ("mitigations", || text(state::mitigations)),
         ("nosys", || text(state::nosys)),

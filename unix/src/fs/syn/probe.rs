@@ -2,7 +2,7 @@
 //!
 //! *Interface.* Writing `PID FD` puts probes around the routines of that descriptor, in every process that has it; `PID FD off` takes them away. Reading gives a
 //! line for each call of each probed descriptor: process, descriptor, call, calls begun, calls that returned from the routine (the others left for the
-//! slow path), mean cycles of those, path.
+//! slow path), mean cycles of those, path; of the processes that the reader may look into.
 //!
 //! Source: dissertation, table 4.3 (Probe).
 
@@ -12,7 +12,8 @@ use core::fmt::Write;
 use crate::file::{OpenFile, Probes};
 use crate::files::replug_everywhere;
 use crate::fs::text::{Out, Piece};
-use crate::process::tree;
+use crate::process::access::{self, Wish};
+use crate::process::{Capability, Process, tree};
 
 /// The place of descriptor `fd` of process `pid` in the text, behind the heading.
 fn place(pid: i32, fd: i32) -> u64 {
@@ -34,6 +35,9 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
     }
     let mut more = true;
     for process in tree::from(from >> 32) {
+        if access::may(&process, Wish::See).is_err() {
+            continue;
+        }
         let first = from.saturating_sub(place(process.pid, 0));
         let visit = process.files.get().visit();
         visit.for_each_from(first, |fd, of, _| {
@@ -63,8 +67,9 @@ fn lines(pid: i32, fd: i32, of: &OpenFile, probes: &Probes, out: &mut Out) {
     }
 }
 
-/// Takes one command. EINVAL, ESRCH, EBADF.
+/// Takes one command. EPERM, EINVAL, ESRCH, EBADF.
 pub fn set(text: &str) -> Result<()> {
+    Process::current().cred.get().need(Capability::SysAdmin)?;
     let mut words = text.split_ascii_whitespace();
     let mut number = || words.next()?.parse::<i32>().ok();
     let (Some(pid), Some(fd)) = (number(), number()) else {
