@@ -420,7 +420,7 @@ fn lots(kit: &Kit) -> Vec<Check> {
 fn access(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for cpus in [1, 4] {
-        for program in ["rights", "secrets"] {
+        for program in ["rights", "secrets", "capabilities"] {
             let machine = with(kit, &format!("access-{program}-{cpus}"), cpus, 128);
             let words = [&*format!("/tests/{program}-glibc")];
             checks.extend(kit.tap(&machine, &words, 2 * MINUTE));

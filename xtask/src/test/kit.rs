@@ -86,9 +86,28 @@ impl Kit {
         let symbols = kernel::symbols(&kernel)?;
         let mut programs = Vec::new();
         for name in [
-            "hello", "calls", "jobs", "timers", "fuzz", "corrupt", "hungry", "load", "revoke",
-            "pages", "forks", "floating", "threads", "stopper", "trace", "lateness", "holes",
-            "rip", "rights", "survey", "secrets",
+            "hello",
+            "calls",
+            "jobs",
+            "timers",
+            "fuzz",
+            "corrupt",
+            "hungry",
+            "load",
+            "revoke",
+            "pages",
+            "forks",
+            "floating",
+            "threads",
+            "stopper",
+            "trace",
+            "lateness",
+            "holes",
+            "rip",
+            "rights",
+            "survey",
+            "secrets",
+            "capabilities",
         ] {
             programs.push((
                 format!("{name}-glibc"),
