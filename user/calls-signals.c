@@ -369,6 +369,24 @@ static void interrupted(void)
     raise(SIGUSR1);
     fails(sigsuspend(&none), EINTR, "sigsuspend");
     check(was(1, SIGUSR1) && blocked(SIGUSR1), "puts it back after the handler");
+    /* Stopped and continued, it waits on, and the mask of before is not forgotten over that. */
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        write(fd[1], "r", 1);
+        sigsuspend(&none);
+        _exit(blocked(SIGUSR1) && traced == 1 ? 0 : 1);
+    }
+    int status;
+    read(fd[0], &c, 1);
+    read(fd[0], &c, 1);
+    kill(child, SIGSTOP);
+    waitpid(child, &status, WUNTRACED);
+    kill(child, SIGCONT);
+    waitpid(child, &status, WCONTINUED);
+    kill(child, SIGUSR1);
+    waitpid(child, &status, 0);
+    equal(status, 0, "a stop in between leaves the mask to be put back");
     sigprocmask(SIG_UNBLOCK, &block, 0);
     close(fd[0]), close(fd[1]);
 }
