@@ -118,6 +118,13 @@ impl Copy {
         let library = self.text(&format!("{room}/src/lib.rs"))?;
         library.insert_str(0, "#![allow(warnings)]\n");
         library.push_str("\npub(crate) mod mutant;\n");
+        // Tests that take a file of the room for their own.
+        for test in tests(room) {
+            let text = self.text(&test)?;
+            if text.contains("../src/") {
+                text.push_str("\n#[path = \"../src/mutant.rs\"]\nmod mutant;\n");
+            }
+        }
         self.changed.insert(path, ROOM.into());
         Ok(())
     }
@@ -172,6 +179,18 @@ impl Copy {
     fn target(&self, kind: &str) -> Result<PathBuf> {
         Ok(self.root.with_extension(kind))
     }
+}
+
+/// The integration tests of a room.
+fn tests(room: &str) -> Vec<String> {
+    let directory = format!("{room}/tests");
+    let entries = std::fs::read_dir(host::project().join(&directory));
+    let names = entries.into_iter().flatten().flatten();
+    names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".rs"))
+        .map(|name| format!("{directory}/{name}"))
+        .collect()
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
