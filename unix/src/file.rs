@@ -28,7 +28,7 @@ use crate::fs::place;
 use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
-use crate::process::Task;
+use crate::process::{Task, quota};
 pub use code::Probes;
 use code::{Made, Variant};
 
@@ -118,10 +118,6 @@ pub trait File: Send + Sync + Any {
     /// `fallocate` with its `mode`, offset and length in bytes.
     fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENODEV)
-    }
-    /// As [`File::pager`], of a copy: what is written to the file later does not show.
-    fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
-        self.pager(of)
     }
     /// The running process, which may write, gets a mapping by which it can do so without any call.
     fn let_write(&self, _of: &OpenFile) {}
@@ -236,6 +232,7 @@ impl OpenFile {
 
     fn make(file: Arc<dyn File>, how: How, reusable: bool, console: bool) -> Arc<OpenFile> {
         let inode = how.place.as_ref().filter(|_| reusable);
+        quota::description_made();
         Arc::new(OpenFile {
             console,
             list: inode.and_then(|p| p.inode.inactive()).map(NonNull::from),
@@ -530,6 +527,7 @@ impl Drop for Turn<'_> {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
+        quota::description_gone();
         self.finish();
     }
 }

@@ -242,9 +242,10 @@ impl Files {
         }
     }
 
-    /// Gives `of` the lowest free descriptor. `EMFILE`, `ENOMEM`.
+    /// Gives `of`, a new description, the lowest free descriptor. `EMFILE`, `ENFILE`, `ENOMEM`.
     #[inline]
     pub fn install(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
+        crate::process::quota::admit_description()?;
         self.install_from(0, of, cloexec)
     }
 

@@ -161,7 +161,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     for (fd, of) in (0..).zip(&console.files) {
         files.install_at(fd, of.clone(), false)?;
     }
-    let number = tree::reserve()?;
+    let number = tree::reserve(true)?;
     let process = fork::first_process(init, number, files);
     let context = process.fs.get();
     let cred = process.cred.get();
@@ -179,7 +179,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     process.space.set(Some(prepared.space().clone()));
     let frame = exec::begin(&prepared);
     let thread = dispatch::user_thread(&frame, &|_| {}, prepared.space(), 0, false)?;
-    let task = Task::new(number, process.clone(), 0, thread);
+    let task = Task::new(number, process.clone(), 0, thread, None);
     become_program(&task, &prepared);
     process.admit(&task);
     tree::found(&process, Some(init));

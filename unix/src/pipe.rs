@@ -23,7 +23,8 @@ use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
-use crate::process::Task;
+use crate::process::user::Charge;
+use crate::process::{Task, quota};
 use crate::{seam, signal};
 
 mod parked;
@@ -61,6 +62,8 @@ struct Pipe {
     /// Whether more than one description of an end can exist, so that exclusive routines never do.
     named: bool,
     parking: Parking,
+    /// Of whoever made it.
+    _charge: Charge,
 }
 
 /// One open end, or both.
@@ -72,12 +75,15 @@ struct PipeEnd {
 
 impl Pipe {
     fn new(named: bool) -> Result<Arc<Pipe>> {
-        let size = if plenty() {
-            RING
+        let small = (SMALL_RING / PAGE) as u64;
+        let large = if plenty() {
+            (RING / PAGE) as u64
         } else {
             parked::clear();
-            SMALL_RING
+            small
         };
+        let (charge, pages) = quota::pipe(large, small)?;
+        let size = pages as usize * PAGE;
         let core = PipeCore::new(size).ok_or(Errno::ENOMEM)?;
         core.set_readers(false);
         core.set_writers(false);
@@ -89,6 +95,7 @@ impl Pipe {
             openers: WaitList::new(),
             named,
             parking: Parking::default(),
+            _charge: charge,
         }))
     }
 

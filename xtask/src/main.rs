@@ -12,7 +12,6 @@ mod host;
 mod image;
 mod kernel;
 mod machine;
-mod mutants;
 mod options;
 mod program;
 mod qmp;

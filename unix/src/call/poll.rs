@@ -18,7 +18,8 @@ use crate::deadline::Deadline;
 use crate::file::{File, OpenFile};
 use crate::fs::Kind;
 use crate::poll::{Entry, wait_for};
-use crate::process::Process;
+use crate::process::user::Charge;
+use crate::process::{Process, quota};
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -215,6 +216,8 @@ struct Interest {
     data: u64,
     /// EPOLLONESHOT has fired.
     spent: bool,
+    /// Of whoever asked for it first.
+    charge: Charge,
 }
 
 /// An epoll instance: a set of interests that outlives the call. EPOLLET is reported like a level, which a
@@ -290,6 +293,11 @@ fn epoll_ctl(args: &mut Args) -> Result<usize> {
     if matches!(kind, Some(Kind::Regular | Kind::Directory)) {
         return Err(Errno::EPERM);
     }
+    // A change keeps the charge, and so cannot fail for it.
+    let charge = match interests.remove(&fd) {
+        Some(known) => known.charge,
+        None => quota::watch()?,
+    };
     interests.insert(
         fd,
         Interest {
@@ -297,6 +305,7 @@ fn epoll_ctl(args: &mut Args) -> Result<usize> {
             events: event.events,
             data: event.data,
             spent: false,
+            charge,
         },
     );
     Ok(0)

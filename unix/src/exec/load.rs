@@ -91,14 +91,6 @@ impl Source {
         self.place().is_some_and(readable)
     }
 
-    /// Whether mode, owner and group are no more what they were when it was opened. A write would have taken set-id bits away before.
-    pub fn has_changed(&self) -> bool {
-        self.place().is_none_or(|place| {
-            let now = place.inode.bits();
-            (now.mode, now.uid, now.gid) != (self.mode, self.uid, self.gid)
-        })
-    }
-
     /// Where the file is.
     pub fn place(&self) -> Option<&Place> {
         self.of.place()
@@ -159,27 +151,21 @@ pub struct Loaded {
     pub end: usize,
 }
 
-/// What an image is for its process.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// The program.
-    Program,
-    /// The program, which is to get rights: from a copy, so that nobody writes to it any more.
-    Copy,
-    /// What loads it: goes anywhere, not where programs go.
-    Interpreter,
-}
-
-/// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
-pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) -> Result<Loaded> {
+/// Maps `image` of `source` into `space`. `interpreter`: it goes anywhere, not where programs go. ENOMEM, ENOEXEC, ENODEV.
+pub fn load(
+    space: &AddressSpace,
+    source: &Source,
+    image: &Image,
+    interpreter: bool,
+) -> Result<Loaded> {
     let (first, end) = image.span();
-    let bias = match part {
-        _ if !image.relocatable => 0,
-        Part::Program | Part::Copy => {
+    let bias = match (image.relocatable, interpreter) {
+        (false, _) => 0,
+        (true, false) => {
             let spread = machine::random::u64() % SPREAD_PAGES * PAGE as u64;
             USER_PIE_BASE + spread as usize - first
         }
-        Part::Interpreter => {
+        (true, true) => {
             let room = space.map(
                 Placement::Anywhere,
                 end - first,
@@ -189,11 +175,7 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
             room.wrapping_sub(first)
         }
     };
-    let (file, of) = (source.of.file(), &source.of);
-    let pager = match part {
-        Part::Copy => file.copied_pager(of)?,
-        _ => file.pager(of)?,
-    };
+    let pager = source.of.file().pager(&source.of)?;
     for segment in &image.segments {
         map_segment(space, &pager, segment, bias)?;
     }

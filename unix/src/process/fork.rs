@@ -16,7 +16,8 @@ use vm::AddressSpace;
 use super::access::Rights;
 use super::tree::{self, INIT};
 use super::usage::Account;
-use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, shared};
+use super::user::Charge;
+use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, quota, shared};
 use crate::dispatch;
 use crate::files::Files;
 use crate::fs::FsContext;
@@ -96,11 +97,12 @@ fn has_to_look(task: &Task) -> bool {
 
 /// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent has gone to another group or session.
 fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
-    let number = tree::reserve()?;
+    let (charge, exempt) = quota::task(&task.process)?;
+    let number = tree::reserve(exempt)?;
     let made = if spec.flags & CLONE_THREAD != 0 {
-        add_thread(task, frame, spec, number)
+        add_thread(task, frame, spec, number, charge)
     } else {
-        add_process(task, frame, spec, number)
+        add_process(task, frame, spec, number, charge)
     };
     made.inspect_err(|_| tree::release(number))
 }
@@ -168,7 +170,13 @@ fn child_thread(
     dispatch::user_thread(frame, &change, space, fs_base, spec.procedure.is_none())
 }
 
-fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<Arc<Task>> {
+fn add_thread(
+    task: &Task,
+    frame: &TrapFrame,
+    spec: &Spec,
+    tid: i32,
+    charge: Charge,
+) -> Result<Arc<Task>> {
     let process = &task.process;
     let space = child_space(spec, process)?;
     let files = process.files.get();
@@ -180,7 +188,7 @@ fn add_thread(task: &Task, frame: &TrapFrame, spec: &Spec, tid: i32) -> Result<A
             return Err(error);
         }
     };
-    let child = new_task(tid, process.clone(), task, spec, thread);
+    let child = new_task(tid, process.clone(), task, spec, thread, charge);
     tree::enter_thread(&child);
     if process.admit_further(&child, &files) {
         files.leave();
@@ -223,7 +231,13 @@ fn copy_files(parent: &Process) -> Result<Arc<Files>> {
     copy
 }
 
-fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<Arc<Task>> {
+fn add_process(
+    task: &Task,
+    frame: &TrapFrame,
+    spec: &Spec,
+    pid: i32,
+    charge: Charge,
+) -> Result<Arc<Task>> {
     let parent = &task.process;
     let space = child_space(spec, parent)?;
     let files = if spec.flags & CLONE_FILES != 0 {
@@ -255,7 +269,7 @@ fn add_process(task: &Task, frame: &TrapFrame, spec: &Spec, pid: i32) -> Result<
             return Err(error);
         }
     };
-    let child = new_task(pid, process.clone(), task, spec, thread);
+    let child = new_task(pid, process.clone(), task, spec, thread, charge);
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
     if !tree::enter(&process, &child, parent, || has_to_look(task)) {
         process.give_up();
@@ -270,8 +284,9 @@ fn new_task(
     parent: &Task,
     spec: &Spec,
     thread: thread::Thread,
+    charge: Charge,
 ) -> Arc<Task> {
-    let child = Task::new(tid, process, parent.blocked(), thread);
+    let child = Task::new(tid, process, parent.blocked(), thread, Some(charge));
     if spec.flags & CLONE_CHILD_CLEARTID != 0 {
         child
             .clear_child_tid
@@ -400,7 +415,7 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
     };
     let root = Arc::new(root);
     let process = Process::with(INIT, Files::new(0)?, root, Arc::default(), heritage);
-    let number = tree::reserve()?;
+    let number = tree::reserve(true)?;
     debug_assert_eq!(number, INIT);
     tree::found(&process, None);
     // It has no thread and no parent that would keep it.

@@ -22,6 +22,10 @@ impl Limits {
             cur: 1024,
             max: 4096,
         };
+        limits[RLIMIT_NPROC] = Rlimit {
+            cur: super::quota::tasks_max(),
+            max: super::quota::tasks_max(),
+        };
         limits[RLIMIT_MEMLOCK] = Rlimit {
             cur: 64 << 10,
             max: 64 << 10,
@@ -44,12 +48,6 @@ impl Limits {
     /// The current value of `resource`, which must be an `RLIMIT_…` constant.
     pub fn cur(&self, resource: usize) -> u64 {
         self.0[resource].cur
-    }
-
-    /// The current value of `resource`, which must be an `RLIMIT_…` constant, becomes `most` at most.
-    pub fn lower(&mut self, resource: usize, most: u64) {
-        let cur = &mut self.0[resource].cur;
-        *cur = most.min(*cur);
     }
 
     /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`). EINVAL, EPERM.

@@ -14,6 +14,7 @@ pub mod fork;
 pub(crate) mod index;
 pub mod limits;
 mod names;
+pub mod quota;
 mod register;
 mod reserve;
 pub mod robust;

@@ -11,6 +11,7 @@ use thread::Thread;
 use vm::AddressSpace;
 
 use super::Process;
+use super::user::Charge;
 use crate::call::Restart;
 use crate::signal::pending::{Mask, Pending};
 use crate::signal::set::UNBLOCKABLE;
@@ -49,6 +50,8 @@ pub struct Task {
     pub(crate) trace: super::trace::Trace,
     /// How to go on with an interrupted call that keeps state.
     pub(crate) restart: Monitor<Option<Restart>>,
+    /// Of whoever made it.
+    _charge: Option<Charge>,
 }
 
 impl super::roll::Enrolled for Task {
@@ -59,7 +62,13 @@ impl super::roll::Enrolled for Task {
 
 impl Task {
     /// A task for `thread`, which has not started yet.
-    pub(crate) fn new(tid: i32, process: Arc<Process>, blocked: u64, thread: Thread) -> Arc<Task> {
+    pub(crate) fn new(
+        tid: i32,
+        process: Arc<Process>,
+        blocked: u64,
+        thread: Thread,
+        charge: Option<Charge>,
+    ) -> Arc<Task> {
         super::shared::placed(|| Task {
             tid,
             group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
@@ -82,6 +91,7 @@ impl Task {
             link: Default::default(),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
+            _charge: charge,
         })
     }
 

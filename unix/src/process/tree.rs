@@ -37,15 +37,14 @@ pub fn most() -> usize {
         .clamp(64, NUMBERS_MAX as usize / 4)
 }
 
-/// Reserves a number. EAGAIN when there are too many.
-pub(crate) fn reserve() -> Result<i32> {
+/// Reserves a number, if `exempt` one of those that are kept for the superuser. EAGAIN when there are too many.
+pub(crate) fn reserve(exempt: bool) -> Result<i32> {
     static MOST: AtomicUsize = AtomicUsize::new(0);
     if MOST.load(Ordering::Relaxed) == 0 {
         MOST.store(most(), Ordering::Relaxed);
     }
-    reserve::take(MOST.load(Ordering::Relaxed), |number| {
-        NAMES.is_taken(number)
-    })
+    let most = super::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
+    reserve::take(most, |number| NAMES.is_taken(number))
 }
 
 /// Makes `leader` visible, which has founded a session of its own; `parent` is none for the first process.

@@ -1,6 +1,6 @@
 //! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
 //!
-//! *Interface*: `roots`.
+//! *Interface*: `roots`, `hogs`.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -14,6 +14,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// One user takes all it gets of each kind of thing, and root works beside it.
+pub fn hogs(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for (cpus, mebibytes) in [(1, 24), (4, 64), (1, 256)] {
+        let machine = with(kit, &format!("hogs-{mebibytes}m"), cpus, mebibytes);
+        checks.extend(kit.tap(&machine, &["/tests/hogs-musl"], 5 * MINUTE));
+    }
+    checks
+}
 
 /// A file of so many MiB, whose bytes are its lines' numbers.
 fn ballast(mebibytes: usize) -> Result<PathBuf> {

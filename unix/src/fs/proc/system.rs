@@ -16,7 +16,7 @@ use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
 use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
-use crate::process::{Capability, Process, access, tree};
+use crate::process::{Capability, Process, access, quota, tree};
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -62,7 +62,7 @@ const SYS: &[Named] = &[
 ];
 
 const SYS_FS: &[Named] = &[
-    ("file-max", line!(4096 * tree::NUMBERS_MAX)),
+    ("file-max", line!(quota::descriptions_max())),
     ("nr_open", line!(4096)),
     ("pipe-max-size", line!(1 << 20)),
     ("suid_dumpable", line!(0)),
@@ -94,7 +94,7 @@ const SYS_KERNEL: &[Named] = &[
     ("ostype", line!("Linux")),
     ("pid_max", line!(tree::NUMBERS_MAX)),
     ("random", || Item::Folder(Arc::new(Fixed(SYS_RANDOM)))),
-    ("threads-max", line!(tree::NUMBERS_MAX)),
+    ("threads-max", line!(tree::most())),
     ("version", line!(VERSION)),
     ("yama", || Item::Folder(Arc::new(Fixed(SYS_YAMA)))),
 ];

@@ -1,0 +1,130 @@
+//! What one user may have of the machine, and who is exempt.
+//!
+//! *Interface*: [`task`], [`pipe`], [`watch`] count one thing more for the running thread's user, until the charge is dropped; [`admit_description`] says whether there may be
+//! another open file. Bounds are parts of memory. The superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others
+//! may not have is left to it.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::RLIMIT_NPROC;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::user::{self, Charge, Held, User};
+use super::{Capability, Process, Task};
+
+/// Who pays.
+struct Payer {
+    user: Arc<User>,
+    exempt: bool,
+}
+
+impl Payer {
+    /// The running thread's user; at boot, the superuser.
+    fn current() -> Payer {
+        Task::here(|task| Payer::of(&task.process)).unwrap_or_else(|| Payer {
+            user: User::root(),
+            exempt: true,
+        })
+    }
+
+    fn of(process: &Process) -> Payer {
+        let cred = process.cred.get();
+        let exempt = cred.user.uid() == 0
+            || cred.has(Capability::SysResource)
+            || cred.has(Capability::SysAdmin);
+        Payer {
+            user: cred.user.clone(),
+            exempt,
+        }
+    }
+
+    fn charge(&self, what: Held, amount: u64, most: u64) -> Option<Charge> {
+        let most = if self.exempt { u64::MAX } else { most };
+        self.user.charge(what, amount, most)
+    }
+}
+
+/// Pages of memory.
+fn pages() -> u64 {
+    vm::frame::stats().total as u64
+}
+
+/// One process or thread more for the user of `process`, and whether it may have one of the last. EAGAIN: `RLIMIT_NPROC`.
+pub(super) fn task(process: &Process) -> Result<(Charge, bool)> {
+    let payer = Payer::of(process);
+    let limit = process.limits.lock().cur(RLIMIT_NPROC);
+    let charge = payer.charge(Held::Tasks, 1, limit).ok_or(Errno::EAGAIN)?;
+    Ok((charge, payer.exempt))
+}
+
+/// A pipe's queue: of `large` pages as long as the user's pipes take less than a sixteenth of memory, of `small` ones up to an eighth. The pages. ENFILE.
+pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
+    let payer = Payer::current();
+    let charge = |pages: u64, part: u64| {
+        let charge = payer.charge(Held::PipePages, pages, part)?;
+        Some((charge, pages))
+    };
+    charge(large, pages() / 16)
+        .or_else(|| charge(small, pages() / 8))
+        .ok_or(Errno::ENFILE)
+}
+
+/// An epoll instance's interest in a descriptor: a user's may take a twenty-fifth of memory. ENOSPC.
+pub fn watch() -> Result<Charge> {
+    /// What one takes, about, with its part of the tree.
+    const BYTES: u64 = 128;
+    let most = pages() * PAGE as u64 / 25;
+    let charge = Payer::current().charge(Held::Bytes, BYTES, most);
+    charge.ok_or(Errno::ENOSPC)
+}
+
+/// Open file descriptions that there are.
+static DESCRIPTIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many there may be before only the exempt get more: a sixteenth of memory, at a kilobyte each (`/proc/sys/fs/file-max`).
+pub fn descriptions_max() -> usize {
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    match MOST.load(Ordering::Relaxed) {
+        0 => {
+            let most = (pages() as usize * PAGE / 16 / 1024).max(1024);
+            MOST.store(most, Ordering::Relaxed);
+            most
+        }
+        most => most,
+    }
+}
+
+/// There is a description more.
+pub(crate) fn description_made() {
+    DESCRIPTIONS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// There is one less.
+pub(crate) fn description_gone() {
+    DESCRIPTIONS.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Whether a new description may be given a descriptor. ENFILE.
+#[inline]
+pub(crate) fn admit_description() -> Result<()> {
+    if DESCRIPTIONS.load(Ordering::Relaxed) <= descriptions_max() || Payer::current().exempt {
+        Ok(())
+    } else {
+        Err(Errno::ENFILE)
+    }
+}
+
+/// What `RLIMIT_NPROC` is at first: half of all that there may be.
+pub(super) fn tasks_max() -> u64 {
+    super::tree::most() as u64 / 2
+}
+
+/// How many numbers may be taken by who is exempt or not.
+pub(super) fn numbers(most: usize, exempt: bool) -> usize {
+    if exempt {
+        most
+    } else {
+        user::share(most as u64) as usize
+    }
+}
