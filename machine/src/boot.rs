@@ -230,6 +230,42 @@ mod bare {
 
     const MAGIC: u32 = 0x336e_c578;
 
+    /// Command line, initrd and the end of memory, for who may keep nothing: from the loader's structures at physical `at`, which [`init`] reads in
+    /// earnest later.
+    ///
+    /// # Safety
+    /// `at` is what the loader passed, on the temporary tables.
+    pub(crate) unsafe fn glance(at: usize) -> (&'static [u8], Region, usize) {
+        // SAFETY: the caller's promise; the temporary tables map 4 GiB.
+        unsafe {
+            let start = &*(phys_to_virt(at) as *const StartInfo);
+            let mut initrd = Region::default();
+            if start.modules > 0 {
+                let module = &*(phys_to_virt(start.modules_at as usize) as *const Module);
+                initrd.start = module.start as usize;
+                initrd.len = module.len as usize;
+            }
+            let mut line: &[u8] = &[];
+            if start.command_line != 0 {
+                let text = phys_to_virt(start.command_line as usize) as *const u8;
+                let mut len = 0;
+                while len < MAX_COMMAND_LINE && text.add(len).read() != 0 {
+                    len += 1;
+                }
+                line = core::slice::from_raw_parts(text, len);
+            }
+            let map = phys_to_virt(start.memory_map as usize) as *const MapEntry;
+            let mut top = 0;
+            for i in 0..(start.memory_map_entries as usize).min(MAX_REGIONS) {
+                let entry = &*map.add(i);
+                if entry.kind == 1 {
+                    top = top.max((entry.start + entry.len) as usize);
+                }
+            }
+            (line, initrd, top)
+        }
+    }
+
     /// Reads the loader's structures at physical `at`.
     pub(crate) fn init(at: usize) {
         // SAFETY: the entry passes what the loader passed; the temporary tables map 4 GiB; nothing else runs.

@@ -6,7 +6,9 @@
 
 use crate::cpu::StackBase;
 use crate::paging::{MachineStack, machine_stack};
-use crate::{apic, boot, clock, cpu, features, irq, log, mitigate, paging, power, tables, trap};
+use crate::{
+    apic, boot, clock, cpu, features, irq, log, mitigate, paging, power, slide, tables, trap,
+};
 use core::arch::{asm, global_asm};
 use core::sync::atomic::Ordering;
 
@@ -31,6 +33,9 @@ global_asm!(
     .global boot_pdpt_low
     .global boot_pdpt_map
     boot_pdpt_map: .skip 4096
+    .global boot_pdpt_high
+    .global boot_pd_window
+    boot_pd_window: .skip 4096
     boot_pd: .skip 4 * 4096
     .popsection
 
@@ -109,12 +114,21 @@ global_asm!(
     movl %eax, %ss
     movq $(boot_stack + 32768 - 64), %rsp
     xorl %ebp, %ebp
+    movl %esi, %ebx
     movl %esi, %edi
+    call {slide}
+    addq %rax, %rsp
+    leaq 3f(%rip), %rcx
+    addq %rax, %rcx
+    jmp *%rcx
+    3:
+    movl %ebx, %edi
     call {begin}
     ud2
     .popsection
     "#,
     begin = sym begin,
+    slide = sym slide::slide,
     options(att_syntax),
 );
 

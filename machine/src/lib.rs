@@ -39,6 +39,8 @@ mod entry;
 mod ioapic;
 mod segments;
 #[cfg(target_os = "none")]
+mod slide;
+#[cfg(target_os = "none")]
 mod smp;
 #[cfg(target_os = "none")]
 mod tables;

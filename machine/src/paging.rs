@@ -68,9 +68,40 @@ pub fn phys_to_virt(address: usize) -> usize {
 }
 
 /// The address in the window of physical `address`, which must be below 1 GiB.
-pub const fn window(address: usize) -> usize {
-    debug_assert!(address < WINDOW_LEN);
-    WINDOW + address
+#[inline]
+pub fn window(address: usize) -> usize {
+    debug_assert!(address < window_len());
+    #[cfg(target_os = "none")]
+    {
+        // The linker's word for it, which has moved with the image.
+        image_address() - IMAGE + address
+    }
+    #[cfg(not(target_os = "none"))]
+    {
+        WINDOW + address
+    }
+}
+
+/// Where the image lies in memory.
+const IMAGE: usize = abi::layout::KERNEL - WINDOW;
+
+/// How far the window has moved up from where it is linked (`slide`).
+#[inline]
+pub fn distance() -> usize {
+    window(0) - WINDOW
+}
+
+/// The bytes of memory that the window shows at most.
+#[inline]
+pub fn window_len() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        WINDOW_LEN - (image_address() - abi::layout::KERNEL)
+    }
+    #[cfg(not(target_os = "none"))]
+    {
+        WINDOW_LEN
+    }
 }
 
 /// The stacks that every CPU has from boot on. The numbers of the last three are their IST numbers.
@@ -193,10 +224,11 @@ mod bare {
             &raw const __rodata_end,
             &raw const __image_end,
         ]
-        .map(|symbol| symbol as usize - WINDOW)
+        .map(|symbol| symbol as usize - window(0))
     }
 
     /// Where the image begins.
+    #[inline]
     pub fn image_address() -> usize {
         &raw const __image_start as usize
     }
@@ -314,7 +346,7 @@ mod bare {
                 };
                 self.map(window(at), at, 0, flags);
             }
-            for at in (small_end..top.min(WINDOW_LEN)).step_by(LARGE_PAGE) {
+            for at in (small_end..top.min(window_len())).step_by(LARGE_PAGE) {
                 self.map(window(at), at, 1, data);
             }
         }
@@ -457,7 +489,7 @@ mod bare {
         // SAFETY: the boot CPU alone runs, on these tables; the entries are not in use yet, or lead to the same memory as before.
         unsafe {
             boot_pdpt_map[first..first + 4].copy_from_slice(&boot_pdpt_low[..4]);
-            let table = &raw const boot_pdpt_map as usize - WINDOW;
+            let table = &raw const boot_pdpt_map as usize - window(0);
             boot_pml4[slot] = (table as u64) | PRESENT | WRITE;
             asm!("mov {0}, cr3", "mov cr3, {0}", out(reg) _, options(nostack));
         }

@@ -127,6 +127,10 @@ fn write_report(
     if let Some(f) = frame {
         write_registers(out, f)?;
     }
+    let distance = crate::paging::distance();
+    if distance != 0 {
+        writeln!(out, "  image moved up by {distance:#x}")?;
+    }
     writeln!(out, "  back-trace:")?;
     write_place(out, rip)?;
     write_trace(out, rbp)
@@ -204,7 +208,7 @@ fn write_trace(out: &mut dyn Write, mut rbp: usize) -> fmt::Result {
 #[cfg(target_os = "none")]
 fn in_image(address: usize) -> bool {
     let [start, text_end, ..] = crate::paging::image();
-    (start..text_end).contains(&address.wrapping_sub(abi::layout::WINDOW))
+    (start..text_end).contains(&address.wrapping_sub(crate::paging::window(0)))
 }
 
 #[cfg(not(target_os = "none"))]

@@ -114,7 +114,7 @@ mod bare {
 
     /// The physical addresses of the interrupt descriptor table, whose page is read-only once there are tables.
     pub(crate) fn gates() -> core::ops::Range<usize> {
-        let start = IDT.0.get() as usize - abi::layout::WINDOW;
+        let start = IDT.0.get() as usize - paging::window(0);
         start..start + size_of::<Idt>()
     }
 

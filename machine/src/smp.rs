@@ -143,7 +143,7 @@ fn prepare(stack: usize) {
         };
         set(
             &raw const trampoline_root as usize,
-            &raw const boot_pml4 as usize - abi::layout::WINDOW,
+            &raw const boot_pml4 as usize - paging::window(0),
         );
         set(
             &raw const trampoline_entry as usize,

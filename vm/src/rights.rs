@@ -1,6 +1,6 @@
 //! What the page tables allow, all of them read through: the promise of docs/security.md, "The kernel's own memory", looked at.
 //!
-//! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it; [`Survey::faults`] is what is not as promised. By no
+//! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it; [`Survey::faults`] is what is not as promised; [`places`]. By no
 //! address is anything writable and executable; a frame that is executable in the kernel is writable nowhere (but through `PATCHES`,
 //! while it is written); the kernel's half has no page that programs reach, and a program's half none that they do not.
 //!
@@ -12,6 +12,7 @@ use crate::table::Mapping;
 use abi::layout::{PATCHES, PROTECTED_RETURN};
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
+use machine::paging;
 
 /// A range of frames that the kernel can execute.
 struct Code {
@@ -31,6 +32,28 @@ pub struct Survey {
     pub faults: usize,
     /// There was no memory to remember all code.
     pub short: bool,
+}
+
+/// Where the kernel lies, as drawn by lot at boot: root's to know.
+pub struct Places {
+    /// The image, and with it the window.
+    pub image: usize,
+    /// The map of all memory.
+    pub memory: usize,
+    /// Generated code.
+    pub code: usize,
+    /// The first stack; the others follow.
+    pub stacks: usize,
+}
+
+/// Where the kernel lies.
+pub fn places() -> Places {
+    Places {
+        image: paging::image_address(),
+        memory: paging::phys_to_virt(0),
+        code: crate::code::first(),
+        stacks: paging::stack_slot(0),
+    }
 }
 
 /// The root entries of the kernel's half.

@@ -194,8 +194,10 @@ impl Archive {
         // The symbol table leads: a panic must find it before anything else works.
         let ordered = (self.entries.get_key_value(".synthesis").into_iter())
             .chain(self.entries.get_key_value(crate::rootfs::SYMBOLS))
+            .chain(self.entries.get_key_value(crate::rootfs::PLACES))
             .chain(self.entries.iter().filter(|(name, _)| {
-                first(name) && *name != ".synthesis" && *name != crate::rootfs::SYMBOLS
+                let led = [".synthesis", crate::rootfs::SYMBOLS, crate::rootfs::PLACES];
+                first(name) && !led.contains(&name.as_str())
             }))
             .chain(self.entries.iter().filter(|(name, _)| !first(name)));
         for (name, entry) in ordered {

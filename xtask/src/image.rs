@@ -34,7 +34,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     let (root, command) = run::root(&options)?;
     let built = kernel::build()?;
-    let archive = root.finish(kernel::symbols(&built)?, &command, &options.environment);
+    let archive = root.finish(kernel::tables(&built)?, &command, &options.environment);
     let dir = host::build_dir("image")?;
     let boot = BOOT
         .replace("CPUS", &options.cpus.to_string())

@@ -1,10 +1,11 @@
 //! The kernel: built, found, and its symbol table extracted.
 //!
-//! *Interface*: `build` gives the ELF file's path; `symbols` the table of `docs/run-contract.md`.
+//! *Interface*: `build` gives the ELF file's path; `tables` what of the file the kernel finds in its archive (`docs/run-contract.md`): names, and the places
+//! by which it moves itself.
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host;
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SymbolKind};
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -64,17 +65,95 @@ fn build_with(target: &Path, options: &[&str]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The symbol table: lines `address name`, sorted.
-pub fn symbols(kernel: &Path) -> Result<Vec<u8>> {
+/// What the kernel is told of its own file.
+#[derive(Clone, Default)]
+pub struct Tables {
+    /// Lines `address name`, sorted.
+    pub symbols: Vec<u8>,
+    /// The places that hold an address of the image.
+    pub places: Vec<u8>,
+}
+
+/// The tables of `kernel`.
+pub fn tables(kernel: &Path) -> Result<Tables> {
     let bytes = std::fs::read(kernel).context(format!("cannot read {}", kernel.display()))?;
     let file = object::File::parse(&*bytes).context(kernel.display())?;
-    let text: Vec<_> = {
-        use object::ObjectSection;
-        file.sections()
-            .filter(|s| s.kind() == object::SectionKind::Text)
-            .map(|s| s.index())
-            .collect()
+    Ok(Tables {
+        symbols: symbols(&file),
+        places: places(&file)?,
+    })
+}
+
+/// The places in the image whose content moves with it, as differences: first the words of four bytes, that are extended by their sign, then those of
+/// eight. Each list begins with its first place, counted from the image's first byte, and ends with a zero. A difference is a byte, or 255 and
+/// four bytes.
+fn places(file: &object::File) -> Result<Vec<u8>> {
+    const R_64: u32 = 1;
+    const R_32S: u32 = 11;
+    const GOT: [u32; 2] = [41, 42];
+    let value = |name: &str| {
+        file.symbol_by_name(name)
+            .map(|symbol| symbol.address())
+            .ok_or_else(|| Failure::new(HOST, format!("the kernel has no symbol {name}")))
     };
+    let (start, end) = (value("__image_start")?, value("__image_end")?);
+    let (mut short, mut long) = (Vec::new(), Vec::new());
+    for section in file.sections() {
+        if !(start..end).contains(&section.address()) {
+            continue;
+        }
+        if section.name() == Ok(".got") {
+            long.extend((section.address()..section.address() + section.size()).step_by(8));
+        }
+        for (place, relocation) in section.relocations() {
+            let RelocationFlags::Elf { r_type } = relocation.flags() else {
+                continue;
+            };
+            if GOT.contains(&r_type) {
+                // The linker may have made an immediate of it, which the list does not show.
+                return Err(Failure::new(HOST, "the kernel has a relaxed relocation"));
+            }
+            let RelocationTarget::Symbol(symbol) = relocation.target() else {
+                continue;
+            };
+            let symbol = file.symbol_by_index(symbol).context("a symbol")?;
+            if !(start..=end).contains(&symbol.address()) {
+                continue;
+            }
+            match r_type {
+                R_64 => long.push(place),
+                R_32S => short.push(place),
+                _ => {}
+            }
+        }
+    }
+    let mut out = Vec::new();
+    for mut list in [short, long] {
+        list.sort_unstable();
+        list.dedup();
+        let mut before = start;
+        for place in list {
+            let step = u32::try_from(place - before).context("the image is large")?;
+            before = place;
+            match u8::try_from(step) {
+                Ok(step @ 1..=254) => out.push(step),
+                _ => {
+                    out.push(255);
+                    out.extend(step.to_le_bytes());
+                }
+            }
+        }
+        out.push(0);
+    }
+    Ok(out)
+}
+
+fn symbols(file: &object::File) -> Vec<u8> {
+    let text: Vec<_> = file
+        .sections()
+        .filter(|s| s.kind() == object::SectionKind::Text)
+        .map(|s| s.index())
+        .collect();
     let mut table: Vec<(u64, String)> = file
         .symbols()
         .filter(|symbol| match symbol.kind() {
@@ -103,5 +182,5 @@ pub fn symbols(kernel: &Path) -> Result<Vec<u8>> {
     for (address, name) in table {
         writeln!(lines, "{address:016x} {name}").expect("writing to a string");
     }
-    Ok(lines.into_bytes())
+    lines.into_bytes()
 }

@@ -5,6 +5,7 @@
 
 use crate::cpio::{Archive, Entry};
 use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
+use crate::kernel::Tables;
 use crate::{host, program};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +14,8 @@ use std::process::{Command, Stdio};
 
 /// Where the symbol table is in the root archive.
 pub const SYMBOLS: &str = ".synthesis/kernel.sym";
+/// The path of the list of places that hold an address of the kernel.
+pub const PLACES: &str = ".synthesis/kernel.rel";
 
 /// Where relative names of the guest begin: the first process's working directory.
 pub const HOME: &str = "/root";
@@ -220,14 +223,11 @@ impl Root {
         }
     }
 
-    /// The archive, with the symbol table and the first process (none: the kernel's default).
-    pub fn finish(
-        mut self,
-        symbols: Vec<u8>,
-        command: &[String],
-        environment: &[String],
-    ) -> Vec<u8> {
-        self.archive.add(SYMBOLS, Entry::file(0o444, symbols));
+    /// The archive, with the kernel's tables and the first process (none: the kernel's default).
+    pub fn finish(mut self, tables: Tables, command: &[String], environment: &[String]) -> Vec<u8> {
+        self.archive
+            .add(SYMBOLS, Entry::file(0o444, tables.symbols));
+        self.archive.add(PLACES, Entry::file(0o400, tables.places));
         if !command.is_empty() {
             self.archive
                 .add(".synthesis/cmd", Entry::file(0o444, strings(command)));

@@ -25,12 +25,12 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let terminal = terminal::interactive();
     let (root, command) = root(&options)?;
     host::need(&[host::QEMU])?;
-    let (kernel, symbols) = match &options.kernel {
-        Some(kernel) => (kernel.clone(), Vec::new()),
+    let (kernel, tables) = match &options.kernel {
+        Some(kernel) => (kernel.clone(), kernel::Tables::default()),
         None => {
             let kernel = kernel::build()?;
-            let symbols = kernel::symbols(&kernel)?;
-            (kernel, symbols)
+            let tables = kernel::tables(&kernel)?;
+            (kernel, tables)
         }
     };
     let mut environment = options.environment.clone();
@@ -38,7 +38,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         let kind = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
         environment.insert(0, format!("TERM={kind}"));
     }
-    let archive = root.finish(symbols, &command, &environment);
+    let archive = root.finish(tables, &command, &environment);
     fits(archive.len(), options.memory)?;
 
     let mut machine = describe(&options, &kernel)?;

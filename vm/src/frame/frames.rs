@@ -13,14 +13,16 @@ use super::bitmap::{Bitmap, Hints};
 use super::stock::Stock;
 use crate::magazine::Magazine;
 use crate::memory::Memory;
-use abi::layout::{PAGE, WINDOW_LEN};
+use abi::layout::PAGE;
 use core::cell::UnsafeCell;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{MAX_CPUS, this_cpu};
 
-/// Frames below this number lie in the window below 1 GiB.
-const LOW: usize = WINDOW_LEN / PAGE;
+/// Frames below this number lie in the window.
+fn low() -> usize {
+    machine::paging::window_len() / PAGE
+}
 
 /// Counts of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -255,11 +257,11 @@ impl Frames {
     /// A frame below 1 GiB, with whatever content.
     #[inline]
     pub fn alloc_low(&self) -> Option<Frame> {
-        let index = match self.known().bitmap.take_bottom(LOW) {
+        let index = match self.known().bitmap.take_bottom(low()) {
             Some(index) => index,
             None => {
                 self.destock();
-                self.known().bitmap.take_bottom(LOW)?
+                self.known().bitmap.take_bottom(low())?
             }
         };
         self.free.fetch_sub(1, Ordering::Relaxed);
@@ -271,11 +273,11 @@ impl Frames {
         if count == 1 && align == 1 {
             return self.alloc_low();
         }
-        let index = match self.known().bitmap.take_run(count, align, LOW) {
+        let index = match self.known().bitmap.take_run(count, align, low()) {
             Some(index) => index,
             None => {
                 self.destock();
-                self.known().bitmap.take_run(count, align, LOW)?
+                self.known().bitmap.take_run(count, align, low())?
             }
         };
         self.free.fetch_sub(count, Ordering::Relaxed);

@@ -8,9 +8,8 @@ use crate::boot_cell::BootCell;
 use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};
 use crate::table::{self, KERNEL_DATA, Tables, no_execute};
-use abi::layout::WINDOW_LEN;
 use core::sync::atomic::{AtomicU64, Ordering};
-use machine::paging::{kernel_root, phys_to_virt, root_slots, window};
+use machine::paging::{kernel_root, phys_to_virt, root_slots, window, window_len};
 
 static ENTRIES: BootCell<[(usize, u64); 2]> = BootCell::new([(0, 0); 2]);
 
@@ -52,7 +51,7 @@ fn aliases(frame: Frame, find: impl Fn(usize) -> Option<&'static AtomicU64>) -> 
     let physical = frame.address() as usize;
     let direct = find(phys_to_virt(physical))?;
     let mut both = [Some(direct), None];
-    if physical < WINDOW_LEN {
+    if physical < window_len() {
         both[1] = Some(find(window(physical))?);
     }
     Some(both)

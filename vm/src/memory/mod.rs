@@ -133,12 +133,12 @@ impl Memory for Kernel {
 
     #[inline]
     fn window(self, frame: Frame) -> *mut u8 {
-        (abi::layout::WINDOW + frame.address() as usize) as *mut u8
+        machine::paging::window(frame.address() as usize) as *mut u8
     }
 
     #[inline]
     fn frame_at(self, address: *mut u8) -> Frame {
-        Frame::containing((address as usize - abi::layout::WINDOW) as u64)
+        Frame::containing((address as usize - machine::paging::window(0)) as u64)
     }
 
     fn forget(self, root: u64, address: usize, pages: usize) {

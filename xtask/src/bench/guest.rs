@@ -88,7 +88,7 @@ impl Kernel {
                 let mut command = vec![inside];
                 command.extend(words.iter().cloned());
                 let environment = [format!("MEMORY_KIB={}", MEMORY >> 10)];
-                let archive = root.finish(kernel::symbols(&built)?, &command, &environment);
+                let archive = root.finish(kernel::tables(&built)?, &command, &environment);
                 Ok((machine, archive))
             }
             Self::Linux(_, image) => {
@@ -99,7 +99,7 @@ impl Kernel {
                 );
                 let machine = prepare(image, append)?;
                 root.add(&format!("{}:/init", program.display()))?;
-                Ok((machine, root.finish(Vec::new(), &[], &[])))
+                Ok((machine, root.finish(kernel::Tables::default(), &[], &[])))
             }
         }
     }

@@ -101,7 +101,7 @@ pub fn measure() -> Result<Vec<Cost>> {
     machine.log = Log::File(log.clone());
     machine.append = format!("{} selftest=costs", crate::run::boot_words(false));
     super::counting(&mut machine);
-    let root = Root::new(None)?.finish(kernel::symbols(&built)?, &["/bin/true".into()], &[]);
+    let root = Root::new(None)?.finish(kernel::tables(&built)?, &["/bin/true".into()], &[]);
     let outcome = guest::start(&machine, &root, Kept::default())?.wait(Some(LIMIT));
     if outcome.status != Status::Exit(0) {
         eprint!("{}", outcome.report);

@@ -59,7 +59,7 @@ pub struct Kit {
     /// Repeat as often as a release wants it.
     pub long: bool,
     kernel: PathBuf,
-    symbols: Vec<u8>,
+    tables: kernel::Tables,
     programs: Vec<(String, PathBuf)>,
 }
 
@@ -83,7 +83,7 @@ impl Kit {
         host::build_dir("test")?;
         host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
         let kernel = kernel::build()?;
-        let symbols = kernel::symbols(&kernel)?;
+        let tables = kernel::tables(&kernel)?;
         let mut programs = Vec::new();
         for name in [
             "hello",
@@ -140,7 +140,7 @@ impl Kit {
         Ok(Self {
             long,
             kernel,
-            symbols,
+            tables,
             programs,
         })
     }
@@ -150,7 +150,7 @@ impl Kit {
         let kernel = kernel::build_for_order()?;
         Ok(Self {
             long: self.long,
-            symbols: kernel::symbols(&kernel)?,
+            tables: kernel::tables(&kernel)?,
             kernel,
             programs: self.programs.clone(),
         })
@@ -208,7 +208,7 @@ impl Kit {
         limit: Duration,
     ) -> Result<Ran> {
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
-        let archive = root.finish(self.symbols.clone(), &command, &[]);
+        let archive = root.finish(self.tables.clone(), &command, &[]);
         let (stdout, stderr) = (Kept::default(), Kept::default());
         let streams = Streams {
             input: Box::new(std::io::Cursor::new(input)),

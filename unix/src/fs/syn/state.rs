@@ -139,13 +139,11 @@ pub fn rights(out: &mut Out) -> Result<()> {
     if survey.short {
         return Err(Errno::ENOMEM);
     }
+    let places = vm::rights::places();
     let _ = writeln!(
         out,
         "image {:#x}, memory {:#x}, code {:#x}, stacks {:#x}",
-        machine::paging::image_address(),
-        machine::paging::phys_to_virt(0),
-        vm::code::first(),
-        machine::paging::stack_slot(0)
+        places.image, places.memory, places.code, places.stacks
     );
     out.push_str("guards:");
     for name in guards.names() {
