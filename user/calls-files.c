@@ -193,6 +193,37 @@ static void offsets(void)
     close(from);
 }
 
+/* Which bytes there are, and what a descriptor may do by ways that no routine was made for. */
+static void ways(void)
+{
+    char byte;
+    int fd = memfd_create("hole", 0);
+    pwrite(fd, "x", 1, 1 << 20);
+    equal(lseek(fd, 0, SEEK_DATA), 1 << 20, "SEEK_DATA goes over a hole");
+    equal(lseek(fd, 0, SEEK_HOLE), 0, "SEEK_HOLE finds it");
+    equal(lseek(fd, 1 << 20, SEEK_HOLE), (1 << 20) + 1, "and the end is one");
+    fails(lseek(fd, 2 << 20, SEEK_DATA), ENXIO, "beyond which there is nothing");
+    char name[40];
+    sprintf(name, "/proc/self/fd/%d", fd);
+    int reading = open(name, O_RDONLY), writing = open(name, O_WRONLY);
+    struct iovec one = {&byte, 1};
+    fails(pread(writing, &byte, 1, 0), EBADF, "pread of one opened for writing");
+    fails(readv(writing, &one, 1), EBADF, "readv");
+    fails(pwrite(reading, &byte, 1, 0), EBADF, "pwrite of one opened for reading");
+    fails(writev(reading, &one, 1), EBADF, "writev");
+    fails(sendfile(writing, writing, 0, 1), EBADF, "sendfile from one opened for writing");
+    fails(sendfile(reading, reading, 0, 1), EBADF, "to one opened for reading");
+    fails(ftruncate(reading, 0), EINVAL, "ftruncate");
+    fails(fallocate(reading, 0, 0, 1), EBADF, "fallocate");
+    struct iovec *many = calloc(1025, sizeof *many);
+    fails(writev(writing, many, 1025), EINVAL, "writev of more pieces than there may be");
+    equal(writev(writing, many, 1024), 0, "of as many as there may be");
+    free(many);
+    close(reading);
+    equal(dup(writing), reading, "dup gives the lowest that is free");
+    close(reading), close(writing), close(fd);
+}
+
 /* --- close-on-exec --- */
 
 static int open_after_exec(int fd)
@@ -486,8 +517,40 @@ static void flags(void)
     unlink("named");
 }
 
+static void names(void)
+{
+    struct stat st;
+    char name[40], target[40];
+    mode_t before = umask(027);
+    equal(mkdir("d", 0777) == 0 && stat("d", &st) == 0 && (st.st_mode & 0777) == 0750, 1, "mkdir minds the umask");
+    equal(mknod("d/n", S_IFREG | 0666, 0) == 0 && stat("d/n", &st) == 0 && (st.st_mode & 0777) == 0640, 1, "mknod, too");
+    umask(before);
+    fails(rmdir("d/."), EINVAL, "rmdir of .");
+    fails(rmdir("d/.."), ENOTEMPTY, "rmdir of ..");
+    fails(rmdir("/"), EBUSY, "rmdir of the root");
+    fails(unlink("d/n/"), ENOTDIR, "unlink of a file with a slash");
+    fails(mkdir("d/n/x", 0777), ENOTDIR, "mkdir below a file");
+    fails(mkdir("d/none/x", 0777), ENOENT, "mkdir below nothing");
+    fails(link("d", "e"), EPERM, "link of a directory");
+    fails(symlink("", "e"), ENOENT, "an empty link");
+    symlink("n", "d/l0");
+    for (int i = 1; i <= 40; i++) {
+        sprintf(name, "d/l%d", i), sprintf(target, "l%d", i - 1);
+        symlink(target, name);
+    }
+    equal(stat("d/l39", &st), 0, "forty links one after the other");
+    fails(stat("d/l40", &st), ELOOP, "one more is too many");
+    for (int i = 0; i <= 40; i++) {
+        sprintf(name, "d/l%d", i);
+        unlink(name);
+    }
+    unlink("d/n");
+    equal(rmdir("d/"), 0, "rmdir with a slash");
+}
+
 static const struct group groups[] = {
-    {"appending", appending}, {"offsets", offsets}, {"close-on-exec", close_on_exec}, {"whole", whole}, {"locks", locks}, {"flags", flags},
+    {"appending", appending}, {"offsets", offsets}, {"ways", ways}, {"close-on-exec", close_on_exec}, {"whole", whole}, {"locks", locks}, {"flags", flags},
+    {"names", names},
 };
 
 int main(int argc, char **argv)

@@ -246,6 +246,31 @@ static void owned(void)
     unlink("f"), unlink("mine");
 }
 
+/* Whoever writes to another's set-uid file takes that right away; root does not. */
+static void written(void)
+{
+    for (int way = 0; way < 4; way++) {
+        char text[40];
+        make("w", "text", 0, 0, 06777);
+        become(ONE);
+        int fd = open("w", O_RDWR);
+        if (way == 0)
+            write(fd, "x", 1);
+        else if (way == 1)
+            pwrite(fd, "x", 1, 2);
+        else if (way == 2)
+            ftruncate(fd, 1);
+        else
+            for (int i = 0; i < 5; i++)
+                write(fd, "x", 1);
+        sprintf(text, "written by another, way %d: set-uid goes", way);
+        equal(mode_of("w"), 0777, text);
+        close(fd);
+        become(0);
+    }
+    unlink("w");
+}
+
 static void classes(void)
 {
     make("c", "", ONE, TWO, 0077);
@@ -466,7 +491,7 @@ static void privileges(void)
 }
 
 static const struct group groups[] = {
-    {"closed", closed}, {"searched", searched}, {"owned", owned}, {"classes", classes},
+    {"closed", closed}, {"searched", searched}, {"owned", owned}, {"written", written}, {"classes", classes},
     {"sticky", sticky}, {"real", real}, {"often", often_opened}, {"privileges", privileges},
 };
 

@@ -227,6 +227,45 @@ static void stacks(void)
     munmap(alternate, 65536);
 }
 
+/* --- what a handler finds, and what it leaves alone --- */
+
+static volatile long found_flags, found_stack;
+static void look_around(int number)
+{
+    long flags;
+    (void)number;
+    __asm__ volatile("pushf; pop %0" : "=r"(flags));
+    found_flags = flags;
+    found_stack = (long)__builtin_frame_address(0);
+}
+
+static void frames(void)
+{
+    handle(SIGUSR1, look_around, 0, 0);
+    long below = 0, wrong = 0, result;
+    /* A leaf function may keep things below its stack pointer. The direction flag is set meanwhile. */
+    for (int offset = 8; offset <= 128; offset += 8) {
+        __asm__ volatile("sub $4096, %%rsp; mov %3, (%%rsp, %2); std; mov $62, %%eax; syscall; cld; mov (%%rsp, %2), %0; add $4096, %%rsp"
+                         : "=&r"(below), "=&a"(result)
+                         : "r"(-(long)offset), "r"(0x123456789abcdef0 + offset), "D"((long)getpid()), "S"((long)SIGUSR1)
+                         : "rcx", "r11", "memory", "cc");
+        wrong += below != 0x123456789abcdef0 + offset || result != 0;
+    }
+    equal(wrong, 0, "what lies in the red zone is left alone");
+    equal(found_flags & (1 << 10), 0, "the direction flag is clear in a handler");
+    equal(found_stack & 15, 0, "whose stack is aligned");
+    struct sigaction action = {.sa_handler = look_around, .sa_flags = SA_ONSTACK};
+    sigaction(SIGUSR1, &action, 0);
+    alternate = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = alternate, .ss_size = 65536 - 24};
+    sigaltstack(&stack, 0);
+    raise(SIGUSR1);
+    equal(found_stack & 15, 0, "also at the end of a stack that is not");
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, 0);
+    munmap(alternate, 65536);
+}
+
 /* --- what queues, and in what order --- */
 
 static volatile int values[8], valued;
@@ -369,6 +408,24 @@ static void interrupted(void)
     raise(SIGUSR1);
     fails(sigsuspend(&none), EINTR, "sigsuspend");
     check(was(1, SIGUSR1) && blocked(SIGUSR1), "puts it back after the handler");
+    /* Stopped and continued, it waits on, and the mask of before is not forgotten over that. */
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        write(fd[1], "r", 1);
+        sigsuspend(&none);
+        _exit(blocked(SIGUSR1) && traced == 1 ? 0 : 1);
+    }
+    int status;
+    read(fd[0], &c, 1);
+    read(fd[0], &c, 1);
+    kill(child, SIGSTOP);
+    waitpid(child, &status, WUNTRACED);
+    kill(child, SIGCONT);
+    waitpid(child, &status, WCONTINUED);
+    kill(child, SIGUSR1);
+    waitpid(child, &status, 0);
+    equal(status, 0, "a stop in between leaves the mask to be put back");
     sigprocmask(SIG_UNBLOCK, &block, 0);
     close(fd[0]), close(fd[1]);
 }
@@ -598,7 +655,7 @@ static void children(void)
 }
 
 static const struct group groups[] = {
-    {"masks", masks},       {"stacks", stacks},         {"queues", queues},     {"interrupted", interrupted}, {"threads", of_threads},
+    {"masks", masks},       {"stacks", stacks},         {"frames", frames}, {"queues", queues},     {"interrupted", interrupted}, {"threads", of_threads},
     {"inherited", inherited}, {"groups", groups_of_children}, {"children", children},
 };
 

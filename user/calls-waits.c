@@ -416,6 +416,28 @@ static void moves(void)
     fails(mremap(far, PAGE, 0, 0) == MAP_FAILED ? -1 : 0, EINVAL, "to nothing");
     munmap(area, 16 * PAGE);
     fails(mremap(area, PAGE, 2 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 0, EFAULT, "of nothing");
+    area = mmap(0, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(area + PAGE, PAGE, PROT_READ);
+    fails(mremap(area, 3 * PAGE, 4 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 0, EFAULT, "of more than one mapping");
+    munmap(area, 3 * PAGE);
+    int fd = memfd_create("opened for reading", 0);
+    char name[40];
+    ftruncate(fd, PAGE);
+    sprintf(name, "/proc/self/fd/%d", fd);
+    int reading = open(name, O_RDONLY);
+    unsigned char *file = mmap(0, PAGE, PROT_READ, MAP_SHARED, reading, 0);
+    equal(peek(file), 0, "a file that was opened for reading, mapped");
+    fails(mprotect(file, PAGE, PROT_READ | PROT_WRITE), EACCES, "is not made writable");
+    fails(mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, reading, 0) == MAP_FAILED ? -1 : 0, EACCES, "nor mapped so");
+    munmap(file, PAGE), close(reading), close(fd);
+    unsigned char *top = sbrk(0);
+    sbrk(3 * PAGE);
+    memset(top, 7, 3 * PAGE);
+    sbrk(-2 * PAGE);
+    equal(peek(top) == 7 && peek(top + 3 * PAGE - 1) == -1, 1, "when the heap shrinks its end is gone");
+    sbrk(2 * PAGE);
+    equal(peek(top + 3 * PAGE - 1), 0, "and comes back as zeros");
+    sbrk(-3 * PAGE);
     /* A child's pages are its own whatever we move. */
     area = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     area[0] = 3;

@@ -39,6 +39,10 @@ enum { USER = 1000, OTHER_GROUP = 50, ROOT = 10, PLAIN = 11, SECURE = 4 };
 
 static int here; /* on Synthesis */
 
+/* Far from everything else, so that nobody touches it before. */
+__asm__(".text\n .skip 400000, 0x90\n .balign 4096\n .globl far_away\n far_away: movl $17, %eax\n ret\n .skip 400000, 0x90");
+int far_away(void);
+
 /* The program with set-id bits: tells by its exit status what it is, or waits to be looked at. */
 static int as(const char *what)
 {
@@ -51,6 +55,17 @@ static int as(const char *what)
     }
     if (strcmp(what, "dumpable") == 0)
         return prctl(PR_GET_DUMPABLE);
+    if (strcmp(what, "stack") == 0) {
+        struct rlimit limit;
+        getrlimit(RLIMIT_STACK, &limit);
+        return limit.rlim_cur == 8 << 20 ? 8 : 9;
+    }
+    if (strcmp(what, "calls") == 0) {
+        char c;
+        if (write(3, "c", 1) != 1 || read(4, &c, 1) != 1)
+            return 1;
+        return far_away();
+    }
     if (strcmp(what, "waits") == 0) {
         if (write(3, "w", 1) != 1)
             return 1;
@@ -84,6 +99,12 @@ static void become_user(void)
     if (setgroups(0, NULL) || setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
         _exit(99);
     prctl(PR_SET_DUMPABLE, 1);
+}
+
+static int mode_of(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) ? -1 : (int)(s.st_mode & 07777);
 }
 
 static int status_of(pid_t child)
@@ -255,6 +276,60 @@ static void no_new_rights(void)
     fails(prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0), EINVAL, "it cannot be taken back");
     fails(prctl(PR_SET_NO_NEW_PRIVS, 1, 1, 0, 0), EINVAL, "and has no other arguments");
     fails(prctl(PR_GET_NO_NEW_PRIVS, 1, 0, 0, 0), EINVAL, "nor has its question");
+}
+
+#define LENT DIRECTORY "/lent"
+
+/* A set-uid program that its caller may write, which is a mistake, but not one that gives the caller its rights. */
+static void rewritten(void)
+{
+    int ready[2], go[2];
+    char c;
+    if (pipe(ready) || pipe(go))
+        return;
+    int from = open(COPY, O_RDONLY);
+    off_t size = lseek(from, 0, SEEK_END);
+    char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, from, 0);
+    char wanted[] = "\xb8\x11\0\0\0\xc3";
+    char *place = memmem(bytes, size, wanted, 6);
+    check(bytes != MAP_FAILED && place, "what it is going to do");
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ready[1], 30);
+        dup2(go[0], 4);
+        dup2(30, 3);
+        run(LENT, "calls");
+    }
+    close(ready[1]);
+    equal(read(ready[0], &c, 1), 1, "a set-uid program that others may write");
+    int to = open(LENT, O_WRONLY);
+    check(to >= 0 || errno == ETXTBSY, "is written while it runs, or cannot be");
+    if (to >= 0) {
+        place[1] = 66;
+        equal(pwrite(to, place, 6, place - bytes), 6, "other code");
+        equal(mode_of(LENT), 0777, "takes the bits away");
+        close(to);
+    }
+    write(go[1], "g", 1);
+    equal(code_of(child), 17, "and does what it did");
+    close(ready[0]);
+    close(go[0]);
+    close(go[1]);
+    close(from);
+}
+
+static void secure_stack(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit;
+        getrlimit(RLIMIT_STACK, &limit);
+        limit.rlim_cur = 16 << 20;
+        if (setrlimit(RLIMIT_STACK, &limit))
+            _exit(99);
+        run(SUID, "stack");
+    }
+    equal(code_of(child), 8, "a set-uid program's stack is not its caller's to choose");
 }
 
 static int directories(void *go)
@@ -602,12 +677,6 @@ static void own(void)
 
 #define FILE_NAME DIRECTORY "/file"
 
-static int mode_of(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) ? -1 : (int)(s.st_mode & 07777);
-}
-
 static int served(int *ends, int command)
 {
     char c = command;
@@ -837,6 +906,9 @@ static void exec_group(void)
     exec_traced_by_root();
     as_user(no_new_rights);
     as_user(shared_directories);
+    as_user(secure_stack);
+    install(LENT, 06777, 0, 0);
+    as_user(rewritten);
     as_user(death_signal);
     death_signal_of_root();
     no_suid_mount();

@@ -119,6 +119,10 @@ pub trait File: Send + Sync + Any {
     fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENODEV)
     }
+    /// As [`File::pager`], of a copy: what is written to the file later does not show.
+    fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
+        self.pager(of)
+    }
     /// The running process, which may write, gets a mapping by which it can do so without any call.
     fn let_write(&self, _of: &OpenFile) {}
     /// The source of this file's pages for `mmap`.

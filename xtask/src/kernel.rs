@@ -14,7 +14,7 @@ use std::process::Stdio;
 /// Builds the kernel in its own profile. Cargo's progress shows on a terminal; else silence
 /// unless it fails.
 pub fn build() -> Result<PathBuf> {
-    build_with(&host::project().join("target"), &[])
+    build_with(&host::project(), &host::project().join("target"), &[])
 }
 
 /// A kernel that notes which monitors are held while another is taken, and logs it at its end.
@@ -24,12 +24,22 @@ pub fn build_for_order() -> Result<PathBuf> {
         host::KERNEL_TARGET
     );
     build_with(
+        &host::project(),
         &host::project().join("target/order"),
         &["--config", &noting],
     )
 }
 
-fn build_with(target: &Path, options: &[&str]) -> Result<PathBuf> {
+/// The kernel of another copy of the source, quickly built: its rooms are not compiled as one piece.
+pub fn build_elsewhere(source: &Path, target: &Path) -> Result<PathBuf> {
+    let quick = "profile.kernel.lto='off'";
+    let often = "profile.kernel.incremental=true";
+    let parts = "profile.kernel.codegen-units=32";
+    let options = ["--config", quick, "--config", often, "--config", parts];
+    build_with(source, target, &options)
+}
+
+fn build_with(source: &Path, target: &Path, options: &[&str]) -> Result<PathBuf> {
     host::need_target()?;
     let path = target.join(host::KERNEL_TARGET).join("kernel/kernel");
     let mut command = host::cargo();
@@ -43,6 +53,7 @@ fn build_with(target: &Path, options: &[&str]) -> Result<PathBuf> {
         host::KERNEL_TARGET,
     ]);
     command.args(options).env("CARGO_TARGET_DIR", target);
+    command.current_dir(source);
     // The first build takes a minute and may talk about it; later ones must not
     // disturb the guest's standard error.
     if !path.exists() && std::io::stderr().is_terminal() {

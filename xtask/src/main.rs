@@ -12,6 +12,7 @@ mod host;
 mod image;
 mod kernel;
 mod machine;
+mod mutants;
 mod options;
 mod program;
 mod qmp;

@@ -91,6 +91,14 @@ impl Source {
         self.place().is_some_and(readable)
     }
 
+    /// Whether mode, owner and group are no more what they were when it was opened. A write would have taken set-id bits away before.
+    pub fn has_changed(&self) -> bool {
+        self.place().is_none_or(|place| {
+            let now = place.inode.bits();
+            (now.mode, now.uid, now.gid) != (self.mode, self.uid, self.gid)
+        })
+    }
+
     /// Where the file is.
     pub fn place(&self) -> Option<&Place> {
         self.of.place()
@@ -151,21 +159,27 @@ pub struct Loaded {
     pub end: usize,
 }
 
-/// Maps `image` of `source` into `space`. `interpreter`: it goes anywhere, not where programs go. ENOMEM, ENOEXEC, ENODEV.
-pub fn load(
-    space: &AddressSpace,
-    source: &Source,
-    image: &Image,
-    interpreter: bool,
-) -> Result<Loaded> {
+/// What an image is for its process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The program.
+    Program,
+    /// The program, which is to get rights: from a copy, so that nobody writes to it any more.
+    Copy,
+    /// What loads it: goes anywhere, not where programs go.
+    Interpreter,
+}
+
+/// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
+pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) -> Result<Loaded> {
     let (first, end) = image.span();
-    let bias = match (image.relocatable, interpreter) {
-        (false, _) => 0,
-        (true, false) => {
+    let bias = match part {
+        _ if !image.relocatable => 0,
+        Part::Program | Part::Copy => {
             let spread = machine::random::u64() % SPREAD_PAGES * PAGE as u64;
             USER_PIE_BASE + spread as usize - first
         }
-        (true, true) => {
+        Part::Interpreter => {
             let room = space.map(
                 Placement::Anywhere,
                 end - first,
@@ -175,7 +189,11 @@ pub fn load(
             room.wrapping_sub(first)
         }
     };
-    let pager = source.of.file().pager(&source.of)?;
+    let (file, of) = (source.of.file(), &source.of);
+    let pager = match part {
+        Part::Copy => file.copied_pager(of)?,
+        _ => file.pager(of)?,
+    };
     for segment in &image.segments {
         map_segment(space, &pager, segment, bias)?;
     }

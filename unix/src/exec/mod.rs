@@ -24,11 +24,13 @@ use crate::fs::place::MS_NOSUID;
 use crate::process::cred::{Executing, Unsafe};
 use crate::process::shared::Exchanged;
 use crate::process::{Cred, Process, Program, Task, access};
-use load::{Loaded, Source, load};
+use load::{Loaded, Part, Source, load};
 use stack::{STRING_MAX, Strings};
 
 /// How deep scripts may be interpreted by scripts.
 const SCRIPT_DEPTH: usize = 4;
+/// The most stack that a program with more rights than its caller begins with.
+const SECURE_STACK: u64 = 8 << 20;
 /// Pages over which the top of the stack, and the start of the heap, are spread.
 const SPREAD_PAGES: u64 = 1 << 11;
 
@@ -174,7 +176,16 @@ pub fn prepare(
     let grounds = Grounds::of(process);
     let own = &grounds.cred;
     let mut readable = source.may_be_read(own);
-    let main = load(&space, &source, &image, false)?;
+    let (user, group) = set_ids(&source);
+    let main = if user.or(group).is_some() {
+        let main = load(&space, &source, &image, Part::Copy)?;
+        if source.has_changed() {
+            return Err(Errno::ETXTBSY);
+        }
+        main
+    } else {
+        load(&space, &source, &image, Part::Program)?
+    };
     let start = match image.interpreter {
         None => None,
         Some((offset, length)) => {
@@ -186,11 +197,10 @@ pub fn prepare(
             if !loader_image.relocatable {
                 return Err(Errno::ENOEXEC);
             }
-            Some(load(&space, &loader, &loader_image, true)?)
+            Some(load(&space, &loader, &loader_image, Part::Interpreter)?)
         }
     };
     space.set_brk_start(main.end + spread());
-    let (user, group) = set_ids(&source);
     let executing = own.executing(user, group, grounds.doubt);
     let plain = own.uid == own.euid && own.gid == own.egid;
     if readable && plain && !executing.cred.departs_from(own) {
@@ -259,7 +269,13 @@ fn build_stack(
     execfn: &[u8],
     executing: &Executing,
 ) -> Result<usize> {
+    let (cred, secure) = (&executing.cred, executing.secure);
     let limit = process.limits.lock().cur(RLIMIT_STACK);
+    let limit = if secure {
+        limit.min(SECURE_STACK)
+    } else {
+        limit
+    };
     let length = limit.clamp(128 << 10, 64 << 20) as usize / PAGE * PAGE;
     let top = USER_STACK_TOP - spread();
     let prot = if image.executable_stack {
@@ -270,7 +286,6 @@ fn build_stack(
     space.map_stack(top, length, prot)?;
     let mut random = [0; 16];
     machine::random::fill(&mut random);
-    let (cred, secure) = (&executing.cred, executing.secure);
     let aux = |placed: stack::Placed| {
         alloc::vec![
             (AT_HWCAP, u64::from(machine::features::cpuid(1, 0)[3])),
@@ -409,6 +424,9 @@ fn exchange(
     }
     if prepared.executing.secure || cred.departs_from(&grounds.cred) {
         process.death_signal.store(0, Ordering::Relaxed);
+    }
+    if prepared.executing.secure {
+        process.limits.lock().lower(RLIMIT_STACK, SECURE_STACK);
     }
     let old = process.space.set(Some(prepared.space.clone()));
     crate::dispatch::enter_space(&prepared.space);

@@ -50,6 +50,12 @@ impl Limits {
         self.0[resource].cur
     }
 
+    /// The current value of `resource`, which must be an `RLIMIT_…` constant, becomes `most` at most.
+    pub fn lower(&mut self, resource: usize, most: u64) {
+        let cur = &mut self.0[resource].cur;
+        *cur = most.min(*cur);
+    }
+
     /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`). EINVAL, EPERM.
     pub fn set(&mut self, resource: usize, new: Rlimit, raises: bool) -> Result<()> {
         let old = self.0.get_mut(resource).ok_or(Errno::EINVAL)?;

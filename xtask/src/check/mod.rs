@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
     ("layers", layering),
     ("sources", source_rules),
     ("locks", lock_list),
+    ("mutants", crate::mutants::faults),
     ("clippy for the host", clippy_host),
     ("clippy for the kernel", clippy_kernel),
     ("documentation", documentation),

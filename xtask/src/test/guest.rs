@@ -512,7 +512,11 @@ pub fn own_suite(
         .and_then(|root| kit.boot_root(root, machine, &["/bin/true"], Vec::new(), limit));
     match ran {
         Err(failure) => Check::new(name, false, failure.message),
-        Ok(ran) => Check::new(name, ran.outcome.status == Status::Exit(0), ran.told()),
+        Ok(ran) => {
+            let good = ran.outcome.status == Status::Exit(0);
+            kit.note(good);
+            Check::new(name, good, ran.told())
+        }
     }
 }
 

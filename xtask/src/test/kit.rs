@@ -5,12 +5,13 @@
 
 use super::hush::Watch;
 use super::tap::{self, Check};
-use crate::failure::Result;
+use crate::failure::{Failure, HOST, Result};
 use crate::machine::{Kept, Log, Machine, Outcome, Running, Status, Streams};
 use crate::rootfs::Root;
 use crate::{compile, host, kernel};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What a guest command did.
@@ -61,6 +62,11 @@ pub struct Kit {
     kernel: PathBuf,
     tables: kernel::Tables,
     programs: Vec<(String, PathBuf)>,
+    /// More words for the kernel's command line.
+    words: String,
+    /// After the first failed check no machine is booted any more.
+    hasty: bool,
+    failed: AtomicBool,
 }
 
 /// Memory, in bytes, from which a machine has room for programs that it does not run.
@@ -142,24 +148,53 @@ impl Kit {
             kernel,
             tables,
             programs,
+            words: String::new(),
+            hasty: false,
+            failed: AtomicBool::new(false),
         })
     }
 
     /// The same programs, and the kernel that notes the order in which monitors are taken.
     pub fn noting_order(&self) -> Result<Self> {
-        let kernel = kernel::build_for_order()?;
+        self.with_kernel(kernel::build_for_order()?)
+    }
+
+    /// The same programs, and another kernel.
+    pub fn with_kernel(&self, kernel: PathBuf) -> Result<Self> {
         Ok(Self {
             long: self.long,
             tables: kernel::tables(&kernel)?,
             kernel,
             programs: self.programs.clone(),
+            words: String::new(),
+            hasty: false,
+            failed: AtomicBool::new(false),
         })
+    }
+
+    /// The same; the kernel has this of its mutants, and the first check that fails is enough.
+    pub fn mutated(&self, number: usize) -> Self {
+        Self {
+            long: self.long,
+            tables: self.tables.clone(),
+            kernel: self.kernel.clone(),
+            programs: self.programs.clone(),
+            words: format!(" mutant={number}"),
+            hasty: true,
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes whether a check is good.
+    pub fn note(&self, good: bool) {
+        self.failed.fetch_or(!good, Ordering::Relaxed);
     }
 
     /// A machine of this kernel; its log goes to `build/test/NAME.log`.
     pub fn machine(&self, name: &str) -> Machine {
         let mut machine = Machine::new(&self.kernel);
         machine.append = crate::run::boot_words(false);
+        machine.append.push_str(&self.words);
         if let Ok(dir) = host::build_dir("test") {
             machine.log = Log::File(dir.join(format!("{name}.log")));
         }
@@ -207,6 +242,9 @@ impl Kit {
         input: Vec<u8>,
         limit: Duration,
     ) -> Result<Ran> {
+        if self.hasty && self.failed.load(Ordering::Relaxed) {
+            return Err(Failure::new(HOST, "not run after a failure"));
+        }
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
         let archive = root.finish(self.tables.clone(), &command, &[]);
         let (stdout, stderr) = (Kept::default(), Kept::default());
@@ -244,6 +282,7 @@ impl Kit {
                 }
                 let orderly = matches!(ran.outcome.status, Status::Exit(_));
                 checks.push(Check::new("the machine ends in order", orderly, ran.told()));
+                self.note(checks.iter().all(|check| check.good));
                 checks
             }
         }
@@ -261,6 +300,7 @@ impl Kit {
                     .last()
                     .is_some_and(|line| line.starts_with("ok"))
                     && ran.outcome.status == Status::Exit(0);
+                self.note(good);
                 vec![Check::new(name, good, ran.told())]
             }
         }

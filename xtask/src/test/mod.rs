@@ -15,30 +15,36 @@ mod tap;
 mod threads;
 
 use crate::failure::{Failure, Result, USAGE};
-use kit::Kit;
+use crate::mutants;
+pub use guest::TESTS;
+pub use kit::Kit;
 use lexopt::prelude::*;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::sync::Mutex;
 use std::time::Instant;
-use tap::Check;
+pub use tap::Check;
 
 const HELP: &str = "\
 usage: cargo xtask test [--long] [--only host|models|miri|guest] [NAME...]
+       cargo xtask test --mutants [NAME...]
 
 Runs everything that CI runs, or the named guest tests. --long repeats what is random or racy as often as
 a release wants it (200 rounds of load, a minute of random calls).
 
-  --list    the guest tests
+  --list       the guest tests
+  --mutants    plant small bugs in a copy of the source, and see whether the suites notice: all of
+               tests/mutants, or those whose names begin with a NAME (minutes)
 ";
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    let (mut names, mut only, mut long) = (Vec::new(), None, false);
+    let (mut names, mut only, mut long, mut planted) = (Vec::new(), None, false, false);
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("long") => long = true,
+            Long("mutants") => planted = true,
             Long("only") => {
                 let part = parser.value()?.to_string_lossy().into_owned();
                 if !["host", "models", "miri", "guest"].contains(&part.as_str()) {
@@ -62,6 +68,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             Value(name) => names.push(name.to_string_lossy().into_owned()),
             other => return Err(other.unexpected().into()),
         }
+    }
+    if planted {
+        return mutants::main(&names);
     }
     if let Some(name) = names
         .iter()

@@ -8,15 +8,17 @@ use abi::layout::PAGE;
 use abi::linux::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::Ordering;
 use quaject::{Unmade, fsmap};
 use vm::frame::FrameRef;
 use vm::space::{Pager, PagerInfo};
 
-use super::MemNode;
 use super::store::{MAX_SIZE, Store};
+use super::{Body, MemNode};
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
+use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::io::IoBuf;
 use crate::seam;
@@ -139,6 +141,30 @@ impl File for MemNode {
             node: self.this.upgrade().ok_or(Errno::ENODEV)?,
             path: of.path(),
         }))
+    }
+
+    fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
+        let copy = Store::new();
+        let from = self.contents()?;
+        let mut page = Vec::new();
+        page.try_reserve_exact(PAGE).map_err(|_| Errno::ENOMEM)?;
+        page.resize(PAGE, 0);
+        let mut at = 0;
+        loop {
+            let count = from.read(at, &mut IoBuf::fill(&mut page))?;
+            let Some(bytes) = page.get(..count).filter(|bytes| !bytes.is_empty()) else {
+                break;
+            };
+            copy.write(at, &mut IoBuf::drain(bytes))
+                .map_err(|_| Errno::ENOMEM)?;
+            at += count as u64;
+        }
+        let (uid, gid) = (self.bits().uid, self.bits().gid);
+        let node = self
+            .fs
+            .node(Kind::Regular, 0, 0, uid, gid, Body::Regular(copy));
+        let path = of.path();
+        Ok(Arc::new(FilePager { node, path }))
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
