@@ -15,6 +15,7 @@ use quaject::{Unmade, fsmap};
 use vm::frame::FrameRef;
 use vm::space::{Pager, PagerInfo};
 
+use super::budget::NODES;
 use super::store::{MAX_SIZE, Store};
 use super::{Body, MemNode};
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
@@ -160,9 +161,10 @@ impl File for MemNode {
             at += count as u64;
         }
         let (uid, gid) = (self.bits().uid, self.bits().gid);
-        let node = self
-            .fs
-            .node(Kind::Regular, 0, 0, uid, gid, Body::Regular(copy));
+        let taken = NODES.take(1).map_err(|_| Errno::ENOMEM)?;
+        let body = Body::Regular(copy);
+        let node = self.fs.node(Kind::Regular, 0, 0, uid, gid, body);
+        taken.keep();
         let path = of.path();
         Ok(Arc::new(FilePager { node, path }))
     }
