@@ -187,7 +187,7 @@ fn write_place(out: &mut dyn Write, address: usize) -> fmt::Result {
 fn write_trace(out: &mut dyn Write, mut rbp: usize) -> fmt::Result {
     for _ in 0..32 {
         let base = cpu::StackBase::address_of(rbp);
-        if !rbp.is_multiple_of(8) || rbp < abi::layout::WINDOW || rbp + 16 > base {
+        if !rbp.is_multiple_of(8) || rbp < abi::layout::WINDOW || rbp.saturating_add(16) > base {
             break;
         }
         // SAFETY: the words lie on a kernel stack below its base; a wild value that only looks like one ends in the

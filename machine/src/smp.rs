@@ -139,7 +139,7 @@ fn prepare(stack: usize) {
         let len = &raw const trampoline_end as usize - start;
         (place as *mut u8).copy_from(start as *const u8, len);
         let set = |symbol: usize, value: usize| {
-            ((place + symbol - start) as *mut usize).write_volatile(value);
+            ((place + (symbol - start)) as *mut usize).write_volatile(value);
         };
         set(
             &raw const trampoline_root as usize,

@@ -8,7 +8,7 @@ pub const FILE: &str = ".synthesis/kernel.sym";
 
 /// The function that `address` lies in, and the distance from its start.
 pub fn name(address: usize) -> Option<(&'static str, usize)> {
-    lookup(table()?, address - crate::paging::distance())
+    lookup(table()?, address.wrapping_sub(crate::paging::distance()))
 }
 
 /// Bytes at the head of the initrd that hold the table.

@@ -35,6 +35,14 @@ use code::{Made, Variant};
 use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};
 
+/// Where an offset of a description goes that moves by `by` from `base`. EINVAL before the beginning, and past the last offset that a program can
+/// be told.
+pub fn moved(base: u64, by: i64) -> Result<u64> {
+    base.checked_add_signed(by)
+        .filter(|&to| i64::try_from(to).is_ok())
+        .ok_or(Errno::EINVAL)
+}
+
 /// A generated descriptor routine.
 pub type DescRoutine = codegen::Routine<DescFn>;
 
@@ -82,7 +90,7 @@ pub trait File: Send + Sync + Any {
     fn write_at(&self, _of: &OpenFile, _offset: u64, _buf: &mut IoBuf) -> Result<usize> {
         Err(Errno::ESPIPE)
     }
-    /// Moves the description's offset and returns it.
+    /// Moves the description's offset and returns it. See [`moved`].
     fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
         Err(Errno::ESPIPE)
     }

@@ -49,6 +49,7 @@ pub fn frame_bytes() -> usize {
 /// Puts the running thread's state at user address `at`, as a handler finds it. EFAULT.
 pub fn save(at: usize) -> Result<()> {
     let size = fpu::area_size();
+    user::check(at, frame_bytes())?;
     if with_xsave() && thread::current().uses_fp() {
         // The processor writes the frame itself, and of the header the first word.
         user::put(at + HEADER, &[0u64; HEADER_LEN / 8])?;
@@ -83,6 +84,7 @@ pub fn restore(at: usize) -> Result<()> {
         return Err(Errno::EFAULT);
     }
     let size = fpu::area_size();
+    user::check(at, LEGACY)?;
     let note: FpxSwBytes = user::get(at + FPX_SW_OFFSET)?;
     let extended = with_xsave()
         && note.magic1 == FP_XSTATE_MAGIC1

@@ -2,13 +2,15 @@
 //!
 //! *Interface.* A file fills a reader's buffer with [`IoBuf::put`] and empties a writer's with
 //! [`IoBuf::take`]; neither knows whether the other side is one user range, an `iovec` or kernel memory.
-//! Both move as many bytes as fit and return that number. A bad user address gives `EFAULT` only when
+//! Both move as many bytes as fit and return that number. When the thread is to end, a long transfer ends, too. A bad user address gives `EFAULT` only when
 //! the call moved nothing; otherwise a short count, and `EFAULT` at the next call. So a file that loops
 //! until it is short, and returns what it has, behaves as Linux does.
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use abi::linux::Iovec;
+
+use crate::signal;
 use vm::frame::FrameBytes;
 
 /// The most bytes that one call moves, as in Linux (`MAX_RW_COUNT`).
@@ -19,7 +21,12 @@ pub struct IoBuf<'a> {
     place: Place<'a>,
     len: usize,
     done: usize,
+    /// When so much is done it is asked whether the thread is to end.
+    look: usize,
 }
+
+/// Bytes that are moved between two looks whether the thread is to end.
+const STRIDE: usize = 256 << 10;
 
 enum Place<'a> {
     /// One range of the current user space, below `USER_END`.
@@ -36,21 +43,19 @@ enum Place<'a> {
 impl<'a> IoBuf<'a> {
     /// A range of the current user space. `EFAULT` when it does not lie below `USER_END`.
     pub fn user(addr: usize, len: usize) -> Result<Self> {
-        let len = len.min(MAX_COUNT);
         check(addr, len)?;
-        Ok(Self::new(Place::User(addr), len))
+        Ok(Self::new(Place::User(addr), len.min(MAX_COUNT)))
     }
 
-    /// Pieces of the current user space. `EINVAL` when the lengths overflow, `EFAULT` as for [`IoBuf::user`].
+    /// Pieces of the current user space. `EINVAL` when a length is negative, `EFAULT` as for [`IoBuf::user`].
     pub fn scattered(pieces: &'a [Iovec]) -> Result<Self> {
+        if pieces.iter().any(|piece| i64::try_from(piece.len).is_err()) {
+            return Err(Errno::EINVAL);
+        }
         let mut len = 0usize;
         for piece in pieces {
-            let piece_len = usize::try_from(piece.len).map_err(|_| Errno::EINVAL)?;
-            len = len
-                .checked_add(piece_len)
-                .filter(|l| isize::try_from(*l).is_ok())
-                .ok_or(Errno::EINVAL)?;
-            check(piece.base as usize, piece_len)?;
+            check(piece.base as usize, piece.len as usize)?;
+            len = len.saturating_add(piece.len as usize);
         }
         Ok(Self::new(
             Place::Scattered { pieces, within: 0 },
@@ -75,6 +80,7 @@ impl<'a> IoBuf<'a> {
             place,
             len,
             done: 0,
+            look: STRIDE,
         }
     }
 
@@ -161,6 +167,12 @@ impl<'a> IoBuf<'a> {
         mut step: impl FnMut(Side<'_>, usize, usize) -> usize,
     ) -> Result<usize> {
         let count = count.min(self.remaining());
+        if self.done >= self.look {
+            self.look = self.done.saturating_add(STRIDE);
+            if signal::is_dying() {
+                return Err(Errno::EINTR);
+            }
+        }
         let mut total = 0;
         while total < count {
             let want;

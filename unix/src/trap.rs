@@ -92,7 +92,7 @@ fn return_to_user(frame: &mut TrapFrame) {
 
 /// An interrupted call whose signal vanished before it was looked at (another thread took it) is simply made again.
 fn forget_restart(frame: &mut TrapFrame) {
-    let error = -(frame.rax as i64);
+    let error = (frame.rax as i64).wrapping_neg();
     if (512..=516).contains(&error) {
         deliver::restart_quietly(frame);
     }

@@ -45,6 +45,8 @@ plain! {
 
 /// Nanoseconds in a second.
 pub const NSEC_PER_SEC: u64 = 1_000_000_000;
+/// The last moment of every clock, nanoseconds: any two times have a sum.
+pub const NS_MAX: u64 = i64::MAX as u64;
 
 impl Timespec {
     /// From nanoseconds.
@@ -55,7 +57,7 @@ impl Timespec {
         }
     }
 
-    /// To nanoseconds, saturating; `None` when negative or not normalized.
+    /// To nanoseconds, at most [`NS_MAX`]; `None` when negative or not normalized.
     pub fn to_ns(self) -> Option<u64> {
         if self.sec < 0 || !(0..NSEC_PER_SEC as i64).contains(&self.nsec) {
             return None;
@@ -63,7 +65,8 @@ impl Timespec {
         Some(
             (self.sec as u64)
                 .saturating_mul(NSEC_PER_SEC)
-                .saturating_add(self.nsec as u64),
+                .saturating_add(self.nsec as u64)
+                .min(NS_MAX),
         )
     }
 }
@@ -77,7 +80,7 @@ impl Timeval {
         }
     }
 
-    /// To nanoseconds, saturating; `None` when negative or not normalized.
+    /// To nanoseconds, at most [`NS_MAX`]; `None` when negative or not normalized.
     pub fn to_ns(self) -> Option<u64> {
         if !(0..1_000_000).contains(&self.usec) {
             return None;
@@ -127,7 +130,7 @@ mod tests {
                 nsec: 0
             }
             .to_ns(),
-            Some(u64::MAX)
+            Some(NS_MAX)
         );
         assert_eq!(Timeval { sec: 2, usec: 5 }.to_ns(), Some(2_000_005_000));
         assert_eq!(core::mem::size_of::<Sigevent>(), 64);

@@ -265,7 +265,8 @@ fn requeue(
         }
         true
     });
-    let affected = (count - wakes + move_count - moves) as usize;
+    // Both counts may be the largest.
+    let affected = ((count - wakes) + (move_count - moves)) as usize;
     let target_list = match &mut second {
         Some(second) if target > source => &mut **second,
         _ => &mut *first,

@@ -11,12 +11,13 @@ use vm::{Access, AddressSpace, Prot, user};
 
 use super::{Args, Handler};
 use crate::process::Process;
+use crate::signal;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::MMAP, mmap),
     (nr::MUNMAP, |a| {
-        let (address, length) = range(a)?;
+        let (address, length) = range(a).map_err(|_| Errno::EINVAL)?;
         space()?.unmap(address, length).map(|()| 0)
     }),
     (nr::MPROTECT, mprotect),
@@ -65,7 +66,7 @@ fn mmap(a: &mut Args) -> Result<usize> {
     let process = Process::current();
     let limit = process.limits.lock().cur(RLIMIT_AS);
     let space = space()?;
-    if limit != RLIM_INFINITY && (space.size() + length) as u64 > limit {
+    if limit != RLIM_INFINITY && space.size().saturating_add(length) as u64 > limit {
         return Err(Errno::ENOMEM);
     }
     let place = placement(address, flags)?;
@@ -99,9 +100,22 @@ fn mmap(a: &mut Args) -> Result<usize> {
             Access::Read
         };
         // Populating is a favour: what cannot be had now faults later.
-        let _ = space.populate(at, length, access);
+        let _ = populate(&space, at, length, access);
     }
     Ok(at)
+}
+
+/// Makes the pages of a range ready, some at a time: it may be a very long one. ENOMEM, EFAULT; EINTR when the program is to end.
+fn populate(space: &AddressSpace, from: usize, length: usize, access: Access) -> Result<()> {
+    const AT_A_TIME: usize = 256 * PAGE;
+    let end = from.saturating_add(length);
+    for at in (from..end).step_by(AT_A_TIME) {
+        if signal::is_dying() {
+            return Err(Errno::EINTR);
+        }
+        space.populate(at, AT_A_TIME.min(end - at), access)?;
+    }
+    Ok(())
 }
 
 fn placement(address: usize, flags: u32) -> Result<Placement> {
@@ -194,6 +208,9 @@ fn mremap(a: &mut Args) -> Result<usize> {
     {
         return Err(Errno::EINVAL);
     }
+    if address >= USER_END {
+        return Err(Errno::EFAULT);
+    }
     let how = if flags & MREMAP_FIXED != 0 {
         Remap::To(fixed(a.word(4))?)
     } else if flags & MREMAP_MAYMOVE != 0 {
@@ -209,7 +226,7 @@ fn brk(a: &mut Args) -> Result<usize> {
 }
 
 fn madvise(a: &mut Args) -> Result<usize> {
-    let (address, length) = range(a)?;
+    let (address, length) = range(a).map_err(|_| Errno::EINVAL)?;
     let space = space()?;
     match a.uint(2) {
         _ if length == 0 => Ok(0),
@@ -217,7 +234,7 @@ fn madvise(a: &mut Args) -> Result<usize> {
         MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
             let write = a.uint(2) == MADV_POPULATE_WRITE;
             let access = if write { Access::Write } else { Access::Read };
-            space.populate(address, length, access)?;
+            populate(&space, address, length, access)?;
             Ok(0)
         }
         MADV_NORMAL..=MADV_WILLNEED
@@ -241,7 +258,10 @@ fn msync(a: &mut Args) -> Result<usize> {
     {
         return Err(Errno::EINVAL);
     }
-    covered(a)
+    if !a.word(0).is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    covered(a).map_err(|_| Errno::ENOMEM)
 }
 
 /// Nothing is ever paged out, so being mapped is all there is to check.
@@ -259,6 +279,9 @@ fn covered(a: &mut Args) -> Result<usize> {
     }
 }
 
+/// Pages that `mincore` speaks of at a time.
+const IN_MEMORY: [u8; 1024] = [1; 1024];
+
 fn mincore(a: &mut Args) -> Result<usize> {
     let (address, length) = range(a).map_err(|_| {
         if !a.word(0).is_multiple_of(PAGE) {
@@ -267,11 +290,19 @@ fn mincore(a: &mut Args) -> Result<usize> {
             Errno::ENOMEM
         }
     })?;
+    let pages = length / PAGE;
+    user::check(a.word(2), pages)?;
     if length != 0 && !space()?.covers(address, length) {
         return Err(Errno::ENOMEM);
     }
-    for page in 0..length / PAGE {
-        user::put(a.word(2).wrapping_add(page), &1u8)?;
+    let mut done = 0;
+    while done < pages {
+        if signal::is_dying() {
+            return Err(Errno::EINTR);
+        }
+        let part = IN_MEMORY.len().min(pages - done);
+        user::copy_out(a.word(2) + done, &IN_MEMORY[..part])?;
+        done += part;
     }
     Ok(0)
 }

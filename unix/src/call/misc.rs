@@ -143,6 +143,7 @@ fn syslog(a: &mut Args) -> Result<usize> {
     let (_, length) = machine::log::copy(0, &mut log);
     log.truncate(length);
     match a.int(0) {
+        READ_ALL if a.int(2) < 0 || a.word(1) == 0 => Err(Errno::EINVAL),
         READ_ALL => {
             let length = log.len().min(a.word(2));
             user::copy_out(a.word(1), &log[log.len() - length..])?;

@@ -47,13 +47,13 @@ fn milliseconds(timeout: i32) -> Deadline {
 }
 
 fn poll(args: &mut Args) -> Result<usize> {
-    poll_until(args.word(0), args.word(1), milliseconds(args.int(2)))
+    poll_until(args.word(0), args.uint(1), milliseconds(args.int(2)))
 }
 
 fn ppoll(args: &mut Args) -> Result<usize> {
     let deadline = relative(args.word(2))?;
     with_mask(args.word(3), args.word(4))?;
-    let result = restored(poll_until(args.word(0), args.word(1), deadline));
+    let result = restored(poll_until(args.word(0), args.uint(1), deadline));
     write_left(args.word(2), deadline);
     result
 }
@@ -85,10 +85,12 @@ fn restored(result: Result<usize>) -> Result<usize> {
     result
 }
 
-fn poll_until(array: usize, count: usize, deadline: Deadline) -> Result<usize> {
+fn poll_until(array: usize, count: u32, deadline: Deadline) -> Result<usize> {
+    let count = count as usize;
     if count > most_descriptors() {
         return Err(Errno::EINVAL);
     }
+    vm::user::check(array, count * size_of::<Pollfd>())?;
     let files = Process::current().files.get();
     let mut places = Vec::new();
     let mut entries = Vec::new();
@@ -168,6 +170,7 @@ fn select_until(args: &Args, deadline: Deadline) -> Result<usize> {
     for (set, bits) in sets.iter_mut().enumerate() {
         let address = args.word(1 + set);
         if address != 0 {
+            vm::user::check(address, words * 8)?;
             for (word, value) in bits[..words].iter_mut().enumerate() {
                 *value = get::<u64>(address + word * 8)?;
             }
@@ -328,9 +331,10 @@ fn epoll_until(args: &Args, deadline: Deadline) -> Result<usize> {
         return Err(Errno::EINVAL);
     };
     let most = usize::try_from(args.int(2)).unwrap_or(0);
-    if most == 0 {
+    if most == 0 || most > i32::MAX as usize / size_of::<EpollEvent>() {
         return Err(Errno::EINVAL);
     }
+    vm::user::check(args.word(1), most * size_of::<EpollEvent>())?;
     let (descriptors, mut entries): (Vec<i32>, Vec<Entry>) = {
         let mut interests = epoll.interests.lock();
         interests.retain(|_, interest| interest.file.strong_count() != 0);

@@ -112,14 +112,14 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::GETGROUPS, getgroups),
     (nr::SETGROUPS, setgroups),
     (nr::GETRLIMIT, |a| {
-        prlimit(&Process::current(), a.word(0), 0, a.word(1))
+        prlimit(&Process::current(), a.uint(0), 0, a.word(1))
     }),
     (nr::SETRLIMIT, |a| {
-        prlimit(&Process::current(), a.word(0), a.word(1), 0)
+        prlimit(&Process::current(), a.uint(0), a.word(1), 0)
     }),
     (nr::PRLIMIT64, |a| {
         let process = process_or_self(a.int(0))?;
-        prlimit(&process, a.word(1), a.word(2), a.word(3))
+        prlimit(&process, a.uint(1), a.word(2), a.word(3))
     }),
     (nr::GETRUSAGE, getrusage),
     (nr::TIMES, times),
@@ -293,7 +293,7 @@ fn getgroups(a: &mut Args) -> Result<usize> {
 }
 
 fn setgroups(a: &mut Args) -> Result<usize> {
-    let count = a.word(0);
+    let count = a.uint(0) as usize;
     Process::current().cred.get().need(Capability::Setgid)?;
     if count > GROUPS_MAX {
         return Err(Errno::EINVAL);
@@ -304,7 +304,8 @@ fn setgroups(a: &mut Args) -> Result<usize> {
     change_cred(|c| c.setgroups(groups.clone()))
 }
 
-fn prlimit(process: &Process, resource: usize, new: usize, old: usize) -> Result<usize> {
+fn prlimit(process: &Process, resource: u32, new: usize, old: usize) -> Result<usize> {
+    let resource = resource as usize;
     access::may_limit(process)?;
     let raises = Process::current().cred.get().has(Capability::SysResource);
     let new = if new != 0 {

@@ -161,9 +161,12 @@ fn register_set(task: &Task, kind: usize, data: usize, set: bool) -> Result<usiz
         return Err(Errno::EINVAL);
     }
     let mut part: Iovec = user::get(data)?;
+    if !part.len.is_multiple_of(WORD as u64) {
+        return Err(Errno::EINVAL);
+    }
     let mut registers = trace::halted(task, |state| state.registers)?;
     let bytes = bytemuck::bytes_of_mut(&mut registers);
-    let count = bytes.len().min(part.len as usize) & !(WORD - 1);
+    let count = bytes.len().min(part.len as usize);
     if set {
         user::copy_in(&mut bytes[..count], part.base as usize)?;
         trace::halted(task, |state| state.registers = registers)?;

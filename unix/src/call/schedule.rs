@@ -130,7 +130,8 @@ fn cpu_mask() -> u64 {
 fn sched_getaffinity(a: &mut Args) -> Result<usize> {
     task_or_self(a.int(0))?;
     let mask = cpu_mask().to_le_bytes();
-    if a.word(1) < mask.len() || !a.word(1).is_multiple_of(mask.len()) {
+    let room = a.uint(1) as usize;
+    if room < mask.len() || !room.is_multiple_of(mask.len()) {
         return Err(Errno::EINVAL);
     }
     user::copy_out(a.word(2), &mask)?;
@@ -140,7 +141,7 @@ fn sched_getaffinity(a: &mut Args) -> Result<usize> {
 fn sched_setaffinity(a: &mut Args) -> Result<usize> {
     let task = task_or_self(a.int(0))?;
     let mut mask = [0; 8];
-    let len = a.word(1).min(mask.len());
+    let len = (a.uint(1) as usize).min(mask.len());
     user::copy_in(&mut mask[..len], a.word(2))?;
     access::may_schedule(&task.process)?;
     if u64::from_le_bytes(mask) & cpu_mask() == 0 {

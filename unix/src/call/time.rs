@@ -120,8 +120,11 @@ fn put_time(at: usize, time: Timespec) -> Result<usize> {
     Ok(0)
 }
 
+/// Whoever sets the clock of the day sets it to before this, so that it does not end while the machine runs: thirty years short of the last moment.
+const LATEST_NS: u64 = 8_277_292_036 * NSEC_PER_SEC;
+
 fn set_clock(ns: Option<u64>) -> Result<usize> {
-    let ns = ns.ok_or(Errno::EINVAL)?;
+    let ns = ns.filter(|&ns| ns < LATEST_NS).ok_or(Errno::EINVAL)?;
     Process::current().cred.get().need(Capability::SysTime)?;
     set_real_ns(ns);
     Ok(0)
@@ -243,7 +246,7 @@ fn timer_create(a: &mut Args) -> Result<usize> {
         }
         _ => return Err(Errno::EINVAL),
     };
-    if signo != 0 && !valid(signo) {
+    if event.notify != SIGEV_NONE && !valid(signo) {
         return Err(Errno::EINVAL);
     }
     let id = process.timers.create(

@@ -177,7 +177,8 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
         _ if !image.relocatable => 0,
         Part::Program | Part::Copy => {
             let spread = machine::random::u64() % SPREAD_PAGES * PAGE as u64;
-            USER_PIE_BASE + spread as usize - first
+            // Wherever the file would like to be, above or below.
+            (USER_PIE_BASE + spread as usize).wrapping_sub(first)
         }
         Part::Interpreter => {
             let room = space.map(

@@ -8,7 +8,7 @@ use core::any::Any;
 use core::sync::atomic::Ordering;
 
 use super::inode::DirSink;
-use crate::file::{File, OpenFile};
+use crate::file::{File, OpenFile, moved};
 use crate::io::IoBuf;
 
 /// The behaviour of an open directory.
@@ -30,7 +30,7 @@ impl File for Directory {
             SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
             _ => return Err(Errno::EINVAL),
         };
-        let to = base.checked_add_signed(offset).ok_or(Errno::EINVAL)?;
+        let to = moved(base, offset)?;
         of.cursor.offset.store(to, Ordering::Relaxed);
         Ok(to)
     }

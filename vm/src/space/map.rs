@@ -295,8 +295,11 @@ impl<M: Memory> AddressSpace<M> {
     ) -> Result<usize, Errno> {
         let (start, old_end) = range(address, old)?;
         let new = page_ceil(new).ok_or(Errno::ENOMEM)?;
-        if new == 0 || start == old_end || new > USER_END {
+        if new == 0 || start == old_end {
             return Err(Errno::EINVAL);
+        }
+        if new > USER_END && !matches!(how, Remap::To(_)) {
+            return Err(Errno::ENOMEM);
         }
         let old = old_end - start;
         self.admit()?;

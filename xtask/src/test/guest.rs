@@ -124,6 +124,11 @@ pub const TESTS: &[Test] = &[
         run: timers,
     },
     Test {
+        name: "extremes",
+        about: "numbers at their ends: offsets, sizes, counts, times, addresses",
+        run: extremes,
+    },
+    Test {
         name: "files",
         about: "files and the tools that work on them",
         run: files,
@@ -262,6 +267,14 @@ fn shell_smp(kit: &Kit) -> Vec<Check> {
 
 fn files(kit: &Kit) -> Vec<Check> {
     script(kit, "files", 1, 256)
+}
+
+fn extremes(kit: &Kit) -> Vec<Check> {
+    kit.tap(
+        &with(kit, "extremes", 2, 256),
+        &["/tests/extremes-glibc"],
+        5 * MINUTE,
+    )
 }
 
 fn system(kit: &Kit) -> Vec<Check> {

@@ -93,6 +93,7 @@ impl Kit {
         let mut programs = Vec::new();
         for name in [
             "hello",
+            "extremes",
             "calls",
             "jobs",
             "timers",

@@ -8,6 +8,7 @@ use abi::linux::{IOV_MAX, Iovec};
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 
 use super::{Caller, unsigned};
 use crate::call::{Args, Handler};
@@ -15,6 +16,7 @@ use crate::file::OpenFile;
 use crate::fs::Kind;
 use crate::io::IoBuf;
 use crate::process::Task;
+use crate::signal;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -51,6 +53,15 @@ enum Way {
 enum At {
     Offset,
     Position(u64),
+}
+
+/// Whether `count` bytes from `offset` on end at an offset that there is. EINVAL.
+fn ends(offset: u64, count: usize) -> Result<()> {
+    let end = offset.checked_add(count as u64);
+    match end.and_then(|end| i64::try_from(end).ok()) {
+        Some(_) => Ok(()),
+        None => Err(Errno::EINVAL),
+    }
 }
 
 fn check(of: &OpenFile, way: Way) -> Result<()> {
@@ -112,14 +123,16 @@ fn lseek(args: &mut Args) -> Result<usize> {
 fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
     let of = Caller::current().files.get(args.int(0))?;
     check(&of, way)?;
-    let count = args.word(2);
-    if count > IOV_MAX as usize {
+    if args.uint(2) > IOV_MAX as u32 {
         return Err(Errno::EINVAL);
     }
-    let pieces: Vec<Iovec> = vm::user::array(args.word(1), count)?;
+    let pieces: Vec<Iovec> = vm::user::array(args.word(1), args.uint(2) as usize)?;
     let mut buf = IoBuf::scattered(&pieces)?;
     if buf.remaining() == 0 {
         return Ok(0);
+    }
+    if let At::Position(offset) = at {
+        ends(offset, buf.remaining())?;
     }
     transfer(&of, way, at, &mut buf)
 }
@@ -137,6 +150,7 @@ fn positional(args: &Args, way: Way) -> Result<usize> {
     let of = Caller::current().files.get(args.int(0))?;
     check(&of, way)?;
     let mut buf = IoBuf::user(args.word(1), args.word(2))?;
+    ends(offset, args.word(2))?;
     transfer(&of, way, At::Position(offset), &mut buf)
 }
 
@@ -194,14 +208,18 @@ fn copy(
     bytes.resize(STEP.min(count), 0);
     let mut total = 0;
     while total < count {
+        if signal::is_dying() {
+            return if total > 0 {
+                Ok(total)
+            } else {
+                Err(Errno::EINTR)
+            };
+        }
         let step = bytes.len().min(count - total);
         // The source keeps its offset until it is known what the destination took.
         let start = match *from_at {
             At::Position(offset) => offset,
-            At::Offset => from
-                .cursor
-                .offset
-                .load(core::sync::atomic::Ordering::Relaxed),
+            At::Offset => from.cursor.offset.load(Ordering::Relaxed),
         };
         let got = from
             .file()
@@ -220,10 +238,7 @@ fn copy(
         let end = start + put as u64;
         match from_at {
             At::Position(offset) => *offset = end,
-            At::Offset => from
-                .cursor
-                .offset
-                .store(end, core::sync::atomic::Ordering::Relaxed),
+            At::Offset => from.cursor.offset.store(end, Ordering::Relaxed),
         }
         if let At::Position(offset) = to_at {
             *offset += put as u64;
@@ -236,13 +251,22 @@ fn copy(
     Ok(total)
 }
 
-/// The offset at user address `addr`, or the description's when there is none.
-fn at(addr: usize) -> Result<At> {
-    if addr == 0 {
-        return Ok(At::Offset);
-    }
-    let offset: i64 = vm::user::get(addr)?;
-    Ok(At::Position(unsigned(offset)?))
+/// Where a copy of `count` bytes begins in `of`: at the offset at user address `addr`, or the description's when that is null. EFAULT,
+/// EOVERFLOW, EINVAL.
+fn at(addr: usize, of: &OpenFile, count: usize) -> Result<(At, u64)> {
+    let offset = match addr {
+        0 => of.cursor.offset.load(Ordering::Relaxed) as i64,
+        addr => vm::user::get(addr)?,
+    };
+    // A negative one counts as a very large one here.
+    (offset as u64)
+        .checked_add(count as u64)
+        .ok_or(Errno::EOVERFLOW)?;
+    let start = unsigned(offset)?;
+    Ok(match addr {
+        0 => (At::Offset, start),
+        _ => (At::Position(start), start),
+    })
 }
 
 fn put_back(addr: usize, at: At) -> Result<()> {
@@ -262,11 +286,13 @@ fn sendfile(args: &mut Args) -> Result<usize> {
     check(&from, Way::Read)?;
     let to = files.get(args.int(0))?;
     check(&to, Way::Write)?;
-    let mut from_at = at(args.word(2))?;
+    let count = usize::try_from(args.long(3)).map_err(|_| Errno::EINVAL)?;
+    let (mut from_at, start) = at(args.word(2), &from, 0)?;
+    ends(start, count)?;
     if kind(&from) != Some(Kind::Regular) || to.appending() {
         return Err(Errno::EINVAL);
     }
-    let count = args.word(3).min(crate::io::MAX_COUNT);
+    let count = count.min(crate::io::MAX_COUNT);
     let done = copy(&from, &mut from_at, &to, &mut At::Offset, count)?;
     put_back(args.word(2), from_at)?;
     Ok(done)
@@ -291,8 +317,18 @@ fn copy_file_range(args: &mut Args) -> Result<usize> {
             _ => return Err(Errno::EINVAL),
         }
     }
-    let (mut from_at, mut to_at) = (at(args.word(1))?, at(args.word(3))?);
-    let count = args.word(4).min(crate::io::MAX_COUNT);
+    let count = args.word(4);
+    let (mut from_at, from_start) = at(args.word(1), &from, count)?;
+    let (mut to_at, to_start) = at(args.word(3), &to, count)?;
+    let there = from.file().stat(&from).size.saturating_sub(from_start);
+    let length = there.min(count as u64);
+    if from.inode().map(|i| i.id()) == to.inode().map(|i| i.id())
+        && to_start.saturating_add(length) > from_start
+        && to_start < from_start.saturating_add(length)
+    {
+        return Err(Errno::EINVAL);
+    }
+    let count = count.min(crate::io::MAX_COUNT);
     let done = copy(&from, &mut from_at, &to, &mut to_at, count)?;
     put_back(args.word(1), from_at)?;
     put_back(args.word(3), to_at)?;

@@ -18,7 +18,7 @@ use vm::space::{Pager, PagerInfo};
 use super::budget::NODES;
 use super::store::{MAX_SIZE, Store};
 use super::{Body, MemNode};
-use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
+use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing, moved};
 use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::io::IoBuf;
@@ -79,7 +79,7 @@ impl File for MemNode {
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         let store = self.contents()?;
         let _turn = of.turn();
-        let from = |base: u64| base.checked_add_signed(offset).ok_or(Errno::EINVAL);
+        let from = |base: u64| moved(base, offset);
         let search = |hole| {
             let start = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
             store.seek(start, hole).ok_or(Errno::ENXIO)
@@ -92,9 +92,6 @@ impl File for MemNode {
             SEEK_HOLE => search(true)?,
             _ => return Err(Errno::EINVAL),
         };
-        if to > MAX_SIZE {
-            return Err(Errno::EINVAL);
-        }
         of.cursor.offset.store(to, Ordering::Relaxed);
         Ok(to)
     }
@@ -110,8 +107,12 @@ impl File for MemNode {
         let store = self.contents()?;
         let end = offset
             .checked_add(len)
-            .filter(|e| *e <= MAX_SIZE)
+            .filter(|e| i64::try_from(*e).is_ok())
             .ok_or(Errno::EFBIG)?;
+        // What no file has need not be cleared, and cannot be made.
+        if end > MAX_SIZE && mode & PUNCH_HOLE == 0 {
+            return Err(Errno::EFBIG);
+        }
         self.drop_privileges();
         let keep = mode & KEEP_SIZE != 0;
         match mode & !KEEP_SIZE {

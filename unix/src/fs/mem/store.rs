@@ -22,6 +22,7 @@ use vm::frame::{self, Frame, FrameRef};
 
 use super::budget::{PAGES, Taken};
 use crate::io::IoBuf;
+use crate::signal;
 
 /// The most pages an array may have.
 const MAX_PAGES: usize = 1 << 24;
@@ -349,6 +350,9 @@ impl Store {
     pub fn fill_holes(&self, from: u64, to: u64) -> Result<()> {
         let _turn = self.writers.lock();
         for index in from / PAGE as u64..to.div_ceil(PAGE as u64) {
+            if signal::is_dying() {
+                return Err(Errno::EINTR);
+            }
             self.page_or_zeros(index)?;
         }
         Ok(())
@@ -400,22 +404,19 @@ impl Store {
     pub fn seek(&self, offset: u64, hole: bool) -> Option<u64> {
         let size = self.size();
         let table = self.table.lock();
-        let mut at = offset;
-        while at < size {
-            let index = usize::try_from(at / PAGE as u64).ok()?;
-            let is_hole = table
-                .pages
-                .get(index)
-                .is_none_or(|p| p.load(Ordering::Relaxed) == 0);
-            if is_hole == hole {
-                return Some(at);
-            }
-            if index >= table.pages.len() {
-                break;
-            }
-            at = ((index + 1) * PAGE) as u64;
+        if offset >= size {
+            return None;
         }
-        hole.then_some(size).filter(|_| offset < size)
+        let first = usize::try_from(offset / PAGE as u64).ok()?;
+        let from_there = table.pages.get(first..).unwrap_or_default();
+        let wanted = |page: &AtomicU64| (page.load(Ordering::Relaxed) == 0) == hole;
+        match from_there.iter().position(wanted) {
+            Some(0) => Some(offset),
+            Some(further) => Some(((first + further) * PAGE) as u64).filter(|at| *at < size),
+            None => None,
+        }
+        // The end of a file counts as a hole.
+        .or(hole.then_some(size))
     }
 }
 

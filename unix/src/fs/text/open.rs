@@ -14,8 +14,9 @@ use sync::Monitor;
 
 use super::Setter;
 use super::source::{Piece, Source};
-use crate::file::{File, OpenFile};
+use crate::file::{File, OpenFile, moved};
 use crate::io::IoBuf;
+use crate::signal;
 
 /// The longest setting.
 const MAX_SETTING: usize = 256;
@@ -87,6 +88,9 @@ impl Reading {
             *self = Reading::default();
         }
         while self.offset < offset {
+            if signal::is_dying() {
+                return Err(Errno::EINTR);
+            }
             let rest = self.rest(source, PAGE)?.len();
             if rest == 0 {
                 return Ok(0);
@@ -161,7 +165,7 @@ impl File for Text {
             // Where the end is nobody knows before it was read.
             _ => return Err(Errno::EINVAL),
         };
-        let to = base.checked_add_signed(offset).ok_or(Errno::EINVAL)?;
+        let to = moved(base, offset)?;
         of.cursor.offset.store(to, Ordering::Relaxed);
         Ok(to)
     }
