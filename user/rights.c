@@ -107,6 +107,13 @@ static int mode_of(const char *path)
     return stat(path, &s) ? -1 : (int)(s.st_mode & 07777);
 }
 
+static const char *of(pid_t pid, const char *name)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    return path;
+}
+
 static int status_of(pid_t child)
 {
     int status = -1;
@@ -434,6 +441,159 @@ static void tracing(void)
     nobody_traces(getppid(), "root's process");
 }
 
+/* Whoever comes first: who traces a child that executes a set-uid program has it without the rights, or has it not. */
+static void attach_against_exec(void)
+{
+    int rounds = here ? 150 : 500, stolen = 0, seized = 0, odd = 0;
+    for (int i = 0; i < rounds; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            run(SUID, "who");
+        int got = 0;
+        for (int tries = 0; tries < 1 + i % 40 && !got; tries++)
+            got = ptrace(PTRACE_SEIZE, child, 0, 0) == 0;
+        seized += got;
+        int code = code_of(child) & ~(SECURE << 4);
+        stolen += got && code != PLAIN;
+        odd += code != PLAIN && code != ROOT;
+    }
+    printf("# %d of %d were traced\n", seized, rounds);
+    equal(stolen, 0, "nobody traced gets rights");
+    equal(odd, 0, "and all end as they should");
+}
+
+enum { RAN_PLAIN = 67, RAN_AS_ROOT = 66 };
+static void intruder(void) { _exit(geteuid() == 0 ? RAN_AS_ROOT : RAN_PLAIN); }
+
+/* The program is the same one, at the same addresses: what was sent to the old one would run in the new one. */
+static void procedure_against_exec(void)
+{
+    int sent = 0, stolen = 0, went = 0;
+    if (!here)
+        return;
+    for (int i = 0; i < 200; i++) {
+        int ready[2];
+        char c;
+        if (pipe(ready))
+            return;
+        pid_t child = fork();
+        if (child == 0) {
+            write(ready[1], "r", 1);
+            run(SUID, "who");
+        }
+        read(ready[0], &c, 1);
+        close(ready[0]);
+        close(ready[1]);
+        syn_thread thread = syn_handle(child);
+        long result = -EPERM;
+        for (int tries = 0; tries < 1 + i % 20; tries++) {
+            syn_setsignal(thread, 3, intruder);
+            result = syn_interrupt(thread, intruder);
+            sent += result == 0;
+        }
+        int code = code_of(child);
+        stolen += code == RAN_AS_ROOT;
+        went += code == RAN_PLAIN;
+    }
+    printf("# %d sent, %d ran\n", sent, went);
+    equal(stolen, 0, "no procedure runs in a program with more rights");
+}
+
+/* -- the scope ------------------------------------------------------------------------------------------------------- */
+
+#define SCOPE "/proc/sys/kernel/yama/ptrace_scope"
+
+static int set_scope(char scope)
+{
+    int fd = open(SCOPE, O_WRONLY);
+    int good = fd >= 0 && write(fd, &scope, 1) == 1;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return good ? 0 : -1;
+}
+
+static pid_t sibling;
+
+/* A process of user 1000 that is no descendant of who looks at it: `whom` may trace it. */
+static pid_t make_sibling(long whom)
+{
+    int ready[2];
+    char c;
+    if (pipe(ready))
+        return -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        become_user();
+        if (whom)
+            prctl(PR_SET_PTRACER, whom);
+        write(ready[1], "r", 1);
+        for (;;)
+            pause();
+    }
+    read(ready[0], &c, 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void scope_of_one(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    equal(ptrace(PTRACE_SEIZE, child, 0, 0), 0, "scope 1: one's own child");
+    finish(child);
+    fails(ptrace(PTRACE_SEIZE, sibling, 0, 0), EPERM, "no other process");
+    fails(set_scope('0'), EACCES, "nor another scope");
+    fails(prctl(PR_SET_PTRACER, 0x3fffffff), EINVAL, "nobody lets itself be traced by who is not");
+    check(access(of(sibling, "maps"), R_OK) == 0 && open(of(sibling, "maps"), O_RDONLY) >= 0, "to look is no matter of scope");
+}
+static void scope_allowed(void) { equal(ptrace(PTRACE_SEIZE, sibling, 0, 0), 0, "scope 1: one that lets us"); }
+static void scope_of_two(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(ptrace(PTRACE_TRACEME, 0, 0, 0) == -1 && errno == EPERM);
+    equal(code_of(child), 1, "scope 2: nor by asking for it");
+    child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    fails(ptrace(PTRACE_SEIZE, child, 0, 0), EPERM, "not even a child");
+    finish(child);
+}
+
+static void scope_group(void)
+{
+    if (access(SCOPE, F_OK))
+        return;
+    equal(set_scope('1'), 0, "scope 1");
+    sibling = make_sibling(0);
+    as_user(scope_of_one);
+    equal(ptrace(PTRACE_SEIZE, sibling, 0, 0), 0, "root traces everybody");
+    finish(sibling);
+    sibling = make_sibling(-1);
+    as_user(scope_allowed);
+    finish(sibling);
+    sibling = make_sibling(getpid());
+    as_user(scope_allowed);
+    finish(sibling);
+    equal(set_scope('2'), 0, "scope 2");
+    as_user(scope_of_two);
+    fails(set_scope('4'), EINVAL, "there is no scope 4");
+    equal(set_scope('0'), 0, "and back");
+    if (!here)
+        return;
+    equal(set_scope('3'), 0, "scope 3");
+    sibling = make_sibling(0);
+    fails(ptrace(PTRACE_SEIZE, sibling, 0, 0), EPERM, "nobody traces");
+    finish(sibling);
+    fails(set_scope('0'), EINVAL, "for ever");
+}
+
 /* A child of root's that has become user 1000 by itself, and `further`. */
 static pid_t dropped(int how)
 {
@@ -587,13 +747,6 @@ static void niceness(void)
 
 static const char *LINKS[] = {"exe", "cwd", "root", "fd/0"};
 static const char *TEXTS[] = {"maps", "environ", "fdinfo/0"};
-
-static const char *of(pid_t pid, const char *name)
-{
-    static char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-    return path;
-}
 
 static void looking(void)
 {
@@ -917,6 +1070,7 @@ static void exec_group(void)
 static void trace_group(void)
 {
     as_user(tracing);
+    as_user(attach_against_exec);
     was_root();
     as_user(dumpable);
 }
@@ -924,6 +1078,7 @@ static void trace_group(void)
 static void steer_group(void)
 {
     as_user(native);
+    as_user(procedure_against_exec);
     as_user(limits);
     as_user(robust_list);
     as_user(niceness);
@@ -952,7 +1107,7 @@ int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"exec", exec_group}, {"trace", trace_group}, {"steer", steer_group},
-        {"look", look_group}, {"bits", bits_group},   {"credentials", credentials_group},
+        {"look", look_group}, {"bits", bits_group},   {"credentials", credentials_group}, {"scope", scope_group},
     };
     if (argc == 3 && strcmp(argv[1], "as") == 0)
         return as(argv[2]);
