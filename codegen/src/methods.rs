@@ -12,7 +12,7 @@
 //! **Executable data structures** (3.2.3): each node carries the code that handles it, and ends by going to the next node's code. On this machine the link is
 //! a word beside the code, not bytes inside it (rewriting a jump and running it costs five times the word): [`jump_through`].
 
-use crate::{Absolute, Draft, dynasm};
+use crate::{Absolute, Draft, dynasm, harden};
 
 /// Numbers of the general registers, for generators that choose one.
 #[repr(u8)]
@@ -109,12 +109,20 @@ pub fn inline_or_call(d: &mut Draft, layer: &dyn Layer, limit: usize) -> bool {
 
 /// `jmp` through the word at a sign-extended 32-bit address: the link of an executable data structure.
 pub fn jump_through(d: &mut Draft, word: i32) {
-    dynasm!(d ; .arch x64 ; jmp QWORD [word]);
+    harden::jump(
+        d,
+        |d| dynasm!(d ; .arch x64 ; jmp QWORD [word]),
+        |d| dynasm!(d ; .arch x64 ; push QWORD [word]),
+    );
 }
 
 /// `call` through the word at a sign-extended 32-bit address: a callout that is linked later.
 pub fn call_through(d: &mut Draft, word: i32) {
-    dynasm!(d ; .arch x64 ; call QWORD [word]);
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call QWORD [word]),
+        |d| dynasm!(d ; .arch x64 ; push QWORD [word]),
+    );
 }
 
 /// Leave for `target` when the quasi-invariant `word == expected` (32 bits) does not hold: a guard.

@@ -2,11 +2,15 @@
 //!
 //! *Interface*: [`synthesize_entry`] on each; [`start`] on the boot processor.
 
-use machine::{cpu, log, syscall_entry};
+use machine::{cpu, guard, log, syscall_entry};
 
 /// Generates this processor's system-call entry. Without code memory the assembled one stays.
 pub fn synthesize_entry() {
     if syscall_entry::synthesize().is_err() {
+        assert!(
+            !guard::enters_on_kernel_stack(),
+            "no code memory for the guarded system-call entry"
+        );
         log!("no code memory for the system-call entry");
     }
 }

@@ -45,6 +45,12 @@ pub struct Cpu {
     pub exceptions: AtomicU64,
     /// Where the generated or assembled one-instruction `syscall` entry of this CPU is.
     pub syscall_entry: AtomicUsize,
+    /// The user's stack pointer, while the entry of `syscall` changes stacks itself (`guard.rs`).
+    pub(crate) user_rsp: AtomicU64,
+    /// What SPEC_CTRL holds in the kernel, and in user mode (`mitigate.rs`).
+    pub spec_running: AtomicU32,
+    /// As above.
+    pub spec_resting: AtomicU32,
     /// Task state: stack pointers that the processor itself loads.
     pub tss: UnsafeCell<Tss>,
     /// Segment descriptors.
@@ -73,6 +79,12 @@ impl Cpu {
     pub const FP_TRAPPED: usize = isize::MAX as usize;
     /// Offset of [`Cpu::root`].
     pub const ROOT: usize = offset_of!(Cpu, root);
+    /// Offset of [`Cpu::user_rsp`].
+    pub(crate) const USER_RSP: usize = offset_of!(Cpu, user_rsp);
+    /// Offset of [`Cpu::spec_running`] (32 bits).
+    pub const SPEC_RUNNING: usize = offset_of!(Cpu, spec_running);
+    /// Offset of [`Cpu::spec_resting`] (32 bits).
+    pub const SPEC_RESTING: usize = offset_of!(Cpu, spec_resting);
     /// Offset of [`Cpu::id`] (32 bits).
     pub const ID: usize = offset_of!(Cpu, id);
 
@@ -91,6 +103,9 @@ impl Cpu {
             handling: AtomicBool::new(false),
             exceptions: AtomicU64::new(0),
             syscall_entry: AtomicUsize::new(0),
+            user_rsp: AtomicU64::new(0),
+            spec_running: AtomicU32::new(0),
+            spec_resting: AtomicU32::new(0),
             tss: UnsafeCell::new(Tss::new()),
             gdt: UnsafeCell::new([0; GDT_WORDS]),
         }

@@ -7,7 +7,7 @@
 use crate::cpu::StackBase;
 use crate::paging::{MachineStack, machine_stack};
 use crate::{
-    apic, boot, clock, cpu, features, irq, log, mitigate, paging, power, slide, tables, trap,
+    apic, boot, clock, cpu, features, irq, log, mitigate, paging, power, slide, tables, trap, user,
 };
 use core::arch::{asm, global_asm};
 use core::sync::atomic::Ordering;
@@ -147,6 +147,10 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     boot::init(start_info);
     paging::randomize();
     mitigate::init();
+    trap::init();
+    if mitigate::measures().mask_user() {
+        user::mask_sites();
+    }
     let platform = tables::read(boot::info().rsdp);
     cpu::set_present(platform.cpus());
     let mut frames = boot::early_frames();

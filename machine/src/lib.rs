@@ -18,6 +18,7 @@ pub mod cpio;
 pub mod cpu;
 pub mod features;
 pub mod fpu;
+pub mod guard;
 pub mod irq;
 pub mod log;
 pub mod mitigate;

@@ -6,6 +6,7 @@
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 
 use crate::cpu::{self, Cpu};
+use crate::guard;
 
 /// What `LSTAR` points at: entered by `syscall`, leaves by a jump.
 pub type Entry = unsafe extern "C" fn() -> !;
@@ -20,10 +21,12 @@ pub fn synthesize() -> Result<(), OutOfCode> {
     let cpu = cpu::this_cpu();
     let word = (cpu.address() + Cpu::DISPATCHER) as i32;
     let mut d = Draft::new(&CLASS, "syscall entry");
-    dynasm!(d
-        ; .arch x64
-        ; jmp QWORD [DWORD word]
-    );
+    if guard::enters_on_kernel_stack() {
+        guard::enter_kernel(&mut d, cpu);
+        guard::jump_through(&mut d, word);
+    } else {
+        dynasm!(d ; .arch x64 ; jmp QWORD [DWORD word]);
+    }
     d.owner(cpu.number() as u64);
     // SAFETY: one jump through a word that always holds a dispatcher's entry; a `Cpu` lives for ever.
     let entry = unsafe { Routine::<Entry>::from(d.seal()?) };

@@ -184,6 +184,23 @@ macro_rules! clac {
 pub(crate) use {clac, stac};
 
 #[cfg(target_os = "none")]
+macro_rules! save {
+    () => {
+        "push rdi\npush rsi\npush rdx\npush rcx\npush rax\npush r8\npush r9\npush r10\npush r11\n\
+         push rbx\npush rbp\npush r12\npush r13\npush r14\npush r15"
+    };
+}
+#[cfg(target_os = "none")]
+macro_rules! restore {
+    () => {
+        "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx\npop r11\npop r10\npop r9\npop r8\n\
+         pop rax\npop rcx\npop rdx\npop rsi\npop rdi"
+    };
+}
+#[cfg(target_os = "none")]
+mod guarded;
+
+#[cfg(target_os = "none")]
 pub use bare::*;
 
 #[cfg(not(target_os = "none"))]
@@ -194,19 +211,7 @@ mod bare {
     use super::*;
     use core::arch::{global_asm, naked_asm};
     use core::mem::offset_of;
-
-    macro_rules! save {
-        () => {
-            "push rdi\npush rsi\npush rdx\npush rcx\npush rax\npush r8\npush r9\npush r10\npush r11\n\
-             push rbx\npush rbp\npush r12\npush r13\npush r14\npush r15"
-        };
-    }
-    macro_rules! restore {
-        () => {
-            "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx\npop r11\npop r10\npop r9\npop r8\n\
-             pop rax\npop rcx\npop rdx\npop rsi\npop rdi"
-        };
-    }
+    use core::sync::atomic::AtomicUsize;
 
     // One 16-byte stub a vector: an error code of zero where the processor pushes none, then the number.
     global_asm!(
@@ -256,6 +261,37 @@ mod bare {
         fn trap_stubs();
         fn syscall_entries();
         fn iretq_site();
+        /// Where [`trap_leave`] and its twin end, behind the registers.
+        pub(super) fn trap_end();
+    }
+
+    /// Whether a crossing has more to do, and the twins in `guarded.rs` are the entries.
+    fn guarded() -> bool {
+        let measures = crate::mitigate::measures();
+        measures.ibrs_by_entry() || measures.verw()
+    }
+
+    /// The way out for those who do not choose it by their own place.
+    static LEAVE: AtomicUsize = AtomicUsize::new(0);
+    /// The entry of slow calls.
+    static SLOW: AtomicUsize = AtomicUsize::new(0);
+
+    /// Chooses, when the mitigations are known, before any trap.
+    pub(crate) fn init() {
+        let leave = if guarded() {
+            guarded::leave as *const () as usize
+        } else {
+            trap_leave as *const () as usize
+        };
+        LEAVE.store(leave, Ordering::Relaxed);
+        let slow = if guarded() {
+            guarded::syscall_slow_entry as *const () as usize
+        } else {
+            syscall_slow_entry as *const () as usize
+        };
+        SLOW.store(slow, Ordering::Relaxed);
+        let by_entry = crate::mitigate::measures().ibrs_by_entry();
+        guarded::BY_ENTRY.store(u32::from(by_entry), Ordering::Relaxed);
     }
 
     /// The assembled `syscall` entry of CPU number `cpu`.
@@ -273,7 +309,12 @@ mod bare {
 
     /// Entry of the stub for `vector`.
     pub(crate) fn stub(vector: u8) -> usize {
-        trap_stubs as *const () as usize + 16 * vector as usize
+        let stubs = if guarded() {
+            guarded::guarded_stubs as *const ()
+        } else {
+            trap_stubs as *const ()
+        };
+        stubs as usize + 16 * vector as usize
     }
 
     #[unsafe(naked)]
@@ -295,6 +336,8 @@ mod bare {
     unsafe extern "C" fn trap_leave() {
         naked_asm!(
             restore!(),
+            ".global trap_end",
+            "trap_end:",
             "add rsp, 16",
             ".global iretq_site",
             "iretq_site:",
@@ -356,13 +399,17 @@ mod bare {
     /// the thread's kernel stack, interrupts off, number in rax, user's rip in rcx and flags in r11, user's stack pointer in
     /// the [`cpu::StackBase`], all other registers as the user left them.
     pub fn syscall_slow() -> usize {
-        syscall_slow_entry as *const () as usize
+        SLOW.load(Ordering::Relaxed)
     }
 
     /// The code address a generated interrupt handler jumps to when it has woken somebody: stack and registers exactly
     /// as the interrupt left them, the controller told. Runs the end of an ordinary interrupt: giving way, signals.
     pub fn irq_tail() -> usize {
-        irq_tail_entry as *const () as usize
+        if guarded() {
+            guarded::irq_tail_entry as *const () as usize
+        } else {
+            irq_tail_entry as *const () as usize
+        }
     }
 
     /// Leaves the kernel (or goes to a kernel context) through `frame`, past the `return_to_user` callout.
@@ -375,9 +422,9 @@ mod bare {
         naked_asm!(
             "mov rsp, rdi",
             "call {gate}",
-            "jmp {leave}",
+            "jmp qword ptr [{leave}]",
             gate = sym gate,
-            leave = sym trap_leave,
+            leave = sym LEAVE,
         )
     }
 
@@ -391,7 +438,7 @@ mod bare {
         leave(unsafe { &mut *frame });
     }
 
-    unsafe extern "C" fn trap(frame: *mut TrapFrame) {
+    pub(super) unsafe extern "C" fn trap(frame: *mut TrapFrame) {
         // SAFETY: `trap_common` passes the frame it has just built.
         let frame = unsafe { &mut *frame };
         let cpu = cpu::this_cpu();
@@ -436,7 +483,7 @@ mod bare {
         leave(frame);
     }
 
-    unsafe extern "C" fn irq_tail_body(frame: *mut TrapFrame) {
+    pub(super) unsafe extern "C" fn irq_tail_body(frame: *mut TrapFrame) {
         // SAFETY: `irq_tail_entry` passes the frame it has just built.
         let frame = unsafe { &mut *frame };
         let cpu = cpu::this_cpu();
@@ -532,7 +579,7 @@ mod bare {
     }
 
     /// Returns whether `sysretq` may be used.
-    unsafe extern "C" fn syscall(frame: *mut TrapFrame) -> bool {
+    pub(super) unsafe extern "C" fn syscall(frame: *mut TrapFrame) -> bool {
         // SAFETY: `syscall_slow_entry` passes the frame it has just built.
         let frame = unsafe { &mut *frame };
         cpu::irq_enable();

@@ -26,7 +26,7 @@ fn in_range(address: usize, len: usize) -> Result<(), ()> {
 pub unsafe fn copy_in(to: *mut u8, from: usize, len: usize) -> Result<(), ()> {
     in_range(from, len)?;
     // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
-    match unsafe { copy(to as usize, from, len) } {
+    match unsafe { copy_from(to as usize, from, len) } {
         0 => Ok(()),
         _ => Err(()),
     }
@@ -43,7 +43,7 @@ pub unsafe fn copy_in(to: *mut u8, from: usize, len: usize) -> Result<(), ()> {
 pub unsafe fn copy_out(to: usize, from: *const u8, len: usize) -> Result<(), ()> {
     in_range(to, len)?;
     // SAFETY: the source is the caller's promise; a bad destination ends in the fix-up.
-    match unsafe { copy(to, from as usize, len) } {
+    match unsafe { copy_to(to, from as usize, len) } {
         0 => Ok(()),
         _ => Err(()),
     }
@@ -129,7 +129,7 @@ pub fn fixup(rip: usize) -> Option<usize> {
         if accesses.contains(&rip) {
             return Some(&raw const user_exchange_fixup as usize);
         }
-        let start = copy as *const () as usize;
+        let start = copy_from as *const () as usize;
         let end = copy_fixup as *const () as usize;
         (start..end).contains(&rip).then_some(end)
     }
@@ -140,29 +140,93 @@ pub fn fixup(rip: usize) -> Option<usize> {
     }
 }
 
-/// Copies rdx bytes from rsi to rdi with user access open: words first, then the rest. Returns 0.
+/// `stac`, recorded so that where mitigations want it ([`crate::mitigate`]) it becomes a jump to `masked!`, which stands behind the routine.
+#[cfg(target_os = "none")]
+macro_rules! open_user {
+    () => {
+        concat!(
+            ".pushsection .masksites,\"a\"\n.quad 771f, 773f\n.popsection\n",
+            crate::trap::stac!(),
+            "\n774:"
+        )
+    };
+}
+
+/// The user's address in `$reg` without the bit that would make it the kernel's, however far the processor has run ahead of the comparison; and user access open.
+#[cfg(target_os = "none")]
+macro_rules! masked {
+    ($reg:literal) => {
+        concat!(
+            "773: btr ",
+            $reg,
+            ", 63\n",
+            crate::trap::stac!(),
+            "\njmp 774b"
+        )
+    };
+}
+
+/// Makes each recorded site a jump to its masked part. At boot, while the image is still writable and no other code runs.
+#[cfg(target_os = "none")]
+pub(crate) fn mask_sites() {
+    unsafe extern "C" {
+        static __masksites_start: [[usize; 2]; 0];
+        static __masksites_end: [[usize; 2]; 0];
+    }
+    const SHORT_JUMP: usize = 2;
+    let start = (&raw const __masksites_start).cast::<[usize; 2]>();
+    let end = (&raw const __masksites_end).cast::<[usize; 2]>();
+    // SAFETY: the linker script bounds the table; each site is a 3-byte instruction in writable, not yet running code, and its masked part is less than 128 bytes behind it.
+    unsafe {
+        for i in 0..end.offset_from(start) {
+            let [site, masked] = start.offset(i).read();
+            let distance = (masked - site - SHORT_JUMP) as u8;
+            // jmp SHORT masked; nop
+            (site as *mut u8).copy_from_nonoverlapping([0xeb, distance, 0x90].as_ptr(), 3);
+        }
+    }
+}
+
+/// Copies rdx bytes from rsi to rdi with user access open: words first, then the rest. Returns 0. `$user` is the user's address.
+#[cfg(target_os = "none")]
+macro_rules! copy {
+    ($user:literal) => {
+        naked_asm!(
+            open_user!(),
+            "mov rcx, rdx",
+            "shr rcx, 3",
+            "rep movsq",
+            "mov ecx, edx",
+            "and ecx, 7",
+            "rep movsb",
+            crate::trap::clac!(),
+            "xor eax, eax",
+            "ret",
+            masked!($user),
+        )
+    };
+}
+
+/// From the user.
 #[cfg(target_os = "none")]
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.usercopy.a")]
-unsafe extern "C" fn copy(_to: usize, _from: usize, _len: usize) -> usize {
-    naked_asm!(
-        crate::trap::stac!(),
-        "mov rcx, rdx",
-        "shr rcx, 3",
-        "rep movsq",
-        "mov ecx, edx",
-        "and ecx, 7",
-        "rep movsb",
-        crate::trap::clac!(),
-        "xor eax, eax",
-        "ret",
-    )
+unsafe extern "C" fn copy_from(_to: usize, _from: usize, _len: usize) -> usize {
+    copy!("rsi")
 }
 
-/// Where a fault in [`copy`] continues: closes user access, returns 1 to the caller.
+/// To the user.
 #[cfg(target_os = "none")]
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.usercopy.b")]
+unsafe extern "C" fn copy_to(_to: usize, _from: usize, _len: usize) -> usize {
+    copy!("rdi")
+}
+
+/// Where a fault in [`copy_from`] or [`copy_to`] continues: closes user access, returns 1 to the caller.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.usercopy.c")]
 unsafe extern "C" fn copy_fixup() -> usize {
     naked_asm!(crate::trap::clac!(), "mov eax, 1", "ret")
 }
@@ -180,7 +244,7 @@ unsafe extern "C" {
 #[unsafe(naked)]
 unsafe extern "C" fn save(_at: usize) -> usize {
     naked_asm!(
-        crate::trap::stac!(),
+        open_user!(),
         "mov eax, -1",
         "mov edx, -1",
         ".global user_save_access",
@@ -189,6 +253,7 @@ unsafe extern "C" fn save(_at: usize) -> usize {
         crate::trap::clac!(),
         "xor eax, eax",
         "ret",
+        masked!("rdi"),
     )
 }
 
@@ -197,7 +262,7 @@ unsafe extern "C" fn save(_at: usize) -> usize {
 #[unsafe(naked)]
 unsafe extern "C" fn load(_at: usize) -> usize {
     naked_asm!(
-        crate::trap::stac!(),
+        open_user!(),
         "mov eax, -1",
         "mov edx, -1",
         ".global user_load_access",
@@ -206,6 +271,7 @@ unsafe extern "C" fn load(_at: usize) -> usize {
         crate::trap::clac!(),
         "xor eax, eax",
         "ret",
+        masked!("rdi"),
     )
 }
 
@@ -226,7 +292,7 @@ unsafe extern "C" fn load(_at: usize) -> usize {
 #[unsafe(naked)]
 unsafe extern "C" fn exchange(_at: usize, _expected: u32, _new: u32, _seen: *mut u32) -> usize {
     naked_asm!(
-        crate::trap::stac!(),
+        open_user!(),
         "mov eax, esi",
         ".global user_exchange_access",
         "user_exchange_access:",
@@ -240,6 +306,7 @@ unsafe extern "C" fn exchange(_at: usize, _expected: u32, _new: u32, _seen: *mut
         crate::trap::clac!(),
         "mov eax, 1",
         "ret",
+        masked!("rdi"),
     )
 }
 
@@ -255,8 +322,11 @@ unsafe fn exchange(at: usize, expected: u32, new: u32, seen: &mut u32) -> usize 
 }
 
 #[cfg(not(target_os = "none"))]
-unsafe fn copy(to: usize, from: usize, len: usize) -> usize {
+unsafe fn copy_from(to: usize, from: usize, len: usize) -> usize {
     // SAFETY: on a host the "user" is the test itself, which passes its own memory.
     unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len) };
     0
 }
+
+#[cfg(not(target_os = "none"))]
+use copy_from as copy_to;

@@ -9,6 +9,8 @@ use crate::fsmap::LARGEST;
 use crate::seam::{Conv, DescFn, Seam, Unmade};
 use abi::errno::Errno;
 use abi::nr;
+use codegen::harden::clamp;
+use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("constant");
@@ -84,6 +86,7 @@ fn zeros(seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
         ; shr ecx, 3
         ; xor eax, eax
     );
+    clamp(d, Reg::Rdi);
     emit::open_user(d, guarded);
     d.fault_begin();
     dynasm!(d ; .arch x64 ; rep stosq ; mov ecx, edx ; and ecx, 7 ; rep stosb);

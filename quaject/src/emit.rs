@@ -3,6 +3,8 @@
 //! Source: dissertation, section 3.1 (generators that call smaller generators).
 
 use crate::seam::Variant;
+use codegen::harden::{below, hardening};
+use codegen::methods::Reg;
 use codegen::{Draft, Hole, Label, dynasm};
 use sync::monitor::CONTENDED;
 
@@ -17,6 +19,16 @@ pub(crate) fn open_user(d: &mut Draft, guarded: bool) {
 pub(crate) fn close_user(d: &mut Draft, guarded: bool) {
     if guarded {
         dynasm!(d ; .arch x64 ; clac);
+    }
+}
+
+/// Where masks are asked for: `reg` is 0 unless it is below the word at `bound`, also where that was asked before and is not waited for. Changes `scratch` and flags.
+#[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
+pub(crate) fn inside(d: &mut Draft, reg: Reg, scratch: Reg, bound: i32) {
+    if hardening().masks() {
+        let number = reg as u8;
+        dynasm!(d ; .arch x64 ; cmp Rq(number), [bound]);
+        below(d, reg, scratch);
     }
 }
 

@@ -48,7 +48,14 @@ impl<F: Copy> Plug<F> {
         let word = core::ptr::from_ref(&self.word).expose_provenance() as i64;
         match i32::try_from(word) {
             Ok(word) => call_through(d, word),
-            Err(_) => dynasm!(d ; .arch x64 ; mov rax, QWORD word ; call QWORD [rax]),
+            Err(_) => {
+                dynasm!(d ; .arch x64 ; mov rax, QWORD word);
+                codegen::harden::call(
+                    d,
+                    |d| dynasm!(d ; .arch x64 ; call QWORD [rax]),
+                    |d| dynasm!(d ; .arch x64 ; push QWORD [rax]),
+                );
+            }
         }
     }
 

@@ -14,13 +14,17 @@
 //! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call leaves the table;
 //! - everything else, descriptors beyond the table too, goes to the machine's slow entry.
 //!
+//! Where mitigations want it the entry of `syscall` has changed stacks already (`machine::guard`), and each way out has more to do.
+//!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
 use crate::tte::Tte;
 use abi::nr;
-use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, dynasm};
+use codegen::methods::jump_through;
+use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, dynasm, harden};
 use core::mem::offset_of;
 use machine::cpu::StackBase;
+use machine::guard;
 
 /// A kernel procedure table, as constants for the generator. Its words are 8 bytes each, of which the low four are the routine's address without its sign:
 /// what changes them has the others for itself.
@@ -247,8 +251,7 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
         d.bind(label);
         if leaf == Leaf::Yield {
             // Its switch code knows how.
-            let yielding = tte.imm32() + offset_of!(Tte, yielding) as i32;
-            dynasm!(d ; .arch x64 ; jmp QWORD [yielding]);
+            jump_through(d, tte.imm32() + offset_of!(Tte, yielding) as i32);
         } else if let Some(value) = values.next() {
             answer(d, *base, leaf, *value);
         }
@@ -259,7 +262,11 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     unused.iter().for_each(|hole| d.spare(*hole));
 }
 
+/// From where `syscall` left the stack pointer. One that enters on the kernel stack is there, at its base.
 fn to_kernel_stack(d: &mut Draft, base: Hole) {
+    if guard::enters_on_kernel_stack() {
+        return d.spare(base);
+    }
     let user = base.imm32() + StackBase::USER_RSP as i32;
     dynasm!(d ; .arch x64 ; mov [user], rsp ; mov rsp, base.imm32());
 }
@@ -279,10 +286,13 @@ fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
         ; sbb eax, eax
         ; and eax, edi
         ; movsxd rax, DWORD [table.imm32() + rax * 8]
-        ; call rax
     );
-    to_user_stack(d);
-    leave(d);
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call rax),
+        |d| dynasm!(d ; .arch x64 ; push rax),
+    );
+    leave(d, Place::KernelStack);
 }
 
 /// Compares eax with the sorted `leaves`, half by half; ends at `slow`, by falling through where it is `last`.
@@ -312,15 +322,27 @@ fn answer(d: &mut Draft, base: Hole, leaf: Leaf, value: Hole) {
         Leaf::Routine => {
             to_kernel_stack(d, base);
             d.call_abs(value);
-            to_user_stack(d);
+            return leave(d, Place::KernelStack);
         }
         Leaf::Yield => unreachable!("takes no value"),
     }
-    leave(d);
+    leave(d, Place::WhereEntered);
+}
+
+/// Which stack a dispatcher is on.
+#[derive(PartialEq)]
+enum Place {
+    WhereEntered,
+    KernelStack,
 }
 
 /// Back to user mode by `sysretq`, which the assembler does not know; in tests to the caller.
-fn leave(d: &mut Draft) {
+fn leave(d: &mut Draft, place: Place) {
+    if place == Place::KernelStack || guard::enters_on_kernel_stack() {
+        guard::leave_kernel(d);
+        to_user_stack(d);
+    }
+    guard::clear_buffers(d);
     if cfg!(test) {
         dynasm!(d ; .arch x64 ; ret);
     } else {

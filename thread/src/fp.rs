@@ -3,7 +3,8 @@
 //! *Interface*: [`no_fpu`] is the #NM exception; `inherited` copies the running thread's state for a new one; [`forget`] takes it
 //! away (exec); [`save`] and [`load`] are for signal frames.
 //!
-//! A thread starts without. While it runs CR0.TS is set, so that nothing of another thread's registers can be read (CVE-2018-3665).
+//! A thread starts without. While it runs CR0.TS is set, so that nothing of another thread's registers can be read (CVE-2018-3665). Where the processor lets
+//! even those be seen (`machine::mitigate`), every program's thread has them from the start.
 //! From its first use on its switch code saves them at each switch-out and loads them at a switch-in, unless
 //! the CPU's registers are still this thread's. Kernel threads and the kernel itself never touch them.
 //! Source: dissertation, section 3.3.2.
@@ -81,6 +82,20 @@ impl FpArea {
         self.area.as_ptr() as usize
     }
 
+    /// Puts the state of a program's start there. Nobody else uses the area.
+    fn clear(&self) {
+        // With XSAVE's header an empty list of components is the initial state, whatever the rest holds; without, all zero but for
+        // the two control words is.
+        let (from, count) = match fpu::area_size() {
+            size if size > HEADER => (HEADER, 64),
+            size => (0, size),
+        };
+        // SAFETY: inside the area.
+        unsafe { self.area.as_ptr().add(from).write_bytes(0, count) };
+        self.set(FCW, FCW_INIT);
+        self.set(MXCSR, MXCSR_INIT);
+    }
+
     fn set<T: Copy>(&self, offset: usize, value: T) {
         debug_assert!(offset + size_of::<T>() <= HEADER);
         // SAFETY: inside the area, aligned by the callers' constants.
@@ -101,6 +116,18 @@ impl Drop for FpArea {
             unsafe { dealloc(self.area.as_ptr(), layout) }
         }
     }
+}
+
+/// The state of a program's start, in `spare` if there is one: for a thread that has vector registers from the beginning.
+///
+/// # Errors
+/// No memory.
+pub(crate) fn fresh(spare: Option<FpArea>) -> Result<FpArea, NoMemory> {
+    let Some(area) = spare else {
+        return FpArea::new();
+    };
+    area.clear();
+    Ok(area)
 }
 
 /// The #NM exception, from user mode, interrupts off before and after. It comes only from a thread without: a thread
@@ -171,6 +198,9 @@ pub fn forget() {
     if !me.uses_fp() {
         return;
     }
+    if machine::mitigate::measures().eager_vectors() {
+        return start_over();
+    }
     if me
         .replug(me.kind().without(Kind::FP), FpChange::Drop)
         .is_err()
@@ -186,16 +216,7 @@ pub fn start_over() {
     let (cpu, _, me) = here();
     // SAFETY: the thread itself with interrupts off.
     if let Some(area) = unsafe { &me.parts().fp } {
-        // With XSAVE's header an empty list of components is the initial state, whatever the rest holds; without, all zero but for
-        // the two control words is.
-        let (from, count) = match fpu::area_size() {
-            size if size > HEADER => (HEADER, 64),
-            size => (0, size),
-        };
-        // SAFETY: inside the area.
-        unsafe { area.area.as_ptr().add(from).write_bytes(0, count) };
-        area.set(FCW, FCW_INIT);
-        area.set(MXCSR, MXCSR_INIT);
+        area.clear();
         make_live(cpu, me);
     }
     irq_restore(irq);

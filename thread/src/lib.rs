@@ -10,6 +10,7 @@
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`] and
 //!   [`no_fpu`] from its own;
 //! - [`chain`]: procedures put to the end of the interrupt that is being handled;
+//! - [`speculation`]: what a thread asks of the processor for itself;
 //! - [`clock`]: alarms, sleeping, deadlines; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
 //!
 //! Nothing here knows processes, files or signals of Linux: a thread has one owner word.
@@ -45,6 +46,7 @@ pub mod selftest;
 pub mod shelf;
 pub mod signal;
 mod spawn;
+pub mod speculation;
 mod start_up;
 pub mod switch;
 mod timer;

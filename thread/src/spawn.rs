@@ -112,13 +112,13 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         if area.is_some() {
             kind = kind.with(Kind::FP);
         }
-        if parent.kind().contains(Kind::GS) {
-            kind = kind.with(Kind::GS);
-            thread
-                .gs_base
-                .store(parent.gs_base.load(Ordering::Relaxed), Ordering::Relaxed);
+        if parent.kind().has_any(Kind::GS.with(Kind::ASKED)) {
+            kind = bequeath(parent, &thread, kind);
         }
         protect::inherit(&thread)?;
+    } else if kind == Kind::USER && machine::mitigate::measures().eager_vectors() {
+        area = Some(fp::fresh(spare)?);
+        kind = kind.with(Kind::FP);
     }
     // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping the handle frees.
     let parts = unsafe { thread.parts() };
@@ -169,6 +169,23 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         }
     }
     Ok(thread)
+}
+
+/// `kind` and what few threads have, as `parent`, the running one, has it for its child.
+#[cold]
+fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
+    let mut kind = kind;
+    if parent.kind().contains(Kind::GS) {
+        kind = kind.with(Kind::GS);
+        child
+            .gs_base
+            .store(parent.gs_base.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    if parent.kind().contains(Kind::ASKED) {
+        kind = kind.with(Kind::ASKED);
+        parent.bequeath_asked(child);
+    }
+    kind
 }
 
 /// A new thread's dispatcher that answers nothing itself. It depends on the stack alone, so it waits with the stack for the next thread: the one of

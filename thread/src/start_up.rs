@@ -8,7 +8,7 @@
 use crate::local::{Local, local};
 use crate::switch::{Keys, Kind, SwitchCode};
 use crate::tte::{NoMemory, Thread, activate};
-use crate::{callouts, flags, kick, timer, turn, yielding};
+use crate::{callouts, flags, kick, speculation, timer, turn, yielding};
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, StackBase, this_cpu};
 
@@ -19,6 +19,7 @@ use machine::cpu::{Cpu, StackBase, this_cpu};
 pub fn init() -> Result<(), NoMemory> {
     yielding::init();
     kick::init();
+    speculation::init()?;
     machine::irq::set_handler(machine::irq::TIMER_VECTOR, timer::fired);
     init_cpu()?;
     callouts::link();

@@ -30,13 +30,15 @@
 //! Source: dissertation, sections 3.3.2 (figures 3.3 and 3.4) and 5.3.1.
 
 use crate::flags::ATTENTION;
+use crate::speculation;
 use crate::tte::Tte;
 use crate::yielding;
+use codegen::methods::jump_through;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Template, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, MSR_FS_BASE, MSR_GS_BASE, StackBase};
-use machine::fpu;
+use machine::{fpu, guard};
 
 /// What `sw_out` is to its caller.
 pub(crate) type SwOut = extern "C" fn(&Cpu);
@@ -54,6 +56,8 @@ impl Kind {
     pub const FP: Kind = Kind(2);
     /// Has set a GS base.
     pub const GS: Kind = Kind(4);
+    /// Has asked for less speculation ([`crate::speculation`]).
+    pub const ASKED: Kind = Kind(64);
     const FSGSBASE: u8 = 8;
     const XSAVE: u8 = 16;
     const XSAVEOPT: u8 = 32;
@@ -71,6 +75,11 @@ impl Kind {
     /// Whether it has everything that `other` has.
     pub const fn contains(self, other: Kind) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Whether it has anything that `other` has.
+    pub const fn has_any(self, other: Kind) -> bool {
+        self.0 & other.0 != 0
     }
 
     pub(crate) const fn bits(self) -> u8 {
@@ -119,7 +128,7 @@ pub struct SwitchCode {
 
 /// Bytes in front of `sw_in` that change the address space.
 const MM_LEN: usize = 8 + 4 + 3;
-const VARIANTS: usize = 64;
+const VARIANTS: usize = 128;
 
 /// One constant says which marks a thread looks for and which components of the vector registers it has loaded.
 const _: () = assert!(ATTENTION as u64 & fpu::MOST_COMPONENTS == fpu::MOST_COMPONENTS);
@@ -134,10 +143,13 @@ macro_rules! templates {
     ($generate:ident: $($v:literal)*) => { [$(Template::new(&SWITCH, $generate::<$v>)),*] };
 }
 /// By variant; those with [`Kind::FP`] are in [`VECTOR`].
-static PLAIN: [Template<4>; 16] = templates!(plain: 0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0);
+static PLAIN: [Template<4>; 80] = templates!(plain:
+    0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0  0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+    0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0  0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+    64 65 0 0 68 69 0 0 72 73 0 0 76 77 0 0);
 /// By variant less the bits below [`Kind::FSGSBASE`]: without and with a GS base.
-static VECTOR: [Template<5>; 16] =
-    templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63);
+static VECTOR: [Template<5>; 32] = templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63
+    67 71 75 79 83 87 91 95 99 103 107 111 115 119 123 127);
 
 impl SwitchCode {
     /// Switch code of `kind` for the thread with these keys; `owner` is what listings show.
@@ -260,12 +272,15 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
         ; push r14
         ; push r15
     );
+    if has(VARIANT, Kind::ASKED) {
+        speculation::end(d, base);
+    }
     end::<VARIANT>(d, tte, area);
     dynasm!(d
         ; .arch x64
         ; mov [tte + offset_of!(Tte, rsp) as i32], rsp
-        ; jmp QWORD [tte + offset_of!(Tte, link) as i32]
     );
+    jump_through(d, tte + offset_of!(Tte, link) as i32);
 
     if has(VARIANT, Kind::USER) {
         yield_way::<VARIANT>(d, [tte, base, area], [slow, over]);
@@ -311,8 +326,12 @@ fn yield_way<const VARIANT: u8>(
         ; mov r15, [saved(14)]
         ; and eax, [tte + offset_of!(Tte, state) as i32]
         ; jnz =>asked
-        ; mov rsp, [user_rsp]
     );
+    if guard::enters_on_kernel_stack() {
+        dynasm!(d ; .arch x64 ; mov rsp, base);
+        guard::leave_kernel(d);
+    }
+    dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
     sysret(d);
     d.bind(asked);
     dynasm!(d ; .arch x64 ; mov rsp, base ; mov eax, abi::nr::SCHED_YIELD as i32);
@@ -328,8 +347,15 @@ fn yield_way<const VARIANT: u8>(
         ; jne =>many
         ; xor eax, eax
     );
+    if guard::enters_on_kernel_stack() {
+        guard::leave_kernel(d);
+        dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
+    }
     sysret(d);
-    dynasm!(d ; .arch x64 ; =>many ; mov [user_rsp], rsp ; mov rsp, base);
+    d.bind(many);
+    if !guard::enters_on_kernel_stack() {
+        dynasm!(d ; .arch x64 ; mov [user_rsp], rsp ; mov rsp, base);
+    }
     d.jmp_abs(over);
 
     YIELD_OUT_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
@@ -349,18 +375,27 @@ fn yield_way<const VARIANT: u8>(
         ; mov [saved(12)], r13
         ; mov [saved(13)], r14
         ; mov [saved(14)], r15
-        ; mov [user_rsp], rsp
     );
+    if guard::enters_on_kernel_stack() {
+        // Below what is saved: the jump needs words of the stack.
+        dynasm!(d ; .arch x64 ; mov rsp, saved(16));
+    } else {
+        dynasm!(d ; .arch x64 ; mov [user_rsp], rsp);
+    }
+    if has(VARIANT, Kind::ASKED) {
+        speculation::end(d, base);
+    }
     end::<VARIANT>(d, tte, area);
     dynasm!(d
         ; .arch x64
         ; mov rdi, [base + StackBase::CPU as i32]
-        ; jmp QWORD [tte + offset_of!(Tte, link) as i32]
     );
+    jump_through(d, tte + offset_of!(Tte, link) as i32);
 }
 
 /// To user mode by `sysretq`, which the assembler does not know; in tests to the caller.
 fn sysret(d: &mut Draft) {
+    guard::clear_buffers(d);
     if cfg!(test) {
         dynasm!(d ; .arch x64 ; ret);
     } else {
@@ -373,9 +408,8 @@ fn into_space(d: &mut Draft, tte: i32) {
     dynasm!(d
         ; .arch x64
         ; mov rcx, [tte + offset_of!(Tte, root) as i32]
-        ; mov [BYTE rdi + Cpu::ROOT as i8], rcx
-        ; mov cr3, rcx
     );
+    speculation::enter_space(d);
 }
 
 /// Makes the thread the running one of the CPU at rdi from the time stamp in rax on, but for the vector registers; changes rax, rcx, rdx and flags.
@@ -398,6 +432,9 @@ fn begin<const VARIANT: u8>(d: &mut Draft, tte: i32, base: i32) {
     load_base::<VARIANT>(d, tte + offset_of!(Tte, fs_base) as i32, MSR_FS_BASE);
     if has(VARIANT, Kind::GS) {
         load_base::<VARIANT>(d, tte + offset_of!(Tte, gs_base) as i32, MSR_GS_BASE);
+    }
+    if has(VARIANT, Kind::ASKED) {
+        speculation::begin(d, tte);
     }
 }
 

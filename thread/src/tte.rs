@@ -96,6 +96,8 @@ pub struct Tte {
 
     // What only the thread itself, or its creator and its undertaker, touch.
     pub(crate) gs_base: AtomicU64,
+    /// Bits of [`crate::speculation::Asked`], with [`Kind::ASKED`].
+    pub(crate) speculation: AtomicU32,
     pub(crate) quantum_ns: AtomicU64,
     /// Address of the stack base, the end of the kernel stack.
     pub(crate) stack_top: AtomicUsize,
@@ -166,6 +168,7 @@ impl Tte {
             invited: AtomicU8::new(0),
             read_again: AtomicUsize::new(0),
             gs_base: AtomicU64::new(0),
+            speculation: AtomicU32::new(0),
             quantum_ns: AtomicU64::new(QUANTUM_NS),
             stack_top: AtomicUsize::new(0),
             events: AtomicU64::new(0),

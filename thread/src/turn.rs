@@ -10,7 +10,7 @@
 
 use crate::ready::ReadyRing;
 use crate::tte::Tte;
-use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
+use codegen::{Class, Draft, OutOfCode, Routine, dynasm, harden};
 use core::mem::offset_of;
 use machine::cpu::Cpu;
 
@@ -54,9 +54,12 @@ pub fn synthesize(ring: &ReadyRing, cpu: u64) -> Result<Routine<Jump>, OutOfCode
         ; mov r8, [rdx + offset_of!(Tte, root) as i32]
         ; cmp r8, [rsi + offset_of!(Tte, root) as i32]
         ; jne >other_space
-        ; jmp QWORD [rdx + offset_of!(Tte, sw_in) as i32]
-        ; other_space:
-        ; jmp QWORD [rdx + offset_of!(Tte, sw_in_mm) as i32]
+    );
+    through(d, offset_of!(Tte, sw_in) as i32);
+    dynasm!(d ; .arch x64 ; other_space:);
+    through(d, offset_of!(Tte, sw_in_mm) as i32);
+    dynasm!(d
+        ; .arch x64
         ; single:
         ; mov rdx, [at(offset_of!(ReadyRing, idle))]
         ; bsf ecx, ecx
@@ -68,11 +71,24 @@ pub fn synthesize(ring: &ReadyRing, cpu: u64) -> Result<Routine<Jump>, OutOfCode
         ; cmp r9, [rsi + offset_of!(Tte, root) as i32]
         ; cmovne r8, [rdx + offset_of!(Tte, sw_in_mm) as i32]
         ; mov [rsi + offset_of!(Tte, link) as i32], r8
-        ; jmp r8
+    );
+    harden::jump(
+        d,
+        |d| dynasm!(d ; .arch x64 ; jmp r8),
+        |d| dynasm!(d ; .arch x64 ; push r8),
     );
     let sealed = draft.seal()?;
     // SAFETY: `Jump` promises nothing to Rust callers; the ring is the CPU's own and lives for ever, as threads' entries do.
     Ok(unsafe { Routine::from(sealed) })
+}
+
+/// Through the word at `offset` of the entry at rdx.
+fn through(d: &mut Draft, offset: i32) {
+    harden::jump(
+        d,
+        |d| dynasm!(d ; .arch x64 ; jmp QWORD [rdx + offset]),
+        |d| dynasm!(d ; .arch x64 ; push QWORD [rdx + offset]),
+    );
 }
 
 #[cfg(test)]

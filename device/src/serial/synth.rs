@@ -15,6 +15,7 @@ use alloc::sync::Arc;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::sync::atomic::AtomicU32;
+use machine::guard;
 use quaject::interfacer::{Callentry, place};
 use quaject::queue::Layout;
 use quaject::regs::Regs;
@@ -86,6 +87,7 @@ const SAVED: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]);
 pub fn handler(plan: &Plan) -> Result<Routine<Entry>, OutOfCode> {
     let mut d = Draft::new(&CLASS, plan.name);
     let identify = i32::from(plan.port + FIFO);
+    guard::enter_interrupt(&mut d);
     dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx);
     place(&mut d, &*plan.interrupts, Regs::SYSV - SAVED, &[]);
     dynasm!(d ; .arch x64
@@ -263,10 +265,9 @@ fn emit_leave(d: &mut Draft, plan: &Plan) {
             ;nobody:
         );
     }
+    dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; pop rax);
+    guard::leave_interrupt(d);
     dynasm!(d ; .arch x64
-        ; pop rdx
-        ; pop rcx
-        ; pop rax
         ; iretq
         ;wake:
         ; push rsi

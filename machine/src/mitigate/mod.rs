@@ -14,6 +14,7 @@ pub use facts::{Facts, Vendor};
 pub(crate) use registers::init_this_cpu;
 pub use registers::{SPEC_CTRL, SSBD, STIBP, resting, running};
 
+use codegen::harden::{Hardening, harden};
 use core::sync::atomic::{AtomicU32, Ordering};
 use facts::caps;
 use sync::Once;
@@ -163,6 +164,11 @@ pub(crate) fn init() {
     // Nobody was there before.
     let _ = PLAN.set(plan);
     MEASURES.store(plan.measures.0, Ordering::Relaxed);
+    harden(
+        Hardening::NONE
+            .and(Hardening::RETPOLINES, plan.measures.retpolines())
+            .and(Hardening::MASKS, plan.measures.mask_user()),
+    );
 }
 
 /// What was chosen here. On a host, nothing.

@@ -38,11 +38,15 @@ pub const fn running(measures: Measures) -> u32 {
 #[cfg(target_os = "none")]
 pub(crate) fn init_this_cpu() {
     use crate::cpu::{rdmsr, wrmsr};
+    use core::sync::atomic::Ordering;
     const EFER: u32 = 0xc000_0080;
     const AUTOMATIC_IBRS: u64 = 1 << 21;
     const TSX_CTRL: u32 = 0x122;
     const NO_RTM_AND_HIDDEN: u64 = 3;
     let measures = super::measures();
+    let cpu = crate::cpu::this_cpu();
+    cpu.spec_running.store(running(measures), Ordering::Relaxed);
+    cpu.spec_resting.store(resting(measures), Ordering::Relaxed);
     // SAFETY: each register is written only where the processor says that it has it, or lets it be written; none changes what code does.
     unsafe {
         if running(measures) != 0 {

@@ -14,6 +14,7 @@ use crate::interfacer::{Callentry, place};
 use crate::regs::Regs;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, near};
 use alloc::sync::Arc;
+use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 use core::mem::offset_of;
@@ -80,6 +81,7 @@ pub unsafe fn synthesize_read(
 
     emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave);
+    clamp(d, Reg::Rsi);
     place(d, guarded.group, Regs::SYSV - Regs::of(&[Reg::Rax]), &[]);
     dynasm!(d ; .arch x64 ; cmp eax, [group] ; jne =>leave ; push rcx);
     emit::enter(d, v, turn, leave);

@@ -19,6 +19,7 @@ use crate::seam::{DescFn, Seam, Sharing, Unmade, Variant, near};
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONOCR, OPOST, TABDLY, XTABS};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Label, Routine, dynasm};
 use sync::monitor::RawMonitor;
@@ -135,6 +136,7 @@ pub unsafe fn synthesize_write(
         ; ja =>leave
         ; push rcx
     );
+    clamp(d, Reg::Rsi);
     emit::enter(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; mov rax, [q.tail] ; sub rax, [q.head] ; add rax, q.size);
     match rule {

@@ -7,6 +7,8 @@ use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::emit;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
+use codegen::harden::{below, clamp};
+use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("file read");
@@ -50,6 +52,10 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
             ; mov rax, [at]
             ; cmp rax, [size]
             ; jae >general
+        );
+        below(d, Reg::Rax, Reg::Rdx);
+        clamp(d, Reg::Rsi);
+        dynasm!(d ; .arch x64
             ; shr rax, 12
             ; mov rdx, [pages]
             ; mov rdx, [rdx + rax * 8]
@@ -74,6 +80,7 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         ; js =>leave
         ; push rcx
     );
+    clamp(d, Reg::Rsi);
     emit::enter(d, v, monitor, leave);
     dynasm!(d ; .arch x64
         ; mov rcx, [at]
@@ -88,7 +95,10 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         ; lea rsi, [rax + rdx]
         ; cmp rsi, 0x1000
         ; ja >several
-        // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+    );
+    emit::inside(d, Reg::Rcx, Reg::Rsi, size);
+    // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+    dynasm!(d ; .arch x64
         ; shr rcx, 12
         ; mov rsi, [pages]
         ; mov rsi, [rsi + rcx * 8]
@@ -134,6 +144,9 @@ fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole
         ; ja =>too_many
         ; push r8
         ; push r9
+    );
+    emit::inside(d, Reg::Rcx, Reg::R8, size);
+    dynasm!(d ; .arch x64
         ; mov r8, rdx
         ; mov r9, rcx
     );

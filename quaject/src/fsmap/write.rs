@@ -8,6 +8,8 @@ use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::emit;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
+use codegen::harden::{below, clamp};
+use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("file write");
@@ -77,6 +79,10 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
             ; mov rax, [at]
             ; cmp rax, [size]
             ; jae >general
+        );
+        below(d, Reg::Rax, Reg::Rdx);
+        clamp(d, Reg::Rsi);
+        dynasm!(d ; .arch x64
             ; shr rax, 12
         );
         // Neither a hole nor a closed array is there: address 0, and page zero faults, always; nor is `NOWHERE`.
@@ -114,6 +120,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         ; js =>leave
         ; push rcx
     );
+    clamp(d, Reg::Rsi);
     emit::enter(d, v, monitor, leave);
     if takes_appending {
         emit::take_monitor(d, appending, unlock);
@@ -133,7 +140,10 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
             ; lea rdi, [rax + rdx]
             ; cmp rdi, 0x1000
             ; ja =>many
-            // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+        );
+        emit::inside(d, Reg::Rcx, Reg::Rdi, capacity);
+        // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+        dynasm!(d ; .arch x64
             ; shr rcx, 12
         );
         d.fault_begin();
@@ -179,6 +189,9 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         ; ja =>too_many
         ; push r8
         ; push r9
+    );
+    emit::inside(d, Reg::Rcx, Reg::R8, capacity);
+    dynasm!(d ; .arch x64
         ; mov r8, rdx
         ; mov r9, rcx
     );

@@ -8,6 +8,8 @@ use super::{Patience, PipeCore, RING, offset};
 use crate::emit;
 use crate::guard::Flag;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use codegen::harden::clamp;
+use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("pipe read");
@@ -87,6 +89,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
             ; or rax, rsi
             ; js >general
         );
+        clamp(d, Reg::Rsi);
         ring.load_index(d, Index::Eax);
         dynasm!(d ; .arch x64 ; movzx eax, BYTE [rax + ring.bytes]);
         emit::open_user(d, v.guarded_user);
@@ -104,6 +107,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
 
     emit::look(d, v, monitor, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
+    clamp(d, Reg::Rsi);
     emit::enter(d, v, monitor, leave);
     dynasm!(d ; .arch x64
         ; mov rax, [head]

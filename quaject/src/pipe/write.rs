@@ -8,6 +8,8 @@ use super::{PipeCore, RING, offset};
 use crate::emit;
 use crate::guard::Flag;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use codegen::harden::clamp;
+use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("pipe write");
@@ -83,6 +85,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
             ; or rax, rsi
             ; js >general
         );
+        clamp(d, Reg::Rsi);
         emit::open_user(d, v.guarded_user);
         d.fault_begin();
         dynasm!(d ; .arch x64 ; movzx edx, BYTE [rsi]);
@@ -116,6 +119,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
         ; push rsi
         ; push rdi
     );
+    clamp(d, Reg::Rsi);
     ring.load_index(d, Index::Edi);
     dynasm!(d ; .arch x64 ; lea eax, [rdi + rdx] ; add rdi, ring.bytes ; cmp eax, size);
     emit::open_user(d, v.guarded_user);

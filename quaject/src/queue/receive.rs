@@ -14,6 +14,7 @@ use crate::interfacer::{Callentry, place};
 use crate::regs::Regs;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, near};
 use alloc::sync::Arc;
+use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 use sync::monitor::RawMonitor;
@@ -71,6 +72,7 @@ pub unsafe fn synthesize_receive(
 
     emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
+    clamp(d, Reg::Rsi);
     emit::enter(d, v, turn, leave);
     dynasm!(d ; .arch x64
         ; mov rax, [q.head]

@@ -23,6 +23,7 @@ pub mod process;
 pub mod ptrace;
 pub mod schedule;
 pub mod signal;
+pub mod speculation;
 pub mod time;
 
 use alloc::boxed::Box;

@@ -10,7 +10,7 @@ use abi::linux::*;
 use abi::nr;
 use vm::user;
 
-use super::{Args, Handler};
+use super::{Args, Handler, speculation};
 use crate::process::access::{self, Ptracer};
 use crate::process::capability::Set;
 use crate::process::{Process, Task, tree};
@@ -35,6 +35,12 @@ fn prctl(a: &mut Args) -> Result<usize> {
         }
         PR_GET_PDEATHSIG => {
             user::put(a.word(1), &process.death_signal.load(Ordering::Relaxed))?;
+        }
+        PR_GET_SPECULATION_CTRL => {
+            return speculation::get(a.word(1), [a.word(2), a.word(3), a.word(4)]);
+        }
+        PR_SET_SPECULATION_CTRL => {
+            return speculation::set(a.word(1), a.word(2), [a.word(3), a.word(4)]);
         }
         PR_GET_DUMPABLE => return Ok(access::is_dumpable(process).into()),
         PR_SET_DUMPABLE if a.word(1) <= 1 => access::set_dumpable(process, a.word(1) == 1),

@@ -401,6 +401,7 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     task.robust_list.store(0, Ordering::Relaxed);
     become_program(task, &prepared);
     thread::fp::forget();
+    crate::call::speculation::forget();
     let thread = thread::current();
     thread.set_fs_base(0);
     if thread.gs_base() != 0 {

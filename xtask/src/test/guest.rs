@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, exhaust, faults, order, session, threads};
+use super::{cli, exhaust, faults, mitigations, order, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -207,6 +207,11 @@ pub const TESTS: &[Test] = &[
         name: "order",
         about: "monitors are taken in the order of docs/locks.md, noted by a kernel of its own",
         run: order::run,
+    },
+    Test {
+        name: "mitigations",
+        about: "what is done about speculation, by processor; the usual suites under all of it",
+        run: mitigations::run,
     },
     Test {
         name: "stopper",

@@ -108,6 +108,7 @@ impl Kit {
             "threads",
             "stopper",
             "trace",
+            "speculation",
             "lateness",
             "holes",
             "rip",

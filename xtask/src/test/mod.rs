@@ -9,6 +9,7 @@ mod guest;
 mod host_tests;
 mod hush;
 mod kit;
+mod mitigations;
 mod order;
 mod session;
 mod tap;

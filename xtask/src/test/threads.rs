@@ -64,6 +64,7 @@ pub fn floating(kit: &Kit) -> Vec<Check> {
 pub fn switches(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "switches", 1, 128);
     machine.icount = Some(0);
+    machine.append.push_str(" mitigations=off");
     kit.tap(&machine, &["/tests/switches-musl"], 2 * MINUTE)
 }
 

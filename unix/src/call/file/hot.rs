@@ -12,6 +12,8 @@
 
 use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC};
 use abi::nr;
+use codegen::harden::clamp;
+use codegen::methods::Reg;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -96,6 +98,7 @@ fn make_open(slow: usize, conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     if at {
         dynasm!(d ; .arch x64 ; mov rdi, rsi ; mov esi, edx);
     }
+    clamp(d, Reg::Rdi);
     if conv == Conv::Kernel {
         dynasm!(d ; .arch x64 ; stac);
     }

@@ -1,0 +1,131 @@
+//! Hardening: what generated code does about a processor that runs ahead.
+//!
+//! *Interface*: [`harden`] once at boot, before anything is generated, says which [`Hardening`] there is; generators ask [`hardening`], or use [`jump`], [`call`] and
+//! [`clamp`], which emit the plain instruction where nothing is asked for.
+//!
+//! A *retpoline* is an indirect branch by `ret`: the processor's guess is where the `call` before it stands, and there is a trap. Unlike compiled code's, this one pushes
+//! the target from where it lies and needs no register. A *clamped* address has lost the bit that makes it the kernel's.
+//! Source: Google, "Retpoline: a software construct for preventing branch-target-injection"; docs/security.md, "Speculation".
+
+use crate::methods::Reg;
+use crate::{Draft, dynasm};
+
+/// What is asked for: a set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hardening(u8);
+
+impl Hardening {
+    /// Nothing: the code is as short as it can be.
+    pub const NONE: Hardening = Hardening(0);
+    /// Indirect branches are retpolines.
+    pub const RETPOLINES: Hardening = Hardening(1);
+    /// Users' addresses are clamped, and indexes are masked, where a bound was only compared.
+    pub const MASKS: Hardening = Hardening(2);
+    /// Everything.
+    pub const ALL: Hardening = Hardening(3);
+
+    /// This and `other`, if `yes`.
+    pub const fn and(self, other: Hardening, yes: bool) -> Hardening {
+        Hardening(if yes { self.0 | other.0 } else { self.0 })
+    }
+
+    /// Whether indirect branches are retpolines.
+    pub const fn retpolines(self) -> bool {
+        self.0 & Hardening::RETPOLINES.0 != 0
+    }
+
+    /// Whether addresses and indexes are masked.
+    pub const fn masks(self) -> bool {
+        self.0 & Hardening::MASKS.0 != 0
+    }
+}
+
+#[cfg(not(any(test, feature = "host")))]
+mod chosen {
+    use super::Hardening;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+    /// From now on generated code is hardened so.
+    pub fn harden(hardening: Hardening) {
+        CHOSEN.store(hardening.0, Ordering::Relaxed);
+    }
+
+    /// What was chosen.
+    #[inline]
+    pub fn hardening() -> Hardening {
+        Hardening(CHOSEN.load(Ordering::Relaxed))
+    }
+}
+
+/// On a host the environment chooses, for all tests of a run: `HARDENING=all`.
+#[cfg(any(test, feature = "host"))]
+mod chosen {
+    use super::Hardening;
+    use std::sync::OnceLock;
+
+    /// Not on a host.
+    pub fn harden(_: Hardening) {}
+
+    /// What was chosen.
+    pub fn hardening() -> Hardening {
+        static CHOSEN: OnceLock<Hardening> = OnceLock::new();
+        *CHOSEN.get_or_init(|| match std::env::var_os("HARDENING") {
+            Some(word) if word == "all" => Hardening::ALL,
+            _ => Hardening::NONE,
+        })
+    }
+}
+
+pub use chosen::{harden, hardening};
+
+/// An indirect jump: `plain` emits it, `push` a push of its target, which rsp does not name. A retpoline writes the two words below the stack pointer, and changes
+/// no register or flag.
+pub fn jump(d: &mut Draft, plain: impl FnOnce(&mut Draft), push: impl FnOnce(&mut Draft)) {
+    if !hardening().retpolines() {
+        return plain(d);
+    }
+    let [trap, go] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; call =>go
+        ; =>trap
+        ; pause
+        ; lfence
+        ; jmp =>trap
+        ; =>go
+        ; lea rsp, [rsp + 8]
+    );
+    push(d);
+    dynasm!(d ; .arch x64 ; ret ; int3);
+}
+
+/// An indirect call, as [`jump`].
+pub fn call(d: &mut Draft, plain: impl FnOnce(&mut Draft), push: impl FnOnce(&mut Draft)) {
+    if !hardening().retpolines() {
+        return plain(d);
+    }
+    let [branch, over] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64 ; jmp =>over ; =>branch);
+    jump(d, |_| (), push);
+    dynasm!(d ; .arch x64 ; =>over ; call =>branch);
+}
+
+/// Where masks are asked for: what was found to be a user's address in `reg` cannot be another's, even where the finding is not waited for: no
+/// address without its top bit is the kernel's. Changes the carry flag and leaves the others undefined.
+pub fn clamp(d: &mut Draft, reg: Reg) {
+    if hardening().masks() {
+        let number = reg as u8;
+        // btr r64, 63
+        d.extend(&[0x48 | number >> 3, 0x0f, 0xba, 0xf0 | number & 7, 63]);
+    }
+}
+
+/// Where masks are asked for, behind a comparison of `reg` with its bound: `reg` is 0 unless it was below. Changes `scratch` and flags.
+#[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
+pub fn below(d: &mut Draft, reg: Reg, scratch: Reg) {
+    if hardening().masks() {
+        let (reg, scratch) = (reg as u8, scratch as u8);
+        dynasm!(d ; .arch x64 ; sbb Rq(scratch), Rq(scratch) ; and Rq(reg), Rq(scratch));
+    }
+}

@@ -1,0 +1,128 @@
+//! The crossings between user mode and the kernel, as far as speculation makes them longer.
+//!
+//! *Interface*: generators emit [`enter_kernel`], [`leave_kernel`] and [`clear_buffers`], [`enter_interrupt`] and [`leave_interrupt`] at the places that their names say, and so nothing
+//! where nothing is asked for (`mitigate.rs`). [`enters_on_kernel_stack`] says what dispatchers find. Traps and slow calls have assembled twins that do the
+//! same (`trap/guarded.rs`).
+//!
+//! IBRS is set by the first instructions behind `syscall` or a gate, before any indirect branch, and cleared by the last ones: all of the kernel runs under it, compiled code,
+//! which has no retpolines, too. What the register holds is words of each CPU, since a thread may ask for more (`thread::speculation`).
+//! Source: Intel, "Speculative Execution Side Channel Mitigations", "Microarchitectural Data Sampling".
+
+use core::sync::atomic::AtomicU16;
+
+use codegen::{Draft, dynasm, harden};
+
+use crate::cpu::{Cpu, StackBase};
+use crate::mitigate::{SPEC_CTRL, measures};
+use crate::trap::KERNEL_SS;
+
+/// What VERW looks at: a selector that it can read. Only with one in memory does it clear.
+pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
+
+/// Whether the entry of `syscall` changes stacks itself: dispatchers are entered at their stack's base, the user's stack pointer stored there. A retpoline needs a stack, and so does
+/// who sets a register of the machine.
+pub fn enters_on_kernel_stack() -> bool {
+    measures().ibrs_by_entry() || measures().retpolines()
+}
+
+/// Address of the selector for VERW.
+pub(crate) fn selector() -> usize {
+    SELECTOR.as_ptr() as usize
+}
+
+/// The entry of `syscall` on `cpu`, up to the jump through its dispatcher: on the kernel stack, with IBRS set. Changes no register but rsp.
+pub(crate) fn enter_kernel(d: &mut Draft, cpu: &Cpu) {
+    let at = |offset: usize| (cpu.address() + offset) as i32;
+    dynasm!(d ; .arch x64
+        ; mov [at(Cpu::USER_RSP)], rsp
+        ; mov rsp, [at(Cpu::RSP0)]
+        ; push QWORD [at(Cpu::USER_RSP)]
+        ; pop QWORD [rsp + StackBase::USER_RSP as i32]
+    );
+    if measures().ibrs_by_entry() {
+        dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx ; mov eax, [at(Cpu::SPEC_RUNNING)]);
+        write(d);
+    }
+}
+
+/// Before `sysretq`, with rsp at the stack's base: clears IBRS. Changes nothing else.
+pub fn leave_kernel(d: &mut Draft) {
+    if measures().ibrs_by_entry() {
+        dynasm!(d ; .arch x64
+            ; push rax
+            ; push rcx
+            ; push rdx
+            ; mov rax, [rsp + 24 + StackBase::CPU as i32]
+            ; mov eax, [rax + Cpu::SPEC_RESTING as i32]
+        );
+        write(d);
+    }
+}
+
+/// The last thing before `sysretq` or `iretq` to user mode. Changes flags.
+pub fn clear_buffers(d: &mut Draft) {
+    if measures().verw() {
+        // verw [selector]
+        d.extend(&[0x0f, 0x00, 0x2c, 0x25]);
+        d.push_i32(selector() as i32);
+    }
+}
+
+/// The first thing in a generated interrupt handler: sets IBRS when it comes from user mode. Changes nothing else.
+pub fn enter_interrupt(d: &mut Draft) {
+    if measures().ibrs_by_entry() {
+        from_user(d, Cpu::SPEC_RUNNING as i32);
+    }
+}
+
+/// The last thing before its `iretq`.
+pub fn leave_interrupt(d: &mut Draft) {
+    if measures().ibrs_by_entry() {
+        from_user(d, Cpu::SPEC_RESTING as i32);
+    }
+    clear_buffers(d);
+}
+
+/// Writes the word of the CPU at `offset`, where the frame on the stack is of user mode. Nobody runs ahead past the question.
+fn from_user(d: &mut Draft, offset: i32) {
+    dynasm!(d ; .arch x64
+        ; push rax
+        ; push rcx
+        ; push rdx
+        ; test BYTE [rsp + 24 + 8], 3
+        ; jz >kernel
+        ; mov rax, rsp
+        ; or rax, StackBase::SLOT as i32 - 1
+        ; mov rax, [rax - (StackBase::SIZE as i32 - 1) + StackBase::CPU as i32]
+        ; mov eax, [rax + offset]
+        ; mov ecx, SPEC_CTRL as i32
+        ; xor edx, edx
+        ; wrmsr
+        ; kernel:
+        ; lfence
+        ; pop rdx
+        ; pop rcx
+        ; pop rax
+    );
+}
+
+/// Writes eax into the register, and takes rdx, rcx and rax off the stack.
+fn write(d: &mut Draft) {
+    dynasm!(d ; .arch x64
+        ; mov ecx, SPEC_CTRL as i32
+        ; xor edx, edx
+        ; wrmsr
+        ; pop rdx
+        ; pop rcx
+        ; pop rax
+    );
+}
+
+/// The jump through the word at `word`, as the entry of `syscall` ends.
+pub(crate) fn jump_through(d: &mut Draft, word: i32) {
+    harden::jump(
+        d,
+        |d| dynasm!(d ; .arch x64 ; jmp QWORD [word]),
+        |d| dynasm!(d ; .arch x64 ; push QWORD [word]),
+    );
+}
