@@ -84,7 +84,10 @@ impl Kernel {
         match self {
             Self::Synthesis => {
                 let built = kernel::build()?;
-                let machine = prepare(&built, crate::run::boot_words(false))?;
+                let machine = prepare(
+                    &built,
+                    format!("{} mitigations=off", crate::run::boot_words(false)),
+                )?;
                 let mut command = vec![inside];
                 command.extend(words.iter().cloned());
                 let environment = [format!("MEMORY_KIB={}", MEMORY >> 10)];

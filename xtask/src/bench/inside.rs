@@ -99,7 +99,10 @@ pub fn measure() -> Result<Vec<Cost>> {
     let mut machine = Machine::new(&built);
     machine.memory = guest::MEMORY;
     machine.log = Log::File(log.clone());
-    machine.append = format!("{} selftest=costs", crate::run::boot_words(false));
+    machine.append = format!(
+        "{} selftest=costs mitigations=off",
+        crate::run::boot_words(false)
+    );
     super::counting(&mut machine);
     let root = Root::new(None)?.finish(kernel::tables(&built)?, &["/bin/true".into()], &[]);
     let outcome = guest::start(&machine, &root, Kept::default())?.wait(Some(LIMIT));
