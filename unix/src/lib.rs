@@ -5,6 +5,18 @@
 //! [`files`] open files and descriptors with their generated routines, [`io`] the buffer of a transfer,
 //! [`poll`] waiting for many files.
 #![cfg_attr(not(test), no_std)]
+// Whatever a program does is answered by a value.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
 
 extern crate alloc;
 

@@ -1,5 +1,7 @@
 //! Calls about memory.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use alloc::sync::Arc;
 
 use abi::errno::{Errno, Result};
@@ -113,7 +115,7 @@ fn populate(space: &AddressSpace, from: usize, length: usize, access: Access) ->
         if signal::is_dying() {
             return Err(Errno::EINTR);
         }
-        space.populate(at, AT_A_TIME.min(end - at), access)?;
+        space.populate(at, AT_A_TIME.min(end.saturating_sub(at)), access)?;
     }
     Ok(())
 }
@@ -272,7 +274,7 @@ fn covered(a: &mut Args) -> Result<usize> {
         .checked_add(a.word(1))
         .and_then(page_ceil)
         .ok_or(Errno::EINVAL)?;
-    if start == end || space()?.covers(start, end - start) {
+    if start == end || space()?.covers(start, end.saturating_sub(start)) {
         Ok(0)
     } else {
         Err(Errno::ENOMEM)
@@ -295,14 +297,12 @@ fn mincore(a: &mut Args) -> Result<usize> {
     if length != 0 && !space()?.covers(address, length) {
         return Err(Errno::ENOMEM);
     }
-    let mut done = 0;
-    while done < pages {
+    for first in (0..pages).step_by(IN_MEMORY.len()) {
         if signal::is_dying() {
             return Err(Errno::EINTR);
         }
-        let part = IN_MEMORY.len().min(pages - done);
-        user::copy_out(a.word(2) + done, &IN_MEMORY[..part])?;
-        done += part;
+        let part = IN_MEMORY.len().min(pages.saturating_sub(first));
+        user::copy_out(a.word(2).wrapping_add(first), &IN_MEMORY[..part])?;
     }
     Ok(0)
 }

@@ -8,6 +8,8 @@
 //! their processor would be.
 //! Source: dissertation, section 4.3.2.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use alloc::sync::Arc;
 
 use abi::errno::{Errno, Result};

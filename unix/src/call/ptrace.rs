@@ -2,6 +2,8 @@
 //!
 //! *Interface*: see [`super::FAMILIES`]. Who may trace says [`access`]. Built on the native stop and resume; see [`crate::process::trace`].
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use alloc::sync::Arc;
 
 use abi::errno::{Errno, Result};
@@ -186,7 +188,9 @@ fn poke(space: &AddressSpace, address: usize, word: &[u8]) -> Result<()> {
         Err(_) => return Err(Errno::EIO),
     }
     let first = address & !(abi::layout::PAGE - 1);
-    let end = (address + WORD).next_multiple_of(abi::layout::PAGE);
+    let end = address.checked_add(WORD).and_then(abi::layout::page_ceil);
+    let length = end.and_then(|end| end.checked_sub(first));
+    let (end, length) = end.zip(length).ok_or(Errno::EIO)?;
     let mut prot = None;
     space.for_each_area(|area| {
         if area.start <= first && end <= area.end && !area.shared {
@@ -194,8 +198,8 @@ fn poke(space: &AddressSpace, address: usize, word: &[u8]) -> Result<()> {
         }
     });
     let prot = prot.ok_or(Errno::EIO)?;
-    space.protect(first, end - first, prot.or(Prot::RW))?;
+    space.protect(first, length, prot.or(Prot::RW))?;
     let written = space.write_at(address, word);
-    space.protect(first, end - first, prot)?;
+    space.protect(first, length, prot)?;
     written.map_err(|_| Errno::EIO)
 }

@@ -1,5 +1,7 @@
 //! Calls about signals.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
@@ -275,7 +277,7 @@ fn kill(a: &mut Args) -> Result<usize> {
             tree::each(others, to);
         }
         0 => drop(signal::each_of_group(caller.pgrp(), to)),
-        pid if pid < 0 => drop(signal::each_of_group(-pid, to)),
+        pid if pid < 0 => drop(signal::each_of_group(pid.wrapping_neg(), to)),
         pid => tree::find(pid).iter().for_each(&mut to),
     }
     outcome

@@ -1,5 +1,7 @@
 //! Calls about time.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use alloc::boxed::Box;
 
 use abi::errno::{Errno, Result};

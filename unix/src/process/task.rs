@@ -127,6 +127,10 @@ impl Task {
     }
 
     /// The running task. Panics on a kernel thread that is none.
+    #[expect(
+        clippy::expect_used,
+        reason = "system calls are a task's; who may be a kernel thread asks `try_current`"
+    )]
     pub fn current() -> Arc<Task> {
         Self::try_current().expect("a kernel thread has no task")
     }

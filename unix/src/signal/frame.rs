@@ -5,6 +5,8 @@
 //!
 //! Source: System V ABI, AMD64 supplement (red zone, stack alignment); the layout of `rt_sigframe` as published for user programs.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use core::sync::atomic::Ordering;
 
 use abi::errno::Result;
@@ -24,7 +26,7 @@ const RED_ZONE: u64 = 128;
 const RFLAGS_CLEARED: u64 = 1 << 10 | 1 << 16 | 1 << 8;
 
 fn on_altstack(stack: &Sigaltstack, sp: u64) -> bool {
-    sp > stack.sp && sp - stack.sp <= stack.size
+    sp > stack.sp && sp.wrapping_sub(stack.sp) <= stack.size
 }
 
 /// `SS_ONSTACK` or `SS_DISABLE`, as `sigaltstack` reports.
@@ -80,8 +82,8 @@ pub fn push(
     fp::reset();
 
     trap.rdi = info.signo as u64;
-    trap.rsi = at + offset_of!(RtSigframe, info) as u64;
-    trap.rdx = at + offset_of!(RtSigframe, uc) as u64;
+    trap.rsi = at.wrapping_add(offset_of!(RtSigframe, info) as u64);
+    trap.rdx = at.wrapping_add(offset_of!(RtSigframe, uc) as u64);
     trap.rax = 0;
     trap.rip = action.handler;
     trap.rsp = at;

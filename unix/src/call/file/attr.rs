@@ -2,6 +2,8 @@
 //!
 //! *Interface.* [`CALLS`].
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use abi::errno::{Errno, Result};
 use abi::linux::{
     AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, S_ISGID, S_ISUID, Timespec, Timeval, UTIME_NOW,
@@ -197,7 +199,7 @@ fn microseconds(addr: usize) -> Result<[Stamp; 2]> {
     let mut stamps = [Stamp::Now; 2];
     let both = [
         vm::user::get::<Timeval>(addr)?,
-        vm::user::get::<Timeval>(addr + size_of::<Timeval>())?,
+        vm::user::get::<Timeval>(addr.wrapping_add(size_of::<Timeval>()))?,
     ];
     for (stamp, time) in stamps.iter_mut().zip(both) {
         if !(0..MILLION).contains(&time.usec) {
@@ -205,7 +207,7 @@ fn microseconds(addr: usize) -> Result<[Stamp; 2]> {
         }
         *stamp = Stamp::At(Time {
             sec: time.sec,
-            nsec: time.usec as u32 * 1000,
+            nsec: (time.usec as u32).wrapping_mul(1000),
         });
     }
     Ok(stamps)
@@ -237,7 +239,7 @@ fn utimensat(args: &mut Args) -> Result<usize> {
     if addr != 0 {
         let both = [
             vm::user::get::<Timespec>(addr)?,
-            vm::user::get::<Timespec>(addr + size_of::<Timespec>())?,
+            vm::user::get::<Timespec>(addr.wrapping_add(size_of::<Timespec>()))?,
         ];
         for (stamp, time) in times.iter_mut().zip(both) {
             *stamp = match time.nsec {

@@ -2,6 +2,8 @@
 //!
 //! *Interface.* [`CALLS`].
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use abi::errno::{Errno, Result};
 use abi::linux::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ, F_GETSIG, F_RDLCK,
@@ -92,7 +94,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         }
         F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
             let owner = Owner::Description(Arc::as_ptr(&of) as usize);
-            let command = command - F_OFD_GETLK + F_GETLK;
+            let command = command.wrapping_sub(F_OFD_GETLK - F_GETLK);
             record(&caller, &of, owner, command, args)
         }
         F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG => {
@@ -171,7 +173,7 @@ fn record(
                 wanted.len = if held.end == u64::MAX {
                     0
                 } else {
-                    (held.end - held.start) as i64
+                    held.end.saturating_sub(held.start) as i64
                 };
                 wanted.pid = match held.owner {
                     Owner::Table(_) => held.pid,
@@ -286,8 +288,8 @@ fn ioctl(args: &mut Args) -> Result<usize> {
             Ok(0)
         }
         FIONREAD if of.inode().is_some_and(|i| i.kind() == Kind::Regular) => {
-            let left =
-                of.file().stat(&of).size as i64 - of.cursor.offset.load(Ordering::Relaxed) as i64;
+            let left = (of.file().stat(&of).size as i64)
+                .wrapping_sub(of.cursor.offset.load(Ordering::Relaxed) as i64);
             vm::user::put(arg, &(left as i32))?;
             Ok(0)
         }

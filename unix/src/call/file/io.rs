@@ -3,6 +3,8 @@
 //! *Interface.* [`CALLS`]. A call gets here when a descriptor has no generated routine or its routine took the slow exit; it does the
 //! whole call, and then lets the table plug better code if there is any (`Files::warm`).
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use abi::errno::{Errno, Result};
 use abi::linux::{IOV_MAX, Iovec};
 use abi::nr;
@@ -215,7 +217,7 @@ fn copy(
                 Err(Errno::EINTR)
             };
         }
-        let step = bytes.len().min(count - total);
+        let step = bytes.len().min(count.saturating_sub(total));
         // The source keeps its offset until it is known what the destination took.
         let start = match *from_at {
             At::Position(offset) => offset,
@@ -235,15 +237,15 @@ fn copy(
             Err(_) if total > 0 => break,
             Err(e) => return Err(e),
         };
-        let end = start + put as u64;
+        let end = start.saturating_add(put as u64);
         match from_at {
             At::Position(offset) => *offset = end,
             At::Offset => from.cursor.offset.store(end, Ordering::Relaxed),
         }
         if let At::Position(offset) = to_at {
-            *offset += put as u64;
+            *offset = offset.saturating_add(put as u64);
         }
-        total += put;
+        total = total.saturating_add(put);
         if put < got {
             break;
         }
