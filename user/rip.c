@@ -230,6 +230,31 @@ static void on_flags(int signo, siginfo_t *info, void *context)
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] = ~0x100ul & ~0x40000ul;
 }
 
+/* The state of the vector registers lies where no memory is. */
+static unsigned long state;
+
+static void on_vectors(int signo, siginfo_t *info, void *context)
+{
+    (void)signo, (void)info;
+    ((ucontext_t *)context)->uc_mcontext.fpregs = (void *)state;
+}
+
+static void vectors(void)
+{
+    static const unsigned long states[] = {-16ul, -64ul, -512ul, 0x7fffffffefc0, 1ul << 47, 1ul << 63, 64};
+    handle(SIGSEGV, on_fault);
+    handle(SIGUSR1, on_vectors);
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        char name[80];
+        state = states[i];
+        memset(&seen, 0, sizeof seen);
+        if (sigsetjmp(back, 1) == 0)
+            raise(SIGUSR1);
+        snprintf(name, sizeof name, "vector registers from %lx", state);
+        equal(seen.si_signo, SIGSEGV, name);
+    }
+}
+
 static void flags(void)
 {
     unsigned long now;
@@ -261,6 +286,7 @@ int main(int argc, char **argv)
         suppressed(1);
         ignored();
     }
+    vectors();
     stacks();
     programs(argv[0]);
     flags();
