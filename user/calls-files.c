@@ -544,6 +544,11 @@ static void names(void)
         sprintf(name, "d/l%d", i);
         unlink(name);
     }
+    if (fork() == 0)
+        _exit(chdir("d") == 0 && access("n", F_OK) == 0 && umask(077) == before ? 0 : 1);
+    int status;
+    wait(&status);
+    equal(status == 0 && access("n", F_OK) == -1 && umask(before) == before, 1, "a child's directory and umask are its own");
     unlink("d/n");
     equal(rmdir("d/"), 0, "rmdir with a slash");
 }

@@ -452,6 +452,26 @@ static void moves(void)
     equal(status == 0 && area[0] == 3, 1, "a child moves its own");
     munmap(area, PAGE);
 
+    /* What is written after a fork is the writer's alone, at once. */
+    int failed = 0, go[2];
+    pipe(go);
+    area = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 50; i++) {
+        *(volatile unsigned char *)area = i;
+        pid_t child = fork();
+        *(volatile unsigned char *)area = child ? 100 : i;
+        if (child == 0) {
+            char c;
+            _exit(read(go[0], &c, 1) == 1 && *(volatile unsigned char *)area == i ? 0 : 1);
+        }
+        write(go[1], "g", 1);
+        wait(&status);
+        failed |= status;
+    }
+    equal(failed, 0, "what is written after a fork is the writer's alone");
+    close(go[0]), close(go[1]);
+    munmap(area, PAGE);
+
     action.sa_handler = on_gone;
     sigaction(SIGSEGV, &action, 0);
     pthread_t list[READERS];
@@ -465,17 +485,28 @@ static void moves(void)
     int good = 1;
     for (long round = 1; round <= ROUNDS; round++) {
         usleep(50);
-        good &= mremap(area, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, far) == far;
+        if (round % 3 == 0)
+            good &= mremap(area, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, far) == far;
+        else if (round % 3 == 1)
+            good &= munmap(area, PAGE) == 0;
+        else
+            good &= mprotect(area, PAGE, PROT_NONE) == 0;
         moved = round;
         for (volatile int i = 0; i < 2000; i++)
             ;
         moved = 0;
-        good &= mremap(far, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area) == area && area[0] == 5;
+        if (round % 3 == 0)
+            good &= mremap(far, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area) == area && area[0] == 5;
+        else if (round % 3 == 1) {
+            good &= mmap(area, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == area;
+            area[0] = 5;
+        } else
+            good &= mprotect(area, PAGE, PROT_READ | PROT_WRITE) == 0 && area[0] == 5;
     }
     stop = 1;
     for (int i = 0; i < READERS; i++)
         pthread_join(list[i], 0);
-    equal(good, 1, "moved away and back again");
+    equal(good, 1, "moved, unmapped, or protected, and back again");
     equal(stale, 0, "and no thread on any CPU sees it where it was");
     sigaction(SIGSEGV, &old, 0);
     munmap(area, 2 * PAGE);

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Machines at a time.
 const WORKERS: usize = 2;
 /// Seconds that the tests of a room may take on the host.
-const HOST_LIMIT: &str = "120";
+const HOST_LIMIT: &str = "300";
 
 /// What the list has that the source has not.
 pub fn faults() -> Result<Vec<String>> {
