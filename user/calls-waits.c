@@ -352,7 +352,7 @@ static void polls(void)
 
 /* --- memory that is taken away by mremap --- */
 
-enum { ROUNDS = 200, READERS = 3 };
+enum { ROUNDS = 120, READERS = 3 };
 
 static sigjmp_buf escape;
 static void on_fault(int number)
@@ -373,6 +373,8 @@ static volatile unsigned char *moving;
 static atomic_long moved; /* the round in which it has been moved away, or 0 */
 static atomic_long stale;
 static atomic_int stop;
+/* The last round in which each reader has looked. */
+static atomic_long looked[READERS];
 static __thread sigjmp_buf back;
 
 static void on_gone(int number)
@@ -381,23 +383,26 @@ static void on_gone(int number)
     siglongjmp(back, 1);
 }
 
-static void *watch(void *unused)
+static void *watch(void *own)
 {
+    atomic_long *last = own;
     while (!stop) {
         if (sigsetjmp(back, 1)) {
-            while (moved && !stop)
-                ;
+            for (long now; (now = moved) && !stop;)
+                *last = now;
             continue;
         }
         while (!stop) {
             long before = moved;
             (void)*moving;
             /* It had been moved before the look and still is, and yet there was something to see. */
-            if (before && moved == before)
+            if (before && moved == before) {
                 stale++;
+                *last = before;
+            }
         }
     }
-    return unused;
+    return own;
 }
 
 static void moves(void)
@@ -481,7 +486,7 @@ static void moves(void)
     area[0] = 5;
     moving = area;
     for (int i = 0; i < READERS; i++)
-        pthread_create(&list[i], 0, watch, 0);
+        pthread_create(&list[i], 0, watch, &looked[i]);
     int good = 1;
     for (long round = 1; round <= ROUNDS; round++) {
         usleep(50);
@@ -492,8 +497,9 @@ static void moves(void)
         else
             good &= mprotect(area, PAGE, PROT_NONE) == 0;
         moved = round;
-        for (volatile int i = 0; i < 2000; i++)
-            ;
+        for (int i = 0; i < READERS; i++)
+            while (looked[i] != round)
+                sched_yield();
         moved = 0;
         if (round % 3 == 0)
             good &= mremap(far, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area) == area && area[0] == 5;
