@@ -221,7 +221,23 @@ static void ways(void)
     free(many);
     close(reading);
     equal(dup(writing), reading, "dup gives the lowest that is free");
-    close(reading), close(writing), close(fd);
+    close(reading), close(writing);
+    static char large[300000];
+    memset(large, 1, sizeof large);
+    equal(pread(fd, large, sizeof large, 5), sizeof large, "a large read in a hole");
+    long nonzero = 0;
+    for (size_t i = 0; i < sizeof large; i++)
+        nonzero += large[i] != 0;
+    equal(nonzero, 0, "gives zeros and nothing else");
+    close(fd);
+    memset(large, 1, sizeof large);
+    fd = open("/dev/zero", O_RDONLY);
+    struct iovec pieces[2] = {{large, 100001}, {large + 100001, sizeof large - 100001}};
+    equal(readv(fd, pieces, 2), sizeof large, "a large read of /dev/zero");
+    for (size_t i = 0; i < sizeof large; i++)
+        nonzero += large[i] != 0;
+    equal(nonzero, 0, "gives zeros and nothing else");
+    close(fd);
 }
 
 /* --- close-on-exec --- */

@@ -182,6 +182,10 @@ static void futex_of(int private, const char *kind)
     equal(futex(word, FUTEX_WAKE_OP | private, 1, 1, second, FUTEX_OP(FUTEX_OP_ANDN, 2, FUTEX_OP_CMP_EQ, 0)), 0, NAMED("and-not"));
     equal(*second, 4, NAMED("takes the bit away"));
     *second = 0;
+    fails(futex(word, FUTEX_WAKE_OP | private, 1, 1, (uint32_t *)8, add), EFAULT, NAMED("wake-op of a wrong address"));
+    uint32_t *fixed = mmap(0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fails(futex(word, FUTEX_WAKE_OP | private, 1, 1, fixed, add), EFAULT, NAMED("of one that cannot be written"));
+    munmap(fixed, PAGE);
 #undef NAMED
 }
 

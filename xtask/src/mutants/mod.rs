@@ -5,7 +5,7 @@
 mod copy;
 mod list;
 
-use crate::failure::{Context, Failure, Result, USAGE};
+use crate::failure::{Context, Failure, HOST, Result, USAGE};
 use crate::test::{Check, Kit, TESTS};
 use copy::Copy;
 use list::Mutant;
@@ -80,8 +80,8 @@ struct Laboratory {
 /// What became of a mutant.
 struct Outcome<'m> {
     mutant: &'m Mutant,
-    /// The suite and the check that noticed.
-    caught: Option<(String, String)>,
+    /// The suite and the check that noticed; or why the host could not look.
+    caught: Result<Option<(String, String)>>,
 }
 
 impl Laboratory {
@@ -94,7 +94,7 @@ impl Laboratory {
                 .map_err(|failure| failure.message)
         };
         let kit = self.kernel.get_or_init(make).as_ref();
-        kit.map_err(|message| Failure::new(crate::failure::HOST, message.clone()))
+        kit.map_err(|message| Failure::new(HOST, message.clone()))
     }
 
     /// Without any mutant the suites pass: else it would say nothing that they fail with one.
@@ -107,7 +107,9 @@ impl Laboratory {
         let failed = Mutex::new(Vec::new());
         in_parallel(|| {
             while let Some(suite) = next(&queue) {
-                let noticed = self.run(suite, 0);
+                let noticed = self
+                    .run(suite, 0)
+                    .unwrap_or_else(|failure| Some(failure.message));
                 println!(
                     "without: {suite}{}",
                     noticed.as_ref().map_or("", |_| " FAILED")
@@ -131,14 +133,24 @@ impl Laboratory {
     }
 
     /// Runs a suite with mutant `number`; what failed.
-    fn run(&self, suite: &str, number: usize) -> Option<String> {
-        let result = match suite.strip_prefix("host:") {
+    ///
+    /// # Errors
+    /// The host could not do it: that says nothing.
+    fn run(&self, suite: &str, number: usize) -> Result<Option<String>> {
+        match suite.strip_prefix("host:") {
             Some(room) => self.on_host(room, number),
-            None => self
-                .switched()
-                .map(|kit| in_guest(&kit.mutated(number), suite)),
-        };
-        result.unwrap_or_else(|failure| Some(failure.message))
+            None => in_guest(&self.switched()?.mutated(number), suite),
+        }
+    }
+
+    /// The first of its suites that notices a mutant, and what it notices.
+    fn catch(&self, number: usize, mutant: &Mutant) -> Result<Option<(String, String)>> {
+        for suite in &mutant.suites {
+            if let Some(what) = self.run(suite, number)? {
+                return Ok(Some((suite.clone(), what)));
+            }
+        }
+        Ok(None)
     }
 
     /// The tests of `room` on the host.
@@ -182,10 +194,12 @@ impl Laboratory {
         copy.plant_one(mutant)?;
         copy.write()?;
         let kit = self.kit.with_kernel(copy.kernel()?)?;
-        Ok(mutant.suites.iter().find_map(|suite| {
-            let noticed = in_guest(&kit.mutated(0), suite)?;
-            Some((suite.clone(), noticed))
-        }))
+        for suite in &mutant.suites {
+            if let Some(what) = in_guest(&kit.mutated(0), suite)? {
+                return Ok(Some((suite.clone(), what)));
+            }
+        }
+        Ok(None)
     }
 
     fn all<'m>(&self, chosen: &[(usize, &'m Mutant)]) -> Report<'m> {
@@ -198,13 +212,9 @@ impl Laboratory {
                 let start = Instant::now();
                 let caught = if mutant.built {
                     let _one = building.lock().expect("no panic while held");
-                    let built = self.built(mutant);
-                    built.unwrap_or_else(|failure| Some(("its build".into(), failure.message)))
+                    self.built(mutant)
                 } else {
-                    mutant
-                        .suites
-                        .iter()
-                        .find_map(|suite| Some((suite.clone(), self.run(suite, number)?)))
+                    self.catch(number, mutant)
                 };
                 let seconds = start.elapsed().as_secs_f64();
                 let outcome = Outcome { mutant, caught };
@@ -221,15 +231,22 @@ impl Laboratory {
 }
 
 /// Runs one guest suite until its first failure; what that was.
-fn in_guest(kit: &Kit, suite: &str) -> Option<String> {
-    let test = TESTS.iter().find(|test| test.name == suite)?;
+fn in_guest(kit: &Kit, suite: &str) -> Result<Option<String>> {
+    let Some(test) = TESTS.iter().find(|test| test.name == suite) else {
+        return Ok(None);
+    };
     let checks: Vec<Check> = (test.run)(kit);
-    let failed = checks.into_iter().find(|check| !check.good)?;
+    let Some(failed) = checks.into_iter().find(|check| !check.good) else {
+        return Ok(None);
+    };
     let mut text = format!("{} {}", failed.name, failed.detail);
+    if kit.is_hindered() {
+        return Err(Failure::new(HOST, text));
+    }
     if let Some((at, _)) = text.char_indices().nth(120) {
         text.truncate(at);
     }
-    Some(text)
+    Ok(Some(text))
 }
 
 fn next<T>(queue: &Mutex<VecDeque<T>>) -> Option<T> {
@@ -247,9 +264,10 @@ fn in_parallel(work: impl Fn() + Sync) {
 impl Outcome<'_> {
     fn text(&self) -> String {
         match (&self.caught, &self.mutant.excuse) {
-            (Some((suite, what)), _) => format!("caught by {suite}: {what}"),
-            (None, Some(excuse)) => format!("survived: {excuse}"),
-            (None, None) => "SURVIVED".into(),
+            (Err(failure), _) => format!("NOT RUN: {}", failure.message),
+            (Ok(Some((suite, what))), _) => format!("caught by {suite}: {what}"),
+            (Ok(None), Some(excuse)) => format!("survived: {excuse}"),
+            (Ok(None), None) => "SURVIVED".into(),
         }
     }
 }
@@ -261,18 +279,17 @@ impl Report<'_> {
     /// Prints who caught how many, who survived, and the totals; gives the exit status.
     fn tell(&self) -> i32 {
         let mut suites = std::collections::BTreeMap::<_, usize>::new();
-        for (suite, _) in self.0.iter().filter_map(|outcome| outcome.caught.as_ref()) {
-            *suites.entry(suite).or_default() += 1;
+        let caught = |outcome: &&Outcome| matches!(outcome.caught, Ok(Some(_)));
+        for outcome in &self.0 {
+            if let Ok(Some((suite, _))) = &outcome.caught {
+                *suites.entry(suite).or_default() += 1;
+            }
         }
         println!();
         for (suite, count) in suites {
             println!("{count:>4} caught by {suite}");
         }
-        let survived: Vec<_> = self
-            .0
-            .iter()
-            .filter(|outcome| outcome.caught.is_none())
-            .collect();
+        let survived: Vec<_> = self.0.iter().filter(|outcome| !caught(outcome)).collect();
         for outcome in &survived {
             println!(
                 "  {} {}: {}",
@@ -281,10 +298,9 @@ impl Report<'_> {
                 outcome.text()
             );
         }
-        let explained = survived
-            .iter()
-            .filter(|outcome| outcome.mutant.excuse.is_some())
-            .count();
+        let excused =
+            |outcome: &&&Outcome| outcome.caught.is_ok() && outcome.mutant.excuse.is_some();
+        let explained = survived.iter().filter(excused).count();
         println!(
             "{} mutants: {} caught, {} survived, {explained} of them explained",
             self.0.len(),

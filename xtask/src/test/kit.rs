@@ -67,6 +67,8 @@ pub struct Kit {
     /// After the first failed check no machine is booted any more.
     hasty: bool,
     failed: AtomicBool,
+    /// The host could not start a machine: what failed says nothing about the kernel.
+    hindered: AtomicBool,
 }
 
 /// Memory, in bytes, from which a machine has room for programs that it does not run.
@@ -81,6 +83,9 @@ fn names(command: &[&str], program: &str) -> bool {
             || std::fs::read_to_string(script).is_ok_and(|text| text.contains(program))
     })
 }
+
+/// Time for a machine whose kernel has a mutant.
+const ENOUGH: Duration = Duration::from_secs(100);
 
 impl Kit {
     /// Builds kernel and programs.
@@ -153,6 +158,7 @@ impl Kit {
             words: String::new(),
             hasty: false,
             failed: AtomicBool::new(false),
+            hindered: AtomicBool::new(false),
         })
     }
 
@@ -171,6 +177,7 @@ impl Kit {
             words: String::new(),
             hasty: false,
             failed: AtomicBool::new(false),
+            hindered: AtomicBool::new(false),
         })
     }
 
@@ -184,7 +191,13 @@ impl Kit {
             words: format!(" mutant={number}"),
             hasty: true,
             failed: AtomicBool::new(false),
+            hindered: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the host could not start a machine.
+    pub fn is_hindered(&self) -> bool {
+        self.hindered.load(Ordering::Relaxed)
     }
 
     /// Notes whether a check is good.
@@ -222,7 +235,8 @@ impl Kit {
         input: Vec<u8>,
         limit: Duration,
     ) -> Result<Ran> {
-        let mut root = Root::new(None)?;
+        let made = Root::new(None).inspect_err(|_| self.hindered.store(true, Ordering::Relaxed));
+        let mut root = made?;
         root.add(&format!(
             "{}:/tests",
             host::project().join("tests/guest").display()
@@ -256,8 +270,11 @@ impl Kit {
             error: Box::new(stderr.clone()),
             terminal: false,
         };
-        let running = Running::start(machine, &archive, streams)?;
+        let running = Running::start(machine, &archive, streams)
+            .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))?;
         let watch = Watch::start(running.handle(), stdout.clone());
+        // A mutant that computes for ever needs no five minutes to be found out.
+        let limit = if self.hasty { limit.min(ENOUGH) } else { limit };
         let outcome = running.wait(Some(limit));
         Ok(Ran {
             outcome,
