@@ -70,13 +70,20 @@ pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
         .ok_or(Errno::ENFILE)
 }
 
-/// An epoll instance's interest in a descriptor: a user's may take a twenty-fifth of memory. ENOSPC.
+/// An epoll instance's interest in a descriptor: a user's may take a twenty-fifth of memory. ENOSPC, ENOMEM.
 pub fn watch() -> Result<Charge> {
     /// What one takes, about, with its part of the tree.
     const BYTES: u64 = 128;
+    /// Frames that are left for what the tree itself takes.
+    const ROOM: usize = 32;
     let most = pages() * PAGE as u64 / 25;
     let charge = Payer::current().charge(Held::Bytes, BYTES, most);
-    charge.ok_or(Errno::ENOSPC)
+    let charge = charge.ok_or(Errno::ENOSPC)?;
+    if vm::frame::admits(ROOM) {
+        Ok(charge)
+    } else {
+        Err(Errno::ENOMEM)
+    }
 }
 
 /// Open file descriptions that there are.

@@ -2,6 +2,7 @@
 //!
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
+mod kinds;
 mod layers;
 mod locks;
 mod sources;
@@ -16,7 +17,7 @@ const HELP: &str = "\
 usage: cargo xtask check [STEP...]
 
 Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, the list
-of locks, documentation. With names of these steps (`cargo xtask check locks`): only those.
+of locks, the kinds of calls, documentation. With names of these steps (`cargo xtask check locks`): only those.
 ";
 
 /// The files that may use `unsafe` in rooms where it is listed.
@@ -30,6 +31,7 @@ const STEPS: &[Step] = &[
     ("layers", layering),
     ("sources", source_rules),
     ("locks", lock_list),
+    ("kinds", kinds_of_calls),
     ("mutants", crate::mutants::faults),
     ("clippy for the host", clippy_host),
     ("clippy for the kernel", clippy_kernel),
@@ -87,6 +89,31 @@ fn cargo(words: &[&str], variables: &[(&str, &str)]) -> Result<Vec<String>> {
         .filter(|line| !line.trim().is_empty())
         .map(str::to_owned)
         .collect())
+}
+
+/// The list of what calls make against their sources.
+fn kinds_of_calls() -> Result<Vec<String>> {
+    let read = |path: &str| {
+        let path = host::project().join(path);
+        std::fs::read_to_string(&path).context(path.display())
+    };
+    let mut calls = Vec::new();
+    let mut folders = vec![host::project().join("unix/src/call")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).context(folder.display())? {
+            let path = entry.context(folder.display())?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                calls.push(std::fs::read_to_string(&path).context(path.display())?);
+            }
+        }
+    }
+    Ok(kinds::faults(
+        &read("tests/kinds.txt")?,
+        &calls,
+        &read("user/hogs.c")?,
+    ))
 }
 
 fn format() -> Result<Vec<String>> {

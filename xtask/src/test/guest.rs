@@ -105,7 +105,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "hogs",
-        about: "a user takes all it gets, and root works beside it, at 24, 64 and 256 MiB",
+        about: "each kind of thing taken until there is no more, as a user and as root",
         run: exhaust::hogs,
     },
     Test {
