@@ -86,7 +86,7 @@ static int processes(void)
 /* Processes that belong to nobody grow together until memory is out: some of them have to end, and not the shell, though each is smaller. */
 static int orphans(void)
 {
-    enum { COUNT = 15, PAGES = 350 };
+    enum { COUNT = 15, PAGES = 500 };
     int done[2], made = 0;
     char finished;
     if (pipe(done))

@@ -39,7 +39,7 @@ pub use draft::{Absolute, Draft, Label, Mark};
 pub use dynasm::dynasm;
 pub use image::{Class, ImageInfo, Name, for_each_class};
 pub use listing::{disassemble, disassemble_bytes};
-pub use registry::{Stats, fixup, for_each, for_each_from, image_at, stats};
+pub use registry::{Stats, fixup, for_each, for_each_from, image_at, slack, stats};
 pub use routine::{Routine, Sealed};
 pub use space::{BLOCK, CodeSpace, OutOfCode, PAGE, link, trim};
 pub use template::{Hole, Template};

@@ -90,6 +90,11 @@ pub struct Stats {
     pub made: u64,
 }
 
+/// Bytes of memory behind code space that no code takes. Two loads.
+pub fn slack() -> usize {
+    blocks::committed_bytes().saturating_sub(blocks::taken_bytes())
+}
+
 /// Count what the code space holds.
 pub fn stats() -> Stats {
     let mut images = 0;

@@ -165,6 +165,10 @@ pub trait File: Send + Sync + Any {
     fn parking(&self) -> Option<Arc<dyn Park>> {
         None
     }
+    /// Bytes of the kernel's memory that go with the last descriptor: this, and what nobody else would find.
+    fn weight(&self, _of: &OpenFile) -> usize {
+        SMALL_WEIGHT
+    }
     /// What stands for a path in `/proc/PID/fd` when the file has no name.
     fn label(&self, _of: &OpenFile) -> String {
         "anon_inode:[file]".into()
@@ -172,6 +176,9 @@ pub trait File: Send + Sync + Any {
     /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
     fn as_any(&self) -> &dyn Any;
 }
+
+/// Bytes of a description with its code, about.
+pub const SMALL_WEIGHT: usize = 1024;
 
 /// A place where closed descriptions wait, code and all.
 pub trait Park {

@@ -52,6 +52,7 @@ pub fn start(root: Place, console: Console) -> Result<()> {
     let _again = DRAIN.set(console.drain);
     crate::files::link_moved(dispatch::files_moved);
     signal::start()?;
+    crate::memory::start(machine::boot::info().cmdline);
     let context = FsContext::new(root);
     let init = fork::make_init(context)?;
     let command = command(&init)?;

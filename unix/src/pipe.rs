@@ -18,7 +18,7 @@ use quaject::pipe::{self, ATOMIC, Patience, PipeCore, RING};
 use quaject::{DescFn, Sharing, Unmade};
 use sync::WaitList;
 
-use crate::file::{DescRoutines, File, OpenFile, Park};
+use crate::file::{DescRoutines, File, OpenFile, Park, SMALL_WEIGHT};
 use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
 use crate::io::IoBuf;
@@ -40,6 +40,11 @@ const PLENTY: usize = 16 << 20;
 /// Whether memory is free in plenty.
 fn plenty() -> bool {
     vm::frame::admits(PLENTY / PAGE)
+}
+
+/// Frees the pipes that wait for the next `pipe`.
+pub(crate) fn give_up_waiting() {
+    parked::clear();
 }
 
 /// Tells the running thread that it wrote to a pipe without readers.
@@ -268,6 +273,11 @@ impl Park for Pipe {
 }
 
 impl File for PipeEnd {
+    /// Each end counts for half of the queue.
+    fn weight(&self, _of: &OpenFile) -> usize {
+        SMALL_WEIGHT + self.pipe.core.size() / 2
+    }
+
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         if buf.remaining() == 0 {
             return Ok(0);

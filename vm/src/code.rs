@@ -60,6 +60,9 @@ unsafe impl CodeSpace for Space {
         };
         // SAFETY: kernel tables stay for ever.
         let word = unsafe { &*word };
+        if !frame::admits(1) {
+            return false;
+        }
         // From the bottom, where other code is: few large pages become small ones.
         let Some(frame) = frame::alloc_run(1, 1).or_else(frame::alloc) else {
             return false;

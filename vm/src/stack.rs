@@ -1,15 +1,19 @@
 //! Kernel stacks: slots of 32 KiB in `STACKS`, the upper half mapped, the lower half a guard.
 //!
-//! *Interface*: [`alloc()`], [`free`]. A slot that once had a stack keeps it: freed ones are cached and never unmapped,
-//! so a stale reference into one reads old bytes and never faults. The last 64 bytes are `StackBase`'s
-//! and the owner's to fill.
+//! *Interface*: [`alloc()`], [`free`]; [`trim`] when memory is short. A slot that once had a stack is never unmapped again, so a stale reference into one reads old bytes or zeros
+//! and never faults. The last 64 bytes are `StackBase`'s and the owner's to fill.
 //!
-//! The cache is a stack of slots, linked through the lowest word of each; the head's tag keeps a stale link out
-//! (dissertation, 5.2.1). Progress: lock-free.
+//! Freed stacks are cached. The cache is a stack of slots, linked through the lowest word of each; the head's tag keeps a stale link out
+//! (dissertation, 5.2.1). A slot whose frames were given back shows one page of zeros everywhere, which nobody can write, and waits in a set of bits.
+//!
+//! With its stack each thread gets a promise ([`frame::promise`]): so many frames stay free that each can make a call's small allocations at the same time.
+//! Progress: lock-free, but `trim` waits until all CPUs have forgotten the pages.
 
 use crate::frame;
+use crate::frame::Frame;
 use crate::kernel;
-use crate::table::{KERNEL_DATA, no_execute};
+use crate::table::{KERNEL_DATA, PRESENT, frame_of, no_execute};
+use crate::tlb;
 use abi::layout::{MACHINE_STACK_SLOTS, PAGE, STACK_SIZE, STACK_SLOT, STACKS, STACKS_LEN};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use machine::paging::stack_slot;
@@ -35,7 +39,7 @@ pub struct Stats {
 impl Stats {
     /// Frames that the cached stacks hold.
     pub fn cached_frames(&self) -> usize {
-        self.cached * (STACK_SIZE / PAGE)
+        self.cached * PAGES
     }
 }
 
@@ -44,8 +48,22 @@ const SLOTS: usize = STACKS_LEN / STACK_SLOT;
 /// Tag in the upper 32 bits; slot number plus one in the lower, zero when nothing is cached.
 static CACHE: AtomicU64 = AtomicU64::new(0);
 static CACHED: AtomicUsize = AtomicUsize::new(0);
-/// Stacks that exist or are being made, those of the machine room included: the slots follow them.
+/// Stacks that have existed or are being made, those of the machine room included: the slots follow them.
 static NEXT: AtomicUsize = AtomicUsize::new(MACHINE_STACK_SLOTS);
+/// Slots that are in nobody's use any more and without frames.
+static BARE: [AtomicU64; SLOTS / 64] = [const { AtomicU64::new(0) }; SLOTS / 64];
+static BARE_COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The address of the frame of zeros that bare slots show; 0 before there is one.
+static ZEROS: AtomicU64 = AtomicU64::new(0);
+
+/// Pages of a stack.
+const PAGES: usize = STACK_SIZE / PAGE;
+/// Frames promised with each stack: the small fixed allocations of one call fit.
+const PROMISE: usize = 4;
+/// Cached stacks that [`trim`] leaves.
+const KEPT: usize = 4;
+/// Stacks that [`trim`] gives back at a time.
+const BATCH: usize = 16;
 
 fn stack_of(slot: usize) -> KStack {
     let top = STACKS + (slot + 1) * STACK_SLOT;
@@ -63,22 +81,35 @@ fn link(slot: usize) -> &'static AtomicU64 {
 
 /// A stack with whatever content. `None`: out of memory or slots.
 pub fn alloc() -> Option<KStack> {
+    if !frame::promise(PROMISE) {
+        return None;
+    }
+    let stack = cached().map(stack_of).or_else(make);
+    if stack.is_none() {
+        frame::withdraw(PROMISE);
+    }
+    stack
+}
+
+/// Takes a slot from the cache.
+fn cached() -> Option<usize> {
     let mut head = CACHE.load(Ordering::Acquire);
     while let Some(slot) = (head as u32).checked_sub(1) {
         let next = tagged(head, link(slot as usize).load(Ordering::Relaxed));
         match CACHE.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 CACHED.fetch_sub(1, Ordering::Relaxed);
-                return Some(stack_of(slot as usize));
+                return Some(slot as usize);
             }
             Err(now) => head = now,
         }
     }
-    make()
+    None
 }
 
 /// Gives a stack back. Nobody runs on it any more.
 pub fn free(stack: KStack) {
+    frame::withdraw(PROMISE);
     let slot = (stack.base - STACKS) / STACK_SLOT;
     CACHED.fetch_add(1, Ordering::Relaxed);
     let mut head = CACHE.load(Ordering::Relaxed);
@@ -97,34 +128,134 @@ fn tagged(head: u64, low: u64) -> u64 {
     ((head >> 32).wrapping_add(1) << 32) | (low & u64::from(u32::MAX))
 }
 
-/// A stack in a new slot. When memory runs out half-way the slot is left for good, with what it got.
+/// A stack in a bare slot, or a new one.
 #[cold]
 fn make() -> Option<KStack> {
-    if !frame::admits(STACK_SIZE / PAGE) {
+    if !frame::admits(PAGES) {
         return None;
     }
-    let number = NEXT
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
+    let used = clothe();
+    let slot = used.or_else(|| {
+        let number = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
             (number < SLOTS).then_some(number + 1)
-        })
-        .ok()?;
-    let stack = stack_of((stack_slot(number) - STACKS) / STACK_SLOT);
-    let tables = kernel::tables();
-    for address in (stack.base..stack.top).step_by(PAGE) {
-        let word = tables.leaf_or_make(address)?;
-        let frame = frame::alloc()?;
-        word.store(
-            frame.address() | KERNEL_DATA | no_execute(),
-            Ordering::Release,
-        );
+        });
+        Some((stack_slot(number.ok()?) - STACKS) / STACK_SLOT)
+    })?;
+    if fit_out(slot).is_none() {
+        bare(slot);
+        return None;
     }
-    Some(stack)
+    if used.is_some() {
+        // The page of zeros may still be known somewhere.
+        tlb::forget_kernel();
+    }
+    Some(stack_of(slot))
+}
+
+/// Puts frames behind the pages of `slot`; all or none.
+fn fit_out(slot: usize) -> Option<()> {
+    let mut frames: [Option<Frame>; PAGES] = [None; PAGES];
+    let tables = kernel::tables();
+    let stack = stack_of(slot);
+    let pages = || (stack.base..stack.top).step_by(PAGE);
+    let mut found = pages().all(|address| tables.leaf_or_make(address).is_some());
+    for place in &mut frames {
+        *place = found.then(frame::alloc).flatten();
+        found &= place.is_some();
+    }
+    if !found {
+        frames.into_iter().flatten().for_each(frame::release);
+        return None;
+    }
+    for (address, frame) in pages().zip(frames.into_iter().flatten()) {
+        if let Some(word) = tables.leaf(address) {
+            let entry = frame.address() | KERNEL_DATA | no_execute();
+            word.store(entry, Ordering::Release);
+        }
+    }
+    Some(())
+}
+
+/// Takes a bare slot: the inverse of [`bare`].
+fn clothe() -> Option<usize> {
+    for (index, word) in BARE.iter().enumerate() {
+        let mut seen = word.load(Ordering::Relaxed);
+        while seen != 0 {
+            let lowest = seen & seen.wrapping_neg();
+            if word.fetch_and(!lowest, Ordering::Acquire) & lowest != 0 {
+                BARE_COUNT.fetch_sub(1, Ordering::Relaxed);
+                return Some(index * 64 + lowest.trailing_zeros() as usize);
+            }
+            seen = word.load(Ordering::Relaxed);
+        }
+    }
+    None
+}
+
+/// `slot`, which is the caller's, has no frames.
+fn bare(slot: usize) {
+    BARE_COUNT.fetch_add(1, Ordering::Relaxed);
+    BARE[slot / 64].fetch_or(1 << (slot % 64), Ordering::Release);
+}
+
+/// Gives back the frames of cached stacks but for a few; answers how many frames. May sleep.
+pub fn trim() -> usize {
+    let Some(zeros) = zeros() else { return 0 };
+    let entry = zeros | PRESENT | no_execute();
+    let tables = kernel::tables();
+    let mut given = 0;
+    while CACHED.load(Ordering::Relaxed) > KEPT {
+        let mut slots = [0; BATCH];
+        let mut frames = [[None; PAGES]; BATCH];
+        let mut count = 0;
+        while count < BATCH
+            && CACHED.load(Ordering::Relaxed) > KEPT
+            && let Some(slot) = cached()
+        {
+            let stack = stack_of(slot);
+            let pages = (stack.base..stack.top).step_by(PAGE);
+            for (address, frame) in pages.zip(&mut frames[count]) {
+                if let Some(word) = tables.leaf(address) {
+                    *frame = Some(frame_of(word.swap(entry, Ordering::AcqRel)));
+                }
+            }
+            slots[count] = slot;
+            count += 1;
+        }
+        tlb::forget_kernel();
+        for frame in frames.into_iter().flatten().flatten() {
+            frame::release(frame);
+            given += 1;
+        }
+        slots[..count].iter().for_each(|&slot| bare(slot));
+        if count == 0 {
+            break;
+        }
+    }
+    given
+}
+
+/// The address of the frame of zeros.
+fn zeros() -> Option<u64> {
+    let known = ZEROS.load(Ordering::Acquire);
+    if known != 0 {
+        return Some(known);
+    }
+    let frame = frame::alloc_zeroed()?;
+    match ZEROS.compare_exchange(0, frame.address(), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(frame.address()),
+        Err(known) => {
+            frame::release(frame);
+            Some(known)
+        }
+    }
 }
 
 /// Counts of stacks.
 pub fn stats() -> Stats {
     Stats {
-        total: NEXT.load(Ordering::Relaxed) - MACHINE_STACK_SLOTS,
+        total: (NEXT.load(Ordering::Relaxed) - MACHINE_STACK_SLOTS)
+            .saturating_sub(BARE_COUNT.load(Ordering::Relaxed)),
         cached: CACHED.load(Ordering::Relaxed),
     }
 }

@@ -17,6 +17,7 @@ use sync::{Monitor, WaitList};
 use vm::user;
 
 use super::{Args, Handler};
+use crate::memory::fallible::try_box;
 use crate::process::access::{self, Wish};
 use crate::process::{Process, Task, tree};
 use crate::time::{Clock, Ended, wait_deadline};
@@ -177,7 +178,8 @@ fn wait(
                 let process = Process::current();
                 wait(&process, address, private, expected, bitset, deadline)
             };
-            *Task::current().restart.lock() = Some(alloc::boxed::Box::new(go_on));
+            let go_on = try_box(go_on).map_err(|_| Errno::EINTR)?;
+            *Task::current().restart.lock() = Some(go_on);
             Err(Errno::ERESTART_RESTARTBLOCK)
         }
     }

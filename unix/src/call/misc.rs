@@ -11,6 +11,7 @@ use sync::Monitor;
 use vm::user;
 
 use super::{Args, Handler};
+use crate::memory::fallible::try_filled;
 use crate::process::{Capability, Process, tree};
 
 /// See [`super::FAMILIES`].
@@ -139,7 +140,7 @@ fn syslog(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     need(Capability::Syslog)?;
-    let mut log = alloc::vec![0; machine::log::RING];
+    let mut log = try_filled(0, machine::log::RING)?;
     let (_, length) = machine::log::copy(0, &mut log);
     log.truncate(length);
     match a.int(0) {

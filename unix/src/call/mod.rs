@@ -33,6 +33,8 @@ use abi::errno::{Errno, Result};
 use abi::nr;
 use machine::trap::TrapFrame;
 
+use crate::memory::admission;
+
 /// One call under way: its number and its arguments as the user gave them.
 pub struct Args<'a> {
     /// The number, from rax.
@@ -129,48 +131,10 @@ static TABLE: [Option<Handler>; nr::COUNT] = {
 static UNKNOWN: [AtomicU32; nr::COUNT] = [const { AtomicU32::new(0) }; nr::COUNT];
 static UNKNOWN_BEYOND: AtomicU32 = AtomicU32::new(0);
 
-/// Frames beyond the kernel's reserve that a call which keeps memory needs.
-const ROOM: usize = 32;
-
-/// The calls that make something the kernel keeps. Its small allocations cannot fail softly, so these are refused while
-/// only the reserve is left (docs/vm.md, "Frames").
-const KEEPING: &[usize] = &[
-    nr::OPEN,
-    nr::OPENAT,
-    nr::CREAT,
-    nr::PIPE,
-    nr::PIPE2,
-    nr::CLONE,
-    nr::FORK,
-    nr::VFORK,
-    nr::EXECVE,
-    nr::MKDIR,
-    nr::MKDIRAT,
-    nr::MKNOD,
-    nr::MKNODAT,
-    nr::LINK,
-    nr::LINKAT,
-    nr::SYMLINK,
-    nr::SYMLINKAT,
-    nr::RENAME,
-    nr::RENAMEAT,
-    nr::RENAMEAT2,
-];
-
-/// Memory is short: refuses call `number` if it would keep some and none can be won back.
-#[cold]
-fn scarce(number: usize) -> Result<()> {
-    if KEEPING.contains(&number) && vm::heap::trim() == 0 {
-        return Err(Errno::ENOMEM);
-    }
-    Ok(())
-}
-
-/// Answers the call in `args`. ENOSYS, counted, when it has no handler; ENOMEM when only the kernel's reserve
-/// of memory is left and the call would keep some.
+/// Answers the call in `args`. ENOSYS, counted, when it has no handler; ENOMEM when memory is short and the call is not one that needs none.
 pub fn dispatch(args: &mut Args) -> Result<usize> {
-    if !vm::frame::admits(ROOM) {
-        scarce(args.nr)?;
+    if !vm::frame::admits(admission::ROOM) {
+        admission::admit(args.nr)?;
     }
     match TABLE.get(args.nr) {
         Some(Some(handler)) => handler(args),

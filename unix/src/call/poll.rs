@@ -15,8 +15,9 @@ use vm::user::{get, put};
 use super::signal::with_mask;
 use super::{Args, Handler};
 use crate::deadline::Deadline;
-use crate::file::{File, OpenFile};
+use crate::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::fs::Kind;
+use crate::memory::fallible::try_reserve;
 use crate::poll::{Entry, wait_for};
 use crate::process::user::Charge;
 use crate::process::{Process, quota};
@@ -229,7 +230,14 @@ struct Epoll {
     interests: Monitor<BTreeMap<i32, Interest>>,
 }
 
+/// Bytes of an interest in its tree, about.
+const INTEREST: usize = 96;
+
 impl File for Epoll {
+    fn weight(&self, _of: &OpenFile) -> usize {
+        let interests = self.interests.try_lock();
+        SMALL_WEIGHT + interests.map_or(0, |interests| INTEREST * interests.len())
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -335,18 +343,20 @@ fn epoll_until(args: &Args, deadline: Deadline) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     vm::user::check(args.word(1), most * size_of::<EpollEvent>())?;
-    let (descriptors, mut entries): (Vec<i32>, Vec<Entry>) = {
+    let (mut descriptors, mut entries) = (Vec::new(), Vec::new());
+    {
         let mut interests = epoll.interests.lock();
         interests.retain(|_, interest| interest.file.strong_count() != 0);
-        interests
-            .iter()
-            .filter(|(_, interest)| !interest.spent)
-            .filter_map(|(&fd, interest)| {
-                let events = interest.events & !EPOLL_FLAGS;
-                Some((fd, Entry::new(Some(interest.file.upgrade()?), events)))
-            })
-            .unzip()
-    };
+        try_reserve(&mut descriptors, interests.len())?;
+        try_reserve(&mut entries, interests.len())?;
+        for (&fd, interest) in interests.iter().filter(|(_, interest)| !interest.spent) {
+            let events = interest.events & !EPOLL_FLAGS;
+            if let Some(file) = interest.file.upgrade() {
+                descriptors.push(fd);
+                entries.push(Entry::new(Some(file), events));
+            }
+        }
+    }
     wait_for(&mut entries, deadline).map_err(|_| Errno::EINTR)?;
     let mut reported = 0;
     let mut interests = epoll.interests.lock();

@@ -2,8 +2,6 @@
 
 #![deny(clippy::arithmetic_side_effects)]
 
-use alloc::boxed::Box;
-
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
@@ -11,6 +9,7 @@ use machine::clock::now_ns;
 use vm::user;
 
 use super::{Args, Handler};
+use crate::memory::fallible::try_box;
 use crate::process::{Capability, Process, Task, tree};
 use crate::signal::valid;
 use crate::time::{Clock, Ended, Notify, real_ns, set_real_ns, sleep_until};
@@ -153,7 +152,8 @@ fn sleep_restartable(deadline: u64, left: usize) -> Result<usize> {
     }
     put_time(left, Timespec::from_ns(deadline.saturating_sub(now_ns())))?;
     let go_on = move || sleep_restartable(deadline, left);
-    *Task::current().restart.lock() = Some(Box::new(go_on));
+    let go_on = try_box(go_on).map_err(|_| Errno::EINTR)?;
+    *Task::current().restart.lock() = Some(go_on);
     Err(Errno::ERESTART_RESTARTBLOCK)
 }
 

@@ -16,6 +16,7 @@ use crate::file::OpenFile;
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Kind, Place, perm};
 use crate::io::IoBuf;
+use crate::memory::fallible::try_copy;
 use crate::process::{Cred, Process};
 
 /// Pages over which a position-independent program's place is spread.
@@ -76,7 +77,7 @@ impl Source {
         let head = read(&of, 0, HEAD.min(attr.size as usize))?;
         Ok(Source {
             of,
-            path: path.to_vec(),
+            path: try_copy(path)?,
             mode: attr.mode,
             uid: attr.uid,
             gid: attr.gid,

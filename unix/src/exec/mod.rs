@@ -21,9 +21,11 @@ use vm::{AddressSpace, Prot, user};
 
 use crate::call::Args;
 use crate::fs::place::MS_NOSUID;
+use crate::memory::fallible::{try_arc, try_copy, try_reserve, try_string};
 use crate::process::cred::{Executing, Unsafe};
 use crate::process::shared::Exchanged;
 use crate::process::{Cred, Process, Program, Task, access};
+use crate::signal::Actions;
 use load::{Loaded, Part, Source, load};
 use stack::{STRING_MAX, Strings};
 
@@ -39,7 +41,9 @@ pub struct Prepared {
     space: Arc<AddressSpace>,
     entry: usize,
     sp: usize,
-    program: Program,
+    program: Arc<Program>,
+    /// The signals' actions, still to be filled in.
+    actions: Arc<Actions>,
     /// Its credentials, and that it is to be secure.
     executing: Executing,
     /// What they follow from.
@@ -86,11 +90,12 @@ pub fn execve(
     let task = Task::current();
     let process = task.process.clone();
     let path = user::cstr(path, PATH_MAX)?;
+    let mut had_threads = false;
     loop {
         let source = find(&process, dirfd, &path, flags)?;
         let prepared = prepare(&process, source, strings(argv)?, strings(envp)?)?;
-        end_other_threads(&process)?;
-        if commit(&task, prepared, a.frame)? {
+        had_threads |= end_other_threads(&process)?;
+        if commit(&task, prepared, had_threads, a.frame)? {
             break;
         }
     }
@@ -147,7 +152,7 @@ pub fn prepare(
     mut argv: Strings,
     envp: Strings,
 ) -> Result<Prepared> {
-    let execfn = source.path.clone();
+    let execfn = try_copy(&source.path)?;
     if argv.count == 0 {
         argv.push(b"")?;
     }
@@ -206,7 +211,7 @@ pub fn prepare(
     if readable && plain && !executing.cred.departs_from(own) {
         space.set_mark(access::DUMPABLE);
     }
-    let sp = build_stack(
+    let placed = build_stack(
         process,
         &space,
         &main,
@@ -218,18 +223,19 @@ pub fn prepare(
         &executing,
     )?;
     let program = Program {
-        exe: exe_path(process, &source),
+        exe: exe_path(process, &source)?,
         place: source.place().cloned(),
-        cmdline: argv.bytes,
-        environ: envp.bytes,
-        comm: short_name(&execfn),
+        arguments: placed.arguments,
+        environment: placed.environment,
+        comm: short_name(&execfn)?,
     };
     let entry = start.as_ref().map_or(main.entry, |loader| loader.entry);
     Ok(Prepared {
         space,
         entry,
-        sp,
-        program,
+        sp: placed.sp,
+        program: try_arc(program)?,
+        actions: try_arc(Actions::default())?,
         executing,
         grounds,
     })
@@ -268,7 +274,7 @@ fn build_stack(
     envp: &Strings,
     execfn: &[u8],
     executing: &Executing,
-) -> Result<usize> {
+) -> Result<stack::Image> {
     let (cred, secure) = (&executing.cred, executing.secure);
     let limit = process.limits.lock().cur(RLIMIT_STACK);
     let limit = if secure {
@@ -287,7 +293,7 @@ fn build_stack(
     let mut random = [0; 16];
     machine::random::fill(&mut random);
     let aux = |placed: stack::Placed| {
-        alloc::vec![
+        [
             (AT_HWCAP, u64::from(machine::features::cpuid(1, 0)[3])),
             (AT_PAGESZ, PAGE as u64),
             (AT_CLKTCK, CLK_TCK),
@@ -307,31 +313,33 @@ fn build_stack(
             (AT_PLATFORM, placed.platform),
             (
                 AT_MINSIGSTKSZ,
-                MINSIGSTKSZ + machine::fpu::area_size() as u64
+                MINSIGSTKSZ + machine::fpu::area_size() as u64,
             ),
             (AT_NULL, 0),
         ]
     };
-    let (bytes, sp) = stack::image(top, argv, envp, execfn, random, aux)?;
-    if top - sp > length / 4 * 3 {
+    let made = stack::image(top, argv, envp, execfn, random, aux)?;
+    if top - made.sp > length / 4 * 3 {
         return Err(Errno::E2BIG);
     }
-    space.write_at(sp, &bytes).map_err(|_| Errno::ENOMEM)?;
-    Ok(sp)
+    space
+        .write_at(made.sp, &made.bytes)
+        .map_err(|_| Errno::ENOMEM)?;
+    Ok(made)
 }
 
 /// The path of the file as `/proc/PID/exe` shows it. A program that executes itself again, often by the name
 /// `/proc/self/exe`, keeps its path.
-fn exe_path(process: &Process, source: &Source) -> String {
+fn exe_path(process: &Process, source: &Source) -> Result<String> {
     let program = process.program();
     match (&program.place, source.place()) {
-        (Some(old), Some(new)) if old.same(new) => program.exe.clone(),
+        (Some(old), Some(new)) if old.same(new) => try_string(program.exe.as_bytes()),
         _ => absolute(process, &source.path),
     }
 }
 
 /// The path from the root.
-fn absolute(process: &Process, path: &[u8]) -> String {
+fn absolute(process: &Process, path: &[u8]) -> Result<String> {
     let mut full = Vec::new();
     if path.first() != Some(&b'/') {
         let context = process.fs.get();
@@ -340,20 +348,21 @@ fn absolute(process: &Process, path: &[u8]) -> String {
             full.push(b'/');
         }
     }
+    try_reserve(&mut full, path.len())?;
     full.extend_from_slice(path);
-    String::from_utf8_lossy(&full).into_owned()
+    try_string(&full)
 }
 
 /// The last component, cut to 15 bytes.
-fn short_name(path: &[u8]) -> String {
+fn short_name(path: &[u8]) -> Result<String> {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    String::from_utf8_lossy(&name[..name.len().min(15)]).into_owned()
+    try_string(&name[..name.len().min(15)])
 }
 
-/// Ends the other threads of `process` and waits until they are gone. EAGAIN: another is doing the same, or the process ends.
-fn end_other_threads(process: &Arc<Process>) -> Result<()> {
+/// Ends the other threads of `process` and waits until they are gone; whether there were any. EAGAIN: another is doing the same, or the process ends.
+fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
     if process.threads.lock().len() == 1 {
-        return Ok(());
+        return Ok(false);
     }
     let (_, first) = process.signals.begin_end(status_signaled(SIGKILL));
     if !first {
@@ -368,30 +377,39 @@ fn end_other_threads(process: &Arc<Process>) -> Result<()> {
         .child_wait
         .wait_until(|| (process.threads.lock().len() == 1).then_some(()));
     process.signals.cancel_end();
-    Ok(())
+    Ok(true)
 }
 
-/// Lets the running task become the prepared program. Fails only while everything is as it was. `false`: nothing has happened, for what the program's rights were found by is so no more.
-/// ENOMEM.
-fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result<bool> {
+/// Lets the running task become the prepared program. Fails only while everything is as it was; from there on nothing is allocated. `false`: nothing has happened, for what the program's
+/// rights were found by is so no more. ENOMEM; a process that has already ended its other threads for this ends then.
+fn commit(
+    task: &Arc<Task>,
+    prepared: Prepared,
+    had_threads: bool,
+    frame: &mut TrapFrame,
+) -> Result<bool> {
     let process = &task.process;
     if process.files.get().is_shared() {
-        crate::dispatch::unshare_files(process)?;
+        let unshared = crate::dispatch::unshare_files(process);
+        if unshared.is_err() && had_threads {
+            process.end(status_signaled(SIGKILL));
+        }
+        unshared?;
     }
-    let Some((old, old_cred)) = exchange(process, &prepared) else {
+    let Some(old) = exchange(process, &prepared) else {
         return Ok(false);
     };
-    drop(old_cred.get());
-    drop(old);
+    drop(old.cred.get());
+    drop((old.space, old.program));
     // Before its children can see a descriptor close: from here on it is another program.
     process.images.fetch_add(1, Ordering::Relaxed);
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     process.files.get().close_on_exec();
     process.vfork_gate.open();
-    process
-        .signals
+    prepared
         .actions
-        .set(process.signals.actions.get().exec_copy());
+        .begin_program(&process.signals.actions.get());
+    process.signals.actions.set(prepared.actions.clone());
     process.timers.delete_created();
     *task.altstack.lock() = Sigaltstack {
         flags: SS_DISABLE,
@@ -399,7 +417,7 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     };
     task.clear_child_tid.store(0, Ordering::Relaxed);
     task.robust_list.store(0, Ordering::Relaxed);
-    become_program(task, &prepared);
+    task.thread.set_name(prepared.program.comm.as_bytes());
     thread::fp::forget();
     crate::call::speculation::forget();
     let thread = thread::current();
@@ -412,12 +430,16 @@ fn commit(task: &Arc<Task>, prepared: Prepared, frame: &mut TrapFrame) -> Result
     Ok(true)
 }
 
-/// Memory and rights of `process`, whose running thread is alone, become those of the program at one instant for whoever looks at or steers processes: what was let at it before has no hold
+/// What a program leaves behind when another takes its place.
+struct Old {
+    space: Option<Arc<AddressSpace>>,
+    program: Arc<Program>,
+    cred: Exchanged<Cred>,
+}
+
+/// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one instant for whoever looks at or steers processes: what was let at it before has no hold
 /// on it thereafter. The old ones, which are given up when no monitor is held; `None` when the rights were found by what is so no more.
-fn exchange(
-    process: &Process,
-    prepared: &Prepared,
-) -> Option<(Option<Arc<AddressSpace>>, Exchanged<Cred>)> {
+fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
     let _rights = process.rights.lock();
     let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);
     if !grounds.hold(&Grounds::of(process)) {
@@ -429,16 +451,21 @@ fn exchange(
     if prepared.executing.secure {
         process.limits.lock().lower(RLIMIT_STACK, SECURE_STACK);
     }
-    let old = process.space.set(Some(prepared.space.clone()));
+    let space = process.space.set(Some(prepared.space.clone()));
     crate::dispatch::enter_space(&prepared.space);
     thread::forget_procedures();
-    Some((old, process.cred.exchange(cred.clone())))
+    let new = prepared.program.clone();
+    Some(Old {
+        space,
+        program: core::mem::replace(&mut *process.program.lock(), new),
+        cred: process.cred.exchange(cred.clone()),
+    })
 }
 
 /// Names.
 pub(crate) fn become_program(task: &Task, prepared: &Prepared) {
     task.thread.set_name(prepared.program.comm.as_bytes());
-    *task.process.program.lock() = Arc::new(prepared.program.clone());
+    *task.process.program.lock() = prepared.program.clone();
 }
 
 impl Prepared {

@@ -6,11 +6,16 @@
 
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::memory::fallible::try_reserve;
 
 /// The most bytes of argument and environment strings together, their addresses included.
 pub const TOTAL_MAX: usize = 2 << 20;
 /// The longest single string.
 pub const STRING_MAX: usize = 128 << 10;
+/// Entries of the auxiliary vector, the last one included.
+pub const AUX: usize = 19;
 
 /// A list of strings, each ended by a NUL byte.
 #[derive(Clone, Default, Debug)]
@@ -56,15 +61,27 @@ pub struct Placed {
     pub platform: u64,
 }
 
-/// The bytes of the stack that ends at `top`, and the stack pointer where they start. E2BIG.
+/// A stack's content.
+pub struct Image {
+    /// The bytes from the stack pointer on.
+    pub bytes: Vec<u8>,
+    /// The stack pointer.
+    pub sp: usize,
+    /// Where the argument strings are.
+    pub arguments: Range<usize>,
+    /// Where those of the environment are.
+    pub environment: Range<usize>,
+}
+
+/// The content of the stack that ends at `top`. E2BIG, ENOMEM.
 pub fn image(
     top: usize,
     argv: &Strings,
     envp: &Strings,
     execfn: &[u8],
     random: [u8; 16],
-    aux: impl FnOnce(Placed) -> Vec<(u64, u64)>,
-) -> Result<(Vec<u8>, usize)> {
+    aux: impl FnOnce(Placed) -> [(u64, u64); AUX],
+) -> Result<Image> {
     const PLATFORM: &[u8] = b"x86_64\0";
     if argv.room() + envp.room() > TOTAL_MAX {
         return Err(Errno::E2BIG);
@@ -82,6 +99,7 @@ pub fn image(
     });
 
     let mut words = Vec::new();
+    try_reserve(&mut words, 3 + argv.count + envp.count + 2 * AUX)?;
     words.push(argv.count as u64);
     for (strings, at) in [(argv, arg_at), (envp, env_at)] {
         let mut at = at as u64;
@@ -109,7 +127,12 @@ pub fn image(
     bytes.extend_from_slice(&envp.bytes);
     bytes.extend_from_slice(execfn);
     bytes.resize(top - sp, 0);
-    Ok((bytes, sp))
+    Ok(Image {
+        bytes,
+        sp,
+        arguments: arg_at..arg_at + argv.bytes.len(),
+        environment: env_at..env_at + envp.bytes.len(),
+    })
 }
 
 #[cfg(test)]
@@ -127,10 +150,13 @@ mod tests {
     fn the_vectors_point_at_the_strings() {
         let top = 0x7fff_0000;
         let (argv, envp) = (strings(&["sh", "-c", ""]), strings(&["A=1", "HOME=/"]));
-        let (bytes, sp) = image(top, &argv, &envp, b"/bin/sh", [7; 16], |placed| {
-            alloc::vec![(25, placed.random), (31, placed.execfn), (0, 0)]
+        let made = image(top, &argv, &envp, b"/bin/sh", [7; 16], |placed| {
+            let mut aux = [(0, 0); AUX];
+            aux[..2].copy_from_slice(&[(25, placed.random), (31, placed.execfn)]);
+            aux
         })
         .unwrap();
+        let (bytes, sp) = (made.bytes, made.sp);
         assert_eq!(sp % 16, 0);
         assert_eq!(bytes.len(), top - sp);
         let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap());
@@ -151,6 +177,9 @@ mod tests {
         assert_eq!(bytes[random..random + 16], [7; 16]);
         assert_eq!((word(10), text(word(11))), (31, &b"/bin/sh"[..]));
         assert_eq!((word(12), word(13)), (0, 0));
+        let at = |range: Range<usize>| &bytes[range.start - sp..range.end - sp];
+        assert_eq!(at(made.arguments), b"sh\0-c\0\0");
+        assert_eq!(at(made.environment), b"A=1\0HOME=/\0");
     }
 
     #[test]

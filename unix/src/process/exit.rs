@@ -109,6 +109,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     process.files.get().leave();
     process.fs.get().leave();
     drop(process.space.set(None));
+    crate::memory::tidy();
     hang_up(process);
 
     let children = tree::move_children(process);

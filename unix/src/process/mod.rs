@@ -32,6 +32,7 @@ pub mod wait;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use sync::{Monitor, WaitList};
@@ -59,10 +60,10 @@ pub struct Program {
     pub exe: String,
     /// Where the executable file is.
     pub place: Option<crate::fs::Place>,
-    /// The arguments, each ended by a NUL byte.
-    pub cmdline: Vec<u8>,
-    /// The environment at the start, each string ended by a NUL byte.
-    pub environ: Vec<u8>,
+    /// Where its memory has the arguments, each ended by a NUL byte.
+    pub arguments: Range<usize>,
+    /// Where it has the environment of the start, each string ended by a NUL byte.
+    pub environment: Range<usize>,
     /// The short name, at most 15 bytes.
     pub comm: String,
 }

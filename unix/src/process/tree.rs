@@ -19,6 +19,7 @@ use abi::linux::SIGCHLD;
 use super::names::Names;
 pub use super::reserve::NUMBERS_MAX;
 use super::{Process, Session, Task, index, reserve};
+use crate::memory::weight::weight;
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
@@ -172,33 +173,49 @@ pub(crate) fn move_children(from: &Process) -> Vec<Arc<Process>> {
     moved
 }
 
-/// The process whose end helps most when memory is out, and how many pages it has resident. Allocates nothing.
+/// Who holds most when memory is out.
+pub(crate) struct Most {
+    /// Who should end.
+    pub(crate) victim: Arc<Process>,
+    /// Frames that end with it.
+    pub(crate) pages: usize,
+    /// The head of the family that is the heaviest, which may be the victim.
+    pub(crate) head: i32,
+}
+
+/// The process whose end helps most when memory is out. Allocates nothing.
 ///
-/// A process counts with its own memory and half of its children's, so that one who multiplies outweighs a larger
+/// A process counts with what it holds itself ([`weight`]) and half of its children's, so that one who multiplies outweighs a larger
 /// bystander; where the children weigh more than their parent, the largest and then youngest of them is chosen. The built-in first
 /// process's children are nobody's family. `first`, with which the machine ends, is chosen only if it has more than all others together.
-pub(crate) fn largest(first: i32) -> Option<(Arc<Process>, usize)> {
-    let size = |process: &Arc<Process>| process.space().map_or(0, |space| space.resident());
+pub(crate) fn largest(first: i32) -> Option<Most> {
     let brood = |parent: &Arc<Process>| match parent.pid {
         INIT => 0,
-        _ => parent.children.lock().iter().map(size).sum::<usize>() / 2,
+        _ => parent.children.lock().iter().map(weight).sum::<usize>() / 2,
     };
     let others = || processes().filter(|process| process.pid != first);
     if let Some(first) = find(first)
-        && size(&first) > others().map(|process| size(&process)).sum()
+        && weight(&first) > others().map(|process| weight(&process)).sum()
     {
-        let pages = size(&first);
-        return Some((first, pages));
+        return Some(Most {
+            pages: weight(&first),
+            head: first.pid,
+            victim: first,
+        });
     }
-    let heaviest = others().max_by_key(|process| size(process) + brood(process))?;
-    let victim = if brood(&heaviest) > size(&heaviest) {
+    let heaviest = others().max_by_key(|process| weight(process) + brood(process))?;
+    let head = heaviest.pid;
+    let victim = if brood(&heaviest) > weight(&heaviest) {
         let children = heaviest.children.lock();
-        children.iter().max_by_key(|child| size(child))?.clone()
+        children.iter().max_by_key(|child| weight(child))?.clone()
     } else {
         heaviest
     };
-    let pages = size(&victim);
-    Some((victim, pages))
+    Some(Most {
+        pages: weight(&victim),
+        head,
+        victim,
+    })
 }
 
 /// The process with number `pid`. Waits for nobody.

@@ -26,17 +26,23 @@ fn dropped(signo: i32, handler: u64) -> bool {
     handler == SIG_IGN || (handler == SIG_DFL && default_action(signo) == DefaultAction::Ignore)
 }
 
+/// The signals that `table` drops when they arrive.
+fn ignored_by(table: &[Sigaction; 64]) -> u64 {
+    let dropped = |(signo, action): (i32, &Sigaction)| {
+        if dropped(signo, action.handler) {
+            bit(signo)
+        } else {
+            0
+        }
+    };
+    (1..).zip(table).map(dropped).fold(0, |all, bit| all | bit)
+}
+
 impl Actions {
     fn from_table(table: [Sigaction; 64]) -> Actions {
-        let mut ignored = 0;
-        for (signo, action) in (1..).zip(&table) {
-            if dropped(signo, action.handler) {
-                ignored |= bit(signo);
-            }
-        }
         Actions {
+            ignored: AtomicU64::new(ignored_by(&table)),
             table: Monitor::new(table),
-            ignored: AtomicU64::new(ignored),
         }
     }
 
@@ -48,9 +54,16 @@ impl Actions {
         })
     }
 
-    /// A copy in which every handler is back to the default, for `exec`.
+    /// A copy in which every handler is back to the default.
     pub fn exec_copy(&self) -> Arc<Actions> {
-        let mut table = *self.table.lock();
+        let copy = Arc::<Actions>::default();
+        copy.begin_program(self);
+        copy
+    }
+
+    /// These, which nobody uses yet, become those of a program that `exec` begins: as `old`, but every handler is back to the default.
+    pub fn begin_program(&self, old: &Actions) {
+        let mut table = *old.table.lock();
         for action in &mut table {
             let handler = if action.handler == SIG_IGN {
                 SIG_IGN
@@ -62,7 +75,8 @@ impl Actions {
                 ..Sigaction::default()
             };
         }
-        Arc::new(Actions::from_table(table))
+        self.ignored.store(ignored_by(&table), Ordering::Relaxed);
+        *self.table.lock() = table;
     }
 
     /// The action of `signo`, a valid number.

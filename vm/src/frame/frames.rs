@@ -33,7 +33,7 @@ pub struct Stats {
     pub free: usize,
     /// Free frames that are known to be zero.
     pub stocked: usize,
-    /// Frames that programs' pages may not take.
+    /// Frames that programs' pages may not take: the kernel's own, and those promised to threads.
     pub reserve: usize,
 }
 
@@ -49,9 +49,11 @@ struct Installed {
     bitmap: Bitmap<'static>,
     shares: &'static [AtomicU32],
     total: usize,
-    reserve: usize,
     stock_limit: usize,
 }
+
+/// More frames than there are: while [`super::fail`] is armed the floor is so much higher, and every question comes to [`Frames::admits_after_all`].
+const OUT_OF_REACH: usize = 1 << 40;
 
 /// Frames in a full magazine.
 const DEPTH: u64 = 64;
@@ -69,6 +71,8 @@ pub struct Frames {
     near: [Near; MAX_CPUS],
     /// Frames in the bitmap and in the stock.
     free: AtomicUsize,
+    /// As many stay free when programs take theirs.
+    floor: AtomicUsize,
     /// Frames that came after boot, less those that became the kernel's for good; modulo 2^64.
     late: AtomicUsize,
     stock: Stock,
@@ -89,7 +93,6 @@ impl Frames {
                 },
                 shares: &[],
                 total: 0,
-                reserve: 0,
                 stock_limit: 0,
             }),
             near: [const {
@@ -99,6 +102,7 @@ impl Frames {
                 }
             }; MAX_CPUS],
             free: AtomicUsize::new(0),
+            floor: AtomicUsize::new(0),
             late: AtomicUsize::new(0),
             stock: Stock {
                 head: AtomicU64::new(0),
@@ -148,7 +152,6 @@ impl Frames {
                 },
                 shares,
                 total: 0,
-                reserve: 0,
                 stock_limit: 0,
             };
         }
@@ -167,9 +170,10 @@ impl Frames {
         self.free.fetch_add(count, Ordering::Relaxed);
         installed.total += count;
         // A thirty-second, between 1 MiB and 16 MiB, and never more than an eighth.
-        installed.reserve = (installed.total / 32)
+        let reserve = (installed.total / 32)
             .clamp(256, 4096)
             .min(installed.total / 8);
+        self.floor.store(reserve, Ordering::Relaxed);
         installed.stock_limit = (installed.total / 16).clamp(16, 4096);
     }
 
@@ -190,11 +194,49 @@ impl Frames {
         unsafe { &*self.installed.get() }
     }
 
-    /// Is there room for `count` more frames beyond the kernel's reserve?
+    /// Is there room for `count` more frames beyond what is kept?
     #[inline]
     pub fn admits(&self, count: usize) -> bool {
-        let wanted = self.known().reserve.saturating_add(count);
-        self.free.load(Ordering::Relaxed) >= wanted || self.free() >= wanted
+        let wanted = self.floor.load(Ordering::Relaxed).saturating_add(count);
+        self.free.load(Ordering::Relaxed) >= wanted || self.admits_after_all(count)
+    }
+
+    /// As [`admits`](Self::admits), looking closely.
+    #[cold]
+    fn admits_after_all(&self, count: usize) -> bool {
+        let floor = self.floor.load(Ordering::Relaxed);
+        if floor >= OUT_OF_REACH && super::fail::refuses() {
+            return false;
+        }
+        self.has_room(count)
+    }
+
+    /// As [`admits`](Self::admits), but never refused on purpose.
+    pub fn has_room(&self, count: usize) -> bool {
+        let floor = self.floor.load(Ordering::Relaxed) % OUT_OF_REACH;
+        self.free() >= floor.saturating_add(count)
+    }
+
+    /// Keeps `count` more frames from programs until [`withdraw`](Self::withdraw); `false` if there is no room for them.
+    pub fn promise(&self, count: usize) -> bool {
+        let room = self.admits(count);
+        if room {
+            self.floor.fetch_add(count, Ordering::Relaxed);
+        }
+        room
+    }
+
+    /// Takes a promise back.
+    pub fn withdraw(&self, count: usize) {
+        self.floor.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn raise_floor(&self) {
+        self.floor.fetch_add(OUT_OF_REACH, Ordering::Relaxed);
+    }
+
+    pub(super) fn lower_floor(&self) {
+        self.floor.fetch_sub(OUT_OF_REACH, Ordering::Relaxed);
     }
 
     /// Frames that nobody owns.
@@ -411,7 +453,7 @@ impl Frames {
                 .wrapping_add(self.late.load(Ordering::Relaxed)),
             free: self.free(),
             stocked: self.stock.len() + zeroed,
-            reserve: self.known().reserve,
+            reserve: self.floor.load(Ordering::Relaxed) % OUT_OF_REACH,
         }
     }
 }

@@ -15,6 +15,7 @@
 
 mod bitmap;
 mod bytes;
+pub mod fail;
 mod frames;
 mod reference;
 mod stock;
@@ -142,11 +143,26 @@ pub fn others(frame: Frame) -> u32 {
     global().others(frame)
 }
 
-/// Is there room for `count` more frames of a program beyond the kernel's reserve? Ask before starting something
+/// Is there room for `count` more frames of a program beyond what is kept? Ask before starting something
 /// whose small kernel allocations cannot fail softly (a process, a pipe, an open file).
 #[inline]
 pub fn admits(count: usize) -> bool {
     global().admits(count)
+}
+
+/// As [`admits`], but never refused on purpose ([`fail`]).
+pub fn has_room(count: usize) -> bool {
+    global().has_room(count)
+}
+
+/// Keeps `count` more frames for the kernel's own small allocations until [`withdraw`]; `false` if there is no room for them.
+pub fn promise(count: usize) -> bool {
+    global().promise(count)
+}
+
+/// Takes a promise back.
+pub fn withdraw(count: usize) {
+    global().withdraw(count);
 }
 
 /// Zeroes one frame for the stock of zeroed frames; `false` when the stock is full. For idle CPUs

@@ -12,6 +12,22 @@ pub(crate) use slab::Heap;
 pub use slab::Stats;
 
 use crate::memory::Kernel;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// What a thread does while even the reserve is used up: a `fn()`.
+static STARVED: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// From now on a thread that finds not even the reserve calls `starved`, which lets others go on, and tries again. Without, it gets nothing.
+pub fn link_starved(starved: fn()) {
+    STARVED.store(starved as *mut (), Ordering::Release);
+}
+
+#[cfg(target_os = "none")]
+fn starved() -> Option<fn()> {
+    let starved = STARVED.load(Ordering::Acquire);
+    // SAFETY: the word is null, or was made from a `fn()` by `link_starved`.
+    (!starved.is_null()).then(|| unsafe { core::mem::transmute::<*mut (), fn()>(starved) })
+}
 
 static HEAP: Heap<Kernel> = Heap::new(Kernel);
 
@@ -33,19 +49,39 @@ pub(crate) unsafe fn install(metadata: *mut u8, frames: usize) {
 mod global {
     use super::HEAP;
     use crate::memory::{Kernel, Memory};
+    use abi::layout::PAGE;
     use core::alloc::{GlobalAlloc, Layout};
 
     struct Global;
 
-    /// Memory is short: tries once more with what can be won back.
+    /// How long an allocation that must not fail waits for others to give memory back, nanoseconds.
+    const PATIENCE_NS: u64 = 5_000_000_000;
+
+    /// Memory is short: tries once more with what can be won back. For what fits a page, which is made where nobody can say no, waits where that is possible.
     #[cold]
     fn again(layout: Layout) -> *mut u8 {
-        let won = if Kernel.reclaim() {
-            HEAP.alloc(layout)
-        } else {
-            None
+        if Kernel.reclaim()
+            && let Some(object) = HEAP.alloc(layout)
+        {
+            return object;
+        }
+        if layout.size() > PAGE || !machine::cpu::irq_enabled() {
+            return core::ptr::null_mut();
+        }
+        let Some(starved) = super::starved() else {
+            return core::ptr::null_mut();
         };
-        won.unwrap_or(core::ptr::null_mut())
+        let until = machine::clock::now_ns() + PATIENCE_NS;
+        loop {
+            starved();
+            Kernel.reclaim();
+            if let Some(object) = HEAP.alloc(layout) {
+                return object;
+            }
+            if machine::clock::now_ns() > until {
+                return core::ptr::null_mut();
+            }
+        }
     }
 
     #[global_allocator]
@@ -89,6 +125,16 @@ mod global {
 /// Counts of bytes.
 pub fn stats() -> Stats {
     HEAP.stats()
+}
+
+/// A thirty-second of memory may be empty places in the heap's pages before [`tidy`] looks for empty pages.
+const SLACK: usize = 32;
+
+/// As [`trim`], if it looks worth while: after something large has ended.
+pub fn tidy() {
+    if HEAP.slack() > crate::frame::stats().total * abi::layout::PAGE / SLACK {
+        trim();
+    }
 }
 
 /// Gives pages without objects back to the frame allocator. Answers how many.

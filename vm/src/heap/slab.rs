@@ -229,7 +229,12 @@ impl<M: Memory> Heap<M> {
     #[cold]
     fn take_run(&self, layout: Layout) -> Option<*mut u8> {
         let (count, align) = Self::run_of(layout);
-        let first = self.memory.frames().alloc_run(count, align)?;
+        let frames = self.memory.frames();
+        // What is larger than a page leaves the reserve to what is not: its maker can say no.
+        if count > 1 && !frames.admits(count) {
+            return None;
+        }
+        let first = frames.alloc_run(count, align)?;
         self.held.fetch_add(count * PAGE, Ordering::Relaxed);
         self.out.fetch_add(count * PAGE, Ordering::Relaxed);
         Some(self.memory.window(first))
@@ -462,6 +467,12 @@ impl<M: Memory> Heap<M> {
             }
         }
         false
+    }
+
+    /// Bytes of pages that no object has; what waits in magazines counts as objects.
+    pub(crate) fn slack(&self) -> usize {
+        let held = self.held.load(Ordering::Relaxed);
+        held.saturating_sub(self.out.load(Ordering::Relaxed))
     }
 
     /// Counts of bytes.

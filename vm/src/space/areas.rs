@@ -27,6 +27,11 @@ impl Areas {
         self.list.try_reserve(MARGIN).map_err(|_| Errno::ENOMEM)
     }
 
+    /// Bytes that the list takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.list.capacity() * size_of::<Entry>()
+    }
+
     /// A copy. Error: `ENOMEM`.
     pub(super) fn try_clone(&self) -> Result<Areas, Errno> {
         let mut list = Vec::new();

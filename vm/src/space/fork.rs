@@ -80,6 +80,7 @@ impl<M: Memory> AddressSpace<M> {
         let copy = child.inner.get_mut();
         // Areas first: whatever pages the child gets are freed by way of them.
         copy.areas = inner.areas.try_clone()?;
+        *child.areas_bytes.get_mut() = copy.areas.bytes();
         (copy.size, copy.brk_start, copy.brk) = (inner.size, inner.brk_start, inner.brk);
         let mut copied = 0;
         for (start, area) in inner.areas.all() {

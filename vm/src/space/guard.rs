@@ -8,6 +8,7 @@ use super::resident::UNDER_MONITOR;
 use super::{AddressSpace, Inner};
 use crate::memory::Memory;
 use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering;
 
 /// What a part that needs the areas to stand still is given.
 pub(super) struct View<'a> {
@@ -111,6 +112,8 @@ impl<M: Memory> DerefMut for Change<'_, M> {
 impl<M: Memory> Drop for Change<'_, M> {
     #[inline]
     fn drop(&mut self) {
+        let bytes = self.areas.bytes();
+        self.held.space.areas_bytes.store(bytes, Ordering::Relaxed);
         if !self.elsewhere {
             self.held.space.gate.open();
         }

@@ -89,6 +89,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
     gate: Gate,
     /// Pages that are present.
     resident: Resident,
+    /// Bytes that the list of areas takes.
+    areas_bytes: AtomicUsize,
     /// Threads that have joined, the first among them, less processes that have left: no fewer than run in it.
     threads: AtomicUsize,
     /// What the parent is told about the pages that this one writes first.
@@ -136,6 +138,7 @@ impl<M: Memory> AddressSpace<M> {
             memory,
             gate: Gate::new(),
             resident: Resident::new(),
+            areas_bytes: AtomicUsize::new(0),
             threads: AtomicUsize::new(1),
             habits_of_family: None,
             mark: AtomicU32::new(0),
@@ -180,6 +183,11 @@ impl<M: Memory> AddressSpace<M> {
     /// Pages that are present now.
     pub fn resident(&self) -> usize {
         self.resident.pages()
+    }
+
+    /// Bytes that the list of areas took after the last change.
+    pub fn areas_bytes(&self) -> usize {
+        self.areas_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes of all areas.

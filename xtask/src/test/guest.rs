@@ -164,6 +164,11 @@ pub const TESTS: &[Test] = &[
         run: hungry,
     },
     Test {
+        name: "scarce",
+        about: "each kind of object until the kernel says no, at 64 MiB, on 1 and 4 CPUs",
+        run: scarce,
+    },
+    Test {
         name: "holes",
         about: "what fallocate clears, beside a copy and beyond the end of a file",
         run: holes,
@@ -292,6 +297,16 @@ fn programs(kit: &Kit) -> Vec<Check> {
 
 fn hungry(kit: &Kit) -> Vec<Check> {
     script(kit, "hungry", 1, 32)
+}
+
+fn scarce(kit: &Kit) -> Vec<Check> {
+    let sizes: &[u64] = if kit.long { &[24, 64, 256] } else { &[64] };
+    let mut checks = Vec::new();
+    for (&mebibytes, cpus) in sizes.iter().flat_map(|size| [(size, 1), (size, 4)]) {
+        let machine = with(kit, &format!("scarce-{mebibytes}m-{cpus}"), cpus, mebibytes);
+        checks.extend(kit.tap(&machine, &["/tests/scarce-glibc"], 5 * MINUTE));
+    }
+    checks
 }
 
 fn leaks(kit: &Kit) -> Vec<Check> {

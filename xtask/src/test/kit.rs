@@ -105,6 +105,7 @@ impl Kit {
             "fuzz",
             "corrupt",
             "hungry",
+            "scarce",
             "load",
             "revoke",
             "pages",

@@ -18,7 +18,7 @@ use vm::space::{Pager, PagerInfo};
 use super::budget::NODES;
 use super::store::{MAX_SIZE, Store};
 use super::{Body, MemNode};
-use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing, moved};
+use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, moved};
 use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::io::IoBuf;
@@ -31,6 +31,13 @@ impl MemNode {
 }
 
 impl File for MemNode {
+    /// A file without a name goes with its last description.
+    fn weight(&self, _of: &OpenFile) -> usize {
+        let attr = self.attr();
+        let alone = attr.nlink == 0;
+        SMALL_WEIGHT + if alone { 512 * attr.blocks as usize } else { 0 }
+    }
+
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let _turn = of.turn();
         let at = of.cursor.offset.load(Ordering::Relaxed);

@@ -8,8 +8,9 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
-use vm::Prot;
+use core::ops::Range;
 use vm::space::{AreaInfo, Role};
+use vm::{AddressSpace, Prot};
 
 use super::descriptors::{Descriptors, Infos};
 use super::status;
@@ -17,7 +18,7 @@ use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
 use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, long_text, records, text};
 use crate::process::access::{self, Sight, Wish};
-use crate::process::{Process, Task};
+use crate::process::{Process, Program, Task};
 
 /// The directory of a process, or of one of its threads.
 pub struct Pid {
@@ -99,7 +100,12 @@ impl Folder for Pid {
             }
             "statm" => text(move |out| status::statm(&process, out)),
             "cmdline" => long_text(move |from, piece| {
-                bytes(&process.program().cmdline, from, piece);
+                let rights = process.rights.lock();
+                let (program, space) = whole_program(&process);
+                drop(rights);
+                if let Some(space) = space {
+                    bytes(&space, &program.arguments, from, piece);
+                }
                 Ok(())
             }),
             "comm" => text(move |out| {
@@ -108,8 +114,8 @@ impl Folder for Pid {
                 Ok(())
             }),
             "environ" => Item::Private(looking(process, |sight, from, piece| {
-                if let Some(program) = sight.with(|process| process.program()) {
-                    bytes(&program.environ, from, piece);
+                if let Some((program, Some(space))) = sight.with(whole_program) {
+                    bytes(&space, &program.environment, from, piece);
                 }
             })),
             "exe" => Item::Magic(Arc::new(Exe(process))),
@@ -225,15 +231,26 @@ impl Magic for Stands {
     }
 }
 
-/// Bytes of `all` from `from` on.
-fn bytes(all: &[u8], from: u64, piece: &mut Piece) {
+/// What a process runs, and the memory that this is about. Its rights are held.
+fn whole_program(process: &Arc<Process>) -> (Arc<Program>, Option<Arc<AddressSpace>>) {
+    (process.program(), process.space())
+}
+
+/// What `space` has at `range` now, from byte `from` on; it ends where the memory does.
+fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut Piece) {
     /// A record of them.
     const RECORD: usize = 512;
-    let from = usize::try_from(from).unwrap_or(usize::MAX).min(all.len());
-    let mut at = from as u64;
-    for part in all[from..].chunks(RECORD) {
-        at += part.len() as u64;
-        if !piece.record(at, |out| out.push_bytes(part)) {
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    let mut at = range.start.saturating_add(from);
+    let mut part = [0; RECORD];
+    while at < range.end {
+        let part = &mut part[..(range.end - at).min(RECORD)];
+        if space.read_at(at, part).is_err() {
+            return;
+        }
+        at += part.len();
+        let next = (at - range.start) as u64;
+        if !piece.record(next, |out| out.push_bytes(part)) {
             return;
         }
     }

@@ -13,6 +13,7 @@ use alloc::sync::Arc;
 
 use super::place::FileSystem;
 use super::text::{Fixed, Item, TextFs, long_text, records, text, whole};
+use crate::memory::fail;
 
 /// What `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -21,6 +22,7 @@ const MAGIC: i64 = 0x5359_4e54;
 pub fn file_system() -> Arc<dyn FileSystem> {
     let root = Fixed(&[
         ("code", || Item::Folder(Arc::new(code::Code))),
+        ("fail", || Item::Setting(whole(fail::show), fail::set)),
         ("interrupts", || text(state::interrupts)),
         ("log", || Item::Private(records(state::log))),
         ("memory", || text(state::memory)),

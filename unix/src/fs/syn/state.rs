@@ -230,6 +230,12 @@ pub fn memory(out: &mut Out) -> Result<()> {
         "{} routines exist, {} were generated",
         code.images, code.made
     );
+    crate::memory::shrink::for_each(|name, runs, frames| {
+        let _ = writeln!(
+            out,
+            "given back {frames:>8} frames in {runs:>6} runs: {name}"
+        );
+    });
     let _ = writeln!(
         out,
         "{} frees wait for a grace period",

@@ -1,0 +1,99 @@
+//! What gives memory back when it is short: one list, from cheap to dear.
+//!
+//! *Interface*: [`run`], by who holds nothing and may sleep; [`for_each`] for `/syn/memory`.
+//!
+//! Everything the kernel keeps because it may be of use again is here with the function that lets it go. They run in turn until there is room; what each has given is counted.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use machine::clock::now_ns;
+use vm::frame;
+
+/// Something that can be let go.
+struct Shrinker {
+    name: &'static str,
+    let_go: fn(),
+    runs: AtomicU64,
+    frames: AtomicU64,
+}
+
+impl Shrinker {
+    const fn new(name: &'static str, let_go: fn()) -> Shrinker {
+        Shrinker {
+            name,
+            let_go,
+            runs: AtomicU64::new(0),
+            frames: AtomicU64::new(0),
+        }
+    }
+}
+
+/// All of them. Objects that one lets go leave slabs empty, which go with the heap's turn behind them.
+static SHRINKERS: [Shrinker; 8] = [
+    Shrinker::new("empty pages of the heap", trim_heap),
+    Shrinker::new("pipes that wait for the next", crate::pipe::give_up_waiting),
+    Shrinker::new(
+        "names, and files that wait for an open",
+        crate::fs::names::purge,
+    ),
+    Shrinker::new("inactive quajects", give_up_inactive),
+    Shrinker::new("what a grace period keeps", sync::epoch::synchronize),
+    Shrinker::new("pages that this left empty", trim_heap),
+    Shrinker::new("kernel stacks", give_up_stacks),
+    Shrinker::new("empty pages of code", trim_code),
+];
+
+/// A whole turn that gave nothing is not made again for so long, nanoseconds.
+const REST_NS: u64 = 20_000_000;
+/// When that may be.
+static NEXT_NS: AtomicU64 = AtomicU64::new(0);
+
+fn trim_heap() {
+    vm::heap::trim();
+}
+
+fn give_up_inactive() {
+    quaject::class::reclaim();
+}
+
+fn give_up_stacks() {
+    vm::stack::trim();
+}
+
+fn trim_code() {
+    codegen::trim();
+}
+
+/// Lets go of one thing after the other until `room` frames are free beyond what is kept; whether they are. Thread context, nothing held.
+pub(crate) fn run(room: usize) -> bool {
+    if now_ns() < NEXT_NS.load(Ordering::Relaxed) {
+        return false;
+    }
+    let mut given = 0;
+    for shrinker in &SHRINKERS {
+        let before = frame::stats().free;
+        (shrinker.let_go)();
+        let won = frame::stats().free.saturating_sub(before) as u64;
+        shrinker.runs.fetch_add(1, Ordering::Relaxed);
+        shrinker.frames.fetch_add(won, Ordering::Relaxed);
+        given += won;
+        if frame::has_room(room) {
+            return true;
+        }
+    }
+    if given == 0 {
+        NEXT_NS.store(now_ns() + REST_NS, Ordering::Relaxed);
+    }
+    false
+}
+
+/// Calls `each(name, runs, frames)` for every one.
+pub(crate) fn for_each(mut each: impl FnMut(&str, u64, u64)) {
+    for shrinker in &SHRINKERS {
+        each(
+            shrinker.name,
+            shrinker.runs.load(Ordering::Relaxed),
+            shrinker.frames.load(Ordering::Relaxed),
+        );
+    }
+}
