@@ -253,6 +253,7 @@ static void vectors(void)
         snprintf(name, sizeof name, "vector registers from %lx", state);
         equal(seen.si_signo, SIGSEGV, name);
     }
+    signal(SIGSEGV, SIG_DFL);
 }
 
 static void flags(void)

@@ -162,7 +162,13 @@ impl<M: Memory> Tables<M> {
         };
         let entry = frame.address() | rights;
         match word.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(entry),
+            Ok(_) => {
+                if address > abi::layout::USER_END {
+                    // As one that was made at boot: it stays.
+                    self.memory.frames().forget_one();
+                }
+                Some(entry)
+            }
             Err(theirs) => {
                 self.memory.frames().release_zeroed(frame);
                 Some(theirs)
