@@ -355,6 +355,21 @@ static void stop_pestering(pid_t child)
 
 static void nothing(int number) { (void)number; }
 
+/* Whether a process sleeps in the kernel. */
+static int sleeps(pid_t process)
+{
+    char name[40], text[256], *state;
+    sprintf(name, "/proc/%d/stat", process);
+    int fd = open(name, O_RDONLY);
+    long length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0)
+        return 0;
+    text[length] = 0;
+    state = strrchr(text, ')');
+    return state && state[2] == 'S';
+}
+
 static void interrupted(void)
 {
     int fd[2];
@@ -419,6 +434,8 @@ static void interrupted(void)
     int status;
     read(fd[0], &c, 1);
     read(fd[0], &c, 1);
+    while (!sleeps(child))
+        usleep(1000);
     kill(child, SIGSTOP);
     waitpid(child, &status, WUNTRACED);
     kill(child, SIGCONT);
