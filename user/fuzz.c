@@ -1,250 +1,457 @@
-/* Makes random system calls with random numbers and pointers from several processes, for a while.
+/* Makes sequences of system calls that would do harm if anything could, and looks whether anything did.
  *
- * Interface: fuzz SECONDS PROCESSES SEED. Each process loses nothing that matters when it dies: the
- * parent starts another. Every other process gives up its privileges first and then makes all calls, those too that could
- * end the experiment: the system has to refuse them. Ends with `ok` when the time is over; the machine has survived then.
+ * Interface: fuzz run SECONDS SEED WORKERS user|root|all [blind]: rounds of random sequences; what brings answers not seen before is kept and
+ * changed further, unless `blind`. fuzz replay FILE...: the sequences in these files. fuzz again user|root|all ID...: those that the
+ * log named. fuzz show user|root|all ID: as text. Status 0 and a last line that begins with `ok`: nothing of root's has changed, nobody has got rights,
+ * whatever was killed has ended, a shell answers, memory is back. The log names each sequence before it runs, so a crash names its cause:
+ * `fuzz WORKER ID`. Run by a set-user-id bit or as `victim` it only looks after itself: nobody may lead it elsewhere.
+ *
+ * A sequence has three actors (fuzz-act.h) in a world of descriptors and mappings (fuzz-world.h), and steps (fuzz-sequence.h) by what is
+ * known of each call (fuzz-calls.h). Only for a machine of its own: as root it kills every process that it does not know.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "fuzz-act.h"
+#include "fuzz-guard.h"
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
-#include <unistd.h>
 
-static uint64_t state;
+#define SEQUENCES 40 /* by a worker in a round */
+#define POOL 128     /* sequences that brought something new, for each worker */
+#define IDLE_POLLS 6
+#define EARLY_POLLS 20
+#define NUDGES 3
 
-static uint64_t random64(void)
+struct pool {
+    struct id id[POOL];
+    int count;
+};
+
+static struct common *common;
+static struct share *shares[WORKERS];
+static struct pool *pools;
+static struct totals {
+    unsigned long calls, sequences, nudges, kills, kept;
+    int bad;
+} *totals;
+static int kmsg = -1, blind;
+static struct termios terminal;
+static unsigned arrangements = ~0U;
+#define WITH_ROOT (1 << BESIDE | 1 << ALL_ROOT | 1 << ROOT_FAMILY)
+
+static void say(const char *format, ...)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state * 0x2545f4914f6cdd1dULL;
+    char line[240];
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    (void)!write(kmsg, line, length);
 }
 
-static char *area;
-
-/* A value that a careless kernel might trust. */
-static long value(void)
+static void bad(const char *what, const char *detail)
 {
-    static const uint64_t edges[] = {0, 1, 2, 3, 4, 7, 8, 4095, 4096, 4097, 0x7ffffffff000, 0x7fffffffffff, 0x800000000000,
-                                     0xffff800000000000, 0xffffffff80000000, 0xffffffff80100000, 0xffffffffc0000000,
-                                     0xffffffffffffffff, 0xfffffffffffff000, 0x80000000, 0xffffffff, 0x7fffffff,
-                                     0x7fffffffffffffff, 0x8000000000000000};
-    switch (random64() % 8) {
-    case 0:
-        return random64();
-    case 1:
-        return edges[random64() % (sizeof edges / sizeof *edges)];
-    case 2:
-        return (long)area + random64() % 16384;
-    case 3:
-        return (long)area + 4096 - random64() % 16;
-    case 4:
-        return random64() % 16;
-    case 5:
-        return 1L << random64() % 64;
-    case 6:
-        return -(long)(random64() % 200);
-    default:
-        return random64() % 70000;
+    __atomic_fetch_add(&totals->bad, 1, __ATOMIC_RELAXED);
+    say("fuzz bad: %s %s\n", what, detail);
+    printf("bad: %s %s\n", what, detail);
+    fflush(stdout);
+}
+
+static void name_of(const struct id *id, char *text)
+{
+    for (int i = 0; i < CHANGES && (i == 0 || id->seed[i]); i++)
+        text += sprintf(text, i ? ".%x" : "%x", id->seed[i]);
+}
+
+static struct id id_of(const char *text)
+{
+    struct id id = {{0}};
+    for (int i = 0; i < CHANGES && text; i++) {
+        id.seed[i] = strtoul(text, 0, 16);
+        text = strchr(text, '.');
+        text = text ? text + 1 : 0;
     }
+    return id;
 }
 
-/* The number of a call: Linux's older ones, the newer ones, the native ones, and nonsense. */
-static long call(void)
+static void limit(int resource, unsigned long value)
 {
-    switch (random64() % 32) {
-    case 0:
-        return 424 + random64() % 40;
-    case 1:
-        return 0x5359;
-    case 2:
-    case 3:
-        return value();
-    default:
-        return random64() % 340;
+    struct rlimit both = {value, value};
+    setrlimit(resource, &both);
+}
+
+/* The first process of a sequence: makes its world, gives up its rights unless all keep them, and acts. */
+static void lead(struct share *share)
+{
+    static struct actor actors[ACTORS];
+    struct sequence *q = &share->sequence;
+    int root = q->arrangement >= ALL_ROOT, user = share->user;
+    if (q->world & OWN_SESSION)
+        setsid();
+    else
+        setpgid(0, 0);
+    open_world(root ? 0 : user, q->arrangement == BESIDE);
+    for (int i = 0; i < ACTORS; i++)
+        actors[i] = (struct actor){.index = i, .privileged = root || (q->arrangement == BESIDE && i == 2), .share = share, .common = common};
+    limit(RLIMIT_NOFILE, 256);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_NPROC, 24);
+    if (!(q->world & UNLIMITED_FILES))
+        limit(RLIMIT_FSIZE, 1 << 20);
+    if (!(q->world & UNLIMITED_MEMORY))
+        limit(RLIMIT_AS, 32 << 20);
+    if (q->world & NO_HANDLERS)
+        for (int i = 1; i < 65; i++)
+            signal(i, SIG_DFL);
+    if (q->arrangement == BESIDE)
+        start(&actors[2], CLONE_FILES | CLONE_FS | SIGCHLD);
+    if (!root && (raw(SYS_setgroups, 0, 0, 0, 0, 0, 0) || raw(SYS_setresgid, user, user, user, 0, 0, 0) || raw(SYS_setresuid, user, user, user, 0, 0, 0)))
+        _exit(9);
+    raw(SYS_prctl, PR_SET_DUMPABLE, q->world & DUMPABLE, 0, 0, 0, 0);
+    long thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, family = CLONE_FILES | CLONE_FS | SIGCHLD;
+    long beside = q->arrangement == FAMILY || q->arrangement == ROOT_FAMILY ? family : q->arrangement == MEMORY ? family | CLONE_VM : thread;
+    start(&actors[1], beside);
+    if (q->arrangement != BESIDE)
+        start(&actors[2], q->arrangement == MEMORY ? thread : beside);
+    act(&actors[0]);
+}
+
+static void pause_us(long us)
+{
+    struct timespec time = {0, us * 1000};
+    nanosleep(&time, 0);
+}
+
+/* Interrupts what the actors wait for. */
+static void nudge(const struct share *share)
+{
+    for (int i = 0; i < ACTORS; i++) {
+        int tid = share->tid[i];
+        if (tid > 2 && tid != common->supervisor && tid != share->worker_pid)
+            syscall(SYS_tkill, tid, SIGUSR2);
     }
+    totals->nudges++;
 }
 
-/* What would end the calling process and test nothing. */
-static int ends_itself(long number)
+/* Runs what `share` describes until all have ended or nothing goes on. */
+static void run(struct share *share)
 {
-    return number == SYS_exit || number == SYS_exit_group || number == SYS_pause;
-}
-
-/* What the privileged may do to the experiment. */
-static int ends_the_experiment(long number)
-{
-    switch (number) {
-    case SYS_reboot:
-    case SYS_kill:
-    case SYS_tkill:
-    case SYS_tgkill:
-    case SYS_rt_sigqueueinfo:
-    case SYS_rt_tgsigqueueinfo:
-    case SYS_ptrace: /* of any process, the first one too */
-    case 0x5359:     /* native: stop a thread, likewise */
-    case SYS_prlimit64:
-    case SYS_umount2:
-    case SYS_mount:
-    case SYS_pivot_root:
-    case SYS_chroot:
-    case SYS_settimeofday:
-    case SYS_clock_settime:
-    case SYS_ioperm:
-    case SYS_iopl:
-    case SYS_rename:
-    case SYS_renameat:
-    case SYS_renameat2:
-    case SYS_unlink:
-    case SYS_unlinkat:
-    case SYS_rmdir:
-        return 1;
-    default:
-        return 0;
+    const struct sequence *q = &share->sequence;
+    for (int i = 0; i < STEPS; i++)
+        share->result[i] = -1;
+    for (int i = 0; i < ACTORS; i++)
+        share->at[i] = share->tid[i] = share->pid[i] = share->finished[i] = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        lead(share);
+    if (pid < 0) {
+        pause_us(1000);
+        return;
     }
-}
-
-/* What mostly ends the calling process: made seldom, so that others come to pass too. */
-static int deadly(long number)
-{
-    switch (number) {
-    case SYS_rt_sigreturn:
-    case SYS_arch_prctl:
-    case SYS_kill:
-    case SYS_tkill:
-    case SYS_tgkill:
-    case SYS_rt_sigqueueinfo:
-    case SYS_rt_tgsigqueueinfo:
-    case SYS_ptrace:
-    case SYS_setrlimit:
-    case SYS_prlimit64:
-    case SYS_fork:
-    case SYS_vfork:
-    case SYS_clone:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-static int makes_a_process(long number)
-{
-    return number == SYS_fork || number == SYS_vfork || number == SYS_clone || number == 435 /* clone3 */;
-}
-
-static void ignore(int number) { (void)number; }
-
-static void child(uint64_t seed, int privileged)
-{
-    char directory[64];
-    state = seed | 1;
-    /* What it writes by chance must not look like a report. */
-    int null = open("/dev/null", O_RDWR);
-    dup2(null, 0), dup2(null, 1), dup2(null, 2);
-    sprintf(directory, "/tmp/fuzz-%d", getpid());
-    if (syscall(SYS_mkdir, directory, 0777) == 0)
-        (void)!chdir(directory);
-    /* A user of its own, so that it reaches no other. */
-    if (!privileged && (chmod(directory, 0777) || setresgid(getpid(), getpid(), getpid()) || setresuid(getpid(), getpid(), getpid())))
-        _exit(1);
-    struct rlimit small = {1 << 20, 1 << 20};
-    setrlimit(RLIMIT_FSIZE, &small);
-    area = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    munmap(area + 4096, 4096);
-    mprotect(area + 8192, 4096, PROT_READ);
-    struct sigaction action = {.sa_handler = ignore};
-    sigaction(SIGALRM, &action, 0);
-    for (int i = 0; i < 2000; i++) {
-        long number = call();
-        if (ends_itself((int)number) || (privileged && ends_the_experiment((int)number)))
-            continue;
-        if (deadly((int)number) && random64() % 16)
-            continue;
-        /* A call that blocks is cut short. */
-        alarm(1);
-        for (int j = 0; j < 8; j++)
-            ((uint64_t *)area)[random64() % 512] = value();
-        register long r10 __asm__("r10") = value();
-        register long r8 __asm__("r8") = value();
-        register long r9 __asm__("r9") = value();
-        long result;
-        __asm__ volatile("syscall"
-                         : "=a"(result)
-                         : "a"(number), "D"(value()), "S"(value()), "d"(value()), "r"(r10), "r"(r8), "r"(r9)
-                         : "rcx", "r11", "memory");
-        if (result == 0 && makes_a_process((int)number))
+    if (!(q->world & OWN_SESSION))
+        setpgid(pid, pid);
+    unsigned long seen = share->calls;
+    int status, idle = 0, nudges = 0, gone = 0;
+    for (int polls = 0; polls < 1500; polls++) {
+        pause_us(polls < EARLY_POLLS ? 200 : 1000);
+        gone = gone || waitpid(pid, &status, WNOHANG) == pid;
+        if (gone && kill(-pid, 0))
             break;
+        if (share->calls != seen) {
+            seen = share->calls, idle = 0;
+            continue;
+        }
+        if (polls < EARLY_POLLS || ++idle < IDLE_POLLS)
+            continue;
+        idle = 0;
+        if (++nudges > NUDGES)
+            break;
+        nudge(share);
+    }
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL);
+    for (int polls = 0; !gone; polls++) {
+        gone = waitpid(pid, &status, WNOHANG) == pid;
+        if (gone)
+            break;
+        pause_us(1000);
+        if (polls == 20000) {
+            bad("killed, but has not ended after 20000 looks:", "the leader");
+            break;
+        }
+    }
+    totals->sequences++;
+    totals->kills += gone && WIFSIGNALED(status);
+    clear_directory(".", q->arrangement >= BESIDE);
+}
+
+static void check_share(struct share *share, const char *name)
+{
+    if (!share->violation)
+        return;
+    char detail[160];
+    snprintf(detail, sizeof detail, "kind %d at step %d of %s", share->violation, share->violation_step, name);
+    bad("rights that should not be:", detail);
+    share->violation = 0;
+}
+
+/* A worker's directory, memory and identity. */
+static void prepare(int worker)
+{
+    char directory[32];
+    struct share *share = shares[worker];
+    share->worker_pid = getpid();
+    share->user = BASE_USER + worker;
+    common->workers[worker] = share->worker_pid;
+    snprintf(directory, sizeof directory, "/tmp/fuzz/%d", worker);
+    mkdir(directory, 0777);
+    (void)!chdir(directory);
+    (void)!chown(".", share->user, share->user);
+    map_world();
+    struct sigaction action = {.sa_handler = handler};
+    for (int i = 1; i < 65; i++)
+        if (i != SIGKILL && i != SIGSTOP && i != SIGCHLD && i != SIGCONT)
+            sigaction(i, &action, 0);
+    action = (struct sigaction){.sa_sigaction = skip_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    sigaction(SIGSEGV, &action, 0);
+    sigaction(SIGBUS, &action, 0);
+}
+
+static void one(int worker, const struct sequence *q, const char *name)
+{
+    struct share *share = shares[worker];
+    share->sequence = *q;
+    refresh_program("x", share->user);
+    say("fuzz %d %s\n", worker, name);
+    run(share);
+    check_share(share, name);
+}
+
+static void work(int worker, uint64_t seed)
+{
+    struct pool *pool = &pools[worker];
+    char name[80];
+    prepare(worker);
+    for (int i = 0; i < SEQUENCES; i++) {
+        struct id id = {{0}};
+        int at = 0;
+        if (!blind && pool->count && below(&seed, 2)) {
+            id = pool->id[below(&seed, pool->count < POOL ? pool->count : POOL)];
+            while (at < CHANGES - 1 && id.seed[at])
+                at++;
+        }
+        id.seed[at] = (uint32_t)draw(&seed) | 1;
+        struct sequence q;
+        make(&q, &id, arrangements);
+        name_of(&id, name);
+        shares[worker]->news = 0;
+        one(worker, &q, name);
+        if (shares[worker]->news && at < CHANGES - 2) {
+            pool->id[pool->count++ % POOL] = id;
+            totals->kept++;
+        }
     }
     _exit(0);
 }
 
+static unsigned long calls_made(int workers)
+{
+    unsigned long calls = 0;
+    for (int i = 0; i < workers; i++)
+        calls += shares[i]->calls;
+    return calls;
+}
+
+/* Waits for the workers. None may do nothing for long: 30000 looks of a millisecond. */
+static void await(pid_t *pids, int workers)
+{
+    unsigned long seen = 0, calls;
+    int left = workers, status, still = 0;
+    while (left) {
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        for (int i = 0; i < workers; i++)
+            if (pid > 0 && pids[i] == pid) {
+                pids[i] = 0;
+                left--;
+                if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+                    char detail[40];
+                    snprintf(detail, sizeof detail, "worker %d, status %x", i, status);
+                    bad("a process of root's was ended:", detail);
+                }
+            }
+        if (pid > 0)
+            continue;
+        pause_us(1000);
+        calls = calls_made(workers) + totals->sequences;
+        still = calls == seen ? still + 1 : 0;
+        seen = calls;
+        if (still == 30000) {
+            bad("nothing goes on", "");
+            show_file("/syn/threads");
+            exit(1);
+        }
+    }
+}
+
+static void guard(int workers)
+{
+    const char *fault = guard_fault((arrangements & WITH_ROOT) != 0);
+    if (fault)
+        bad("guard:", fault);
+    end_strangers(common, bad);
+    /* Whoever had the terminal may have stopped it. */
+    ioctl(1, TCXONC, TCOON);
+    tcsetattr(1, TCSANOW, &terminal);
+    for (int i = 0; i < workers; i++)
+        common->workers[i] = 0;
+}
+
+static int run_rounds(int seconds, uint64_t seed, int workers)
+{
+    struct timespec now, begun;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    long warm = 0, level = 0;
+    int rounds = 0;
+    do {
+        pid_t pids[WORKERS];
+        for (int i = 0; i < workers; i++) {
+            uint64_t own = seed + ((uint64_t)rounds * WORKERS + i) * 0x9e3779b97f4a7c15ULL;
+            uint64_t mixed = draw(&own);
+            fflush(stdout);
+            if ((pids[i] = fork()) == 0)
+                work(i, mixed);
+            if (pids[i] < 0)
+                workers = i;
+        }
+        if (workers == 0) {
+            bad("root's fork fails", "");
+            break;
+        }
+        await(pids, workers);
+        guard(workers);
+        level = memory_level();
+        if (++rounds == 4)
+            warm = level;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - begun.tv_sec < seconds && totals->bad == 0);
+    int outcomes = 0;
+    for (int i = 0; i < OUTCOMES; i++)
+        outcomes += common->outcome[i];
+    say("fuzz seed %lu: %d rounds, %lu sequences, %lu calls, %d outcomes, %lu kept, %lu nudges, %lu killed, memory %ld then %ld KiB\n", seed, rounds, totals->sequences,
+           calls_made(workers), outcomes, totals->kept, totals->nudges, totals->kills, warm, level);
+    if (warm && level > warm + MEMORY_SLACK) {
+        show_file("/syn/memory");
+        bad("memory has not returned", "");
+    }
+    return totals->bad != 0;
+}
+
+/* A sequence by itself, in a worker. */
+static void run_one(const struct sequence *q, const char *name)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        prepare(0);
+        one(0, q, name);
+        _exit(0);
+    }
+    await(&pid, 1);
+    guard(1);
+}
+
+static int replay(char **files)
+{
+    struct sequence q;
+    char name[80];
+    for (; *files; files++) {
+        FILE *file = fopen(*files, "r");
+        int got = -1, count = 0;
+        while (file && (got = parse_sequence(file, &q)) > 0) {
+            snprintf(name, sizeof name, "%.60s:%d", *files, ++count);
+            for (int i = 0; i < 5; i++)
+                run_one(&q, name);
+        }
+        if (got < 0 || count == 0)
+            bad("no sequence in", *files);
+        if (file)
+            fclose(file);
+    }
+    return totals->bad != 0;
+}
+
+static volatile unsigned char pattern[4096];
+
+/* What runs with other rights than its user's: it does nothing but look whether it is still itself. */
+static int victim(void)
+{
+    for (unsigned i = 0; i < sizeof pattern; i++)
+        pattern[i] = i * 7;
+    for (int round = 0; round < 60; round++) {
+        for (unsigned i = 0; i < sizeof pattern; i++)
+            if (pattern[i] != (unsigned char)(i * 7) && getuid() != 0)
+                report(LED_ASTRAY);
+        if (round % 8 == 0)
+            pause_us(50);
+    }
+    return 0;
+}
+
+static void *shared(size_t size) { return mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); }
+
+static void choose(const char *word)
+{
+    arrangements = strcmp(word, "user") == 0 ? 1 << THREADS | 1 << FAMILY | 1 << MEMORY : strcmp(word, "root") == 0 ? WITH_ROOT : ~0U;
+}
+
 int main(int argc, char **argv)
 {
-    int seconds = argc > 1 ? atoi(argv[1]) : 10, processes = argc > 2 ? atoi(argv[2]) : 4;
-    uint64_t seed = argc > 3 ? strtoull(argv[3], 0, 0) : 1;
-    time_t end = time(0) + seconds;
-    long started = 0, died = 0, by[64] = {0};
-    pid_t running[64] = {0};
-    time_t since[64] = {0};
-    signal(SIGCHLD, SIG_DFL);
-    while (time(0) < end) {
-        for (int i = 0; i < processes && i < 64; i++) {
-            if (running[i] == 0) {
-                pid_t pid = fork();
-                if (pid == 0) {
-                    setpgid(0, 0);
-                    child(seed * 1000003 + started, started % 2);
-                }
-                if (pid > 0) {
-                    running[i] = pid;
-                    since[i] = time(0);
-                    started++;
-                }
-            } else if (time(0) - since[i] > 5) {
-                kill(running[i], SIGKILL);
-            }
-        }
-        int status;
-        pid_t pid;
-        while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-            /* It stopped, or asked by chance to be traced: nobody will let it go. */
-            if (WIFSTOPPED(status)) {
-                kill(pid, SIGKILL);
-                continue;
-            }
-            for (int i = 0; i < processes; i++)
-                if (running[i] == pid) {
-                    running[i] = 0;
-                    died += WIFSIGNALED(status);
-                    if (WIFSIGNALED(status))
-                        by[WTERMSIG(status) & 63]++;
-                }
-        }
-        usleep(1000);
+    if (geteuid() != getuid() || getegid() != getgid() || argc < 2 || strcmp(argv[1], "victim") == 0)
+        return victim();
+    if (argc > 3 && strcmp(argv[1], "show") == 0) {
+        struct sequence q;
+        struct id id = id_of(argv[3]);
+        choose(argv[2]);
+        make(&q, &id, arrangements);
+        print_sequence(stdout, &q);
+        return 0;
     }
-    for (int i = 0; i < processes && i < 64; i++)
-        if (running[i])
-            kill(running[i], SIGKILL);
-    pid_t last;
-    int status;
-    while ((last = waitpid(-1, &status, WUNTRACED)) > 0)
-        if (WIFSTOPPED(status))
-            kill(last, SIGKILL);
-    /* What the children left behind must not look like a leak. */
-    (void)!system("rm -rf /tmp/fuzz-* 2>/dev/null");
-    for (int i = 1; i < 64; i++)
-        if (by[i])
-            printf("# %ld by signal %d\n", by[i], i);
-    printf("\nok %ld processes, %ld killed by a signal\n", started, died);
-    return 0;
+    if (argc < 3 || getuid() != 0 || !own_machine())
+        return 2;
+    common = shared(sizeof *common);
+    pools = shared(WORKERS * sizeof *pools);
+    totals = shared(sizeof *totals);
+    for (int i = 0; i < WORKERS; i++)
+        shares[i] = shared(sizeof **shares);
+    common->supervisor = getpid();
+    kmsg = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+    for (int i = 1; i < 32; i++)
+        if (i != SIGCHLD && i != SIGSEGV && i != SIGBUS && i != SIGKILL && i != SIGSTOP)
+            signal(i, SIG_IGN);
+    tcgetattr(1, &terminal);
+    lay_canaries();
+    int failed = 2;
+    if (strcmp(argv[1], "replay") == 0) {
+        failed = replay(argv + 2);
+    } else if (strcmp(argv[1], "again") == 0) {
+        choose(argv[2]);
+        for (int i = 3; i < argc; i++) {
+            struct sequence q;
+            struct id id = id_of(argv[i]);
+            make(&q, &id, arrangements);
+            run_one(&q, argv[i]);
+        }
+        failed = totals->bad != 0;
+    } else if (argc > 5) {
+        int workers = atoi(argv[4]);
+        choose(argv[5]);
+        blind = argc > 6;
+        failed = run_rounds(atoi(argv[2]), strtoull(argv[3], 0, 0), workers < 1 ? 1 : workers < WORKERS ? workers : WORKERS);
+    }
+    say("fuzz %s: %lu sequences, %lu calls\n", failed ? "failed" : "ok", totals->sequences, calls_made(WORKERS));
+    printf("%s %lu sequences, %lu calls\n", failed ? "failed" : "ok", totals->sequences, calls_made(WORKERS));
+    return failed;
 }

@@ -2,6 +2,7 @@
 //!
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
+mod fuzzed;
 mod kinds;
 mod layers;
 mod locks;
@@ -17,7 +18,7 @@ const HELP: &str = "\
 usage: cargo xtask check [STEP...]
 
 Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, the list
-of locks, the kinds of calls, documentation. With names of these steps (`cargo xtask check locks`): only those.
+of locks, the kinds of calls, the fuzzer's list of calls, documentation. With names of these steps (`cargo xtask check locks`): only those.
 ";
 
 /// The files that may use `unsafe` in rooms where it is listed.
@@ -33,6 +34,7 @@ const STEPS: &[Step] = &[
     ("locks", lock_list),
     ("kinds", kinds_of_calls),
     ("mutants", crate::mutants::faults),
+    ("fuzzed", fuzzed_calls),
     ("clippy for the host", clippy_host),
     ("clippy for the kernel", clippy_kernel),
     ("documentation", documentation),
@@ -225,4 +227,20 @@ fn lock_list() -> Result<Vec<String>> {
         }
     }
     Ok(locks::faults(&found, &locks::listed(&list)))
+}
+
+fn fuzzed_calls() -> Result<Vec<String>> {
+    let project = host::project();
+    let table = std::fs::read_to_string(project.join(fuzzed::TABLE)).unwrap_or_default();
+    let mut answered = std::collections::BTreeSet::new();
+    let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
+    for path in files.lines().filter(|path| path.starts_with(fuzzed::CALLS)) {
+        if let Ok(text) = std::fs::read_to_string(project.join(path)) {
+            answered.extend(fuzzed::answered(&text));
+        }
+    }
+    if answered.is_empty() {
+        return Ok(vec![format!("{} has no calls", fuzzed::CALLS)]);
+    }
+    Ok(fuzzed::faults(&answered, &fuzzed::known(&table)))
 }

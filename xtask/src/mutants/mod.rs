@@ -60,7 +60,7 @@ pub fn main(names: &[String]) -> Result<i32> {
     copy.write()?;
     let laboratory = Laboratory {
         copy,
-        kit: Kit::new(false)?,
+        kit: Kit::new(false, None)?,
         kernel: OnceLock::new(),
     };
     if !laboratory.is_sound(&chosen) {

@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, exhaust, faults, mitigations, order, session, threads};
+use super::{cli, exhaust, faults, fuzz, mitigations, order, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -30,8 +30,8 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "fuzz",
-        about: "random system calls from several processes",
-        run: fuzz,
+        about: "random sequences of calls, and kept ones: as users and as root, on 1 and 4 CPUs",
+        run: fuzz::run,
     },
     Test {
         name: "streams",
@@ -509,20 +509,6 @@ fn load(kit: &Kit) -> Vec<Check> {
         &["/tests/load-glibc", rounds, "4"],
         20 * MINUTE,
     )
-}
-
-fn fuzz(kit: &Kit) -> Vec<Check> {
-    let seconds = if kit.long { "60" } else { "12" };
-    let mut checks = Vec::new();
-    for (cpus, seed) in [(1, "1"), (4, "2")] {
-        let machine = with(kit, &format!("fuzz-{cpus}"), cpus, 128);
-        checks.extend(kit.says_ok(
-            &machine,
-            &["/tests/fuzz-glibc", seconds, "4", seed],
-            5 * MINUTE,
-        ));
-    }
-    checks
 }
 
 fn corrupt(kit: &Kit) -> Vec<Check> {

@@ -59,6 +59,8 @@ impl Ran {
 pub struct Kit {
     /// Repeat as often as a release wants it.
     pub long: bool,
+    /// How long what may be as long as one likes takes, if one said so.
+    pub minutes: Option<u64>,
     kernel: PathBuf,
     tables: kernel::Tables,
     programs: Vec<(String, PathBuf)>,
@@ -89,7 +91,7 @@ const ENOUGH: Duration = Duration::from_secs(100);
 
 impl Kit {
     /// Builds kernel and programs.
-    pub fn new(long: bool) -> Result<Self> {
+    pub fn new(long: bool, minutes: Option<u64>) -> Result<Self> {
         // Some tests put files there before any machine has its log in it.
         host::build_dir("test")?;
         host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
@@ -102,7 +104,6 @@ impl Kit {
             "calls",
             "jobs",
             "timers",
-            "fuzz",
             "corrupt",
             "hungry",
             "scarce",
@@ -133,7 +134,9 @@ impl Kit {
             compile::program("hello", &compile::GLIBC_PIE)?,
         ));
         // Small, for the machine with little memory has them all.
-        for name in ["hello", "tables", "switches", "texts", "locks", "hogs"] {
+        for name in [
+            "hello", "tables", "switches", "texts", "locks", "hogs", "fuzz",
+        ] {
             programs.push((
                 format!("{name}-musl"),
                 compile::program(name, &compile::MUSL)?,
@@ -153,6 +156,7 @@ impl Kit {
         }
         Ok(Self {
             long,
+            minutes,
             kernel,
             tables,
             programs,
@@ -172,6 +176,7 @@ impl Kit {
     pub fn with_kernel(&self, kernel: PathBuf) -> Result<Self> {
         Ok(Self {
             long: self.long,
+            minutes: self.minutes,
             tables: kernel::tables(&kernel)?,
             kernel,
             programs: self.programs.clone(),
@@ -186,6 +191,7 @@ impl Kit {
     pub fn mutated(&self, number: usize) -> Self {
         Self {
             long: self.long,
+            minutes: self.minutes,
             tables: self.tables.clone(),
             kernel: self.kernel.clone(),
             programs: self.programs.clone(),
@@ -227,8 +233,12 @@ impl Kit {
             .clone()
     }
 
-    /// Boots and runs one command with this input. The root has all programs and scripts in
-    /// `/tests`; that of a machine below [`ROOMY`] only those programs that its command or script names.
+    /// The kernel's symbol table.
+    pub fn symbols(&self) -> &[u8] {
+        &self.tables.symbols
+    }
+
+    /// Boots and runs one command with this input, in the root that [`Self::root`] gives.
     pub fn boot(
         &self,
         machine: &Machine,
@@ -236,18 +246,24 @@ impl Kit {
         input: Vec<u8>,
         limit: Duration,
     ) -> Result<Ran> {
+        let root = self.root(machine, command)?;
+        self.boot_root(root, machine, command, input, limit)
+    }
+
+    /// The root for a machine. It has all programs, scripts and kept sequences in `/tests`; that of a machine below [`ROOMY`] only those
+    /// programs that its command or script names.
+    pub fn root(&self, machine: &Machine, command: &[&str]) -> Result<Root> {
         let made = Root::new(None).inspect_err(|_| self.hindered.store(true, Ordering::Relaxed));
         let mut root = made?;
-        root.add(&format!(
-            "{}:/tests",
-            host::project().join("tests/guest").display()
-        ))?;
+        for (from, to) in [("tests/guest", "/tests"), ("tests/fuzz", "/tests/fuzz")] {
+            root.add(&format!("{}:{to}", host::project().join(from).display()))?;
+        }
         for (name, path) in &self.programs {
             if machine.memory >= ROOMY || names(command, name) {
                 root.add(&format!("{}:/tests/{name}", path.display()))?;
             }
         }
-        self.boot_root(root, machine, command, input, limit)
+        Ok(root)
     }
 
     /// The same with another root.

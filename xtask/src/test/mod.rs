@@ -5,6 +5,7 @@
 mod cli;
 mod exhaust;
 mod faults;
+mod fuzz;
 mod guest;
 mod host_tests;
 mod hush;
@@ -27,11 +28,11 @@ use std::time::Instant;
 pub use tap::Check;
 
 const HELP: &str = "\
-usage: cargo xtask test [--long] [--only host|models|miri|guest] [NAME...]
+usage: cargo xtask test [--long [--minutes N]] [--only host|models|miri|guest] [NAME...]
        cargo xtask test --mutants [NAME...]
 
 Runs everything that CI runs, or the named guest tests. --long repeats what is random or racy as often as
-a release wants it (200 rounds of load, a minute of random calls).
+a release wants it (200 rounds of load, twenty minutes of random calls on 1 CPU and on 4, or --minutes).
 
   --list       the guest tests
   --mutants    plant small bugs in a copy of the source, and see whether the suites notice: all of
@@ -41,11 +42,13 @@ a release wants it (200 rounds of load, a minute of random calls).
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
     let (mut names, mut only, mut long, mut planted) = (Vec::new(), None, false, false);
+    let mut minutes = None;
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("long") => long = true,
             Long("mutants") => planted = true,
+            Long("minutes") => minutes = Some(parser.value()?.parse()?),
             Long("only") => {
                 let part = parser.value()?.to_string_lossy().into_owned();
                 if !["host", "models", "miri", "guest"].contains(&part.as_str()) {
@@ -94,7 +97,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         totals.add("miri", host_tests::miri()?);
     }
     if asked("guest") || !names.is_empty() {
-        let kit = Kit::new(long)?;
+        let kit = Kit::new(long, minutes)?;
         for (name, checks) in guests(&kit, &names) {
             totals.add(&name, checks);
         }
