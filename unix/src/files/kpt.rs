@@ -87,8 +87,9 @@ pub(super) fn code_of(of: Option<&OpenFile>) -> [usize; 3] {
 
 /// The arrays of one table.
 pub(super) struct Kpt {
-    /// Three arrays, one behind the other.
+    /// Three arrays of `len` words, one behind the other.
     words: Box<[Derived]>,
+    len: usize,
     /// The arrays before these, as long as a dispatcher may be using them: what changes is written there too.
     pub before: AtomicPtr<Kpt>,
 }
@@ -104,6 +105,7 @@ impl Kpt {
         words.resize_with(3 * len, || Derived::new(bad_fd));
         Ok(Box::new(Kpt {
             words: words.into_boxed_slice(),
+            len,
             before: AtomicPtr::default(),
         }))
     }
@@ -111,7 +113,7 @@ impl Kpt {
     /// Descriptors that they have room for.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.words.len() / 3
+        self.len
     }
 
     /// Where the dispatchers find them.
@@ -129,17 +131,26 @@ impl Kpt {
     /// The words of `fd`.
     #[inline(always)]
     pub fn words(&self, fd: usize) -> [&Derived; 3] {
-        let len = self.len();
+        let len = self.len;
         assert!(fd < len, "a descriptor beyond its table");
-        // SAFETY: the box holds three arrays of `len` words.
-        [0, 1, 2].map(|array| unsafe { self.words.get_unchecked(array * len + fd) })
+        // SAFETY: the box holds three arrays of `len` words, so that no sum of these wraps either.
+        unsafe {
+            [
+                self.words.get_unchecked(fd),
+                self.words.get_unchecked(len.wrapping_add(fd)),
+                self.words
+                    .get_unchecked(len.wrapping_mul(2).wrapping_add(fd)),
+            ]
+        }
     }
 
     /// Puts `entries` at `fd` by three stores: the table's thread is alone.
     #[inline(always)]
     pub fn set(&self, fd: usize, entries: [usize; 3]) {
-        for (word, entry) in self.words(fd).into_iter().zip(entries) {
-            word.set(entry as u64);
-        }
+        let [read, write, lseek] = self.words(fd);
+        let [to_read, to_write, to_lseek] = entries;
+        read.set(to_read as u64);
+        write.set(to_write as u64);
+        lseek.set(to_lseek as u64);
     }
 }
