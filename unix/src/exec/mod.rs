@@ -399,7 +399,7 @@ fn commit(
     let Some(old) = exchange(process, &prepared) else {
         return Ok(false);
     };
-    drop(old.cred.get());
+    drop(old.cred.map(Exchanged::get));
     drop((old.space, old.program));
     // Before its children can see a descriptor close: from here on it is another program.
     process.images.fetch_add(1, Ordering::Relaxed);
@@ -434,7 +434,8 @@ fn commit(
 struct Old {
     space: Option<Arc<AddressSpace>>,
     program: Arc<Program>,
-    cred: Exchanged<Cred>,
+    /// Most programs change nothing.
+    cred: Option<Exchanged<Cred>>,
 }
 
 /// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one instant for whoever looks at or steers processes: what was let at it before has no hold
@@ -455,10 +456,11 @@ fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
     crate::dispatch::enter_space(&prepared.space);
     thread::forget_procedures();
     let new = prepared.program.clone();
+    let changes = !Arc::ptr_eq(cred, &grounds.cred);
     Some(Old {
         space,
         program: core::mem::replace(&mut *process.program.lock(), new),
-        cred: process.cred.exchange(cred.clone()),
+        cred: changes.then(|| process.cred.exchange(cred.clone())),
     })
 }
 

@@ -280,8 +280,13 @@ impl Cred {
     }
 
     /// What a program begins with that this identity executes, whose file has set-id bits for `user` and `group`.
-    pub fn executing(&self, user: Option<u32>, group: Option<u32>, doubt: Unsafe) -> Executing {
-        let mut new = self.clone();
+    pub fn executing(
+        self: &Arc<Self>,
+        user: Option<u32>,
+        group: Option<u32>,
+        doubt: Unsafe,
+    ) -> Executing {
+        let mut new = Cred::clone(self);
         if !doubt.no_new_privileges {
             new.euid = user.unwrap_or(self.euid);
             new.egid = group.unwrap_or(self.egid);
@@ -303,7 +308,11 @@ impl Cred {
         let more = counts || !new.caps.ambient.contains(new.caps.permitted);
         Executing {
             secure: set_id || (new.uid != 0 && more),
-            cred: new.sealed(),
+            // Most programs change nothing.
+            cred: match new == **self {
+                true => self.clone(),
+                false => new.sealed(),
+            },
         }
     }
 }

@@ -27,7 +27,7 @@ fn setreuid_saves_the_new_effective_user() {
 
 #[test]
 fn a_set_uid_program_has_its_owners_rights() {
-    let user = Cred::ordinary(7, 8);
+    let user = Cred::ordinary(7, 8).sealed();
     let made = user.executing(Some(0), None, Unsafe::default());
     assert!(made.secure && made.cred.has(Capability::Kill));
     assert_eq!((made.cred.uid, made.cred.euid, made.cred.suid), (7, 0, 0));
@@ -38,7 +38,7 @@ fn a_set_uid_program_has_its_owners_rights() {
 
 #[test]
 fn not_where_somebody_else_has_a_hand_in_it() {
-    let user = Cred::ordinary(7, 8);
+    let user = Cred::ordinary(7, 8).sealed();
     let doubts = [
         Unsafe {
             shared: true,
@@ -66,7 +66,7 @@ fn not_where_somebody_else_has_a_hand_in_it() {
 fn an_ordinary_program_keeps_the_effective_user_as_saved_one() {
     let mut cred = Cred::root();
     cred.setresuid(7, 7, 0).unwrap();
-    let made = cred.executing(None, None, Unsafe::default());
+    let made = cred.sealed().executing(None, None, Unsafe::default());
     assert_eq!(made.cred.users(), [7; 3]);
     assert_eq!(made.cred.caps.permitted, Set::NONE);
     assert!(!made.secure);
