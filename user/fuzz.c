@@ -165,7 +165,8 @@ static void run(struct share *share)
             seen = share->calls, idle = 0;
             continue;
         }
-        if (polls < EARLY_POLLS || ++idle < IDLE_POLLS)
+        /* Before the first step the world is made, which takes as long as it takes. */
+        if (polls < EARLY_POLLS || share->tid[0] == 0 || ++idle < IDLE_POLLS)
             continue;
         idle = 0;
         if (++nudges > NUDGES)
