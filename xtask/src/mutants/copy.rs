@@ -139,7 +139,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Writes the copy. A file that is there already and the same is left alone, so that what was built of it stays good.
+    /// Writes the copy. A file that is there already and the same is left alone, so that what was built of it stays good; one that the project has
+    /// no more goes.
     pub fn write(&self) -> Result<()> {
         let files = host::command_output(Command::new("git").args([
             "ls-files",
@@ -147,20 +148,18 @@ impl Copy {
             "--others",
             "--exclude-standard",
         ]))?;
+        let mut texts = BTreeMap::new();
         for file in files.lines() {
             // A file that is deleted but not yet committed.
             if let Ok(bytes) = std::fs::read(host::project().join(file)) {
-                let bytes = self
-                    .changed
-                    .get(file)
-                    .map_or(bytes, |text| text.clone().into_bytes());
-                put(&self.root.join(file), &bytes)?;
+                texts.insert(self.root.join(file), bytes);
             }
         }
         for (file, text) in &self.changed {
-            put(&self.root.join(file), text.as_bytes())?;
+            texts.insert(self.root.join(file), text.clone().into_bytes());
         }
-        Ok(())
+        clear(&self.root, &texts)?;
+        texts.iter().try_for_each(|(path, bytes)| put(path, bytes))
     }
 
     /// Builds its kernel.
@@ -191,6 +190,20 @@ fn tests(room: &str) -> Vec<String> {
         .filter(|name| name.ends_with(".rs"))
         .map(|name| format!("{directory}/{name}"))
         .collect()
+}
+
+/// Removes the files of a folder that are not among `wanted`.
+fn clear(folder: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
+    // None yet: nothing to remove.
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        if path.is_dir() {
+            clear(&path, wanted)?;
+        } else if !wanted.contains_key(&path) {
+            std::fs::remove_file(&path).context(path.display())?;
+        }
+    }
+    Ok(())
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
