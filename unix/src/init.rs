@@ -48,6 +48,8 @@ struct Command {
 
 /// Starts the first process in the tree with `root`. In thread context, all rooms up. What goes wrong is reported
 /// to the host as the process's own end.
+// On a frame of its own: one step of bringing up is not to lie above the next on the stack.
+#[inline(never)]
 pub fn start(root: Place, console: Console) -> Result<()> {
     let _again = DRAIN.set(console.drain);
     crate::files::link_moved(dispatch::files_moved);

@@ -21,6 +21,8 @@ static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
 
 /// Makes the seam and the stubs for `cpus` CPUs. `ENOMEM` without room for code.
+// On a frame of its own: one step of bringing up is not to lie above the next on the stack.
+#[inline(never)]
 pub fn init(cpus: usize) -> Result<()> {
     let conv = if machine::features::get().smap() {
         Conv::Kernel

@@ -23,6 +23,8 @@ const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];
 /// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn`, `/sys` and `/tmp`, and answers the root.
 /// What of the archive is corrupt is left out and logged; only running out of memory is an error.
 /// `done` is told of each part of the archive that nobody will read any more, in order.
+// On a frame of its own: one step of bringing up is not to lie above the next on the stack.
+#[inline(never)]
 pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Result<Place> {
     dev::init();
     let fs = MemFs::new("tmpfs", 0o755);
