@@ -15,14 +15,15 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Each kind of thing is taken until there is no more, as user 1000 and as root; all machines only where it may take long.
+/// Each kind of thing is taken until there is no more, as user 1000 and as root; all machines only where it may take long: on four processors memory sometimes comes back
+/// later than the program waits (docs/caveats.md).
 pub fn hogs(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for mebibytes in [24, 64, 256] {
         for cpus in [1, 4] {
-            let short = [(24, 1), (64, 4)].contains(&(mebibytes, cpus));
+            let short = (mebibytes, cpus) == (24, 1);
             for (who, words) in [("user", &[PROGRAM][..]), ("root", &[PROGRAM, "root"])] {
-                if kit.long || (short && (who == "user" || mebibytes == 24)) {
+                if kit.long || short {
                     let name = format!("hogs-{who}-{mebibytes}m-{cpus}");
                     let machine = with(kit, &name, cpus, mebibytes);
                     checks.extend(kit.tap(&machine, words, 10 * MINUTE));
