@@ -26,7 +26,7 @@ use step::{Plan, VICTIMS, Victim};
 use subject::Subject;
 
 /// How long others may take to end their operations while one stands still; a loaded host is slow.
-const PATIENCE_NS: u64 = 20_000_000_000;
+const PATIENCE_NS: u64 = 90_000_000_000;
 /// The same for the control, which is expected to make them late.
 const CONTROL_NS: u64 = 100_000_000;
 /// Threads beside the frozen one, and what each does while it stands still.
