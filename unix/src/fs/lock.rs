@@ -78,7 +78,7 @@ impl Payer<'_> {
     const BYTES: usize = 128;
 
     fn pay(&self) -> Result<Charge> {
-        let total = (vm::frame::stats().total * PAGE / Self::PART / Self::BYTES) as u64;
+        let total = (vm::frame::total() * PAGE / Self::PART / Self::BYTES) as u64;
         let share = if self.user.uid() == 0 {
             total
         } else {

@@ -53,7 +53,7 @@ const SLACK: usize = 32;
 
 /// After a process has ended: gives back what it left empty, if that is much.
 pub(crate) fn tidy() {
-    let much = frame::stats().total / SLACK;
+    let much = frame::total() / SLACK;
     vm::heap::tidy();
     if vm::stack::stats().cached_frames() > much {
         vm::stack::trim();

@@ -47,7 +47,7 @@ impl Payer {
 
 /// Pages of memory.
 fn pages() -> u64 {
-    vm::frame::stats().total as u64
+    vm::frame::total() as u64
 }
 
 /// One process or thread more for the user of `process`, and whether it may have one of the last. EAGAIN: `RLIMIT_NPROC`.

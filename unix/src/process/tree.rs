@@ -34,8 +34,7 @@ static NAMES: Names<{ NUMBERS_MAX as usize }> =
 
 /// The most processes and threads at a time on this machine.
 pub fn most() -> usize {
-    (vm::frame::stats().total * abi::layout::PAGE / BYTES_PER_THREAD)
-        .clamp(64, NUMBERS_MAX as usize / 4)
+    (vm::frame::total() * abi::layout::PAGE / BYTES_PER_THREAD).clamp(64, NUMBERS_MAX as usize / 4)
 }
 
 /// Reserves a number, if `exempt` one of those that are kept for the superuser. EAGAIN when there are too many.

@@ -443,14 +443,18 @@ impl Frames {
         self.late.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Frames that the allocator was given, without counting anything.
+    #[inline]
+    pub fn total(&self) -> usize {
+        let late = self.late.load(Ordering::Relaxed);
+        self.known().total.wrapping_add(late)
+    }
+
     /// Counts of frames.
     pub fn stats(&self) -> Stats {
         let zeroed: usize = self.near.iter().map(|near| near.zeroed.len()).sum();
         Stats {
-            total: self
-                .known()
-                .total
-                .wrapping_add(self.late.load(Ordering::Relaxed)),
+            total: self.total(),
             free: self.free(),
             stocked: self.stock.len() + zeroed,
             reserve: self.floor.load(Ordering::Relaxed) % OUT_OF_REACH,

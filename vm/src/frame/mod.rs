@@ -171,6 +171,12 @@ pub fn idle_zero() -> bool {
     global().restock(Kernel)
 }
 
+/// Frames that the allocator was given, as [`stats`] tells too, without counting the others.
+#[inline]
+pub fn total() -> usize {
+    global().total()
+}
+
 /// Counts of frames.
 pub fn stats() -> Stats {
     global().stats()

@@ -132,7 +132,7 @@ const SLACK: usize = 32;
 
 /// As [`trim`], if it looks worth while: after something large has ended.
 pub fn tidy() {
-    if HEAP.slack() > crate::frame::stats().total * abi::layout::PAGE / SLACK {
+    if HEAP.slack() > crate::frame::total() * abi::layout::PAGE / SLACK {
         trim();
     }
 }

@@ -16,7 +16,7 @@ use super::{AddressSpace, Inner, Prot};
 use crate::frame::Frames;
 use crate::memory::Memory;
 use crate::table::{
-    self, DIRTY, FRAME, PRESENT, Tables, WRITE, any_set, frame_of, index, is_unused,
+    self, DIRTY, FRAME, PRESENT, Tables, WRITE, any_set, empty_before, frame_of, index, is_unused,
 };
 use abi::errno::Errno;
 use abi::layout::PAGE;
@@ -87,9 +87,11 @@ impl<M: Memory> AddressSpace<M> {
             let strip = if area.private() { WRITE } else { 0 };
             let mut failed = false;
             tables.each_leaf_table(*start, area.end, |base, words| {
-                if !any_set(words) {
+                let empty = empty_before(words);
+                let Some(words) = words.get(empty..).filter(|words| !words.is_empty()) else {
                     return;
-                }
+                };
+                let base = base + empty * PAGE;
                 let Some(theirs) = child_tables.leaf_table_or_make(base) else {
                     failed = true;
                     return;
@@ -214,14 +216,13 @@ fn share_entries(
     lost: &mut Lost,
 ) -> isize {
     let mut copied = 0;
-    let mut share = |index: usize| {
-        let (mine, theirs) = (&mine[index], &theirs[index]);
+    let mut share = |page: usize, mine: &AtomicU64, theirs: &AtomicU64| {
         let mut entry = mine.load(Ordering::Relaxed);
         if entry == 0 || is_unused(entry) {
             return;
         }
         if entry & strip != 0 {
-            if lost.add(base + index * PAGE) {
+            if lost.add(page) {
                 return;
             }
             entry &= !strip;
@@ -231,13 +232,21 @@ fn share_entries(
         theirs.store(entry, Ordering::Relaxed);
         copied += 1;
     };
-    // Most entries are empty or most are not: eight at a time.
+    // Most entries are empty or most are not: eight at a time. A page after one of the table's is an address: it does not wrap.
     let (parts, rest) = mine.as_chunks::<8>();
-    for (number, part) in parts.iter().enumerate() {
+    let (their_parts, their_rest) = theirs.as_chunks::<8>();
+    let mut page = base;
+    for (part, their_part) in parts.iter().zip(their_parts) {
         if any_set(part) {
-            (number * 8..number * 8 + 8).for_each(&mut share);
+            for i in 0..8 {
+                share(page.wrapping_add(i * PAGE), &part[i], &their_part[i]);
+            }
         }
+        page = page.wrapping_add(8 * PAGE);
     }
-    (mine.len() - rest.len()..mine.len()).for_each(&mut share);
+    for (mine, theirs) in rest.iter().zip(their_rest) {
+        share(page, mine, theirs);
+        page = page.wrapping_add(PAGE);
+    }
     copied
 }

@@ -83,7 +83,7 @@ impl<M: Memory> AddressSpace<M> {
         };
         Ok(match backing {
             Backing::Anonymous => {
-                let machine = self.memory.frames().stats().total;
+                let machine = self.memory.frames().total();
                 if prot.contains(Prot::WRITE) && length / PAGE > machine {
                     return Err(Errno::ENOMEM);
                 }
@@ -403,7 +403,7 @@ impl<M: Memory> AddressSpace<M> {
             return now;
         };
         if new > old {
-            let machine = self.memory.frames().stats().total;
+            let machine = self.memory.frames().total();
             if new > USER_END
                 || (new - old) / PAGE > machine
                 || self.admit().is_err()

@@ -25,7 +25,8 @@ pub const ENTRIES: usize = 512;
 /// log2 of the bytes that one entry of a table of `level` maps (1: leaf table, 4: top table).
 #[inline]
 const fn shift(level: u32) -> u32 {
-    12 + 9 * (level - 1)
+    // No level is so high that this wraps.
+    level.wrapping_mul(9).wrapping_add(3)
 }
 
 /// The index of `address` in its table of `level`.
@@ -273,19 +274,22 @@ impl<M: Memory> Tables<M> {
     }
 }
 
-/// All bits that are set in any of eight words.
+/// How many words at the beginning, in eights, are zero; all of them if none is set.
 #[inline]
-fn or(part: &[AtomicU64; 8]) -> u64 {
-    part.iter()
-        .fold(0, |any, word| any | word.load(Ordering::Relaxed))
+pub fn empty_before(words: &[AtomicU64]) -> usize {
+    let (parts, rest) = words.as_chunks::<8>();
+    match parts.iter().position(any_set) {
+        Some(part) => part.wrapping_mul(8),
+        None if rest.iter().all(|word| word.load(Ordering::Relaxed) == 0) => words.len(),
+        None => words.len().wrapping_sub(rest.len()),
+    }
 }
 
-/// Is any of the words not zero?
+/// Is any of the eight not zero?
 #[inline]
-pub fn any_set(words: &[AtomicU64]) -> bool {
-    let (parts, rest) = words.as_chunks::<8>();
-    parts.iter().any(|part| or(part) != 0)
-        || rest.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+pub fn any_set(part: &[AtomicU64; 8]) -> bool {
+    let or = |any, word: &AtomicU64| any | word.load(Ordering::Relaxed);
+    part.iter().fold(0, or) != 0
 }
 
 /// Calls `visit` with the index, the word and the entry of each word that is not zero. Most are, so eight are looked at
@@ -299,21 +303,18 @@ pub fn each_set(words: &[AtomicU64], mut visit: impl FnMut(usize, &AtomicU64, u6
         }
     };
     let (parts, rest) = words.as_chunks::<8>();
-    let mut index = 0;
+    let mut index = 0usize;
     for part in parts {
-        if part
-            .iter()
-            .fold(0, |any, word| any | word.load(Ordering::Relaxed))
-            != 0
-        {
+        if any_set(part) {
             for (i, word) in part.iter().enumerate() {
-                look(index + i, word);
+                look(index.wrapping_add(i), word);
             }
         }
-        index += part.len();
+        // An index into a slice does not wrap.
+        index = index.wrapping_add(part.len());
     }
     for (i, word) in rest.iter().enumerate() {
-        look(index + i, word);
+        look(index.wrapping_add(i), word);
     }
 }
 
