@@ -169,18 +169,18 @@ fn give(task: &Task, files: Option<KptView>, traced: bool) -> Result<()> {
 
 /// The arrays of `files` have moved to `view`; see [`crate::files::Moved`].
 pub(crate) fn files_moved(files: &Files, view: KptView) {
-    for process in tree::all() {
-        if core::ptr::eq(&*process.files.get(), files) {
-            redirect_all(&process, view);
-        }
-    }
+    tree::each(
+        |process| core::ptr::eq(&*process.files.get(), files),
+        |process| redirect_all(process, view),
+    );
 }
 
 /// The table of `process` is at `view`, and its holder lets nobody move it.
 fn redirect_all(process: &Process, view: KptView) {
-    for task in process.threads() {
-        must_redirect(&task, view);
-    }
+    process.each_thread(|task| {
+        must_redirect(task, view);
+        true
+    });
 }
 
 /// A dispatcher must not go on using arrays that are about to be freed: without memory for a new one, the process ends, but not
@@ -222,16 +222,22 @@ fn exchange_files(
     view: KptView,
 ) -> Result<(Exchanged<Files>, usize)> {
     let new = old.fork_copy()?;
-    let threads = process.threads();
-    for (done, task) in threads.iter().enumerate() {
-        if let Err(error) = follow(task, new.kpt()) {
-            for task in &threads[..done] {
+    let mut failed = None;
+    process.each_thread(|task| {
+        failed = follow(task, new.kpt()).err().map(|error| (task.tid, error));
+        failed.is_none()
+    });
+    if let Some((tid, error)) = failed {
+        process.each_thread(|task| {
+            let follows = task.tid < tid;
+            if follows {
                 must_redirect(task, view);
             }
-            // Some may be at work in the copy, which goes with this.
-            epoch::synchronize();
-            return Err(error);
-        }
+            follows
+        });
+        // Some may be at work in the copy, which goes with this.
+        epoch::synchronize();
+        return Err(error);
     }
     // Who leaves the process, or comes, says under the same monitor which table it leaves, or is in.
     let threads = process.threads.lock();

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
+use crate::memory::fallible::try_reserve;
 
 /// The wait lists that the running thread is enrolled in while it looks at many files:
 /// `table.watch(&list)` in [`crate::file::File::poll`].
@@ -41,7 +42,9 @@ impl Entry {
 /// Looks at every entry until at least one has something to report, the deadline passes (0), or a signal comes
 /// (ERESTARTNOHAND). Returns how many entries have something.
 pub fn wait_for(entries: &mut [Entry], deadline: Deadline) -> Result<usize> {
-    let files: Vec<_> = entries.iter().map(|entry| entry.file.clone()).collect();
+    let mut files = Vec::new();
+    try_reserve(&mut files, entries.len())?;
+    files.extend(entries.iter().map(|entry| entry.file.clone()));
     let _alarm = deadline.alarm()?;
     loop {
         let mut table = PollTable::new();

@@ -245,13 +245,13 @@ fn requeue(
     {
         return Err(Errno::EAGAIN);
     }
-    let mut moved = Vec::new();
-    let (mut wakes, mut moves) = (count, move_count);
-    let source_list = match &mut second {
-        Some(second) if source > target => &mut **second,
-        _ => &mut *first,
+    let (source_list, mut target_list) = match &mut second {
+        Some(second) if source > target => (&mut **second, Some(&mut *first)),
+        Some(second) => (&mut *first, Some(&mut **second)),
+        None => (&mut *first, None),
     };
-    source_list.retain(|(other, waiter)| {
+    let (mut wakes, mut moves) = (count, move_count);
+    source_list.retain_mut(|(other, waiter)| {
         if *other != from {
             return true;
         }
@@ -260,24 +260,24 @@ fn requeue(
             release(waiter);
             return false;
         }
-        if moves > 0 && moved.try_reserve(1).is_ok() {
-            moves -= 1;
-            moved.push((to, waiter.clone()));
-            return false;
+        if moves == 0 {
+            return true;
         }
-        true
+        let Some(list) = &mut target_list else {
+            moves -= 1;
+            *other = to;
+            return true;
+        };
+        let has_room = list.try_reserve(1).is_ok();
+        if has_room {
+            moves -= 1;
+            waiter.bucket.store(target, Ordering::Release);
+            list.push((to, waiter.clone()));
+        }
+        !has_room
     });
     // Both counts may be the largest.
-    let affected = ((count - wakes) + (move_count - moves)) as usize;
-    let target_list = match &mut second {
-        Some(second) if target > source => &mut **second,
-        _ => &mut *first,
-    };
-    for (key, waiter) in moved {
-        waiter.bucket.store(target, Ordering::Release);
-        target_list.push((key, waiter));
-    }
-    Ok(affected)
+    Ok(((count - wakes) + (move_count - moves)) as usize)
 }
 
 /// The operation and comparison of `FUTEX_WAKE_OP` on the word at `address`; whether the comparison held.

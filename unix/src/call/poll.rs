@@ -95,6 +95,8 @@ fn poll_until(array: usize, count: u32, deadline: Deadline) -> Result<usize> {
     let files = Process::current().files.get();
     let mut places = Vec::new();
     let mut entries = Vec::new();
+    try_reserve(&mut places, count)?;
+    try_reserve(&mut entries, count)?;
     for i in 0..count {
         let place = array + i * size_of::<Pollfd>();
         let wanted = get::<Pollfd>(place)?;
@@ -180,6 +182,8 @@ fn select_until(args: &Args, deadline: Deadline) -> Result<usize> {
     let files = Process::current().files.get();
     let mut descriptors = Vec::new();
     let mut entries = Vec::new();
+    try_reserve(&mut descriptors, count)?;
+    try_reserve(&mut entries, count)?;
     for fd in 0..count {
         let events = (0..3)
             .filter(|&set| sets[set][fd / 64] >> (fd % 64) & 1 != 0)

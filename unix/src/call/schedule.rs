@@ -3,7 +3,6 @@
 //! Threads are paced by the data they move, not by priorities; what these calls set is remembered and reported.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
@@ -13,6 +12,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use crate::process::{Capability, Process, Task, access, tree};
+use crate::signal;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -54,43 +54,44 @@ fn task_or_self(tid: i32) -> Result<Arc<Task>> {
     }
 }
 
-/// The processes that `which` and `who` name.
-fn named(a: &Args) -> Result<Vec<Arc<Process>>> {
+/// Calls `f` with the processes that `which` and `who` name. ESRCH: there is none.
+fn each_named(a: &Args, mut f: impl FnMut(&Arc<Process>)) -> Result<()> {
     let caller = Process::current();
     let who = a.int(1);
-    let found: Vec<_> = match a.int(0) {
-        PRIO_PROCESS if who == 0 => alloc::vec![caller],
-        PRIO_PROCESS => tree::find_task(who)
-            .map(|task| task.process.clone())
-            .into_iter()
-            .collect(),
-        PRIO_PGRP => tree::group(if who == 0 { caller.pgrp() } else { who }),
+    let count = match a.int(0) {
+        PRIO_PROCESS if who == 0 => {
+            f(&caller);
+            1
+        }
+        PRIO_PROCESS => {
+            let task = tree::find_task(who);
+            task.iter().for_each(|task| f(&task.process));
+            usize::from(task.is_some())
+        }
+        PRIO_PGRP => {
+            let pgrp = if who == 0 { caller.pgrp() } else { who };
+            signal::each_of_group(pgrp, f)
+        }
         PRIO_USER => {
             let uid = if who == 0 {
                 caller.cred.get().uid
             } else {
                 who as u32
             };
-            tree::all()
-                .into_iter()
-                .filter(|p| p.cred.get().uid == uid)
-                .collect()
+            tree::each(|process| process.cred.get().uid == uid, f)
         }
         _ => return Err(Errno::EINVAL),
     };
-    if found.is_empty() {
+    if count == 0 {
         Err(Errno::ESRCH)
     } else {
-        Ok(found)
+        Ok(())
     }
 }
 
 fn getpriority(a: &mut Args) -> Result<usize> {
-    let lowest = named(a)?
-        .iter()
-        .map(|process| process.nice())
-        .min()
-        .unwrap_or(0);
+    let mut lowest = i32::MAX;
+    each_named(a, |process| lowest = lowest.min(process.nice()))?;
     Ok((20 - lowest) as usize)
 }
 
@@ -98,12 +99,11 @@ fn setpriority(a: &mut Args) -> Result<usize> {
     let nice = a.int(2).clamp(-20, 19);
     // The others of those that are named are changed even so.
     let mut outcome = Ok(0);
-    for process in named(a)? {
-        match set_nice(&process, nice) {
-            Ok(()) => {}
-            Err(error) => outcome = Err(error),
+    each_named(a, |process| {
+        if let Err(error) = set_nice(process, nice) {
+            outcome = Err(error);
         }
-    }
+    })?;
     outcome
 }
 

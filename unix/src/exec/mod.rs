@@ -369,7 +369,7 @@ fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
         return Err(Errno::EAGAIN);
     }
     let me = Task::current().tid;
-    for task in process.threads().iter().filter(|task| task.tid != me) {
+    for task in process.threads.lock().iter().filter(|task| task.tid != me) {
         task.attend();
         task.thread.release();
     }

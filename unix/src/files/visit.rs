@@ -7,11 +7,14 @@
 
 use abi::errno::Result;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use sync::epoch;
 
 use super::Files;
 use crate::file::OpenFile;
+use crate::process::tree;
+
+/// So many tables at a time: a list of all could be longer than a page, and there is no memory for one.
+const PIECE: usize = 32;
 
 /// A look at a table. As long as there is one, the table's threads change it as if they were several.
 pub struct Visit {
@@ -89,36 +92,61 @@ impl Drop for Visit {
     }
 }
 
-/// Visits of all tables, after one grace period.
-fn all() -> Vec<Visit> {
-    let mut wait = false;
-    let mut begin = |files| {
-        let (visit, must) = Visit::begin(files);
-        wait |= must;
-        visit
-    };
-    let all = crate::process::tree::all();
-    let visits = all.iter().map(|p| begin(p.files.get())).collect();
-    if wait {
-        epoch::synchronize();
+/// Tables that are looked at after one grace period.
+#[derive(Default)]
+struct Piece {
+    visits: [Option<Visit>; PIECE],
+    count: usize,
+    wait: bool,
+}
+
+impl Piece {
+    fn add(&mut self, files: Arc<Files>) {
+        let (visit, wait) = Visit::begin(files);
+        self.wait |= wait;
+        if let Some(place) = self.visits.get_mut(self.count) {
+            *place = Some(visit);
+            self.count += 1;
+        }
     }
-    visits
+
+    /// Plugs the routines that fit `of` now in all of them, and leaves them.
+    fn replug(self, of: &Arc<OpenFile>) {
+        if self.wait {
+            epoch::synchronize();
+        }
+        let visits = self.visits.iter().flatten();
+        visits.for_each(|visit| visit.replug(of));
+    }
+}
+
+/// Plugs the routines that fit `of` now in all tables.
+fn replug_all(of: &Arc<OpenFile>) {
+    let mut piece = Piece::default();
+    tree::each(
+        |_| true,
+        |process| {
+            piece.add(process.files.get());
+            if piece.count == PIECE {
+                core::mem::take(&mut piece).replug(of);
+            }
+        },
+    );
+    piece.replug(of);
 }
 
 /// `of` is about to be reached by another way than descriptors: no exclusive code of it is left running, and none comes again. May sleep.
 pub fn make_shared(of: &Arc<OpenFile>) {
     // First of all: a table that is made from now on plugs no exclusive code of it.
     of.share_for_ever();
-    let tables = all();
-    tables.iter().for_each(|table| table.replug(of));
+    replug_all(of);
     epoch::synchronize();
 }
 
 /// What the routines of `of` may assume has changed: plugs those that fit in every table. One that is copied from another at this moment may be
 /// missed, and keeps the old ones until its descriptor is plugged again (docs/caveats.md). May sleep.
 pub fn replug_everywhere(of: &Arc<OpenFile>) {
-    let tables = all();
     of.forget_entries();
     of.make_ready();
-    tables.iter().for_each(|table| table.replug(of));
+    replug_all(of);
 }

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
 use super::inode::Inode;
+use crate::memory::fallible::try_reserve;
 
 /// A file system that can be mounted.
 pub trait FileSystem: Send + Sync {
@@ -148,6 +149,7 @@ impl Place {
                 place = place.mount.covers.clone().ok_or(Errno::ENOENT)?;
                 continue;
             }
+            try_reserve(&mut names, 1)?;
             names.push(place.inode.name().ok_or(Errno::ENOENT)?);
             let above = place.inode.parent().ok_or(Errno::ENOENT)?;
             place = place.beside(above);
@@ -156,6 +158,8 @@ impl Place {
             return Ok(b"/".to_vec());
         }
         let mut path = Vec::new();
+        let length: usize = names.iter().map(|name| 1 + name.len()).sum();
+        try_reserve(&mut path, length)?;
         for name in names.iter().rev() {
             path.push(b'/');
             path.extend_from_slice(name);

@@ -85,7 +85,8 @@ fn in_scope(caller: &Arc<Process>, mine: &Cred, process: &Process) -> bool {
             mine.has(Capability::SysPtrace)
                 || descends(process.pid, caller)
                 || process
-                    .threads()
+                    .threads
+                    .lock()
                     .iter()
                     .any(|t| t.trace.tracer() == caller.pid)
                 || match process.let_trace() {

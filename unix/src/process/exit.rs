@@ -112,10 +112,13 @@ fn end_process(process: &Arc<Process>, status: i32) {
     crate::memory::tidy();
     hang_up(process);
 
-    let children = tree::move_children(process);
-    let mut orphaned = groups_orphaned_by(process, &children);
+    let mut children = tree::move_children(process);
+    // One for each group, and in place: there may be many, and no memory.
+    let group_left = |child: &Arc<Process>| child.left_group.load(Ordering::Relaxed);
+    children.sort_unstable_by_key(group_left);
+    let own = process.pgrp();
+    let orphans = orphans_itself(process).then_some(own);
     let (parent, late) = become_zombie(process, status);
-    orphaned.retain(|&pgrp| !is_alone(process, pgrp) && tree::is_orphaned(pgrp));
 
     process.vfork_gate.open();
     for child in &children {
@@ -124,8 +127,14 @@ fn end_process(process: &Arc<Process>, status: i32) {
             let _ = signal::send(child, None, Siginfo::sent(signo, SI_USER, process.pid, 0));
         }
     }
-    for pgrp in orphaned {
-        wake_stopped_group(pgrp);
+    let held = |child: &&Arc<Process>| group_left(child) != own && child.sid() == process.sid();
+    let groups = children
+        .chunk_by(|one, next| group_left(one) == group_left(next))
+        .filter_map(|members| members.iter().find(held).map(group_left));
+    for pgrp in orphans.into_iter().chain(groups) {
+        if !is_alone(process, pgrp) && tree::is_orphaned(pgrp) {
+            wake_stopped_group(pgrp);
+        }
     }
     signal_parent(&parent, process, late, status);
     parent.child_wait.wake_all();
@@ -173,22 +182,10 @@ fn hang_up(process: &Process) {
     }
 }
 
-/// Process groups that may become orphaned by the end of `process`: its own and its children's.
-fn groups_orphaned_by(process: &Process, children: &[Arc<Process>]) -> alloc::vec::Vec<i32> {
-    let mut groups = alloc::vec::Vec::new();
-    let sid = process.sid();
-    let held_by_parent = tree::find(process.ppid())
-        .is_some_and(|parent| parent.pgrp() != process.pgrp() && parent.sid() == sid);
-    if held_by_parent {
-        groups.push(process.pgrp());
-    }
-    for child in children {
-        let pgrp = child.pgrp();
-        if pgrp != process.pgrp() && child.sid() == sid && !groups.contains(&pgrp) {
-            groups.push(pgrp);
-        }
-    }
-    groups
+/// Whether the group of `process` may become orphaned by its end.
+fn orphans_itself(process: &Process) -> bool {
+    tree::find(process.ppid())
+        .is_some_and(|parent| parent.pgrp() != process.pgrp() && parent.sid() == process.sid())
 }
 
 /// Whether nobody else than `process`, which is a zombie or gone, is in group `pgrp`.
@@ -203,10 +200,7 @@ fn is_alone(process: &Process, pgrp: i32) -> bool {
 
 /// A newly orphaned group with a stopped member is hung up and continued (POSIX, `_exit`).
 fn wake_stopped_group(pgrp: i32) {
-    if tree::group(pgrp)
-        .iter()
-        .any(|process| process.signals.is_stopped())
-    {
+    if tree::any(|process| process.pgrp() == pgrp && process.signals.is_stopped()) {
         for signo in [SIGHUP, SIGCONT] {
             let _ = signal::send_group(pgrp, Siginfo::sent(signo, SI_KERNEL, 0, 0));
         }

@@ -190,8 +190,14 @@ fn add_thread(
     };
     let child = new_task(tid, process.clone(), task, spec, thread, charge);
     tree::enter_thread(&child);
-    if process.admit_further(&child, &files) {
-        files.leave();
+    // Who makes it takes it out of sight again if it is not admitted.
+    match process.admit_further(&child, &files) {
+        Ok(false) => {}
+        Ok(true) => files.leave(),
+        Err(error) => {
+            files.leave();
+            return Err(error);
+        }
     }
     // Whoever began either before that does not know of it.
     if process.signals.is_ending() || process.signals.is_stopping() {
@@ -271,11 +277,13 @@ fn add_process(
     };
     let child = new_task(pid, process.clone(), task, spec, thread, charge);
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
-    if !tree::enter(&process, &child, parent, || has_to_look(task)) {
-        process.give_up();
-        return Err(Errno::ERESTARTNOINTR);
+    match tree::enter(&process, &child, parent, || has_to_look(task)) {
+        Ok(()) => Ok(child),
+        Err(error) => {
+            process.give_up();
+            Err(error)
+        }
     }
-    Ok(child)
 }
 
 fn new_task(
@@ -367,6 +375,7 @@ impl Process {
             tracees: Monitor::new((pid != INIT).then(Vec::new)),
             ppid: AtomicI32::new(heritage.ppid),
             pgrp: AtomicI32::new(heritage.pgrp),
+            left_group: AtomicI32::new(0),
             exit_signal: AtomicI32::new(heritage.exit_signal),
             wait_status: AtomicI32::new(0),
             zombie: AtomicBool::new(false),

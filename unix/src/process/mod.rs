@@ -35,6 +35,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
+use abi::errno::Result;
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
@@ -50,8 +51,12 @@ pub use user::User;
 
 use crate::files::Files;
 use crate::fs::FsContext;
+use crate::memory::fallible::try_reserve;
 use crate::signal::ProcessSignals;
 use crate::time::Timers;
+
+/// So many threads at a time are held by who goes through them.
+const PIECE: usize = 16;
 
 /// What runs: for `/proc` and for people.
 #[derive(Clone, Default)]
@@ -105,6 +110,8 @@ pub struct Process {
     pub(crate) ppid: AtomicI32,
     /// 0 once it has been forgotten. Changes with its children held, but for that.
     pub(crate) pgrp: AtomicI32,
+    /// The group that it was in when its parent ended. The one who ends sets it and looks at it.
+    pub(crate) left_group: AtomicI32,
     /// Sent to the parent at the end, unless the parent has executed another program since ([`Process::last_signal`]).
     pub(crate) exit_signal: AtomicI32,
     pub(crate) wait_status: AtomicI32,
@@ -170,12 +177,55 @@ impl Process {
         self.space.get()
     }
 
-    /// Its threads that have not ended.
-    pub fn threads(&self) -> Vec<Arc<Task>> {
-        self.threads.lock().clone()
+    /// How many threads it has that have not ended.
+    pub fn thread_count(&self) -> usize {
+        self.threads.lock().len()
     }
 
-    /// `task`, whose thread has not started yet, is one of its threads from now on.
+    /// One of its threads, the first as long as that is there.
+    pub fn a_thread(&self) -> Option<Arc<Task>> {
+        self.threads.lock().first().cloned()
+    }
+
+    /// Calls `f`, which may wait, with its threads in order of their numbers, until that is false: with each that is there throughout, without a list of them.
+    pub(crate) fn each_thread(&self, f: impl FnMut(&Arc<Task>) -> bool) {
+        self.each_thread_after(0, f);
+    }
+
+    /// The same, with those whose numbers are above `last`.
+    pub(crate) fn each_thread_after(&self, mut last: i32, mut f: impl FnMut(&Arc<Task>) -> bool) {
+        loop {
+            let mut piece: [Option<Arc<Task>>; PIECE] = [const { None }; PIECE];
+            self.threads_after(last, &mut piece);
+            for task in piece.iter().flatten() {
+                last = task.tid;
+                if !f(task) {
+                    return;
+                }
+            }
+            if piece.last().is_none_or(Option::is_none) {
+                return;
+            }
+        }
+    }
+
+    /// Puts the threads with the lowest numbers above `last` into `piece`, in order.
+    fn threads_after(&self, last: i32, piece: &mut [Option<Arc<Task>>]) {
+        for task in self.threads.lock().iter().filter(|task| task.tid > last) {
+            let lower = |there: &Option<Arc<Task>>| {
+                there.as_ref().is_some_and(|there| there.tid < task.tid)
+            };
+            let place = piece.partition_point(lower);
+            if let Some(behind) = piece.get_mut(place..) {
+                behind.rotate_right(1.min(behind.len()));
+                if let Some(first) = behind.first_mut() {
+                    *first = Some(task.clone());
+                }
+            }
+        }
+    }
+
+    /// `task`, whose thread has not started yet, is its first thread from now on.
     pub(crate) fn admit(&self, task: &Arc<Task>) {
         self.seat(&mut self.threads.lock(), task);
     }
@@ -189,9 +239,10 @@ impl Process {
     }
 
     /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another table meanwhile, in which the thread is counted now, and
-    /// the caller leaves `files`.
-    pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<Files>) -> bool {
+    /// the caller leaves `files`. ENOMEM.
+    pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<Files>) -> Result<bool> {
         let mut threads = self.threads.lock();
+        try_reserve(&mut threads, 1)?;
         // Whoever gives the process another table counts its threads under this monitor; two at least, so nobody is alone there.
         let now = self.files.get();
         let moved = !Arc::ptr_eq(&now, files);
@@ -199,7 +250,7 @@ impl Process {
             now.admit(1);
         }
         self.seat(&mut threads, task);
-        moved
+        Ok(moved)
     }
 
     /// `task` is none of its threads any more; returns whether it was the last, and the descriptors that it has to leave. Who frees the task thereafter waits for a grace period if the process

@@ -1,10 +1,13 @@
 //! The tree of processes: numbers, parents and children, groups and sessions.
 //!
-//! *Interface*: [`find`], [`find_task`], [`all`], [`group`] look; [`enter`] and [`forget`] are the beginning and the end; [`set_group`] and [`new_session`] change.
+//! *Interface*: [`find`], [`find_task`], [`each`], [`any`], [`from`] look; [`enter`] and [`forget`] are the beginning and the end; [`set_group`] and [`new_session`] change.
 //!
 //! No monitor is over all of it. Numbers are taken (`reserve.rs`), looked up (`index.rs`) and used as names (`names.rs`) by single exchanges. The children of one process have a monitor; who
 //! changes the group or session of that process holds it too, so what a child inherits stays while it enters. Who looks for all processes of some kind goes through the
 //! numbers, again if a process has arrived meanwhile.
+//!
+//! No list of all processes is made, for it could be longer than a page when there is no memory. A list of children has its room before the child comes; the first process's has room for all that may be, so
+//! that whoever ends needs no memory to hand his over.
 //!
 //! The first process is built in: it runs no code, and every process
 //! whose parent has ended becomes its child and vanishes by itself when it ends.
@@ -19,6 +22,7 @@ use abi::linux::SIGCHLD;
 use super::names::Names;
 pub use super::reserve::NUMBERS_MAX;
 use super::{Process, Session, Task, index, reserve};
+use crate::memory::fallible::try_reserve;
 use crate::memory::weight::weight;
 
 /// The number of the built-in first process.
@@ -49,27 +53,42 @@ pub(crate) fn reserve(exempt: bool) -> Result<i32> {
 
 /// Makes `leader` visible, which has founded a session of its own; `parent` is none for the first process.
 pub(crate) fn found(leader: &Arc<Process>, parent: Option<&Process>) {
+    let Some(parent) = parent else {
+        // Everybody may become its child, and who hands them over cannot be refused.
+        let _ = try_reserve(&mut leader.children.lock(), most());
+        return found_session(leader);
+    };
+    found_session(leader);
+    parent.children.lock().push(leader.clone());
+}
+
+fn found_session(leader: &Arc<Process>) {
     let founded = NAMES.found_session(leader.pid);
     debug_assert!(founded);
     index::announce(leader);
     index::show(leader);
-    if let Some(parent) = parent {
-        parent.children.lock().push(leader.clone());
-    }
 }
 
-/// Makes `child`, a copy of `maker`, visible with its first thread `task`. `false`: not if `missed` says that `maker` has a signal to take, which may have found it and not the child; nor if `maker`
-/// has gone to another group since the copy was made.
+/// Makes `child`, a copy of `maker`, visible with its first thread `task`. ERESTARTNOINTR: not if `missed` says that `maker` has a signal to take, which may have found it and not the child; nor if `maker`
+/// has gone to another group since the copy was made. ENOMEM.
 pub(crate) fn enter(
     child: &Arc<Process>,
     task: &Arc<Task>,
     maker: &Process,
     missed: impl Fn() -> bool,
-) -> bool {
+) -> Result<()> {
+    let is_sibling = child.ppid() != maker.pid;
+    if is_sibling {
+        // Others' children may take the room meanwhile; those that have got it so are few.
+        with_parent(maker, |_, siblings| try_reserve(siblings, 1))?;
+    }
     let mut children = maker.children.lock();
     let group = child.pgrp();
     if maker.pgrp() != group || !maker.session.is_same(&child.session) {
-        return false;
+        return Err(Errno::ERESTARTNOINTR);
+    }
+    if !is_sibling {
+        try_reserve(&mut children, 1)?;
     }
     NAMES.join(group);
     index::announce(child);
@@ -77,7 +96,7 @@ pub(crate) fn enter(
         drop(children);
         index::remove(child.pid);
         NAMES.leave(group);
-        return false;
+        return Err(Errno::ERESTARTNOINTR);
     }
     child.admit(task);
     // Who found it before it had a thread left it at that.
@@ -85,13 +104,13 @@ pub(crate) fn enter(
         task.attend();
     }
     index::show(child);
-    if child.ppid() == maker.pid {
-        children.push(child.clone());
-    } else {
+    if is_sibling {
         drop(children);
         add_sibling(child, maker);
+    } else {
+        children.push(child.clone());
     }
-    true
+    Ok(())
 }
 
 /// Makes `child` one of the children of `maker`'s parent.
@@ -139,36 +158,34 @@ pub(crate) fn release(tid: i32) {
     reserve::free(tid);
 }
 
-/// Makes the children of `from`, which ends, those of the first process; returns them. Zombies among them vanish.
+/// Makes the children of `from`, which ends, those of the first process; returns them, each having left its group ([`Process::left_group`]). Zombies among them vanish. Needs no memory.
 pub(crate) fn move_children(from: &Process) -> Vec<Arc<Process>> {
     let mut children = from.children.lock();
     if children.is_empty() {
         return Vec::new();
     }
-    let moved = core::mem::take(&mut *children);
+    let mut moved = core::mem::take(&mut *children);
     let Some(init) = find(INIT) else {
         return moved;
     };
     let mut adopted = init.children.lock();
-    for child in &moved {
+    // A child becomes a zombie under the monitor of its parent's children, whom these have been until now.
+    let mut living = 0;
+    for at in 0..moved.len() {
+        let child = &moved[at];
+        child.left_group.store(child.pgrp(), Ordering::Relaxed);
         child.ppid.store(INIT, Ordering::Relaxed);
         // The one who chose another is gone.
         child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
         if !child.is_zombie() {
             adopted.push(child.clone());
+            moved.swap(living, at);
+            living += 1;
         }
     }
-    // A child becomes a zombie under the monitor of its parent's children, whom these have been until now.
-    let zombies: Vec<_> = moved
-        .iter()
-        .filter(|child| child.is_zombie())
-        .cloned()
-        .collect();
     drop(adopted);
     drop(children);
-    for zombie in zombies {
-        forget(&zombie);
-    }
+    moved[living..].iter().for_each(|zombie| forget(zombie));
     moved
 }
 
@@ -246,64 +263,57 @@ fn search<R>(mut look: impl FnMut(&Arc<Process>) -> Option<R>) -> Option<R> {
     None
 }
 
-/// Processes in order of their numbers, each once.
-#[derive(Default)]
-struct Census(Vec<Arc<Process>>);
+/// Which numbers one has seen.
+struct Census(Vec<u64>);
 
 impl Census {
-    /// Notes `process`; whether it is new.
-    fn note(&mut self, process: &Arc<Process>) -> bool {
-        // Of two with one number one has been forgotten.
-        let key = |process: &Arc<Process>| (process.pid, Arc::as_ptr(process).addr());
-        match self.0.binary_search_by_key(&key(process), key) {
-            Ok(_) => false,
-            Err(place) => {
-                self.0.insert(place, process.clone());
-                true
-            }
-        }
+    /// Nobody yet. A page, which the kernel keeps for such.
+    fn new() -> Census {
+        Census(alloc::vec![0; NUMBERS_MAX as usize / 64])
     }
-}
 
-/// The processes that `is_meant` names, in order of their numbers.
-fn select(is_meant: impl Fn(&Process) -> bool) -> Vec<Arc<Process>> {
-    let mut census = Census::default();
-    search(|process| {
-        if is_meant(process) {
-            census.note(process);
-        }
-        None::<()>
-    });
-    census.0
+    /// Notes `number`; whether it is new.
+    fn note(&mut self, number: i32) -> bool {
+        let number = number as usize;
+        let Some(word) = self.0.get_mut(number / 64) else {
+            return false;
+        };
+        let bit = 1 << (number % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
 }
 
 /// Calls `f` once with each process that `is_meant` names, those included that come meanwhile; returns how many there were. One to whom `f` has sent a signal that it has to take brings no other
-/// before it does.
+/// before it does. Of two that have one number, the one after the other, the second is left out: all numbers have been given out in between.
 pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>)) -> usize {
-    let mut census = Census::default();
+    let mut census = Census::new();
+    let mut count = 0;
     for _ in 0..PASSES {
-        let (arrivals, known) = (index::arrivals(), census.0.len());
+        let (arrivals, known) = (index::arrivals(), count);
         for process in processes() {
-            if is_meant(&process) && census.note(&process) {
+            if is_meant(&process) && census.note(process.pid) {
+                count += 1;
                 f(&process);
             }
         }
-        if census.0.len() == known && index::arrivals() == arrivals {
+        if count == known && index::arrivals() == arrivals {
             break;
         }
     }
-    census.0.len()
+    count
+}
+
+/// Whether there is a process that `is_meant` names.
+pub fn any(is_meant: impl Fn(&Process) -> bool) -> bool {
+    search(|process| is_meant(process).then_some(())).is_some()
 }
 
 /// The processes whose numbers are `first` or more, in order, as one finds them who goes through once.
 pub fn from(first: u64) -> impl Iterator<Item = Arc<Process>> {
     let numbers = reserve::taken().filter(move |&number| number as u64 >= first);
     numbers.filter_map(index::any)
-}
-
-/// All processes, in order of their numbers.
-pub fn all() -> Vec<Arc<Process>> {
-    select(|_| true)
 }
 
 /// How many processes and threads there are.
@@ -314,14 +324,6 @@ pub fn count() -> usize {
 /// The number given out last, for `/proc/loadavg`.
 pub fn last_number() -> i32 {
     reserve::last()
-}
-
-/// The members of process group `pgrp`, zombies included.
-pub fn group(pgrp: i32) -> Vec<Arc<Process>> {
-    if members(pgrp) == 0 {
-        return Vec::new();
-    }
-    select(|process| process.pgrp() == pgrp)
 }
 
 /// How many members process group `pgrp` has.
@@ -336,14 +338,14 @@ pub fn session_of_group(pgrp: i32) -> Option<i32> {
 
 /// Whether nobody is left who could continue process group `pgrp` (POSIX: orphaned): no member has a parent outside it in the same session.
 pub fn is_orphaned(pgrp: i32) -> bool {
-    let held = |process: &Arc<Process>| {
+    let held = |process: &Process| {
         process.pgrp() == pgrp
             && !process.is_zombie()
             && find(process.ppid()).is_some_and(|parent| {
                 parent.pid != INIT && parent.pgrp() != pgrp && parent.sid() == process.sid()
             })
     };
-    search(|process| held(process).then_some(())).is_none()
+    !any(held)
 }
 
 /// `setpgid`. EPERM, EACCES, ESRCH.

@@ -177,7 +177,7 @@ fn stop(task: &Task, signo: i32) {
     }
     state.stopping = Some(signo);
     drop(state);
-    for task in process.threads() {
+    for task in process.threads.lock().iter() {
         task.attend();
     }
 }

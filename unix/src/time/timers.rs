@@ -19,6 +19,7 @@ use sync::Monitor;
 use super::Clock;
 use super::rung::Bell;
 use crate::dispatch::Alarm;
+use crate::memory::fallible::try_reserve;
 use crate::process::Process;
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};
@@ -215,6 +216,7 @@ impl Timers {
         let index = match free {
             Some(index) => index,
             None if timers.len() < TIMERS_MAX => {
+                try_reserve(&mut timers, 1).map_err(|_| Errno::EAGAIN)?;
                 timers.push(None);
                 timers.len() - 1
             }

@@ -169,6 +169,11 @@ pub const TESTS: &[Test] = &[
         run: scarce,
     },
     Test {
+        name: "lists",
+        about: "many children and many threads of one process without memory, on 1 and 4 CPUs",
+        run: lists,
+    },
+    Test {
         name: "holes",
         about: "what fallocate clears, beside a copy and beyond the end of a file",
         run: holes,
@@ -305,6 +310,16 @@ fn scarce(kit: &Kit) -> Vec<Check> {
     for (&mebibytes, cpus) in sizes.iter().flat_map(|size| [(size, 1), (size, 4)]) {
         let machine = with(kit, &format!("scarce-{mebibytes}m-{cpus}"), cpus, mebibytes);
         checks.extend(kit.tap(&machine, &["/tests/scarce-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn lists(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        // With less, no process may have so many that a list of them is longer than a page.
+        let machine = with(kit, &format!("lists-{cpus}"), cpus, 256);
+        checks.extend(kit.tap(&machine, &["/tests/lists-glibc"], MINUTE));
     }
     checks
 }

@@ -107,6 +107,7 @@ impl Kit {
             "corrupt",
             "hungry",
             "scarce",
+            "lists",
             "load",
             "revoke",
             "pages",

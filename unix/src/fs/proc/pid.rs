@@ -161,7 +161,7 @@ struct Tasks(Arc<Process>);
 impl Folder for Tasks {
     fn get(&self, name: &str) -> Result<Item> {
         let tid: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
-        let task = self.0.threads().into_iter().find(|t| t.tid == tid);
+        let task = self.0.task(tid);
         Ok(Item::Folder(Arc::new(Pid {
             process: self.0.clone(),
             task: Some(task.ok_or(Errno::ENOENT)?),
@@ -169,21 +169,10 @@ impl Folder for Tasks {
     }
 
     fn list(&self, from: u64, each: Each) {
-        let threads = self.0.threads();
-        let after = |tid: i64| {
-            let later = threads
-                .iter()
-                .map(|t| t.tid)
-                .filter(|t| i64::from(*t) > tid);
-            later.min()
-        };
-        let mut last = i64::try_from(from).unwrap_or(i64::MAX) - 1;
-        while let Some(tid) = after(last) {
-            if !each(tid as u64, &tid.to_string(), Kind::Directory) {
-                return;
-            }
-            last = tid.into();
-        }
+        let last = i32::try_from(from).unwrap_or(i32::MAX).saturating_sub(1);
+        self.0.each_thread_after(last, |task| {
+            each(task.tid as u64, &task.tid.to_string(), Kind::Directory)
+        });
     }
 
     fn owner(&self) -> (u32, u32) {

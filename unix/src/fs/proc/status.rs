@@ -42,9 +42,9 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
     };
     let children_ns = process.children_usage().cpu_ns;
     let actions = process.signals.actions.get();
-    let first = process.threads().into_iter().next();
+    let first = process.a_thread();
     let (blocked, cpu) = first.map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
-    let threads = process.threads().len();
+    let threads = process.thread_count();
     let nice = process.nice();
     // Writing to a string does not fail.
     let _ = write!(
@@ -121,10 +121,9 @@ fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     let program = process.program();
     let cred = process.cred.get();
     let letter = state(process, task);
-    let threads = process.threads();
     let tracer = match task {
         Some(task) => task.trace.tracer(),
-        None => threads.first().map_or(0, |first| first.trace.tracer()),
+        None => process.a_thread().map_or(0, |first| first.trace.tracer()),
     };
     let word = match letter {
         'R' => "running",
@@ -170,12 +169,11 @@ fn state_of(process: &Arc<Process>, out: &mut Out) {
         );
     }
     let actions = process.signals.actions.get();
-    let threads = process.threads();
-    let blocked = threads.first().map_or(0, |t| t.blocked());
+    let blocked = process.a_thread().map_or(0, |t| t.blocked());
     let _ = write!(
         out,
         "Threads:\t{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
-        threads.len(),
+        process.thread_count(),
         0,
         process.pending(),
         actions.ignored(),
