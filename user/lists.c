@@ -1,6 +1,6 @@
-/* Many children and many threads of one process while memory is nearly filled: it is told so, or ended, and the machine lives on.
+/* Many children and many threads of one process when the n-th question for memory is answered with no: it is told so, or waits, and the machine lives on.
  *
- * Interface: lists [GROUP...]; reports by TAP. Each group fills the memory from a process of its own, and another must start afterwards.
+ * Interface: lists [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is made with the first question refused, then the second, and so on.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -13,75 +13,58 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MANY 640
-#define ENOUGH 600
-#define KIB 1024L
+/* Lists of more are longer than a page of addresses. */
+#define MANY 600
+/* Questions that one step may ask before those for its list are through. */
+#define QUESTIONS 4
 #define PAGE 4096L
 
 static const char *self;
+static int knob;
 
 /* What the parts count, for all processes. */
 static struct counts {
-    atomic_int begun, stop, signals, filled;
+    atomic_int begun, stop, signals;
 } *counts;
 
-static long free_bytes(void)
+/* From now on the n-th question of this session is refused, and then every so many; with n = 0 none is. */
+static void refuse_every(int n, int every)
 {
-    struct sysinfo info;
-    return sysinfo(&info) ? -1 : (long)info.freeram * info.mem_unit;
+    char text[40];
+    int length = n ? sprintf(text, "%d %d %d", n, every, getsid(0)) : sprintf(text, "off");
+    if (syscall(SYS_write, knob, text, length) != length)
+        _exit(98);
 }
 
-/* Takes what is left, so that of larger pieces none is there. */
-static void fill(void)
+static void refuse(int n)
 {
-    char *at = mmap(0, 1L << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    /* What the kernel keeps does not count as free. */
-    long most = 64 * KIB;
-    for (long n = 0; at != MAP_FAILED && n < 1L << 30 && free_bytes() > most; n += PAGE)
-        at[n] = 1;
-    counts->filled = 1;
+    refuse_every(n, 0);
+}
+
+/* How many were refused since then. */
+static int refused(void)
+{
+    char text[80] = "";
+    int asked = 0, no = -1;
+    if (pread(knob, text, sizeof text - 1, 0) > 0)
+        sscanf(text, "asked %d refused %d", &asked, &no);
+    return no;
 }
 
 static int machine_lives(void)
 {
-    for (int i = 0; i < 1000; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            char *words[] = {(char *)self, "nothing", 0};
-            execv(self, words);
-            _exit(99);
-        }
-        int status;
-        if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
-            return 1;
-        usleep(10000);
+    pid_t child = fork();
+    if (child == 0) {
+        char *words[] = {(char *)self, "nothing", 0};
+        execv(self, words);
+        _exit(99);
     }
-    return 0;
-}
-
-/* Goes through lists of processes, threads and descriptors by calls. */
-static void look(void)
-{
-    getpriority(PRIO_USER, 0);
-    getpriority(PRIO_PGRP, 0);
-    setpriority(PRIO_PGRP, 0, 0);
-    kill(0, 0);
-    static char block[4096];
-    for (int i = 0; i < 2; i++) {
-        int fd = open(i ? "/proc/self/task" : "/proc/self/status", O_RDONLY);
-        if (fd >= 0 && i == 0)
-            while (read(fd, block, sizeof block) > 0)
-                ;
-        close(fd);
-    }
-    static struct pollfd all[900];
-    for (int i = 0; i < 900; i++)
-        all[i] = (struct pollfd){.fd = 0, .events = POLLIN};
-    poll(all, 900, 0);
+    int status;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
 static void count_signal(int signo)
@@ -90,13 +73,17 @@ static void count_signal(int signo)
     counts->signals++;
 }
 
-/* A process with many children, each in a group of its own if `groups`. */
-static void with_children(int groups, int stopped)
+static void wait_for(atomic_int *count, int enough)
 {
-    signal(SIGUSR1, count_signal);
-    pid_t child = 0;
+    for (int i = 0; i < 20000 && *count < enough; i++)
+        usleep(1000);
+}
+
+/* As many children, each in a group of its own if `groups`; that have stopped if `stopped`. */
+static void have_children(int groups, int stopped)
+{
     for (int i = 0; i < MANY; i++) {
-        child = fork();
+        pid_t child = fork();
         if (child < 0)
             break;
         if (child == 0) {
@@ -110,87 +97,125 @@ static void with_children(int groups, int stopped)
             _exit(0);
         }
     }
-    for (int i = 0; i < 5000 && counts->begun < ENOUGH; i++)
-        usleep(1000);
-    fill();
-    look();
-}
-
-/* Of `ended`, what is left after some time. */
-static void end_of(pid_t parent)
-{
-    int status = 0;
-    check(waitpid(parent, &status, 0) == parent, "the parent ends");
-    check(WIFEXITED(status) || WTERMSIG(status) == SIGKILL, "by itself or killed");
-    printf("# status %x, %d begun, %d signals\n", status, counts->begun, counts->signals);
-    check(counts->begun >= ENOUGH, "it had many");
-    check(machine_lives(), "another process starts");
+    wait_for(&counts->begun, MANY);
 }
 
 static pid_t begin(void)
 {
-    counts->begun = counts->stop = counts->signals = counts->filled = 0;
+    counts->begun = counts->stop = counts->signals = 0;
     return fork();
 }
 
 static void end_all(void)
 {
-    signal(SIGTERM, SIG_IGN);
     kill(-1, SIGKILL);
     while (wait(0) > 0 || errno == EINTR)
         ;
-    for (int i = 0; i < 2000 && kill(-1, 0) == 0; i++)
+    for (int i = 0; i < 20000 && kill(-1, 0) == 0; i++)
         usleep(1000);
 }
 
-/* The parent ends and its children come to the first process. */
+/* The parent of many ends, and its children come to the first process: all that its end asks for is refused. */
+static void orphans(int groups, const char *name)
+{
+    pid_t parent = begin();
+    if (parent == 0) {
+        setpgid(0, 0);
+        have_children(groups, groups);
+        refuse_every(1, 1);
+        /* By a function whose page is there: no page could come. */
+        syscall(SYS_exit_group, counts->begun == MANY ? 3 : 4);
+    }
+    int status = 0;
+    waitpid(parent, &status, 0);
+    refuse(0);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 3, name);
+    check(refused() > 0, "something was refused");
+    end_all();
+    check(machine_lives(), "the machine lives");
+}
+
 static void group_orphans(void)
 {
-    pid_t parent = begin();
-    if (parent == 0) {
-        setpgid(0, 0);
-        with_children(0, 0);
-        _exit(0);
-    }
-    end_of(parent);
-    end_all();
-    check(machine_lives(), "orphans: the machine lives");
+    orphans(0, "one with many children ends whatever is refused");
 }
 
-/* The same with a group for each child that has stopped: each is hung up. */
 static void group_groups(void)
 {
-    pid_t parent = begin();
-    if (parent == 0) {
-        setpgid(0, 0);
-        with_children(1, 1);
-        _exit(0);
-    }
-    end_of(parent);
-    end_all();
-    check(machine_lives(), "groups: the machine lives");
+    orphans(1, "one with many stopped children in groups of their own ends whatever is refused");
 }
 
-/* A signal to a group and to all, while the memory is full. */
+/* Steps that go through all of a user's or a group's processes. None may be refused. */
+static long step_user(void)
+{
+    return getpriority(PRIO_USER, 0);
+}
+
+static long step_group(void)
+{
+    return getpriority(PRIO_PGRP, 0);
+}
+
+static long step_set(void)
+{
+    return setpriority(PRIO_PGRP, 0, 0);
+}
+
+static long step_probe(void)
+{
+    return kill(0, 0);
+}
+
+static long step_signal(void)
+{
+    int before = counts->signals;
+    long result = kill(0, SIGUSR1);
+    wait_for(&counts->signals, before + MANY + 1);
+    return counts->signals == before + MANY + 1 ? result : -1;
+}
+
+static long step_signal_all(void)
+{
+    int before = counts->signals;
+    long result = kill(-1, SIGUSR1);
+    wait_for(&counts->signals, before + MANY);
+    return counts->signals >= before + MANY ? result : -1;
+}
+
+static const struct step {
+    const char *name;
+    long (*run)(void);
+} steps[] = {
+    {"getpriority of all of a user's", step_user}, {"getpriority of a group", step_group},
+    {"setpriority of a group", step_set},          {"kill of a group with 0", step_probe},
+    {"kill of a group", step_signal},              {"kill of all", step_signal_all},
+};
+
+#define STEPS (sizeof steps / sizeof *steps)
+
 static void group_signals(void)
 {
     pid_t parent = begin();
     if (parent == 0) {
         setpgid(0, 0);
-        with_children(0, 0);
-        int before = counts->signals;
-        kill(0, SIGUSR1);
-        int all = counts->begun;
-        for (int i = 0; i < 5000 && counts->signals < before + all; i++)
-            usleep(1000);
-        _exit(counts->signals >= before + all ? 7 : 8);
+        have_children(0, 0);
+        for (size_t i = 0; i < STEPS; i++) {
+            int good = 1;
+            for (int n = 1; n <= QUESTIONS; n++) {
+                refuse(n);
+                good &= steps[i].run() == 0;
+                refuse(0);
+            }
+            check(good, steps[i].name);
+        }
+        _exit(counts->begun == MANY ? 7 : 8);
     }
     int status = 0;
     waitpid(parent, &status, 0);
-    printf("# status %x, %d begun, %d signals\n", status, counts->begun, counts->signals);
-    check((WIFEXITED(status) && WEXITSTATUS(status) == 7) || WIFSIGNALED(status), "each gets its signal once memory is full");
+    tap_count += STEPS;
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "all steps were made, with as many processes");
     end_all();
-    check(machine_lives(), "signals: the machine lives");
+    check(machine_lives(), "the machine lives");
 }
 
 static void *sleeper(void *unused)
@@ -201,31 +226,80 @@ static void *sleeper(void *unused)
     return unused;
 }
 
-/* Many threads; a table that moves, a look at all, exec's and the end's way through them. */
+static void have_threads(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 16384);
+    for (int i = 0; i < MANY && pthread_create(&thread, &attributes, sleeper, 0) == 0; i++)
+        ;
+    wait_for(&counts->begun, MANY);
+}
+
+/* What goes through all threads: the last thing that a process does. */
+static void to_list(void)
+{
+    static char block[8192];
+    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+    while (fd >= 0 && syscall(SYS_getdents64, fd, block, sizeof block) > 0)
+        ;
+}
+
+static void to_grow(void)
+{
+    dup2(0, 700);
+}
+
+static void to_unshare(void)
+{
+    unshare(CLONE_FILES);
+}
+
+static void to_exec(void)
+{
+    char *words[] = {(char *)self, "nothing", 0};
+    execv(self, words);
+}
+
+static void to_end(void)
+{
+}
+
+static const struct end {
+    const char *name;
+    void (*run)(void);
+} ends[] = {
+    {"threads in /proc are listed", to_list}, {"a table of descriptors grows under many threads", to_grow},
+    {"many threads unshare their table", to_unshare}, {"one of many executes a program", to_exec},
+    {"many end", to_end},
+};
+
 static void group_threads(void)
 {
-    pid_t parent = begin();
-    if (parent == 0) {
-        pthread_attr_t attributes;
-        pthread_t thread;
-        pthread_attr_init(&attributes);
-        pthread_attr_setstacksize(&attributes, 16384);
-        for (int i = 0; i < MANY && pthread_create(&thread, &attributes, sleeper, 0) == 0; i++)
-            ;
-        for (int i = 0; i < 5000 && counts->begun < ENOUGH; i++)
-            usleep(1000);
-        fill();
-        look();
-        struct rlimit limit = {4096, 4096};
-        setrlimit(RLIMIT_NOFILE, &limit);
-        for (int i = 0; i < 600 && dup(0) >= 0; i++)
-            ;
-        unshare(CLONE_FILES);
-        char *words[] = {(char *)self, "nothing", 0};
-        execv(self, words);
-        _exit(0);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        int good = 1;
+        for (int n = 1; n <= QUESTIONS; n++) {
+            pid_t parent = begin();
+            if (parent == 0) {
+                struct rlimit limit = {4096, 4096};
+                setrlimit(RLIMIT_NOFILE, &limit);
+                have_threads();
+                refuse(n);
+                ends[i].run();
+                _exit(0);
+            }
+            int status = 0;
+            good &= waitpid(parent, &status, 0) == parent;
+            refuse(0);
+            /* By itself, or killed because a thread could not go on. */
+            good &= counts->begun == MANY && (status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+            if (status)
+                printf("# %s, %d: status %x, %d begun\n", ends[i].name, n, status, counts->begun);
+        }
+        check(good, ends[i].name);
     }
-    end_of(parent);
+    check(machine_lives(), "the machine lives");
 }
 
 int main(int argc, char **argv)
@@ -240,8 +314,10 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)
         return 0;
     counts = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (counts == MAP_FAILED)
+    knob = open("/syn/fail", O_RDWR);
+    if (counts == MAP_FAILED || knob < 0)
         return 2;
+    signal(SIGUSR1, count_signal);
     run_groups(GROUPS(groups), "", argc, argv);
     return done();
 }
