@@ -13,7 +13,7 @@ use core::sync::atomic::AtomicU16;
 use codegen::{Draft, dynasm, harden};
 
 use crate::cpu::{Cpu, StackBase};
-use crate::mitigate::{SPEC_CTRL, measures};
+use crate::mitigate::{IBPB, PRED_CMD, SPEC_CTRL, measures};
 use crate::trap::KERNEL_SS;
 
 /// What VERW looks at: a selector that it can read. Only with one in memory does it clear.
@@ -22,7 +22,7 @@ pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
 /// Whether the entry of `syscall` changes stacks itself: dispatchers are entered at their stack's base, the user's stack pointer stored there. A retpoline needs a stack, and so does
 /// who sets a register of the machine.
 pub fn enters_on_kernel_stack() -> bool {
-    measures().ibrs_by_entry() || measures().retpolines()
+    measures().ibrs_by_entry() || measures().retpolines() || measures().ibpb_by_entry()
 }
 
 /// Address of the selector for VERW.
@@ -39,10 +39,16 @@ pub(crate) fn enter_kernel(d: &mut Draft, cpu: &Cpu) {
         ; push QWORD [at(Cpu::USER_RSP)]
         ; pop QWORD [rsp + StackBase::USER_RSP as i32]
     );
+    if !writes_by_entry() {
+        return;
+    }
+    dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx);
     if measures().ibrs_by_entry() {
-        dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx ; mov eax, [at(Cpu::SPEC_RUNNING)]);
+        dynasm!(d ; .arch x64 ; mov eax, [at(Cpu::SPEC_RUNNING)]);
         write(d);
     }
+    forget_branches(d);
+    dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; pop rax);
 }
 
 /// Before `sysretq`, with rsp at the stack's base: clears IBRS. Changes nothing else.
@@ -56,6 +62,7 @@ pub fn leave_kernel(d: &mut Draft) {
             ; mov eax, [rax + Cpu::SPEC_RESTING as i32]
         );
         write(d);
+        dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; pop rax);
     }
 }
 
@@ -70,35 +77,40 @@ pub fn clear_buffers(d: &mut Draft) {
 
 /// The first thing in a generated interrupt handler: sets IBRS when it comes from user mode. Changes nothing else.
 pub fn enter_interrupt(d: &mut Draft) {
-    if measures().ibrs_by_entry() {
-        from_user(d, Cpu::SPEC_RUNNING as i32);
+    if writes_by_entry() {
+        if_from_user(d, |d| {
+            write_word(d, Cpu::SPEC_RUNNING as i32);
+            forget_branches(d);
+        });
     }
 }
 
 /// The last thing before its `iretq`.
 pub fn leave_interrupt(d: &mut Draft) {
     if measures().ibrs_by_entry() {
-        from_user(d, Cpu::SPEC_RESTING as i32);
+        if_from_user(d, |d| write_word(d, Cpu::SPEC_RESTING as i32));
     }
     clear_buffers(d);
 }
 
-/// Writes the word of the CPU at `offset`, where the frame on the stack is of user mode. Nobody runs ahead past the question.
-fn from_user(d: &mut Draft, offset: i32) {
+/// Whether an entry from user mode writes registers of the machine.
+fn writes_by_entry() -> bool {
+    measures().ibrs_by_entry() || measures().ibpb_by_entry()
+}
+
+/// Does `what` where the frame on the stack is of user mode; it may change rax, rcx and rdx. Nobody runs ahead past the question.
+fn if_from_user(d: &mut Draft, what: impl FnOnce(&mut Draft)) {
+    let kernel = d.label();
     dynasm!(d ; .arch x64
         ; push rax
         ; push rcx
         ; push rdx
         ; test BYTE [rsp + 24 + 8], 3
-        ; jz >kernel
-        ; mov rax, rsp
-        ; or rax, StackBase::SLOT as i32 - 1
-        ; mov rax, [rax - (StackBase::SIZE as i32 - 1) + StackBase::CPU as i32]
-        ; mov eax, [rax + offset]
-        ; mov ecx, SPEC_CTRL as i32
-        ; xor edx, edx
-        ; wrmsr
-        ; kernel:
+        ; jz =>kernel
+    );
+    what(d);
+    dynasm!(d ; .arch x64
+        ; =>kernel
         ; lfence
         ; pop rdx
         ; pop rcx
@@ -106,16 +118,34 @@ fn from_user(d: &mut Draft, offset: i32) {
     );
 }
 
-/// Writes eax into the register, and takes rdx, rcx and rax off the stack.
+/// Writes the word at `offset` of the stack's CPU into the register, where IBRS changes by entry.
+fn write_word(d: &mut Draft, offset: i32) {
+    if measures().ibrs_by_entry() {
+        dynasm!(d ; .arch x64
+            ; mov rax, rsp
+            ; or rax, StackBase::SLOT as i32 - 1
+            ; mov rax, [rax - (StackBase::SIZE as i32 - 1) + StackBase::CPU as i32]
+            ; mov eax, [rax + offset]
+        );
+        write(d);
+    }
+}
+
+/// Writes eax into SPEC_CTRL. Changes rcx, rdx.
 fn write(d: &mut Draft) {
-    dynasm!(d ; .arch x64
-        ; mov ecx, SPEC_CTRL as i32
-        ; xor edx, edx
-        ; wrmsr
-        ; pop rdx
-        ; pop rcx
-        ; pop rax
-    );
+    dynasm!(d ; .arch x64 ; mov ecx, SPEC_CTRL as i32 ; xor edx, edx ; wrmsr);
+}
+
+/// IBPB, where each entry wants it. Changes rax, rcx, rdx.
+fn forget_branches(d: &mut Draft) {
+    if measures().ibpb_by_entry() {
+        dynasm!(d ; .arch x64
+            ; mov ecx, PRED_CMD as i32
+            ; mov eax, IBPB as i32
+            ; xor edx, edx
+            ; wrmsr
+        );
+    }
 }
 
 /// The jump through the word at `word`, as the entry of `syscall` ends.

@@ -268,7 +268,7 @@ mod bare {
     /// Whether a crossing has more to do, and the twins in `guarded.rs` are the entries.
     fn guarded() -> bool {
         let measures = crate::mitigate::measures();
-        measures.ibrs_by_entry() || measures.verw()
+        measures.ibrs_by_entry() || measures.ibpb_by_entry() || measures.verw()
     }
 
     /// The way out for those who do not choose it by their own place.
@@ -290,8 +290,9 @@ mod bare {
             syscall_slow_entry as *const () as usize
         };
         SLOW.store(slow, Ordering::Relaxed);
-        let by_entry = crate::mitigate::measures().ibrs_by_entry();
-        guarded::BY_ENTRY.store(u32::from(by_entry), Ordering::Relaxed);
+        let measures = crate::mitigate::measures();
+        guarded::BY_ENTRY.store(u32::from(measures.ibrs_by_entry()), Ordering::Relaxed);
+        guarded::BARRIER.store(u32::from(measures.ibpb_by_entry()), Ordering::Relaxed);
     }
 
     /// The assembled `syscall` entry of CPU number `cpu`.

@@ -107,6 +107,7 @@ mod tests {
     use crate::interfacer::{Function, link};
     use crate::queue::{ByteQueue, Parties, Spec, q_get, q_put};
     use crate::serializer::{self, Serializer};
+    use crate::testing::either;
 
     #[test]
     fn bytes_flow_from_the_passive_end_to_the_other() {
@@ -127,9 +128,11 @@ mod tests {
             from.put(n);
         });
         assert_eq!(pump.run(1000), 0);
-        assert!(link(&pump, INPUT, q_get(&from)).unwrap());
+        // Masked ones are too long to stand in-line.
+        let in_line = either(true, false);
+        assert_eq!(link(&pump, INPUT, q_get(&from)).unwrap(), in_line);
         assert_eq!(pump.run(50), 50, "an unlinked output throws away");
-        assert!(link(&pump, OUTPUT, q_put(&to)).unwrap());
+        assert_eq!(link(&pump, OUTPUT, q_put(&to)).unwrap(), in_line);
         assert_eq!(pump.run(1000), 150);
         assert_eq!(pump.run(1000), 0);
         (50..200).for_each(|n| assert_eq!(to.get(), Some(n)));

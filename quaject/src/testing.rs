@@ -2,6 +2,7 @@
 //! user memory with an end, and numbers that are random but always the same.
 
 use crate::seam::{Conv, DescFn, Seam};
+use codegen::harden::Hardening;
 use codegen::host::{self, Low};
 use codegen::{Class, Draft, Routine, dynasm};
 use std::sync::{Once, OnceLock};
@@ -202,6 +203,14 @@ pub fn hot_path<F: Copy>(routine: &Routine<F>) -> usize {
     let listing = listing(routine);
     let hot = listing.lines().position(|line| line.contains("ret"));
     hot.map_or(usize::MAX, |at| at + 1)
+}
+
+/// What holds of plain code, or of code that is hardened against speculation: these tests run with either (`codegen::harden`).
+pub fn either<T>(plain: T, hardened: T) -> T {
+    match codegen::harden::hardening() {
+        Hardening::NONE => plain,
+        _ => hardened,
+    }
 }
 
 /// The routine as people read it.

@@ -43,7 +43,7 @@ auto-intel)
     like "measures" "*retpolines*verw*mask_user*eager_vectors*" "$(head -n 1 /syn/mitigations)"
     ;;
 all-*)
-    like "measures" "*ibrs_by_entry*retpolines*refill_returns*ibpb_always*stibp_always*ssbd_asked*verw*mask_user*eager_vectors*" "$(head -n 1 /syn/mitigations)"
+    like "measures" "*ibrs_by_entry*retpolines*refill_returns*ibpb_always*stibp_always*ssbd_asked*verw*mask_user*ibpb_by_entry*eager_vectors*" "$(head -n 1 /syn/mitigations)"
     ;;
 esac
 

@@ -13,11 +13,7 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, StackBase, irq_restore, irq_save, this_cpu, wrmsr};
-use machine::mitigate::{self, SPEC_CTRL, SSBD, STIBP};
-
-/// IA32_PRED_CMD, and its bit IBPB.
-const PRED_CMD: u32 = 0x49;
-const IBPB: u32 = 1;
+use machine::mitigate::{self, IBPB, PRED_CMD, SPEC_CTRL, SSBD, STIBP};
 
 /// Calls that fill the return stack.
 const RETURNS: i32 = 32;

@@ -142,8 +142,7 @@ pub fn affected(facts: &Facts) -> Bugs {
         COMETLAKE,
         LAKEFIELD,
         ROCKETLAKE,
-    ]) || facts.vendor == Vendor::Amd && matches!(facts.family, 0x15..=0x17)
-        || facts.vendor == Vendor::Hygon;
+    ]) || facts.returns_follow_types();
     bugs.note(
         Bug::Retbleed,
         !facts.btc_no() && (by_return || facts.has(caps::RSBA)),

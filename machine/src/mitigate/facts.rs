@@ -136,6 +136,17 @@ impl Facts {
         self.has(caps::IBRS_ALL) && self.spec_ctrl()
     }
 
+    /// Returns are predicted by branch types (AMD's Retbleed), and IBPB forgets those.
+    pub fn returns_follow_types(&self) -> bool {
+        self.vendor == Vendor::Hygon
+            || self.vendor == Vendor::Amd && matches!(self.family, 0x15..=0x17)
+    }
+
+    /// IBPB keeps returns from the kernel's own phantom calls, too: always up to Zen 2, later by microcode.
+    pub fn ibpb_forgets_types(&self) -> bool {
+        self.returns_follow_types() || self.like_amd() && self.ibpb_branch_types()
+    }
+
     /// AMD, and who builds AMD's designs.
     pub fn like_amd(&self) -> bool {
         matches!(self.vendor, Vendor::Amd | Vendor::Hygon)

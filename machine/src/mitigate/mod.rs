@@ -12,7 +12,7 @@ mod words;
 pub use affected::{Bug, Bugs, affected};
 pub use facts::{Facts, Vendor};
 pub(crate) use registers::init_this_cpu;
-pub use registers::{SPEC_CTRL, SSBD, STIBP, resting, running};
+pub use registers::{IBPB, PRED_CMD, SPEC_CTRL, SSBD, STIBP, resting, running};
 
 use codegen::harden::{Hardening, harden};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -89,6 +89,7 @@ measures! {
     verw 11 "VERW clears the buffers before user mode.";
     no_transactions 12 "TSX is turned off.";
     mask_user 13 "Addresses of users are cut off below the kernel before their use.";
+    ibpb_by_entry 15 "IBPB by each entry into the kernel from user mode.";
     eager_vectors 14 "Threads have vector registers from the start; they never trap.";
 }
 
@@ -131,6 +132,16 @@ pub fn choose(facts: Facts, wish: Wish) -> Plan {
                 can(facts.stibp()) && (all || facts.stibp_always_on()),
             );
         }
+        // For want of a compiler that makes returns safe, the dearest way, and the only one. Without its microcode IBPB leaves the types of branches of later
+        // ones than Zen 2.
+        let (retbleed, overflow) = (facts.returns_follow_types(), facts.ibpb_forgets_types());
+        take(
+            bit::ibpb_by_entry,
+            can(facts.ibpb())
+                && (all
+                    || bugs.contains(Bug::Retbleed) && retbleed
+                    || bugs.contains(Bug::SpecRstackOverflow) && overflow),
+        );
         take(bit::no_history, want(&[Bug::Bhi]) && facts.bhi_ctrl());
         take(
             bit::ssbd_asked,

@@ -1,10 +1,14 @@
 //! The registers of one processor that mitigations set.
 //!
-//! *Interface*: `init_this_cpu` as each comes up; [`running`] and [`resting`] are what [`SPEC_CTRL`] holds in the kernel and in user mode, but for what a
+//! *Interface*: `init_this_cpu` as each comes up; [`PRED_CMD`]; [`running`] and [`resting`] are what [`SPEC_CTRL`] holds in the kernel and in user mode, but for what a
 //! thread asks for itself ([`STIBP`], [`SSBD`]). Source: Intel, "Speculative Execution Side Channel Mitigations".
 
 use super::Measures;
 
+/// IA32_PRED_CMD.
+pub const PRED_CMD: u32 = 0x49;
+/// Its bit that makes indirect branch predictors forget.
+pub const IBPB: u32 = 1;
 /// IA32_SPEC_CTRL.
 pub const SPEC_CTRL: u32 = 0x48;
 const IBRS: u32 = 1;

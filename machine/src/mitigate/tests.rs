@@ -76,6 +76,12 @@ const GENOA: Facts = Facts {
     ..ROME
 };
 
+/// Zen 4 with the microcode against SRSO.
+const MENDED_GENOA: Facts = Facts {
+    amd21_a: GENOA.amd21_a | 1 << 28,
+    ..GENOA
+};
+
 /// Zen 5.
 const TURIN: Facts = Facts {
     family: 0x1a,
@@ -169,6 +175,11 @@ fn linux_says_the_same_of_processors_that_exist() {
         (HASWELL, SpecStoreBypass, "Vulnerable"),
         (HASWELL, Retbleed, "Not affected"),
         (ROME, Meltdown, "Not affected"),
+        // Where its compiler could not make returns safe.
+        (ROME, Retbleed, "Mitigation: IBPB; SMT vulnerable"),
+        (ROME, SpecRstackOverflow, "Mitigation: IBPB"),
+        (GENOA, SpecRstackOverflow, "Vulnerable"),
+        (MENDED_GENOA, SpecRstackOverflow, "Mitigation: IBPB"),
         (ROME, Mds, "Not affected"),
         (ROME, L1tf, "Not affected"),
         (ROME, MmioStaleData, "Not affected"),
@@ -190,16 +201,25 @@ fn linux_says_the_same_of_processors_that_exist() {
 /// What this kernel has no means against, and says so.
 #[test]
 fn what_is_open_is_called_so() {
-    for (facts, bug) in [
-        (SKYLAKE, Bug::Meltdown),
-        (ROME, Bug::Retbleed),
-        (ROME, Bug::SpecRstackOverflow),
-        (GENOA, Bug::SpecRstackOverflow),
-    ] {
+    for (facts, bug) in [(SKYLAKE, Bug::Meltdown)] {
         for wish in [Wish::Off, Wish::Auto, Wish::All] {
             assert_eq!(tell(facts, wish, bug), "Vulnerable", "{bug:?}");
         }
     }
+    let never = Facts { amd8_b: 0, ..ROME };
+    for bug in [Bug::Retbleed, Bug::SpecRstackOverflow] {
+        assert_eq!(
+            tell(never, Wish::All, bug),
+            "Vulnerable",
+            "no IBPB: {bug:?}"
+        );
+        assert_eq!(tell(ROME, Wish::Off, bug), "Vulnerable", "{bug:?}");
+    }
+    // IBPB is there, and forgets too little.
+    assert_eq!(
+        tell(GENOA, Wish::All, Bug::SpecRstackOverflow),
+        "Vulnerable: No microcode"
+    );
 }
 
 #[test]
@@ -242,6 +262,15 @@ fn each_processor_gets_what_it_needs_and_no_more() {
         ]
     );
     assert!(!names(ROME, Wish::Auto).contains(&"eager_vectors"));
+    for (facts, there) in [
+        (ROME, true),
+        (GENOA, false),
+        (MENDED_GENOA, true),
+        (TURIN, false),
+        (SKYLAKE, false),
+    ] {
+        assert_eq!(names(facts, Wish::Auto).contains(&"ibpb_by_entry"), there);
+    }
     assert!(names(BONNELL, Wish::Auto).is_empty());
 }
 
@@ -261,7 +290,13 @@ fn all_is_all_that_can_be_executed() {
         lenient: true,
         ..BONNELL
     };
-    for name in ["ibrs_by_entry", "ibpb_always", "stibp_always", "ssbd_asked"] {
+    for name in [
+        "ibrs_by_entry",
+        "ibpb_always",
+        "ibpb_by_entry",
+        "stibp_always",
+        "ssbd_asked",
+    ] {
         assert!(names(emulated, Wish::All).contains(&name));
         assert!(!names(emulated, Wish::Auto).contains(&name));
         assert!(names(ROME, Wish::All).contains(&name));

@@ -56,7 +56,13 @@ impl Plan {
             }),
             Bug::SpectreV2 => self.branches(out),
             Bug::Retbleed => self.returns(out),
-            Bug::SpecRstackOverflow => out.write_str("Vulnerable"),
+            Bug::SpecRstackOverflow => {
+                out.write_str(match (done.ibpb_by_entry(), facts.ibpb_forgets_types()) {
+                    (true, true) => "Mitigation: IBPB",
+                    (true, false) => "Vulnerable: No microcode",
+                    (false, _) => "Vulnerable",
+                })
+            }
             Bug::Srbds | Bug::GatherDataSampling => out.write_str(self.microcode(bug)),
             Bug::LazyFp => out.write_str(if done.eager_vectors() {
                 "Mitigation: Eager FPU"
@@ -124,6 +130,14 @@ impl Plan {
 
     fn returns(&self, out: &mut dyn Write) -> Result {
         let done = self.measures;
+        if self.facts.returns_follow_types() && done.ibpb_by_entry() {
+            out.write_str("Mitigation: IBPB; SMT ")?;
+            return out.write_str(match (self.facts.smt, done.stibp_always()) {
+                (false, _) => "disabled",
+                (true, true) => "enabled with STIBP protection",
+                (true, false) => "vulnerable",
+            });
+        }
         // AMD's returns are not held by IBRS.
         let held = self.facts.vendor == Vendor::Intel;
         out.write_str(match held {

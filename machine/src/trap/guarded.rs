@@ -1,4 +1,4 @@
-//! The twins of `trap.rs`'s entries where a crossing has more to do: IBRS set after the registers are saved and cleared before they are restored, and the
+//! The twins of `trap.rs`'s entries where a crossing has more to do: IBRS set and predictors cleared after the registers are saved, IBRS cleared before they are restored, and the
 //! buffers cleared at the very end.
 //!
 //! *Interface*: the entries that `trap.rs` chooses where `guarded()` says so. Nobody runs ahead past the question whether it was user mode: an `lfence` or the write to the
@@ -7,13 +7,16 @@
 use super::{USER_CS, USER_SS, VECTOR_SYSCALL, VECTOR_TAIL};
 use crate::cpu::{Cpu, StackBase};
 use crate::guard::SELECTOR;
-use crate::mitigate::SPEC_CTRL;
+use crate::mitigate::{IBPB, PRED_CMD, SPEC_CTRL};
 use core::arch::{global_asm, naked_asm};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU32;
 
 /// Whether IBRS is set and cleared here.
 pub(super) static BY_ENTRY: AtomicU32 = AtomicU32::new(0);
+
+/// Whether predictors forget here.
+pub(super) static BARRIER: AtomicU32 = AtomicU32::new(0);
 
 /// Of a saved frame.
 const CS: usize = offset_of!(super::TrapFrame, cs);
@@ -61,18 +64,33 @@ macro_rules! write_if_user {
     };
 }
 
+/// The entry's part of it, and IBPB.
+macro_rules! enter_if_user {
+    () => {
+        concat!(
+            write_if_user!("2"),
+            "\ntest byte ptr [rsp + {cs}], 3\njz 2f\ncmp dword ptr [{barrier}], 0\nje 2f\n\
+             mov ecx, {command}\nmov eax, {forget}\nxor edx, edx\nwrmsr\n\
+             2: lfence"
+        )
+    };
+}
+
 #[unsafe(naked)]
 unsafe extern "C" fn common() {
     naked_asm!(
         save!(),
         clac!(),
         "cld",
-        write_if_user!("2"),
+        enter_if_user!(),
         "mov rdi, rsp",
         "call {trap}",
         "jmp {leave}",
         cs = const CS,
         by_entry = sym BY_ENTRY,
+        barrier = sym BARRIER,
+        command = const PRED_CMD,
+        forget = const IBPB,
         mask = const StackBase::SLOT - 1,
         less = const StackBase::SIZE - 1,
         cpu = const StackBase::CPU,
@@ -154,13 +172,16 @@ pub(super) unsafe extern "C" fn irq_tail_entry() {
         save!(),
         clac!(),
         "cld",
-        write_if_user!("2"),
+        enter_if_user!(),
         "mov rdi, rsp",
         "call {tail}",
         "jmp {leave}",
         vector = const VECTOR_TAIL,
         cs = const CS,
         by_entry = sym BY_ENTRY,
+        barrier = sym BARRIER,
+        command = const PRED_CMD,
+        forget = const IBPB,
         mask = const StackBase::SLOT - 1,
         less = const StackBase::SIZE - 1,
         cpu = const StackBase::CPU,

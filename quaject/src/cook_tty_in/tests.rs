@@ -174,7 +174,7 @@ mod routine {
     use crate::interfacer::Callentry;
     use crate::regs::Regs;
     use crate::seam::Conv;
-    use crate::testing::{Ended, Random, UserMemory, call, hot_path, low, seam};
+    use crate::testing::{Ended, Random, UserMemory, call, either, hot_path, low, seam};
     use abi::nr;
     use codegen::methods::Reg;
     use codegen::{Class, Draft, Routine, dynasm};
@@ -389,6 +389,10 @@ mod routine {
         let typed: &'static Typed = low(Typed::new());
         // SAFETY: the buffer is leaked.
         let routine = unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap();
-        assert!(hot_path(&routine) <= 50, "{}", hot_path(&routine));
+        assert!(
+            hot_path(&routine) <= either(50, 51),
+            "{}",
+            hot_path(&routine)
+        );
     }
 }

@@ -78,7 +78,7 @@ mod routine {
     use crate::gauge::{self, Gauge};
     use crate::queue::{ByteQueue, Parties, Spec};
     use crate::seam::{Conv, Seam};
-    use crate::testing::{Ended, UserMemory, call, hot_path, low, seam};
+    use crate::testing::{Ended, UserMemory, call, either, hot_path, low, seam};
     use abi::nr;
     use codegen::Routine;
     use sync::monitor::RawMonitor;
@@ -281,6 +281,7 @@ mod routine {
         let seam = seam(1, Conv::Kernel);
         let lengths =
             [Rule::Plain, Rule::Newlines].map(|rule| hot_path(&Pair::new(&seam, rule).routine));
-        assert!(lengths[0] <= 43 && lengths[1] <= 76, "{lengths:?}");
+        let [plain, newlines] = either([43, 76], [44, 77]);
+        assert!(lengths[0] <= plain && lengths[1] <= newlines, "{lengths:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::seam::{Conv, Seam};
-use crate::testing::{Ended, Random, UserMemory, call, hot_path, listing, low, seam};
+use crate::testing::{Ended, Random, UserMemory, call, either, hot_path, listing, low, seam};
 use abi::nr;
 use codegen::Routine;
 
@@ -365,9 +365,10 @@ fn appenders_on_several_threads_lose_nothing() {
 fn the_hot_paths_keep_their_budget() {
     let seam = seam(1, Conv::Kernel);
     let pair = Pair::new(&seam, Sharing::Exclusive, false, &[], 0);
-    assert!(hot_path(&pair.read) <= 20, "{}", listing(&pair.read));
-    assert!(hot_path(&pair.write) <= 22, "{}", listing(&pair.write));
-    assert!(hot_path(&pair.lseek) <= 7, "{}", listing(&pair.lseek));
+    let [read, write, lseek] = either([20, 22, 7], [23, 25, 7]);
+    assert!(hot_path(&pair.read) <= read, "{}", listing(&pair.read));
+    assert!(hot_path(&pair.write) <= write, "{}", listing(&pair.write));
+    assert!(hot_path(&pair.lseek) <= lseek, "{}", listing(&pair.lseek));
 }
 
 #[test]

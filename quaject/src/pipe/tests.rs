@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::seam::{Conv, Seam};
-use crate::testing::{Ended, Random, UserMemory, call, hot_path, listing, low, low_block, seam};
+use crate::testing::{
+    Ended, Random, UserMemory, call, either, hot_path, listing, low, low_block, seam,
+};
 use abi::nr;
 
 fn pipe<const N: usize>() -> &'static PipeCore {
@@ -347,8 +349,8 @@ fn the_hot_paths_keep_their_budget() {
             synthesize_write(core, &seam, Sharing::Exclusive).unwrap(),
         )
     };
-    assert!(hot_path(&read) <= 15, "{}", listing(&read));
-    assert!(hot_path(&write) <= 16, "{}", listing(&write));
+    assert!(hot_path(&read) <= either(15, 16), "{}", listing(&read));
+    assert!(hot_path(&write) <= either(16, 17), "{}", listing(&write));
 }
 
 #[test]

@@ -164,7 +164,7 @@ mod tests {
     use crate::gauge::{self, Gauge};
     use crate::queue::{Parties, Spec};
     use crate::seam::Conv;
-    use crate::testing::{Ended, Random, UserMemory, call, hot_path, low, seam};
+    use crate::testing::{Ended, Random, UserMemory, call, either, hot_path, low, seam};
     use abi::nr;
 
     const SIZE: usize = 64;
@@ -244,6 +244,10 @@ mod tests {
         let (made, turn) = (queue(false), low(RawMonitor::new()));
         // SAFETY: never called.
         let routine = unsafe { synthesize_receive(&made, turn, None, &seam) }.unwrap();
-        assert!(hot_path(&routine) <= 41, "{}", hot_path(&routine));
+        assert!(
+            hot_path(&routine) <= either(41, 42),
+            "{}",
+            hot_path(&routine)
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Host tests of the rooms and the model checks of the concurrent structures, by `cargo test`.
 //!
-//! *Interface*: `rooms`, `models`, `miri`. Their totals come from the lines that `cargo test` prints.
+//! *Interface*: `rooms`, `hardened`, `models`, `miri`. Their totals come from the lines that `cargo test` prints.
 
 use super::tap::Check;
 use crate::failure::{Context, Result};
@@ -19,6 +19,14 @@ pub fn rooms() -> Result<Vec<Check>> {
         "--no-fail-fast",
     ]);
     run("host", &mut command)
+}
+
+/// The generated routines against their plain twins once more, hardened against speculation (`codegen::harden`).
+pub fn hardened() -> Result<Vec<Check>> {
+    let mut command = host::cargo();
+    command.args(["test", "--no-fail-fast", "--package", "quaject"]);
+    command.env("HARDENING", "all");
+    run("hardened", &mut command)
 }
 
 /// The rooms with models, and which of their tests those are.

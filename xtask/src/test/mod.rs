@@ -89,6 +89,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let mut totals = Totals::default();
     if asked("host") {
         totals.add("host", host_tests::rooms()?);
+        totals.add("host", host_tests::hardened()?);
     }
     if asked("models") {
         totals.add("models", host_tests::models()?);
