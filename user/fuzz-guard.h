@@ -197,32 +197,56 @@ static void end_strangers(const struct common *common, void (*bad)(const char *,
     }
 }
 
-static void remove_tree(const char *path, int depth)
+/* Never follows a link, nor leaves the file system `device`: a privileged actor may have mounted anything here. */
+static void remove_tree(const char *path, int depth, dev_t device)
 {
     DIR *all = opendir(path);
     struct dirent *one;
     while (all && (one = readdir(all))) {
         char name[1024];
+        struct stat now;
         if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0 || (depth == 0 && strcmp(one->d_name, "x") == 0))
             continue;
         if (snprintf(name, sizeof name, "%s/%s", path, one->d_name) >= (int)sizeof name || unlink(name) == 0)
             continue;
-        if (depth < 20)
-            remove_tree(name, depth + 1);
+        if (depth < 20 && lstat(name, &now) == 0 && S_ISDIR(now.st_mode) && now.st_dev == device)
+            remove_tree(name, depth + 1, device);
         rmdir(name);
     }
     if (all)
         closedir(all);
 }
 
+static void remove_below(const char *path, int depth)
+{
+    struct stat now;
+    if (lstat(path, &now) == 0 && S_ISDIR(now.st_mode))
+        remove_tree(path, depth, now.st_dev);
+}
+
+/* Takes away one file system that is mounted below the experiment's directory; whether there was one. */
+static int uncover(void)
+{
+    FILE *mounts = fopen("/proc/mounts", "r");
+    char line[1200], where[600];
+    int found = 0;
+    while (!found && mounts && fgets(line, sizeof line, mounts))
+        found = sscanf(line, "%*s %599s", where) == 1 && strncmp(where, "/tmp/fuzz/", 10) == 0 && umount2(where, MNT_DETACH) == 0;
+    if (mounts)
+        fclose(mounts);
+    return found;
+}
+
 /* All that a sequence left, but for the program. */
 static void clear_directory(const char *path, int mounts)
 {
     static const char *const covered[] = {"d", "a", "b", "n2", "new", "."};
+    for (int looks = 0; mounts && looks < 100 && uncover(); looks++)
+        ;
     for (unsigned i = 0; mounts && i < sizeof covered / sizeof *covered; i++)
-        while (umount2(covered[i], MNT_DETACH) == 0)
+        for (int looks = 0; looks < 100 && umount2(covered[i], MNT_DETACH) == 0; looks++)
             ;
-    remove_tree(path, 0);
+    remove_below(path, 0);
 }
 
 static void refresh_program(const char *path, int user)
@@ -231,7 +255,7 @@ static void refresh_program(const char *path, int user)
     if (lstat(path, &now) || stat("/canary/setgid", &whole) || !S_ISREG(now.st_mode) || (now.st_mode & 07777) != 0755 || now.st_uid != (unsigned)user ||
         now.st_size != whole.st_size) {
         unlink(path);
-        remove_tree(path, 1);
+        remove_below(path, 1);
         rmdir(path);
         copy_file("/canary/setgid", path, 0755, user);
     }

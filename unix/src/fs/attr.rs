@@ -195,4 +195,6 @@ pub struct SetAttr {
     pub atime: Option<Time>,
     /// Last change of contents.
     pub mtime: Option<Time>,
+    /// What the permission was decided on: when it is no longer so, nothing is changed, and the answer is `EAGAIN`.
+    pub seen: Option<super::perm::Bits>,
 }

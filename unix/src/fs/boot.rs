@@ -181,6 +181,7 @@ fn put<'a>(
         gid: Some(entry.gid),
         atime: Some(time),
         mtime: Some(time),
+        seen: None,
     })
 }
 

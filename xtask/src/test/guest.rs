@@ -179,6 +179,11 @@ pub const TESTS: &[Test] = &[
         run: holes,
     },
     Test {
+        name: "adverse",
+        about: "small attacks in which everything must come together, on 1 and 4 CPUs",
+        run: adverse,
+    },
+    Test {
         name: "rip",
         about: "program counters that are no address, by every way to set one, on 1 and 4 CPUs",
         run: rip,
@@ -411,6 +416,15 @@ fn jobs(kit: &Kit) -> Vec<Check> {
 
 fn holes(kit: &Kit) -> Vec<Check> {
     kit.tap(&with(kit, "holes", 1, 64), &["/tests/holes-glibc"], MINUTE)
+}
+
+fn adverse(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("adverse-{cpus}"), cpus, 64);
+        checks.extend(kit.tap(&machine, &["/tests/adverse-glibc"], 2 * MINUTE));
+    }
+    checks
 }
 
 fn rip(kit: &Kit) -> Vec<Check> {

@@ -120,6 +120,7 @@ impl Kit {
             "lateness",
             "holes",
             "rip",
+            "adverse",
             "rights",
             "survey",
             "secrets",

@@ -13,7 +13,8 @@ use abi::nr;
 
 use super::{Caller, Object, unsigned, user_path};
 use crate::call::{Args, Handler};
-use crate::fs::{Attr, Kind, Place, SetAttr, Time, now, perm};
+use crate::fs::perm::{self, Bits};
+use crate::fs::{Attr, Kind, Place, SetAttr, Time, now};
 use crate::process::Capability;
 
 /// Calls of this family.
@@ -40,24 +41,41 @@ const EMPTY: u32 = AT_EMPTY_PATH as u32;
 /// Leaves an identity alone.
 const KEEP: u32 = u32::MAX;
 
+/// Changes what `decide` says for the attributes as they are. They are still so when it is done: else an owner's `chmod` could meet root's
+/// `chown` and give the set-id bits to a file that is no longer his.
+fn change(place: &Place, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<usize> {
+    loop {
+        let attr = place.inode.attr();
+        place.mount.writable()?;
+        let set = SetAttr {
+            seen: Some(Bits::of(&attr)),
+            ..decide(&attr)?
+        };
+        match place.inode.set_attr(&set) {
+            // Somebody else has changed them meanwhile.
+            Err(Errno::EAGAIN) => {}
+            done => return done.map(|()| 0),
+        }
+    }
+}
+
 fn change_mode(caller: &Caller, place: &Place, mode: u32) -> Result<usize> {
-    let attr = place.inode.attr();
-    place.mount.writable()?;
-    if !perm::owns(&caller.cred, &attr) {
-        return Err(Errno::EPERM);
-    }
-    if attr.kind() == Kind::Symlink {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    let mut mode = mode & 0o7777;
-    if !perm::keeps_group(&caller.cred, attr.gid) {
-        mode &= !S_ISGID;
-    }
-    place.inode.set_attr(&SetAttr {
-        mode: Some(mode),
-        ..SetAttr::default()
-    })?;
-    Ok(0)
+    change(place, |attr| {
+        if !perm::owns(&caller.cred, attr) {
+            return Err(Errno::EPERM);
+        }
+        if attr.kind() == Kind::Symlink {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut mode = mode & 0o7777;
+        if !perm::keeps_group(&caller.cred, attr.gid) {
+            mode &= !S_ISGID;
+        }
+        Ok(SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        })
+    })
 }
 
 fn chmod(args: &mut Args) -> Result<usize> {
@@ -83,31 +101,35 @@ fn fchmodat(args: &mut Args) -> Result<usize> {
 }
 
 fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<usize> {
-    let attr = place.inode.attr();
-    place.mount.writable()?;
     let cred = &caller.cred;
-    if !cred.has(Capability::Chown) {
-        let own = cred.fsuid == attr.uid;
-        let uid_ok = uid == KEEP || (own && uid == attr.uid);
-        let gid_ok = gid == KEEP || (own && (gid == attr.gid || cred.in_group(gid)));
-        if !uid_ok || !gid_ok {
+    change(place, |attr| {
+        if !cred.has(Capability::Chown) {
+            let own = cred.fsuid == attr.uid;
+            let uid_ok = uid == KEEP || (own && uid == attr.uid);
+            let gid_ok = gid == KEEP || (own && (gid == attr.gid || cred.in_group(gid)));
+            if !uid_ok || !gid_ok {
+                return Err(Errno::EPERM);
+            }
+        }
+        let mut mode = attr.mode & 0o7777;
+        if attr.kind() != Kind::Directory {
+            mode &= !S_ISUID;
+            if mode & 0o010 != 0 || !perm::keeps_group(cred, attr.gid) {
+                mode &= !S_ISGID;
+            }
+        }
+        let changes = mode != attr.mode & 0o7777;
+        // To take the set-id bits away is to change the mode, also when the owner stays.
+        if changes && !perm::owns(cred, attr) {
             return Err(Errno::EPERM);
         }
-    }
-    let mut set = SetAttr {
-        uid: (uid != KEEP).then_some(uid),
-        gid: (gid != KEEP).then_some(gid),
-        ..SetAttr::default()
-    };
-    if attr.kind() != Kind::Directory && attr.mode & (S_ISUID | S_ISGID) != 0 {
-        let mut mode = attr.mode & 0o7777 & !S_ISUID;
-        if mode & 0o010 != 0 || !perm::keeps_group(cred, attr.gid) {
-            mode &= !S_ISGID;
-        }
-        set.mode = Some(mode);
-    }
-    place.inode.set_attr(&set)?;
-    Ok(0)
+        Ok(SetAttr {
+            mode: changes.then_some(mode),
+            uid: (uid != KEEP).then_some(uid),
+            gid: (gid != KEEP).then_some(gid),
+            ..SetAttr::default()
+        })
+    })
 }
 
 fn by_path(args: &Args, follow: bool) -> Result<usize> {
@@ -156,26 +178,25 @@ fn set_times(caller: &Caller, place: &Place, times: [Stamp; 2]) -> Result<usize>
     if times == [Stamp::Omit; 2] {
         return Ok(0);
     }
-    let attr: Attr = place.inode.attr();
-    place.mount.writable()?;
-    if !perm::owns(&caller.cred, &attr) {
-        // Whoever may write the file may say "now", which is what writing would do.
-        if times != [Stamp::Now; 2] {
-            return Err(Errno::EPERM);
-        }
-        perm::may(&caller.cred, &attr, perm::WRITE)?;
-    }
     let time = |stamp| match stamp {
         Stamp::Now => Some(now()),
         Stamp::Omit => None,
         Stamp::At(time) => Some(time),
     };
-    place.inode.set_attr(&SetAttr {
-        atime: time(times[0]),
-        mtime: time(times[1]),
-        ..SetAttr::default()
-    })?;
-    Ok(0)
+    change(place, |attr| {
+        if !perm::owns(&caller.cred, attr) {
+            // Whoever may write the file may say "now", which is what writing would do.
+            if times != [Stamp::Now; 2] {
+                return Err(Errno::EPERM);
+            }
+            perm::may(&caller.cred, attr, perm::WRITE)?;
+        }
+        Ok(SetAttr {
+            atime: time(times[0]),
+            mtime: time(times[1]),
+            ..SetAttr::default()
+        })
+    })
 }
 
 fn utime(args: &mut Args) -> Result<usize> {

@@ -405,13 +405,12 @@ impl Inode for MemNode {
                     if closed {
                         store.close(true);
                     }
-                    self.set_meta(set);
-                    if !closed {
-                        store.close(false);
-                    }
-                });
+                    let done = self.set_meta(set);
+                    store.close(self.meta.lock().mode & SET_ID != 0);
+                    done
+                })?;
             }
-            _ => self.set_meta(set),
+            _ => self.set_meta(set)?,
         }
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
             names::changed();
@@ -684,8 +683,16 @@ pub fn fill<'a>(
 }
 
 impl MemNode {
-    fn set_meta(&self, set: &SetAttr) {
+    fn set_meta(&self, set: &SetAttr) -> Result<()> {
         let mut meta = self.meta.lock();
+        let now = Bits {
+            mode: meta.mode,
+            uid: meta.uid,
+            gid: meta.gid,
+        };
+        if set.seen.is_some_and(|seen| seen != now) {
+            return Err(Errno::EAGAIN);
+        }
         if let Some(mode) = set.mode {
             meta.mode = meta.mode & S_IFMT | mode & 0o7777;
         }
@@ -702,6 +709,7 @@ impl MemNode {
             meta.mtime = time;
         }
         meta.ctime = super::now();
+        Ok(())
     }
 
     /// Before the running process writes, unless it may write such files: takes the set-id bits away.
