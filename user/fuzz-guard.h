@@ -22,9 +22,9 @@
 /* Everybody's files of root: none may change. */
 static const char *const canaries[] = {"/canary", "/canary/secret", "/canary/public", "/canary/append", "/canary/locked", "/canary/locked/in", "/canary/sticky/root", "/canary/setuid",
                                        "/canary/setgid", "/canary/link", "/etc/passwd", "/bin/busybox", "/tests", "/run/fuzz", "/",
-                                       /* Privileged actors have descriptors of these, and may change what they are. */
+                                       /* Privileged actors have descriptors of these. */
                                        "/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/console"};
-enum { CANARIES = sizeof canaries / sizeof *canaries, DEVICES = 5 };
+enum { CANARIES = sizeof canaries / sizeof *canaries };
 static struct stat canary_stat[CANARIES];
 static uint64_t canary_hash[CANARIES];
 static struct rlimit own_limits[16];
@@ -86,8 +86,33 @@ static void look(int i, struct stat *stat, uint64_t *hash)
     *hash = lstat(canaries[i], stat) ? 0 : content(canaries[i], stat);
 }
 
+static int first_mounts;
+
+/* How many file systems are mounted; where the last one is. */
+static int mounts(char where[600])
+{
+    FILE *all = fopen("/proc/mounts", "r");
+    char line[1300];
+    int count = 0;
+    while (all && fgets(line, sizeof line, all))
+        count += sscanf(line, "%*s %599s", where) == 1;
+    if (all)
+        fclose(all);
+    return count;
+}
+
+/* Takes away what privileged actors have mounted, wherever: who shares their directory leads them anywhere. */
+static void uncover(void)
+{
+    char where[600];
+    for (int looks = 0; looks < 100 && mounts(where) > first_mounts && umount2(where, MNT_DETACH) == 0; looks++)
+        ;
+}
+
 static void lay_canaries(void)
 {
+    char last[600];
+    first_mounts = mounts(last);
     umask(022);
     mkdir("/tmp/fuzz", 0755);
     mkdir("/run", 0755);
@@ -121,6 +146,17 @@ static void show_file(const char *path)
     close(fd);
 }
 
+/* A user who shares descriptors or directories with one of root's actors may let that change modes and owners, and make names, where he likes. */
+static int restored(int i, const struct stat *now)
+{
+    const struct stat *was = &canary_stat[i];
+    if (now->st_ino != was->st_ino || (now->st_mode & S_IFMT) != (was->st_mode & S_IFMT) || S_ISLNK(was->st_mode))
+        return 0;
+    (void)!chown(canaries[i], was->st_uid, was->st_gid);
+    chmod(canaries[i], was->st_mode & 07777);
+    return 1;
+}
+
 static const char *guard_fault(int with_root)
 {
     static char text[120];
@@ -130,14 +166,15 @@ static const char *guard_fault(int with_root)
         return "somebody had root's rights";
     }
     unlink("/canary/sticky/new");
+    uncover();
     for (int i = 0; i < CANARIES; i++) {
         struct stat now, *was = &canary_stat[i];
         uint64_t hash;
         look(i, &now, &hash);
-        if (with_root && i >= CANARIES - DEVICES) {
-            (void)!chown(canaries[i], was->st_uid, was->st_gid);
-            chmod(canaries[i], was->st_mode & 07777);
-            continue;
+        if (with_root && restored(i, &now)) {
+            look(i, &now, &hash);
+            if (S_ISDIR(now.st_mode))
+                canary_hash[i] = hash;
         }
         if (now.st_mode != was->st_mode || now.st_uid != was->st_uid || now.st_gid != was->st_gid || now.st_ino != was->st_ino || now.st_rdev != was->st_rdev ||
             (!S_ISDIR(now.st_mode) && now.st_size != was->st_size) || hash != canary_hash[i]) {
@@ -224,26 +261,13 @@ static void remove_below(const char *path, int depth)
         remove_tree(path, depth, now.st_dev);
 }
 
-/* Takes away one file system that is mounted below the experiment's directory; whether there was one. */
-static int uncover(void)
-{
-    FILE *mounts = fopen("/proc/mounts", "r");
-    char line[1200], where[600];
-    int found = 0;
-    while (!found && mounts && fgets(line, sizeof line, mounts))
-        found = sscanf(line, "%*s %599s", where) == 1 && strncmp(where, "/tmp/fuzz/", 10) == 0 && umount2(where, MNT_DETACH) == 0;
-    if (mounts)
-        fclose(mounts);
-    return found;
-}
-
 /* All that a sequence left, but for the program. */
-static void clear_directory(const char *path, int mounts)
+static void clear_directory(const char *path, int covered_by_root)
 {
     static const char *const covered[] = {"d", "a", "b", "n2", "new", "."};
-    for (int looks = 0; mounts && looks < 100 && uncover(); looks++)
-        ;
-    for (unsigned i = 0; mounts && i < sizeof covered / sizeof *covered; i++)
+    if (covered_by_root)
+        uncover();
+    for (unsigned i = 0; covered_by_root && i < sizeof covered / sizeof *covered; i++)
         for (int looks = 0; looks < 100 && umount2(covered[i], MNT_DETACH) == 0; looks++)
             ;
     remove_below(path, 0);

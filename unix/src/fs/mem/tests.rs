@@ -406,3 +406,24 @@ fn a_path_opened_again_gets_the_description_that_waits() {
     assert!(names::open(&key, O_RDONLY, who).is_none());
     assert!(!node.inactive().unwrap().admitted());
 }
+
+#[test]
+fn attributes_change_only_as_they_were_seen() {
+    let w = World::new();
+    let file = w.make("/f", S_IFREG | 0o644);
+    let seen = Some(Bits::of(&file.attr()));
+    let owner = SetAttr {
+        uid: Some(7),
+        seen,
+        ..SetAttr::default()
+    };
+    assert_eq!(file.set_attr(&owner), Ok(()));
+    let mode = SetAttr {
+        mode: Some(0o4755),
+        seen,
+        ..SetAttr::default()
+    };
+    assert_eq!(file.set_attr(&mode), Err(Errno::EAGAIN));
+    assert_eq!(file.attr().mode & 0o7777, 0o644);
+    assert_eq!(file.attr().uid, 7);
+}
