@@ -57,6 +57,11 @@ pub const PATCHES: usize = MMIO + MMIO_LEN;
 /// Length of a CPU's part of [`PATCHES`]: as many pages as a leaf table has entries.
 pub const PATCH_LEN: usize = 2 << 20;
 
+/// Where the gates are that a program's own tables map, if tables are isolated: the image once more, at a fixed place, those few pages of it.
+pub const GATE: usize = PATCHES + 8 * PATCH_LEN;
+/// Length of [`GATE`]: the image is not longer.
+pub const GATE_LEN: usize = 64 << 20;
+
 /// Where a procedure that the kernel has called in user mode returns to: never mapped, so that the fetch is an exception.
 pub const PROTECTED_RETURN: usize = 0xffff_ffff_ffff_f000;
 
@@ -99,13 +104,13 @@ mod tests {
             (STACKS, STACKS_LEN),
             (MMIO, MMIO_LEN),
             (PATCHES, 8 * PATCH_LEN),
+            (GATE, GATE_LEN),
         ];
         for pair in regions.windows(2) {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0);
         }
         assert!(
-            PATCHES
-                .checked_add(8 * PATCH_LEN)
+            GATE.checked_add(GATE_LEN)
                 .is_some_and(|end| end < PROTECTED_RETURN)
         );
         const {

@@ -51,7 +51,11 @@ pub struct Cpu {
     pub spec_running: AtomicU32,
     /// As above.
     pub spec_resting: AtomicU32,
-    /// Task state: stack pointers that the processor itself loads.
+    /// The address of its gate, and that of its way out by `sysretq`, where tables are isolated (`trap/isolated.rs`); otherwise 0.
+    pub(crate) gate: AtomicUsize,
+    /// As above.
+    pub(crate) sysret: AtomicUsize,
+    /// Task state: stack pointers that the processor itself loads, or where tables are isolated the gates' inner code.
     pub tss: UnsafeCell<Tss>,
     /// Segment descriptors.
     pub(crate) gdt: UnsafeCell<[u64; GDT_WORDS]>,
@@ -85,6 +89,8 @@ impl Cpu {
     pub const SPEC_RUNNING: usize = offset_of!(Cpu, spec_running);
     /// Offset of [`Cpu::spec_resting`] (32 bits).
     pub const SPEC_RESTING: usize = offset_of!(Cpu, spec_resting);
+    /// Offset of the gate's address.
+    pub(crate) const GATE: usize = offset_of!(Cpu, gate);
     /// Offset of [`Cpu::id`] (32 bits).
     pub const ID: usize = offset_of!(Cpu, id);
 
@@ -106,8 +112,21 @@ impl Cpu {
             user_rsp: AtomicU64::new(0),
             spec_running: AtomicU32::new(0),
             spec_resting: AtomicU32::new(0),
+            gate: AtomicUsize::new(0),
+            sysret: AtomicUsize::new(0),
             tss: UnsafeCell::new(Tss::new()),
             gdt: UnsafeCell::new([0; GDT_WORDS]),
+        }
+    }
+
+    /// Notes that this CPU, which is the caller's, is about to load `root`. With interrupts off.
+    pub fn enter_root(&self, root: usize) {
+        self.root.store(root, Ordering::Relaxed);
+        #[cfg(target_os = "none")]
+        if crate::mitigate::measures().isolate_tables() {
+            // SAFETY: a root is a table of 512 words, in the map of all memory.
+            let second = unsafe { crate::paging::second_root(root) };
+            crate::trap::isolated::enter_root(self, root, second);
         }
     }
 

@@ -22,7 +22,10 @@ pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
 /// Whether the entry of `syscall` changes stacks itself: dispatchers are entered at their stack's base, the user's stack pointer stored there. A retpoline needs a stack, and so does
 /// who sets a register of the machine.
 pub fn enters_on_kernel_stack() -> bool {
-    measures().ibrs_by_entry() || measures().retpolines() || measures().ibpb_by_entry()
+    measures().ibrs_by_entry()
+        || measures().retpolines()
+        || measures().ibpb_by_entry()
+        || measures().isolate_tables()
 }
 
 /// Address of the selector for VERW.
@@ -33,12 +36,15 @@ pub(crate) fn selector() -> usize {
 /// The entry of `syscall` on `cpu`, up to the jump through its dispatcher: on the kernel stack, with IBRS set. Changes no register but rsp.
 pub(crate) fn enter_kernel(d: &mut Draft, cpu: &Cpu) {
     let at = |offset: usize| (cpu.address() + offset) as i32;
-    dynasm!(d ; .arch x64
+    // The gate has done it otherwise.
+    if !measures().isolate_tables() {
+        dynasm!(d ; .arch x64
         ; mov [at(Cpu::USER_RSP)], rsp
         ; mov rsp, [at(Cpu::RSP0)]
         ; push QWORD [at(Cpu::USER_RSP)]
         ; pop QWORD [rsp + StackBase::USER_RSP as i32]
-    );
+        );
+    }
     if !writes_by_entry() {
         return;
     }
@@ -66,6 +72,36 @@ pub fn leave_kernel(d: &mut Draft) {
     }
 }
 
+/// Where tables are isolated, behind [`leave_kernel`], with rsp at the stack's base: the rest of the way to user mode, by the gate. Returns whether it is there.
+pub fn sysret_by_gate(d: &mut Draft) -> bool {
+    #[cfg(target_os = "none")]
+    if measures().isolate_tables() {
+        d.jmp_abs(crate::trap::isolated::sysret as *const () as usize);
+        return true;
+    }
+    let _ = d;
+    false
+}
+
+/// On the CPU at rdi: loads the root in rcx, and says so. Changes rdx, r8.
+pub fn load_root(d: &mut Draft) {
+    #[cfg(target_os = "none")]
+    if measures().isolate_tables() {
+        use crate::paging::{ADDRESS_BITS, phys_to_virt, second_at};
+        use crate::trap::isolated::{KERNEL_ROOT, USER_ROOT};
+        dynasm!(d ; .arch x64
+            ; mov rdx, QWORD phys_to_virt(second_at()) as i64
+            ; mov rdx, [rdx + rcx]
+            ; shl rdx, 64 - ADDRESS_BITS as i8
+            ; shr rdx, 64 - ADDRESS_BITS as i8
+            ; mov r8, [rdi + Cpu::GATE as i32]
+            ; mov [r8 + KERNEL_ROOT as i32], rcx
+            ; mov [r8 + USER_ROOT as i32], rdx
+        );
+    }
+    dynasm!(d ; .arch x64 ; mov [rdi + Cpu::ROOT as i32], rcx ; mov cr3, rcx);
+}
+
 /// The last thing before `sysretq` or `iretq` to user mode. Changes flags.
 pub fn clear_buffers(d: &mut Draft) {
     if measures().verw() {
@@ -85,12 +121,18 @@ pub fn enter_interrupt(d: &mut Draft) {
     }
 }
 
-/// The last thing before its `iretq`.
+/// Its end: `iretq`, and what comes before.
 pub fn leave_interrupt(d: &mut Draft) {
     if measures().ibrs_by_entry() {
         if_from_user(d, |d| write_word(d, Cpu::SPEC_RESTING as i32));
     }
+    #[cfg(target_os = "none")]
+    if measures().isolate_tables() {
+        dynasm!(d ; .arch x64 ; push 0 ; push 0);
+        return d.jmp_abs(crate::trap::isolated::end as *const () as usize);
+    }
     clear_buffers(d);
+    dynasm!(d ; .arch x64 ; iretq);
 }
 
 /// Whether an entry from user mode writes registers of the machine.

@@ -7,8 +7,8 @@
 //! What is read-only, and generated code, is written by [`patch`] alone.
 //! Source: docs/architecture.md, "Addresses".
 
-use abi::layout::{PAGE, PHYS_MAP, STACK_SLOT, STACKS, STACKS_LEN, WINDOW, WINDOW_LEN};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use abi::layout::{GATE, PAGE, PHYS_MAP, STACK_SLOT, STACKS, STACKS_LEN, WINDOW, WINDOW_LEN};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::cpu::StackBase;
 
@@ -41,6 +41,51 @@ pub mod bits {
 /// The root entries of the upper half: that of the map of all memory, and the top 512 GiB.
 pub fn root_slots() -> [usize; 2] {
     [phys_to_virt(0) >> 39 & 511, 511]
+}
+
+/// Memory ends below this power of two: bits above it in an entry that maps nothing keep a processor with the L1TF defect from what the entry names.
+pub const ADDRESS_BITS: u32 = 43;
+
+/// Where in a root the physical address of the space's second one is, for tables that are isolated: an entry that maps nothing, with bits above
+/// [`ADDRESS_BITS`].
+pub fn second_at() -> usize {
+    let first = if root_slots()[0] == 256 { 257 } else { 256 };
+    8 * first
+}
+
+/// The physical address of the second root of the space with `root`; 0: it has none.
+///
+/// # Safety
+/// `root` is a top table.
+pub unsafe fn second_root(root: usize) -> usize {
+    let word = phys_to_virt(root + second_at()) as *const AtomicUsize;
+    // SAFETY: the caller's promise; the direct map covers it.
+    unsafe { (*word).load(Ordering::Relaxed) & ((1 << ADDRESS_BITS) - 1) }
+}
+
+/// The entry of a second root's upper half and its index; 0 where tables are not isolated.
+static GATE_ENTRY: AtomicU64 = AtomicU64::new(0);
+
+/// All that a program's own root has of the upper half: the entry that leads to the gates. `None`: tables are not isolated, and there are no second
+/// roots.
+pub fn gate_entry() -> Option<(usize, u64)> {
+    match GATE_ENTRY.load(Ordering::Relaxed) {
+        0 => None,
+        entry => Some((GATE >> 39 & 511, entry)),
+    }
+}
+
+/// A page that programs' own roots map of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GatePage {
+    /// Its address.
+    pub address: usize,
+    /// Its physical address.
+    pub physical: u64,
+    /// It can be written.
+    pub write: bool,
+    /// It can be executed.
+    pub execute: bool,
 }
 
 /// Where all memory is mapped: [`PHYS_MAP`] until `randomize`.
@@ -171,6 +216,12 @@ impl Guards {
     }
 }
 
+/// On a host there are no gates.
+#[cfg(not(target_os = "none"))]
+pub fn gate_pages() -> impl Iterator<Item = GatePage> {
+    core::iter::empty()
+}
+
 /// On a host there is no image.
 #[cfg(not(target_os = "none"))]
 pub fn image_address() -> usize {
@@ -199,11 +250,12 @@ pub fn patch<R>(_page: usize, _write: impl FnOnce(*mut u8) -> R) -> R {
 mod bare {
     use super::*;
     use crate::boot::{self, Region};
-    use crate::{apic, cpu, features, ioapic, power, random, segments};
+    use crate::trap::isolated;
+    use crate::{apic, cpu, features, ioapic, mitigate, power, random, segments};
     use abi::layout::{MMIO, PATCH_LEN, PATCHES, STACK_SIZE, page_ceil, page_floor};
     use bits::*;
     use core::arch::asm;
-    use core::sync::atomic::{AtomicPtr, AtomicU64};
+    use core::sync::atomic::AtomicPtr;
 
     const LARGE_PAGE: usize = 2 << 20;
     const HUGE_PAGE: usize = 1 << 30;
@@ -225,6 +277,18 @@ mod bare {
             &raw const __image_end,
         ]
         .map(|symbol| symbol as usize - window(0))
+    }
+
+    /// The pages that programs' own roots map of the kernel.
+    pub fn gate_pages() -> impl Iterator<Item = GatePage> {
+        isolated::pages()
+            .filter(|part| part.both)
+            .map(|part| GatePage {
+                address: part.address,
+                physical: part.physical as u64,
+                write: part.rights & WRITE != 0,
+                execute: part.execute,
+            })
     }
 
     /// Where the image begins.
@@ -396,6 +460,27 @@ mod bare {
             }
         }
 
+        /// The gates, which a root of programs has too: builds its upper half.
+        fn map_gates(&mut self) {
+            let data_only = self.no_execute;
+            let kernel = self.root;
+            let second = self.frames.frame();
+            for part in isolated::pages() {
+                let execute = if part.execute { 0 } else { data_only };
+                self.map(part.address, part.physical, 0, part.rights | execute);
+                if part.both {
+                    self.root = second;
+                    self.map(part.address, part.physical, 0, part.rights | execute);
+                    self.root = kernel;
+                }
+            }
+            self.root = second;
+            // SAFETY: the entry is that of a table being built.
+            let entry = unsafe { *self.entry(GATE, 3) };
+            self.root = kernel;
+            GATE_ENTRY.store(entry, Ordering::Relaxed);
+        }
+
         fn map_device(&mut self, address: usize, physical: usize) {
             let flags = self.data() | NO_CACHE | WRITE_THROUGH;
             self.map(address, physical, 0, flags);
@@ -525,6 +610,9 @@ mod bare {
         tables.map_window(top);
         tables.map_stacks(cpu::present());
         tables.make_patches(cpu::present());
+        if mitigate::measures().isolate_tables() {
+            tables.map_gates();
+        }
         tables.map_device(MMIO, page_floor(local_apic));
         for (i, &registers) in io_apics.iter().enumerate() {
             tables.map_device(ioapic::registers(i), page_floor(registers));

@@ -49,8 +49,9 @@ mod bare {
     use super::*;
     use crate::cpu::{self, Cpu};
     use crate::features;
+    use crate::mitigate::measures;
     use crate::paging::{self, MachineStack};
-    use crate::trap::{self, KERNEL_CS, USER_CS};
+    use crate::trap::{self, KERNEL_CS, USER_CS, isolated};
     use core::arch::asm;
     use core::cell::UnsafeCell;
     use core::sync::atomic::Ordering;
@@ -100,6 +101,10 @@ mod bare {
     /// Points the gate of an interrupt vector at `entry`. All entries lie in the same 4 GiB, so that the one store that
     /// matters is a single word.
     pub(crate) fn set_gate(vector: u8, entry: usize) {
+        let stub = trap::stub(vector);
+        if measures().isolate_tables() {
+            return isolated::link(vector, if entry == stub { 0 } else { entry });
+        }
         write_gate(vector, Gate::new(entry, 0, 0));
     }
 
@@ -154,11 +159,17 @@ mod bare {
     /// Sets where `syscall` enters the kernel on this CPU.
     ///
     /// # Safety
-    /// Called on `cpu` with interrupts off; `entry` is code that jumps through `cpu.dispatcher`.
+    /// Called on `cpu` with interrupts off; `entry` is code that jumps through `cpu.dispatcher`; where tables are isolated it is entered on the kernel stack.
     pub(crate) unsafe fn set_syscall_entry(cpu: &Cpu, entry: usize) {
         cpu.syscall_entry.store(entry, Ordering::Relaxed);
         // SAFETY: the caller's promise.
-        unsafe { cpu::wrmsr(MSR_LSTAR, entry as u64) };
+        unsafe {
+            if measures().isolate_tables() {
+                cpu::wrmsr(MSR_LSTAR, isolated::syscall_entry(cpu.number()) as u64);
+            } else {
+                cpu::wrmsr(MSR_LSTAR, entry as u64);
+            }
+        }
     }
 
     unsafe fn load_tables(cpu: &Cpu) {
@@ -173,8 +184,15 @@ mod bare {
                 (*tss).ist[stack as usize - 1] = paging::machine_stack(cpu.number(), stack) as u64;
             }
             (*tss).rsp0 = paging::machine_stack(cpu.number(), MachineStack::Boot) as u64;
-            let at = tss as u64;
-            let gdt = &mut *cpu.gdt.get();
+            // Where tables are isolated the processor itself uses those of the gate, and the table of gates by the address there.
+            let mut table = IDT.0.get() as usize;
+            let (mut at, mut gdt) = (tss as u64, cpu.gdt.get());
+            if measures().isolate_tables() {
+                let page = isolated::prepare(cpu);
+                (at, gdt) = (page.tss.get() as u64, page.gdt.get());
+                table = isolated::alias(table);
+            }
+            let gdt = &mut *gdt;
             *gdt = [
                 0,
                 0,
@@ -214,7 +232,7 @@ mod bare {
             );
             let pointer = Pointer {
                 limit: size_of::<[Gate; 256]>() as u16 - 1,
-                base: IDT.0.get() as u64,
+                base: table as u64,
             };
             asm!("lidt [{}]", in(reg) &pointer, options(nostack));
             asm!("ltr {:x}", in(reg) TSS_SELECTOR, options(nostack));
@@ -224,8 +242,10 @@ mod bare {
     unsafe fn set_control_registers() {
         const CR0: u64 = 1 << 31 | 1 << 16 | 1 << 5 | 1 << 4 | 1 << 1 | 1; // PG WP NE ET MP PE
         let found = features::get();
-        let mut cr4: u64 = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 9 | 1 << 10; // PAE MCE PGE OSFXSR OSXMMEXCPT
+        let mut cr4: u64 = 1 << 5 | 1 << 6 | 1 << 9 | 1 << 10; // PAE MCE OSFXSR OSXMMEXCPT
         for (have, bit) in [
+            // PGE: nothing of the kernel is remembered where a program runs on other tables.
+            (!measures().isolate_tables(), 7),
             (found.umip(), 11),
             (found.fsgsbase(), 16),
             (found.xsave(), 18),

@@ -3,6 +3,7 @@
 //! *Interface*: [`run`], at boot before the rooms above link their trap callouts: it links its own. It asserts, so a failure is a panic with
 //! its report.
 
+use crate::paging::MachineStack;
 use crate::trap::{
     self, Callouts, KERNEL_CS, KERNEL_SS, RFLAGS_IF, TrapFrame, USER_CS, USER_SS, exception,
 };
@@ -74,6 +75,11 @@ pub fn run() {
     };
     let looks = trap::return_from as *const () as usize;
     let restores = trap::restoring_end();
+    // What the gates refuse begins a stack, and this is the boot stack: another meanwhile.
+    let cpu = crate::cpu::this_cpu();
+    let stack = |which| crate::paging::machine_stack(cpu.number(), which);
+    // SAFETY: interrupts are off; nobody needs that stack but a machine check, which is the end.
+    unsafe { cpu.set_rsp0(stack(MachineStack::MachineCheck)) };
     for (door, frame, what) in [
         (
             looks,
@@ -139,5 +145,7 @@ pub fn run() {
         );
         assert_eq!(SEEN[1].load(Ordering::Relaxed), frame.rip, "{what}");
     }
+    // SAFETY: as it was.
+    unsafe { cpu.set_rsp0(stack(MachineStack::Boot)) };
     crate::log!("machine: returns ok");
 }

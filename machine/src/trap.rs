@@ -199,6 +199,8 @@ macro_rules! restore {
 }
 #[cfg(target_os = "none")]
 mod guarded;
+#[cfg(target_os = "none")]
+pub(crate) mod isolated;
 
 #[cfg(target_os = "none")]
 pub use bare::*;
@@ -265,10 +267,15 @@ mod bare {
         pub(super) fn trap_end();
     }
 
+    /// Whether programs run on tables of their own (`isolated.rs`).
+    fn isolates() -> bool {
+        crate::mitigate::measures().isolate_tables()
+    }
+
     /// Whether a crossing has more to do, and the twins in `guarded.rs` are the entries.
     fn guarded() -> bool {
         let measures = crate::mitigate::measures();
-        measures.ibrs_by_entry() || measures.ibpb_by_entry() || measures.verw()
+        measures.ibrs_by_entry() || measures.ibpb_by_entry() || measures.verw() || isolates()
     }
 
     /// The way out for those who do not choose it by their own place.
@@ -293,6 +300,7 @@ mod bare {
         let measures = crate::mitigate::measures();
         guarded::BY_ENTRY.store(u32::from(measures.ibrs_by_entry()), Ordering::Relaxed);
         guarded::BARRIER.store(u32::from(measures.ibpb_by_entry()), Ordering::Relaxed);
+        isolated::init(isolates());
     }
 
     /// The assembled `syscall` entry of CPU number `cpu`.
@@ -310,6 +318,9 @@ mod bare {
 
     /// Entry of the stub for `vector`.
     pub(crate) fn stub(vector: u8) -> usize {
+        if isolates() {
+            return isolated::stub(vector);
+        }
         let stubs = if guarded() {
             guarded::guarded_stubs as *const ()
         } else {
@@ -431,7 +442,7 @@ mod bare {
 
     /// Where a frame is left through without a look at it: for the machine's own check.
     pub(crate) fn restoring_end() -> usize {
-        trap_leave as *const () as usize
+        LEAVE.load(Ordering::Relaxed)
     }
 
     unsafe extern "C" fn gate(frame: *mut TrapFrame) {
@@ -472,8 +483,9 @@ mod bare {
                     }
                 }
                 exception::SEGMENT | exception::STACK | exception::PROTECTION
-                    if frame.rip as usize == iretq_site as *const () as usize
-                        && !frame.from_user() =>
+                    if !frame.from_user()
+                        && (frame.rip as usize == iretq_site as *const () as usize
+                            || isolates() && isolated::is_iretq(frame.rip)) =>
                 {
                     // SAFETY: the frame of a fault in `trap_leave`.
                     unsafe { refused(frame) }
@@ -537,13 +549,17 @@ mod bare {
     unsafe fn refused(frame: *mut TrapFrame) {
         // SAFETY: the caller's promise.
         let fault = unsafe { frame.read() };
-        // SAFETY: when `iretq` faults the stack pointer is where it was: at the five words.
+        // SAFETY: when `iretq` faults the stack pointer is where it was: at the five words, which the kernel's root maps.
         let [rip, cs, rflags, rsp, ss] = unsafe { (fault.rsp as *const [u64; 5]).read() };
         if cs & 3 != 3 {
             // SAFETY: the caller's promise.
             return (callouts().exception)(unsafe { &mut *frame });
         }
-        let place = (fault.rsp as usize - offset_of!(TrapFrame, rip)) as *mut TrapFrame;
+        // The gates' stack is too small; the fault's own frame lies where the thread's stack begins.
+        let place = match isolates() {
+            true => frame,
+            false => (fault.rsp as usize - offset_of!(TrapFrame, rip)) as *mut TrapFrame,
+        };
         let back = TrapFrame {
             rip,
             cs,

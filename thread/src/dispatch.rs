@@ -340,6 +340,9 @@ enum Place {
 fn leave(d: &mut Draft, place: Place) {
     if place == Place::KernelStack || guard::enters_on_kernel_stack() {
         guard::leave_kernel(d);
+        if guard::sysret_by_gate(d) {
+            return;
+        }
         to_user_stack(d);
     }
     guard::clear_buffers(d);

@@ -13,6 +13,7 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, StackBase, irq_restore, irq_save, this_cpu, wrmsr};
+use machine::guard;
 use machine::mitigate::{self, IBPB, PRED_CMD, SPEC_CTRL, SSBD, STIBP};
 
 /// Calls that fill the return stack.
@@ -62,12 +63,12 @@ impl Asked {
 /// No code space.
 pub(crate) fn init() -> Result<(), OutOfCode> {
     let measures = mitigate::measures();
-    if !measures.refill_returns() && !measures.ibpb_always() {
+    if !measures.refill_returns() && !measures.ibpb_always() && !measures.isolate_tables() {
         return Ok(());
     }
     let mut draft = Draft::new(&SPACE, "enter space");
     let d = &mut draft;
-    dynasm!(d ; .arch x64 ; mov [rdi + Cpu::ROOT as i32], rcx ; mov cr3, rcx);
+    guard::load_root(d);
     if measures.ibpb_always() {
         dynasm!(d ; .arch x64 ; mov r8, rax);
         barrier(d);

@@ -331,8 +331,10 @@ fn yield_way<const VARIANT: u8>(
         dynasm!(d ; .arch x64 ; mov rsp, base);
         guard::leave_kernel(d);
     }
-    dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
-    sysret(d);
+    if !guard::sysret_by_gate(d) {
+        dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
+        sysret(d);
+    }
     d.bind(asked);
     dynasm!(d ; .arch x64 ; mov rsp, base ; mov eax, abi::nr::SCHED_YIELD as i32);
     d.jmp_abs(slow);
@@ -349,9 +351,13 @@ fn yield_way<const VARIANT: u8>(
     );
     if guard::enters_on_kernel_stack() {
         guard::leave_kernel(d);
-        dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
     }
-    sysret(d);
+    if !guard::sysret_by_gate(d) {
+        if guard::enters_on_kernel_stack() {
+            dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
+        }
+        sysret(d);
+    }
     d.bind(many);
     if !guard::enters_on_kernel_stack() {
         dynasm!(d ; .arch x64 ; mov [user_rsp], rsp ; mov rsp, base);

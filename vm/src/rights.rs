@@ -2,14 +2,15 @@
 //!
 //! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it; [`Survey::faults`] is what is not as promised; [`places`]. By no
 //! address is anything writable and executable; a frame that is executable in the kernel is writable nowhere (but through `PATCHES`,
-//! while it is written); the kernel's half has no page that programs reach, and a program's half none that they do not.
+//! while it is written); the kernel's half has no page that programs reach, and a program's half none that they do not;
+//! where tables are isolated, the root that a program runs on has its half and the gates.
 //!
 //! Tables change meanwhile. What looks wrong is looked at again: a frame of code that has been given back is data.
 
 use crate::kernel;
 use crate::space::AddressSpace;
 use crate::table::Mapping;
-use abi::layout::{PATCHES, PROTECTED_RETURN};
+use abi::layout::{GATE, PAGE, PATCHES};
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use machine::paging;
@@ -28,6 +29,8 @@ pub struct Survey {
     pub mappings: usize,
     /// Bytes that the kernel can execute.
     pub executable: u64,
+    /// Pages of the kernel seen in the roots that programs run on, where tables are isolated.
+    pub gates: usize,
     /// Places that are not as promised.
     pub faults: usize,
     /// There was no memory to remember all code.
@@ -61,6 +64,16 @@ const KERNEL_HALF: core::ops::Range<usize> = 256..512;
 /// Those of a program's.
 const USER_HALF: core::ops::Range<usize> = 0..256;
 
+/// Whether a mapping of a second root is a page of the gates, with its rights.
+fn is_gate(m: Mapping) -> bool {
+    paging::gate_pages().any(|page| {
+        let rights = (page.write, page.execute, false) == (m.write, m.execute, m.user);
+        rights
+            && m.length == PAGE as u64
+            && (page.address, page.physical) == (m.address, m.physical)
+    })
+}
+
 impl Survey {
     /// Reads the kernel's half; each fault is told to `out`.
     pub fn kernel(out: &mut dyn Write) -> Result<Survey, fmt::Error> {
@@ -68,6 +81,7 @@ impl Survey {
             code: Vec::new(),
             mappings: 0,
             executable: 0,
+            gates: 0,
             faults: 0,
             short: false,
         };
@@ -104,6 +118,26 @@ impl Survey {
                 told = told.and(writeln!(out, "program {:#x}: {fault}", m.address));
             }
         });
+        told.and(self.gates(space, out))
+    }
+
+    /// Reads what a program's second root has of the kernel.
+    fn gates(&mut self, space: &AddressSpace, out: &mut dyn Write) -> fmt::Result {
+        if paging::gate_entry().is_none() {
+            return Ok(());
+        }
+        let mut told = Ok(());
+        if !space.repeats_half() {
+            self.faults += 1;
+            told = writeln!(out, "a program runs on tables that are not its own");
+        }
+        space.each_gate_mapping(&mut |m| {
+            self.gates += 1;
+            if !is_gate(m) {
+                self.faults += 1;
+                told = told.and(writeln!(out, "gate {:#x}: of the kernel", m.address));
+            }
+        });
         told
     }
 
@@ -137,7 +171,7 @@ impl Survey {
         if !of_program && m.write && m.execute {
             return Some("writable and executable");
         }
-        let open = (PATCHES..PROTECTED_RETURN).contains(&m.address);
+        let open = (PATCHES..GATE).contains(&m.address);
         (m.write && !open && self.is_code(m)).then_some("code, writable")
     }
 

@@ -80,6 +80,7 @@ pub fn run() {
         ("stacks", stacks),
         ("code", code),
         ("rights", rights),
+        ("gates", gates),
         ("user access", user_access),
         ("fork", fork),
         ("hunger", hunger),
@@ -154,6 +155,44 @@ fn code() {
         assert_eq!(routine(), value);
         assert!(space.decommit(exec));
     }
+}
+
+/// A program's own root has the gates of the kernel, and one page more is found. Where tables are isolated.
+fn gates() {
+    if machine::paging::gate_entry().is_none() {
+        return;
+    }
+    let space = AddressSpace::new().expect("room");
+    let faults = || {
+        let mut line = log::Line::new();
+        let mut survey = Survey::kernel(&mut line).expect("room to tell");
+        survey.space(&space, &mut line).expect("room to tell");
+        assert_eq!(
+            survey.gates == machine::paging::gate_pages().count(),
+            survey.faults == 0
+        );
+        survey.faults
+    };
+    assert_eq!(faults(), 0);
+    // Beside the gates, in the table that all second roots share.
+    let last = machine::paging::gate_pages().map(|page| page.address).max();
+    let word = space
+        .gate_word(last.expect("there are gates") + PAGE)
+        .expect("the table");
+    let data = frame::alloc().expect("a frame");
+    word.store(
+        data.address() | KERNEL_DATA | no_execute(),
+        Ordering::Relaxed,
+    );
+    assert_eq!(faults(), 1, "a page of the kernel, left mapped");
+    word.store(0, Ordering::Relaxed);
+    frame::release(data);
+    // The kernel's own half.
+    let (index, entry) = *crate::kernel::entries().first().expect("the map of memory");
+    space.plant_top(index, entry);
+    assert!(faults() > 0, "all memory, left mapped");
+    space.plant_top(index, 0);
+    assert_eq!(faults(), 0);
 }
 
 /// Nothing is wrong with the kernel's tables, and what is made wrong is found.

@@ -84,7 +84,7 @@ mod bare {
     /// `root` is the kernel's or that of a space which outlives its use here, up to [`leave`].
     pub unsafe fn load(root: u64) {
         let state = cpu::irq_save();
-        cpu::this_cpu().root.store(root as usize, Ordering::Relaxed);
+        cpu::this_cpu().enter_root(root as usize);
         set_cr3(root);
         cpu::irq_restore(state);
     }
@@ -127,7 +127,7 @@ mod bare {
         // SAFETY: a loaded root is a top table.
         let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
         if first.load(Ordering::Acquire) == DEAD {
-            own.root.store(kernel_root(), Ordering::Relaxed);
+            own.enter_root(kernel_root());
             set_cr3(kernel_root() as u64);
         } else if mailbox.kernel.swap(generation, Ordering::Relaxed) != generation {
             forget_global();

@@ -268,7 +268,6 @@ fn emit_leave(d: &mut Draft, plan: &Plan) {
     dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; pop rax);
     guard::leave_interrupt(d);
     dynasm!(d ; .arch x64
-        ; iretq
         ;wake:
         ; push rsi
         ; push rdi

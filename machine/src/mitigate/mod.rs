@@ -89,6 +89,7 @@ measures! {
     verw 11 "VERW clears the buffers before user mode.";
     no_transactions 12 "TSX is turned off.";
     mask_user 13 "Addresses of users are cut off below the kernel before their use.";
+    isolate_tables 16 "A program runs on tables that map of the kernel only the gates.";
     ibpb_by_entry 15 "IBPB by each entry into the kernel from user mode.";
     eager_vectors 14 "Threads have vector registers from the start; they never trap.";
 }
@@ -154,6 +155,7 @@ pub fn choose(facts: Facts, wish: Wish) -> Plan {
             want(&[Bug::Mds, Bug::MmioStaleData, Bug::RegFileDataSampling])
                 || bugs.contains(Bug::TsxAsyncAbort) && !no_transactions,
         );
+        take(bit::isolate_tables, want(&[Bug::Meltdown]));
         take(bit::mask_user, want(&[Bug::SpectreV1]));
         take(bit::eager_vectors, want(&[Bug::LazyFp]));
     }

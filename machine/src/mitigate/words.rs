@@ -24,7 +24,11 @@ impl Plan {
                 "KVM: Mitigation: VMX unsupported"
             }),
             Bug::L1tf => out.write_str("Mitigation: PTE Inversion"),
-            Bug::Meltdown => out.write_str("Vulnerable"),
+            Bug::Meltdown => out.write_str(if done.isolate_tables() {
+                "Mitigation: PTI"
+            } else {
+                "Vulnerable"
+            }),
             Bug::TsxAsyncAbort if done.no_transactions() => {
                 out.write_str("Mitigation: TSX disabled")
             }

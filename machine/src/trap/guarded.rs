@@ -1,5 +1,5 @@
 //! The twins of `trap.rs`'s entries where a crossing has more to do: IBRS set and predictors cleared after the registers are saved, IBRS cleared before they are restored, and the
-//! buffers cleared at the very end.
+//! buffers cleared at the very end, or all left to `isolated.rs`.
 //!
 //! *Interface*: the entries that `trap.rs` chooses where `guarded()` says so. Nobody runs ahead past the question whether it was user mode: an `lfence` or the write to the
 //! register itself is between.
@@ -77,7 +77,7 @@ macro_rules! enter_if_user {
 }
 
 #[unsafe(naked)]
-unsafe extern "C" fn common() {
+pub(super) unsafe extern "C" fn common() {
     naked_asm!(
         save!(),
         clac!(),
@@ -106,8 +106,10 @@ unsafe extern "C" fn common() {
 pub(super) unsafe extern "C" fn leave() {
     naked_asm!(
         write_if_user!("2"),
-        "test byte ptr [rsp + {cs}], 3",
         restore!(),
+        "cmp dword ptr [{isolated}], 0",
+        "jne {isolated_end}",
+        "test byte ptr [rsp + {cs} - {vector}], 3",
         "jz 3f",
         "verw word ptr [{selector}]",
         "3: jmp {end}",
@@ -119,6 +121,9 @@ pub(super) unsafe extern "C" fn leave() {
         word = const Cpu::SPEC_RESTING,
         register = const SPEC_CTRL,
         selector = sym SELECTOR,
+        vector = const offset_of!(super::TrapFrame, vector),
+        isolated = sym super::isolated::ISOLATED,
+        isolated_end = sym super::isolated::end,
         end = sym super::bare::trap_end,
     )
 }
@@ -143,6 +148,8 @@ pub(super) unsafe extern "C" fn syscall_slow_entry() {
         "jz {leave}",
         write_if_user!("2"),
         restore!(),
+        "cmp dword ptr [{isolated}], 0",
+        "jne {isolated_sysret}",
         "mov rsp, [rsp + 40]",
         "verw word ptr [{selector}]",
         "sysretq",
@@ -158,6 +165,8 @@ pub(super) unsafe extern "C" fn syscall_slow_entry() {
         word = const Cpu::SPEC_RESTING,
         register = const SPEC_CTRL,
         selector = sym SELECTOR,
+        isolated = sym super::isolated::ISOLATED,
+        isolated_sysret = sym super::isolated::sysret_slow,
         syscall = sym super::bare::syscall,
         leave = sym leave,
     )

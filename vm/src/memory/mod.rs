@@ -43,6 +43,12 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// The entries of the kernel's half that a new space copies, as (index, entry) pairs. They never change.
     fn kernel_entries(self) -> &'static [(usize, u64)];
 
+    /// Where tables are isolated: all that a space's second root, which programs run on, has of the kernel's half (index and entry), and the index at
+    /// which the first root keeps the second one's address.
+    fn second_entries(self) -> Option<((usize, u64), usize)> {
+        None
+    }
+
     /// Tries to free memory that is held without need; `false` when there was none.
     fn reclaim(self) -> bool {
         false
@@ -174,6 +180,11 @@ impl Memory for Kernel {
 
     fn kernel_entries(self) -> &'static [(usize, u64)] {
         crate::kernel::entries()
+    }
+
+    fn second_entries(self) -> Option<((usize, u64), usize)> {
+        let entry = machine::paging::gate_entry()?;
+        Some((entry, machine::paging::second_at() / 8))
     }
 
     fn reclaim(self) -> bool {

@@ -26,7 +26,7 @@ pub use pager::{Pager, PagerInfo};
 
 use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};
-use crate::table::{Tables, frame_of, spans_below};
+use crate::table::{NOWHERE, Tables, frame_of, spans_below};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
@@ -85,6 +85,8 @@ pub enum Remap {
 /// frame; a table below the top exists only where its span touches an area.
 pub struct AddressSpace<M: Memory = Kernel> {
     root: u64,
+    /// The root that programs run on, where tables are isolated; otherwise 0.
+    second: u64,
     memory: M,
     gate: Gate,
     /// Pages that are present.
@@ -133,8 +135,17 @@ impl<M: Memory> AddressSpace<M> {
     /// An empty space of `memory`, for one thread. Error: `ENOMEM`.
     pub fn new_in(memory: M) -> Result<Arc<Self>, Errno> {
         let root = memory.zeroed_user().ok_or(Errno::ENOMEM)?.address();
+        let second = match memory.second_entries().map(|_| memory.zeroed_user()) {
+            None => 0,
+            Some(Some(frame)) => frame.address(),
+            Some(None) => {
+                memory.frames().release_zeroed(Frame::containing(root));
+                return Err(Errno::ENOMEM);
+            }
+        };
         let space = AddressSpace {
             root,
+            second,
             memory,
             gate: Gate::new(),
             resident: Resident::new(),
@@ -154,6 +165,10 @@ impl<M: Memory> AddressSpace<M> {
         };
         for (index, entry) in memory.kernel_entries() {
             space.tables().set_top(*index, *entry);
+        }
+        if let Some(((index, entry), at)) = memory.second_entries() {
+            space.second_tables().set_top(index, entry);
+            space.tables().set_top(at, second | NOWHERE);
         }
         Ok(Arc::new(space))
     }
@@ -177,7 +192,20 @@ impl<M: Memory> AddressSpace<M> {
     #[inline]
     fn tables(&self) -> Tables<M> {
         // SAFETY: the root was made by `new_in` and lives as long as the space.
-        unsafe { Tables::new(self.root, self.memory) }
+        unsafe { Tables::new(self.root, self.memory).with_second(self.second) }
+    }
+
+    /// The tables that programs run on, where those are others.
+    fn second_tables(&self) -> Tables<M> {
+        // SAFETY: as in `tables`; where there is no second root the first stands for it.
+        unsafe { Tables::new(self.second_root(), self.memory) }
+    }
+
+    fn second_root(&self) -> u64 {
+        match self.second {
+            0 => self.root,
+            second => second,
+        }
     }
 
     /// Pages that are present now.
@@ -205,11 +233,43 @@ impl<M: Memory> AddressSpace<M> {
     /// Whether the kernel's half is the kernel's own, entry by entry.
     pub(crate) fn shares_kernel(&self) -> bool {
         let known = self.memory.kernel_entries();
+        let second = self.memory.second_entries();
         (256..512).all(|index| {
             let is = self.tables().top(index);
             let entry = known.iter().find(|(at, _)| *at == index);
-            is == entry.map_or(0, |(_, entry)| *entry)
+            let entry = entry.map_or(0, |(_, entry)| *entry);
+            match second {
+                Some((_, at)) if at == index => is == self.second | NOWHERE,
+                _ => is == entry,
+            }
         })
+    }
+
+    /// Whether there is a second root with nothing in its lower half that the first one has not. (A fault sets an entry in the first one first.)
+    pub(crate) fn repeats_half(&self) -> bool {
+        let (first, second) = (self.tables(), self.second_tables());
+        self.second != 0 && (0..256).all(|index| [0, first.top(index)].contains(&second.top(index)))
+    }
+
+    /// Shows every mapping of the second root's upper half.
+    pub(crate) fn each_gate_mapping(&self, visit: &mut dyn FnMut(crate::table::Mapping)) {
+        self.second_tables().each_mapping(256..512, visit);
+    }
+
+    /// The word of the second root's tables that maps the page of `address`, of the kernel, for the machine's own check.
+    #[cfg(target_os = "none")]
+    pub(crate) fn gate_word(&self, address: usize) -> Option<&core::sync::atomic::AtomicU64> {
+        let tables = self.second_tables();
+        // SAFETY: the tables of the gates stay for ever.
+        tables
+            .leaf(address)
+            .map(|word| unsafe { &*core::ptr::from_ref(word) })
+    }
+
+    /// Sets an entry of the second root, for the same.
+    #[cfg(target_os = "none")]
+    pub(crate) fn plant_top(&self, index: usize, entry: u64) {
+        self.second_tables().set_top(index, entry);
     }
 
     /// Shows every mapping under the entries `top` of the top table. The space's monitor is held meanwhile.
@@ -260,6 +320,11 @@ impl<M: Memory> Drop for AddressSpace<M> {
         }
         for (index, _) in self.memory.kernel_entries() {
             tables.set_top(*index, 0);
+        }
+        if let Some(((index, _), at)) = self.memory.second_entries() {
+            tables.set_top(at, 0);
+            self.second_tables().set_top(index, 0);
+            frames.release_zeroed(Frame::containing(self.second));
         }
         frames.release_zeroed(Frame::containing(self.root));
     }

@@ -13,7 +13,7 @@ pub use machine::paging::bits::*;
 pub const HELD: u64 = 1 << 9;
 
 /// The bits of an entry's address that a frame's has: memory ends below 8 TiB.
-pub const FRAME: u64 = ADDRESS & ((1 << 43) - 1);
+pub const FRAME: u64 = ADDRESS & ((1 << machine::paging::ADDRESS_BITS) - 1);
 
 /// Set in entries that are not present but keep a frame: what a processor with the L1TF defect loads by such an entry is where no memory is. It compares 44 bits at
 /// least. [`frame_of`] drops them by the mask that it needs anyway. Source: Linux's "PTE inversion".

@@ -39,6 +39,8 @@ pub const fn index(address: usize, level: u32) -> usize {
 #[derive(Clone, Copy)]
 pub struct Tables<M> {
     root: u64,
+    /// A second top table with the same lower half; 0: none.
+    second: u64,
     memory: M,
 }
 
@@ -48,7 +50,19 @@ impl<M: Memory> Tables<M> {
     /// # Safety
     /// `root` is a top table, and stays one while the result is in use.
     pub unsafe fn new(root: u64, memory: M) -> Self {
-        Tables { root, memory }
+        Tables {
+            root,
+            second: 0,
+            memory,
+        }
+    }
+
+    /// These tables, and from now on what they have of the lower half under `second` as well; 0: nothing.
+    ///
+    /// # Safety
+    /// `second` is 0, or a top table as the root is.
+    pub unsafe fn with_second(self, second: u64) -> Self {
+        Tables { second, ..self }
     }
 
     /// The entries of the table at `physical`.
@@ -82,6 +96,9 @@ impl<M: Memory> Tables<M> {
             let mut entry = word.load(Ordering::Acquire);
             if entry & PRESENT == 0 {
                 entry = self.make(word, address)?;
+                if level == 4 {
+                    self.repeat(address, entry);
+                }
             }
             if entry & LARGE != 0 {
                 return None;
@@ -146,6 +163,14 @@ impl<M: Memory> Tables<M> {
     /// Entry `index` of the top table.
     pub fn top(&self, index: usize) -> u64 {
         self.table(self.root)[index].load(Ordering::Acquire)
+    }
+
+    /// Sets the entry of `address`, a program's, in the second top table. Whoever loses a race stores the same.
+    #[cold]
+    fn repeat(&self, address: usize, entry: u64) {
+        if self.second != 0 && address <= abi::layout::USER_END {
+            self.table(self.second)[index(address, 4)].store(entry, Ordering::Release);
+        }
     }
 
     /// Sets entry `index` of the top table. The caller owns the tables.
@@ -266,6 +291,9 @@ impl<M: Memory> Tables<M> {
                 }
                 if gap.0 <= base && base + span <= gap.1 {
                     word.store(0, Ordering::Release);
+                    if level == 4 {
+                        self.repeat(base, 0);
+                    }
                     gone(Frame::containing(child));
                 }
             }

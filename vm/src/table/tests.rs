@@ -32,6 +32,32 @@ fn a_leaf_is_found_where_it_was_made() {
 }
 
 #[test]
+fn a_second_top_table_has_the_lower_half_of_the_first() {
+    let (tables, memory) = tables(100);
+    let second = memory.zeroed().unwrap().address();
+    // SAFETY: both are top tables.
+    let (both, second) = unsafe { (tables.with_second(second), Tables::new(second, memory)) };
+    let (low, high, kernel) = (0x40_0000, 0x7fff_0000_0000, 0xffff_ffff_f000_0000);
+    for address in [low, high, kernel] {
+        both.leaf_or_make(address).unwrap();
+    }
+    for address in [low, high] {
+        let at = index(address, 4);
+        assert!(second.top(at) != 0 && second.top(at) == both.top(at));
+    }
+    assert_eq!(
+        second.top(index(kernel, 4)),
+        0,
+        "the kernel's half is not repeated"
+    );
+    let mut gone = 0;
+    both.prune(high, high + 0x1000, 1 << 39, 1 << 47, &mut |_| gone += 1);
+    assert_eq!(gone, 3);
+    assert_eq!(second.top(index(high, 4)), 0);
+    assert_eq!(second.top(index(low, 4)), both.top(index(low, 4)));
+}
+
+#[test]
 fn only_tables_that_exist_are_visited() {
     let (tables, _) = tables(100);
     let (low, high) = (0x40_0000, 0x7fff_0000_0000);

@@ -443,6 +443,12 @@ fn survey(kit: &Kit) -> Vec<Check> {
         let mut machine = with(kit, &name, cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/survey-glibc"], 2 * MINUTE));
         checks.push(own_suite(kit, &name, &mut machine, "selfcheck", MINUTE));
+        // The same where programs run on tables of their own.
+        let name = format!("survey-isolated-{cpus}");
+        let mut machine = with(kit, &name, cpus, 128);
+        machine.append.push_str(" mitigations=all");
+        checks.extend(kit.tap(&machine, &["/tests/survey-glibc"], 2 * MINUTE));
+        checks.push(own_suite(kit, &name, &mut machine, "selfcheck", MINUTE));
     }
     checks.extend(lots(kit));
     checks

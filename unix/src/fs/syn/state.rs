@@ -151,9 +151,10 @@ pub fn rights(out: &mut Out) -> Result<()> {
     }
     let _ = writeln!(
         out,
-        "\n{} mappings of the kernel and {spaces} programs, {} KiB executable in the kernel\n{} faults",
+        "\n{} mappings of the kernel and {spaces} programs, {} KiB executable in the kernel, {} pages of gates\n{} faults",
         survey.mappings,
         survey.executable / 1024,
+        survey.gates,
         survey.faults
     );
     Ok(())
