@@ -1,7 +1,7 @@
 //! QEMU's monitor protocol, as much as it takes to let a machine run and stand still.
 //!
 //! *Interface*: `Monitor::greet` on the socket of a machine with `Machine::monitor`; `send` a command, then `answer`: whoever
-//! has several machines sends to all before it waits for any.
+//! has several machines sends to all before it waits for any. `ask` is for what people ask.
 //!
 //! Source: QEMU's documentation, `interop/qmp-spec`: a JSON object a line; each command has one answer; events may come between.
 
@@ -63,11 +63,29 @@ impl Monitor {
     /// # Errors
     /// Host failure when the socket does not take it.
     pub fn send(&mut self, command: &str) -> Result<()> {
-        let line = format!("{}\n", json!({"execute": command}));
+        self.write(&json!({"execute": command}))
+    }
+
+    fn write(&mut self, command: &Value) -> Result<()> {
+        let line = format!("{command}\n");
         match self.stream.get_mut().write_all(line.as_bytes()) {
             Err(error) if !gone(&error) => Err(error).context("cannot speak to QEMU's monitor"),
             _ => Ok(()),
         }
+    }
+
+    /// What the monitor for people says to `line`; nothing when the machine has ended.
+    ///
+    /// # Errors
+    /// As those of `send` and `answer`.
+    pub fn ask(&mut self, line: &str) -> Result<String> {
+        let command =
+            json!({"execute": "human-monitor-command", "arguments": {"command-line": line}});
+        self.write(&command)?;
+        let text = self.returned()?;
+        Ok(text.map_or(String::new(), |text| {
+            text.as_str().unwrap_or_default().to_owned()
+        }))
     }
 
     /// Waits for the answer to the oldest command that has none yet.
@@ -75,6 +93,12 @@ impl Monitor {
     /// # Errors
     /// Host failure when there is none in time, or QEMU refuses.
     pub fn answer(&mut self) -> Result<Answer> {
+        let returned = self.returned()?;
+        Ok(returned.map_or(Answer::Ended, |_| Answer::Done))
+    }
+
+    /// What the oldest command without an answer has returned; `None` when the machine has ended.
+    fn returned(&mut self) -> Result<Option<Value>> {
         while let Some(object) = self.object()? {
             if let Some(error) = object.get("error") {
                 return Err(Failure::new(
@@ -82,11 +106,11 @@ impl Monitor {
                     format!("QEMU's monitor refuses: {error}"),
                 ));
             }
-            if object.get("return").is_some() {
-                return Ok(Answer::Done);
+            if let Some(returned) = object.get("return") {
+                return Ok(Some(returned.clone()));
             }
         }
-        Ok(Answer::Ended)
+        Ok(None)
     }
 
     /// The next line; `None` after the last one.

@@ -268,6 +268,24 @@ impl Kit {
         Ok(root)
     }
 
+    /// Starts one command on a machine that nobody waits for; dropped, it ends.
+    ///
+    /// # Errors
+    /// Host failure when it cannot be booted.
+    pub fn start(&self, machine: &Machine, command: &[&str]) -> Result<Running> {
+        let root = self.root(machine, command)?;
+        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let archive = root.finish(self.tables.clone(), &command, &[]);
+        let streams = Streams {
+            input: Box::new(std::io::empty()),
+            output: Box::new(Kept::default()),
+            error: Box::new(Kept::default()),
+            terminal: false,
+        };
+        Running::start(machine, &archive, streams)
+            .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))
+    }
+
     /// The same with another root.
     pub fn boot_root(
         &self,

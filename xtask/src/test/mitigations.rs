@@ -1,4 +1,5 @@
-//! Tests of what is done about speculation: the choice by processor and word, the code that it leads to, and the usual suites under all of it.
+//! Tests of what is done about speculation: the choice by processor and word, the code that it leads to, the usual suites under all of it, and
+//! what the processor's tables map while a program runs.
 //!
 //! *Interface*: `run`. QEMU's software emulation speculates nothing and ignores what is written to the registers that it lacks, so that every mechanism can be executed;
 //! that each holds on silicon no test here can show.
@@ -6,6 +7,9 @@
 use super::guest::with;
 use super::kit::Kit;
 use super::tap::Check;
+use crate::failure::{Failure, HOST, Result};
+use crate::machine::Machine;
+use crate::qmp::{Answer, CONT, Monitor, STOP};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -75,5 +79,58 @@ pub fn run(kit: &Kit) -> Vec<Check> {
             kit.says_ok(&machine, &words, MINUTE),
         );
     }
+    for word in ["off", "all"] {
+        let mut machine = machine(format!("mapped-{word}"), 1, word);
+        machine.monitor = true;
+        let mapped = while_a_program_runs(kit, &machine);
+        let good = |lines: &[String]| match word {
+            "off" => lines.iter().any(|line| !is_gate(line)),
+            _ => !lines.is_empty() && lines.iter().all(|line| is_gate(line)),
+        };
+        let (good, told) = match mapped {
+            Ok(lines) => (good(&lines), lines.join(" | ")),
+            Err(failure) => (false, failure.message),
+        };
+        kit.note(good);
+        let name = format!("{word}: what is mapped of the kernel while a program runs");
+        checks.push(Check::new(name, good, told));
+    }
     checks
+}
+
+/// `abi::layout::GATE` and its length.
+const GATES: std::ops::Range<usize> = 0xffff_ffff_f900_0000..0xffff_ffff_fd00_0000;
+
+/// Whether a line of the emulator's list of mappings is of the gates ([`GATES`]).
+fn is_gate(line: &str) -> bool {
+    let start = line
+        .get(..16)
+        .and_then(|at| usize::from_str_radix(at, 16).ok());
+    start.is_some_and(|at| GATES.contains(&at))
+}
+
+/// What the emulator says is mapped of the upper half by the tables that the processor has while a program computes.
+fn while_a_program_runs(kit: &Kit, machine: &Machine) -> Result<Vec<String>> {
+    const SLICE: Duration = Duration::from_millis(50);
+    let mut running = kit.start(machine, &["/bin/sh", "-c", "while :; do :; done"])?;
+    let socket = running.monitor().expect("it was asked for");
+    let mut monitor = Monitor::greet(socket, MINUTE)?;
+    // A program that computes is seldom not in user mode; before there is one nobody is.
+    for _ in 0..1000 {
+        for command in [CONT, STOP] {
+            monitor.send(command)?;
+            if monitor.answer()? == Answer::Ended {
+                return Err(Failure::new(HOST, "the machine ended"));
+            }
+            if command == CONT {
+                std::thread::sleep(SLICE);
+            }
+        }
+        if monitor.ask("info registers")?.contains("CPL=3") {
+            let text = monitor.ask("info mem")?;
+            let upper = text.lines().filter(|line| line.starts_with("ffff"));
+            return Ok(upper.map(str::to_owned).collect());
+        }
+    }
+    Err(Failure::new(HOST, "no program came to run"))
 }
