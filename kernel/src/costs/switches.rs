@@ -27,8 +27,11 @@ fn pass(who: usize) {
         FROM.store(tsc(), Ordering::Relaxed);
         thread::yield_now();
         let now = tsc();
-        if LAST.load(Ordering::Relaxed) != who {
-            LEAST.fetch_min(now - FROM.load(Ordering::Relaxed), Ordering::Relaxed);
+        // Who is preempted behind its reading finds a later one of the other's.
+        if LAST.load(Ordering::Relaxed) != who
+            && let Some(took) = now.checked_sub(FROM.load(Ordering::Relaxed))
+        {
+            LEAST.fetch_min(took, Ordering::Relaxed);
         }
     }
     DONE.fetch_add(1, Ordering::Release);
