@@ -109,7 +109,8 @@ pub fn randomized() -> bool {
 /// The address in the direct map of physical `address`.
 #[inline]
 pub fn phys_to_virt(address: usize) -> usize {
-    MAP.load(Ordering::Relaxed) + address
+    // All memory is mapped from there on, and the map does not wrap.
+    MAP.load(Ordering::Relaxed).wrapping_add(address)
 }
 
 /// The address in the window of physical `address`, which must be below 1 GiB.

@@ -78,8 +78,9 @@ impl Bitmap<'_> {
         let mut candidates = self.summary[group].load(Ordering::Acquire);
         while candidates != 0 {
             let bit = pick(candidates);
-            let word = group * 64 + bit as usize;
-            if word * 64 < limit
+            // Numbers of frames: not even of the last do 64 wrap.
+            let word = group.wrapping_mul(64) | bit as usize;
+            if word.wrapping_mul(64) < limit
                 && let Some(index) = self.take_in_word(word, pick)
             {
                 return Some(index);
@@ -105,7 +106,7 @@ impl Bitmap<'_> {
                     if rest == 0 {
                         self.settle(word);
                     }
-                    return Some(word * 64 + bit as usize);
+                    return Some(word.wrapping_mul(64) | bit as usize);
                 }
                 Err(now) => seen = now,
             }

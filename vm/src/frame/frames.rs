@@ -278,7 +278,22 @@ impl Frames {
     /// A frame from the top of memory, with whatever content.
     #[inline]
     pub fn alloc(&self) -> Option<Frame> {
-        if let Some(frame) = self.pop(&self.near().dirty) {
+        self.alloc_beside(self.near())
+    }
+
+    /// A frame, and whether it is one of zeros: one of those as long as there are some.
+    #[inline]
+    pub fn alloc_clean(&self) -> Option<(Frame, bool)> {
+        let near = self.near();
+        match self.stocked_beside(near) {
+            Some(frame) => Some((frame, true)),
+            None => self.alloc_beside(near).map(|frame| (frame, false)),
+        }
+    }
+
+    #[inline(always)]
+    fn alloc_beside(&self, near: &Near) -> Option<Frame> {
+        if let Some(frame) = self.pop(&near.dirty) {
             return Some(frame);
         }
         match self.known().bitmap.take_top() {
@@ -403,7 +418,12 @@ impl Frames {
     /// A frame of zeros from the stock.
     #[inline]
     pub fn stocked(&self) -> Option<Frame> {
-        if let Some(frame) = self.pop(&self.near().zeroed) {
+        self.stocked_beside(self.near())
+    }
+
+    #[inline(always)]
+    fn stocked_beside(&self, near: &Near) -> Option<Frame> {
+        if let Some(frame) = self.pop(&near.zeroed) {
             return Some(frame);
         }
         let frame = Frame(self.stock.pop(self.known().shares)?);

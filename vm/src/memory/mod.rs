@@ -103,11 +103,10 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// A frame of zeros for the kernel's own use, from the stock if it has one.
     #[inline]
     fn zeroed(self) -> Option<Frame> {
-        if let Some(frame) = self.frames().stocked() {
-            return Some(frame);
+        let (frame, clean) = self.frames().alloc_clean()?;
+        if !clean {
+            self.zero(frame);
         }
-        let frame = self.frames().alloc()?;
-        self.zero(frame);
         Some(frame)
     }
 

@@ -58,15 +58,24 @@ impl Areas {
     /// Index of the area that contains `address`.
     #[inline]
     pub(super) fn at(&self, address: usize) -> Option<usize> {
+        self.find(address).map(|(index, _)| index)
+    }
+
+    /// The area that contains `address`, and its index.
+    #[inline]
+    pub(super) fn find(&self, address: usize) -> Option<(usize, &Entry)> {
         let contains = |(start, area): &Entry| *start <= address && address < area.end;
         let recent = self.recent.load(Ordering::Relaxed);
-        if self.list.get(recent).is_some_and(contains) {
-            return Some(recent);
+        if let Some(entry) = self.list.get(recent)
+            && contains(entry)
+        {
+            return Some((recent, entry));
         }
         let index = self.from(address + 1).checked_sub(1)?;
-        contains(&self.list[index]).then(|| {
+        let entry = &self.list[index];
+        contains(entry).then(|| {
             self.recent.store(index, Ordering::Relaxed);
-            index
+            (index, entry)
         })
     }
 

@@ -130,11 +130,9 @@ impl<M: Memory> AddressSpace<M> {
         access: Access,
         question: &mut Option<Question>,
     ) -> Result<Step, FaultError> {
-        let areas = &view.inner.areas;
-        let Some(index) = areas.at(page) else {
+        let Some((_, (start, area))) = view.inner.areas.find(page) else {
             return Ok(Step::Outside);
         };
-        let (start, area) = areas.get(index);
         let needed = match access {
             Access::Read => Prot::READ,
             Access::Write => Prot::WRITE,
@@ -279,7 +277,9 @@ impl<M: Memory> AddressSpace<M> {
         answer: &mut Answer,
     ) -> Result<Step, FaultError> {
         let tables = self.tables();
-        let word = tables.leaf_or_make(page).ok_or(FaultError::OutOfMemory)?;
+        let table = tables.leaf_table_or_make(page);
+        let table = table.ok_or(FaultError::OutOfMemory)?;
+        let word = &table[table::index(page, 1)];
         let before = word.load(Ordering::Acquire);
         let there = occupied(before);
         let writable = question.copy || question.write_through;
@@ -305,17 +305,19 @@ impl<M: Memory> AddressSpace<M> {
         // If another thread has brought a page that does not suit, the access faults again.
         let (first, count, _) = question.around;
         let along = table::along(question.prot);
-        for (i, slot) in answer.neighbours[..count].iter_mut().enumerate() {
-            let Some(frame) = slot.take() else { continue };
-            // The block is aligned, so its words lie in the leaf table that exists now.
-            match tables.leaf(first + i * PAGE) {
-                Some(word) if exchange(word, 0, frame.frame().address() | along) => {
-                    frame.into_frame();
-                    self.resident.add(tally, 1);
-                }
-                _ => *slot = Some(frame),
+        // The block is aligned, so its words lie in this table.
+        let block = &table[table::index(first, 1)..];
+        let mut added = 0;
+        for (word, slot) in block.iter().zip(&mut answer.neighbours[..count]) {
+            if let Some(frame) = slot
+                && exchange(word, 0, frame.frame().address() | along)
+                && let Some(frame) = slot.take()
+            {
+                frame.into_frame();
+                added += 1;
             }
         }
+        self.resident.add(tally, added);
         Ok(step)
     }
 }

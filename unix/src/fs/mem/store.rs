@@ -48,10 +48,15 @@ struct Table {
 impl Table {
     /// A share of page `index` if it is not a hole.
     fn page(&self, index: u64) -> Option<FrameRef> {
-        let word = self.pages.get(usize::try_from(index).ok()?)?;
-        let address = word.load(Ordering::Acquire);
-        (address != 0).then(|| FrameRef::share(Frame::from_routines(address)))
+        share(self.pages.get(usize::try_from(index).ok()?)?)
     }
+}
+
+/// A share of the page of `word` if it is not a hole. With the table locked.
+#[inline]
+fn share(word: &AtomicU64) -> Option<FrameRef> {
+    let address = word.load(Ordering::Acquire);
+    (address != 0).then(|| FrameRef::share(Frame::from_routines(address)))
 }
 
 impl Store {
@@ -109,8 +114,10 @@ impl Store {
     /// is being changed.
     pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
         if let Some(table) = self.table.try_lock() {
-            for (index, slot) in (first..).zip(found) {
-                *slot = table.page(index);
+            let first = usize::try_from(first).unwrap_or(usize::MAX);
+            let pages = table.pages.get(first..).unwrap_or_default();
+            for (word, slot) in pages.iter().zip(found) {
+                *slot = share(word);
             }
         }
     }
