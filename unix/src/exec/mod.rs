@@ -21,7 +21,7 @@ use vm::{AddressSpace, Prot, user};
 
 use crate::call::Args;
 use crate::fs::place::MS_NOSUID;
-use crate::memory::fallible::{try_arc, try_copy, try_reserve, try_string};
+use crate::memory::fallible::{try_arc, try_copy, try_placed, try_reserve, try_string};
 use crate::process::cred::{Executing, Unsafe};
 use crate::process::shared::Exchanged;
 use crate::process::{Cred, Process, Program, Task, access};
@@ -235,7 +235,7 @@ pub fn prepare(
         entry,
         sp: placed.sp,
         program: try_arc(program)?,
-        actions: try_arc(Actions::default())?,
+        actions: try_placed(Actions::default)?,
         executing,
         grounds,
     })
@@ -264,6 +264,8 @@ fn set_ids(source: &Source) -> (Option<u32>, Option<u32>) {
     clippy::too_many_arguments,
     reason = "each is one line of the auxiliary vector or the stack"
 )]
+// On a frame of its own: `prepare` has much on its stack without it.
+#[inline(never)]
 fn build_stack(
     process: &Process,
     space: &AddressSpace,

@@ -1,6 +1,6 @@
 //! Memory of a size or number that a user chooses: asked for, and ENOMEM when there is none.
 //!
-//! *Interface*: [`try_reserve`] before something is pushed; [`try_filled`], [`try_copy`], [`try_string`]; [`try_arc`] and [`try_box`] for what is made once for each thing that a user makes.
+//! *Interface*: [`try_reserve`] before something is pushed; [`try_filled`], [`try_copy`], [`try_string`]; [`try_arc`], [`try_placed`] and [`try_box`] for what is made once for each thing that a user makes.
 //!
 //! Each leaves the kernel its reserve, and is a question that may be answered with no on purpose ([`super::fail`]).
 
@@ -11,6 +11,8 @@ use alloc::vec::Vec;
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+
+use crate::process::shared::placed;
 
 /// Room for `bytes` more beyond what is kept. ENOMEM.
 fn ask(bytes: usize) -> Result<()> {
@@ -65,6 +67,14 @@ pub(crate) fn try_arc<T>(value: T) -> Result<Arc<T>> {
     const { assert!(size_of::<T>() <= PAGE) };
     ask(size_of::<T>())?;
     Ok(Arc::new(value))
+}
+
+/// What `make` makes, counted, made where it stays: for large values. ENOMEM.
+#[inline(always)]
+pub(crate) fn try_placed<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
+    const { assert!(size_of::<T>() <= PAGE) };
+    ask(size_of::<T>())?;
+    Ok(placed(make))
 }
 
 /// `value` in a place of its own. ENOMEM.

@@ -7,7 +7,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
-use super::set::{DefaultAction, bit, default_action};
+use super::set::{DefaultAction, IGNORED, bit, default_action};
+use crate::process::shared::placed;
 
 /// The 64 actions, with masks of who is ignored and who has a handler that need no monitor.
 pub struct Actions {
@@ -16,8 +17,12 @@ pub struct Actions {
 }
 
 impl Default for Actions {
+    #[inline]
     fn default() -> Self {
-        Self::from_table([Sigaction::default(); 64])
+        Actions {
+            table: Monitor::new([Sigaction::default(); 64]),
+            ignored: AtomicU64::new(IGNORED),
+        }
     }
 }
 
@@ -26,57 +31,53 @@ fn dropped(signo: i32, handler: u64) -> bool {
     handler == SIG_IGN || (handler == SIG_DFL && default_action(signo) == DefaultAction::Ignore)
 }
 
-/// The signals that `table` drops when they arrive.
-fn ignored_by(table: &[Sigaction; 64]) -> u64 {
-    let dropped = |(signo, action): (i32, &Sigaction)| {
-        if dropped(signo, action.handler) {
-            bit(signo)
-        } else {
-            0
-        }
-    };
-    (1..).zip(table).map(dropped).fold(0, |all, bit| all | bit)
+/// Calls `act` with the index of each signal of `set` in a table.
+fn each(set: u64, mut act: impl FnMut(usize)) {
+    let mut rest = set;
+    while rest != 0 {
+        act(rest.trailing_zeros() as usize);
+        rest &= rest.wrapping_sub(1);
+    }
 }
 
 impl Actions {
-    fn from_table(table: [Sigaction; 64]) -> Actions {
-        Actions {
-            ignored: AtomicU64::new(ignored_by(&table)),
-            table: Monitor::new(table),
-        }
-    }
-
     /// A copy for a forked child.
     pub fn fork_copy(&self) -> Arc<Actions> {
-        Arc::new(Actions {
-            table: Monitor::new(*self.table.lock()),
+        let table = self.table.lock();
+        placed(|| Actions {
+            table: Monitor::new(*table),
             ignored: AtomicU64::new(self.ignored()),
         })
     }
 
     /// A copy in which every handler is back to the default.
     pub fn exec_copy(&self) -> Arc<Actions> {
-        let copy = Arc::<Actions>::default();
+        let copy = placed(Actions::default);
         copy.begin_program(self);
         copy
     }
 
-    /// These, which nobody uses yet, become those of a program that `exec` begins: as `old`, but every handler is back to the default.
+    /// These, which are all the default and nobody's yet, become those of a program that `exec` begins: what `old` ignores stays ignored.
     pub fn begin_program(&self, old: &Actions) {
-        let mut table = *old.table.lock();
-        for action in &mut table {
-            let handler = if action.handler == SIG_IGN {
-                SIG_IGN
-            } else {
-                SIG_DFL
-            };
-            *action = Sigaction {
-                handler,
-                ..Sigaction::default()
-            };
+        let ignored = old.told_to_ignore();
+        if ignored != 0 {
+            let mut table = self.table.lock();
+            each(ignored, |index| table[index].handler = SIG_IGN);
+            self.ignored.fetch_or(ignored, Ordering::Relaxed);
         }
-        self.ignored.store(ignored_by(&table), Ordering::Relaxed);
-        *self.table.lock() = table;
+    }
+
+    /// The signals that are dropped because somebody said so.
+    fn told_to_ignore(&self) -> u64 {
+        let table = self.table.lock();
+        let mut told = 0;
+        // The others are handled, or end the process.
+        each(self.ignored(), |index| {
+            if table[index].handler == SIG_IGN {
+                told |= 1 << index;
+            }
+        });
+        told
     }
 
     /// The action of `signo`, a valid number.

@@ -23,7 +23,7 @@ pub const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
 /// Those that stop a process by default.
 pub const STOPPERS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
 /// Those that by default do nothing.
-const IGNORED: u64 = bit(SIGCHLD) | bit(SIGURG) | bit(SIGWINCH) | bit(SIGCONT);
+pub const IGNORED: u64 = bit(SIGCHLD) | bit(SIGURG) | bit(SIGWINCH) | bit(SIGCONT);
 /// Those that an instruction causes, delivered before all others.
 pub const SYNCHRONOUS: u64 =
     bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGFPE) | bit(SIGSYS);

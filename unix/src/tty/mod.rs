@@ -34,7 +34,7 @@ use quaject::cook_tty_out::{self, CookTtyOut};
 use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
-use crate::process::Terminal;
+use crate::process::{Terminal, shared::placed};
 use crate::signal;
 use editor::Editor;
 use routines::Routines;
@@ -65,7 +65,7 @@ pub fn console() -> Option<Arc<Tty>> {
 
 /// Makes the terminal of the console line and starts its pump. `device` is its number for `stat`. ENOMEM.
 pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::Result<Arc<Tty>> {
-    let typed = Arc::new(const { Typed::new() });
+    let typed = placed(|| const { Typed::new() });
     let output = line.output().ok_or(Errno::ENXIO)?;
     let tty = Arc::new(Tty {
         line,

@@ -2,6 +2,7 @@
 //!
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
+mod frames;
 mod fuzzed;
 mod kinds;
 mod layers;
@@ -18,7 +19,7 @@ const HELP: &str = "\
 usage: cargo xtask check [STEP...]
 
 Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, the list
-of locks, the kinds of calls, the fuzzer's list of calls, documentation. With names of these steps (`cargo xtask check locks`): only those.
+of locks, the kinds of calls, the fuzzer's list of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check locks`): only those.
 ";
 
 /// The files that may use `unsafe` in rooms where it is listed.
@@ -35,6 +36,7 @@ const STEPS: &[Step] = &[
     ("kinds", kinds_of_calls),
     ("mutants", crate::mutants::faults),
     ("fuzzed", fuzzed_calls),
+    ("frames", large_frames),
     ("clippy for the host", clippy_host),
     ("clippy for the kernel", clippy_kernel),
     ("documentation", documentation),
@@ -116,6 +118,13 @@ fn kinds_of_calls() -> Result<Vec<String>> {
         &calls,
         &read("user/hogs.c")?,
     ))
+}
+
+/// The functions of the kernel, as it is built now, that take much of a stack.
+fn large_frames() -> Result<Vec<String>> {
+    let kernel = crate::kernel::build()?;
+    let kernel = std::fs::read(&kernel).context(kernel.display())?;
+    frames::faults(&kernel)
 }
 
 fn format() -> Result<Vec<String>> {
