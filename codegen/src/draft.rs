@@ -337,10 +337,10 @@ impl Draft {
     }
 
     fn resolve(&mut self, field: Field, target: u32, addend: i64) {
-        let target = i64::from(target) + addend;
+        let target = i64::from(target).wrapping_add(addend);
         match field.relation() {
             RELATIVE => {
-                let value = target - i64::from(field.from);
+                let value = target.wrapping_sub(i64::from(field.from));
                 put(
                     &mut self.code,
                     field.at as usize,
@@ -406,8 +406,9 @@ impl Draft {
     fn field(&self, field_offset: u8, ref_offset: u8, kind: u8) -> Field {
         let here = self.code.len() as u32;
         Field {
-            at: here - u32::from(field_offset),
-            from: here - u32::from(ref_offset),
+            // What is not in the draft is refused when it is filled.
+            at: here.wrapping_sub(u32::from(field_offset)),
+            from: here.wrapping_sub(u32::from(ref_offset)),
             kind,
         }
     }
@@ -437,14 +438,15 @@ impl Draft {
     #[inline]
     pub fn extend(&mut self, bytes: &[u8]) {
         let (len, n) = (self.code.len(), bytes.len());
-        if self.code.capacity() - len < n && !self.grow(n) {
+        // A vector is never longer than its room, which is never more than can be addressed: neither wraps.
+        if self.code.capacity().wrapping_sub(len) < n && !self.grow(n) {
             return;
         }
         // SAFETY: there is room for `n` more bytes, and a draft's buffer is nobody else's.
         unsafe {
             let end = self.code.as_mut_ptr().add(len);
             end.copy_from_nonoverlapping(bytes.as_ptr(), n);
-            self.code.set_len(len + n);
+            self.code.set_len(len.wrapping_add(n));
         }
     }
 
@@ -615,7 +617,7 @@ impl Draft {
                     ));
                     return;
                 }
-                let value = target - i64::from(field.from);
+                let value = target.wrapping_sub(i64::from(field.from));
                 self.place(Placed {
                     at: field.at,
                     size: field.size() as u8,

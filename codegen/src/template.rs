@@ -262,7 +262,7 @@ impl<const N: usize> Template<N> {
             for field in &template.holes {
                 let mut value = values[field.hole as usize].wrapping_add(i64::from(field.addend));
                 if field.branch {
-                    value = value.wrapping_sub(entry as i64 + i64::from(field.from));
+                    value = value.wrapping_sub((entry as i64).wrapping_add(i64::from(field.from)));
                 }
                 // SAFETY: `assembled` saw that the field lies within the code.
                 let at = unsafe { code.as_mut_ptr().add(field.at as usize) };

@@ -345,6 +345,22 @@ mod bare {
             }
         }
 
+        /// Maps the small pages of the large one at `physical` from `address` on, each with its `rights`.
+        fn map_small(
+            &mut self,
+            address: usize,
+            physical: usize,
+            rights: impl Fn(&Self, usize) -> u64,
+        ) {
+            let mut entry = self.entry(address, 0);
+            for at in (physical..physical + LARGE_PAGE).step_by(PAGE) {
+                let rights = rights(self, at) | PRESENT | ACCESSED | DIRTY;
+                // SAFETY: the large page begins where a table does, and there are as many small ones in it as slots in that.
+                unsafe { *entry = at as u64 | rights };
+                entry = entry.wrapping_add(1);
+            }
+        }
+
         fn map(&mut self, address: usize, physical: usize, level: u32, flags: u64) {
             let large = if level > 0 { LARGE } else { 0 };
             let entry = self.entry(address, level);
@@ -372,13 +388,6 @@ mod bare {
             }
         }
 
-        /// Maps the small pages that the image takes, and what lies between and about them.
-        fn map_small(&mut self, at: usize) {
-            for at in (at..at + LARGE_PAGE).step_by(PAGE) {
-                self.map(phys_to_virt(at), at, 0, self.aside(at));
-            }
-        }
-
         fn map_direct(&mut self, region: &Region) {
             let data = self.data();
             let [start, .., end] = image();
@@ -392,7 +401,7 @@ mod bare {
                     continue;
                 }
                 if image_in(LARGE_PAGE) {
-                    self.map_small(at);
+                    self.map_small(phys_to_virt(at), at, Self::aside);
                 } else {
                     self.map(phys_to_virt(at), at, 1, data);
                 }
@@ -404,12 +413,11 @@ mod bare {
             let data = self.data();
             let [start, text, _, end] = image();
             let small_end = end.next_multiple_of(LARGE_PAGE);
-            for at in (0..small_end).step_by(PAGE) {
-                let flags = match at {
+            for at in (0..small_end).step_by(LARGE_PAGE) {
+                self.map_small(window(at), at, |tables, at| match at {
                     _ if (start..text).contains(&at) => GLOBAL,
-                    _ => self.aside(at),
-                };
-                self.map(window(at), at, 0, flags);
+                    _ => tables.aside(at),
+                });
             }
             for at in (small_end..top.min(window_len())).step_by(LARGE_PAGE) {
                 self.map(window(at), at, 1, data);

@@ -70,7 +70,8 @@ impl Chain {
             .0
             .store(procedure as usize, Ordering::Relaxed);
         self.links[at].1.store(argument, Ordering::Relaxed);
-        self.state.store(state + 1, Ordering::Relaxed);
+        // There is room, so the count does not reach the mark.
+        self.state.store(state.wrapping_add(1), Ordering::Relaxed);
         Ok(())
     }
 
@@ -82,7 +83,7 @@ impl Chain {
         let first = self.first.load(Ordering::Relaxed);
         let (procedure, argument) = &self.links[first as usize % LINKS];
         self.first.store(first.wrapping_add(1), Ordering::Relaxed);
-        self.state.store(state - 1, Ordering::Relaxed);
+        self.state.store(state.wrapping_sub(1), Ordering::Relaxed);
         // SAFETY: `put` stored a `fn(usize)`.
         let procedure =
             unsafe { core::mem::transmute::<usize, fn(usize)>(procedure.load(Ordering::Relaxed)) };

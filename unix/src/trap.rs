@@ -101,7 +101,15 @@ fn forget_restart(frame: &mut TrapFrame) {
 fn on_exception(frame: &mut TrapFrame) {
     if frame.vector == exception::PAGE_FAULT {
         page_fault(frame);
-    } else if frame.vector == exception::NO_FPU && frame.from_user() {
+    } else {
+        on_other_exception(frame);
+    }
+}
+
+/// Nothing that a program causes often.
+#[cold]
+fn on_other_exception(frame: &mut TrapFrame) {
+    if frame.vector == exception::NO_FPU && frame.from_user() {
         if thread::no_fpu().is_err() {
             cpu::irq_enable();
             memory::short();
@@ -138,7 +146,7 @@ fn page_fault(frame: &mut TrapFrame) {
     };
     if frame.from_user() {
         cpu::irq_enable();
-        if address == PROTECTED_RETURN && frame.rip as usize == address && returned(frame) {
+        if address == PROTECTED_RETURN && returned(frame) {
             return;
         }
         if let Err(error) = resolve(address, access) {
@@ -170,6 +178,9 @@ fn page_fault(frame: &mut TrapFrame) {
 /// The return of a procedure that the kernel had called, if it is one.
 #[cold]
 fn returned(frame: &mut TrapFrame) -> bool {
+    if frame.rip as usize != PROTECTED_RETURN {
+        return false;
+    }
     match thread::protected_return(frame) {
         Return::Resumed => true,
         Return::Ended => exit::exit_thread(status_exited(0)),

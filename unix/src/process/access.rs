@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use vm::AddressSpace;
 
 use super::capability::Capability;
-use super::{Cred, Process, tree};
+use super::{Cred, Process, Task, tree};
 
 /// Held while somebody is let at a process, and by `exec` while the process gets other rights.
 pub struct Rights;
@@ -65,25 +65,41 @@ pub fn set_scope(new: u32) -> Result<()> {
     changed.map(drop).map_err(|_| Errno::EINVAL)
 }
 
-/// What the two identities and the memory say.
-fn allows(mine: &Cred, its: &Cred, dumpable: bool, wish: Wish) -> bool {
-    let (uid, gid, caps) = match wish {
-        Wish::See => (mine.fsuid, mine.fsgid, mine.caps.effective),
-        Wish::Ask | Wish::Steer => (mine.uid, mine.gid, mine.caps.permitted),
-    };
-    mine.has(Capability::SysPtrace)
-        || (its.is_only(uid, gid) && dumpable && caps.contains(its.caps.permitted))
+/// How one identity stands to another.
+#[derive(Clone, Copy)]
+struct Standing {
+    /// It may trace everybody.
+    able: bool,
+    /// All of the other's identity is its own, and the other may no more. Not asked of who is able.
+    same: bool,
 }
 
-/// Whether the scope lets `caller` steer `process`.
-fn in_scope(caller: &Arc<Process>, mine: &Cred, process: &Process) -> bool {
+impl Standing {
+    /// How `mine` stands to `its`.
+    fn between(mine: &Cred, its: &Cred, wish: Wish) -> Standing {
+        let (uid, gid, caps) = match wish {
+            Wish::See => (mine.fsuid, mine.fsgid, mine.caps.effective),
+            Wish::Ask | Wish::Steer => (mine.uid, mine.gid, mine.caps.permitted),
+        };
+        let able = mine.has(Capability::SysPtrace);
+        let same = !able && its.is_only(uid, gid) && caps.contains(its.caps.permitted);
+        Standing { able, same }
+    }
+
+    /// What identities and memory say.
+    fn allows(self, is_dumpable: impl FnOnce() -> bool) -> bool {
+        self.able || (self.same && is_dumpable())
+    }
+}
+
+/// Whether the scope lets `caller`, which is `able` to trace everybody or not, steer `process`.
+fn in_scope(caller: &Arc<Process>, able: bool, process: &Process) -> bool {
     match scope() {
         0 => true,
         NEVER => false,
-        CAPABLE => mine.has(Capability::SysPtrace),
+        CAPABLE => able,
         _ => {
-            mine.has(Capability::SysPtrace)
-                || descends(process.pid, caller)
+            able || descends(process.pid, caller)
                 || process
                     .threads
                     .lock()
@@ -120,7 +136,9 @@ fn descends(pid: i32, ancestor: &Process) -> bool {
 
 /// Whether what `process` has in memory may be seen by who has the same identity; a process without memory has nothing to hide.
 pub fn is_dumpable(process: &Process) -> bool {
-    process.space().is_none_or(|space| space.mark() == DUMPABLE)
+    process
+        .space
+        .with(|space| space.is_none_or(|space| space.mark() == DUMPABLE))
 }
 
 /// The mark of a space whose process is dumpable.
@@ -135,20 +153,22 @@ pub fn set_dumpable(process: &Process, dumpable: bool) {
 
 /// May the calling process do to `process` what it wishes? EPERM. The answer holds only as long as `process` executes no program: [`with`] keeps it from that.
 pub fn may(process: &Process, wish: Wish) -> Result<()> {
-    let caller = Process::current();
-    if core::ptr::eq(&*caller, process) {
-        return Ok(());
+    match Task::here(|task| lets(&task.process, process, wish)) {
+        Some(true) => Ok(()),
+        _ => Err(Errno::EPERM),
     }
-    let (mine, its) = (caller.cred.get(), process.cred.get());
-    // After the credentials: a change of them makes it undumpable before it shows.
-    let dumpable = is_dumpable(process);
-    if allows(&mine, &its, dumpable, wish)
-        && (wish != Wish::Steer || in_scope(&caller, &mine, process))
-    {
-        Ok(())
-    } else {
-        Err(Errno::EPERM)
+}
+
+/// Whether `caller` may do to `process` what it wishes.
+fn lets(caller: &Arc<Process>, process: &Process, wish: Wish) -> bool {
+    if core::ptr::eq(&**caller, process) {
+        return true;
     }
+    let between = |mine: &Cred, its: &Cred| Standing::between(mine, its, wish);
+    let standing = caller.cred.beside(&process.cred, between);
+    // Dumpable or not is asked after the credentials: a change of them makes it undumpable before it shows.
+    standing.allows(|| is_dumpable(process))
+        && (wish != Wish::Steer || in_scope(caller, standing.able, process))
 }
 
 /// Does `act` if the calling process [`may`], before `process` can become a program with more rights. EPERM.
@@ -242,6 +262,10 @@ pub fn may_schedule(process: &Process) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn allows(mine: &Cred, its: &Cred, dumpable: bool, wish: Wish) -> bool {
+        Standing::between(mine, its, wish).allows(|| dumpable)
+    }
 
     #[test]
     fn all_users_and_groups_have_to_be_the_callers() {

@@ -153,8 +153,12 @@ impl Gate {
 
 impl Process {
     /// The process of the running thread. Panics on a kernel thread that belongs to none.
+    #[expect(
+        clippy::expect_used,
+        reason = "system calls are a task's; who may be a kernel thread asks `Task::try_current`"
+    )]
     pub fn current() -> Arc<Process> {
-        Task::current().process.clone()
+        Task::here(|task| task.process.clone()).expect("a kernel thread has no process")
     }
 
     /// Its parent's number, 0 for the first process.

@@ -1,7 +1,7 @@
 //! A replaceable counted value: what several processes may share and one may exchange.
 //!
 //! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place
-//! and returns the old, [`Shared::replace`] does if it is still the one expected; [`Shared::peek`] and [`Shared::is`] look without counting.
+//! and returns the old, [`Shared::replace`] does if it is still the one expected; [`Shared::peek`], [`Shared::beside`] and [`Shared::is`] look without counting.
 //!
 //! One word holds the value. Readers have interrupts off between loading the word and counting, and the count that the word
 //! had is given up a grace period after it was exchanged (`sync::epoch`), so whoever still looks finds it alive.
@@ -69,6 +69,16 @@ impl<T> Shared<T> {
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.get())
+    }
+
+    /// Calls `look` with the present value and that of `other`, interrupts off: it is short.
+    #[inline]
+    pub fn beside<R>(&self, other: &Shared<T>, look: impl FnOnce(&T, &T) -> R) -> R {
+        let state = irq_save();
+        // SAFETY: interrupts are off while `look` has them.
+        let result = unsafe { look(self.peek(), other.peek()) };
+        irq_restore(state);
+        result
     }
 
     /// Exchanges the value and returns the old. Thread context.

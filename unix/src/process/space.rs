@@ -24,6 +24,11 @@ impl Held {
         self.space.lock().clone()
     }
 
+    /// Shows `look` the space, without counting.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(Option<&AddressSpace>) -> R) -> R {
+        look(self.space.lock().as_deref())
+    }
+
     /// The space, not counted; null if there is none.
     #[inline]
     pub(super) fn now(&self) -> *const AddressSpace {

@@ -197,8 +197,9 @@ impl Frames {
     /// Is there room for `count` more frames beyond what is kept?
     #[inline]
     pub fn admits(&self, count: usize) -> bool {
-        let wanted = self.floor.load(Ordering::Relaxed).saturating_add(count);
-        self.free.load(Ordering::Relaxed) >= wanted || self.admits_after_all(count)
+        let free = self.free.load(Ordering::Relaxed);
+        let room = free.checked_sub(self.floor.load(Ordering::Relaxed));
+        room.is_some_and(|room| room >= count) || self.admits_after_all(count)
     }
 
     /// As [`admits`](Self::admits), looking closely.
