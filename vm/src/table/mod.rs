@@ -88,7 +88,8 @@ impl<M: Memory> Tables<M> {
     }
 
     /// The word that maps the page of `address`, with tables made as needed. `None`: out of memory, or a large page.
-    #[inline]
+    // In each fault: a call and what it keeps are as much again.
+    #[inline(always)]
     pub fn leaf_or_make(&self, address: usize) -> Option<&AtomicU64> {
         let mut physical = self.root;
         for level in [4, 3, 2] {
