@@ -434,12 +434,17 @@ static void interrupted(void)
     int status;
     read(fd[0], &c, 1);
     read(fd[0], &c, 1);
+    /* More than once: each time it makes the call again, unless the next stop comes first. */
+    for (int i = 0; i < 20; i++) {
+        while (!sleeps(child))
+            usleep(1000);
+        kill(child, SIGSTOP);
+        waitpid(child, &status, WUNTRACED);
+        kill(child, SIGCONT);
+        waitpid(child, &status, WCONTINUED);
+    }
     while (!sleeps(child))
         usleep(1000);
-    kill(child, SIGSTOP);
-    waitpid(child, &status, WUNTRACED);
-    kill(child, SIGCONT);
-    waitpid(child, &status, WCONTINUED);
     kill(child, SIGUSR1);
     waitpid(child, &status, 0);
     equal(status, 0, "a stop in between leaves the mask to be put back");

@@ -299,6 +299,12 @@ static void epolls(void)
     equal(epoll_ctl(set, EPOLL_CTL_ADD, a[1], &event), 0, "whose number may be added");
     equal(ready(set, got, 4), 1, "and is told of");
     close(a[0]), close(a[1]);
+    pipe(a);
+    epoll_ctl(set, EPOLL_CTL_ADD, a[1], &event);
+    close(a[0]), close(a[1]);
+    pipe(a);
+    equal(epoll_ctl(set, EPOLL_CTL_ADD, a[1], &event), 0, "at once, too");
+    close(a[0]), close(a[1]);
     fails(epoll_wait(set, got, 0, 0), EINVAL, "no room for events");
     fails(syscall(SYS_epoll_wait, set, got, -1, 0), EINVAL, "less than that");
     fails(epoll_wait(b[0], got, 1, 0), EINVAL, "no set");

@@ -196,6 +196,12 @@ static void waiting(void)
         _exit(lock(fd, F_SETLKW, F_RDLCK, 6, 1) == -1 ? errno : 0);
     }
     equal(exit_of(child), EINTR, "a signal ends the wait");
+    child = fork();
+    if (child == 0)
+        _exit(lock(fd, F_SETLKW, F_RDLCK, 6, 1) == -1 ? errno : 0);
+    until_asleep(child);
+    equal(lock(fd, F_SETLK, F_RDLCK, 6, 1), 0, "a write lock becomes a read lock");
+    equal(exit_of(child), 0, "and lets other readers in");
     close(fd);
 }
 

@@ -34,6 +34,7 @@ enum { USER = 1000, OTHER_GROUP = 50, ROOT = 10, PLAIN = 11, SECURE = 4 };
 #define DIRECTORY "/tmp/rights"
 #define SUID DIRECTORY "/suid"
 #define SGID DIRECTORY "/sgid"
+#define NO_GROUP DIRECTORY "/no-group"
 #define COPY DIRECTORY "/copy"
 #define UNREADABLE DIRECTORY "/unreadable"
 
@@ -131,8 +132,10 @@ static void as_user(void (*body)(void))
 {
     int told[2];
     fflush(stdout);
-    if (pipe(told))
+    if (pipe(told)) {
+        check(0, "a pipe");
         return;
+    }
     pid_t child = fork();
     if (child == 0) {
         become_user();
@@ -213,6 +216,7 @@ static void exec_traced(void)
     equal(code_of(running(COPY)), PLAIN, "a program without set-id bits");
     equal(code_of(running(SUID)), ROOT | secure, "a set-uid program has its owner's rights");
     equal(code_of(running(SGID)), ROOT | secure, "a set-gid program has its group's rights");
+    equal(code_of(running(NO_GROUP)), PLAIN, "without execution for the group the bit is none");
     const char *paths[] = {SUID, SGID};
     for (int i = 0; i < 2; i++) {
         pid_t child = traced_exec(paths[i], "who");
@@ -244,8 +248,10 @@ static void exec_traced_by_root(void)
 {
     int go[2];
     char c;
-    if (pipe(go))
+    if (pipe(go)) {
+        check(0, "a pipe");
         return;
+    }
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -292,8 +298,10 @@ static void rewritten(void)
 {
     int ready[2], go[2];
     char c;
-    if (pipe(ready) || pipe(go))
+    if (pipe(ready) || pipe(go)) {
+        check(0, "a pipe");
         return;
+    }
     int from = open(COPY, O_RDONLY);
     off_t size = lseek(from, 0, SEEK_END);
     char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, from, 0);
@@ -353,8 +361,10 @@ static char stack[65536] __attribute__((aligned(16)));
 static void shared_directories(void)
 {
     int go[2], told[2];
-    if (pipe(go) || pipe(told))
+    if (pipe(go) || pipe(told)) {
+        check(0, "a pipe");
         return;
+    }
     pid_t child = fork();
     if (child == 0) {
         pid_t sharer = clone(directories, stack + sizeof stack, CLONE_FS | SIGCHLD, go);
@@ -474,8 +484,10 @@ static void procedure_against_exec(void)
     for (int i = 0; i < 200; i++) {
         int ready[2];
         char c;
-        if (pipe(ready))
+        if (pipe(ready)) {
+            check(0, "a pipe");
             return;
+        }
         pid_t child = fork();
         if (child == 0) {
             write(ready[1], "r", 1);
@@ -648,8 +660,10 @@ static void dumpable(void)
     fails(prctl(PR_SET_DUMPABLE, 3), EINVAL, "nor is 3");
     int ready[2];
     char c;
-    if (pipe(ready))
+    if (pipe(ready)) {
+        check(0, "a pipe");
         return;
+    }
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_DUMPABLE, 0);
@@ -667,7 +681,6 @@ static void dumpable(void)
     close(ready[0]);
     close(ready[1]);
 }
-
 /* -- steering and looking ---------------------------------------------------------------------------------------------- */
 
 static void procedure(void) {}
@@ -777,20 +790,36 @@ static void looking(void)
     finish(child);
 }
 
-/* What is opened before a program gets rights shows nothing of it thereafter. */
-static void looked_before(void)
+static int stays(void *nothing)
+{
+    (void)nothing;
+    for (;;)
+        pause();
+}
+
+/* What is opened before a program gets rights shows nothing of it thereafter, also where another process keeps the memory of before. */
+static void looked_before(int kept)
 {
     int go[2], ready[2];
     char text[4096], c;
-    if (pipe(go) || pipe(ready))
+    static char stack[16384];
+    if (pipe(go) || pipe(ready)) {
+        check(0, "a pipe");
         return;
+    }
     pid_t child = fork();
     if (child == 0) {
+        pid_t companion = kept ? clone(stays, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL) : 0;
+        write(ready[1], &companion, sizeof companion);
         if (read(go[0], &c, 1) != 1)
             _exit(1);
         dup2(ready[1], 3);
+        setenv("FROM_NOW_ON", "secret", 1);
         run(SUID, "waits");
     }
+    pid_t companion = -1;
+    read(ready[0], &companion, sizeof companion);
+    check(kept ? companion > 0 : companion == 0, kept ? "who shares its memory" : "a child alone");
     int maps = open(of(child, "maps"), O_RDONLY), environ = open(of(child, "environ"), O_RDONLY);
     int info = open(of(child, "fdinfo/3"), O_RDONLY);
     check(maps >= 0 && environ >= 0, "one's own child is seen");
@@ -798,8 +827,14 @@ static void looked_before(void)
     read(ready[0], &c, 1);
     memset(text, 0, sizeof text);
     read(maps, text, sizeof text - 1);
-    check(strstr(text, SUID) == NULL && strstr(text, "[stack]") == NULL, "not what it has become");
-    equal(pread(maps, text, sizeof text, 0) > 0 && strstr(text, SUID) != NULL, 0, "nor from the start");
+    check(strstr(text, SUID) == NULL && (kept || strstr(text, "[stack]") == NULL), "not what it has become");
+    memset(text, 0, sizeof text);
+    equal(pread(maps, text, sizeof text - 1, 0) > 0 && strstr(text, SUID) != NULL, 0, "nor from the start");
+    memset(text, 0, sizeof text);
+    ssize_t length = read(environ, text, sizeof text - 1);
+    check((kept || length <= 0) && !memmem(text, sizeof text, "FROM_NOW_ON", 11), "nor its environment");
+    if (companion > 0)
+        kill(companion, SIGKILL);
     finish(child);
     close(maps);
     close(environ);
@@ -809,6 +844,9 @@ static void looked_before(void)
     close(ready[0]);
     close(ready[1]);
 }
+
+static void looked_before_alone(void) { looked_before(0); }
+static void looked_before_kept(void) { looked_before(1); }
 
 static void own(void)
 {
@@ -931,8 +969,10 @@ static void bits(void)
     }
     equal(ftruncate(fd, 4096), 0, "root makes it longer");
     equal(mode_of(FILE_NAME), 06777, "and the bits stay");
-    if (pipe(there) || pipe(back))
+    if (pipe(there) || pipe(back)) {
+        check(0, "a pipe");
         return;
+    }
     fflush(stdout);
     pid_t root = fork();
     if (root == 0) {
@@ -1087,7 +1127,8 @@ static void steer_group(void)
 static void look_group(void)
 {
     as_user(looking);
-    as_user(looked_before);
+    as_user(looked_before_alone);
+    as_user(looked_before_kept);
     as_user(own);
 }
 
@@ -1117,6 +1158,7 @@ int main(int argc, char **argv)
     chmod(DIRECTORY, 0755);
     install(SUID, 04755, 0, 0);
     install(SGID, 02755, 0, 0);
+    install(NO_GROUP, 02745, 0, 0);
     install(COPY, 0755, 0, 0);
     install(UNREADABLE, 0711, 0, 0);
     run_groups(GROUPS(groups), NULL, argc, argv);

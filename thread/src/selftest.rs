@@ -23,6 +23,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Runs the suite.
 pub fn run() {
     timed_yields();
+    starts();
     ping_pong();
     many_ping_pongs();
     levels();
@@ -103,6 +104,23 @@ fn join(count: usize) {
 
 fn done() {
     DONE.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A thread is started once; who starts it again is told, and keeps nothing of it: or else it is left over at the end.
+fn starts() {
+    fn body(_: usize) {
+        while !STOP.load(Ordering::Acquire) {
+            nap(100_000);
+        }
+        done();
+    }
+    STOP.store(false, Ordering::Release);
+    let thread = here(body, 0, 0);
+    for _ in 0..3 {
+        assert!(!start(&thread), "a thread is started once");
+    }
+    STOP.store(true, Ordering::Release);
+    join(1);
 }
 
 /// Two threads on one CPU that yield to each other: the cost of a switch.

@@ -68,6 +68,8 @@ impl std::fmt::Display for Log {
 /// The description of a machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
+    /// What a test calls it.
+    pub name: String,
     /// Machine type.
     pub chipset: Chipset,
     /// CPUs.
@@ -98,6 +100,7 @@ impl Machine {
     /// A machine with the reference settings.
     pub fn new(kernel: &Path) -> Self {
         Self {
+            name: String::new(),
             chipset: Chipset::Q35,
             cpus: 1,
             room: 1,
@@ -276,6 +279,16 @@ impl Handle {
     pub fn processor_seconds(&self) -> f64 {
         let stat = format!("/proc/{}/stat", self.process);
         used(&std::fs::read_to_string(stat).unwrap_or_default())
+    }
+
+    /// The same with the time for which its threads waited for a processor of the host, seconds.
+    pub fn wanted_seconds(&self) -> f64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process));
+        let each = tasks.into_iter().flatten().flatten().map(|task| {
+            let text = std::fs::read_to_string(task.path().join("schedstat"));
+            wanted(&text.unwrap_or_default())
+        });
+        each.sum()
     }
 
     /// Ends the machine; it counts as killed by this signal.
@@ -683,6 +696,15 @@ fn used(line: &str) -> f64 {
     ticks / 100.0
 }
 
+/// What a line of `schedstat` says that a thread ran and waited to run, seconds.
+fn wanted(line: &str) -> f64 {
+    let nanoseconds = line.split_whitespace().take(2);
+    let sum: f64 = nanoseconds
+        .filter_map(|word| word.parse::<f64>().ok())
+        .sum();
+    sum / 1e9
+}
+
 fn one_line(text: &str) -> String {
     text.lines().last().unwrap_or("no reason given").to_owned()
 }
@@ -744,5 +766,7 @@ mod tests {
         let line = "42 (a) b) S 1 42 42 0 -1 4194560 9 0 0 0 150 25 7 7 20 0 5 0 100";
         assert_eq!(used(line), 1.75);
         assert_eq!(used(""), 0.0);
+        assert_eq!(wanted("1500000000 500000000 12\n"), 2.0);
+        assert_eq!(wanted(""), 0.0);
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! *Interface*: [`read`] gives all of `tests/mutants`; [`Mutant::place`] where one is in the source. The form of the files is in docs/xtask.md.
 
+use super::on_host::parts;
 use crate::failure::{Context, Failure, HOST, Result};
+
 use crate::host;
 use std::ops::Range;
 use std::path::Path;
@@ -23,7 +25,7 @@ pub struct Mutant {
     pub old: String,
     /// What the bug makes of it.
     pub new: String,
-    /// Suites that should notice, the quickest first: guest tests, or `host:PACKAGE`.
+    /// Suites that should notice, the quickest first: `SUITE`, `SUITE:PART`, `host:ROOM` or `host:ROOM:PART`.
     pub suites: Vec<String>,
     /// It cannot be switched at run time and is built by itself.
     pub built: bool,
@@ -164,10 +166,9 @@ pub fn faults(mutants: &[Mutant], suites: &[&str]) -> Vec<String> {
             faults.push(format!("mutant {name}: it changes nothing"));
         }
         let known = |suite: &&String| {
-            let package = suite.strip_prefix("host:");
-            suites.contains(&suite.as_str())
-                || package
-                    .is_some_and(|room| host::project().join(room).join("Cargo.toml").exists())
+            let room = suite.strip_prefix("host:").map(|tests| parts(tests).0);
+            let exists = |room: &str| host::project().join(room).join("Cargo.toml").exists();
+            suites.contains(&parts(suite).0) || room.is_some_and(exists)
         };
         match mutant.suites.iter().find(|suite| !known(suite)) {
             Some(suite) => faults.push(format!("mutant {name}: no suite is named {suite}")),
