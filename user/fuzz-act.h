@@ -198,6 +198,93 @@ static long instruction(long which)
     return result;
 }
 
+/* % is a process, # a descriptor. */
+static const char *const texts[] = {
+    "/proc/%/cmdline", "/proc/%/comm", "/proc/%/cwd", "/proc/%/environ", "/proc/%/exe", "/proc/%/fd", "/proc/%/fd/#", "/proc/%/fdinfo", "/proc/%/fdinfo/#", "/proc/%/limits",
+    "/proc/%/maps", "/proc/%/mountinfo", "/proc/%/root", "/proc/%/stat", "/proc/%/statm", "/proc/%/status", "/proc/%/wchan", "/proc/%/task", "/proc/%/task/%/stat", "/proc/%",
+    "/syn/code", "/syn/code/%", "/syn/code/%/#", "/syn/code/%/#/read", "/syn/code/%/#/write", "/syn/code/%/#/lseek", "/syn/code/index", "/syn/code/classes", "/syn/code/at", "/syn/code/self",
+    "/syn", "/syn/interrupts", "/syn/log", "/syn/memory", "/syn/mitigations", "/syn/nosys", "/syn/probes", "/syn/probes", "/syn/quajects", "/syn/threads", "/syn/fail",
+    "/proc", "/proc/cpuinfo", "/proc/devices", "/proc/filesystems", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/sys/kernel",
+    "/proc/sys/kernel/hostname", "/proc/sys/kernel/yama/ptrace_scope", "/proc/sys/kernel/random/boot_id", "/proc/kmsg",
+    "/sys/devices/system/cpu/vulnerabilities", "/sys/devices/system/cpu/vulnerabilities/meltdown", "/sys/devices/system/cpu", "/sys"};
+
+static char *put_number(char *at, long number)
+{
+    char digits[24];
+    int count = 0;
+    unsigned long left = number < 0 ? 0 : number;
+    do
+        digits[count++] = '0' + left % 10;
+    while (left /= 10);
+    while (count)
+        *at++ = digits[--count];
+    return at;
+}
+
+static char *put_text(char *at, const char *pattern, long process, long descriptor)
+{
+    for (; *pattern; pattern++)
+        if (*pattern == '%')
+            at = put_number(at, process);
+        else if (*pattern == '#')
+            at = put_number(at, descriptor);
+        else
+            *at++ = *pattern;
+    *at = 0;
+    return at;
+}
+
+static long look_at(const long *v)
+{
+    static const char *const news[] = {"% #\n", "% # off\n", "0\n", "1\n", "off\n", "#", "", "name\n"};
+    uint64_t seed = v[0], s = draw(&seed);
+    char path[128], block[1024];
+    put_text(path, texts[below(&s, sizeof texts / sizeof *texts)], v[1], v[2]);
+    long write = below(&s, 4) == 0, fd = raw(SYS_open, (long)path, write ? O_RDWR : O_RDONLY | O_NONBLOCK, 0, 0, 0, 0);
+    if (fd < 0)
+        return fd;
+    long result = 0;
+    if (write) {
+        long length = put_text(block, news[below(&s, sizeof news / sizeof *news)], v[1], v[2]) - block;
+        result = raw(SYS_write, fd, (long)block, length, 0, 0, 0);
+    }
+    for (int i = below(&s, 6); i >= 0; i--) {
+        result = raw(SYS_read, fd, (long)block, 1 + below(&s, sizeof block), 0, 0, 0);
+        if (result == -EISDIR)
+            result = raw(SYS_getdents64, fd, (long)block, sizeof block, 0, 0, 0);
+        if (result <= 0)
+            break;
+    }
+    if (below(&s, 4) == 0)
+        result = raw(SYS_pread64, fd, (long)block, sizeof block, (long)(edge_number(&s) & 0xffffff), 0, 0);
+    if (below(&s, 8))
+        raw(SYS_close, fd, 0, 0, 0, 0, 0);
+    return result;
+}
+
+/* Lets a child of one's own that is traced go on from stop to stop. */
+static long trace(const struct actor *me, long pid, uint64_t seed)
+{
+    static const short resume[] = {PTRACE_CONT, PTRACE_SYSCALL, PTRACE_SYSCALL, PTRACE_SINGLESTEP, PTRACE_DETACH};
+    static const short looks[] = {PTRACE_PEEKDATA, PTRACE_POKEDATA, PTRACE_PEEKUSER, PTRACE_POKEUSER, PTRACE_GETREGS, PTRACE_SETREGS, PTRACE_GETREGSET, PTRACE_SETREGSET,
+                                  PTRACE_GETSIGINFO, PTRACE_SETSIGINFO, PTRACE_SETOPTIONS, PTRACE_GETEVENTMSG, PTRACE_LISTEN, PTRACE_INTERRUPT};
+    struct value registers = {STRUCTURE, P_REGISTERS - P_ACTION, 0, 0};
+    int status = 0;
+    for (int stops = 0; stops < 24; stops++) {
+        if (raw(SYS_wait4, pid, (long)&status, 0x40000002, 0, 0, 0) != pid || (status & 0xff) != 0x7f)
+            break;
+        registers.number = draw(&seed) >> 32;
+        struct value where = place(&seed);
+        long data = structure_address(me, &registers, 3), request = looks[below(&seed, sizeof looks / sizeof *looks)];
+        long address = request == PTRACE_GETREGSET || request == PTRACE_SETREGSET ? 1 + (long)below(&seed, 3) : below(&seed, 2) ? place_address(&where) : 8 * (long)below(&seed, 120);
+        if (below(&seed, 3) == 0)
+            raw(SYS_ptrace, request, pid, address, data, 0, 0);
+        int signal = status >> 8 & 0x7f;
+        raw(SYS_ptrace, resume[below(&seed, sizeof resume / sizeof *resume)], pid, 0, below(&seed, 3) ? (signal == SIGSTOP || signal == SIGTRAP ? 0 : signal) : (int)below(&seed, 65), 0, 0);
+    }
+    return status;
+}
+
 static long odd_flags(long flags)
 {
     long result = SYS_getppid;
@@ -211,6 +298,7 @@ static void perform(struct actor *me, int at)
     long v[6], number = calls[step->call].number, result;
     for (int i = 0; i < 6; i++)
         v[i] = resolve(me, step, i);
+    mark(me->common, at);
     if (number == 40000)
         number = v[0] & 0xffff;
     if (me->privileged && (number == SYS_reboot || number > 450) && number < PSEUDO && number != SYN_CALL)
@@ -228,6 +316,20 @@ static void perform(struct actor *me, int at)
     case PSEUDO_FLAGS:
         result = odd_flags(v[0]);
         break;
+    case PSEUDO_LOOK:
+        result = look_at(v);
+        break;
+    case PSEUDO_TRACED: {
+        static const long none[6];
+        long stacks = ARENA + me->index * ARENA_SIZE + CHILD_STACKS;
+        me->from = at + 1;
+        me->traced = 1;
+        result = call_kernel(SYS_fork, none, me, stacks + (1 + me->children++ % CHILDREN) * CHILD_STACK);
+        me->traced = 0;
+        if (result > 0)
+            result = trace(me, result, v[0]);
+        break;
+    }
     default: {
         long stacks = ARENA + me->index * ARENA_SIZE + CHILD_STACKS;
         me->from = at + 1;
@@ -260,6 +362,11 @@ static void act(struct actor *me)
 static void child_main(struct actor *parent)
 {
     struct actor me = *parent;
+    if (parent->traced) {
+        me.traced = 0;
+        raw(SYS_ptrace, PTRACE_TRACEME, 0, 0, 0, 0, 0);
+        raw(SYS_tkill, raw(SYS_gettid, 0, 0, 0, 0, 0, 0), SIGSTOP, 0, 0, 0, 0);
+    }
     if (parent->main) {
         parent->main = 0;
         me.main = 0;

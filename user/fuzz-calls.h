@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 
 #define PSEUDO 0x10000L
-enum { PSEUDO_TOUCH = PSEUDO, PSEUDO_FRAME, PSEUDO_INSTRUCTION, PSEUDO_FLAGS };
+enum { PSEUDO_TOUCH = PSEUDO, PSEUDO_FRAME, PSEUDO_INSTRUCTION, PSEUDO_FLAGS, PSEUDO_LOOK, PSEUDO_TRACED };
 
 /* What an argument is. From SET on: one of sets[]. */
 enum kind {
@@ -279,6 +279,7 @@ static const struct call calls[] = {
     C(sync, 1),
     C(settimeofday, 2, P_TIMEVALS, BUF),
     C(mount, 6, STRING, PATH, STRING, MOUNT_, BUF),
+    C(mount, 6, STRING, PATH, STRING, MOUNT_, STRING),
     C(umount2, 4, PATH, UMOUNT_),
     C(reboot, 4, REBOOT_, REBOOT_, REBOOT_, BUF),
     C(sethostname, 2, BUF, SIZE),
@@ -372,6 +373,9 @@ static const struct call calls[] = {
     N(PSEUDO_FRAME, frame, 3, RAW, RAW),
     N(PSEUDO_INSTRUCTION, instruction, 1, COUNT),
     N(PSEUDO_FLAGS, flags, 1, RAW),
+    /* Reads a text of /proc, /syn or /sys in pieces, and may write it. Makes a child that is traced, and lets it go on until it ends. */
+    N(PSEUDO_LOOK, look, 24, RAW, PID, FD, RAW),
+    N(PSEUDO_TRACED, traced, 8, RAW),
 };
 #define CALLS (int)(sizeof calls / sizeof *calls)
 #endif

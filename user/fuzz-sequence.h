@@ -47,17 +47,22 @@ struct sequence {
     struct step step[STEPS];
 };
 
-/* A seed and changes; a seed of 0 ends it. */
+/* A seed and changes; a seed of 0 ends it. With a base: changes to that kept sequence, counted from 1. */
 struct id {
-    uint32_t seed[CHANGES];
+    uint32_t base, seed[CHANGES];
 };
+
+/* The kept sequences, for ids with a base. */
+#define KEPT 1024
+static struct sequence *kept;
+static unsigned kept_count;
 
 static const char *const descriptor_names[] = {
     "file", "read-only", "append", "directory", "pipe-read", "pipe-write", "quiet-read", "quiet-write", "terminal", "null", "zero", "full", "random",
     "proc", "syn", "epoll", "memfd", "fifo", "path", "path-directory", "canary", "canaries", "proc-directory", "program", "large",
     /* No descriptors. */
-    "closed", "huge", "negative", "cwd", "last", 0};
-enum { OPEN_KINDS = 25, FD_CLOSED = OPEN_KINDS, FD_HUGE, FD_NEGATIVE, FD_CWD, FD_LAST, DESCRIPTORS };
+    "closed", "huge", "negative", "cwd", "last", "high", 0};
+enum { OPEN_KINDS = 25, FD_CLOSED = OPEN_KINDS, FD_HUGE, FD_NEGATIVE, FD_CWD, FD_LAST, FD_HIGH, DESCRIPTORS };
 enum { FD_FILE, FD_READ_ONLY, FD_APPEND, FD_DIRECTORY, FD_PIPE_READ, FD_PIPE_WRITE, FD_QUIET_READ, FD_QUIET_WRITE, FD_TERMINAL, FD_NULL, FD_ZERO, FD_FULL,
        FD_RANDOM, FD_PROC, FD_SYN, FD_EPOLL, FD_MEMFD, FD_FIFO, FD_PATH, FD_PATH_DIRECTORY, FD_CANARY, FD_CANARIES, FD_PROC_DIRECTORY, FD_PROGRAM, FD_LARGE };
 
@@ -228,10 +233,23 @@ static void change(struct sequence *q, uint64_t *s)
     }
 }
 
+static void change_all(struct sequence *q, const struct id *id, int from)
+{
+    for (int i = from; i < CHANGES && id->seed[i]; i++) {
+        uint64_t s = id->seed[i];
+        change(q, &s);
+    }
+}
+
 /* `arrangements`: a bit for each that is wanted. */
 static void make(struct sequence *q, const struct id *id, unsigned arrangements)
 {
     uint64_t s = id->seed[0];
+    if (id->base && id->base <= kept_count) {
+        *q = kept[id->base - 1];
+        change_all(q, id, 0);
+        return;
+    }
     memset(q, 0, sizeof *q);
     do
         q->arrangement = below(&s, ARRANGEMENTS);
@@ -251,10 +269,7 @@ static void make(struct sequence *q, const struct id *id, unsigned arrangements)
                 q->step[i].value[j] = value_of(&s, calls[q->step[i].call].kind[j], i);
         }
     }
-    for (int i = 1; i < CHANGES && id->seed[i]; i++) {
-        s = id->seed[i];
-        change(q, &s);
-    }
+    change_all(q, id, 1);
 }
 
 static void print_value(FILE *to, const struct value *v)
@@ -398,5 +413,17 @@ static int parse_sequence(FILE *from, struct sequence *q)
         q->count++;
     }
     return begun;
+}
+
+/* Takes up the sequences of a file whose arrangement is wanted. */
+static void keep_file(const char *path, unsigned arrangements)
+{
+    FILE *file = fopen(path, "r");
+    if (!kept)
+        kept = calloc(KEPT, sizeof *kept);
+    while (file && kept_count < KEPT && parse_sequence(file, &kept[kept_count]) > 0)
+        kept_count += arrangements >> kept[kept_count].arrangement & 1;
+    if (file)
+        fclose(file);
 }
 #endif

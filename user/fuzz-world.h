@@ -31,6 +31,10 @@
 #define CHILDREN 8
 #define OUTCOMES 65536
 #define WORKERS 8
+/* Code that does nothing, a byte for each step of each sequence: whoever watches the machine from outside sees by it whose step is under way. */
+#define MARKS 0x2000000000L
+#define MARKS_SIZE 0x100000L
+#define MARKS_EACH 64
 #define BASE_USER 1000
 
 /* What a worker and its sequence share. What comes back in it decides nothing that matters. */
@@ -47,11 +51,12 @@ struct share {
 struct common {
     volatile unsigned char outcome[OUTCOMES];
     volatile int workers[WORKERS];
-    int supervisor, count;
+    int supervisor, marking;
+    volatile unsigned marked; /* sequences begun, of one worker */
 };
 
 struct actor {
-    int index, privileged, main, depth, from, children;
+    int index, privileged, main, traced, depth, from, children;
     struct share *share;
     struct common *common;
 };
@@ -75,6 +80,13 @@ static long raw(long n, long a, long b, long c, long d, long e, long f)
     register long r9 __asm__("r9") = f;
     __asm__ volatile("syscall" : "=a"(result) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
     return result;
+}
+
+static void mark(const struct common *common, unsigned step)
+{
+    unsigned long at = (unsigned long)(common->marked - 1) * MARKS_EACH + step;
+    if (common->marking && at < MARKS_SIZE)
+        ((void (*)(void))(MARKS + at))();
 }
 
 static long base_of(int place) { return WORLD + place * PLACE_SIZE; }
@@ -134,6 +146,10 @@ static void open_world(int user, int beside)
     mkdir("d", 0777);
     (void)!chown("d", user, user);
     fill_file("d/a", 1, user);
+    int script = open("s", O_RDWR | O_CREAT | O_TRUNC, 0755);
+    (void)!write(script, "#!x look\n", 9);
+    (void)!fchown(script, user, user);
+    close(script);
     (void)!symlink("a", "l");
     (void)!symlink("loop", "loop");
     mkfifo("fifo", 0666);
@@ -268,6 +284,8 @@ static long descriptor_number(const struct actor *me, int which)
         return AT_FDCWD;
     case FD_LAST:
         return 4095;
+    case FD_HIGH:
+        return 200; /* more room than a table has at first */
     case FD_CANARY:
     case FD_CANARIES:
         return me->privileged ? 700 : FIRST_FD + which;
@@ -299,7 +317,7 @@ static uint64_t any_word(uint64_t *s)
 /* Fills a structure of this kind at `at`, which has room for 2048 bytes; how many it has. */
 static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
 {
-    static const char *const strings[] = {"tmpfs", "proc", "synfs", "none", "", "devtmpfs", "ext4", "d", "a", long_name, "victim", "x"};
+    static const char *const strings[] = {"tmpfs", "proc", "synfs", "none", "", "devtmpfs", "ext4", "d", "a", long_name, "victim", "x", "mode=755,size=64k", "mode=01777"};
     uint64_t state = seed * 0x2545f4914f6cdd1dULL + kind, *s = &state;
     uint64_t *w = (uint64_t *)at;
     uint32_t *u = (uint32_t *)at;
@@ -430,7 +448,8 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
         u[0] = below(s, 2) ? below(s, 100) : (uint32_t)edge_number(s), u[1] = 0;
         return 8;
     case SET: { /* S_STRING */
-        const char *text = strings[below(s, 10)];
+        unsigned which = below(s, 12);
+        const char *text = strings[which < 10 ? which : which + 2];
         int length = 0;
         do
             at[length] = text[length];

@@ -1,8 +1,10 @@
 /* Makes sequences of system calls that would do harm if anything could, and looks whether anything did.
  *
- * Interface: fuzz run SECONDS SEED WORKERS user|root|all [blind]: rounds of random sequences; what brings answers not seen before is kept and
- * changed further, unless `blind`. fuzz replay FILE...: the sequences in these files. fuzz again user|root|all ID...: those that the
- * log named. fuzz show user|root|all ID: as text. Status 0 and a last line that begins with `ok`: nothing of root's has changed, nobody has got rights,
+ * Interface: fuzz run SECONDS SEED WORKERS user|root|all [blind] [marks] [FILE...]: rounds of random sequences; what brings answers not seen before
+ * is kept and changed further, unless `blind`, and so are the sequences in the files. fuzz replay [marks] FILE...: the sequences in these files,
+ * five times each, for a race may need it; those of a corpus once.
+ * fuzz again user|root|all [FILE...] ID...: those that the log named. fuzz show user|root|all [FILE...] ID: as text. With `marks` each step calls an address of its own.
+ * Status 0 and a last line that begins with `ok`: nothing of root's has changed, nobody has got rights,
  * whatever was killed has ended, a shell answers, memory is back. The log names each sequence before it runs, so a crash names its cause:
  * `fuzz WORKER ID`. Run by a set-user-id bit or as `victim` it only looks after itself: nobody may lead it elsewhere.
  *
@@ -63,13 +65,20 @@ static void bad(const char *what, const char *detail)
 
 static void name_of(const struct id *id, char *text)
 {
+    if (id->base)
+        text += sprintf(text, "@%x", id->base);
     for (int i = 0; i < CHANGES && (i == 0 || id->seed[i]); i++)
-        text += sprintf(text, i ? ".%x" : "%x", id->seed[i]);
+        text += sprintf(text, i || id->base ? ".%x" : "%x", id->seed[i]);
 }
 
 static struct id id_of(const char *text)
 {
-    struct id id = {{0}};
+    struct id id = {0};
+    if (*text == '@') {
+        id.base = strtoul(text + 1, 0, 16);
+        text = strchr(text, '.');
+        text = text ? text + 1 : 0;
+    }
     for (int i = 0; i < CHANGES && text; i++) {
         id.seed[i] = strtoul(text, 0, 16);
         text = strchr(text, '.');
@@ -227,6 +236,8 @@ static void one(int worker, const struct sequence *q, const char *name)
     struct share *share = shares[worker];
     share->sequence = *q;
     refresh_program("x", share->user);
+    common->marked++;
+    mark(common, MARKS_EACH - 1);
     say("fuzz %d %s\n", worker, name);
     run(share);
     check_share(share, name);
@@ -238,9 +249,11 @@ static void work(int worker, uint64_t seed)
     char name[80];
     prepare(worker);
     for (int i = 0; i < SEQUENCES; i++) {
-        struct id id = {{0}};
+        struct id id = {0};
         int at = 0;
-        if (!blind && pool->count && below(&seed, 2)) {
+        if (!blind && kept_count && below(&seed, 4) == 0) {
+            id.base = 1 + below(&seed, kept_count);
+        } else if (!blind && pool->count && below(&seed, 2)) {
             id = pool->id[below(&seed, pool->count < POOL ? pool->count : POOL)];
             while (at < CHANGES - 1 && id.seed[at])
                 at++;
@@ -373,7 +386,7 @@ static int replay(char **files)
         int got = -1, count = 0;
         while (file && (got = parse_sequence(file, &q)) > 0) {
             snprintf(name, sizeof name, "%.60s:%d", *files, ++count);
-            for (int i = 0; i < 5; i++)
+            for (int i = common->marking || strstr(*files, "corpus") ? 1 : 5; i; i--)
                 run_one(&q, name);
         }
         if (got < 0 || count == 0)
@@ -408,14 +421,32 @@ static void choose(const char *word)
     arrangements = strcmp(word, "user") == 0 ? 1 << THREADS | 1 << FAMILY | 1 << MEMORY : strcmp(word, "root") == 0 ? WITH_ROOT : ~0U;
 }
 
+/* What follows the words in their order: files, whose names have a slash, and words. */
+static void take_files(char **words)
+{
+    for (; *words; words++)
+        if (strchr(*words, '/'))
+            keep_file(*words, arrangements);
+        else if (strcmp(*words, "blind") == 0)
+            blind = 1;
+}
+
+static int marks_wanted(char **words)
+{
+    while (*words && strcmp(*words, "marks"))
+        words++;
+    return *words != 0;
+}
+
 int main(int argc, char **argv)
 {
     if (geteuid() != getuid() || getegid() != getgid() || argc < 2 || strcmp(argv[1], "victim") == 0)
         return victim();
     if (argc > 3 && strcmp(argv[1], "show") == 0) {
         struct sequence q;
-        struct id id = id_of(argv[3]);
+        struct id id = id_of(argv[argc - 1]);
         choose(argv[2]);
+        take_files(argv + 3);
         make(&q, &id, arrangements);
         print_sequence(stdout, &q);
         return 0;
@@ -435,11 +466,20 @@ int main(int argc, char **argv)
     tcgetattr(1, &terminal);
     lay_canaries();
     int failed = 2;
+    if (marks_wanted(argv + 2)) {
+        void *marks = mmap((void *)MARKS, MARKS_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        common->marking = marks != MAP_FAILED;
+        if (common->marking)
+            memset(marks, 0xc3, MARKS_SIZE); /* ret */
+    }
     if (strcmp(argv[1], "replay") == 0) {
-        failed = replay(argv + 2);
+        failed = replay(argv + (common->marking ? 3 : 2));
     } else if (strcmp(argv[1], "again") == 0) {
         choose(argv[2]);
+        take_files(argv + 3);
         for (int i = 3; i < argc; i++) {
+            if (strchr(argv[i], '/'))
+                continue;
             struct sequence q;
             struct id id = id_of(argv[i]);
             make(&q, &id, arrangements);
@@ -449,7 +489,7 @@ int main(int argc, char **argv)
     } else if (argc > 5) {
         int workers = atoi(argv[4]);
         choose(argv[5]);
-        blind = argc > 6;
+        take_files(argv + 6);
         failed = run_rounds(atoi(argv[2]), strtoull(argv[3], 0, 0), workers < 1 ? 1 : workers < WORKERS ? workers : WORKERS);
     }
     say("fuzz %s: %lu sequences, %lu calls\n", failed ? "failed" : "ok", totals->sequences, calls_made(WORKERS));

@@ -1,6 +1,6 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `test`, `bench`, `check`, `image`; each a module with one public
+//! *Interface*: `run`, `test`, `fuzz`, `bench`, `check`, `image`; each a module with one public
 //! `main`, which takes the rest of the command line and returns the exit status.
 
 mod bench;
@@ -28,6 +28,7 @@ usage: cargo xtask COMMAND
 
   run [options] [-- CMD ARG...]   boot to a shell on this terminal, or run one command in the guest
   test [options] [NAME...]        host tests, model checks, guest tests: all that CI runs
+  fuzz [options]                  random sequences of calls on one machine
   bench [NAME...] [--json FILE]   Synthesis beside Debian's Linux, instructions per operation
   check                           format, clippy, layers, unsafe, documentation
   image [options]                 kernel and root archive to boot elsewhere, in build/image
@@ -50,6 +51,7 @@ fn dispatch() -> Result<i32> {
         "test" => test::main(rest),
         "check" => check::main(rest),
         "image" => image::main(rest),
+        "fuzz" => test::fuzz(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(0)

@@ -34,8 +34,8 @@ pub const CALLS: &[(usize, Handler)] = &[
 enum Key {
     /// An address in a space, which is named by its page table.
     Private(u64, usize),
-    /// A physical address.
-    Shared(u64),
+    /// A byte of an object that several have mapped.
+    Shared((u64, u64), u64),
 }
 
 struct Waiter {
@@ -54,7 +54,7 @@ static TABLE: [Bucket; BUCKETS] = [const { Monitor::new(Vec::new()) }; BUCKETS];
 fn bucket_of(key: Key) -> usize {
     let word = match key {
         Key::Private(root, address) => root ^ address as u64,
-        Key::Shared(physical) => physical,
+        Key::Shared((device, number), byte) => device ^ number.rotate_left(40) ^ byte,
     };
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
 }
@@ -67,10 +67,10 @@ fn key(process: &Process, address: usize, private: bool) -> Result<Key> {
     user::check(address, 4)?;
     let space = process.space().ok_or(Errno::EFAULT)?;
     if !private {
-        // Touch the page, so that it is there to be named.
+        // Where no page can be, nobody waits.
         user::get::<u32>(address)?;
-        if let Some(physical) = space.shared_physical(address) {
-            return Ok(Key::Shared(physical));
+        if let Some((object, byte)) = space.shared_place(address) {
+            return Ok(Key::Shared(object, byte));
         }
     }
     Ok(Key::Private(space.root(), address))

@@ -1,8 +1,9 @@
 //! Reading and writing a space from outside, whether a CPU has it loaded or not.
 //!
 //! *Interface*: [`AddressSpace::read_at`], [`AddressSpace::write_at`]: for loading programs, `/proc/PID/cmdline`, a debugger;
-//! [`AddressSpace::shared_physical`] for futexes.
+//! [`AddressSpace::shared_place`] for futexes.
 
+use super::area::Content;
 use super::{Access, AddressSpace, FaultError};
 use crate::frame::Frame;
 use crate::memory::Memory;
@@ -32,15 +33,23 @@ impl<M: Memory> AddressSpace<M> {
         })
     }
 
-    /// The physical address behind `address` if that is in memory shared with others, and present: what a futex there is known by.
-    pub fn shared_physical(&self, address: usize) -> Option<u64> {
+    /// The object behind `address`, if that is in memory shared with others, and the byte in it: what a futex there is known by. Not by the frame: the
+    /// object may give that away while somebody waits, and then it would be another's.
+    pub fn shared_place(&self, address: usize) -> Option<((u64, u64), u64)> {
         let inner = self.held();
-        let index = inner.areas.at(address)?;
-        if inner.areas.get(index).1.private() {
-            return None;
+        let (start, area) = inner.areas.get(inner.areas.at(address)?);
+        match &area.content {
+            Content::Pager {
+                pager,
+                first,
+                shared: true,
+                ..
+            } => {
+                let page = first + ((address - start) / PAGE) as u64;
+                Some((pager.object(), page * PAGE as u64 + (address % PAGE) as u64))
+            }
+            _ => None,
         }
-        let entry = self.tables().leaf(address)?.load(Ordering::Acquire);
-        (entry & PRESENT != 0).then(|| frame_of(entry).address() + (address % PAGE) as u64)
     }
 
     /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`: a frame that stays meanwhile, and first byte and count in it.

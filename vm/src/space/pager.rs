@@ -20,6 +20,9 @@ pub trait Pager: Send + Sync {
     /// sleep. Lets one fault map the neighbours too.
     fn resident(&self, _first: u64, _found: &mut [Option<FrameRef>]) {}
 
+    /// Device and number of the object: the same for all that have it, and for no other object ever. Of what is no file: a device that there is not.
+    fn object(&self) -> (u64, u64);
+
     /// What `/proc/PID/maps` shows: path, device, inode.
     fn describe(&self) -> PagerInfo {
         PagerInfo::default()

@@ -8,17 +8,21 @@ use crate::memory::Memory;
 use abi::errno::Errno;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
 pub(super) struct Shared<M: Memory> {
     memory: M,
+    number: u64,
     pages: Monitor<BTreeMap<u64, Frame>>,
 }
 
 impl<M: Memory> Shared<M> {
     pub(super) fn new(memory: M) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Shared {
             memory,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             pages: Monitor::new(BTreeMap::new()),
         }
     }
@@ -37,6 +41,10 @@ impl<M: Memory> Pager for Shared<M> {
         };
         self.memory.frames().share(frame);
         Ok(FrameRef::own_in(self.memory.frames(), frame))
+    }
+
+    fn object(&self) -> (u64, u64) {
+        (u64::MAX, self.number)
     }
 
     fn describe(&self) -> PagerInfo {

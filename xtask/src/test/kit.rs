@@ -288,9 +288,9 @@ impl Kit {
             .clone()
     }
 
-    /// The kernel's symbol table.
-    pub fn symbols(&self) -> &[u8] {
-        &self.tables.symbols
+    /// The kernel's file.
+    pub fn kernel(&self) -> &std::path::Path {
+        &self.kernel
     }
 
     /// Boots and runs one command with this input, in the root that [`Self::root`] gives.

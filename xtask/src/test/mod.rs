@@ -18,6 +18,7 @@ mod threads;
 
 use crate::failure::{Failure, Result, USAGE};
 use crate::mutants;
+pub use fuzz::main as fuzz;
 pub use guest::TESTS;
 pub use kit::Kit;
 use lexopt::prelude::*;

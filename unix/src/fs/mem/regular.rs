@@ -250,6 +250,10 @@ impl Pager for FilePager {
         store.pages_now(first, &mut found[..count]);
     }
 
+    fn object(&self) -> (u64, u64) {
+        self.node.id()
+    }
+
     fn describe(&self) -> PagerInfo {
         let (device, inode) = self.node.id();
         PagerInfo {

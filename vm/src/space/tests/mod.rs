@@ -36,6 +36,10 @@ impl File {
 }
 
 impl Pager for File {
+    fn object(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     fn frame(&self, index: u64, _write: bool) -> Result<FrameRef, Errno> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if index >= self.length {

@@ -215,6 +215,10 @@ struct Slow {
 }
 
 impl Pager for Slow {
+    fn object(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     fn frame(&self, index: u64, write: bool) -> Result<FrameRef, Errno> {
         if let Some(space) = self.space.lock().unwrap().take() {
             let place = Placement::Fixed(A);

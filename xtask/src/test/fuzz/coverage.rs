@@ -1,58 +1,62 @@
-//! Which functions of the kernel a run reached: QEMU notes each block of code that it translates.
+//! Which part of the kernel a run reached: QEMU notes each block of code that it translates.
 //!
-//! *Interface*: `Trace::start` asks a machine for the notes; `report` compares them with the symbol table, room by room.
+//! *Interface*: `Trace::start` asks a machine for the notes; `read` gives what was `Reached`; `report` compares that with the kernel's file, room by
+//! room. With marks (`user/fuzz.c`) it says, too, whose step reached a block first.
 
+use super::image::{Function, Image};
 use super::scratch;
 use crate::failure::{Context, Result};
 use crate::machine::Machine;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// The kernel's image, in QEMU's words.
-const IMAGE: &str = "0xffffffff80100000..0xffffffff80ffffff";
-/// The rooms whose functions are counted.
+/// What QEMU notes: the kernel's image, and the program's marks.
+const RANGES: &str = "0xffffffff80100000..0xffffffff80ffffff,0x2000000000..0x20000fffff";
+const MARKS: u64 = 0x20_0000_0000;
+/// Marks of a sequence: one for each step; the last is its begin.
+const MARKS_EACH: u64 = 64;
+/// The rooms that are counted.
 const ROOMS: &[&str] = &["unix", "vm", "thread", "quaject"];
 
 /// Notes under way.
 pub struct Trace {
     notes: PathBuf,
-    unreached: PathBuf,
 }
+
+/// Whose step it was: the number of the sequence in the log, and of the step in it (63: before the first).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Mark {
+    /// Sequence, counted from 0.
+    pub sequence: usize,
+    /// Step.
+    pub step: usize,
+}
+
+/// The instructions that were reached, and by which step first; none before the first mark.
+#[derive(Default)]
+pub struct Reached(BTreeMap<u64, Option<Mark>>);
 
 impl Trace {
     /// Lets `machine` note what it translates of the kernel.
     pub fn start(machine: &mut Machine, name: &str) -> Result<Self> {
         let notes = scratch(&format!("{name}.blocks"))?;
-        let words = ["-d", "in_asm,nochain", "-dfilter", IMAGE, "-D"];
+        let words = ["-d", "in_asm", "-dfilter", RANGES, "-D"];
         machine.extra.extend(words.map(Into::into));
         machine.extra.push(notes.clone().into());
-        // Where the symbol table says.
+        // Where the kernel's file says.
         machine.append.push_str(" nokaslr");
-        Ok(Self {
-            notes,
-            unreached: scratch(&format!("{name}.unreached"))?,
-        })
+        Ok(Self { notes })
     }
 
-    /// How many of the functions of each room were executed; the others' names go into a file.
-    pub fn report(self, symbols: &[u8]) -> String {
-        match self.reached() {
-            Err(failure) => failure.message,
-            Ok(reached) => {
-                let (text, unreached) = summary(symbols, &reached);
-                // Without the file the figures still stand.
-                let _ = std::fs::write(&self.unreached, unreached);
-                let _ = std::fs::remove_file(&self.notes);
-                format!("{text} (others: {})", self.unreached.display())
-            }
-        }
-    }
-
-    fn reached(&self) -> Result<BTreeSet<u64>> {
+    /// What was reached. The notes are gone then.
+    pub fn read(self) -> Result<Reached> {
         let file = std::fs::File::open(&self.notes).context(self.notes.display())?;
         let lines = BufReader::new(file).lines().map_while(|line| line.ok());
-        Ok(lines.filter_map(|line| address(&line)).collect())
+        let reached = Reached::of(lines);
+        let _ = std::fs::remove_file(&self.notes);
+        Ok(reached)
     }
 }
 
@@ -62,40 +66,86 @@ fn address(line: &str) -> Option<u64> {
     u64::from_str_radix(number, 16).ok()
 }
 
-/// The room of a function: that of its crate, or of the type whose method it is.
-fn room(name: &str) -> &str {
-    let name = name.trim_start_matches(['<', '&']);
-    name.split("::").next().unwrap_or_default()
-}
-
-fn summary(symbols: &[u8], reached: &BTreeSet<u64>) -> (String, String) {
-    let text = String::from_utf8_lossy(symbols);
-    let table: Vec<_> = text
-        .lines()
-        .filter_map(|line| {
-            let (address, name) = line.split_once(' ')?;
-            Some((u64::from_str_radix(address, 16).ok()?, name))
-        })
-        .collect();
-    let (mut told, mut others) = (Vec::new(), String::new());
-    for wanted in ROOMS {
-        let (mut all, mut executed) = (0, 0);
-        for (at, (start, name)) in table.iter().enumerate() {
-            if room(name) != *wanted {
-                continue;
-            }
-            let end = table.get(at + 1).map_or(u64::MAX, |next| next.0);
-            all += 1;
-            if reached.range(*start..end).next().is_some() {
-                executed += 1;
+impl Reached {
+    fn of(lines: impl Iterator<Item = String>) -> Self {
+        let (mut reached, mut mark) = (BTreeMap::new(), None);
+        for at in lines.filter_map(|line| address(&line)) {
+            if at >> 32 == MARKS >> 32 {
+                let number = at - MARKS;
+                mark = Some(Mark {
+                    sequence: (number / MARKS_EACH) as usize,
+                    step: (number % MARKS_EACH) as usize,
+                });
             } else {
-                others.push_str(name);
-                others.push('\n');
+                reached.entry(at).or_insert(mark);
             }
         }
-        told.push(format!("{wanted} {executed} of {all} functions executed"));
+        Self(reached)
     }
-    (told.join(", "), others)
+
+    /// Whether a block was.
+    pub fn has(&self, block: u64) -> bool {
+        self.0.contains_key(&block)
+    }
+
+    /// Adds what another run reached.
+    pub fn join(&mut self, other: Self) {
+        for (at, mark) in other.0 {
+            self.0.entry(at).or_insert(mark);
+        }
+    }
+
+    /// How many blocks of the rooms each step was the first to reach.
+    pub fn gains(&self, image: &Image) -> BTreeMap<Mark, usize> {
+        let mut gains = BTreeMap::new();
+        for block in counted(image).flat_map(|function| &function.blocks) {
+            if let Some(Some(mark)) = self.0.get(block) {
+                *gains.entry(*mark).or_default() += 1;
+            }
+        }
+        gains
+    }
+
+    /// How many blocks of the rooms were reached in all.
+    pub fn blocks(&self, image: &Image) -> usize {
+        let blocks = counted(image).flat_map(|function| &function.blocks);
+        blocks.filter(|block| self.has(**block)).count()
+    }
+}
+
+fn counted(image: &Image) -> impl Iterator<Item = &Function> {
+    let functions = image.functions.iter();
+    functions.filter(|function| ROOMS.contains(&function.room()))
+}
+
+/// How many functions and blocks of each room were reached; what was not goes into `others`.
+pub fn report(image: &Image, reached: &Reached, others: &Path) -> Result<String> {
+    let (told, missing) = summary(image, reached);
+    std::fs::write(others, missing).context(others.display())?;
+    Ok(format!("{told} (the others: {})", others.display()))
+}
+
+fn summary(image: &Image, reached: &Reached) -> (String, String) {
+    let (mut told, mut missing) = (Vec::new(), String::new());
+    for room in ROOMS {
+        let (mut functions, mut entered, mut blocks, mut executed) = (0, 0, 0, 0);
+        for function in image.functions.iter().filter(|f| f.room() == *room) {
+            let here = function.blocks.iter().filter(|at| reached.has(**at));
+            let (here, all) = (here.count(), function.blocks.len());
+            functions += 1;
+            entered += usize::from(here > 0);
+            blocks += all;
+            executed += here;
+            if here < all {
+                // Writing to a string does not fail.
+                let _ = writeln!(missing, "{here:4} of {all:4} {}", function.name);
+            }
+        }
+        told.push(format!(
+            "{room} {entered} of {functions} functions, {executed} of {blocks} blocks"
+        ));
+    }
+    (told.join("; "), missing)
 }
 
 #[cfg(test)]
@@ -103,16 +153,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_is_reached_by_any_of_its_instructions() {
-        let symbols =
-            b"0000000000000010 unix::a\n0000000000000020 <unix::B as C>::b\n0000000000000030 vm::c\n";
-        let notes = ["IN: ", "0x00000018:  90  nop", "0x30:  c3  ret"];
-        let reached = notes.iter().filter_map(|line| address(line)).collect();
-        let (told, others) = summary(symbols, &reached);
+    fn a_function_is_reached_by_any_of_its_blocks() {
+        let function = |name: &str, blocks: &[u64]| Function {
+            name: name.into(),
+            blocks: blocks.to_vec(),
+        };
+        let image = Image {
+            functions: vec![
+                function("unix::a", &[0x10, 0x18, 0x1c]),
+                function("<unix::B as C>::b", &[0x20]),
+                function("vm::c", &[0x30]),
+            ],
+        };
+        let notes = [
+            "IN: ",
+            "0x00000018:  90  nop",
+            "0x2000000041:  c3  ret",
+            "0x30:  c3  ret",
+        ];
+        let reached = Reached::of(notes.iter().map(|line| (*line).to_owned()));
+        let (told, others) = summary(&image, &reached);
         assert!(
-            told.starts_with("unix 1 of 2 functions executed, vm 1 of 1"),
+            told.starts_with(
+                "unix 1 of 2 functions, 1 of 4 blocks; vm 1 of 1 functions, 1 of 1 blocks"
+            ),
             "{told}"
         );
-        assert_eq!(others, "<unix::B as C>::b\n");
+        assert_eq!(
+            others,
+            "   1 of    3 unix::a\n   0 of    1 <unix::B as C>::b\n"
+        );
+        let mark = Mark {
+            sequence: 1,
+            step: 1,
+        };
+        assert_eq!(reached.gains(&image), [(mark, 1)].into());
+        assert_eq!(reached.blocks(&image), 2);
     }
 }

@@ -3,31 +3,39 @@
 //! *Interface*: `search` tries the sequences that were under way, one by one, and gives a file for `tests/fuzz`.
 
 use super::super::kit::Kit;
-use super::{PROGRAM, log_of, machine, scratch, verdict};
+use super::{Run, kept_files, perform, scratch};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 /// Boots that the search may take.
 const BOOTS: usize = 60;
 
 struct Search<'a> {
     kit: &'a Kit,
-    cpus: u32,
+    run: Run,
     boots: usize,
 }
 
 /// The first of `ids` that fails by itself, as small as could be found. None: it takes more than one to fail, or a rare moment.
-pub fn search(kit: &Kit, cpus: u32, who: &str, ids: &[String]) -> Option<PathBuf> {
+pub fn search(kit: &Kit, run: &Run, ids: &[String]) -> Option<PathBuf> {
+    let file = scratch("sequence.txt").ok()?;
     let mut search = Search {
         kit,
-        cpus,
+        run: Run {
+            coverage: false,
+            files: vec![file],
+            seconds: 20,
+            name: format!("{}-smaller", run.name),
+            ..run.clone()
+        },
         boots: 0,
     };
     for id in ids {
         // Only to print it: the program makes no call of the sequence then.
         let shown = Command::new(kit.program_path("fuzz-musl"))
-            .args(["show", who, id])
+            .args(["show", &run.who])
+            .args(kept_files().ok()?)
+            .arg(id)
             .output()
             .ok()?;
         let text = String::from_utf8(shown.stdout).ok()?;
@@ -46,21 +54,10 @@ pub fn search(kit: &Kit, cpus: u32, who: &str, ids: &[String]) -> Option<PathBuf
 impl Search<'_> {
     fn fails(&mut self, lines: &[String]) -> bool {
         self.boots += 1;
-        let name = format!("fuzz-smaller-{}", self.cpus);
-        let machine = machine(self.kit, &name, self.cpus);
-        let words = [PROGRAM, "replay", "/tests/sequence.txt"];
-        let ran = scratch("sequence.txt").and_then(|file| {
-            let text = lines.join("\n") + "\n";
-            std::fs::write(&file, text).map_err(|error| {
-                crate::failure::Failure::new(crate::failure::HOST, error.to_string())
-            })?;
-            let mut root = self.kit.root(&machine, &words)?;
-            root.add(&format!("{}:/tests/sequence.txt", file.display()))?;
-            let limit = Duration::from_secs(60);
-            self.kit
-                .boot_root(root, &machine, &words, Vec::new(), limit)
-        });
-        ran.is_ok_and(|ran| verdict(&ran, &log_of(&name)).is_some())
+        let text = lines.join("\n") + "\n";
+        let mut files = self.run.files.iter();
+        let written = files.all(|file| std::fs::write(file, &text).is_ok());
+        written && perform(self.kit, &self.run).why.is_some()
     }
 
     /// Halves first, then single steps. The first line says in which world. A step that is left out becomes one that does nothing, so that
