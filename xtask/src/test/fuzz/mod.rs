@@ -268,7 +268,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     let known = ["user", "root", "all"].contains(&run.who.as_str());
     let fits = (1..=8).contains(&run.cpus) && (!run.icount || run.cpus == 1);
-    if !known || !fits || replay != !run.files.is_empty() {
+    if !known || !fits || replay == run.files.is_empty() {
         return Err(Failure::new(USAGE, "see `cargo xtask fuzz --help`"));
     }
     let kit = Kit::new(false, None)?;
