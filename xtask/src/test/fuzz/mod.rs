@@ -29,7 +29,7 @@ usage: cargo xtask fuzz [--cpus N] [--as user|root|all] [--seconds N] [--seed N]
        cargo xtask fuzz --choose [--seconds N] [--seed N]
 
 Makes random sequences of calls on one machine, and says whether anything was harmed and which part of the
-kernel was executed; what was not is in build/test/fuzz.unreached.
+kernel was executed; what was not is in build/test/fuzz-*.unreached.
 
   --cpus N       processors (1)
   --as WHO       whose processes: an ordinary user's (user), root's, also beside a user's (root), or all
@@ -271,6 +271,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if !known || !fits || replay == run.files.is_empty() {
         return Err(Failure::new(USAGE, "see `cargo xtask fuzz --help`"));
     }
+    // Several may run at a time.
+    run.name = format!("fuzz-{}-{}-{}", run.who, run.cpus, run.seed);
     let kit = Kit::new(false, None)?;
     if choose {
         choose::choose(&kit, run.seconds, run.seed)?;
