@@ -9,15 +9,17 @@
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitive::constructor;
 
-/// Phases of a place, in the low bits of its state word; the number of its life stands above them.
+/// Phases of a place, in the low bits of its state word.
 pub(crate) const PHASES: u64 = 0b111;
+/// Set through a life in which the owner is a callback and not a thread; the number of the life stands above it.
+pub(crate) const CALLS: u64 = 0b1000;
 /// In no list.
 pub(crate) const OFF: u64 = 0;
 /// In a list, and its owner waits.
 pub(crate) const QUEUED: u64 = 1;
 /// A waker has chosen it, and gives its owner the token next.
 pub(crate) const TAKEN: u64 = 2;
-/// Its owner has the token; it is to be taken off the list.
+/// Its owner has the token, or was called; it is to be taken off the list.
 pub(crate) const TOLD: u64 = 3;
 /// Its owner has no use for it any more: whoever takes it off the list gives it back.
 pub(crate) const LEFT: u64 = 4;
@@ -29,7 +31,7 @@ pub(crate) struct Place {
     free: crate::stack::Node,
     /// Address of the place that was enrolled before, or 0.
     pub(crate) next: AtomicU64,
-    /// Handle of the thread that waits.
+    /// Handle of the thread that waits, or address of the callback.
     pub(crate) owner: AtomicUsize,
     /// Life and phase.
     pub(crate) state: AtomicU64,

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`WaitList::wait_until`] and [`WaitList::wait_interruptible`] sleep until a closure yields;
 //! [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from anywhere, interrupt handlers
-//! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`Watch`], for `poll`).
+//! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`Watch`], for `poll`). A [`Callback`]
+//! may wait in the place of a thread: it is called by whoever wakes.
 //!
 //! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter
 //! enrols, looks again, and only then sleeps on its token, which a `resume` in between has already given.
@@ -16,6 +17,8 @@
 //! the one it chooses is in this list, and its exchange names the place's life. Marked places below waiting ones stay until those go; when they
 //! are many (more than the waiting ones and 8), all are woken.
 //!
+//! A callback is called with interrupts off, so whoever frees it waits for a grace period after its node has left.
+//!
 //! Progress: everything is lock-free but the sleeping. Memory order: enrolment and the look at the condition, and the change of the condition and the look at the list, are separated by full fences.
 //!
 //! Source: Hohmuth and Härtig 2001, sleep and wakeup on one state word (figures 2 and 3); the list is figures 5.4 and 5.8 of the dissertation with its
@@ -23,18 +26,25 @@
 
 use crate::callout;
 use crate::cas2::Pair;
-use crate::place::{self, LEFT, OFF, PHASES, Place, QUEUED, TAKEN, TOLD};
+use crate::place::{self, CALLS, LEFT, OFF, PHASES, Place, QUEUED, TAKEN, TOLD};
 use crate::primitive::atomic::{Ordering, fence};
 use crate::primitive::constructor;
 use alloc::vec::Vec;
 use core::cell::Cell;
+use core::ptr::NonNull;
 
 /// So many marked places more than waiting ones may lie in a list.
 const MARKED: usize = 8;
 
-/// A thread's place in one list at a time.
+/// What is called, in the context of the waker and with interrupts off, when a list is woken in which it waits. Once for each enrolment, or a few times where
+/// wakers meet.
+pub struct Callback(pub fn(&Callback));
+
+/// The place of a thread, or of a callback, in one list at a time.
 pub struct WaitNode {
     owner: usize,
+    /// [`CALLS`] if the owner is a callback.
+    kind: u64,
     place: Cell<Option<&'static Place>>,
     /// The place's state while nobody has woken its owner since it enrolled.
     queued: Cell<u64>,
@@ -45,6 +55,20 @@ impl WaitNode {
     pub fn new() -> Self {
         WaitNode {
             owner: (callout::get().current)(),
+            kind: 0,
+            place: Cell::new(None),
+            queued: Cell::new(OFF),
+        }
+    }
+
+    /// A node for `callback`.
+    ///
+    /// # Safety
+    /// The callback stays where it is until a grace period after the node was dropped.
+    pub unsafe fn calling(callback: NonNull<Callback>) -> Self {
+        WaitNode {
+            owner: callback.as_ptr().expose_provenance(),
+            kind: CALLS,
             place: Cell::new(None),
             queued: Cell::new(OFF),
         }
@@ -160,10 +184,14 @@ impl WaitList {
     #[must_use]
     pub fn enroll(&self, node: &WaitNode) -> bool {
         node.abandon();
+        if self.head.low() != 0 {
+            // Those who left without a look at the list.
+            self.tidy();
+        }
         let Some(place) = node.place.get().or_else(place::take) else {
             return false;
         };
-        let life = (place.state.load(Ordering::Relaxed) | PHASES) + 1;
+        let life = (place.state.load(Ordering::Relaxed) | PHASES | CALLS) + 1 | node.kind;
         place.owner.store(node.owner, Ordering::Relaxed);
         place.state.store(life | QUEUED, Ordering::Release);
         node.place.set(Some(place));
@@ -299,11 +327,28 @@ impl WaitList {
     }
 }
 
-/// Gives the owner of a place whose state was `state` the token if that is still to be done.
+/// Gives the owner of a place whose state was `state` the token, or calls it, if that is still to be done.
 fn tell(place: &Place, state: u64) {
-    if state & PHASES == TAKEN {
-        (callout::get().resume)(place.owner.load(Ordering::Relaxed));
-        place.advance(state, TOLD);
+    if state & PHASES != TAKEN {
+        return;
+    }
+    let owner = place.owner.load(Ordering::Relaxed);
+    if state & CALLS == 0 {
+        (callout::get().resume)(owner);
+    } else {
+        callout::without_interrupts(|| call(place, state, owner));
+    }
+    place.advance(state, TOLD);
+}
+
+/// Calls the owner if it has not left. Interrupts are off.
+fn call(place: &Place, state: u64, owner: usize) {
+    if place.state.load(Ordering::Acquire) == state {
+        let callback = core::ptr::with_exposed_provenance::<Callback>(owner);
+        // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node had not ended when the state was read,
+        // and no grace period ends while interrupts are off here.
+        let callback = unsafe { &*callback };
+        (callback.0)(callback);
     }
 }
 

@@ -103,6 +103,10 @@ pub trait File: Send + Sync + Any {
     ) -> u32 {
         events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
     }
+    /// Whether an epoll instance may watch it: [`File::poll`] enrols whoever asks.
+    fn can_be_watched(&self) -> bool {
+        false
+    }
     /// A control operation; `arg` is the user's third argument unchecked.
     fn ioctl(&self, _of: &OpenFile, _cmd: u32, _arg: usize) -> Result<usize> {
         Err(Errno::ENOTTY)

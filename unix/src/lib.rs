@@ -23,6 +23,7 @@ extern crate alloc;
 pub mod call;
 pub mod deadline;
 pub mod dispatch;
+mod epoll;
 pub mod exec;
 pub mod file;
 pub mod files;

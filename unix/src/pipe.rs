@@ -335,6 +335,10 @@ impl File for PipeEnd {
         Ok(written)
     }
 
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
     fn poll<'a>(
         &'a self,
         _of: &'a OpenFile,

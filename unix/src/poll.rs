@@ -9,14 +9,57 @@ use abi::errno::{Errno, Result};
 use abi::linux::{POLLERR, POLLHUP, POLLNVAL};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use sync::WaitList;
+use sync::ready::Arms;
 
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::memory::fallible::try_reserve;
 
-/// The wait lists that the running thread is enrolled in while it looks at many files:
-/// `table.watch(&list)` in [`crate::file::File::poll`].
-pub type PollTable<'a> = sync::Watch<'a>;
+/// What a file's wait lists are shown to, by `table.watch(&list)` in [`crate::file::File::poll`].
+pub struct PollTable<'a>(To<'a>);
+
+enum To<'a> {
+    /// The running thread is to be woken.
+    Thread(sync::Watch<'a>),
+    /// A member of a list of ready ones is to be noted.
+    Member(&'a mut Arms),
+    /// That member leaves.
+    Leave(&'a mut Arms),
+}
+
+impl<'a> PollTable<'a> {
+    /// Enrols the running thread.
+    pub const fn new() -> Self {
+        PollTable(To::Thread(sync::Watch::new()))
+    }
+
+    /// Enrols `arms`.
+    pub fn member(arms: &'a mut Arms) -> Self {
+        PollTable(To::Member(arms))
+    }
+
+    /// Takes `arms` out.
+    pub fn leave(arms: &'a mut Arms) -> Self {
+        PollTable(To::Leave(arms))
+    }
+
+    /// `list` is woken when the file's state changes.
+    pub fn watch(&mut self, list: &'a WaitList) {
+        match &mut self.0 {
+            To::Thread(watch) => watch.watch(list),
+            To::Member(arms) => arms.watch(list),
+            To::Leave(arms) => arms.leave(list),
+        }
+    }
+
+    /// Sleeps until one of the lists is woken or something else resumes the thread.
+    fn sleep(&self) {
+        if let To::Thread(watch) = &self.0 {
+            watch.sleep();
+        }
+    }
+}
 
 /// One file to look at, and what for.
 pub struct Entry {

@@ -12,6 +12,7 @@
 pub mod file;
 
 pub mod capability;
+pub mod epoll;
 pub mod futex;
 pub mod memory;
 pub mod misc;
@@ -97,6 +98,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::open::CALLS,
     file::stat::CALLS,
     capability::CALLS,
+    epoll::CALLS,
     futex::CALLS,
     memory::CALLS,
     misc::CALLS,

@@ -1,26 +1,18 @@
-//! `poll`, `ppoll`, `select`, `pselect6`, and epoll instances.
+//! `poll`, `ppoll`, `select`, `pselect6`.
 //!
 //! *Interface*: [`CALLS`].
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
-use alloc::collections::BTreeMap;
-use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::any::Any;
-use sync::Monitor;
 use vm::user::{get, put};
 
 use super::signal::with_mask;
 use super::{Args, Handler};
 use crate::deadline::Deadline;
-use crate::file::{File, OpenFile, SMALL_WEIGHT};
-use crate::fs::Kind;
-use crate::memory::fallible::try_reserve;
 use crate::poll::{Entry, wait_for};
-use crate::process::user::Charge;
-use crate::process::{Process, quota};
+use crate::process::Process;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -28,11 +20,6 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::PPOLL, ppoll),
     (nr::SELECT, select),
     (nr::PSELECT6, pselect6),
-    (nr::EPOLL_CREATE, epoll_create),
-    (nr::EPOLL_CREATE1, epoll_create1),
-    (nr::EPOLL_CTL, epoll_ctl),
-    (nr::EPOLL_WAIT, epoll_wait),
-    (nr::EPOLL_PWAIT, epoll_pwait),
 ];
 
 /// The most descriptors that one `poll` may name.
@@ -40,7 +27,8 @@ fn most_descriptors() -> usize {
     Process::current().limits.lock().cur(RLIMIT_NOFILE) as usize
 }
 
-fn milliseconds(timeout: i32) -> Deadline {
+/// A deadline from milliseconds; negative waits for ever.
+pub(super) fn milliseconds(timeout: i32) -> Deadline {
     match u64::try_from(timeout) {
         Ok(ms) => Deadline::after_ns(ms * 1_000_000),
         Err(_) => Deadline::never(),
@@ -60,7 +48,7 @@ fn ppoll(args: &mut Args) -> Result<usize> {
 }
 
 /// A deadline from a user `timespec`; null waits for ever.
-fn relative(address: usize) -> Result<Deadline> {
+pub(super) fn relative(address: usize) -> Result<Deadline> {
     if address == 0 {
         return Ok(Deadline::never());
     }
@@ -79,7 +67,7 @@ fn write_left(address: usize, deadline: Deadline) {
 }
 
 /// Puts the signal mask back that [`with_mask`] replaced, unless a handler is to run first: then delivery does it.
-fn restored(result: Result<usize>) -> Result<usize> {
+pub(super) fn restored(result: Result<usize>) -> Result<usize> {
     if !matches!(result, Err(error) if error.is_restart() || error == Errno::EINTR) {
         super::signal::end_mask();
     }
@@ -214,170 +202,4 @@ fn select_until(args: &Args, deadline: Deadline) -> Result<usize> {
         }
     }
     Ok(total)
-}
-
-/// What an epoll instance knows of one descriptor.
-struct Interest {
-    /// It does not keep the description: with its last descriptor the interest ends.
-    file: Weak<OpenFile>,
-    events: u32,
-    data: u64,
-    /// EPOLLONESHOT has fired.
-    spent: bool,
-    /// Of whoever asked for it first.
-    charge: Charge,
-}
-
-/// An epoll instance: a set of interests that outlives the call. EPOLLET is reported like a level, which a
-/// program that reads until EAGAIN cannot tell apart except by a spurious event.
-struct Epoll {
-    interests: Monitor<BTreeMap<i32, Interest>>,
-}
-
-/// Bytes of an interest in its tree, about.
-const INTEREST: usize = 96;
-
-impl File for Epoll {
-    fn weight(&self, _of: &OpenFile) -> usize {
-        let interests = self.interests.try_lock();
-        SMALL_WEIGHT + interests.map_or(0, |interests| INTEREST * interests.len())
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-fn epoll_create(args: &mut Args) -> Result<usize> {
-    if args.int(0) <= 0 {
-        return Err(Errno::EINVAL);
-    }
-    new_epoll(false)
-}
-
-fn epoll_create1(args: &mut Args) -> Result<usize> {
-    if args.uint(0) & !EPOLL_CLOEXEC != 0 {
-        return Err(Errno::EINVAL);
-    }
-    new_epoll(args.uint(0) & EPOLL_CLOEXEC != 0)
-}
-
-fn new_epoll(cloexec: bool) -> Result<usize> {
-    let epoll = Epoll {
-        interests: Monitor::new(BTreeMap::new()),
-    };
-    let of = OpenFile::new(Arc::new(epoll), O_RDWR);
-    Ok(Process::current().files.get().install(of, cloexec)? as usize)
-}
-
-/// The instance behind descriptor `fd`. EBADF, EINVAL.
-fn instance(fd: i32) -> Result<Arc<OpenFile>> {
-    let of = Process::current().files.get().get(fd)?;
-    match of.file_as::<Epoll>() {
-        Some(_) => Ok(of),
-        None => Err(Errno::EINVAL),
-    }
-}
-
-fn epoll_ctl(args: &mut Args) -> Result<usize> {
-    let of = instance(args.int(0))?;
-    let fd = args.int(2);
-    let file = Process::current().files.get().get(fd)?;
-    if Arc::ptr_eq(&of, &file) || file.file_as::<Epoll>().is_some() {
-        return Err(Errno::EINVAL);
-    }
-    let Some(epoll) = of.file_as::<Epoll>() else {
-        return Err(Errno::EINVAL);
-    };
-    let mut interests = epoll.interests.lock();
-    let operation = args.uint(1);
-    if operation == EPOLL_CTL_DEL {
-        return interests.remove(&fd).map(|_| 0).ok_or(Errno::ENOENT);
-    }
-    let event = get::<EpollEvent>(args.word(3))?;
-    // The number may have had another file, which was closed.
-    let same = |interest: &Interest| Weak::as_ptr(&interest.file) == Arc::as_ptr(&file);
-    let known = interests.get(&fd).is_some_and(same);
-    match operation {
-        EPOLL_CTL_ADD if known => return Err(Errno::EEXIST),
-        EPOLL_CTL_MOD if !known => return Err(Errno::ENOENT),
-        EPOLL_CTL_ADD | EPOLL_CTL_MOD => {}
-        _ => return Err(Errno::EINVAL),
-    }
-    // What can always be read and written is nothing to wait for.
-    let kind = file.inode().map(|inode| inode.kind());
-    if matches!(kind, Some(Kind::Regular | Kind::Directory)) {
-        return Err(Errno::EPERM);
-    }
-    // A change keeps the charge, and so cannot fail for it.
-    let charge = match interests.remove(&fd) {
-        Some(known) => known.charge,
-        None => quota::watch()?,
-    };
-    interests.insert(
-        fd,
-        Interest {
-            file: Arc::downgrade(&file),
-            events: event.events,
-            data: event.data,
-            spent: false,
-            charge,
-        },
-    );
-    Ok(0)
-}
-
-fn epoll_wait(args: &mut Args) -> Result<usize> {
-    epoll_until(args, milliseconds(args.int(3)))
-}
-
-fn epoll_pwait(args: &mut Args) -> Result<usize> {
-    with_mask(args.word(4), args.word(5))?;
-    restored(epoll_until(args, milliseconds(args.int(3))))
-}
-
-const EPOLL_FLAGS: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE;
-
-fn epoll_until(args: &Args, deadline: Deadline) -> Result<usize> {
-    let of = instance(args.int(0))?;
-    let Some(epoll) = of.file_as::<Epoll>() else {
-        return Err(Errno::EINVAL);
-    };
-    let most = usize::try_from(args.int(2)).unwrap_or(0);
-    if most == 0 || most > i32::MAX as usize / size_of::<EpollEvent>() {
-        return Err(Errno::EINVAL);
-    }
-    vm::user::check(args.word(1), most * size_of::<EpollEvent>())?;
-    let (mut descriptors, mut entries) = (Vec::new(), Vec::new());
-    {
-        let mut interests = epoll.interests.lock();
-        interests.retain(|_, interest| interest.file.strong_count() != 0);
-        try_reserve(&mut descriptors, interests.len())?;
-        try_reserve(&mut entries, interests.len())?;
-        for (&fd, interest) in interests.iter().filter(|(_, interest)| !interest.spent) {
-            let events = interest.events & !EPOLL_FLAGS;
-            if let Some(file) = interest.file.upgrade() {
-                descriptors.push(fd);
-                entries.push(Entry::new(Some(file), events));
-            }
-        }
-    }
-    wait_for(&mut entries, deadline).map_err(|_| Errno::EINTR)?;
-    let mut reported = 0;
-    let mut interests = epoll.interests.lock();
-    for (fd, entry) in descriptors.iter().zip(&entries) {
-        let Some(interest) = interests.get_mut(fd) else {
-            continue;
-        };
-        if entry.found == 0 || reported == most {
-            continue;
-        }
-        let event = EpollEvent {
-            events: entry.found,
-            data: interest.data,
-        };
-        put(args.word(1) + reported * size_of::<EpollEvent>(), &event)?;
-        reported += 1;
-        interest.spent = interest.events & EPOLLONESHOT != 0;
-    }
-    Ok(reported)
 }

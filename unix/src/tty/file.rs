@@ -197,6 +197,10 @@ impl File for TtyFile {
         Ok(written)
     }
 
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
     fn poll<'a>(
         &'a self,
         _of: &'a OpenFile,

@@ -87,6 +87,10 @@ impl File for StreamFile {
         Ok(written)
     }
 
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
     fn poll<'a>(
         &'a self,
         _of: &'a OpenFile,

@@ -114,6 +114,11 @@ pub const TESTS: &[Test] = &[
         run: locks,
     },
     Test {
+        name: "epolls",
+        about: "epoll instances: levels, edges, nests, sleepers, on 1 and 4 CPUs",
+        run: epolls,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -512,6 +517,15 @@ fn locks(kit: &Kit) -> Vec<Check> {
         let machine = with(kit, &format!("locks-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/locks-musl"], 5 * MINUTE));
         checks.extend(kit.tap(&machine, &["/tests/locks-musl", "crowd"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn epolls(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("epolls-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/epolls-glibc"], 5 * MINUTE));
     }
     checks
 }

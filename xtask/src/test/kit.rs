@@ -139,6 +139,7 @@ impl Kit {
             "survey",
             "secrets",
             "capabilities",
+            "epolls",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -1,0 +1,105 @@
+//! The calls of epoll instances.
+//!
+//! *Interface*: [`CALLS`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use alloc::sync::Arc;
+use vm::user::{get, put};
+
+use super::poll::{milliseconds, relative, restored};
+use super::signal::with_mask;
+use super::{Args, Handler};
+use crate::deadline::Deadline;
+use crate::epoll::Epoll;
+use crate::file::OpenFile;
+use crate::process::Process;
+
+/// The calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::EPOLL_CREATE, create),
+    (nr::EPOLL_CREATE1, create1),
+    (nr::EPOLL_CTL, control),
+    (nr::EPOLL_WAIT, wait),
+    (nr::EPOLL_PWAIT, pwait),
+    (nr::EPOLL_PWAIT2, pwait2),
+];
+
+fn create(args: &mut Args) -> Result<usize> {
+    if args.int(0) <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    new(false)
+}
+
+fn create1(args: &mut Args) -> Result<usize> {
+    if args.uint(0) & !EPOLL_CLOEXEC != 0 {
+        return Err(Errno::EINVAL);
+    }
+    new(args.uint(0) & EPOLL_CLOEXEC != 0)
+}
+
+fn new(cloexec: bool) -> Result<usize> {
+    let files = Process::current().files.get();
+    Ok(files.install(Epoll::open()?, cloexec)? as usize)
+}
+
+/// The instance of a description. EINVAL.
+fn instance(of: &OpenFile) -> Result<&Epoll> {
+    of.file_as::<Epoll>().ok_or(Errno::EINVAL)
+}
+
+fn control(args: &mut Args) -> Result<usize> {
+    let (operation, fd) = (args.uint(1), args.int(2));
+    let event = if operation == EPOLL_CTL_DEL {
+        EpollEvent::default()
+    } else {
+        get::<EpollEvent>(args.word(3))?
+    };
+    let files = Process::current().files.get();
+    let of = files.get(args.int(0))?;
+    let file = files.get(fd)?;
+    if !file.file().can_be_watched() {
+        return Err(Errno::EPERM);
+    }
+    let epoll = instance(&of)?;
+    if Arc::ptr_eq(&of, &file) {
+        return Err(Errno::EINVAL);
+    }
+    match operation {
+        EPOLL_CTL_ADD => epoll.add(&of, fd, &file, event),
+        EPOLL_CTL_MOD => epoll.change(fd, &file, event),
+        EPOLL_CTL_DEL => epoll.remove(fd, &file),
+        _ => Err(Errno::EINVAL),
+    }?;
+    Ok(0)
+}
+
+fn wait(args: &mut Args) -> Result<usize> {
+    until(args, milliseconds(args.int(3)))
+}
+
+fn pwait(args: &mut Args) -> Result<usize> {
+    with_mask(args.word(4), args.word(5))?;
+    restored(until(args, milliseconds(args.int(3))))
+}
+
+fn pwait2(args: &mut Args) -> Result<usize> {
+    let deadline = relative(args.word(3))?;
+    with_mask(args.word(4), args.word(5))?;
+    restored(until(args, deadline))
+}
+
+fn until(args: &Args, deadline: Deadline) -> Result<usize> {
+    let most = usize::try_from(args.int(2)).unwrap_or(0);
+    if most == 0 || most > i32::MAX as usize / size_of::<EpollEvent>() {
+        return Err(Errno::EINVAL);
+    }
+    let events = args.word(1);
+    vm::user::check(events, most * size_of::<EpollEvent>())?;
+    let of = Process::current().files.get().get(args.int(0))?;
+    instance(&of)?.wait(most, deadline, |place, event| {
+        put(events + place * size_of::<EpollEvent>(), &event)
+    })
+}

@@ -1,0 +1,386 @@
+//! Epoll instances: sets of descriptors that tell when one of them is ready.
+//!
+//! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change what it watches, [`Epoll::wait`] reports.
+//!
+//! Each interest is a member of the instance's list of ready ones, into which the wait lists of its file put it: so a look takes
+//! the time of those that are ready, however many are watched. One that is reported as a level stays in the list, without standing in a wait list: the next look finds it
+//! ready, or lets it wait again. One that is reported as an edge waits again before it is looked at.
+//!
+//! An interest does not keep its description: that ends with its last descriptor, whoever sleeps in `epoll_wait`.
+//!
+//! Source: dissertation, figure 4.3 (callbacks of a queue), sections 4.1.4 and 4.4.
+
+mod nest;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, Ordering};
+use sync::Monitor;
+use sync::ready::{Arms, Line, Member, ReadyList};
+
+use crate::deadline::Deadline;
+use crate::file::{File, OpenFile, SMALL_WEIGHT};
+use crate::memory::fallible::{try_arc, try_box};
+use crate::poll::PollTable;
+use crate::process::quota;
+use crate::process::user::Charge;
+
+/// A descriptor's number and its description's address, which is nobody else's while the interest has its weak count.
+type Key = (usize, usize);
+
+/// An epoll instance.
+pub struct Epoll {
+    ready: Arc<ReadyList>,
+    interests: Monitor<Interests>,
+    /// Somebody was taken from the list and not looked at.
+    left: AtomicBool,
+    kin: nest::Kin,
+}
+
+/// What an instance watches.
+struct Interests {
+    all: BTreeMap<Key, Box<Interest>>,
+    /// Those that may be ready.
+    line: Line,
+    /// With so many interests, those of closed descriptors are looked for.
+    full: usize,
+}
+
+/// What an instance knows of one descriptor.
+struct Interest {
+    file: Weak<OpenFile>,
+    member: Arc<Member>,
+    arms: Arms,
+    event: EpollEvent,
+    /// EPOLLONESHOT has fired.
+    spent: bool,
+    /// Of whoever asked for it.
+    _charge: Charge,
+}
+
+/// Bits of an event that are not conditions.
+const WAYS: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
+
+/// What may stand beside EPOLLEXCLUSIVE.
+const EXCLUSIVE: u32 =
+    EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+
+/// Bytes of an interest with its part of the tree and its member, about.
+const INTEREST: usize = 384;
+
+/// As many interests as may be there before closed ones are looked for.
+const FEW: usize = 64;
+
+fn key(fd: i32, file: &Arc<OpenFile>) -> Key {
+    (fd as usize, Arc::as_ptr(file).addr())
+}
+
+impl Interest {
+    /// What holds now, and lets the instance be told when that may change.
+    fn watch(&mut self, file: &OpenFile) -> u32 {
+        let mut table = PollTable::member(&mut self.arms);
+        self.event.found(file, Some(&mut table))
+    }
+
+    /// What is to be reported. Unless that is said again at each look anyway, lets the instance be told of what comes.
+    fn look(&mut self, file: &OpenFile) -> u32 {
+        if self.spent {
+            return 0;
+        }
+        if self.event.events & EPOLLET == 0 {
+            let found = self.event.found(file, None);
+            if found != 0 {
+                return found;
+            }
+        }
+        self.watch(file)
+    }
+
+    /// Leaves the wait lists of its file.
+    fn unwatch(&mut self) {
+        if let Some(file) = self.file.upgrade() {
+            let mut table = PollTable::leave(&mut self.arms);
+            self.event.found(&file, Some(&mut table));
+        }
+    }
+}
+
+/// An event as a question to a file.
+trait Question {
+    fn found<'a>(&self, file: &'a OpenFile, table: Option<&mut PollTable<'a>>) -> u32;
+}
+
+impl Question for EpollEvent {
+    fn found<'a>(&self, file: &'a OpenFile, table: Option<&mut PollTable<'a>>) -> u32 {
+        let wanted = self.events & !WAYS | POLLERR | POLLHUP;
+        file.file().poll(file, wanted, table) & wanted
+    }
+}
+
+impl Epoll {
+    /// A description of a new instance. ENOMEM.
+    pub fn open() -> Result<Arc<OpenFile>> {
+        let epoll = Epoll {
+            ready: try_arc(ReadyList::new())?,
+            interests: Monitor::new(Interests {
+                all: BTreeMap::new(),
+                line: Line::new(),
+                full: FEW,
+            }),
+            left: AtomicBool::new(false),
+            kin: nest::Kin::new(),
+        };
+        Ok(OpenFile::new(try_arc(epoll)?, O_RDWR))
+    }
+
+    /// Watches `file`, which descriptor `fd` stands for; `of` is the instance's own description. EPERM for what is always ready, EINVAL for a wrong mixture, EEXIST, ELOOP, ENOSPC, ENOMEM.
+    pub fn add(
+        &self,
+        of: &Arc<OpenFile>,
+        fd: i32,
+        file: &Arc<OpenFile>,
+        event: EpollEvent,
+    ) -> Result<()> {
+        let inner = file.file_as::<Epoll>();
+        if event.events & EPOLLEXCLUSIVE != 0 && (event.events & !EXCLUSIVE != 0 || inner.is_some())
+        {
+            return Err(Errno::EINVAL);
+        }
+        let Some(inner) = inner else {
+            return self.insert(fd, file, event);
+        };
+        nest::enter(of, self, file, inner)?;
+        self.insert(fd, file, event)
+            .inspect_err(|_| nest::leave(self, inner))
+    }
+
+    fn insert(&self, fd: i32, file: &Arc<OpenFile>, event: EpollEvent) -> Result<()> {
+        let mut interests = self.interests.lock();
+        interests.sweep();
+        let key = key(fd, file);
+        if interests.all.contains_key(&key) {
+            return Err(Errno::EEXIST);
+        }
+        let charge = quota::watch()?;
+        let member = try_arc(Member::new(&self.ready, key))?;
+        let mut interest = try_box(Interest {
+            file: Arc::downgrade(file),
+            arms: Arms::new(member.clone()),
+            member,
+            event,
+            spent: false,
+            _charge: charge,
+        })?;
+        if interest.watch(file) != 0 {
+            interest.member.note();
+        }
+        interests.all.insert(key, interest);
+        Ok(())
+    }
+
+    /// Watches `file` for another event. ENOENT, EINVAL for one that is exclusive or is to be.
+    pub fn change(&self, fd: i32, file: &Arc<OpenFile>, event: EpollEvent) -> Result<()> {
+        let mut interests = self.interests.lock();
+        let interest = interests.all.get_mut(&key(fd, file)).ok_or(Errno::ENOENT)?;
+        if (interest.event.events | event.events) & EPOLLEXCLUSIVE != 0 {
+            return Err(Errno::EINVAL);
+        }
+        interest.unwatch();
+        interest.event = event;
+        interest.spent = false;
+        if interest.watch(file) != 0 {
+            interest.member.note();
+        }
+        Ok(())
+    }
+
+    /// Watches `file` no more. ENOENT.
+    pub fn remove(&self, fd: i32, file: &Arc<OpenFile>) -> Result<()> {
+        let mut interests = self.interests.lock();
+        let interest = interests.all.remove(&key(fd, file));
+        interest.ok_or(Errno::ENOENT)?.unwatch();
+        drop(interests);
+        if let Some(inner) = file.file_as::<Epoll>() {
+            nest::leave(self, inner);
+        }
+        Ok(())
+    }
+
+    /// Reports up to `most` events by `report`, as soon as there is one: how many. EINTR, and what `report` refuses with.
+    pub fn wait(
+        &self,
+        most: usize,
+        deadline: Deadline,
+        mut report: impl FnMut(usize, EpollEvent) -> Result<()>,
+    ) -> Result<usize> {
+        let mut alarm = None;
+        loop {
+            let reported = self.take(most, &mut report)?;
+            if reported > 0 {
+                return Ok(reported);
+            }
+            if deadline.has_passed() {
+                return Ok(0);
+            }
+            if alarm.is_none() {
+                alarm = Some(deadline.alarm()?);
+            }
+            let sleepers = &self.ready.sleepers;
+            let waited = sleepers.wait_interruptible(|| {
+                (self.may_be_ready() || deadline.has_passed()).then_some(())
+            });
+            if waited.is_err() {
+                // Whose turn it would have been may have been woken for what is there.
+                self.pass_on();
+                return Err(Errno::EINTR);
+            }
+        }
+    }
+
+    fn may_be_ready(&self) -> bool {
+        !self.ready.is_empty() || self.left.load(Ordering::SeqCst)
+    }
+
+    /// Wakes another sleeper if there is something for it.
+    fn pass_on(&self) {
+        if self.ready.sleepers.has_waiters() && self.may_be_ready() {
+            self.ready.sleepers.wake_one();
+        }
+    }
+
+    fn take(
+        &self,
+        most: usize,
+        report: &mut impl FnMut(usize, EpollEvent) -> Result<()>,
+    ) -> Result<usize> {
+        let mut interests = self.interests.lock();
+        let interests = &mut *interests;
+        interests.line.refill(&self.ready);
+        let mut again = Line::new();
+        let mut result = Ok(0);
+        while let Ok(reported) = result
+            && reported < most
+            && let Some(member) = interests.line.take()
+        {
+            let Some((interest, events)) = interests.look(&member) else {
+                continue;
+            };
+            let event = EpollEvent {
+                events,
+                ..interest.event
+            };
+            if let Err(error) = report(reported, event) {
+                again.put_back(member);
+                // As with every call that has done something.
+                result = if reported == 0 {
+                    Err(error)
+                } else {
+                    Ok(reported)
+                };
+                break;
+            }
+            result = Ok(reported + 1);
+            if interest.event.events & EPOLLONESHOT != 0 {
+                interest.spent = true;
+            } else if interest.event.events & EPOLLET == 0 {
+                again.put_back(member);
+            }
+        }
+        interests.line.join(&mut again);
+        self.left
+            .store(!interests.line.is_empty(), Ordering::SeqCst);
+        self.pass_on();
+        result
+    }
+
+    /// Whether a look would report something.
+    fn is_ready(&self) -> bool {
+        let mut interests = self.interests.lock();
+        let interests = &mut *interests;
+        interests.line.refill(&self.ready);
+        let mut found = Line::new();
+        while let Some(member) = interests.line.take() {
+            if interests.look(&member).is_some() {
+                found.put_back(member);
+                break;
+            }
+        }
+        let is_ready = !found.is_empty();
+        found.join(&mut interests.line);
+        interests.line.join(&mut found);
+        self.left.store(is_ready, Ordering::SeqCst);
+        is_ready
+    }
+}
+
+impl Interests {
+    /// The interest of `member`, and what is to be reported of it. Nothing of a member of before, of a descriptor that was removed and is here again.
+    fn look(&mut self, member: &Arc<Member>) -> Option<(&mut Interest, u32)> {
+        let mine = |interest: &&mut Box<Interest>| Arc::ptr_eq(&interest.member, member);
+        let interest = self.all.get_mut(&member.key).filter(mine)?;
+        let Some(file) = interest.file.upgrade() else {
+            self.all.remove(&member.key);
+            return None;
+        };
+        let interest = self.all.get_mut(&member.key)?;
+        match interest.look(&file) {
+            0 => None,
+            found => Some((interest, found)),
+        }
+    }
+
+    /// Forgets closed descriptors, when there may be as many of them as of others.
+    fn sweep(&mut self) {
+        if self.all.len() >= self.full {
+            self.all
+                .retain(|_, interest| interest.file.strong_count() != 0);
+            self.full = FEW.max(2 * self.all.len());
+        }
+    }
+}
+
+impl File for Epoll {
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        if let Some(table) = table {
+            table.watch(&self.ready.watchers);
+        }
+        if self.is_ready() {
+            events & (POLLIN | POLLRDNORM)
+        } else {
+            0
+        }
+    }
+
+    fn weight(&self, _of: &OpenFile) -> usize {
+        let interests = self.interests.try_lock();
+        SMALL_WEIGHT + interests.map_or(0, |interests| INTEREST * interests.all.len())
+    }
+
+    fn label(&self, _of: &OpenFile) -> alloc::string::String {
+        "anon_inode:[eventpoll]".into()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for Epoll {
+    fn drop(&mut self) {
+        // Members and list have counts of each other.
+        self.ready.close();
+    }
+}

@@ -1,0 +1,355 @@
+// Epoll instances: levels, edges, one shot, nesting, closed descriptors, sleepers. Holds on Linux, too.
+#define _GNU_SOURCE
+#include "tap.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void add(int set, int fd, unsigned events, int word)
+{
+    struct epoll_event event = {.events = events, .data.fd = word};
+    equal(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0, "ADD");
+}
+
+static int change(int set, int fd, unsigned events)
+{
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return epoll_ctl(set, EPOLL_CTL_MOD, fd, &event);
+}
+
+/* How many are ready now, and the word of the first. */
+static int first;
+static int ready(int set)
+{
+    struct epoll_event got[8];
+    int count = epoll_wait(set, got, 8, 0);
+    first = count > 0 ? got[0].data.fd : -1;
+    return count;
+}
+
+static void edges(void)
+{
+    int a[2], set = epoll_create1(0);
+    char c;
+    pipe(a);
+    write(a[1], "x", 1);
+    add(set, a[0], EPOLLIN | EPOLLET, a[0]);
+    equal(ready(set), 1, "an edge: what is there when it is added");
+    equal(ready(set), 0, "is told once");
+    write(a[1], "y", 1);
+    equal(ready(set), 1, "more is told again, with nothing read");
+    equal(ready(set), 0, "once");
+    read(a[0], &c, 1), read(a[0], &c, 1);
+    equal(ready(set), 0, "reading is no edge");
+    equal(change(set, a[0], EPOLLIN | EPOLLET), 0, "MOD");
+    equal(ready(set), 0, "of what is empty");
+    write(a[1], "z", 1);
+    equal(change(set, a[0], EPOLLIN | EPOLLET) == 0 && ready(set) == 1, 1, "MOD tells of what is there");
+    equal(change(set, a[0], EPOLLIN | EPOLLET) == 0 && ready(set) == 1, 1, "at each MOD");
+    close(a[1]);
+    equal(ready(set), 1, "the end is an edge");
+    equal(ready(set), 0, "and told once");
+    close(a[0]), close(set);
+}
+
+static void shots(void)
+{
+    int a[2], set = epoll_create1(0);
+    pipe(a);
+    add(set, a[0], EPOLLIN | EPOLLONESHOT, a[0]);
+    write(a[1], "x", 1);
+    equal(ready(set), 1, "one shot");
+    write(a[1], "x", 1);
+    equal(ready(set), 0, "and no other");
+    close(a[1]);
+    equal(ready(set), 0, "not even the end");
+    equal(change(set, a[0], EPOLLIN | EPOLLONESHOT | EPOLLET) == 0 && ready(set) == 1, 1, "until MOD");
+    equal(ready(set), 0, "once more");
+    close(a[0]), close(set);
+}
+
+/* With room for one event, each of several that are always ready has its turn. */
+static void turns(void)
+{
+    int set = epoll_create1(0), pipes[4][2], seen[4] = {0};
+    for (int i = 0; i < 4; i++)
+        pipe(pipes[i]), add(set, pipes[i][1], EPOLLOUT, i);
+    for (int i = 0; i < 40; i++) {
+        struct epoll_event one;
+        if (epoll_wait(set, &one, 1, 0) == 1)
+            seen[one.data.fd]++;
+    }
+    equal(seen[0] == 10 && seen[1] == 10 && seen[2] == 10 && seen[3] == 10, 1, "levels take turns");
+    for (int i = 0; i < 4; i++)
+        close(pipes[i][0]), close(pipes[i][1]);
+    equal(ready(set), 0, "with all closed nothing is ready");
+    close(set);
+}
+
+static void rules(void)
+{
+    int a[2], set = epoll_create1(0), other = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT};
+    pipe(a);
+    fails(epoll_ctl(set, EPOLL_CTL_ADD, a[0], &event), EINVAL, "EPOLLEXCLUSIVE and EPOLLONESHOT");
+    event.events = EPOLLIN | EPOLLEXCLUSIVE;
+    fails(epoll_ctl(set, EPOLL_CTL_ADD, other, &event), EINVAL, "EPOLLEXCLUSIVE of an instance");
+    equal(epoll_ctl(set, EPOLL_CTL_ADD, a[0], &event), 0, "EPOLLEXCLUSIVE");
+    fails(change(set, a[0], EPOLLIN), EINVAL, "MOD of it");
+    write(a[1], "x", 1);
+    equal(ready(set), 1, "it tells like others");
+    equal(epoll_ctl(set, EPOLL_CTL_DEL, a[0], 0), 0, "DEL");
+    add(set, a[0], EPOLLIN, 1);
+    fails(change(set, a[0], EPOLLIN | EPOLLEXCLUSIVE), EINVAL, "MOD to EPOLLEXCLUSIVE");
+    fails(epoll_ctl(set, EPOLL_CTL_ADD, a[1], (void *)8), EFAULT, "an event nowhere");
+    fails(epoll_ctl(set, EPOLL_CTL_MOD, 999, (void *)8), EFAULT, "which is seen first");
+    int null = open("/dev/null", O_RDWR), here = open("/", O_RDONLY | O_DIRECTORY);
+    fails(epoll_ctl(set, EPOLL_CTL_ADD, null, &event), EPERM, "/dev/null cannot be waited for");
+    fails(epoll_ctl(set, EPOLL_CTL_ADD, here, &event), EPERM, "nor a directory");
+    fails(epoll_ctl(null, EPOLL_CTL_ADD, a[1], &event), EINVAL, "nor is it a set");
+    close(null), close(here);
+    struct epoll_event got[2];
+    fails(syscall(SYS_epoll_wait, set, 8, 1, 0), EFAULT, "events to nowhere");
+    equal(ready(set), 1, "and nothing is lost by it");
+    struct timespec none = {0, 0}, wrong = {0, 1000000000};
+    equal(syscall(441, set, got, 2, &none, 0, 8), 1, "epoll_pwait2");
+    fails(syscall(441, set, got, 2, &wrong, 0, 8), EINVAL, "with a wrong time");
+    /* The set knows numbers, and files. */
+    int twin = dup(a[0]);
+    add(set, twin, EPOLLIN, 2);
+    equal(ready(set), 2, "two numbers of one file");
+    close(a[0]);
+    equal(ready(set), 2, "and still both, while the file is open");
+    close(twin);
+    equal(ready(set), 0, "then none");
+    close(a[1]), close(set), close(other);
+}
+
+static void nests(void)
+{
+    int a[2], inner = epoll_create1(0), outer = epoll_create1(0);
+    char c;
+    pipe(a);
+    add(inner, a[0], EPOLLIN, 7);
+    add(outer, inner, EPOLLIN, 8);
+    equal(ready(outer), 0, "nothing inside");
+    write(a[1], "x", 1);
+    equal(ready(outer) == 1 && first == 8, 1, "an instance is ready when one in it is");
+    struct pollfd p = {outer, POLLIN, 0};
+    equal(poll(&p, 1, 0) == 1 && p.revents == POLLIN, 1, "and can be polled");
+    read(a[0], &c, 1);
+    equal(ready(outer), 0, "and is not any more when that is not");
+    equal(poll(&p, 1, 0), 0, "nor by poll");
+    struct epoll_event event = {.events = EPOLLIN};
+    fails(epoll_ctl(inner, EPOLL_CTL_ADD, outer, &event), ELOOP, "no circle");
+    fails(epoll_ctl(outer, EPOLL_CTL_ADD, outer, &event), EINVAL, "not itself");
+    equal(epoll_ctl(outer, EPOLL_CTL_DEL, inner, 0), 0, "DEL");
+    equal(epoll_ctl(inner, EPOLL_CTL_ADD, outer, &event), 0, "then the other way");
+    close(inner), close(outer);
+    int tower[7];
+    tower[0] = epoll_create1(0);
+    add(tower[0], a[0], EPOLLIN, 0);
+    int height = 1;
+    for (; height < 7; height++) {
+        tower[height] = epoll_create1(0);
+        if (epoll_ctl(tower[height], EPOLL_CTL_ADD, tower[height - 1], &event))
+            break;
+    }
+    equal(height, 5, "five high");
+    write(a[1], "x", 1);
+    equal(ready(tower[4]), 1, "and told of at the top");
+    for (int i = 0; i <= height && i < 7; i++)
+        close(tower[i]);
+    close(a[0]), close(a[1]);
+}
+
+/* --- sleepers --- */
+
+static int set, in[2];
+static atomic_int sleeping, told, ended;
+
+static void *sleeper(void *way)
+{
+    struct epoll_event got[4];
+    sleeping++;
+    int count = epoll_wait(set, got, 4, way ? 10000 : 1000);
+    told += count;
+    ended++;
+    return 0;
+}
+
+static void one_of_two(void)
+{
+    pthread_t threads[2];
+    set = epoll_create1(0);
+    pipe(in);
+    add(set, in[0], EPOLLIN | EPOLLET, 1);
+    sleeping = told = ended = 0;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, sleeper, 0);
+    while (sleeping < 2)
+        usleep(100);
+    write(in[1], "x", 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    equal(told, 1, "one edge is told to one of two sleepers");
+    close(in[0]), close(in[1]), close(set);
+}
+
+static void both(void)
+{
+    pthread_t threads[2];
+    set = epoll_create1(0);
+    pipe(in);
+    add(set, in[0], EPOLLIN, 1);
+    sleeping = told = ended = 0;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, sleeper, &set);
+    while (sleeping < 2)
+        usleep(100);
+    write(in[1], "x", 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    equal(told, 2, "a level that stays is told to both");
+    close(in[0]), close(in[1]), close(set);
+}
+
+/* The sleeper has most probably gone to sleep 20 ms after it says that it will; what is expected holds in any case. */
+static void late(void)
+{
+    pthread_t thread;
+    int later[2];
+    set = epoll_create1(0);
+    pipe(in), pipe(later);
+    add(set, in[0], EPOLLIN, 1);
+    sleeping = told = ended = 0;
+    pthread_create(&thread, 0, sleeper, &set);
+    while (!sleeping)
+        usleep(100);
+    usleep(20000);
+    add(set, later[1], EPOLLOUT, 2);
+    pthread_join(thread, 0);
+    equal(told, 1, "what is added while one sleeps wakes it");
+    equal(change(set, later[1], EPOLLIN), 0, "MOD to what it never is");
+    sleeping = told = 0;
+    pthread_create(&thread, 0, sleeper, &set);
+    while (!sleeping)
+        usleep(100);
+    usleep(20000);
+    change(set, later[1], EPOLLOUT);
+    pthread_join(thread, 0);
+    equal(told, 1, "as does what is changed");
+    close(later[0]), close(later[1]);
+    /* A file that is closed while one sleeps is closed. */
+    sleeping = told = ended = 0;
+    pthread_create(&thread, 0, sleeper, 0);
+    while (!sleeping)
+        usleep(100);
+    usleep(20000);
+    int end[2];
+    pipe(end);
+    add(set, end[1], EPOLLERR, 3);
+    close(end[1]);
+    struct pollfd p = {end[0], POLLIN, 0};
+    equal(poll(&p, 1, 5000) == 1 && p.revents == POLLHUP && !ended, 1, "a sleeper keeps no pipe open");
+    int number = end[1];
+    close(end[0]);
+    pipe(end);
+    equal(end[0] == number || end[1] == number, 1, "a number is used again");
+    add(set, number, EPOLLIN | EPOLLERR, 4);
+    pthread_join(thread, 0);
+    equal(told <= 1, 1, "and may be added");
+    close(end[0]), close(end[1]);
+    close(in[0]), close(in[1]), close(set);
+}
+
+/* What one process writes while another reports: nothing is lost, by edges. */
+static void stream(int edge)
+{
+    enum { PIPES = 8, ROUNDS = 400 };
+    int pipes[PIPES][2], here = epoll_create1(0), read_in = 0, wrong = 0;
+    for (int i = 0; i < PIPES; i++) {
+        pipe2(pipes[i], O_NONBLOCK);
+        add(here, pipes[i][0], EPOLLIN | (edge ? EPOLLET : 0), i);
+    }
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int round = 0; round < ROUNDS; round++)
+            for (int i = 0; i < PIPES; i++)
+                while (write(pipes[i][1], "12345678", 8) != 8)
+                    usleep(100);
+        _exit(0);
+    }
+    while (read_in < PIPES * ROUNDS * 8) {
+        struct epoll_event got[3];
+        int count = epoll_wait(here, got, 3, 10000);
+        if (count <= 0) {
+            wrong = 1;
+            break;
+        }
+        for (int i = 0; i < count; i++) {
+            char bytes[64];
+            ssize_t some;
+            do {
+                some = read(pipes[got[i].data.fd][0], bytes, sizeof bytes);
+                if (some > 0)
+                    read_in += some;
+            } while (edge && some > 0);
+        }
+    }
+    equal(!wrong && read_in == PIPES * ROUNDS * 8, 1, edge ? "a stream by edges" : "a stream by levels");
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+    for (int i = 0; i < PIPES; i++)
+        close(pipes[i][0]), close(pipes[i][1]);
+    close(here);
+}
+
+static void streams(void)
+{
+    stream(0);
+    stream(1);
+}
+
+/* A set that is made, filled and closed again and again beside a file that stays leaves nothing there. */
+static void churn(void)
+{
+    int a[2];
+    pipe(a);
+    for (int i = 0; i < 3000; i++) {
+        int one = epoll_create1(0);
+        struct epoll_event event = {.events = EPOLLIN};
+        epoll_ctl(one, EPOLL_CTL_ADD, a[0], &event);
+        if (i & 1)
+            epoll_ctl(one, EPOLL_CTL_DEL, a[0], 0);
+        close(one);
+    }
+    int one = epoll_create1(0);
+    add(one, a[0], EPOLLIN, 1);
+    write(a[1], "x", 1);
+    equal(ready(one), 1, "after 3000 other sets");
+    close(one), close(a[0]), close(a[1]);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct group all[] = {
+        {"edges", edges}, {"shots", shots}, {"turns", turns}, {"rules", rules}, {"nests", nests},
+        {"one_of_two", one_of_two}, {"both", both}, {"late", late}, {"streams", streams}, {"churn", churn},
+    };
+    signal(SIGPIPE, SIG_IGN);
+    run_groups(GROUPS(all), 0, argc, argv);
+    return done();
+}
