@@ -8,6 +8,7 @@ mod derived;
 mod lists;
 mod locks;
 mod queues;
+mod ready;
 mod words;
 
 use loom::model::Builder;
