@@ -21,6 +21,7 @@ pub mod constant;
 pub mod cook_tty_in;
 #[cfg(not(loom))]
 pub mod cook_tty_out;
+pub mod counter;
 mod emit;
 pub mod fsmap;
 #[cfg(not(loom))]
@@ -51,4 +52,4 @@ pub mod symtab;
 #[cfg(all(test, not(loom)))]
 mod testing;
 
-pub use seam::{Conv, DescFn, Seam, Sharing, Unmade};
+pub use seam::{Conv, DescFn, Seam, Sharing, Sleep, Unmade};

@@ -7,6 +7,7 @@
 //! Source: dissertation, sections 3.2.1 (factoring invariants) and 4.1.3 (callbacks); quasi-invariants after Pu et al. 1995.
 
 use crate::callback::{self, CallbackFn};
+use crate::counter::CounterCore;
 use crate::emit;
 use crate::pipe::PipeCore;
 use codegen::{Class, Draft, Hole, OutOfCode, Routine};
@@ -16,6 +17,13 @@ use sync::monitor::RawMonitor;
 /// result or a negative errno. Besides this it keeps every register but rax, and may leave through the slow
 /// exit instead of returning, so it is not called from Rust.
 pub type DescFn = extern "sysv64" fn(fd: usize, a: usize, b: usize) -> isize;
+
+/// A word of an object in which a reading routine found nothing: what the code behind [`Seam::waiting`] calls, with interrupts off, to let the
+/// running thread sleep until that may have changed. Its arguments are the address of this word, and the running thread as the callouts name it. 1: the
+/// call is to be made again; 0: it is left to the slow exit.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Sleep(pub extern "sysv64" fn(usize, usize) -> usize);
 
 /// How a descriptor routine reaches user memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,8 @@ pub struct Seam {
     conv: Conv,
     pub(crate) data_came: Routine<CallbackFn>,
     pub(crate) space_came: Routine<CallbackFn>,
+    pub(crate) some_came: Routine<CallbackFn>,
+    pub(crate) room_came: Routine<CallbackFn>,
     pub(crate) wake_next: Routine<CallbackFn>,
     /// `nothing there` of a routine that does not wait.
     pub(crate) impatient_read: Routine<DescFn>,
@@ -62,6 +72,8 @@ impl Seam {
             conv,
             data_came: callback::synthesize("pipe data came", PipeCore::data_came)?,
             space_came: callback::synthesize("pipe space came", PipeCore::space_came)?,
+            some_came: callback::synthesize("counter some came", CounterCore::some_came)?,
+            room_came: callback::synthesize("counter room came", CounterCore::room_came)?,
             wake_next: callback::synthesize("monitor wake next", wake_next)?,
             impatient_read: impatient(slow)?,
             waiting: None,
@@ -69,7 +81,7 @@ impl Seam {
     }
 
     /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the kernel stack,
-    /// rax = the first argument of [`PipeCore::sleep_for_data`], all else as at the routine's entry. It calls that, and makes the `read` again
+    /// rax = address of the object's [`Sleep`], all else as at the routine's entry. It calls that, and makes the `read` again
     /// or leaves it to the slow exit. Without it routines leave by the slow exit instead of waiting.
     pub fn waiting(self, entry: usize) -> Seam {
         Seam {
@@ -78,7 +90,7 @@ impl Seam {
         }
     }
 
-    /// Where a patient reading routine goes when there is nothing.
+    /// Where a patient reading routine goes, with the address of a [`Sleep`] in rax, when there is nothing.
     pub(crate) fn wait_for_data(&self) -> usize {
         self.waiting.unwrap_or(self.impatient_read.entry())
     }

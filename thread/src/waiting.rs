@@ -1,7 +1,7 @@
 //! Sleeping straight out of a reading routine: what `quaject::Seam::waiting` asks for.
 //!
 //! *Interface*: [`entry`]. Entered by a jump from a routine that found nothing, at any depth of the kernel stack, interrupts off, the
-//! user's registers as at the routine's entry, rax = what the routine gives for `PipeCore::sleep_for_data`.
+//! user's registers as at the routine's entry, rax = address of the object's `quaject::Sleep`.
 //!
 //! It saves what a Rust function may change, has that function put the thread to sleep, and makes the call again where the
 //! thread's dispatcher does it. So a reader that waits for another thread costs two short passes of generated code and one
@@ -27,7 +27,6 @@ mod bare {
     use crate::yielding::slow;
     use core::mem::offset_of;
     use machine::cpu::StackBase;
-    use quaject::pipe::PipeCore;
 
     #[unsafe(naked)]
     pub(super) unsafe extern "C" fn wait() {
@@ -37,7 +36,7 @@ mod bare {
             push_scratch!(),
             "mov rdi, rax",
             "mov rsi, [rsp + {tte}]",
-            "call {sleep}",
+            "call [rdi]",
             "cli",
             "mov rcx, [rsp + {tte}]",
             "test eax, eax",
@@ -53,7 +52,6 @@ mod bare {
             "jmp {slow}",
             mask = const StackBase::SLOT - 1,
             less = const StackBase::SIZE - 1,
-            sleep = sym PipeCore::sleep_for_data,
             tte = const SAVED + StackBase::TTE,
             state = const offset_of!(Tte, state),
             attention = const ATTENTION,

@@ -19,7 +19,7 @@ pub use write::synthesize_write;
 
 use crate::guard::{Flag, Guard};
 use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering, in_order};
-use crate::seam::{DescFn, Seam, Sharing, Unmade};
+use crate::seam::{DescFn, Seam, Sharing, Sleep, Unmade};
 use alloc::alloc::{Layout, alloc, dealloc};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -104,6 +104,8 @@ pub struct PipeCore {
     readers: WaitList,
     /// The reader that sleeps straight out of its routine; 0 for none. Others wait in `readers`.
     sleeper: AtomicUsize,
+    /// How it goes to sleep.
+    sleep: Sleep,
     /// No writer is left: an empty pipe stays empty.
     ended: AtomicBool,
     /// A reader may want `EAGAIN` instead of sleep.
@@ -189,6 +191,7 @@ impl PipeCore {
             writers: WaitList::new(),
             readers: WaitList::new(),
             sleeper: AtomicUsize::new(0),
+            sleep: Sleep(Self::sleep_for_data),
             ended: AtomicBool::new(false),
             impatient: AtomicBool::new(false),
             buffer,
@@ -248,13 +251,10 @@ impl PipeCore {
         self.impatient.store(!patient, Ordering::SeqCst);
     }
 
-    /// A patient reading routine found nothing: sleeps until that may have changed. Called with interrupts off by the
-    /// code behind [`Seam::waiting`]. 1: the call is to be made again; 0: it is left to the slow exit, since nothing will come
-    /// or another reader has the place.
-    /// `me` is the running thread, as the callouts name it.
-    pub extern "sysv64" fn sleep_for_data(core: usize, me: usize) -> usize {
-        // SAFETY: routines pass the address of the core that they were generated for, and until it sleeps nothing can free it.
-        let pipe = unsafe { &*(core as *const PipeCore) };
+    /// A patient reading routine found nothing. Left to the slow exit when nothing will come or another reader has the place.
+    extern "sysv64" fn sleep_for_data(sleep: usize, me: usize) -> usize {
+        // SAFETY: routines pass the word of the core that they were generated for, and until it sleeps nothing can free it.
+        let pipe = unsafe { &*((sleep - offset::SLEEP as usize) as *const PipeCore) };
         if pipe.impatient.load(Ordering::SeqCst) {
             return 0;
         }
@@ -525,6 +525,7 @@ pub(crate) mod offset {
     pub const TAIL: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, tail)) as i32;
     pub const FOR_READER: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, for_reader)) as i32;
     pub const FOR_READER_FLAGS: i32 = FOR_READER + FLAG_BYTE;
+    pub const SLEEP: i32 = offset_of!(PipeCore, sleep) as i32;
     pub const READING: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, reading)) as i32;
 }
 
@@ -532,4 +533,4 @@ pub(crate) mod offset {
 mod tests;
 
 #[cfg(all(test, loom))]
-mod model;
+pub(crate) mod model;

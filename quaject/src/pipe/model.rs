@@ -132,12 +132,17 @@ static CALLOUTS: sync::callout::Callouts = sync::callout::Callouts {
     ..sync::callout::DEFAULT
 };
 
+/// The callouts of all models: they run side by side, and there is one place for them.
+pub(crate) fn link() {
+    sync::callout::link(&CALLOUTS);
+}
+
 /// A reader that goes through the patient routine's callback, against `other`; what it read, or None at the end.
 fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
     use super::PipeCore;
     use crate::Sharing::Exclusive;
     use core::ptr::NonNull;
-    sync::callout::link(&CALLOUTS);
+    link();
     let ring: &'static mut [u8; 4096] = Box::leak(Box::new([0; 4096]));
     // SAFETY: the ring is leaked.
     let pipe = Arc::new(unsafe { PipeCore::lent(NonNull::from(ring).cast(), 4096) });
@@ -150,7 +155,7 @@ fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
         if pipe.read(Exclusive, &mut byte).is_some() {
             break Some(byte[0]);
         }
-        if PipeCore::sleep_for_data(&raw const *pipe as usize, 1) == 0 {
+        if (pipe.sleep.0)(&raw const pipe.sleep as usize, 1) == 0 {
             break None;
         }
     };

@@ -159,7 +159,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
     // Nothing there: wait, unless nothing was asked for.
     dynasm!(d ; .arch x64 ; =>empty ; test rdx, rdx ; jz =>unlock);
     emit::give(d, v, monitor, wake_next);
-    dynasm!(d ; .arch x64 ; pop rcx ; mov rax, core.imm32());
+    dynasm!(d ; .arch x64 ; pop rcx ; mov rax, core.imm32() + offset::SLEEP);
     d.jmp_abs(nothing);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
