@@ -24,6 +24,7 @@ pub mod call;
 pub mod deadline;
 pub mod dispatch;
 mod epoll;
+mod event;
 pub mod exec;
 pub mod file;
 pub mod files;

@@ -348,10 +348,10 @@ impl File for PipeEnd {
         let pipe = &*self.pipe;
         if let Some(table) = table {
             if self.reads {
-                table.watch(pipe.core.expect_data());
+                pipe.core.expect_data(|list| table.watch(list));
             }
             if self.writes {
-                table.watch(pipe.core.expect_space());
+                pipe.core.expect_space(|list| table.watch(list));
             }
         }
         let mut found = 0;

@@ -297,16 +297,17 @@ impl PipeCore {
         self.writers.wake_all();
     }
 
-    /// For a poller: where to watch for data. Call before looking at [`available`](Self::available), each time anew.
-    pub fn expect_data(&self) -> &WaitList {
+    /// For a poller: calls `watch` with the list that is woken when there is data. Each time anew before looking at [`available`](Self::available).
+    pub fn expect_data<'a>(&'a self, watch: impl FnOnce(&'a WaitList)) {
+        watch(&self.readers);
+        // After that: a waker that lowered the flag before has looked at the list before.
         self.for_writer.raise(Flag::Waited);
-        &self.readers
     }
 
-    /// For a poller: where to watch for space. Call before looking at [`free`](Self::free), each time anew.
-    pub fn expect_space(&self) -> &WaitList {
+    /// For a poller: calls `watch` with the list that is woken when there is space. Each time anew before looking at [`free`](Self::free).
+    pub fn expect_space<'a>(&'a self, watch: impl FnOnce(&'a WaitList)) {
+        watch(&self.writers);
         self.tail.for_reader.raise(Flag::Waited);
-        &self.writers
     }
 
     /// Sleeps until there is data or `ended` holds.

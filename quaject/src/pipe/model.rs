@@ -183,3 +183,44 @@ fn a_patient_reader_is_woken_by_the_end() {
         assert_eq!(read, None);
     });
 }
+
+/// One who is told by a callback, and stays in the list while it looks: what it has not seen it is told of.
+#[test]
+fn a_watcher_is_told_of_what_it_has_not_seen() {
+    use super::PipeCore;
+    use crate::Sharing::Exclusive;
+    use core::ptr::NonNull;
+    use sync::ready::{Arms, Line, Member, ReadyList};
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        link();
+        let ring: &'static mut [u8; 4096] = Box::leak(Box::new([0; 4096]));
+        // SAFETY: the ring is leaked.
+        let pipe = Arc::new(unsafe { PipeCore::lent(NonNull::from(ring).cast(), 4096) });
+        let ready = std::sync::Arc::new(ReadyList::new());
+        let member = std::sync::Arc::new(Member::new(&ready, (1, 0)));
+        let writer = {
+            let pipe = pipe.clone();
+            loom::thread::spawn(move || {
+                assert_eq!(pipe.write(Exclusive, &[1]), Some(1));
+                assert_eq!(pipe.write(Exclusive, &[2]), Some(1));
+            })
+        };
+        let mut arms = Arms::new(member);
+        let mut line = Line::new();
+        for _ in 0..2 {
+            line.refill(&ready);
+            while line.take().is_some() {}
+            pipe.expect_data(|list| arms.watch(list));
+            let mut bytes = [0; 2];
+            let _seen = pipe.read(Exclusive, &mut bytes);
+        }
+        writer.join().unwrap();
+        assert!(
+            pipe.available() == 0 || !ready.is_empty(),
+            "neither seen nor told"
+        );
+        ready.close();
+    });
+}

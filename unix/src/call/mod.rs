@@ -13,6 +13,7 @@ pub mod file;
 
 pub mod capability;
 pub mod epoll;
+pub mod event;
 pub mod futex;
 pub mod memory;
 pub mod misc;
@@ -99,6 +100,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::stat::CALLS,
     capability::CALLS,
     epoll::CALLS,
+    event::CALLS,
     futex::CALLS,
     memory::CALLS,
     misc::CALLS,

@@ -128,6 +128,7 @@ fn set_clock(ns: Option<u64>) -> Result<usize> {
     let ns = ns.filter(|&ns| ns < LATEST_NS).ok_or(Errno::EINVAL)?;
     Process::current().cred.get().need(Capability::SysTime)?;
     set_real_ns(ns);
+    crate::event::timer::clock_was_set();
     Ok(0)
 }
 
@@ -191,7 +192,8 @@ fn itimerval((value, interval): (u64, u64)) -> Itimerval {
     }
 }
 
-fn itimerspec((value, interval): (u64, u64)) -> Itimerspec {
+/// Time left and interval, as a program sees them.
+pub(super) fn itimerspec((value, interval): (u64, u64)) -> Itimerspec {
     Itimerspec {
         interval: Timespec::from_ns(interval),
         value: Timespec::from_ns(value),

@@ -38,6 +38,7 @@ pub enum Capability {
     Mknod = 27,
     MacOverride = 32,
     Syslog = 34,
+    WakeAlarm = 35,
 }
 
 /// How many there are.

@@ -119,6 +119,11 @@ pub const TESTS: &[Test] = &[
         run: epolls,
     },
     Test {
+        name: "events",
+        about: "eventfd, timerfd, signalfd, pidfd, on 1 and 4 CPUs",
+        run: events,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -526,6 +531,20 @@ fn epolls(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("epolls-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/epolls-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn events(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("events-{cpus}"), cpus, 128);
+        for arguments in [
+            &["/tests/events-glibc"][..],
+            &["/tests/events-glibc", "clock_jumps"],
+        ] {
+            checks.extend(kit.tap(&machine, arguments, 5 * MINUTE));
+        }
     }
     checks
 }

@@ -140,6 +140,7 @@ impl Kit {
             "secrets",
             "capabilities",
             "epolls",
+            "events",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -1,0 +1,84 @@
+//! The calls that make files of events, and set their timers.
+//!
+//! *Interface*: [`CALLS`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use alloc::sync::Arc;
+use vm::user;
+
+use super::time::itimerspec;
+use super::{Args, Handler};
+use crate::event::{counter, timer};
+use crate::file::OpenFile;
+use crate::process::{Capability, Process};
+use crate::time::Clock;
+
+/// The calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::EVENTFD, |a| eventfd(a.uint(0), 0)),
+    (nr::EVENTFD2, |a| eventfd(a.uint(0), a.uint(1))),
+    (nr::TIMERFD_CREATE, timerfd_create),
+    (nr::TIMERFD_SETTIME, timerfd_settime),
+    (nr::TIMERFD_GETTIME, |a| {
+        let of = Process::current().files.get().get(a.int(0))?;
+        user::put(a.word(1), &itimerspec(timer::of(&of)?.get())).map(|()| 0)
+    }),
+];
+
+/// A new description gets a descriptor.
+fn install(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
+    let files = Process::current().files.get();
+    Ok(files.install(of, flags & O_CLOEXEC != 0)? as usize)
+}
+
+fn eventfd(count: u32, flags: u32) -> Result<usize> {
+    if flags & !(EFD_SEMAPHORE | EFD_CLOEXEC | EFD_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let single = flags & EFD_SEMAPHORE != 0;
+    install(
+        counter::open(count.into(), single, flags & O_NONBLOCK)?,
+        flags,
+    )
+}
+
+fn timerfd_create(a: &mut Args) -> Result<usize> {
+    let flags = a.uint(1);
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let clock = match a.int(0) {
+        CLOCK_REALTIME => Clock::Real,
+        CLOCK_MONOTONIC | CLOCK_BOOTTIME => Clock::Monotonic,
+        CLOCK_REALTIME_ALARM | CLOCK_BOOTTIME_ALARM => {
+            Process::current().cred.get().need(Capability::WakeAlarm)?;
+            match a.int(0) {
+                CLOCK_REALTIME_ALARM => Clock::Real,
+                _ => Clock::Monotonic,
+            }
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    install(timer::open(clock, flags & O_NONBLOCK)?, flags)
+}
+
+fn timerfd_settime(a: &mut Args) -> Result<usize> {
+    let flags = a.uint(1);
+    let new: Itimerspec = user::get(a.word(2))?;
+    let value = new.value.to_ns().ok_or(Errno::EINVAL)?;
+    let interval = new.interval.to_ns().ok_or(Errno::EINVAL)?;
+    if flags & !(TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let of = Process::current().files.get().get(a.int(0))?;
+    let timer = timer::of(&of)?;
+    let absolute = flags & TFD_TIMER_ABSTIME != 0;
+    let watches_clock = absolute && flags & TFD_TIMER_CANCEL_ON_SET != 0;
+    let old = timer.set(value, interval, absolute, watches_clock)?;
+    if a.word(3) != 0 {
+        user::put(a.word(3), &itimerspec(old))?;
+    }
+    Ok(0)
+}

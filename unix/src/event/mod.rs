@@ -1,0 +1,28 @@
+//! Files without a name that tell of events: counters, timers, signals, the ends of processes.
+//!
+//! *Interface*: each module makes descriptions of its kind. All can be polled and watched; their wait lists call back whoever watches.
+//!
+//! Source: dissertation, section 4.4 (events as data that flows to whoever is linked); the kinds are Linux's.
+
+pub mod counter;
+pub mod timer;
+
+use abi::errno::{Errno, Result};
+
+use crate::io::IoBuf;
+
+/// Bytes of a number of events.
+const NUMBER: usize = quaject::counter::BYTES;
+
+/// Gives the reader a number of events. EFAULT.
+fn put_number(buf: &mut IoBuf, number: u64) -> Result<usize> {
+    buf.put(&number.to_ne_bytes())
+}
+
+/// EINVAL unless there is room for a number.
+fn room_for_number(buf: &IoBuf) -> Result<()> {
+    if buf.remaining() < NUMBER {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}

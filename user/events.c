@@ -1,0 +1,307 @@
+// Files of events: eventfd, timerfd, signalfd, pidfd. Holds on Linux, too.
+#define _GNU_SOURCE
+#include "tap.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int put(int fd, uint64_t number) { return write(fd, &number, 8); }
+
+/* What is read, or -1. */
+static int64_t take(int fd)
+{
+    uint64_t number = 0;
+    ssize_t got = read(fd, &number, 8);
+    return got == 8 ? (int64_t)number : -1;
+}
+
+static int polled(int fd, int events)
+{
+    struct pollfd p = {fd, events, 0};
+    return poll(&p, 1, 0) < 0 ? -1 : p.revents;
+}
+
+/* --- eventfd --- */
+
+static void counters(void)
+{
+    int fd = eventfd(3, EFD_NONBLOCK | EFD_CLOEXEC);
+    equal(fcntl(fd, F_GETFD), FD_CLOEXEC, "EFD_CLOEXEC");
+    equal(polled(fd, POLLIN | POLLOUT), POLLIN | POLLOUT, "a count can be read and added to");
+    equal(take(fd), 3, "the count that it began with");
+    fails(take(fd), EAGAIN, "is taken once");
+    equal(polled(fd, POLLIN | POLLOUT), POLLOUT, "then there is nothing");
+    equal(put(fd, 5), 8, "add");
+    equal(put(fd, 0), 8, "add nothing");
+    equal(put(fd, 1ul << 40), 8, "add more");
+    equal(take(fd), (1ul << 40) + 5, "all of it is taken at once");
+    fails(put(fd, UINT64_MAX), EINVAL, "the largest number is none");
+    equal(put(fd, UINT64_MAX - 1), 8, "the one below is");
+    equal(polled(fd, POLLIN | POLLOUT), POLLIN, "then it is full");
+    fails(put(fd, 1), EAGAIN, "and takes no more");
+    equal(put(fd, 0), 8, "but nothing");
+    uint64_t number;
+    equal(read(fd, &number, 8) == 8 && number == UINT64_MAX - 1, 1, "a count with the top bit");
+    equal(put(fd, 1ul << 63) == 8 && put(fd, (1ul << 63) - 2) == 8, 1, "up to the brim");
+    fails(put(fd, 1), EAGAIN, "no further");
+    equal(read(fd, &number, 8) == 8 && number == UINT64_MAX - 1, 1, "and empty again");
+    char bytes[16] = {7};
+    fails(read(fd, bytes, 7), EINVAL, "no room for a number");
+    fails(write(fd, bytes, 7), EINVAL, "no number");
+    equal(write(fd, bytes, 8) == 8 && read(fd, bytes, 16) == 8 && bytes[0] == 7, 1, "more room than a number needs");
+    put(fd, 2);
+    fails(syscall(SYS_read, fd, 8, 8), EFAULT, "to nowhere");
+    equal(take(fd) == 2 || errno == EAGAIN, 1, "which takes the count or not");
+    fails(syscall(SYS_write, fd, 8, 8), EFAULT, "from nowhere");
+    equal(lseek(fd, 5, SEEK_SET), 0, "it has no offset");
+    fails(eventfd(0, 2), EINVAL, "an unknown flag");
+    close(fd);
+    fd = syscall(SYS_eventfd, 9);
+    equal(take(fd), 9, "the old call");
+    close(fd);
+    fd = eventfd(2, EFD_SEMAPHORE | EFD_NONBLOCK);
+    equal(take(fd) == 1 && take(fd) == 1, 1, "a semaphore gives one at a time");
+    fails(take(fd), EAGAIN, "until there is none");
+    close(fd);
+}
+
+static int bell, answer;
+static atomic_long sum;
+
+static void *echo(void *rounds)
+{
+    for (long i = 0; i < (long)rounds; i++) {
+        sum += take(bell);
+        put(answer, 1);
+    }
+    return 0;
+}
+
+static void handover(void)
+{
+    pthread_t thread;
+    bell = eventfd(0, 0), answer = eventfd(0, 0);
+    sum = 0;
+    pthread_create(&thread, 0, echo, (void *)2000);
+    int wrong = 0;
+    for (int i = 0; i < 2000; i++) {
+        put(bell, i);
+        /* Nothing added is no event. */
+        if (i == 0)
+            put(bell, 1);
+        wrong += take(answer) != 1;
+    }
+    pthread_join(thread, 0);
+    equal(wrong == 0 && sum == 1 + 1999 * 2000 / 2, 1, "2000 numbers there and back");
+    /* Who finds it full waits for room. */
+    put(bell, UINT64_MAX - 1);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(put(bell, 5) != 8);
+    uint64_t number;
+    usleep(10000);
+    equal(read(bell, &number, 8) == 8 && number == UINT64_MAX - 1, 1, "a full one is emptied");
+    equal(take(bell), 5, "and who waited for room adds");
+    int status;
+    waitpid(child, &status, 0);
+    equal(status, 0, "in another process");
+    close(bell), close(answer);
+}
+
+static atomic_int taken;
+
+static void *taker(void *unused)
+{
+    (void)unused;
+    if (take(bell) == 1)
+        taken++;
+    return 0;
+}
+
+static void semaphores(void)
+{
+    pthread_t threads[4];
+    bell = eventfd(0, EFD_SEMAPHORE);
+    taken = 0;
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], 0, taker, 0);
+    usleep(5000);
+    put(bell, 3);
+    while (taken < 3)
+        usleep(100);
+    put(bell, 1);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], 0);
+    equal(taken, 4, "four takers, four permits");
+    equal(polled(bell, POLLIN), 0, "none left");
+    close(bell);
+}
+
+static void nothing(int signo) { (void)signo; }
+
+static void interrupted(void)
+{
+    int fd = eventfd(0, 0);
+    struct sigaction action = {.sa_handler = nothing};
+    sigaction(SIGALRM, &action, 0);
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    setitimer(ITIMER_REAL, &soon, 0);
+    fails(take(fd), EINTR, "a signal ends the wait");
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET}, got;
+    int set = epoll_create1(0);
+    epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+    equal(epoll_wait(set, &got, 1, 0), 0, "no edge yet");
+    put(fd, 1);
+    equal(epoll_wait(set, &got, 1, 0), 1, "an edge");
+    put(fd, 1);
+    equal(epoll_wait(set, &got, 1, 0), 1, "at each addition");
+    equal(epoll_wait(set, &got, 1, 0), 0, "once");
+    take(fd);
+    close(fd), close(set);
+}
+
+/* --- timerfd --- */
+
+static int64_t now(int clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return time.tv_sec * 1000000000ll + time.tv_nsec;
+}
+
+static struct timespec ns(int64_t ns) { return (struct timespec){ns / 1000000000, ns % 1000000000}; }
+
+static int set(int fd, int flags, int64_t value, int64_t interval)
+{
+    struct itimerspec new = {ns(interval), ns(value)};
+    return timerfd_settime(fd, flags, &new, 0);
+}
+
+enum { MS = 1000000 };
+
+static void timers(void)
+{
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    equal(fcntl(fd, F_GETFD), FD_CLOEXEC, "TFD_CLOEXEC");
+    fails(take(fd), EAGAIN, "not set");
+    struct itimerspec is;
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec == 0 && is.it_value.tv_nsec == 0, 1, "nothing left of it");
+    equal(set(fd, 0, 3600ll * 1000 * MS, 5 * MS), 0, "set for an hour");
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec >= 3598 && is.it_value.tv_sec < 3600, 1, "an hour is left");
+    equal(is.it_interval.tv_nsec, 5 * MS, "and the interval");
+    fails(take(fd), EAGAIN, "nothing yet");
+    struct itimerspec new = {{0, 0}, {0, 1}}, old;
+    equal(timerfd_settime(fd, 0, &new, &old) == 0 && old.it_value.tv_sec >= 3598 && old.it_interval.tv_nsec == 5 * MS, 1,
+          "set anew, and told what was before");
+    struct pollfd p = {fd, POLLIN, 0};
+    equal(poll(&p, 1, 5000) == 1 && p.revents == POLLIN, 1, "it expires");
+    equal(take(fd), 1, "once");
+    fails(take(fd), EAGAIN, "and no more");
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_nsec == 0, 1, "nothing is left");
+    int64_t start = now(CLOCK_MONOTONIC);
+    equal(set(fd, TFD_TIMER_ABSTIME, start - 10 * MS, 2 * MS), 0, "from a moment that is past");
+    int64_t times = take(fd), passed = (now(CLOCK_MONOTONIC) - start) / MS;
+    equal(times >= 6 && times <= 6 + passed, 1, "all intervals since are counted");
+    poll(&p, 1, 5000);
+    equal(p.revents == POLLIN && take(fd) >= 1, 1, "and it goes on");
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_nsec > 0 && is.it_value.tv_nsec <= 2 * MS, 1,
+          "what is left is below the interval");
+    equal(set(fd, 0, 1, 1), 0, "a nanosecond, again and again");
+    poll(&p, 1, 5000);
+    equal(take(fd) >= 1, 1, "is counted");
+    equal(set(fd, 0, 0, 0), 0, "disarmed");
+    fails(take(fd), EAGAIN, "nothing of before is left");
+    fails(set(fd, 4, 1, 1), EINVAL, "an unknown flag");
+    new.it_value.tv_nsec = 1000000000;
+    fails(timerfd_settime(fd, 0, &new, 0), EINVAL, "no time");
+    fails(timerfd_settime(0, 0, &(struct itimerspec){{0, 0}, {0, 1}}, 0), EINVAL, "no timer");
+    fails(timerfd_settime(999, 0, &(struct itimerspec){{0, 0}, {0, 1}}, 0), EBADF, "nothing");
+    fails(syscall(SYS_timerfd_settime, fd, 0, 8, 0), EFAULT, "from nowhere");
+    fails(syscall(SYS_timerfd_gettime, fd, 8), EFAULT, "to nowhere");
+    fails(timerfd_create(CLOCK_PROCESS_CPUTIME_ID, 0), EINVAL, "not on the time of a process");
+    fails(timerfd_create(CLOCK_REALTIME, 1), EINVAL, "an unknown flag of create");
+    char bytes[8];
+    fails(read(fd, bytes, 7), EINVAL, "no room");
+    fails(write(fd, bytes, 8), EINVAL, "nothing can be written");
+    close(fd);
+    /* Who reads waits. */
+    fd = timerfd_create(CLOCK_REALTIME, 0);
+    start = now(CLOCK_MONOTONIC);
+    set(fd, 0, 15 * MS, 0);
+    equal(take(fd), 1, "a reader waits");
+    equal(now(CLOCK_MONOTONIC) - start >= 15 * MS, 1, "long enough");
+    set(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, now(CLOCK_REALTIME) + 5 * MS, 0);
+    equal(take(fd), 1, "until a moment of the day");
+    set(fd, 0, 3 * MS, 3 * MS);
+    int64_t all = 0;
+    while (all < 5)
+        all += take(fd);
+    equal(all >= 5, 1, "a repeating one");
+    int epoll = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET}, got;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    set(fd, 0, 2 * MS, 0);
+    equal(epoll_wait(epoll, &got, 1, 5000), 1, "and one that is watched");
+    close(fd), close(epoll);
+    /* Set, closed and made again, hundreds of times, each about to ring. */
+    for (int i = 0; i < 500; i++) {
+        fd = timerfd_create(CLOCK_MONOTONIC, 0);
+        set(fd, 0, 1000 * (i % 40), 7 * (i % 3));
+        if (i % 5 == 0)
+            set(fd, 0, 50000, 0);
+        close(fd);
+    }
+    check(1 == 1 && getpid() > 0, "timers that are closed as they ring");
+}
+
+static void clock_jumps(void)
+{
+    struct timespec day;
+    clock_gettime(CLOCK_REALTIME, &day);
+    if (geteuid() != 0 || clock_settime(CLOCK_REALTIME, &day) != 0)
+        return;
+    int fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
+    set(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, now(CLOCK_REALTIME) + 3600ll * 1000 * MS, 0);
+    clock_gettime(CLOCK_REALTIME, &day);
+    clock_settime(CLOCK_REALTIME, &day);
+    equal(polled(fd, POLLIN), POLLIN, "the clock is set: a timer that watches it is ready");
+    fails(take(fd), ECANCELED, "and tells");
+    fails(take(fd), EAGAIN, "once");
+    set(fd, TFD_TIMER_ABSTIME, now(CLOCK_REALTIME) + 3600ll * 1000 * MS, 0);
+    clock_gettime(CLOCK_REALTIME, &day);
+    day.tv_sec += 7200;
+    clock_settime(CLOCK_REALTIME, &day);
+    struct pollfd p = {fd, POLLIN, 0};
+    equal(poll(&p, 1, 5000) == 1 && take(fd) == 1, 1, "what the clock has jumped over has expired");
+    clock_gettime(CLOCK_REALTIME, &day);
+    day.tv_sec -= 7200;
+    clock_settime(CLOCK_REALTIME, &day);
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct group all[] = {
+        {"counters", counters}, {"handover", handover}, {"semaphores", semaphores}, {"interrupted", interrupted},
+        {"timers", timers}, {"clock_jumps", clock_jumps},
+    };
+    run_groups(GROUPS(all), "clock_jumps", argc, argv);
+    return done();
+}
