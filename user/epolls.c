@@ -1,4 +1,7 @@
-// Epoll instances: levels, edges, one shot, nesting, closed descriptors, sleepers. Holds on Linux, too.
+/* Checks epoll instances as Linux has them: levels, edges, one shot, nests, closed descriptors, sleepers; passes on Linux and must pass here.
+ *
+ * Interface: epolls [GROUP...] runs all groups or those named; TAP on standard output.
+ */
 #define _GNU_SOURCE
 #include "tap.h"
 #include <errno.h>

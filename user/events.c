@@ -1,4 +1,7 @@
-// Files of events: eventfd, timerfd, signalfd, pidfd. Holds on Linux, too.
+/* Checks files of events as Linux has them: eventfd, timerfd; passes on Linux and must pass here.
+ *
+ * Interface: events [GROUP...] runs all groups but `clock_jumps`, which sets the clock, or those named; TAP on standard output.
+ */
 #define _GNU_SOURCE
 #include "tap.h"
 #include <errno.h>

@@ -173,6 +173,13 @@ static void open_world(int user, int beside)
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};
     epoll_ctl(fd, EPOLL_CTL_ADD, FIRST_FD + FD_PIPE_READ, &event);
     put_fd(FD_EPOLL, fd);
+    int quiet = epoll_create1(0);
+    put_fd(FD_COUNTER, raw(SYS_eventfd2, 3, O_NONBLOCK, 0, 0, 0, 0));
+    put_fd(FD_BELL, raw(SYS_timerfd_create, 1, O_NONBLOCK, 0, 0, 0, 0));
+    event.events |= EPOLLET;
+    epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_COUNTER, &event);
+    epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_EPOLL, &event);
+    put_fd(FD_EPOLL_EDGES, quiet);
     put_fd(FD_MEMFD, raw(SYS_memfd_create, (long)"m", 2, 0, 0, 0, 0));
     put_fd(FD_FIFO, open("fifo", O_RDWR | O_NONBLOCK));
     put_fd(FD_PATH, open("a", O_PATH));

@@ -11,12 +11,14 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/statfs.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -210,6 +212,29 @@ static int take_instance(void)
 static struct told instances(void)
 {
     return hog_descriptors(take_instance, 5000);
+}
+
+static int take_counter(void)
+{
+    return eventfd(1, 0) < 0 ? -1 : 0;
+}
+
+static struct told counters(void)
+{
+    return hog_descriptors(take_counter, 5000);
+}
+
+/* A timer that will ring in an hour. */
+static int take_bell(void)
+{
+    struct itimerspec hour = {{0, 0}, {3600, 0}};
+    int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+    return fd < 0 ? -1 : timerfd_settime(fd, 0, &hour, 0);
+}
+
+static struct told bells(void)
+{
+    return hog_descriptors(take_bell, 5000);
 }
 
 static int take_text(void)
@@ -517,6 +542,8 @@ int main(int argc, char **argv)
         {"descriptions", descriptions, ENFILE, EMFILE, 0},
         {"memfds", memfds, ENFILE, ENOSPC, 0},
         {"instances", instances, ENFILE, EMFILE, 0},
+        {"counters", counters, ENFILE, EMFILE, 0},
+        {"bells", bells, ENFILE, ENOMEM, 0},
         {"texts", texts, ENFILE, EMFILE, 0},
         {"watches", watches, ENOSPC, ENFILE, 0},
         {"timers", timers, EAGAIN, EAGAIN, 0},

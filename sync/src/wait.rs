@@ -191,7 +191,7 @@ impl WaitList {
         let Some(place) = node.place.get().or_else(place::take) else {
             return false;
         };
-        let life = (place.state.load(Ordering::Relaxed) | PHASES | CALLS) + 1 | node.kind;
+        let life = ((place.state.load(Ordering::Relaxed) | PHASES | CALLS) + 1) | node.kind;
         place.owner.store(node.owner, Ordering::Relaxed);
         place.state.store(life | QUEUED, Ordering::Release);
         node.place.set(Some(place));

@@ -11,6 +11,7 @@ use vm::user::{get, put};
 use super::signal::with_mask;
 use super::{Args, Handler};
 use crate::deadline::Deadline;
+use crate::memory::fallible::try_reserve;
 use crate::poll::{Entry, wait_for};
 use crate::process::Process;
 

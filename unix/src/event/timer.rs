@@ -23,6 +23,8 @@ use crate::file::{DescRoutines, File, OpenFile};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_reserve};
 use crate::poll::PollTable;
+use crate::process::quota;
+use crate::process::user::Charge;
 use crate::seam;
 use crate::time::Clock;
 
@@ -34,6 +36,8 @@ pub struct TimerFd {
     clock: Clock,
     bell: Arc<Bell>,
     setting: Monitor<Setting>,
+    /// Of whoever made it.
+    _charge: Charge,
 }
 
 /// What an alarm's interrupt knows.
@@ -63,7 +67,7 @@ struct Setting {
 /// Timers on the time of day that are to know when that jumps.
 static OF_THE_DAY: Monitor<Vec<Weak<OpenFile>>> = Monitor::new(Vec::new());
 
-/// A description of a new timer on `clock`, with status flags `flags` (O_NONBLOCK). ENOMEM.
+/// A description of a new timer on `clock`, with status flags `flags` (O_NONBLOCK). ENFILE, ENOMEM.
 pub fn open(clock: Clock, flags: u32) -> Result<Arc<OpenFile>> {
     let counter = try_arc(CounterCore::new(0, false))?;
     counter.set_patient(flags & O_NONBLOCK == 0);
@@ -77,6 +81,7 @@ pub fn open(clock: Clock, flags: u32) -> Result<Arc<OpenFile>> {
         clock,
         bell: try_arc(bell)?,
         setting: Monitor::default(),
+        _charge: quota::bell()?,
     };
     let of = OpenFile::new(try_arc(timer)?, O_RDWR | flags);
     if clock == Clock::Real {
@@ -310,8 +315,11 @@ impl File for TimerFd {
 
 impl Drop for TimerFd {
     fn drop(&mut self) {
-        let mut setting = self.setting.lock();
-        self.silence(&mut setting);
+        // Nobody else has it.
+        self.bell.due.store(0, Ordering::SeqCst);
+        if let Some(alarm) = self.setting.get_mut().alarm.take() {
+            clock::cancel(alarm);
+        }
         let bell = Arc::into_raw(self.bell.clone()).expose_provenance();
         epoch::retire(
             // SAFETY: the count given up above; the callback runs once, when no interrupt looks at the bell any more.

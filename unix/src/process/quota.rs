@@ -73,7 +73,7 @@ pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
 /// An epoll instance's interest in a descriptor: a user's may take a twenty-fifth of memory. ENOSPC, ENOMEM.
 pub fn watch() -> Result<Charge> {
     /// What one takes, about, with its part of the tree.
-    const BYTES: u64 = 128;
+    const BYTES: u64 = 384;
     /// Frames that are left for what the tree itself takes.
     const ROOM: usize = 32;
     let most = pages() * PAGE as u64 / 25;
@@ -84,6 +84,15 @@ pub fn watch() -> Result<Charge> {
     } else {
         Err(Errno::ENOMEM)
     }
+}
+
+/// A timer that is a file: a user may have as many as leave alarms for others. ENFILE.
+pub fn bell() -> Result<Charge> {
+    /// A quarter of the alarms of one CPU.
+    const MOST: u64 = 1024;
+    Payer::current()
+        .charge(Held::Bells, 1, MOST)
+        .ok_or(Errno::ENFILE)
 }
 
 /// Open file descriptions that there are.

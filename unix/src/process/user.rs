@@ -34,6 +34,8 @@ pub enum Held {
     PipePages,
     /// Open file descriptions.
     Descriptions,
+    /// Timers that are files: each may have an alarm.
+    Bells,
     /// Bytes of other kernel memory.
     Bytes,
 }
