@@ -30,7 +30,7 @@ enum To<'a> {
 
 impl<'a> PollTable<'a> {
     /// Enrols the running thread.
-    pub const fn new() -> Self {
+    const fn thread() -> Self {
         PollTable(To::Thread(sync::Watch::new()))
     }
 
@@ -90,7 +90,7 @@ pub fn wait_for(entries: &mut [Entry], deadline: Deadline) -> Result<usize> {
     files.extend(entries.iter().map(|entry| entry.file.clone()));
     let _alarm = deadline.alarm()?;
     loop {
-        let mut table = PollTable::new();
+        let mut table = PollTable::thread();
         let mut count = 0;
         for (entry, file) in entries.iter_mut().zip(&files) {
             let watch = (count == 0 && !deadline.is_now()).then_some(&mut table);
