@@ -64,7 +64,7 @@ struct group {
     void (*run)(void);
 };
 
-/* Runs those of `count` groups that are named, or without names all but `asked` (which may be null). */
+/* Runs those of `count` groups that are named (a name of none is a failed check), or without names all but `asked` (which may be null). */
 static inline void run_groups(const struct group *groups, size_t count, const char *asked, int argc, char **argv)
 {
     for (size_t i = 0; i < count; i++) {
@@ -76,6 +76,13 @@ static inline void run_groups(const struct group *groups, size_t count, const ch
             fflush(stdout);
             groups[i].run();
         }
+    }
+    for (int j = 1; j < argc; j++) {
+        int known = 0;
+        for (size_t i = 0; i < count; i++)
+            known |= strcmp(argv[j], groups[i].name) == 0;
+        if (!known)
+            tap_report(0, argv[j]);
     }
 }
 

@@ -37,7 +37,7 @@ impl Check {
     }
 }
 
-/// The checks in a TAP text. A text without its plan, or with fewer checks than planned, has one
+/// The checks in a TAP text. A text without its plan, with fewer checks than planned, or without any, has one
 /// failed check more.
 pub fn parse(text: &str) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
@@ -56,7 +56,7 @@ pub fn parse(text: &str) -> Vec<Check> {
             plan = count.parse().ok();
         }
     }
-    if plan != Some(checks.len()) {
+    if plan != Some(checks.len()) || checks.is_empty() {
         let last = checks.last().map_or("none", |check| &check.name).to_owned();
         let detail = format!(
             "plan {plan:?}, {} checks came, the last was [{last}]",
@@ -95,5 +95,7 @@ mod tests {
         assert!(!parse("ok 1 one\n").last().unwrap().good);
         assert!(!parse("ok 1 one\n1..3\n").last().unwrap().good);
         assert!(!parse("").last().unwrap().good);
+        // Nobody asks a program for nothing.
+        assert!(!parse("1..0\n").last().unwrap().good);
     }
 }
