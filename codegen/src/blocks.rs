@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::image::Image;
 use crate::limbo::Limbo;
 use crate::page_map::{PageMap, run, run_of_zeros};
+use crate::refusal::refused;
 use crate::registry::TANK;
 use crate::space::{BLOCK, CodeSpace, OutOfCode, PAGE};
 
@@ -96,6 +97,9 @@ pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
     const { assert!(size_of::<T>() != 0) };
     // SAFETY: the layout has a size; the memory is fresh, aligned and written before the box is made.
     unsafe {
+        if refused() {
+            return None;
+        }
         let at = alloc::alloc::alloc(core::alloc::Layout::new::<T>()).cast::<T>();
         if at.is_null() {
             return None;
@@ -111,6 +115,9 @@ fn blocks_of(len: usize) -> usize {
 
 /// Room for `len` bytes (at least 1); the exec address. Contents unspecified until written.
 pub(crate) fn allocate(space: &dyn CodeSpace, len: usize) -> Result<usize, OutOfCode> {
+    if refused() {
+        return Err(OutOfCode);
+    }
     let base = space.window().start;
     let n = blocks_of(len);
     let at = if n > BITS {

@@ -20,6 +20,7 @@ use crate::blocks;
 use crate::few::Few;
 use crate::image::{Class, Fault, Faults, Image, Name, now};
 use crate::limbo::Limbo;
+use crate::refusal::refused;
 use crate::routine::{Sealed, drop_image, publish};
 use crate::space::{CodeSpace, OutOfCode, PAGE, linked};
 use crate::template::{HoleUse, hole_in_imm32, hole_in_imm64};
@@ -173,6 +174,11 @@ impl Draft {
         self.code.is_empty()
     }
 
+    /// Whether nothing has been lost for want of memory. If something has, positions mean nothing and [`seal`](Draft::seal) says so: generators go on as if nothing were.
+    pub fn is_whole(&self) -> bool {
+        !self.out_of_memory
+    }
+
     /// The bytes so far. Fields that wait for a label or for the final address read as zero.
     pub fn bytes(&self) -> &[u8] {
         &self.code
@@ -300,7 +306,9 @@ impl Draft {
             [one] => Faults::One(*one),
             all => {
                 let mut list = Vec::new();
-                list.try_reserve_exact(all.len()).map_err(|_| OutOfCode)?;
+                if refused() || list.try_reserve_exact(all.len()).is_err() {
+                    return Err(OutOfCode);
+                }
                 list.extend_from_slice(all);
                 Faults::Owned(list.into_boxed_slice())
             }
@@ -337,6 +345,9 @@ impl Draft {
     }
 
     fn resolve(&mut self, field: Field, target: u32, addend: i64) {
+        if self.out_of_memory {
+            return;
+        }
         let target = i64::from(target).wrapping_add(addend);
         match field.relation() {
             RELATIVE => {
@@ -421,7 +432,7 @@ impl Draft {
     #[cold]
     fn grow(&mut self, n: usize) -> bool {
         let wish = if self.code.capacity() == 0 { FIRST } else { 0 };
-        let enough = self.code.try_reserve(n.max(wish)).is_ok();
+        let enough = self.is_whole() && !refused() && self.code.try_reserve(n.max(wish)).is_ok();
         self.out_of_memory |= !enough;
         enough
     }
@@ -515,7 +526,7 @@ impl Draft {
     pub fn global_label(&mut self, name: &'static str) {
         let here = self.code.len() as u32;
         assert!(
-            !self.globals.iter().any(|g| g.0 == name),
+            self.out_of_memory || !self.globals.iter().any(|g| g.0 == name),
             "{} {}: label {name} bound twice",
             self.class.name,
             self.name
@@ -534,8 +545,9 @@ impl Draft {
             );
             return;
         };
+        // Labels that there was no memory for are all the same one.
         assert!(
-            *place == UNBOUND,
+            *place == UNBOUND || self.out_of_memory,
             "{} {}: a label bound twice",
             self.class.name,
             self.name
@@ -567,10 +579,12 @@ impl Draft {
         let field = self.field(field, from, kind);
         let bound = self.locals.iter().rev().find(|l| l.0 == name);
         let Some(&(_, target)) = bound else {
-            panic!(
+            assert!(
+                self.out_of_memory,
                 "{} {}: label {name} is not bound before its use",
                 self.class.name, self.name
-            )
+            );
+            return;
         };
         self.resolve(field, target, addend as i64);
     }
@@ -625,6 +639,7 @@ impl Draft {
                     value,
                 });
             }
+            _ if self.out_of_memory => {}
             // A displacement or an address, as it stands.
             _ => put(
                 &mut self.code,

@@ -2,6 +2,7 @@
 //!
 //! *Interface*: [`Few::push`] says false when the heap is empty; everything else is a slice's.
 
+use crate::refusal::refused;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
@@ -36,11 +37,8 @@ impl<T: Copy, const N: usize> Few<T, N> {
 
     #[cold]
     fn push_more(&mut self, value: T) -> bool {
-        if self
-            .more
-            .try_reserve(1 + self.len - self.more.len())
-            .is_err()
-        {
+        let wanted = 1 + self.len - self.more.len();
+        if refused() || self.more.try_reserve(wanted).is_err() {
             return false;
         }
         if self.more.is_empty() {

@@ -9,6 +9,7 @@
 //! - [`CodeSpace`] is what the room above lends: addresses, a writable alias, the grace period. [`link`] binds it.
 //! - [`fixup`], [`image_at`], [`for_each`], [`disassemble`], [`stats`]: seeing what was generated.
 //! - [`methods`]: the three methods of section 3.2 as idioms.
+//! - [`refusal`]: no room, on purpose.
 //! - [`harden`]: what generated code does about speculation, chosen once at boot.
 //!
 //! An assembler line needs `use codegen::{dynasm, Draft}` and `; .arch x64` as its first directive.
@@ -27,6 +28,7 @@ pub mod harden;
 mod image;
 mod listing;
 pub mod methods;
+pub mod refusal;
 mod registry;
 mod routine;
 mod space;

@@ -24,6 +24,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::blocks;
 use crate::draft::{Absolute, Draft, Origin, Placed, apply, record, write};
 use crate::image::{Class, Fault, Faults, Name, now};
+use crate::refusal::refused;
 use crate::routine::Sealed;
 use crate::space::{OutOfCode, PAGE, linked};
 
@@ -282,7 +283,7 @@ impl<const N: usize> Template<N> {
             unsafe { space.write(entry, len, &mut |code| fill(code)) };
         } else {
             let mut code = Vec::new();
-            if code.try_reserve_exact(len).is_err() {
+            if refused() || code.try_reserve_exact(len).is_err() {
                 blocks::free(space, entry, len);
                 return Err(OutOfCode);
             }

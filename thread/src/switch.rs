@@ -236,6 +236,13 @@ fn vector<const VARIANT: u8>(d: &mut Draft, &[tte, stack_top, slow, over, area]:
     generate::<VARIANT>(d, &[tte, stack_top, slow, over], area.imm32());
 }
 
+/// The next instruction is where entries of this kind are found. A draft that has lost bytes knows no places, and another CPU may have made a whole one.
+fn note<const VARIANT: u8>(places: &[AtomicUsize], d: &Draft) {
+    if d.is_whole() {
+        places[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    }
+}
+
 const fn has(variant: u8, kind: Kind) -> bool {
     variant & kind.0 != 0
 }
@@ -245,7 +252,10 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
     let (tte, base) = (tte.imm32(), stack_top.imm32());
 
     into_space(d, tte);
-    assert_eq!(d.len(), MM_LEN, "sw_in is not where it is looked for");
+    assert!(
+        d.len() == MM_LEN || !d.is_whole(),
+        "sw_in is not where it is looked for"
+    );
     dynasm!(d ; .arch x64 ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]);
     let rare = Rare::new(d);
     begin::<VARIANT>(d, tte, base);
@@ -262,7 +272,7 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
     );
     rarely::<VARIANT>(d, &rare);
 
-    SW_OUT_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    note::<VARIANT>(&SW_OUT_AT, d);
     dynasm!(d
         ; .arch x64
         ; push rbx
@@ -302,7 +312,7 @@ fn yield_way<const VARIANT: u8>(
     let (asked, many) = (d.label(), d.label());
 
     into_space(d, tte);
-    YIELD_IN_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    note::<VARIANT>(&YIELD_IN_AT, d);
     let rare = Rare::new(d);
     begin::<VARIANT>(d, tte, base);
     // For the vector registers, and for the question whether something is asked of the thread; what is left then is the call's result.
@@ -341,7 +351,7 @@ fn yield_way<const VARIANT: u8>(
     shared_rarely::<VARIANT>(d, tte, &rare);
 
     // Alone in its level, and in no other is anybody: nothing to do.
-    YIELD_FIRST_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    note::<VARIANT>(&YIELD_FIRST_AT, d);
     dynasm!(d
         ; .arch x64
         ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
@@ -364,7 +374,7 @@ fn yield_way<const VARIANT: u8>(
     }
     d.jmp_abs(over);
 
-    YIELD_OUT_AT[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+    note::<VARIANT>(&YIELD_OUT_AT, d);
     dynasm!(d
         ; .arch x64
         ; mov [saved(1)], rcx
