@@ -17,7 +17,7 @@ use sync::{Monitor, WaitList};
 use vm::user;
 
 use super::{Args, Handler};
-use crate::memory::fallible::try_box;
+use crate::memory::fallible::{try_box, try_reserve_kept};
 use crate::process::access::{self, Wish};
 use crate::process::{Process, Task, tree};
 use crate::time::{Clock, Ended, wait_deadline};
@@ -159,7 +159,10 @@ fn wait(
         if user::get::<u32>(address)? != expected {
             return Err(Errno::EAGAIN);
         }
-        bucket.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        if try_reserve_kept(&mut bucket, 1).is_err() {
+            drop(bucket);
+            return Err(without_place(deadline));
+        }
         bucket.push((key, waiter.clone()));
     }
     let woken = || waiter.woken.load(Ordering::SeqCst).then_some(());
@@ -182,6 +185,17 @@ fn wait(
             *Task::current().restart.lock() = Some(go_on);
             Err(Errno::ERESTART_RESTARTBLOCK)
         }
+    }
+}
+
+/// There is no memory for a place in the list: the caller has to look at its word again. Programs are ready for that, and end themselves for any other answer.
+#[cold]
+fn without_place(deadline: Option<u64>) -> Errno {
+    thread::yield_now();
+    if deadline.is_some_and(|at| now_ns() >= at) {
+        Errno::ETIMEDOUT
+    } else {
+        Errno::EAGAIN
     }
 }
 
@@ -268,7 +282,7 @@ fn requeue(
             *other = to;
             return true;
         };
-        let has_room = list.try_reserve(1).is_ok();
+        let has_room = try_reserve_kept(list, 1).is_ok();
         if has_room {
             moves -= 1;
             waiter.bucket.store(target, Ordering::Release);
