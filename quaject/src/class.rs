@@ -364,6 +364,9 @@ pub fn create<B: Body>(spec: B::Spec) -> Result<Ref<B>, B::Error> {
 }
 
 fn allocate<B: Body>(class: &'static Class) -> Option<NonNull<Member<B>>> {
+    if codegen::refusal::refused() {
+        return None;
+    }
     let layout = alloc::alloc::Layout::new::<Member<B>>();
     // SAFETY: a member has a header, so the size is not zero.
     let place = NonNull::new(unsafe { alloc::alloc::alloc(layout) }.cast::<Member<B>>())?;

@@ -33,6 +33,9 @@ impl Block {
     #[cfg(not(any(test, feature = "host")))]
     pub fn new(len: usize) -> Option<Block> {
         let layout = core::alloc::Layout::from_size_align(len.max(1), ALIGN).ok()?;
+        if codegen::refusal::refused() {
+            return None;
+        }
         // SAFETY: the size is not zero.
         let at = NonNull::new(unsafe { alloc::alloc::alloc_zeroed(layout) })?;
         Some(Block { at, len })

@@ -272,7 +272,8 @@ impl<'a> AlarmHeap<'a> {
         }
         // Room for every slot there will be, so that nothing allocates later.
         let all = (self.used + 1) * CHUNK;
-        if self.free.try_reserve(all - self.free.len()).is_err()
+        if codegen::refusal::refused()
+            || self.free.try_reserve(all - self.free.len()).is_err()
             || self.heap.try_reserve(all - self.heap.len()).is_err()
         {
             return false;

@@ -13,6 +13,7 @@ use crate::flags::CALL;
 use crate::fp::{self, FpArea};
 use crate::tte::{NoMemory, Tte, current};
 use abi::layout::{PROTECTED_RETURN, USER_END};
+use codegen::refusal::refused;
 use core::sync::atomic::Ordering;
 use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
 
@@ -64,7 +65,7 @@ pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
     let rsp = (frame.rsp.wrapping_sub(RED_ZONE) & !15).wrapping_sub(8);
     // SAFETY: as in `has_room`.
     let calls = &mut unsafe { me.parts() }.calls;
-    if address >= USER_END || calls.try_reserve(1).is_err() {
+    if address >= USER_END || refused() || calls.try_reserve(1).is_err() {
         return false;
     }
     let Ok(fp) = fp::inherited(None) else {
@@ -128,7 +129,9 @@ pub(crate) fn inherit(child: &Tte) -> Result<(), NoMemory> {
     let own = &unsafe { me.parts() }.calls;
     // SAFETY: the caller's promise.
     let calls = &mut unsafe { child.parts() }.calls;
-    calls.try_reserve(own.len()).map_err(|_| NoMemory)?;
+    if refused() || calls.try_reserve(own.len()).is_err() {
+        return Err(NoMemory);
+    }
     for interrupted in own {
         calls.push(interrupted.copy()?);
     }

@@ -586,6 +586,9 @@ mod inactive {
                 .iter()
                 .position(|p| p.load(Ordering::Acquire).is_null())?;
             let layout = core::alloc::Layout::array::<Tte>(CHUNK).ok()?;
+            if codegen::refusal::refused() {
+                return None;
+            }
             // SAFETY: the layout's size is not zero.
             let chunk = unsafe { alloc::alloc::alloc(layout) }.cast::<Tte>();
             if chunk.is_null() {

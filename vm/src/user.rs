@@ -9,6 +9,7 @@
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use alloc::vec::Vec;
+use codegen::refusal::refused;
 
 /// Is `address..address + length` in the half of the address space that belongs to programs?
 #[inline]
@@ -69,7 +70,9 @@ pub fn cstr(address: usize, limit: usize) -> Result<Vec<u8>> {
         copy_in(part, at)?;
         let end = part.iter().position(|byte| *byte == 0);
         let found = &part[..end.unwrap_or(count)];
-        text.try_reserve(found.len()).map_err(|_| Errno::ENOMEM)?;
+        if refused() || text.try_reserve(found.len()).is_err() {
+            return Err(Errno::ENOMEM);
+        }
         text.extend_from_slice(found);
         if end.is_some() {
             return Ok(text);
@@ -85,7 +88,9 @@ pub fn array<T: Plain>(address: usize, count: usize) -> Result<Vec<T>> {
         count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?,
     )?;
     let mut values = Vec::new();
-    values.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+    if refused() || values.try_reserve_exact(count).is_err() {
+        return Err(Errno::ENOMEM);
+    }
     values.resize(count, T::zeroed());
     copy_in(bytemuck::cast_slice_mut(&mut values), address)?;
     Ok(values)

@@ -137,7 +137,7 @@ impl PipeCore {
     /// A pipe with a ring of `size` bytes, a power of two from 4096 to 2^30; usually [`RING`]. None when the heap is exhausted or the
     /// size is not such.
     pub fn new(size: usize) -> Option<Box<PipeCore>> {
-        if !Self::is_size(size) {
+        if !Self::is_size(size) || codegen::refusal::refused() {
             return None;
         }
         let layout = Self::layout(size);

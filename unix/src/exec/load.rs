@@ -16,7 +16,7 @@ use crate::file::OpenFile;
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Kind, Place, perm};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_copy;
+use crate::memory::fallible::{try_copy, try_filled};
 use crate::process::{Cred, Process};
 
 /// Pages over which a position-independent program's place is spread.
@@ -133,9 +133,7 @@ impl Source {
 
 /// `length` bytes of a file from `offset` on, or as many as it has. ENOMEM.
 fn read(of: &OpenFile, offset: u64, length: usize) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length).map_err(|_| Errno::ENOMEM)?;
-    bytes.resize(length, 0);
+    let mut bytes = try_filled(0, length)?;
     let mut filled = 0;
     while filled < length {
         let mut rest = IoBuf::fill(&mut bytes[filled..]);

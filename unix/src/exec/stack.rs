@@ -32,9 +32,7 @@ impl Strings {
         if self.bytes.len() + string.len() + 9 * (self.count + 1) > TOTAL_MAX {
             return Err(Errno::E2BIG);
         }
-        self.bytes
-            .try_reserve(string.len() + 1)
-            .map_err(|_| Errno::ENOMEM)?;
+        try_reserve(&mut self.bytes, string.len() + 1)?;
         self.bytes.extend_from_slice(string);
         self.bytes.push(0);
         self.count += 1;
@@ -115,9 +113,7 @@ pub fn image(
     let sp = (random_at - 8 * words.len()) & !15;
 
     let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(top - sp)
-        .map_err(|_| Errno::ENOMEM)?;
+    try_reserve(&mut bytes, top - sp)?;
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     bytes.resize(random_at - sp, 0);
     bytes.extend(random);

@@ -11,6 +11,7 @@
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use codegen::refusal::refused;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use sync::Derived;
 
@@ -98,9 +99,9 @@ impl Kpt {
     /// Arrays for `len` descriptors, all closed. ENOMEM.
     pub fn new(len: usize) -> Result<Box<Kpt>> {
         let mut words = Vec::new();
-        words
-            .try_reserve_exact(3 * len)
-            .map_err(|_| Errno::ENOMEM)?;
+        if refused() || words.try_reserve_exact(3 * len).is_err() {
+            return Err(Errno::ENOMEM);
+        }
         let bad_fd = bad_fd() as u32;
         words.resize_with(3 * len, || Derived::new(bad_fd));
         Ok(Box::new(Kpt {

@@ -10,6 +10,7 @@
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
+use codegen::refusal::refused;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use sync::Derived;
 
@@ -194,7 +195,9 @@ impl Slots {
 /// A box, or ENOMEM.
 fn make<T>(value: impl FnOnce() -> T) -> Result<Box<T>> {
     let mut place = alloc::vec::Vec::new();
-    place.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
+    if refused() || place.try_reserve_exact(1).is_err() {
+        return Err(Errno::ENOMEM);
+    }
     place.push(value());
     let one = Box::into_raw(place.into_boxed_slice()).cast::<T>();
     // SAFETY: a slice of one is laid out as the one.

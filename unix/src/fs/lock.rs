@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::{Monitor, WaitList};
 
 use crate::file::OpenFile;
+use crate::memory::fallible::try_reserve_kept;
 use crate::process::User;
 use crate::process::user::{self, Charge, Held};
 use deadlock::Waits;
@@ -157,7 +158,7 @@ impl Use {
         let place = match place(&bucket, file) {
             Ok(place) => place,
             Err(place) => {
-                bucket.try_reserve(1).map_err(|_| Errno::ENOLCK)?;
+                try_reserve_kept(&mut bucket, 1).map_err(|_| Errno::ENOLCK)?;
                 let entry = Entry {
                     file,
                     uses: 0,

@@ -1,6 +1,6 @@
 //! Memory of a size or number that a user chooses: asked for, and ENOMEM when there is none.
 //!
-//! *Interface*: [`try_reserve`] before something is pushed; [`try_filled`], [`try_copy`], [`try_string`]; [`try_arc`], [`try_placed`] and [`try_box`] for what is made once for each thing that a user makes.
+//! *Interface*: [`try_reserve`] or [`try_reserve_kept`] before something is pushed; [`try_filled`], [`try_copy`], [`try_string`]; [`try_arc`], [`try_placed`] and [`try_box`] for what is made once for each thing that a user makes.
 //!
 //! Each leaves the kernel its reserve, and is a question that may be answered with no on purpose ([`super::fail`]).
 
@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+use codegen::refusal::refused;
 
 use crate::process::shared::placed;
 
@@ -28,6 +29,14 @@ pub(crate) fn try_reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     if list.capacity() - list.len() < more {
         ask(more.saturating_mul(size_of::<T>()))?;
         list.try_reserve(more).map_err(|_| Errno::ENOMEM)?;
+    }
+    Ok(())
+}
+
+/// As [`try_reserve`], for what is small and has to do with calls that are answered when memory is short: it may use what is kept. ENOMEM.
+pub(crate) fn try_reserve_kept<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+    if list.capacity() - list.len() < more && (refused() || list.try_reserve(more).is_err()) {
+        return Err(Errno::ENOMEM);
     }
     Ok(())
 }
@@ -53,7 +62,9 @@ pub(crate) fn try_string(from: &[u8]) -> Result<String> {
     let mut text = String::new();
     for chunk in from.utf8_chunks() {
         let more = chunk.valid().len() + char::REPLACEMENT_CHARACTER.len_utf8();
-        text.try_reserve(more).map_err(|_| Errno::ENOMEM)?;
+        if refused() || text.try_reserve(more).is_err() {
+            return Err(Errno::ENOMEM);
+        }
         text.push_str(chunk.valid());
         if !chunk.invalid().is_empty() {
             text.push(char::REPLACEMENT_CHARACTER);

@@ -20,6 +20,7 @@ use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
 use super::{Capability, Process, Task, tree};
+use crate::memory::fallible::try_reserve;
 use crate::signal;
 
 const RFLAGS_TF: u64 = 1 << 8;
@@ -127,7 +128,7 @@ pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> 
     }
     let list = tracees.as_mut().ok_or(Errno::ESRCH)?;
     list.retain(|task| task.strong_count() != 0);
-    list.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+    try_reserve(list, 1)?;
     // One whom the last tracer has let go may not have taken its registers back yet: they stay.
     let state = held.get_or_insert_default();
     state.seized = seized;

@@ -10,7 +10,8 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use abi::errno::{Errno, Result};
+use crate::memory::fallible::try_reserve;
+use abi::errno::Result;
 use sync::Monitor;
 
 /// The superuser.
@@ -71,7 +72,7 @@ impl User {
         {
             return Ok(user);
         }
-        users.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        try_reserve(&mut users, 1)?;
         users.retain(|user| user.1.strong_count() != 0);
         let user = Arc::new(User {
             uid,

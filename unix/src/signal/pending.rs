@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::linux::{SIGRTMIN, Siginfo};
 use alloc::collections::VecDeque;
+use codegen::refusal::refused;
 
 use super::set::{SYNCHRONOUS, bit};
 
@@ -119,7 +120,7 @@ impl Pending {
         if info.signo < SIGRTMIN && before & this != 0 && !apart {
             return Added::Merged;
         }
-        let room = self.queue.len() < QUEUE_MAX && self.queue.try_reserve(1).is_ok();
+        let room = self.queue.len() < QUEUE_MAX && !refused() && self.queue.try_reserve(1).is_ok();
         if room {
             self.queue.push_back(*info);
             if let Some(info) = self.queue.back_mut() {

@@ -1,7 +1,7 @@
 //! Faults on purpose: of the questions whether there is room, the n-th is answered with no.
 //!
-//! *Interface*: [`arm`], [`disarm`], [`counts`]. Whatever may be refused for want of memory asks [`Frames::admits`](super::Frames::admits) first, so these
-//! questions are all the places where it can be. While this is armed the floor that frames are compared with is out of reach, so that every question comes to the cold
+//! *Interface*: [`arm`], [`disarm`], [`counts`]. Whatever may be refused for want of memory asks [`Frames::admits`](super::Frames::admits) first, or, if it is small and may use what is kept,
+//! [`codegen::refusal`], so these questions are all the places where it can be. While this is armed the floor that frames are compared with is out of reach, so that every question comes to the cold
 //! path and is counted there; otherwise it costs nothing.
 
 use super::global;
@@ -53,12 +53,14 @@ pub fn arm(plan: Plan, meant: fn() -> bool) {
     MEANT.store(meant as *mut (), Ordering::Release);
     if !ARMED.swap(true, Ordering::AcqRel) {
         global().raise_floor();
+        codegen::refusal::link(refuses);
     }
 }
 
 /// No question is refused on purpose any more.
 pub fn disarm() {
     if ARMED.swap(false, Ordering::AcqRel) {
+        codegen::refusal::unlink();
         global().lower_floor();
     }
 }

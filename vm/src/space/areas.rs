@@ -6,6 +6,7 @@
 use super::area::Area;
 use abi::errno::Errno;
 use alloc::vec::Vec;
+use codegen::refusal::refused;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More entries than one operation can add: a cut at each end, and a new one.
@@ -24,7 +25,11 @@ pub(super) struct Areas {
 impl Areas {
     /// Makes sure that one operation can add what it may need. Error: `ENOMEM`.
     pub(super) fn reserve(&mut self) -> Result<(), Errno> {
-        self.list.try_reserve(MARGIN).map_err(|_| Errno::ENOMEM)
+        let has_room = self.list.capacity() - self.list.len() >= MARGIN;
+        if has_room || (!refused() && self.list.try_reserve(MARGIN).is_ok()) {
+            return Ok(());
+        }
+        Err(Errno::ENOMEM)
     }
 
     /// Bytes that the list takes.
@@ -35,8 +40,9 @@ impl Areas {
     /// A copy. Error: `ENOMEM`.
     pub(super) fn try_clone(&self) -> Result<Areas, Errno> {
         let mut list = Vec::new();
-        list.try_reserve(self.list.len() + MARGIN)
-            .map_err(|_| Errno::ENOMEM)?;
+        if refused() || list.try_reserve(self.list.len() + MARGIN).is_err() {
+            return Err(Errno::ENOMEM);
+        }
         list.extend_from_slice(&self.list);
         Ok(Areas {
             list,

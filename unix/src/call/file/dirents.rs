@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use super::Caller;
 use crate::call::{Args, Handler};
 use crate::fs::inode::DirEntry;
+use crate::memory::fallible::try_reserve;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::GETDENTS, getdents), (nr::GETDENTS64, getdents64)];
@@ -61,7 +62,7 @@ fn read(args: &Args, lay: fn(&mut Vec<u8>, &DirEntry, usize) -> bool) -> Result<
     let size = (args.uint(2) as usize).min(MAX_LAYOUT);
     let before = of.cursor.offset.load(Ordering::Relaxed);
     let mut out = Vec::new();
-    out.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
+    try_reserve(&mut out, size)?;
     let mut refused = false;
     of.file().readdir(&of, &mut |entry: DirEntry<'_>| {
         let room = size - out.len();

@@ -17,6 +17,7 @@ use crate::call::{Args, Handler};
 use crate::file::OpenFile;
 use crate::fs::Kind;
 use crate::io::IoBuf;
+use crate::memory::fallible::try_filled;
 use crate::process::Task;
 use crate::signal;
 
@@ -203,11 +204,7 @@ fn copy(
     to_at: &mut At,
     count: usize,
 ) -> Result<usize> {
-    let mut bytes = Vec::new();
-    bytes
-        .try_reserve_exact(STEP.min(count))
-        .map_err(|_| Errno::ENOMEM)?;
-    bytes.resize(STEP.min(count), 0);
+    let mut bytes = try_filled(0, STEP.min(count))?;
     let mut total = 0;
     while total < count {
         if signal::is_dying() {

@@ -17,6 +17,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, PATH_MAX};
 use alloc::sync::Arc;
+use codegen::refusal::refused;
 use smallvec::SmallVec;
 
 use crate::file::OpenFile;
@@ -148,7 +149,9 @@ pub fn user_path(addr: usize) -> Result<Path> {
             (zero != 0).then(|| index * 8 + zero.trailing_zeros() as usize / 8)
         });
         let bytes: &[u8] = bytemuck::cast_slice(&words);
-        path.try_reserve(count).map_err(|_| Errno::ENOMEM)?;
+        if path.capacity() - path.len() < count && (refused() || path.try_reserve(count).is_err()) {
+            return Err(Errno::ENOMEM);
+        }
         path.extend_from_slice(&bytes[..nul.unwrap_or(count)]);
         if path.len() >= PATH_MAX {
             return Err(Errno::ENAMETOOLONG);

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use sync::Monitor;
 
 use super::{Lock, Locks, Owner};
+use crate::memory::fallible::try_reserve_kept;
 
 /// So many owners are looked at.
 const STEPS: usize = 10;
@@ -43,7 +44,7 @@ impl Waits {
     /// Notes that `table` waits for `wanted`. ENOLCK without memory.
     pub fn enter(table: usize, locks: &Arc<Locks>, wanted: &Lock) -> Result<Waits> {
         let mut all = TABLES.lock();
-        all.waiting.try_reserve(1).map_err(|_| Errno::ENOLCK)?;
+        try_reserve_kept(&mut all.waiting, 1).map_err(|_| Errno::ENOLCK)?;
         all.numbers += 1;
         let number = all.numbers;
         let place = all.waiting.partition_point(|w| w.table <= table);

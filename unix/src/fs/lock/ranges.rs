@@ -10,6 +10,7 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 
 use super::{Lock, Owner};
+use crate::memory::fallible::try_reserve_kept;
 use crate::process::user::Charge;
 
 /// The most locks of a run.
@@ -158,14 +159,14 @@ impl Ranges {
     /// Sees to it that [`Ranges::insert`] at `start` needs no memory.
     fn make_room(&mut self, start: u64) -> Result<()> {
         let no_memory = |_| Errno::ENOLCK;
-        self.0.try_reserve(1).map_err(no_memory)?;
+        try_reserve_kept(&mut self.0, 1).map_err(no_memory)?;
         if self.0.is_empty() {
             self.0.push(Run::default());
         }
         let mut at = self.run_at(start);
         if self.0[at].locks.len() + MARGIN > RUN {
             let mut upper = Run::default();
-            upper.locks.try_reserve(RUN).map_err(no_memory)?;
+            try_reserve_kept(&mut upper.locks, RUN).map_err(no_memory)?;
             upper.locks.extend(self.0[at].locks.drain(RUN / 2..));
             upper.start = upper.locks.first().map_or(start, |held| held.lock.start);
             upper.measure();
@@ -173,7 +174,7 @@ impl Ranges {
             self.0.insert(at + 1, upper);
             at = self.run_at(start);
         }
-        self.0[at].locks.try_reserve(MARGIN).map_err(no_memory)
+        try_reserve_kept(&mut self.0[at].locks, MARGIN).map_err(no_memory)
     }
 
     fn insert(&mut self, held: Held) {
@@ -216,7 +217,7 @@ impl Ranges {
         while at < self.0.len() {
             let more = self.0[at].locks.len();
             let run = &mut self.0[at - 1];
-            if run.locks.len() + more <= RUN / 4 && run.locks.try_reserve(more).is_ok() {
+            if run.locks.len() + more <= RUN / 4 && try_reserve_kept(&mut run.locks, more).is_ok() {
                 let mut next = self.0.remove(at);
                 let run = &mut self.0[at - 1];
                 run.locks.append(&mut next.locks);

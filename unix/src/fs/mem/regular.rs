@@ -8,7 +8,6 @@ use abi::layout::PAGE;
 use abi::linux::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::Ordering;
 use quaject::{Unmade, fsmap};
@@ -22,6 +21,7 @@ use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Shari
 use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::io::IoBuf;
+use crate::memory::fallible::try_filled;
 use crate::seam;
 
 impl MemNode {
@@ -155,9 +155,7 @@ impl File for MemNode {
     fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
         let copy = Store::new();
         let from = self.contents()?;
-        let mut page = Vec::new();
-        page.try_reserve_exact(PAGE).map_err(|_| Errno::ENOMEM)?;
-        page.resize(PAGE, 0);
+        let mut page = try_filled(0, PAGE)?;
         let mut at = 0;
         loop {
             let count = from.read(at, &mut IoBuf::fill(&mut page))?;

@@ -15,6 +15,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use codegen::refusal::refused;
 use core::sync::atomic::{AtomicU64, Ordering};
 use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
@@ -22,6 +23,7 @@ use vm::frame::{self, Frame, FrameRef};
 
 use super::budget::{PAGES, Taken};
 use crate::io::IoBuf;
+use crate::memory::fallible::try_reserve_kept;
 use crate::signal;
 
 /// The most pages an array may have.
@@ -161,9 +163,9 @@ impl Store {
             .max(needed);
         let taken = PAGES.take(pages_of_array(capacity) - pages_of_array(table.pages.len()))?;
         let mut larger: Vec<AtomicU64> = Vec::new();
-        larger
-            .try_reserve_exact(capacity)
-            .map_err(|_| Errno::ENOSPC)?;
+        if refused() || larger.try_reserve_exact(capacity).is_err() {
+            return Err(Errno::ENOSPC);
+        }
         larger.extend(
             table
                 .pages
@@ -459,7 +461,7 @@ impl Pages {
     /// Adds a page that nobody finds any more. Without memory for a longer list, waits out a grace period and drops what is
     /// on it at once: giving memory back must not need any.
     fn push(&mut self, address: u64) {
-        if self.0.try_reserve(1).is_ok() {
+        if try_reserve_kept(&mut self.0, 1).is_ok() {
             self.0.push(address);
             return;
         }

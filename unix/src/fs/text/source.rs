@@ -4,6 +4,7 @@
 //! refuses a record, and is asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`] takes the bytes of a record; when memory is out it takes
 //! no more, and the reading fails with `ENOMEM`.
 
+use crate::memory::fallible::try_reserve_kept;
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -58,7 +59,7 @@ pub struct Out {
 impl Out {
     /// Adds bytes.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
-        if self.short || self.bytes.try_reserve(bytes.len()).is_err() {
+        if self.short || try_reserve_kept(&mut self.bytes, bytes.len()).is_err() {
             self.short = true;
         } else {
             self.bytes.extend_from_slice(bytes);
@@ -99,9 +100,7 @@ impl Piece {
     /// An empty piece for about `limit` bytes of a text that goes on at place `from`. `ENOMEM`.
     pub(super) fn new(from: u64, limit: usize) -> Result<Piece> {
         let mut out = Out::default();
-        out.bytes
-            .try_reserve_exact(limit)
-            .map_err(|_| Errno::ENOMEM)?;
+        try_reserve_kept(&mut out.bytes, limit)?;
         Ok(Piece {
             out,
             limit,
