@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, exhaust, faults, fuzz, mitigations, order, session, threads};
+use super::{cli, exhaust, faults, fuzz, mitigations, order, refused, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -182,6 +182,11 @@ pub const TESTS: &[Test] = &[
         name: "lists",
         about: "many children and many threads of one process, each question for memory refused in turn, on 1 and 4 CPUs",
         run: lists,
+    },
+    Test {
+        name: "refused",
+        about: "each question for memory answered with no: of each kind of thing, of programs, of a boot",
+        run: refused::run,
     },
     Test {
         name: "holes",

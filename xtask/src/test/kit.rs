@@ -122,6 +122,7 @@ impl Kit {
             "hungry",
             "scarce",
             "lists",
+            "refused",
             "load",
             "revoke",
             "pages",

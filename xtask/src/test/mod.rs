@@ -12,6 +12,7 @@ mod hush;
 mod kit;
 mod mitigations;
 mod order;
+mod refused;
 mod session;
 mod tap;
 mod threads;

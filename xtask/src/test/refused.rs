@@ -1,0 +1,83 @@
+//! Memory refused on purpose: of a boot's questions for room one after the other, of each kind's all in turn, and of programs' every so many.
+//!
+//! *Interface*: [`run`].
+
+use super::guest::with;
+use super::kit::Kit;
+use super::tap::Check;
+use crate::failure::Result;
+use crate::machine::Status;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const PROGRAM: &str = "/tests/refused-glibc";
+/// So many boots where there is no time for each question.
+const SAMPLE: u64 = 10;
+/// What a boot's first program does: it starts others, and uses files and pipes.
+const SESSION: &str = "ls / | cat >/tmp/list && grep -c proc /tmp/list; cat /syn/fail";
+
+/// Programs that do much, and which of their questions are refused.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("31", "/tests/calls-glibc"),
+    ("67", "/tests/calls-files-glibc"),
+    ("97", "/tests/calls-signals-glibc"),
+    ("211", "/tests/load-glibc"),
+];
+
+/// All of it.
+pub fn run(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in if kit.long { &[1, 4][..] } else { &[1] } {
+        let machine = with(kit, &format!("refused-{cpus}"), *cpus, 256);
+        checks.extend(kit.tap(&machine, &[PROGRAM], 10 * MINUTE));
+    }
+    let machine = with(kit, "refused-programs", 2, 256);
+    for (every, program) in PROGRAMS {
+        checks.extend(kit.tap(&machine, &[PROGRAM, "with", every, program], 2 * MINUTE));
+    }
+    checks.extend(boots(kit).unwrap_or_else(|f| vec![Check::new("boots", false, f.message)]));
+    checks
+}
+
+/// Boots with one question refused: the session goes through, or says why not, and the machine ends in order.
+fn boots(kit: &Kit) -> Result<Vec<Check>> {
+    let (_, asked, _) = boot(kit, "0")?;
+    let Some(asked) = asked else {
+        return Ok(vec![Check::new(
+            "questions of a boot",
+            false,
+            "not counted",
+        )]);
+    };
+    let step = if kit.long { 1 } else { (asked / SAMPLE).max(1) };
+    // Then every so many, but not as few as one step asks that is made again until it is through.
+    let plans = (1..=asked).step_by(step as usize).map(|n| n.to_string());
+    let mut checks = vec![Check::new(
+        "questions of a boot",
+        asked > SAMPLE,
+        asked.to_string(),
+    )];
+    for plan in plans.chain(["5,211".into(), "20,307".into()]) {
+        let (good, _, told) = boot(kit, &plan)?;
+        checks.push(Check::new(format!("a boot with fail={plan}"), good, told));
+    }
+    Ok(checks)
+}
+
+/// One boot: whether it was good, how many questions there were, and what it told.
+fn boot(kit: &Kit, plan: &str) -> Result<(bool, Option<u64>, String)> {
+    let mut machine = with(kit, "refused-boot", 1, 128);
+    machine.append = format!("fail={plan} ");
+    let ran = kit.boot(&machine, &["/bin/sh", "-c", SESSION], Vec::new(), MINUTE)?;
+    let text = ran.text();
+    // What programs say to their errors comes out there, too.
+    let good = match ran.outcome.status {
+        Status::Exit(0) => text.contains("asked "),
+        Status::Exit(_) => !text.is_empty() || !ran.stderr.is_empty(),
+        _ => false,
+    };
+    let asked = text
+        .split_once("asked ")
+        .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+    Ok((good, asked, ran.told()))
+}
