@@ -641,10 +641,11 @@ static int with(char **words)
     }
     kill(-child, SIGKILL);
     kill(child, SIGKILL);
-    waitpid(child, &status, 0);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
     set("off");
     if (pread(knob, output, sizeof output - 1, 0) > 0)
-        printf("# %s: status %x, %s", words[1], status, output);
+        printf("# %s: status %x, %s", words[1], status, output), fflush(stdout);
     check(arguments() == 0 && processes() == 0 && pipes() == 0, "the machine lives");
     return done();
 }
