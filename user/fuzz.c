@@ -451,7 +451,9 @@ int main(int argc, char **argv)
         print_sequence(stdout, &q);
         return 0;
     }
-    if (argc < 3 || getuid() != 0 || !own_machine())
+    /* Sequences of root's execute this program with any words: nothing is touched before these are known. */
+    int known_word = strcmp(argv[1], "run") == 0 || strcmp(argv[1], "replay") == 0 || strcmp(argv[1], "again") == 0;
+    if (argc < 3 || !known_word || getuid() != 0 || !own_machine())
         return 2;
     common = shared(sizeof *common);
     pools = shared(WORKERS * sizeof *pools);
