@@ -65,6 +65,17 @@ impl std::fmt::Display for Log {
     }
 }
 
+impl Log {
+    /// What it says, if it went into a file that can be read.
+    pub fn text(&self) -> String {
+        let Log::File(path) = self else {
+            return String::new();
+        };
+        let bytes = std::fs::read(path).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
 /// The description of a machine.
 #[derive(Clone, Debug)]
 pub struct Machine {

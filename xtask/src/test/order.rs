@@ -47,11 +47,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         if let Err(failure) = kit.boot(&machine, words, Vec::new(), Duration::from_secs(300)) {
             return Check::new(name, false, failure.message);
         }
-        let file = host::build_dir("test").map(|dir| dir.join(format!("{log}.log")));
-        let text = file
-            .ok()
-            .and_then(|file| std::fs::read_to_string(file).ok());
-        let text = text.unwrap_or_default();
+        let text = machine.log.text();
         let pairs = pairs(&text);
         let faults = order.faults(&pairs);
         let good = faults.is_empty() && !pairs.is_empty();

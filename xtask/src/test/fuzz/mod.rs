@@ -165,7 +165,7 @@ fn perform(kit: &Kit, run: &Run) -> Done {
         }
         kit.boot_root(root, &machine, &words, Vec::new(), limit)
     });
-    let log = log_of(&run.name);
+    let log = machine.log.text();
     let reached = trace.and_then(|(trace, image)| Some((trace.read().ok()?, image)));
     Done {
         why: match booted {
@@ -294,12 +294,6 @@ fn machine(kit: &Kit, name: &str, cpus: u32) -> Machine {
     let mut machine = with(kit, name, cpus, 128);
     machine.append = "console=tty rows=24 cols=80".into();
     machine
-}
-
-fn log_of(name: &str) -> String {
-    let log = host::build_dir("test").map(|dir| dir.join(format!("{name}.log")));
-    let bytes = log.ok().and_then(|log| std::fs::read(log).ok());
-    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 
 /// What the program last said of itself in the log, which the terminal's noise does not reach.
