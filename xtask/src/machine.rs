@@ -97,6 +97,8 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// The kernel's command line.
     pub append: String,
+    /// The kernel is another's, which would take our words for its first program's.
+    pub foreign: bool,
     /// Where the log goes.
     pub log: Log,
     /// More words for QEMU.
@@ -120,6 +122,7 @@ impl Machine {
             accel: Accel::Tcg,
             kernel: kernel.to_path_buf(),
             append: String::new(),
+            foreign: false,
             log: Log::File(PathBuf::from("/dev/null")),
             extra: Vec::new(),
             display: false,
@@ -201,7 +204,11 @@ impl Machine {
         put(&["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
         // Who counts instructions wants the same ones again, and gdb the addresses that the file has.
         let fixed = self.icount.is_some() || self.extra.iter().any(|word| word == "-s");
-        let fixed = if fixed { " nokaslr" } else { "" };
+        let fixed = if fixed && !self.foreign {
+            " nokaslr"
+        } else {
+            ""
+        };
         put(&["-append", &format!("{}{fixed}", self.append)]);
         words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
         words.extend(["-initrd".into(), root.as_os_str().to_owned()]);

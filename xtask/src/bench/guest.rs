@@ -100,7 +100,8 @@ impl Kernel {
                     MEMORY >> 10,
                     words.join(" ")
                 );
-                let machine = prepare(image, append)?;
+                let mut machine = prepare(image, append)?;
+                machine.foreign = true;
                 root.add(&format!("{}:/init", program.display()))?;
                 Ok((machine, root.finish(kernel::Tables::default(), &[], &[])))
             }
