@@ -266,8 +266,10 @@ static long look_at(const long *v)
 static long trace(const struct actor *me, long pid, uint64_t seed)
 {
     static const short resume[] = {PTRACE_CONT, PTRACE_SYSCALL, PTRACE_SYSCALL, PTRACE_SINGLESTEP, PTRACE_DETACH};
-    static const short looks[] = {PTRACE_PEEKDATA, PTRACE_POKEDATA, PTRACE_PEEKUSER, PTRACE_POKEUSER, PTRACE_GETREGS, PTRACE_SETREGS, PTRACE_GETREGSET, PTRACE_SETREGSET,
-                                  PTRACE_GETSIGINFO, PTRACE_SETSIGINFO, PTRACE_SETOPTIONS, PTRACE_GETEVENTMSG, PTRACE_LISTEN, PTRACE_INTERRUPT};
+    /* The last change what the child does: one of root's could then make any call, such as to stop everybody. */
+    enum { SAFE = 8 };
+    static const short looks[] = {PTRACE_PEEKDATA, PTRACE_PEEKUSER, PTRACE_GETREGS, PTRACE_GETREGSET, PTRACE_GETSIGINFO, PTRACE_GETEVENTMSG, PTRACE_LISTEN, PTRACE_INTERRUPT,
+                                  PTRACE_SETSIGINFO, PTRACE_SETOPTIONS, PTRACE_POKEDATA, PTRACE_POKEUSER, PTRACE_SETREGS, PTRACE_SETREGSET};
     struct value registers = {STRUCTURE, P_REGISTERS - P_ACTION, 0, 0};
     int status = 0;
     for (int stops = 0; stops < 24; stops++) {
@@ -275,7 +277,7 @@ static long trace(const struct actor *me, long pid, uint64_t seed)
             break;
         registers.number = draw(&seed) >> 32;
         struct value where = place(&seed);
-        long data = structure_address(me, &registers, 3), request = looks[below(&seed, sizeof looks / sizeof *looks)];
+        long data = structure_address(me, &registers, 3), request = looks[below(&seed, me->privileged ? SAFE : sizeof looks / sizeof *looks)];
         long address = request == PTRACE_GETREGSET || request == PTRACE_SETREGSET ? 1 + (long)below(&seed, 3) : below(&seed, 2) ? place_address(&where) : 8 * (long)below(&seed, 120);
         if (below(&seed, 3) == 0)
             raw(SYS_ptrace, request, pid, address, data, 0, 0);
