@@ -265,6 +265,26 @@ fn helping_lock_and_semaphore() {
     assert_eq!(*total.enter(), MANY);
 }
 
+/// Each sleeps until the other raises its semaphore: a wake-up that is lost is the end.
+#[test]
+fn semaphores_wake_each_other() {
+    common::threads::link();
+    let [there, back] = [false; 2].map(BinarySemaphore::new);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            for _ in 0..MANY {
+                there.down();
+                back.up();
+            }
+        });
+        for _ in 0..MANY {
+            there.up();
+            back.down();
+            assert!(!back.try_down(), "raised once, taken once");
+        }
+    });
+}
+
 #[test]
 fn work_is_done_or_left() {
     let server: WorkServer<Vec<u64>> = WorkServer::new(Vec::new(), WorkServer::serve);

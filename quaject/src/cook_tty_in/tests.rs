@@ -161,6 +161,19 @@ fn a_short_buffer_takes_a_line_in_pieces() {
 }
 
 #[test]
+fn a_buffer_that_is_full_up_to_a_typed_end_of_file_takes_that_too() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, b"abc\x04x\n");
+    let mut small = [0; 3];
+    assert_eq!(editor.read(&t, &mut small), Some(3));
+    assert_eq!(
+        line(&mut editor, &t).unwrap(),
+        b"x\n",
+        "no empty read between"
+    );
+}
+
+#[test]
 fn a_line_longer_than_the_editor_is_cut_and_still_ends() {
     let t = sane();
     let (mut editor, _) = typed(&t, &[b'a'; CAPACITY + 50]);

@@ -246,17 +246,22 @@ fn who_waits_is_woken_by_the_routine() {
     every_variant(|seam, sharing| {
         for count in [1, 2, 100] {
             let mut pair = Pair::new::<4096>(seam, sharing);
-            let node = sync::WaitNode::new();
+            let (node, twins) = (sync::WaitNode::new(), sync::WaitNode::new());
             pair.made.expect_data(|list| assert!(list.enroll(&node)));
+            pair.twin.expect_data(|list| assert!(list.enroll(&twins)));
             pair.write(0, &vec![1; count]);
             assert!(!node.is_queued(), "no reader was woken by {count}");
+            assert!(!twins.is_queued(), "nor by the twin");
             assert!(!pair.made.for_writer.is_raised(Flag::Waited));
             pair.write(0, &vec![2; 4096 - count]);
             pair.made.expect_space(|list| assert!(list.enroll(&node)));
+            pair.twin.expect_space(|list| assert!(list.enroll(&twins)));
             pair.read(0, count);
             assert!(!node.is_queued(), "no writer was woken by {count}");
+            assert!(!twins.is_queued(), "nor by the twin");
             assert!(!pair.made.tail.for_reader.is_raised(Flag::Waited));
             pair.made.writers.leave(&node);
+            pair.twin.writers.leave(&twins);
             pair.agree();
         }
     });

@@ -138,3 +138,58 @@ fn an_entry_without_access_leads_nowhere() {
         assert_eq!(with_rights(open, Prot::NONE) & ADDRESS, entry & ADDRESS);
     }
 }
+
+/// What is mapped at `address`, by both ways to ask: alike.
+fn seen(tables: &Tables<Fake>, address: usize) -> survey::Mapping {
+    let asked = tables.mapping(address).unwrap();
+    let mut met = None;
+    tables.each_mapping(0..ENTRIES / 2, &mut |mapping| {
+        let end = mapping.address + mapping.length as usize;
+        if (mapping.address..end).contains(&address) {
+            assert!(met.is_none(), "met twice");
+            met = Some(mapping);
+        }
+    });
+    assert_eq!(met, Some(asked));
+    asked
+}
+
+#[test]
+fn a_mapping_has_the_rights_that_all_levels_give() {
+    let (tables, _) = tables(100);
+    let address = 0x40_3000;
+    let leaf = tables.leaf_or_make(address).unwrap();
+    leaf.store(0x5000 | PRESENT | WRITE | USER, Ordering::Relaxed);
+    let rights = || {
+        let mapping = seen(&tables, address);
+        (mapping.write, mapping.user, mapping.execute)
+    };
+    let top = &tables.table(tables.root)[index(address, 4)];
+    let all = top.load(Ordering::Relaxed);
+    for (entry, wanted) in [
+        (all, (true, true, true)),
+        (all & !WRITE, (false, true, true)),
+        (all & !USER, (true, false, true)),
+        (all | NO_EXECUTE, (true, true, false)),
+    ] {
+        top.store(entry, Ordering::Relaxed);
+        assert_eq!(rights(), wanted);
+    }
+}
+
+#[test]
+fn a_large_page_is_one_mapping() {
+    let (tables, _) = tables(100);
+    let address = 0x4020_0000;
+    tables.leaf_or_make(address - 0x1000).unwrap();
+    let below =
+        |table, level| tables.table(table)[index(address, level)].load(Ordering::Relaxed) & ADDRESS;
+    let directory = below(below(tables.root, 4), 3);
+    tables.table(directory)[index(address, 2)]
+        .store(0x60_0000 | PRESENT | WRITE | LARGE, Ordering::Relaxed);
+    let mapping = seen(&tables, address + 0x1234);
+    assert_eq!(
+        (mapping.address, mapping.physical, mapping.length),
+        (address, 0x60_0000, 2 << 20)
+    );
+}
