@@ -17,7 +17,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/statfs.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,20 +27,30 @@ struct told {
     int made, error;
 };
 
+/* Ends with its parent, also when that has ended already: nobody would tell it any more. */
+static void end_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(7);
+}
+
 static void become_user(int user)
 {
+    pid_t parent = getppid();
     if (setgid(user) || setuid(user))
         _exit(9);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    end_with(parent);
 }
 
 static struct told hog_processes(int limit)
 {
     struct told told = {0, 0};
+    pid_t self = getpid();
     for (; told.made < limit; told.made++) {
         pid_t child = fork();
         if (child == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            end_with(self);
             for (;;)
                 pause();
         }
@@ -73,13 +82,14 @@ static struct told hog_descriptors(int (*take)(void), int limit)
 {
     int ends[2];
     struct told all = {0, 0};
+    pid_t self = getpid();
     if (pipe(ends))
         _exit(8);
     for (int i = 0; i < 8 && all.error != ENFILE && all.error != ENOSPC && all.error != ENOMEM; i++) {
         if (fork() == 0) {
             struct told told = {0, 0};
             struct rlimit most;
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            end_with(self);
             getrlimit(RLIMIT_NOFILE, &most);
             most.rlim_cur = most.rlim_max;
             setrlimit(RLIMIT_NOFILE, &most);
@@ -342,6 +352,7 @@ static struct told arguments(void)
     static char text[STRINGS][LENGTH];
     char *environment[STRINGS + 1] = {0}, *words[] = {"hogs", "wait", 0};
     struct told told = {0, ENOMEM};
+    pid_t self = getpid();
     for (int i = 0; i < STRINGS; i++) {
         memset(text[i], 'x', LENGTH - 1);
         environment[i] = text[i];
@@ -353,7 +364,7 @@ static struct told arguments(void)
             break;
         pid_t child = fork();
         if (child == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            end_with(self);
             fcntl(ends[1], F_SETFD, FD_CLOEXEC);
             execve("/proc/self/exe", words, environment);
             _exit(1);
@@ -441,23 +452,15 @@ static void clean(void)
     }
 }
 
-/* What ended files took is counted until a moment after: the next hog is to find all of it. */
-static void until_returned(void)
+/* The hog and what it has made: all of its group. */
+static void until_ended(pid_t hog)
 {
-    static long most;
-    struct statfs now = {0};
-    for (double end = seconds() + 10; seconds() < end; sched_yield()) {
-        statfs("/tmp", &now);
-        if ((long)now.f_ffree >= most - 8)
-            break;
-    }
-    if ((long)now.f_ffree > most)
-        most = now.f_ffree;
+    for (double end = seconds() + 60; kill(-hog, 0) == 0 && seconds() < end; sched_yield())
+        ;
 }
 
 static void once(const struct kind *kind)
 {
-    until_returned();
     int ends[2], status;
     char text[100];
     struct told told = {0, 0};
@@ -467,6 +470,7 @@ static void once(const struct kind *kind)
     }
     pid_t child = fork();
     if (child == 0) {
+        setpgid(0, 0);
         if (!as_root)
             become_user(1000);
         told = kind->hog();
@@ -488,9 +492,7 @@ static void once(const struct kind *kind)
     }
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
-    /* Its children end with it: when the last has, nobody has the other end. */
-    while (read(ends[0], text, sizeof text) > 0)
-        ;
+    until_ended(child);
     close(ends[0]);
     clean();
     if (as_root)

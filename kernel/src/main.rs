@@ -38,6 +38,7 @@ extern "C" fn kernel_main() -> ! {
     session::needed(thread::init(), "memory for the first thread"); // ready ring, switches, timer
     unix::trap::link(); // exceptions, calls, returns to user mode
     others::start(); // the other processors
+    session::needed(thread::grace::start(), "memory for a thread"); // what waits for all of them
     session::spawn(); // console, files, the first program: a thread of its own
     thread::idle() // the boot thread idles from here on
 }

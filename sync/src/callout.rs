@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// The callouts. All are called in thread context except `resume`, `cpu`, `irq_save` and `irq_restore`,
+/// The callouts. All are called in thread context except `resume`, `soon`, `cpu`, `irq_save` and `irq_restore`,
 /// which an interrupt handler may cause as well.
 pub struct Callouts {
     /// A handle of the running thread, valid as an argument of `resume` for ever
@@ -29,6 +29,8 @@ pub struct Callouts {
     pub irq_restore: fn(usize),
     /// Makes another CPU, by its number, pass a quiescent point soon (an interrupt).
     pub nudge: fn(usize),
+    /// The first of some callbacks waits for a grace period: somebody is to call `epoch::synchronize` before long. In interrupt handlers too.
+    pub soon: fn(),
     /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives the
     /// CPU up or the caller's turn comes again. False when it cannot run here now: it sleeps, or is another CPU's, where it runs or is asked to run next.
     pub donate: fn(usize) -> bool,
@@ -62,6 +64,7 @@ pub const DEFAULT: Callouts = Callouts {
     irq_save: || 0,
     irq_restore: |_| {},
     nudge: |_| {},
+    soon: || {},
     donate: |_| false,
     runs_elsewhere: |_| false,
     thread_of_stack: |_| 0,

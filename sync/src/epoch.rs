@@ -18,6 +18,7 @@
 //!
 //! Notes wait in one chain. `retire` looks through it when a good number has joined since the last look, and if few have become ripe interrupts the CPUs that hold them up
 //! (one that sleeps passes no quiescent point by itself): so the work for each note is bounded, whatever others do, and so is how many wait.
+//! The first that waits is told to the room of threads (`Callouts::soon`), which sees to it that it does not wait for long, however idle or busy the CPUs are.
 //!
 //! Progress: `quiescent` is wait-free; `retire` and `retire_with` are lock-free, and never wait for a grace period (`retire` does when there is no memory at all).
 //!
@@ -129,19 +130,6 @@ pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize)
     unsafe { KERNEL.retire_with(note, callback, argument) };
 }
 
-/// Runs the callbacks whose grace period is over. Thread context only, which is a quiescent point; cheap when there is nothing to do.
-pub fn collect() {
-    if pending() > 0 {
-        KERNEL.here();
-        KERNEL.collect();
-    }
-}
-
-/// Makes the CPUs that hold up the oldest waiting callbacks pass a quiescent point soon, by an interrupt each. From anywhere.
-pub fn hurry() {
-    KERNEL.hurry();
-}
-
 /// Waits until a grace period has passed and everything retired before the call is freed. Thread context only.
 pub fn synchronize() {
     KERNEL.synchronize();
@@ -232,6 +220,9 @@ impl<const CPUS: usize> Domain<CPUS> {
         }
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
         self.push(node, node);
+        if waiting == 1 {
+            (callout::get().soon)();
+        }
         if waiting >= self.due.load(Ordering::Relaxed) && self.collect() >= BATCH {
             // Who has passed such a point a few notes ago will do so again.
             self.nudge(epoch.saturating_sub(BATCH as u64 / 2));
@@ -259,11 +250,15 @@ impl<const CPUS: usize> Domain<CPUS> {
                 ours: false,
             });
         }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed) + 1;
         self.push(note.as_ptr(), note.as_ptr());
+        if waiting == 1 {
+            (callout::get().soon)();
+        }
     }
 
-    /// As [`collect`]; returns how many callbacks still wait, of those that were looked at.
+    /// Runs the callbacks whose grace period is over; returns how many still wait, of those that were looked at. Thread context only. What has been taken for that waits for the caller: not in a
+    /// thread that others may keep from running, as they do an idle one.
     pub fn collect(&self) -> usize {
         if self.pending.load(Ordering::Relaxed).is_null() {
             return 0;
@@ -314,11 +309,6 @@ impl<const CPUS: usize> Domain<CPUS> {
             }
         }
         left
-    }
-
-    /// As [`hurry`].
-    pub fn hurry(&self) {
-        self.nudge(self.epoch.load(Ordering::SeqCst));
     }
 
     /// Interrupts the other CPUs that have not seen `epoch`.
@@ -392,6 +382,11 @@ mod tests {
     use crate::primitive::atomic::AtomicUsize;
 
     static RAN: AtomicUsize = AtomicUsize::new(0);
+
+    fn collect() {
+        KERNEL.here();
+        KERNEL.collect();
+    }
 
     #[test]
     fn a_callback_waits_for_every_online_cpu() {

@@ -33,8 +33,6 @@ fn a_cpu_that_sleeps_does_not_hold_up_everything_for_ever() {
     let nudges = NUDGES.load(Ordering::Relaxed);
     assert!(most <= 100, "{most} wait at a time");
     assert!(nudges <= NOTES / 16, "{nudges} interrupts");
-    DOMAIN.hurry();
-    DOMAIN.quiescent(0);
-    DOMAIN.collect();
+    DOMAIN.synchronize();
     assert_eq!(RAN.load(Ordering::Relaxed), NOTES);
 }

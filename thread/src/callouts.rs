@@ -5,8 +5,8 @@
 use crate::block::{resume_address, suspend, yield_now};
 use crate::donate::{donate, runs_elsewhere};
 use crate::flags::INTERRUPTS;
-use crate::kick;
 use crate::tte::{Tte, current_opt};
+use crate::{grace, kick};
 use core::sync::atomic::Ordering;
 use machine::cpu::{StackBase, irq_restore, irq_save, this_cpu};
 use sync::callout::Callouts;
@@ -21,6 +21,7 @@ static CALLOUTS: Callouts = Callouts {
     irq_save,
     irq_restore,
     nudge: kick::send,
+    soon: grace::soon,
     donate,
     runs_elsewhere,
     thread_of_stack,

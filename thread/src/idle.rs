@@ -6,24 +6,19 @@
 //! somebody who leaves something on a shelf interrupts it: one interrupt, to one CPU, which wakes the next if there is more.
 //!
 //! Halting is not announced to `sync::epoch` as idleness: an interrupt handler on a halted CPU reads shared memory before
-//! anybody could announce its end. A grace period ends by an interrupt there too.
+//! anybody could announce its end. A grace period ends by an interrupt there too. Nor does an idle thread run what waits for one: it may be preempted in the middle and
+//! not have the CPU again for as long as one likes, with all that it has taken (`grace.rs`).
 //! Source: dissertation, section 5.3.1.
 
 use crate::local::{IDLE, Local, here};
 use crate::tte::Tte;
-use crate::{balance, block, spawn, timer};
-use core::sync::atomic::{AtomicU64, Ordering};
-use machine::clock::now_ns;
+use crate::{balance, block, spawn};
 use machine::cpu::{Cpu, irq_disable, irq_enable};
-
-/// How long an idle CPU waits before it looks again for the end of a grace period, or interrupts others for it again, nanoseconds.
-const GRACE_NS: u64 = 1_000_000;
 
 /// The idle thread of the running CPU.
 pub(crate) fn run() -> ! {
     loop {
         spawn::bury();
-        sync::epoch::collect();
         irq_disable();
         let (cpu, local, me) = here();
         if !has_work(cpu, local, me) {
@@ -51,26 +46,9 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
         balance::pass_on();
         return block::switch(cpu, me);
     }
-    if sync::epoch::pending() > 0 {
-        hurry(local);
-    }
     machine::cpu::wait_for_interrupt();
     irq_disable();
     awake(cpu);
-}
-
-/// What waits for a grace period has nobody else to see to it: interrupts those who hold it up, at most once in [`GRACE_NS`], and looks again then.
-fn hurry(local: &Local) {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let (now, last) = (now_ns(), LAST.load(Ordering::Relaxed));
-    if now >= last + GRACE_NS
-        && LAST
-            .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
-    {
-        sync::epoch::hurry();
-    }
-    timer::arm(local, now + GRACE_NS);
 }
 
 /// Whether somebody is ready here, if need be by taking one from a shelf.

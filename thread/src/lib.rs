@@ -10,7 +10,7 @@
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`] and
 //!   [`no_fpu`] from its own;
 //! - [`chain`]: procedures put to the end of the interrupt that is being handled;
-//! - [`speculation`]: what a thread asks of the processor for itself;
+//! - [`speculation`]: what a thread asks of the processor for itself; [`grace`]: the thread that ends grace periods;
 //! - [`clock`]: alarms, sleeping, deadlines; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
 //!
 //! Nothing here knows processes, files or signals of Linux: a thread has one owner word.
@@ -33,6 +33,7 @@ mod donate;
 pub mod flags;
 pub mod fp;
 mod gate;
+pub mod grace;
 mod idle;
 mod kick;
 mod local;

@@ -243,21 +243,26 @@ pub fn exit() -> ! {
     unreachable!("a dead thread was switched in")
 }
 
-/// Frees what threads that ended on this CPU have left. Thread context.
+/// Frees what threads that ended on this CPU have left. Thread context. One after the other: the idle thread may be preempted, and what it has taken waits for it.
 pub fn bury() {
-    let irq = irq_save();
-    let (_, local, _) = here();
-    let mut chain = local.zombies.load(Ordering::Relaxed);
-    local.zombies.store(null_mut(), Ordering::Relaxed);
-    irq_restore(irq);
-    while !chain.is_null() {
-        // SAFETY: the list holds entries, and this chain is ours now.
-        let tte = unsafe { &*chain };
-        chain = tte.inbox_next.load(Ordering::Relaxed);
-        // SAFETY: it has been switched out for good, since another thread runs where it ended.
+    while let Some(tte) = take_zombie() {
+        // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the caller's alone.
         unsafe { dismantle(tte) };
         tte.own_count().give_up();
     }
+}
+
+fn take_zombie() -> Option<&'static Tte> {
+    let irq = irq_save();
+    let (_, local, _) = here();
+    // SAFETY: the list holds entries, which are never unmapped.
+    let tte = unsafe { local.zombies.load(Ordering::Relaxed).as_ref() };
+    if let Some(tte) = tte {
+        let next = tte.inbox_next.load(Ordering::Relaxed);
+        local.zombies.store(next, Ordering::Relaxed);
+    }
+    irq_restore(irq);
+    tte
 }
 
 /// With so many calls a thread has shown that a dispatcher of its own will pay.

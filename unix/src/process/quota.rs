@@ -1,7 +1,7 @@
 //! What one user may have of the machine, and who is exempt.
 //!
 //! *Interface*: [`task`], [`pipe`], [`watch`] count one thing more for the running thread's user, until the charge is dropped; [`admit_description`] says whether there may be
-//! another open file. Bounds are parts of memory. The superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others
+//! another open file; [`insist`] gives what nobody uses any more up before something is refused. Bounds are parts of memory. The superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others
 //! may not have is left to it.
 
 use abi::errno::{Errno, Result};
@@ -9,6 +9,7 @@ use abi::layout::PAGE;
 use abi::linux::RLIMIT_NPROC;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use sync::epoch;
 
 use super::user::{self, Charge, Held, User};
 use super::{Capability, Process, Task};
@@ -41,8 +42,19 @@ impl Payer {
 
     fn charge(&self, what: Held, amount: u64, most: u64) -> Option<Charge> {
         let most = if self.exempt { u64::MAX } else { most };
-        self.user.charge(what, amount, most)
+        insist(|| self.user.charge(what, amount, most))
     }
+}
+
+/// What `take` gives. Before that is nothing, what counts only because somebody may still look at it, or because it waits to serve again, is given up. Thread context.
+pub(crate) fn insist<R>(take: impl Fn() -> Option<R>) -> Option<R> {
+    take().or_else(|| {
+        crate::pipe::give_up_waiting();
+        if epoch::pending() > 0 {
+            epoch::synchronize();
+        }
+        take()
+    })
 }
 
 /// Pages of memory.
@@ -124,10 +136,11 @@ pub(crate) fn description_gone() {
 /// Whether a new description may be given a descriptor. ENFILE.
 #[inline]
 pub(crate) fn admit_description() -> Result<()> {
-    if DESCRIPTIONS.load(Ordering::Relaxed) <= descriptions_max() || Payer::current().exempt {
+    let room = || (DESCRIPTIONS.load(Ordering::Relaxed) <= descriptions_max()).then_some(());
+    if room().is_some() || Payer::current().exempt {
         Ok(())
     } else {
-        Err(Errno::ENFILE)
+        insist(room).ok_or(Errno::ENFILE)
     }
 }
 

@@ -48,7 +48,8 @@ pub(crate) fn reserve(exempt: bool) -> Result<i32> {
         MOST.store(most(), Ordering::Relaxed);
     }
     let most = super::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
-    reserve::take(most, |number| NAMES.is_taken(number))
+    let take = || reserve::take(most, |number| NAMES.is_taken(number)).ok();
+    super::quota::insist(take).ok_or(Errno::EAGAIN)
 }
 
 /// Makes `leader` visible, which has founded a session of its own; `parent` is none for the first process.

@@ -1,6 +1,6 @@
 //! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
 //!
-//! *Interface*: `roots`, `hogs`.
+//! *Interface*: `roots`, `hogs`, `returns`.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -15,13 +15,12 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Each kind of thing is taken until there is no more, as user 1000 and as root; all machines only where it may take long: on four processors memory sometimes comes back
-/// later than the program waits (docs/caveats.md).
+/// Each kind of thing is taken until there is no more, as user 1000 and as root; with more memory only where it may take long.
 pub fn hogs(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for mebibytes in [24, 64, 256] {
         for cpus in [1, 4] {
-            let short = (mebibytes, cpus) == (24, 1);
+            let short = mebibytes == 24;
             for (who, words) in [("user", &[PROGRAM][..]), ("root", &[PROGRAM, "root"])] {
                 if kit.long || short {
                     let name = format!("hogs-{who}-{mebibytes}m-{cpus}");
@@ -32,6 +31,13 @@ pub fn hogs(kit: &Kit) -> Vec<Check> {
         }
     }
     checks
+}
+
+/// What was killed gives its memory back, also where nobody does anything then but wait for that.
+pub fn returns(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "returns", 4, 24);
+    let rounds = if kit.long { "1000" } else { "100" };
+    kit.tap(&machine, &["/tests/returns-musl", rounds], 10 * MINUTE)
 }
 
 const PROGRAM: &str = "/tests/hogs-musl";

@@ -109,6 +109,11 @@ pub const TESTS: &[Test] = &[
         run: exhaust::hogs,
     },
     Test {
+        name: "returns",
+        about: "what was killed gives its memory back on 4 CPUs, with nobody to help",
+        run: exhaust::returns,
+    },
+    Test {
         name: "locks",
         about: "record locks and flock, on 1 and 4 CPUs",
         run: locks,

@@ -7,7 +7,7 @@
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::process::{Task, user};
+use crate::process::{Task, quota, user};
 
 /// Pages of files.
 pub static PAGES: Bound = Bound::new();
@@ -35,17 +35,19 @@ impl Bound {
     /// Counts `count` more. ENOSPC.
     pub fn take(&'static self, count: usize) -> Result<Taken> {
         let most = self.most();
-        let mut bound = user::share(most as u64) as usize;
-        let more = |used: usize| used.checked_add(count).filter(|&then| then <= bound);
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        if self.used.fetch_update(set, fetch, more).is_err() {
+        let share = user::share(most as u64) as usize;
+        if !self.add(count, share) {
             let boss = Task::here(|task| task.process.cred.get().fsuid == 0).unwrap_or(true);
-            bound = if boss { most } else { 0 };
-            let more = |used: usize| used.checked_add(count).filter(|&then| then <= bound);
-            let taken = self.used.fetch_update(set, fetch, more);
-            taken.map_err(|_| Errno::ENOSPC)?;
+            let bound = if boss { most } else { share };
+            quota::insist(|| self.add(count, bound).then_some(())).ok_or(Errno::ENOSPC)?;
         }
         Ok(Taken(self, count))
+    }
+
+    fn add(&self, count: usize, bound: usize) -> bool {
+        let more = |used: usize| used.checked_add(count).filter(|&then| then <= bound);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.used.fetch_update(set, fetch, more).is_ok()
     }
 
     /// Counts one more, whatever the bound.
