@@ -253,14 +253,14 @@ fn timer_create(a: &mut Args) -> Result<usize> {
     if event.notify != SIGEV_NONE && !valid(signo) {
         return Err(Errno::EINVAL);
     }
-    let id = process.timers.create(
-        clock,
-        Notify {
-            signo,
-            value: event.value,
-            tid,
-        },
-    )?;
+    let notify = Notify {
+        signo,
+        value: event.value,
+        tid,
+    };
+    let most = process.limits.lock().cur(RLIMIT_SIGPENDING);
+    let user = &process.cred.get().user;
+    let id = process.timers.create(clock, notify, user, most)?;
     if let Err(error) = user::put(a.word(2), &(id as i32)) {
         process.timers.delete(&process, id)?;
         return Err(error);

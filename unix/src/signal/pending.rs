@@ -11,13 +11,14 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use abi::linux::{SIGRTMIN, Siginfo};
+use abi::linux::{SI_USER, SIGRTMIN, Siginfo};
 use alloc::collections::VecDeque;
 use codegen::refusal::refused;
 
 use super::set::{SYNCHRONOUS, bit};
+use crate::process::user::Charge;
 
-/// The most entries of one queue; beyond, real-time signals are refused.
+/// The most entries of one queue, whatever the limits say.
 const QUEUE_MAX: usize = 1024;
 
 /// An expiration of a timer that is to be told.
@@ -101,8 +102,20 @@ impl Mask {
 /// Signals that wait.
 #[derive(Default)]
 pub struct Pending {
-    /// Each has its origin in the padding, where nobody else has anything.
-    queue: VecDeque<Siginfo>,
+    queue: VecDeque<Entry>,
+}
+
+/// One that waits.
+struct Entry {
+    /// With its origin in the padding, where nobody else has anything.
+    info: Siginfo,
+    /// Of the user to whom it was sent; a timer has paid for its own.
+    _charge: Option<Charge>,
+}
+
+/// Whether the limit of waiting signals does not matter for `info`: the kernel and `kill` say what happened, `sigqueue` asks for a place of its own.
+pub(super) fn has_place(info: &Siginfo) -> bool {
+    info.signo < SIGRTMIN && info.code >= 0
 }
 
 impl Pending {
@@ -113,23 +126,29 @@ impl Pending {
         }
     }
 
-    /// Adds one. A standard signal that was sent is never refused.
-    pub fn add(&mut self, mask: &Mask, info: &Siginfo, origin: Origin) -> Added {
+    /// Adds one, which `charge` pays for if it was sent. Refused is a real-time signal with a value; of others that find no place what is known about them is lost.
+    pub fn add(
+        &mut self,
+        mask: &Mask,
+        info: &Siginfo,
+        origin: Origin,
+        charge: Option<Charge>,
+    ) -> Added {
         let (this, before) = (bit(info.signo), mask.get());
         let apart = matches!(origin, Origin::Timer(Expiry { apart: true, .. }));
         if info.signo < SIGRTMIN && before & this != 0 && !apart {
             return Added::Merged;
         }
-        let room = self.queue.len() < QUEUE_MAX && !refused() && self.queue.try_reserve(1).is_ok();
-        if room {
-            self.queue.push_back(*info);
-            if let Some(info) = self.queue.back_mut() {
-                info.pad0 = origin.word();
-            }
-        } else if info.signo >= SIGRTMIN || origin != Origin::Sent {
+        let paid = charge.is_some() || origin != Origin::Sent;
+        if paid && self.queue.len() < QUEUE_MAX && !refused() && self.queue.try_reserve(1).is_ok() {
+            let pad0 = origin.word();
+            self.queue.push_back(Entry {
+                info: Siginfo { pad0, ..*info },
+                _charge: charge,
+            });
+        } else if info.signo >= SIGRTMIN && info.code != SI_USER || origin != Origin::Sent {
             return Added::Refused;
         }
-        // Without room what is known about it is lost, and not the signal.
         mask.set(before | this);
         Added::Waits
     }
@@ -146,17 +165,18 @@ impl Pending {
             ready
         };
         let signo = urgent.trailing_zeros() as i32 + 1;
-        let place = self.queue.iter().position(|info| info.signo == signo);
-        match place {
-            Some(0) => {
-                *into = self.queue[0];
-                self.queue.pop_front();
-            }
-            Some(at) => {
-                *into = self.queue[at];
-                self.queue.remove(at);
-            }
-            // Memory was short when it was sent.
+        let place = self
+            .queue
+            .iter()
+            .position(|entry| entry.info.signo == signo);
+        let entry = match place {
+            Some(0) => self.queue.pop_front(),
+            Some(at) => self.queue.remove(at),
+            None => None,
+        };
+        match entry {
+            Some(entry) => *into = entry.info,
+            // It found no place when it was sent.
             None => {
                 *into = Siginfo {
                     signo,
@@ -165,7 +185,8 @@ impl Pending {
             }
         }
         let origin = Origin::from_word(core::mem::take(&mut into.pad0));
-        if self.queue.is_empty() || !self.queue.iter().any(|info| info.signo == signo) {
+        let more = self.queue.iter().any(|entry| entry.info.signo == signo);
+        if !more {
             mask.set(mask.get() & !bit(signo));
         }
         Some(origin)
@@ -177,7 +198,7 @@ impl Pending {
         let before = mask.get();
         if before & set != 0 {
             mask.set(before & !set);
-            self.queue.retain(|info| {
+            self.queue.retain(|Entry { info, .. }| {
                 let goes = bit(info.signo) & set != 0;
                 if let Origin::Timer(expiry) = Origin::from_word(info.pad0)
                     && goes
@@ -194,6 +215,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::user::{Held, User};
     use abi::linux::*;
 
     fn info(signo: i32, code: i32) -> Siginfo {
@@ -210,7 +232,9 @@ mod tests {
 
     impl Waiting {
         fn add(&mut self, info: &Siginfo, origin: Origin) -> Added {
-            self.0.add(&self.1, info, origin)
+            let user = User::of(70_003).unwrap();
+            let charge = user.charge(Held::Signals, 1, u64::MAX);
+            self.0.add(&self.1, info, origin, charge)
         }
 
         fn take(&mut self, set: u64, into: &mut Siginfo) -> Option<Origin> {
@@ -285,13 +309,32 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_real_time_but_not_standard_signals() {
         let mut pending = Waiting::default();
-        while sent(&mut pending, info(50, 0)) != Added::Refused {}
+        while sent(&mut pending, info(50, SI_QUEUE)) != Added::Refused {}
+        // Its value is nobody's loss.
+        assert_eq!(sent(&mut pending, info(51, SI_USER)), Added::Waits);
+        assert_eq!(taken(&mut pending, bit(51)).unwrap().signo, 51);
         assert_eq!(sent(&mut pending, info(SIGTERM, 0)), Added::Waits);
         assert_eq!(
             pending.add(&info(SIGALRM, 0), timer(4, true)),
             Added::Refused
         );
         assert_eq!(taken(&mut pending, bit(SIGTERM)).unwrap().signo, SIGTERM);
+        let user = User::of(70_003).unwrap();
+        assert_eq!(user.holds(Held::Signals), QUEUE_MAX as u64);
+        assert_eq!(pending.remove(u64::MAX), 0);
+        assert_eq!(user.holds(Held::Signals), 0);
+    }
+
+    #[test]
+    fn what_is_not_paid_for_is_refused_or_loses_what_is_known() {
+        let (mut pending, mask) = (Pending::new(), Mask::default());
+        let mut unpaid = |info: &Siginfo| pending.add(&mask, info, Origin::Sent, None);
+        assert_eq!(unpaid(&info(50, SI_QUEUE)), Added::Refused);
+        assert_eq!(unpaid(&info(51, SI_USER)), Added::Waits);
+        assert_eq!(unpaid(&info(SIGUSR1, SI_QUEUE)), Added::Waits);
+        let mut into = Siginfo::default();
+        assert!(pending.take(&mask, u64::MAX, &mut into).is_some());
+        assert_eq!((into.signo, into.code), (SIGUSR1, 0));
     }
 
     #[test]

@@ -8,9 +8,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::pending::{Added, Origin};
+use super::pending::{Added, Origin, has_place};
 use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
+use crate::process::user::{Charge, Held};
 use crate::process::{Capability, Cred, Process, Task, tree};
 use crate::time::settle;
 
@@ -50,6 +51,10 @@ pub(crate) fn queue(
     if process.is_zombie() {
         return Queued::Dropped;
     }
+    let charge = match origin {
+        Origin::Sent => place(process, info),
+        Origin::Timer(_) => None,
+    };
     let mut continued = false;
     let mut queued = Queued::Dropped;
     let mut fatal = false;
@@ -78,8 +83,8 @@ pub(crate) fn queue(
         }
         if !dropped(process, to, &threads, this) {
             let added = match to {
-                Some(task) => task.pending.lock().add(&task.waiting, info, origin),
-                None => state.pending.add(&process.signals.waiting, info, origin),
+                Some(task) => (task.pending.lock()).add(&task.waiting, info, origin, charge),
+                None => (state.pending).add(&process.signals.waiting, info, origin, charge),
             };
             queued = match added {
                 Added::Waits => Queued::Waits,
@@ -104,6 +109,16 @@ pub(crate) fn queue(
         super::deliver::notify_parent(process, CLD_CONTINUED, SIGCONT);
     }
     queued
+}
+
+/// A place for a signal to `process`, which its user pays for, up to the process's `RLIMIT_SIGPENDING` if that matters.
+fn place(process: &Process, info: &Siginfo) -> Option<Charge> {
+    let most = if has_place(info) {
+        u64::MAX
+    } else {
+        process.limits.lock().cur(RLIMIT_SIGPENDING)
+    };
+    process.cred.get().user.charge(Held::Signals, 1, most)
 }
 
 /// Is the signal one that nobody will ever see?
@@ -172,8 +187,9 @@ pub fn force(info: Siginfo) {
         actions.set(info.signo, action);
         task.blocked.fetch_and(!this, Relaxed);
     }
+    let charge = place(&task.process, &info);
     let _state = task.process.signals.state.lock();
-    task.pending.lock().add(&task.waiting, &info, Origin::Sent);
+    (task.pending.lock()).add(&task.waiting, &info, Origin::Sent, charge);
     drop(_state);
     task.attend();
 }

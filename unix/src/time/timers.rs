@@ -21,6 +21,7 @@ use super::rung::Bell;
 use crate::dispatch::Alarm;
 use crate::memory::fallible::try_reserve;
 use crate::process::Process;
+use crate::process::user::{Charge, Held, User};
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};
 
@@ -49,6 +50,8 @@ struct Timer {
     /// Its signal waits to be taken.
     waiting: bool,
     alarm: Option<Alarm>,
+    /// Of the user who made it, for the signal that it sends.
+    _charge: Option<Charge>,
 }
 
 /// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`.
@@ -89,6 +92,7 @@ fn fixed(which: usize) -> Timer {
         life: new_life(),
         waiting: false,
         alarm: None,
+        _charge: None,
     }
 }
 
@@ -208,8 +212,15 @@ impl Timers {
         }
     }
 
-    /// Makes a timer; returns its number. EAGAIN.
-    pub fn create(&self, clock: Clock, notify: Notify) -> Result<usize> {
+    /// Makes a timer, which `user` pays for as for a signal, up to `most`; returns its number. EAGAIN.
+    pub fn create(
+        &self,
+        clock: Clock,
+        notify: Notify,
+        user: &Arc<User>,
+        most: u64,
+    ) -> Result<usize> {
+        let charge = user.charge(Held::Signals, 1, most).ok_or(Errno::EAGAIN)?;
         let mut timers = self.table.lock();
         fill_fixed(&mut timers);
         let free = timers.iter().position(Option::is_none);
@@ -226,6 +237,7 @@ impl Timers {
             clock,
             notify,
             posix: true,
+            _charge: Some(charge),
             ..fixed(0)
         });
         Ok(index)

@@ -114,6 +114,11 @@ pub const TESTS: &[Test] = &[
         run: exhaust::returns,
     },
     Test {
+        name: "limits",
+        about: "limits of a user over all its processes, on 1 and 4 CPUs",
+        run: exhaust::limits,
+    },
+    Test {
         name: "locks",
         about: "record locks and flock, on 1 and 4 CPUs",
         run: locks,

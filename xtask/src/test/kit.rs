@@ -154,7 +154,7 @@ impl Kit {
         ));
         // Small, for the machine with little memory has them all.
         for name in [
-            "hello", "tables", "switches", "texts", "locks", "hogs", "fuzz", "returns",
+            "hello", "tables", "switches", "texts", "locks", "hogs", "fuzz", "returns", "limits",
         ] {
             programs.push((
                 format!("{name}-musl"),

@@ -4,11 +4,13 @@
 
 use abi::errno::Result;
 use abi::layout::PAGE;
+use abi::linux::RLIMIT_SIGPENDING;
 use alloc::sync::Arc;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
 use crate::fs::text::{Out, Piece};
+use crate::process::user::Held;
 use crate::process::{Process, Task};
 
 /// Nanoseconds in a clock tick as programs see it.
@@ -172,8 +174,10 @@ fn state_of(process: &Arc<Process>, out: &mut Out) {
     let blocked = process.a_thread().map_or(0, |t| t.blocked());
     let _ = write!(
         out,
-        "Threads:\t{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
+        "Threads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
         process.thread_count(),
+        cred.user.holds(Held::Signals),
+        process.limits.lock().cur(RLIMIT_SIGPENDING),
         0,
         process.pending(),
         actions.ignored(),

@@ -1,0 +1,165 @@
+/* Limits of a user over all its processes: signals that wait (RLIMIT_SIGPENDING).
+ *
+ * Interface: limits; TAP on standard output. As root: it takes the part of two users that nobody else is.
+ */
+#define _GNU_SOURCE
+#include "tap.h"
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { USER = 61000, OTHER = 61001, MOST = 10 };
+
+static int low;
+
+static int value(int signo, pid_t pid)
+{
+    return sigqueue(pid, signo, (union sigval){.sival_int = 7});
+}
+
+/* What /proc says: waiting signals of the user, and the limit. */
+static long waiting(long *most)
+{
+    char line[256];
+    long held = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        sscanf(line, "SigQ: %ld/%ld", &held, most);
+    if (status)
+        fclose(status);
+    return held;
+}
+
+static void become(int user)
+{
+    struct rlimit limit = {MOST, MOST};
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, 0);
+    if (setrlimit(RLIMIT_SIGPENDING, &limit) || setgid(user) || setuid(user))
+        _exit(99);
+}
+
+/* In a process of `user`; what it finds wrong, a bit each. */
+static int as(int user, int (*part)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        become(user);
+        _exit(part());
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int refused(void)
+{
+    return value(low, getpid()) == -1 && errno == EAGAIN ? 0 : 1;
+}
+
+static int admitted(void)
+{
+    return value(low, getpid()) == 0 ? 0 : 1;
+}
+
+static int no_timer(void)
+{
+    timer_t timer;
+    return timer_create(CLOCK_MONOTONIC, 0, &timer) == -1 && errno == EAGAIN ? 0 : 1;
+}
+
+/* A user's process with all that it may have. Others ask meanwhile: `other` by who is another, the rest by its like. */
+static void full(void)
+{
+    int ready[2], go[2];
+    char byte = 0;
+    if (pipe(ready) || pipe(go))
+        exit(2);
+    pid_t child = fork();
+    if (child == 0) {
+        become(USER);
+        for (int i = 0; i < MOST; i++)
+            byte |= value(low, getpid());
+        if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
+            _exit(1);
+        _exit(0);
+    }
+    equal(read(ready[0], &byte, 1) == 1 && byte == 0, 1, "as many as the limit says wait");
+    equal(as(USER, refused), 0, "another process of that user may send itself none: EAGAIN");
+    equal(as(USER, no_timer), 0, "nor make a timer: EAGAIN");
+    equal(as(OTHER, admitted), 0, "another user may");
+    fails(value(low, child), EAGAIN, "who sends to it, root too, is bound by whose it is");
+    equal(kill(child, low + 1), 0, "kill tells what needs no place, by a real-time signal too");
+    equal(value(SIGUSR1, child), 0, "a standard signal arrives without its value");
+    equal(write(go[1], "", 1), 1, "the first process may end");
+    int status;
+    waitpid(child, &status, 0);
+    equal(status, 0, "and does");
+    equal(as(USER, admitted), 0, "what it had is free again");
+    for (int i = 0; i < 2; i++)
+        close(ready[i]), close(go[i]);
+}
+
+static int alone(void)
+{
+    int pid = getpid(), bad = 0;
+    long most = 0;
+    timer_t timer;
+    siginfo_t info;
+    sigset_t rt;
+    struct timespec none = {0, 0};
+    sigemptyset(&rt);
+    sigaddset(&rt, low);
+    for (int i = 0; i < MOST; i++)
+        bad |= value(low, pid) != 0;
+    bad |= (waiting(&most) != MOST || most != MOST) << 1;
+    bad |= (value(low, pid) != -1 || errno != EAGAIN) << 2;
+    /* One that is taken makes room, for a timer too. */
+    bad |= (sigtimedwait(&rt, &info, &none) != low || info.si_value.sival_int != 7) << 3;
+    bad |= (timer_create(CLOCK_MONOTONIC, 0, &timer) != 0 || waiting(&most) != MOST) << 4;
+    bad |= (value(low, pid) != -1 || errno != EAGAIN) << 5;
+    bad |= (timer_delete(timer) != 0 || value(low, pid) != 0) << 6;
+    return bad;
+}
+
+/* What is known about it is lost, and not the signal. */
+static int lost(void)
+{
+    int pid = getpid(), bad = 0;
+    siginfo_t info;
+    sigset_t two;
+    struct timespec none = {0, 0};
+    for (int i = 0; i < MOST; i++)
+        bad |= value(low, pid) != 0;
+    sigemptyset(&two);
+    sigaddset(&two, low + 1);
+    sigaddset(&two, SIGUSR1);
+    bad |= (kill(pid, low + 1) != 0) << 1 | (value(SIGUSR1, pid) != 0) << 2;
+    bad |= (sigtimedwait(&two, &info, &none) != SIGUSR1 || info.si_value.sival_int != 0) << 3;
+    bad |= (sigtimedwait(&two, &info, &none) != low + 1 || info.si_pid != 0) << 4;
+    bad |= (kill(pid, SIGUSR2) != 0) << 5;
+    sigaddset(&two, SIGUSR2);
+    /* What kill tells of a standard signal has a place in any case. */
+    bad |= (sigtimedwait(&two, &info, &none) != SIGUSR2 || info.si_pid != pid) << 6;
+    return bad;
+}
+
+static int none_left(void)
+{
+    long most;
+    return waiting(&most) != 0;
+}
+
+int main(void)
+{
+    low = SIGRTMIN;
+    equal(as(USER, alone), 0, "signals with values and timers share one limit");
+    equal(as(USER, lost), 0, "beyond it signals arrive, what is known about them does not");
+    equal(as(USER, none_left), 0, "nothing is held by who has ended");
+    full();
+    equal(as(USER, none_left), 0, "nor afterwards");
+    return done();
+}
