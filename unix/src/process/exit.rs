@@ -36,6 +36,8 @@ pub fn exit_thread(status: i32) -> ! {
     };
     if last {
         drop(files);
+        forget_signals(&task);
+        process.signals.forget_all();
         end_process(&process, status);
     } else {
         files.leave();
@@ -45,6 +47,7 @@ pub fn exit_thread(status: i32) -> ! {
         // What an interrupt, or who sent a signal, has told this thread is for the others now.
         let waiting = process.pending();
         process.signals.leave_to_others(&process, waiting);
+        forget_signals(&task);
         // `exec` waits here for the others to go.
         process.child_wait.wake_all();
     }
@@ -55,6 +58,11 @@ pub fn exit_thread(status: i32) -> ! {
     drop(task);
     Task::forget();
     thread::exit()
+}
+
+/// What waits for the thread alone nobody will take; whoever pays for it has it back before its end can be seen.
+fn forget_signals(task: &Task) {
+    task.pending.lock().remove(&task.waiting, u64::MAX);
 }
 
 /// Ends the whole process with `status`, unless something else has ended it already.

@@ -83,6 +83,11 @@ impl ProcessSignals {
         }
     }
 
+    /// Forgets what waits for the process, whose last thread is about to end.
+    pub(crate) fn forget_all(&self) {
+        self.state.lock().pending.remove(&self.waiting, u64::MAX);
+    }
+
     /// Whether a first thread has to look before it begins.
     pub(crate) fn has_news(&self) -> bool {
         self.waiting.get() != 0 || self.is_ending()

@@ -12,7 +12,7 @@ use super::pending::{Added, Origin, has_place};
 use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::user::{Charge, Held};
-use crate::process::{Capability, Cred, Process, Task, tree};
+use crate::process::{Capability, Cred, Process, Task, quota, tree};
 use crate::time::settle;
 
 /// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing happens for a
@@ -118,7 +118,8 @@ fn place(process: &Process, info: &Siginfo) -> Option<Charge> {
     } else {
         process.limits.lock().cur(RLIMIT_SIGPENDING)
     };
-    process.cred.get().user.charge(Held::Signals, 1, most)
+    let user = &process.cred.get().user;
+    quota::insist(|| user.charge(Held::Signals, 1, most))
 }
 
 /// Is the signal one that nobody will ever see?
