@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering, fence};
 use machine::clock::now_ns;
 use sync::{WaitList, epoch};
 
-use crate::tte::NoMemory;
+use crate::tte::{NoMemory, current_opt};
 
 /// How long something may wait before the thread is woken for it, nanoseconds.
 const SOON_NS: u64 = 5_000_000;
@@ -31,8 +31,11 @@ pub fn start() -> Result<(), NoMemory> {
     spawn::spawn(b"graces", run, 0).map(drop)
 }
 
-/// Something waits for a grace period. From anywhere.
+/// Something waits for a grace period. From anywhere; where there are no threads yet, an idle one asks again.
 pub(crate) fn soon() {
+    if current_opt().is_none() {
+        return;
+    }
     // Behind the count of what waits, which the alarm looks at after it has cleared the word.
     fence(Ordering::SeqCst);
     if SET.load(Ordering::Relaxed) || SET.swap(true, Ordering::SeqCst) {

@@ -17,6 +17,9 @@ use machine::cpu::{Cpu, irq_disable, irq_enable};
 
 /// The idle thread of the running CPU.
 pub(crate) fn run() -> ! {
+    if sync::epoch::pending() > 0 {
+        crate::grace::soon();
+    }
     loop {
         spawn::bury();
         irq_disable();

@@ -33,6 +33,9 @@ pub fn init() -> Result<(), NoMemory> {
 pub fn init_cpu() -> Result<(), NoMemory> {
     let cpu = this_cpu();
     let local = local(cpu.number());
+    // First: what follows may wake a thread of another CPU, which was waiting for a monitor.
+    cpu.thread
+        .store(core::ptr::from_ref(local) as usize, Ordering::Relaxed);
     let thread = adopt(cpu)?;
     let turn = turn::synthesize(&local.ring, cpu.number() as u64)?;
     local.ring.turn.store(turn.entry(), Ordering::Relaxed);
@@ -40,9 +43,6 @@ pub fn init_cpu() -> Result<(), NoMemory> {
     core::mem::forget(turn);
     core::mem::forget(crate::clock::quaject::CLASS.tally());
     local.ring.idle.store(thread.as_ptr(), Ordering::Relaxed);
-    cpu.current.store(thread.address(), Ordering::Relaxed);
-    cpu.thread
-        .store(core::ptr::from_ref(local) as usize, Ordering::Relaxed);
     local.ring.mend(&thread);
     core::mem::forget(thread);
     Ok(())
@@ -76,6 +76,7 @@ fn adopt(cpu: &Cpu) -> Result<Thread, NoMemory> {
     thread
         .state
         .fetch_and(!(flags::NEW | flags::ASLEEP), Ordering::AcqRel);
+    cpu.current.store(thread.address(), Ordering::Relaxed);
     become_current(&thread);
     Ok(thread)
 }
