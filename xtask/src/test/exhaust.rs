@@ -20,7 +20,7 @@ pub fn hogs(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for mebibytes in [24, 64, 256] {
         for cpus in [1, 4] {
-            let short = mebibytes == 24;
+            let short = mebibytes == 24 && cpus == 1;
             for (who, words) in [("user", &[PROGRAM][..]), ("root", &[PROGRAM, "root"])] {
                 if kit.long || short {
                     let name = format!("hogs-{who}-{mebibytes}m-{cpus}");
