@@ -105,13 +105,20 @@ impl Member {
     /// Puts it into the list, unless it stands there.
     pub fn note(self: &Arc<Self>) {
         // SAFETY: it is in an `Arc`, as `enter` wants it, and the caller's count keeps it.
-        without_interrupts(|| unsafe { Self::enter(NonNull::from(&**self)) });
+        without_interrupts(|| unsafe { Self::enter(Self::place(self)) });
+    }
+
+    /// Its place inside the `Arc`, by a pointer that is good for the count, too.
+    fn place(self: &Arc<Self>) -> NonNull<Member> {
+        let place = Arc::as_ptr(self).cast_mut();
+        // SAFETY: no place of an `Arc` is null.
+        unsafe { NonNull::new_unchecked(place) }
     }
 
     /// A wait list was woken in which it waits.
-    fn came(callback: &Callback) {
+    fn came(callback: NonNull<Callback>) {
         // SAFETY: the callback is the first field of a member in an `Arc`, which its arms keep for a grace period.
-        unsafe { Self::enter(NonNull::from(callback).cast()) };
+        unsafe { Self::enter(callback.cast()) };
     }
 
     /// # Safety
@@ -262,7 +269,7 @@ unsafe impl Send for Arms {}
 impl Arms {
     /// Places for `member`.
     pub fn new(member: Arc<Member>) -> Arms {
-        let callback = NonNull::from(&member.callback);
+        let callback = member.place().cast();
         Arms {
             // SAFETY: the end of the arms gives up their count a grace period after the nodes'.
             nodes: Some([(); ARMS].map(|()| (unsafe { WaitNode::calling(callback) }, 0))),

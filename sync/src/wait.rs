@@ -38,7 +38,7 @@ const MARKED: usize = 8;
 
 /// What is called, in the context of the waker and with interrupts off, when a list is woken in which it waits. Once for each enrolment, or a few times where
 /// wakers meet.
-pub struct Callback(pub fn(&Callback));
+pub struct Callback(pub fn(NonNull<Callback>));
 
 /// The place of a thread, or of a callback, in one list at a time.
 pub struct WaitNode {
@@ -344,11 +344,13 @@ fn tell(place: &Place, state: u64) {
 /// Calls the owner if it has not left. Interrupts are off.
 fn call(place: &Place, state: u64, owner: usize) {
     if place.state.load(Ordering::Acquire) == state {
-        let callback = core::ptr::with_exposed_provenance::<Callback>(owner);
-        // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node had not ended when the state was read,
-        // and no grace period ends while interrupts are off here.
-        let callback = unsafe { &*callback };
-        (callback.0)(callback);
+        let callback = core::ptr::with_exposed_provenance_mut::<Callback>(owner);
+        if let Some(callback) = NonNull::new(callback) {
+            // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node had not ended when the state was read,
+            // and no grace period ends while interrupts are off here.
+            let call = unsafe { callback.as_ref() }.0;
+            call(callback);
+        }
     }
 }
 
