@@ -591,7 +591,7 @@ static void try_kind(const struct kind *kind)
     /* What is kept for the next who asks moves up and down; a leak does not. */
     for (int i = 0; i < 6 && !level; i++) {
         late = used();
-        level = late.frames <= early.frames + 16 && late.heap <= early.heap + SLACK && late.code <= early.code + 1 && late.routines <= early.routines + 2;
+        level = late.frames <= early.frames + 16 && late.heap <= early.heap + SLACK && late.code <= early.code + 8 && late.routines <= early.routines + 8;
         if (!level)
             good &= sweeps(kind, 1);
     }

@@ -195,6 +195,11 @@ impl TimerFd {
         bell.repeats.store(setting.interval != 0, Ordering::SeqCst);
         bell.due.store(due, Ordering::SeqCst);
         let address = Arc::as_ptr(bell).expose_provenance();
+        if now_ns() >= due {
+            // A moment that is past has come before the call returns.
+            ring(address);
+            return Ok(());
+        }
         let alarm = clock::alarm(due, rang, address).map_err(|_| Errno::ENOMEM)?;
         setting.alarm = Some(alarm);
         Ok(())
