@@ -406,7 +406,8 @@ impl Inode for MemNode {
                         store.close(true);
                     }
                     let done = self.set_meta(set);
-                    store.close(self.meta.lock().mode & SET_ID != 0);
+                    let closed = self.meta.lock().mode & SET_ID != 0;
+                    store.close(closed);
                     done
                 })?;
             }

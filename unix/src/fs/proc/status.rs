@@ -172,12 +172,13 @@ fn state_of(process: &Arc<Process>, out: &mut Out) {
     }
     let actions = process.signals.actions.get();
     let blocked = process.a_thread().map_or(0, |t| t.blocked());
+    let most_signals = process.limits.lock().cur(RLIMIT_SIGPENDING);
     let _ = write!(
         out,
         "Threads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
         process.thread_count(),
         cred.user.holds(Held::Signals),
-        process.limits.lock().cur(RLIMIT_SIGPENDING),
+        most_signals,
         0,
         process.pending(),
         actions.ignored(),
