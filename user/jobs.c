@@ -294,6 +294,7 @@ static void parent_death(void)
 {
     int pipes[2];
     pipe(pipes);
+    seen = 0;
     pid_t middle = fork();
     if (middle == 0) {
         if (fork() == 0) {
@@ -308,7 +309,6 @@ static void parent_death(void)
         byte_from(pipes[0]);
         _exit(0);
     }
-    seen = 0;
     status_of(middle);
     equal(byte_from(pipes[0]), 'd', "PR_SET_PDEATHSIG tells of the parent's end");
     close(pipes[0]);
