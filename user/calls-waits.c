@@ -327,6 +327,37 @@ static void epolls(void)
 
 /* --- poll and select --- */
 
+static int full_pipe[2];
+static volatile pid_t writer_id;
+static void *write_one(void *unused)
+{
+    (void)unused;
+    writer_id = syscall(SYS_gettid);
+    return (void *)(long)(write(full_pipe[1], "x", 1) == -1 ? errno : 0);
+}
+
+/* Who waits for room is told that there will be none. */
+static void last_reader(void)
+{
+    static char page[4096];
+    signal(SIGPIPE, SIG_IGN);
+    pipe(full_pipe);
+    fcntl(full_pipe[1], F_SETFL, O_NONBLOCK);
+    while (write(full_pipe[1], page, sizeof page) > 0)
+        ;
+    fcntl(full_pipe[1], F_SETFL, 0);
+    pthread_t writer;
+    pthread_create(&writer, 0, write_one, 0);
+    while (!writer_id || !sleeps(writer_id))
+        usleep(1000);
+    close(full_pipe[0]);
+    void *error;
+    pthread_join(writer, &error);
+    equal((long)error, EPIPE, "the last reader's close wakes who waits for room");
+    close(full_pipe[1]);
+    signal(SIGPIPE, SIG_DFL);
+}
+
 static void polls(void)
 {
     int a[2];
@@ -528,7 +559,7 @@ static void moves(void)
     munmap(area, 2 * PAGE);
 }
 
-static const struct group groups[] = {{"futexes", futexes}, {"epoll", epolls}, {"poll", polls}, {"moves", moves}};
+static const struct group groups[] = {{"futexes", futexes}, {"epoll", epolls}, {"poll", polls}, {"last reader", last_reader}, {"moves", moves}};
 
 int main(int argc, char **argv)
 {
