@@ -1,11 +1,12 @@
 //! What gives memory back when it is short: one list, from cheap to dear.
 //!
-//! *Interface*: [`run`], by who holds nothing and may sleep; [`for_each`] for `/syn/memory`.
+//! *Interface*: [`run`], by who holds nothing and may sleep; [`for_each`] and [`set`] for `/syn/memory`, to which root writes `shrink` for all of it.
 //!
 //! Everything the kernel keeps because it may be of use again is here with the function that lets it go. They run in turn until there is room; what each has given is counted.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use abi::errno::{Errno, Result};
 use machine::clock::now_ns;
 use vm::frame;
 
@@ -25,6 +26,16 @@ impl Shrinker {
             runs: AtomicU64::new(0),
             frames: AtomicU64::new(0),
         }
+    }
+
+    /// One turn of it; the frames that are free because of it.
+    fn turn(&self) -> u64 {
+        let before = frame::stats().free;
+        (self.let_go)();
+        let won = frame::stats().free.saturating_sub(before) as u64;
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.frames.fetch_add(won, Ordering::Relaxed);
+        won
     }
 }
 
@@ -71,12 +82,7 @@ pub(crate) fn run(room: usize) -> bool {
     }
     let mut given = 0;
     for shrinker in &SHRINKERS {
-        let before = frame::stats().free;
-        (shrinker.let_go)();
-        let won = frame::stats().free.saturating_sub(before) as u64;
-        shrinker.runs.fetch_add(1, Ordering::Relaxed);
-        shrinker.frames.fetch_add(won, Ordering::Relaxed);
-        given += won;
+        given += shrinker.turn();
         if frame::has_room(room) {
             return true;
         }
@@ -85,6 +91,21 @@ pub(crate) fn run(room: usize) -> bool {
         NEXT_NS.store(now_ns() + REST_NS, Ordering::Relaxed);
     }
     false
+}
+
+/// Takes what was written to `/syn/memory`: `shrink` lets go of all that can be, until a whole turn gives nothing. EINVAL.
+pub(crate) fn set(text: &str) -> Result<()> {
+    /// Turns at most: others fill what is emptied.
+    const TURNS: usize = 8;
+    if text.trim() != "shrink" {
+        return Err(Errno::EINVAL);
+    }
+    for _ in 0..TURNS {
+        if SHRINKERS.iter().map(Shrinker::turn).sum::<u64>() == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Calls `each(name, runs, frames)` for every one.

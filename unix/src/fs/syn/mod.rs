@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 
 use super::place::FileSystem;
 use super::text::{Fixed, Item, TextFs, long_text, records, text, whole};
-use crate::memory::fail;
+use crate::memory::{fail, shrink};
 
 /// What `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -25,7 +25,9 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("fail", || Item::Setting(whole(fail::show), fail::set)),
         ("interrupts", || text(state::interrupts)),
         ("log", || Item::Private(records(state::log))),
-        ("memory", || text(state::memory)),
+        ("memory", || {
+            Item::Setting(whole(state::memory), shrink::set)
+        }),
         ("mitigations", || text(state::mitigations)),
         ("nosys", || text(state::nosys)),
         ("probes", || Item::Setting(records(probe::show), probe::set)),
