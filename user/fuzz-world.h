@@ -176,7 +176,12 @@ static void open_world(int user, int beside)
     int quiet = epoll_create1(0);
     put_fd(FD_COUNTER, raw(SYS_eventfd2, 3, O_NONBLOCK, 0, 0, 0, 0));
     put_fd(FD_BELL, raw(SYS_timerfd_create, 1, O_NONBLOCK, 0, 0, 0, 0));
+    unsigned long signals = ~0UL;
+    put_fd(FD_SIGNALS, raw(SYS_signalfd4, -1, (long)&signals, 8, O_NONBLOCK, 0, 0));
+    put_fd(FD_PROCESS, raw(434, getpid(), 0, 0, 0, 0, 0));
     event.events |= EPOLLET;
+    epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_SIGNALS, &event);
+    epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_PROCESS, &event);
     epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_COUNTER, &event);
     epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_EPOLL, &event);
     put_fd(FD_EPOLL_EDGES, quiet);

@@ -177,6 +177,10 @@ pub trait File: Send + Sync + Any {
     fn label(&self, _of: &OpenFile) -> String {
         "anon_inode:[file]".into()
     }
+    /// What `/proc/PID/fdinfo` says of it besides what it says of all, in lines.
+    fn info(&self, _of: &OpenFile, _out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+        Ok(())
+    }
     /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
     fn as_any(&self) -> &dyn Any;
 }

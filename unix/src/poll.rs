@@ -7,7 +7,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{POLLERR, POLLHUP, POLLNVAL};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use sync::WaitList;
 use sync::ready::Arms;
@@ -15,47 +15,71 @@ use sync::ready::Arms;
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::memory::fallible::try_reserve;
+use crate::process::{Process, Task};
 
 /// What a file's wait lists are shown to, by `table.watch(&list)` in [`crate::file::File::poll`].
 pub struct PollTable<'a>(To<'a>);
 
 enum To<'a> {
-    /// The running thread is to be woken.
-    Thread(sync::Watch<'a>),
+    /// The running thread, one of this process, is to be woken.
+    Thread(sync::Watch<'a>, &'a Process),
     /// A member of a list of ready ones is to be noted.
-    Member(&'a mut Arms),
+    Member(&'a mut Arms, &'a mut Whose),
     /// That member leaves.
-    Leave(&'a mut Arms),
+    Leave(&'a mut Arms, &'a mut Whose),
 }
 
+/// The process whose signals a member waits for: that which had it enrolled first.
+pub type Whose = Option<Weak<Process>>;
+
 impl<'a> PollTable<'a> {
-    /// Enrols the running thread.
-    const fn thread() -> Self {
-        PollTable(To::Thread(sync::Watch::new()))
+    /// Enrols the running thread, one of `process`.
+    const fn thread(process: &'a Process) -> Self {
+        PollTable(To::Thread(sync::Watch::new(), process))
     }
 
     /// Enrols `arms`.
-    pub fn member(arms: &'a mut Arms) -> Self {
-        PollTable(To::Member(arms))
+    pub fn member(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
+        PollTable(To::Member(arms, whose))
     }
 
     /// Takes `arms` out.
-    pub fn leave(arms: &'a mut Arms) -> Self {
-        PollTable(To::Leave(arms))
+    pub fn leave(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
+        PollTable(To::Leave(arms, whose))
     }
 
     /// `list` is woken when the file's state changes.
     pub fn watch(&mut self, list: &'a WaitList) {
         match &mut self.0 {
-            To::Thread(watch) => watch.watch(list),
-            To::Member(arms) => arms.watch(list),
-            To::Leave(arms) => arms.leave(list),
+            To::Thread(watch, _) => watch.watch(list),
+            To::Member(arms, _) => arms.watch(list),
+            To::Leave(arms, _) => arms.leave(list),
+        }
+    }
+
+    /// The file's state changes when a signal arrives at the running process; for a member, at that which had it enrolled first (Linux: at that which called
+    /// `epoll_ctl`).
+    pub fn watch_signals(&mut self) {
+        match &mut self.0 {
+            To::Thread(watch, process) => watch.watch(process.signals.arrivals()),
+            To::Member(arms, whose) => {
+                let own = || Task::here(|task| Arc::downgrade(&task.process)).unwrap_or_default();
+                let whose = whose.get_or_insert_with(own);
+                if let Some(process) = whose.upgrade() {
+                    arms.watch(process.signals.arrivals());
+                }
+            }
+            To::Leave(arms, whose) => {
+                if let Some(process) = whose.as_ref().and_then(Weak::upgrade) {
+                    arms.leave(process.signals.arrivals());
+                }
+            }
         }
     }
 
     /// Sleeps until one of the lists is woken or something else resumes the thread.
     fn sleep(&self) {
-        if let To::Thread(watch) = &self.0 {
+        if let To::Thread(watch, _) = &self.0 {
             watch.sleep();
         }
     }
@@ -89,8 +113,9 @@ pub fn wait_for(entries: &mut [Entry], deadline: Deadline) -> Result<usize> {
     try_reserve(&mut files, entries.len())?;
     files.extend(entries.iter().map(|entry| entry.file.clone()));
     let _alarm = deadline.alarm()?;
+    let process = Process::current();
     loop {
-        let mut table = PollTable::thread();
+        let mut table = PollTable::thread(&process);
         let mut count = 0;
         for (entry, file) in entries.iter_mut().zip(&files) {
             let watch = (count == 0 && !deadline.is_now()).then_some(&mut table);

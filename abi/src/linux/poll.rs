@@ -1,4 +1,4 @@
-//! Waiting for many descriptors: `poll`, `select`, `epoll`, `eventfd`.
+//! Waiting for many descriptors: `poll`, `select`, `epoll`, `eventfd`, `signalfd`.
 
 plain! {
     /// `struct pollfd`.
@@ -6,6 +6,34 @@ plain! {
         pub fd: i32,
         pub events: i16,
         pub revents: i16,
+    }
+}
+
+plain! {
+    /// `struct signalfd_siginfo`.
+    pub struct SignalfdSiginfo {
+        pub signo: u32,
+        pub errno: i32,
+        pub code: i32,
+        pub pid: u32,
+        pub uid: u32,
+        pub fd: i32,
+        pub tid: u32,
+        pub band: u32,
+        pub overrun: u32,
+        pub trapno: u32,
+        pub status: i32,
+        pub int: i32,
+        pub ptr: u64,
+        pub utime: u64,
+        pub stime: u64,
+        pub addr: u64,
+        pub addr_lsb: u16,
+        pub pad0: u16,
+        pub syscall: i32,
+        pub call_addr: u64,
+        pub arch: u32,
+        pub pad1: [u32; 7],
     }
 }
 

@@ -10,8 +10,11 @@ use vm::user;
 
 use super::time::itimerspec;
 use super::{Args, Handler};
-use crate::event::{counter, timer};
+use crate::event::{counter, process, signals, timer};
 use crate::file::OpenFile;
+use crate::files::make_shared;
+use crate::process::access::{self, Wish};
+use crate::process::tree;
 use crate::process::{Capability, Process};
 use crate::time::Clock;
 
@@ -19,6 +22,10 @@ use crate::time::Clock;
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::EVENTFD, |a| eventfd(a.uint(0), 0)),
     (nr::EVENTFD2, |a| eventfd(a.uint(0), a.uint(1))),
+    (nr::SIGNALFD, |a| signalfd(a, 0)),
+    (nr::SIGNALFD4, |a| signalfd(a, a.uint(3))),
+    (nr::PIDFD_OPEN, pidfd_open),
+    (nr::PIDFD_GETFD, pidfd_getfd),
     (nr::TIMERFD_CREATE, timerfd_create),
     (nr::TIMERFD_SETTIME, timerfd_settime),
     (nr::TIMERFD_GETTIME, |a| {
@@ -81,4 +88,51 @@ fn timerfd_settime(a: &mut Args) -> Result<usize> {
         user::put(a.word(3), &itimerspec(old))?;
     }
     Ok(0)
+}
+
+fn signalfd(a: &mut Args, flags: u32) -> Result<usize> {
+    if a.word(2) != size_of::<u64>() {
+        return Err(Errno::EINVAL);
+    }
+    let set: u64 = user::get(a.word(1))?;
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let fd = a.int(0);
+    if fd == -1 {
+        return install(signals::open(set, flags & O_NONBLOCK)?, flags);
+    }
+    let of = Process::current().files.get().get(fd)?;
+    signals::of(&of)?.set(set);
+    Ok(fd as usize)
+}
+
+fn pidfd_open(a: &mut Args) -> Result<usize> {
+    let (pid, flags) = (a.int(0), a.uint(1));
+    if flags & !O_NONBLOCK != 0 || pid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let process = match tree::find(pid) {
+        Some(process) => process,
+        // A thread is none.
+        None if tree::find_task(pid).is_some() => return Err(Errno::EINVAL),
+        None => return Err(Errno::ESRCH),
+    };
+    install(process::open(&process, flags)?, O_CLOEXEC)
+}
+
+fn pidfd_getfd(a: &mut Args) -> Result<usize> {
+    if a.uint(2) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let of = Process::current().files.get().get(a.int(0))?;
+    let process = process::of(&of)?;
+    if process.is_gone() {
+        return Err(Errno::ESRCH);
+    }
+    let find = || process.files.get().visit().get(a.int(1));
+    let found = access::with(process, Wish::Steer, find)??;
+    // From now on another table reaches it.
+    make_shared(&found);
+    install(found, O_CLOEXEC)
 }

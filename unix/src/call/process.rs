@@ -10,6 +10,7 @@ use abi::nr;
 use vm::user;
 
 use super::{Args, Handler};
+use crate::event::process as pidfd;
 use crate::exec;
 use crate::process::fork::{self, Spec};
 use crate::process::wait::{Which, wait};
@@ -151,8 +152,13 @@ fn clone(a: &mut Args) -> Result<usize> {
         parent_tid: a.word(2),
         child_tid: a.word(3),
         tls: a.word(4) as u64,
+        pidfd: a.word(2),
         procedure: None,
     };
+    // One place is for both.
+    if flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
+        return Err(Errno::EINVAL);
+    }
     fork_with(a, spec)
 }
 
@@ -176,6 +182,8 @@ fn clone3(a: &mut Args) -> Result<usize> {
     }
     if args.flags & (CSIGNAL | CLONE_DETACHED) != 0
         || args.exit_signal > CSIGNAL
+        || (args.flags & (CLONE_PIDFD | CLONE_PARENT_SETTID) == CLONE_PIDFD | CLONE_PARENT_SETTID
+            && args.pidfd == args.parent_tid)
         || args.set_tid_size != 0
         || (args.stack == 0) != (args.stack_size == 0)
     {
@@ -188,6 +196,7 @@ fn clone3(a: &mut Args) -> Result<usize> {
         tls: args.tls,
         parent_tid: args.parent_tid as usize,
         child_tid: args.child_tid as usize,
+        pidfd: args.pidfd as usize,
         procedure: None,
     };
     fork_with(a, spec)
@@ -221,7 +230,12 @@ fn wait4(a: &mut Args) -> Result<usize> {
 fn waitid(a: &mut Args) -> Result<usize> {
     let process = Process::current();
     let id = a.int(1);
+    let file = match a.uint(0) {
+        P_PIDFD if id >= 0 => Some(process.files.get().get(id)?),
+        _ => None,
+    };
     let which = match a.uint(0) {
+        P_PIDFD if let Some(of) = &file => Which::This(pidfd::of(of)?),
         P_ALL => Which::Any,
         P_PID if id > 0 => Which::Pid(id),
         P_PGID if id >= 0 => Which::Group(if id == 0 { process.pgrp() } else { id }),
@@ -234,7 +248,12 @@ fn waitid(a: &mut Args) -> Result<usize> {
     {
         return Err(Errno::EINVAL);
     }
-    let report = wait(&process, which, options)?;
+    // A file that does not wait looks once, and says so.
+    let hasty = file.as_ref().is_some_and(|of| of.nonblocking()) && options & WNOHANG == 0;
+    let report = wait(&process, which, options | if hasty { WNOHANG } else { 0 })?;
+    if hasty && report.is_none() {
+        return Err(Errno::EAGAIN);
+    }
     let info = report.as_ref().map_or(Siginfo::default(), |report| {
         let (code, status) = decode(report.status);
         Siginfo::child(code, report.pid, report.uid, status, 0, 0)

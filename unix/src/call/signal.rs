@@ -13,6 +13,7 @@ use sync::WaitList;
 use vm::user;
 
 use super::{Args, Handler};
+use crate::event::process as pidfd;
 use crate::process::{Process, Task, tree};
 use crate::signal::deliver::set_blocked;
 use crate::signal::set::UNBLOCKABLE;
@@ -33,6 +34,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::RT_TGSIGQUEUEINFO, |a| {
         queue(a, a.int(0), a.int(1), a.int(2), a.word(3))
     }),
+    (nr::PIDFD_SEND_SIGNAL, pidfd_send_signal),
     (nr::SIGALTSTACK, sigaltstack),
     (nr::PAUSE, |_| {
         sleep();
@@ -322,5 +324,35 @@ fn queue(_: &Args, pid: i32, tid: i32, signo: i32, info: usize) -> Result<usize>
         let task = task.ok_or(Errno::ESRCH)?;
         send_checked(&task.process, Some(&task), info)?;
     }
+    Ok(0)
+}
+
+fn pidfd_send_signal(a: &mut Args) -> Result<usize> {
+    let (signo, at) = (a.int(1), a.word(2));
+    if a.uint(3) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let caller = Process::current();
+    let of = caller.files.get().get(a.int(0))?;
+    let process = pidfd::of(&of)?;
+    let info = if at == 0 {
+        own_info(signo, SI_USER)
+    } else {
+        let info: Siginfo = user::get(at)?;
+        if info.signo != signo {
+            return Err(Errno::EINVAL);
+        }
+        if (info.code >= 0 || info.code == SI_TKILL) && !Arc::ptr_eq(process, &caller) {
+            return Err(Errno::EPERM);
+        }
+        info
+    };
+    if process.is_gone() {
+        return Err(Errno::ESRCH);
+    }
+    if signo != 0 && !valid(signo) {
+        return Err(Errno::EINVAL);
+    }
+    send_checked(process, None, info)?;
     Ok(0)
 }

@@ -25,7 +25,7 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 use crate::deadline::Deadline;
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::memory::fallible::{try_arc, try_box};
-use crate::poll::PollTable;
+use crate::poll::{PollTable, Whose};
 use crate::process::quota;
 use crate::process::user::Charge;
 
@@ -55,6 +55,7 @@ struct Interest {
     file: Weak<OpenFile>,
     member: Arc<Member>,
     arms: Arms,
+    whose: Whose,
     event: EpollEvent,
     /// EPOLLONESHOT has fired.
     spent: bool,
@@ -82,7 +83,7 @@ fn key(fd: i32, file: &Arc<OpenFile>) -> Key {
 impl Interest {
     /// What holds now, and lets the instance be told when that may change.
     fn watch(&mut self, file: &OpenFile) -> u32 {
-        let mut table = PollTable::member(&mut self.arms);
+        let mut table = PollTable::member(&mut self.arms, &mut self.whose);
         self.event.found(file, Some(&mut table))
     }
 
@@ -103,7 +104,7 @@ impl Interest {
     /// Leaves the wait lists of its file.
     fn unwatch(&mut self) {
         if let Some(file) = self.file.upgrade() {
-            let mut table = PollTable::leave(&mut self.arms);
+            let mut table = PollTable::leave(&mut self.arms, &mut self.whose);
             self.event.found(&file, Some(&mut table));
         }
     }
@@ -170,6 +171,7 @@ impl Epoll {
         let mut interest = try_box(Interest {
             file: Arc::downgrade(file),
             arms: Arms::new(member.clone()),
+            whose: None,
             member,
             event,
             spent: false,

@@ -5,6 +5,8 @@
 //! Source: dissertation, section 4.4 (events as data that flows to whoever is linked); the kinds are Linux's.
 
 pub mod counter;
+pub mod process;
+pub mod signals;
 pub mod timer;
 
 use abi::errno::{Errno, Result};

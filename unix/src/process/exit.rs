@@ -128,6 +128,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     let orphans = orphans_itself(process).then_some(own);
     let (parent, late) = become_zombie(process, status);
 
+    process.ended.wake_all();
     process.vfork_gate.open();
     for child in &children {
         let signo = child.death_signal.load(Ordering::Relaxed);

@@ -19,6 +19,7 @@ use super::usage::Account;
 use super::user::Charge;
 use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, quota, shared};
 use crate::dispatch;
+use crate::event::process as pidfd;
 use crate::files::Files;
 use crate::fs::FsContext;
 use crate::signal::{Actions, ProcessSignals};
@@ -39,6 +40,8 @@ pub struct Spec {
     pub parent_tid: usize,
     /// Where `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID` store.
     pub child_tid: usize,
+    /// Where `CLONE_PIDFD` stores.
+    pub pidfd: usize,
     /// The child calls this procedure, given its argument, and starts without the parent's vector registers; otherwise it goes on where its parent is.
     pub procedure: Option<(u64, u64)>,
 }
@@ -53,7 +56,6 @@ const UNSUPPORTED: u64 = CLONE_NEWNS
     | CLONE_NEWUSER
     | CLONE_NEWPID
     | CLONE_NEWNET
-    | CLONE_PIDFD
     | CLONE_INTO_CGROUP;
 
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
@@ -114,6 +116,7 @@ fn check(spec: &Spec) -> Result<()> {
         || alone(CLONE_THREAD, CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
         || spec.flags & UNSUPPORTED != 0
         || (has(CLONE_SIGHAND) && has(CLONE_CLEAR_SIGHAND))
+        || (has(CLONE_PIDFD) && (has(CLONE_THREAD) || has(CLONE_DETACHED)))
         || !(0..=SIGMAX).contains(&spec.exit_signal)
     {
         return Err(Errno::EINVAL);
@@ -275,15 +278,43 @@ fn add_process(
             return Err(error);
         }
     };
+    let given = match give_pidfd(spec, parent, &process) {
+        Ok(given) => given,
+        Err(error) => {
+            process.give_up();
+            return Err(error);
+        }
+    };
     let child = new_task(pid, process.clone(), task, spec, thread, charge);
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
     match tree::enter(&process, &child, parent, || has_to_look(task)) {
         Ok(()) => Ok(child),
         Err(error) => {
+            if let Some((files, fd)) = given {
+                let _ = files.close(fd);
+            }
             process.give_up();
             Err(error)
         }
     }
+}
+
+/// A descriptor of `child`, if `spec` asks for one: in which table of the parent's, and its number.
+fn give_pidfd(
+    spec: &Spec,
+    parent: &Process,
+    child: &Arc<Process>,
+) -> Result<Option<(Arc<Files>, i32)>> {
+    if spec.flags & CLONE_PIDFD == 0 {
+        return Ok(None);
+    }
+    let files = parent.files.get();
+    let fd = files.install(pidfd::open(child, 0)?, true)?;
+    if let Err(error) = vm::user::put(spec.pidfd, &fd) {
+        let _ = files.close(fd);
+        return Err(error);
+    }
+    Ok(Some((files, fd)))
 }
 
 fn new_task(
@@ -379,6 +410,7 @@ impl Process {
             exit_signal: AtomicI32::new(heritage.exit_signal),
             wait_status: AtomicI32::new(0),
             zombie: AtomicBool::new(false),
+            ended: WaitList::new(),
             images: AtomicU32::new(0),
             parent_images: heritage.parent_images,
             nice: AtomicI32::new(heritage.nice),

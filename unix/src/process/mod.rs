@@ -116,6 +116,8 @@ pub struct Process {
     pub(crate) exit_signal: AtomicI32,
     pub(crate) wait_status: AtomicI32,
     pub(crate) zombie: AtomicBool,
+    /// Woken when it has become a zombie.
+    pub(crate) ended: WaitList,
     /// How many programs it has executed.
     pub(crate) images: AtomicU32,
     /// That count of its parent's when the parent chose the exit signal.
@@ -280,6 +282,11 @@ impl Process {
     /// Has it ended without having been waited for?
     pub fn is_zombie(&self) -> bool {
         self.zombie.load(Ordering::Acquire)
+    }
+
+    /// Has it been waited for, so that nobody finds it any more?
+    pub fn is_gone(&self) -> bool {
+        self.is_zombie() && self.pgrp() == 0
     }
 
     /// Its nice value, −20 to 19.

@@ -12,12 +12,14 @@ use super::{Process, Usage, tree};
 use crate::signal::Change;
 
 /// Which children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+#[derive(Clone, Copy)]
+pub enum Which<'a> {
     /// All.
     Any,
     /// The one with this number.
     Pid(i32),
+    /// This one, whatever number it had.
+    This(&'a Process),
     /// Those in this process group.
     Group(i32),
 }
@@ -36,7 +38,7 @@ pub struct Report {
 
 /// Waits until a child of `parent` that `which` names changes in a way that `options` (`WEXITED`, `WSTOPPED`,
 /// `WCONTINUED`, `WNOHANG`, `WNOWAIT`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted: ERESTARTSYS.
-pub fn wait(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Report>> {
+pub fn wait(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<Report>> {
     let look = || match scan(parent, which, options) {
         Ok(None) if options & WNOHANG == 0 => None,
         outcome => Some(outcome),
@@ -48,7 +50,7 @@ pub fn wait(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<
 }
 
 /// Looks once. ECHILD when no child could ever answer.
-fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Report>> {
+fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<Report>> {
     let mut children = parent.children.lock();
     let mut exists = false;
     let mut found = None;
@@ -57,6 +59,7 @@ fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Repo
             Which::Any => true,
             Which::Pid(pid) => child.pid == pid,
             Which::Group(pgrp) => child.pgrp() == pgrp,
+            Which::This(one) => core::ptr::eq(&**child, one),
         };
         if !meant {
             continue;
@@ -98,13 +101,14 @@ fn scan(parent: &Arc<Process>, which: Which, options: u32) -> Result<Option<Repo
 }
 
 /// Whether `parent` traces a thread that `which` names, and the news of one.
-fn traced(parent: &Process, which: Which, options: u32) -> (bool, Option<Report>) {
+fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Report>) {
     let mut exists = false;
     let tracees = parent.tracees.lock();
     for task in tracees.iter().flatten().filter_map(Weak::upgrade) {
         let meant = match which {
             Which::Any => true,
             Which::Pid(tid) => task.tid == tid,
+            Which::This(one) => core::ptr::eq(&*task.process, one) && task.tid == one.pid,
             Which::Group(pgrp) => task.process.pgrp() == pgrp,
         };
         if !meant || task.process.is_zombie() {

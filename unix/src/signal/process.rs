@@ -45,6 +45,8 @@ pub struct ProcessSignals {
     /// What waits in there.
     pub(super) waiting: Mask,
     pub(super) continued: WaitList,
+    /// Woken when one comes to wait, here or at a thread, or when a timer is noted.
+    arrivals: WaitList,
     ending: AtomicBool,
 }
 
@@ -79,7 +81,21 @@ impl ProcessSignals {
             state: Monitor::new(State::default()),
             waiting: Mask::default(),
             continued: WaitList::new(),
+            arrivals: WaitList::new(),
             ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Woken when a signal comes to wait for the process or for one of its threads.
+    pub fn arrivals(&self) -> &WaitList {
+        &self.arrivals
+    }
+
+    /// Tells those who want to know of each signal. Interrupt handlers may.
+    #[inline]
+    pub(crate) fn arrived(&self) {
+        if self.arrivals.has_waiters() {
+            self.arrivals.wake_all();
         }
     }
 

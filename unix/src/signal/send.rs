@@ -101,6 +101,9 @@ pub(crate) fn queue(
     if fatal {
         process.end(status_signaled(signo));
     }
+    if queued == Queued::Waits {
+        process.signals.arrived();
+    }
     process.timers.passed_over(process, timers);
     if continued || signo == SIGKILL {
         process.signals.continued.wake_all();

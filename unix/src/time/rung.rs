@@ -91,6 +91,7 @@ fn ring(word: usize) {
     let note = |process: &Process| {
         process.timers.note(bell.index);
         fence(Ordering::SeqCst);
+        process.signals.arrived();
         bell.by_thread || !tell(process, &bell)
     };
     // SAFETY: interrupts are off. A process whose alarm rings has threads, the last of which waits for a grace period after it has cancelled all

@@ -130,8 +130,13 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "events",
-        about: "eventfd, timerfd, signalfd, pidfd, on 1 and 4 CPUs",
+        about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
+    },
+    Test {
+        name: "pidfds",
+        about: "signals and processes as files, on 1 and 4 CPUs",
+        run: pidfds,
     },
     Test {
         name: "texts",
@@ -560,6 +565,15 @@ fn events(kit: &Kit) -> Vec<Check> {
         ] {
             checks.extend(kit.tap(&machine, arguments, 5 * MINUTE));
         }
+    }
+    checks
+}
+
+fn pidfds(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("pidfds-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/pidfds-glibc"], MINUTE));
     }
     checks
 }

@@ -142,6 +142,7 @@ impl Kit {
             "capabilities",
             "epolls",
             "events",
+            "pidfds",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -118,6 +118,7 @@ fn info(process: &Process, fd: i32, out: &mut Out) -> Result<()> {
         of.place().map_or(0, |p| p.mount.id),
         of.file().stat(&of).ino,
     );
+    let _ = of.file().info(&of, out);
     Ok(())
 }
 
