@@ -12,6 +12,7 @@
 //! its leaf calls. `read` and `write` come first, then the two first leaves and `lseek`, then trees of comparisons over what is left.
 //! - a leaf is answered on the spot: no stack, no register but rax;
 //! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call leaves the table;
+//! - a number that no call has is refused, as is a descriptor below zero;
 //! - everything else, descriptors beyond the table too, goes to the machine's slow entry.
 //!
 //! Where mitigations want it the entry of `syscall` has changed stacks already (`machine::guard`), and each way out has more to do.
@@ -19,6 +20,7 @@
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
 use crate::tte::Tte;
+use abi::errno::Errno;
 use abi::nr;
 use codegen::methods::jump_through;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, dynasm, harden};
@@ -74,6 +76,8 @@ impl Leaf {
 pub trait Leaves {
     /// By number, the most frequent one first; at most [`MAX_LEAVES`] and [`MAX_VALUES`].
     const LEAVES: &'static [(u32, Leaf)];
+    /// The first number from which on there is no call but those leaves: ENOSYS.
+    const END: u32;
 }
 
 const fn values(mut leaves: &[(u32, Leaf)]) -> usize {
@@ -90,6 +94,7 @@ pub struct NoLeaves;
 
 impl Leaves for NoLeaves {
     const LEAVES: &'static [(u32, Leaf)] = &[];
+    const END: u32 = u32::MAX;
 }
 
 /// Most leaf calls a dispatcher answers.
@@ -189,7 +194,9 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     let leaves = L::LEAVES;
     let count = leaves.len();
     let slow = d.label();
-    let refuse = d.label();
+    let aside = d.label();
+    let out = d.label();
+    let no_call = d.label();
     let labels: [Label; MAX_LEAVES] = core::array::from_fn(|_| d.label());
     let seek = d.label();
     let writing = d.label();
@@ -203,13 +210,13 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     dynasm!(d ; .arch x64 ; cmp eax, nr::WRITE as i32 ; ja =>rest ; je =>writing);
     to_kernel_stack(d, *base);
     d.bind(again);
-    procedure(d, *read, *n, refuse);
+    procedure(d, *read, *n, aside);
     dynasm!(d ; .arch x64 ; =>writing);
     to_kernel_stack(d, *base);
-    procedure(d, *write, *n, refuse);
+    procedure(d, *write, *n, aside);
     dynasm!(d ; .arch x64 ; =>seek);
     to_kernel_stack(d, *base);
-    procedure(d, *lseek, *n, refuse);
+    procedure(d, *lseek, *n, aside);
     dynasm!(d ; .arch x64 ; =>rest);
     let mut sorted: [(u32, Label); MAX_LEAVES] =
         core::array::from_fn(|i| (leaves.get(i).map_or(0, |l| l.0), labels[i]));
@@ -230,21 +237,26 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
             ; cmp eax, nr::LSEEK as i32
             ; je =>seek
         );
-        tree(d, &others[..below], slow, false);
+        tree(d, &others[..below], slow, None);
         dynasm!(d ; .arch x64 ; =>above ; cmp eax, first as i32 ; je =>labels[0]);
-        tree(d, &others[below..], slow, true);
+        tree(d, &others[below..], slow, Some((L::END, no_call)));
     } else {
         dynasm!(d ; .arch x64 ; cmp eax, nr::LSEEK as i32 ; je =>seek);
         if let [(first, _), ..] = *leaves {
             dynasm!(d ; .arch x64 ; cmp eax, first as i32 ; je =>labels[0]);
             sorted[1..count].sort_unstable_by_key(|l| l.0);
-            tree(d, &sorted[1..count], slow, true);
+            tree(d, &sorted[1..count], slow, Some((L::END, no_call)));
         }
     }
     d.bind(slow);
     to_kernel_stack(d, *base);
-    d.bind(refuse);
+    d.bind(out);
     d.jmp_abs(*slow_entry);
+    // A table only becomes longer, so who is beyond it has to look; but not below zero.
+    dynasm!(d ; .arch x64 ; =>aside ; test edi, edi ; jns =>out ; mov rax, Errno::EBADF.to_rax() as i32);
+    leave(d, Place::KernelStack);
+    dynasm!(d ; .arch x64 ; =>no_call ; mov rax, Errno::ENOSYS.to_rax() as i32);
+    leave(d, Place::WhereEntered);
     let (values, unused) = values.split_at(self::values(leaves));
     let mut values = values.iter();
     for (&(_, leaf), label) in leaves.iter().zip(labels) {
@@ -295,14 +307,18 @@ fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     leave(d, Place::KernelStack);
 }
 
-/// Compares eax with the sorted `leaves`, half by half; ends at `slow`, by falling through where it is `last`.
-fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, last: bool) {
+/// Compares eax with the sorted `leaves`, half by half. What is none of them goes to `slow`; where an `end` is given, on, but from that number on
+/// to the label beside it.
+fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, end: Option<(u32, Label)>) {
     if leaves.len() <= 2 {
         for &(number, label) in leaves {
             dynasm!(d ; .arch x64 ; cmp eax, number as i32 ; je =>label);
         }
-        if !last {
-            dynasm!(d ; .arch x64 ; jmp =>slow);
+        match end {
+            Some((first, nothing)) => {
+                dynasm!(d ; .arch x64 ; cmp eax, first as i32 ; jae =>nothing)
+            }
+            None => dynasm!(d ; .arch x64 ; jmp =>slow),
         }
         return;
     }
@@ -310,9 +326,9 @@ fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, last: bool) {
     let (number, label) = leaves[middle];
     let above = d.label();
     dynasm!(d ; .arch x64 ; cmp eax, number as i32 ; je =>label ; ja =>above);
-    tree(d, &leaves[..middle], slow, false);
+    tree(d, &leaves[..middle], slow, None);
     d.bind(above);
-    tree(d, &leaves[middle + 1..], slow, last);
+    tree(d, &leaves[middle + 1..], slow, end);
 }
 
 fn answer(d: &mut Draft, base: Hole, leaf: Leaf, value: Hole) {

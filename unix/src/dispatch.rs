@@ -40,6 +40,7 @@ impl Leaves for Answered {
         (nr::CLOSE as u32, Leaf::Routine),
         (abi::native::CALL as u32, Leaf::Routine),
     ];
+    const END: u32 = nr::COUNT as u32;
 }
 
 static PLAN: Plan = Plan::of::<Answered>();

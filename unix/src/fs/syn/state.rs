@@ -163,15 +163,7 @@ pub fn rights(out: &mut Out) -> Result<()> {
 /// Calls without a handler: number, name, how often.
 pub fn nosys(out: &mut Out) -> Result<()> {
     for (number, count) in call::unknown() {
-        if number < nr::COUNT {
-            let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
-        } else {
-            let _ = writeln!(
-                out,
-                "{:>4} {:<24} {count}",
-                "more", "(numbers beyond the table)"
-            );
-        }
+        let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
     }
     Ok(())
 }
