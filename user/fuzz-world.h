@@ -178,6 +178,10 @@ static void open_world(int user, int beside)
     put_fd(FD_BELL, raw(SYS_timerfd_create, 1, O_NONBLOCK, 0, 0, 0, 0));
     unsigned long signals = ~0UL;
     put_fd(FD_SIGNALS, raw(SYS_signalfd4, -1, (long)&signals, 8, O_NONBLOCK, 0, 0));
+    int notices = raw(SYS_inotify_init1, O_NONBLOCK, 0, 0, 0, 0, 0);
+    raw(SYS_inotify_add_watch, notices, (long)".", 0xfff, 0, 0, 0);
+    raw(SYS_inotify_add_watch, notices, (long)"a", 0xfff, 0, 0, 0);
+    put_fd(FD_NOTICES, notices);
     put_fd(FD_PROCESS, raw(434, getpid(), 0, 0, 0, 0, 0));
     event.events |= EPOLLET;
     epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_SIGNALS, &event);

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -245,6 +246,40 @@ static int take_bell(void)
 static struct told bells(void)
 {
     return hog_descriptors(take_bell, 5000);
+}
+
+static int take_notice(void)
+{
+    return inotify_init() < 0 ? -1 : 0;
+}
+
+static struct told notices(void)
+{
+    return hog_descriptors(take_notice, 5000);
+}
+
+/* Marks on one directory by many instances, and on many files by one, until there are no more; each has events that nobody reads. */
+static struct told marks(void)
+{
+    struct told told = {0, 0};
+    char path[32];
+    int fd = inotify_init();
+    mkdir("/tmp/hogm", 0700);
+    inotify_add_watch(fd, "/tmp/hogm", IN_ALL_EVENTS);
+    for (; told.made < 200000; told.made++) {
+        snprintf(path, sizeof path, "/tmp/hogm/%d", told.made);
+        int file = open(path, O_CREAT | O_RDWR, 0600);
+        if (file < 0 || inotify_add_watch(fd, path, IN_ALL_EVENTS) < 0)
+            break;
+        close(file);
+    }
+    told.error = errno;
+    for (int i = 0; i <= told.made; i++) {
+        snprintf(path, sizeof path, "/tmp/hogm/%d", i);
+        unlink(path);
+    }
+    rmdir("/tmp/hogm");
+    return told;
 }
 
 static int take_text(void)
@@ -588,6 +623,8 @@ int main(int argc, char **argv)
         {"bells", bells, ENFILE, ENOMEM, 0},
         {"texts", texts, ENFILE, EMFILE, 0},
         {"watches", watches, ENOSPC, ENFILE, 0},
+        {"notices", notices, EMFILE, EMFILE, 0},
+        {"marks", marks, ENOSPC, ENOMEM, 0},
         {"timers", timers, EAGAIN, EAGAIN, 0},
         {"signals", signals, EAGAIN, EAGAIN, 0},
         {"locks", locks, ENOLCK, ENOLCK, 0},

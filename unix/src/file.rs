@@ -25,6 +25,7 @@ use sync::{Monitor, Once};
 use crate::files;
 use crate::fs::inactive::Inactive;
 use crate::fs::place;
+use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
@@ -224,10 +225,16 @@ struct Code {
     exclusive: Monitor<Made>,
     shared: Monitor<Made>,
     probes: Once<Probes>,
-    probed: AtomicBool,
+    /// [`PROBED`], [`TELLS`].
+    apart: AtomicU8,
     /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while the first is 0.
     entries: [[AtomicUsize; 3]; 2],
 }
+
+/// Its routines are measured.
+const PROBED: u8 = 1;
+/// What is done by way of it is told.
+const TELLS: u8 = 2;
 
 /// One thread alone reaches a description.
 const ALONE: u8 = 0;
@@ -286,7 +293,10 @@ impl OpenFile {
                 return DescRoutines::default();
             }
             // Without room for code, every call takes the plain path.
-            let made = self.file.synthesize(self, sharing).unwrap_or_default();
+            let mut made = self.file.synthesize(self, sharing).unwrap_or_default();
+            if self.tells() {
+                (made.read, made.write) = (None, None);
+            }
             made.own();
             match self.probes() {
                 Some(probes) => probes.around(made),
@@ -391,8 +401,32 @@ impl OpenFile {
     fn variant(&self) -> Variant {
         Variant {
             append: self.flags() & O_APPEND != 0,
-            probed: self.code.probed.load(Ordering::Relaxed),
+            probed: self.is_apart(PROBED),
+            tells: self.tells(),
         }
+    }
+
+    fn is_apart(&self, how: u8) -> bool {
+        self.code.apart.load(Ordering::SeqCst) & how != 0
+    }
+
+    fn set_apart(&self, how: u8, on: bool) {
+        if on {
+            self.code.apart.fetch_or(how, Ordering::SeqCst);
+        } else {
+            self.code.apart.fetch_and(!how, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether somebody is to be told what is done by way of it ([`crate::fs::watch`]): then there is no code that reads or writes.
+    #[inline]
+    pub(crate) fn tells(&self) -> bool {
+        self.is_apart(TELLS)
+    }
+
+    /// Says whether it tells. Takes effect when the tables are plugged again.
+    pub(crate) fn set_tells(&self, on: bool) {
+        self.set_apart(TELLS, on);
     }
 
     /// Puts probes around the routines, or takes them away; what they have seen stays. Takes effect when the tables are plugged again
@@ -404,13 +438,13 @@ impl OpenFile {
             // Whoever was faster has made the same.
             let _same = self.code.probes.set(probes);
         }
-        self.code.probed.store(on, Ordering::Relaxed);
+        self.set_apart(PROBED, on);
         Ok(())
     }
 
     /// The probes around the routines, if there are any now.
     pub fn probes(&self) -> Option<&Probes> {
-        let on = self.code.probed.load(Ordering::Relaxed);
+        let on = self.is_apart(PROBED);
         self.code.probes.get().filter(|_| on)
     }
 
@@ -437,7 +471,7 @@ impl OpenFile {
     pub(crate) fn list_for(&self, flags: u32) -> Option<&Inactive> {
         self.list()
             .filter(|_| flags & !(O_ACCMODE | O_LARGEFILE) == 0)
-            .filter(|_| !self.code.probed.load(Ordering::Relaxed))
+            .filter(|_| self.code.apart.load(Ordering::Relaxed) == 0)
     }
 
     /// Whether it is one of the console.
@@ -476,6 +510,7 @@ impl OpenFile {
     /// Tells the behaviour that the last descriptor is gone, once.
     pub(crate) fn finish(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
+            watch::closed(self);
             self.file.close(self);
         }
     }

@@ -41,7 +41,7 @@ use kpt::{Kpt, code_of};
 pub use kpt::{KptView, Stubs, link_stubs, stubs};
 use slots::{CHUNK, CLOEXEC, Place, Slots};
 pub(crate) use taken::Taken;
-pub use visit::{Visit, make_shared, replug_everywhere};
+pub use visit::{Visit, each_description, make_shared, replug_everywhere};
 
 /// Descriptors of a new table.
 const FIRST_CAPACITY: usize = CHUNK;

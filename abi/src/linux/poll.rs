@@ -1,4 +1,4 @@
-//! Waiting for many descriptors: `poll`, `select`, `epoll`, `eventfd`, `signalfd`.
+//! Waiting for many descriptors: `poll`, `select`, `epoll`, `eventfd`, `signalfd`, `inotify`.
 
 plain! {
     /// `struct pollfd`.
@@ -46,7 +46,22 @@ pub struct EpollEvent {
     pub data: u64,
 }
 
+plain! {
+    /// `struct inotify_event`, before its name.
+    pub struct InotifyEvent {
+        pub wd: i32,
+        pub mask: u32,
+        pub cookie: u32,
+        pub len: u32,
+    }
+}
+
 constants! { u32:
+    IN_ACCESS = 0x001, IN_MODIFY = 0x002, IN_ATTRIB = 0x004, IN_CLOSE_WRITE = 0x008, IN_CLOSE_NOWRITE = 0x010, IN_OPEN = 0x020,
+    IN_MOVED_FROM = 0x040, IN_MOVED_TO = 0x080, IN_CREATE = 0x100, IN_DELETE = 0x200, IN_DELETE_SELF = 0x400, IN_MOVE_SELF = 0x800,
+    IN_ALL_EVENTS = 0xfff, IN_UNMOUNT = 0x2000, IN_Q_OVERFLOW = 0x4000, IN_IGNORED = 0x8000,
+    IN_ONLYDIR = 1 << 24, IN_DONT_FOLLOW = 1 << 25, IN_EXCL_UNLINK = 1 << 26, IN_MASK_CREATE = 1 << 28, IN_MASK_ADD = 1 << 29,
+    IN_ISDIR = 1 << 30, IN_ONESHOT = 1 << 31,
     POLLIN = 0x001, POLLPRI = 0x002, POLLOUT = 0x004, POLLERR = 0x008, POLLHUP = 0x010, POLLNVAL = 0x020,
     POLLRDNORM = 0x040, POLLRDBAND = 0x080, POLLWRNORM = 0x100, POLLWRBAND = 0x200, POLLRDHUP = 0x2000,
     EPOLLIN = POLLIN, EPOLLOUT = POLLOUT, EPOLLERR = POLLERR, EPOLLHUP = POLLHUP,

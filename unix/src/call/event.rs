@@ -6,16 +6,19 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use vm::user;
 
+use super::file::{Caller, user_path};
 use super::time::itimerspec;
 use super::{Args, Handler};
-use crate::event::{counter, process, signals, timer};
+use crate::event::{counter, inotify, process, signals, timer};
 use crate::file::OpenFile;
 use crate::files::make_shared;
+use crate::fs::{Kind, perm, watch};
 use crate::process::access::{self, Wish};
-use crate::process::tree;
 use crate::process::{Capability, Process};
+use crate::process::{quota, tree};
 use crate::time::Clock;
 
 /// The calls of this family.
@@ -25,6 +28,13 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SIGNALFD, |a| signalfd(a, 0)),
     (nr::SIGNALFD4, |a| signalfd(a, a.uint(3))),
     (nr::PIDFD_OPEN, pidfd_open),
+    (nr::INOTIFY_INIT, |_| inotify_init(0)),
+    (nr::INOTIFY_INIT1, |a| inotify_init(a.uint(0))),
+    (nr::INOTIFY_ADD_WATCH, inotify_add_watch),
+    (nr::INOTIFY_RM_WATCH, |a| {
+        let of = Process::current().files.get().get(a.int(0))?;
+        watch::remove(inotify::of(&of)?, a.int(1)).map(|()| 0)
+    }),
     (nr::PIDFD_GETFD, pidfd_getfd),
     (nr::TIMERFD_CREATE, timerfd_create),
     (nr::TIMERFD_SETTIME, timerfd_settime),
@@ -135,4 +145,44 @@ fn pidfd_getfd(a: &mut Args) -> Result<usize> {
     // From now on another table reaches it.
     make_shared(&found);
     install(found, O_CLOEXEC)
+}
+
+fn inotify_init(flags: u32) -> Result<usize> {
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    install(inotify::open(flags & O_NONBLOCK)?, flags)
+}
+
+fn inotify_add_watch(a: &mut Args) -> Result<usize> {
+    const KNOWN: u32 = IN_ALL_EVENTS
+        | IN_UNMOUNT
+        | IN_Q_OVERFLOW
+        | IN_IGNORED
+        | IN_ONLYDIR
+        | IN_DONT_FOLLOW
+        | IN_EXCL_UNLINK
+        | IN_MASK_CREATE
+        | IN_MASK_ADD
+        | IN_ISDIR
+        | IN_ONESHOT;
+    let mask = a.uint(2);
+    let caller = Caller::current();
+    if mask & KNOWN == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let of = caller.files.get(a.int(0))?;
+    if mask & IN_MASK_ADD != 0 && mask & IN_MASK_CREATE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let instance = inotify::of(&of)?;
+    let path = user_path(a.word(1))?;
+    let place = caller.place(AT_FDCWD, &path, mask & IN_DONT_FOLLOW == 0)?;
+    if mask & IN_ONLYDIR != 0 && place.inode.kind() != Kind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    place.inode.permits(&caller.cred, perm::READ)?;
+    let most = inotify::limits::WATCHES.load(Ordering::Relaxed) as u64;
+    let wd = watch::add(instance, &place.inode, mask, || quota::mark(most))?;
+    Ok(wd as usize)
 }

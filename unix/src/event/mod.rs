@@ -5,6 +5,7 @@
 //! Source: dissertation, section 4.4 (events as data that flows to whoever is linked); the kinds are Linux's.
 
 pub mod counter;
+pub mod inotify;
 pub mod process;
 pub mod signals;
 pub mod timer;

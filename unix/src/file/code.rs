@@ -20,6 +20,8 @@ pub(super) struct Variant {
     pub append: bool,
     /// The routines are measured.
     pub probed: bool,
+    /// Somebody is told what is read and written.
+    pub tells: bool,
 }
 
 /// Sets of routines, the first one without further memory.

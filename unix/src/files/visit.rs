@@ -110,6 +110,15 @@ impl Piece {
         }
     }
 
+    /// Calls `f` with the descriptions of all of them, and leaves them.
+    fn show(self, f: &mut impl FnMut(&Arc<OpenFile>)) {
+        if self.wait {
+            epoch::synchronize();
+        }
+        let visits = self.visits.iter().flatten();
+        visits.for_each(|visit| visit.for_each(|_, of, _| f(of)));
+    }
+
     /// Plugs the routines that fit `of` now in all of them, and leaves them.
     fn replug(self, of: &Arc<OpenFile>) {
         if self.wait {
@@ -118,6 +127,21 @@ impl Piece {
         let visits = self.visits.iter().flatten();
         visits.for_each(|visit| visit.replug(of));
     }
+}
+
+/// Calls `f` with the descriptions that all tables have, some of them several times. May sleep.
+pub fn each_description(mut f: impl FnMut(&Arc<OpenFile>)) {
+    let mut piece = Piece::default();
+    tree::each(
+        |_| true,
+        |process| {
+            piece.add(process.files.get());
+            if piece.count == PIECE {
+                core::mem::take(&mut piece).show(&mut f);
+            }
+        },
+    );
+    piece.show(&mut f);
 }
 
 /// Plugs the routines that fit `of` now in all tables.

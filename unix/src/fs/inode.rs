@@ -8,6 +8,7 @@ use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
+use core::sync::atomic::AtomicU32;
 
 use super::attr::{Attr, Kind, SetAttr};
 use super::perm::{self, Bits};
@@ -145,6 +146,10 @@ pub trait Inode: Send + Sync + Any {
     }
     /// Where descriptions of this file wait for the next open, if they may.
     fn inactive(&self) -> Option<&crate::fs::inactive::Inactive> {
+        None
+    }
+    /// Who watches this file: the union of what they want to know; `None` where it cannot tell.
+    fn watched(&self) -> Option<&AtomicU32> {
         None
     }
     /// The concrete type, for the file system itself.

@@ -23,6 +23,7 @@ pub mod syn;
 pub mod sys;
 pub mod text;
 pub mod walk;
+pub mod watch;
 
 /// The root is there: from now on files in memory may take half of what is free.
 pub use mem::budget::bind as limit;

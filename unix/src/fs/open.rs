@@ -5,8 +5,8 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOATIME, O_NOFOLLOW, O_PATH, O_RDONLY,
-    O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY, S_IFMT, S_IFREG,
+    IN_CREATE, IN_MODIFY, O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOATIME,
+    O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY, S_IFMT, S_IFREG,
 };
 use alloc::sync::Arc;
 use core::any::Any;
@@ -16,6 +16,7 @@ use super::inode::How;
 use super::perm;
 use super::place::{MS_NODEV, Place};
 use super::walk::{Target, View, walk};
+use super::watch;
 use crate::file::{File, OpenFile};
 
 /// How often a create that races with a removal is tried again.
@@ -86,6 +87,7 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
     target.dir.mount.writable()?;
     let mode = S_IFREG | mode & 0o7777;
     let inode = target.dir.inode.create(&target.name, mode, 0, view.cred)?;
+    watch::name(&*target.dir.inode, &target.name, IN_CREATE, false);
     Ok(target.dir.beside(inode))
 }
 
@@ -135,6 +137,7 @@ fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
     // A file of no kind (an anonymous one reached through `/proc`) has no length.
     if flags & O_TRUNC != 0 && attr.mode & S_IFMT == S_IFREG {
         place.inode.truncate(0)?;
+        watch::file(&*place.inode, IN_MODIFY);
     }
     Ok(of)
 }

@@ -88,14 +88,44 @@ pub fn watch() -> Result<Charge> {
     const BYTES: u64 = 384;
     /// Frames that are left for what the tree itself takes.
     const ROOM: usize = 32;
-    let most = pages() * PAGE as u64 / 25;
-    let charge = Payer::current().charge(Held::Bytes, BYTES, most);
-    let charge = charge.ok_or(Errno::ENOSPC)?;
+    let charge = bytes(BYTES).ok_or(Errno::ENOSPC)?;
     if vm::frame::admits(ROOM) {
         Ok(charge)
     } else {
         Err(Errno::ENOMEM)
     }
+}
+
+/// An instance of inotify: a user, the superuser too, may have `most`. EMFILE.
+pub fn instance(most: u64) -> Result<Charge> {
+    let user = Payer::current().user;
+    insist(|| user.charge(Held::Instances, 1, most)).ok_or(Errno::EMFILE)
+}
+
+/// A mark of such an instance: a user may have `most`, and those may take a twenty-fifth of memory. ENOSPC, ENOMEM.
+pub fn mark(most: u64) -> Result<Charge> {
+    /// What one takes, about, with its parts of two trees.
+    const BYTES: u64 = 384;
+    /// Frames that are left for what the trees themselves take.
+    const ROOM: usize = 32;
+    let user = Payer::current().user;
+    let most = most.min(bytes_max() / BYTES);
+    let charge = insist(|| user.charge(Held::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
+    if vm::frame::admits(ROOM) {
+        Ok(charge)
+    } else {
+        Err(Errno::ENOMEM)
+    }
+}
+
+/// Bytes of kernel memory that one user's messages and events may take.
+pub fn bytes_max() -> u64 {
+    pages() * PAGE as u64 / 25
+}
+
+/// `bytes` of kernel memory for the running thread's user. `None`: that would be more than [`bytes_max`].
+pub fn bytes(bytes: u64) -> Option<Charge> {
+    Payer::current().charge(Held::Bytes, bytes, bytes_max())
 }
 
 /// A timer that is a file: a user may have as many as leave alarms for others. ENFILE.

@@ -37,6 +37,10 @@ pub enum Held {
     Descriptions,
     /// Timers that are files: each may have an alarm.
     Bells,
+    /// Instances of inotify.
+    Instances,
+    /// Their marks.
+    Watches,
     /// Bytes of other kernel memory.
     Bytes,
 }

@@ -139,6 +139,11 @@ pub const TESTS: &[Test] = &[
         run: pidfds,
     },
     Test {
+        name: "inotifies",
+        about: "inotify, on 1 and 4 CPUs",
+        run: inotifies,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -574,6 +579,15 @@ fn pidfds(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("pidfds-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/pidfds-glibc"], MINUTE));
+    }
+    checks
+}
+
+fn inotifies(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("inotifies-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/inotifies-glibc"], MINUTE));
     }
     checks
 }

@@ -143,6 +143,7 @@ impl Kit {
             "epolls",
             "events",
             "pidfds",
+            "inotifies",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -6,15 +6,15 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, S_ISGID, S_ISUID, Timespec, Timeval, UTIME_NOW,
-    UTIME_OMIT, Utimbuf,
+    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, IN_ACCESS, IN_ATTRIB, IN_MODIFY, S_ISGID,
+    S_ISUID, Timespec, Timeval, UTIME_NOW, UTIME_OMIT, Utimbuf,
 };
 use abi::nr;
 
 use super::{Caller, Object, unsigned, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::perm::{self, Bits};
-use crate::fs::{Attr, Kind, Place, SetAttr, Time, now};
+use crate::fs::{Attr, Kind, Place, SetAttr, Time, now, watch};
 use crate::process::Capability;
 
 /// Calls of this family.
@@ -54,8 +54,23 @@ fn change(place: &Place, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<us
         match place.inode.set_attr(&set) {
             // Somebody else has changed them meanwhile.
             Err(Errno::EAGAIN) => {}
-            done => return done.map(|()| 0),
+            Ok(()) => {
+                watch::file(&*place.inode, event_of(&set));
+                return Ok(0);
+            }
+            Err(error) => return Err(error),
         }
+    }
+}
+
+/// What those who watch a file are told of a change of its attributes.
+fn event_of(set: &SetAttr) -> u32 {
+    match (set.atime, set.mtime) {
+        _ if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() => IN_ATTRIB,
+        (Some(_), None) => IN_ACCESS,
+        (None, Some(_)) => IN_MODIFY,
+        (Some(_), Some(_)) => IN_ATTRIB,
+        (None, None) => 0,
     }
 }
 
@@ -297,6 +312,7 @@ fn truncate(args: &mut Args) -> Result<usize> {
     place.mount.writable()?;
     perm::may(&caller.cred, &attr, perm::WRITE)?;
     place.inode.truncate(size)?;
+    watch::file(&*place.inode, IN_MODIFY);
     Ok(0)
 }
 
@@ -310,6 +326,7 @@ fn ftruncate(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     of.file().truncate(&of, size)?;
+    watch::tell(&of, IN_MODIFY);
     Ok(0)
 }
 
@@ -330,5 +347,6 @@ fn fallocate(args: &mut Args) -> Result<usize> {
     }
     of.file()
         .allocate(&of, args.uint(1), offset as u64, len as u64)?;
+    watch::tell(&of, IN_MODIFY);
     Ok(0)
 }

@@ -3,7 +3,7 @@
 //! *Interface.* [`CALLS`]. Entries are laid out in kernel memory first, so that no directory is held while user memory is touched.
 
 use abi::errno::{Errno, Result};
-use abi::linux::DIRENT64_NAME;
+use abi::linux::{DIRENT64_NAME, IN_ACCESS};
 use abi::nr;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 use super::Caller;
 use crate::call::{Args, Handler};
 use crate::fs::inode::DirEntry;
+use crate::fs::watch;
 use crate::memory::fallible::try_reserve;
 
 /// Calls of this family.
@@ -70,6 +71,7 @@ fn read(args: &Args, lay: fn(&mut Vec<u8>, &DirEntry, usize) -> bool) -> Result<
         refused |= !taken;
         taken
     })?;
+    watch::tell(&of, IN_ACCESS);
     if out.is_empty() && refused {
         return Err(Errno::EINVAL);
     }

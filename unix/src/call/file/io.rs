@@ -6,7 +6,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use abi::errno::{Errno, Result};
-use abi::linux::{IOV_MAX, Iovec};
+use abi::linux::{IN_ACCESS, IN_MODIFY, IOV_MAX, Iovec};
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 use super::{Caller, unsigned};
 use crate::call::{Args, Handler};
 use crate::file::OpenFile;
-use crate::fs::Kind;
+use crate::fs::{Kind, watch};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_filled;
 use crate::process::Task;
@@ -84,6 +84,18 @@ fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
     }
 }
 
+/// Tells who watches the file of `of` that bytes have moved.
+#[inline]
+fn told(of: &Arc<OpenFile>, way: Way, result: &Result<usize>) {
+    if of.tells() && result.as_ref().is_ok_and(|&count| count > 0) {
+        let event = match way {
+            Way::Read => IN_ACCESS,
+            Way::Write => IN_MODIFY,
+        };
+        watch::tell(of, event);
+    }
+}
+
 /// The open file behind `fd`, and whether its table could hold better code.
 #[inline]
 fn open_file(fd: i32) -> Result<(Arc<OpenFile>, bool)> {
@@ -96,6 +108,7 @@ fn simple(args: &Args, way: Way) -> Result<usize> {
     check(&of, way)?;
     let mut buf = IoBuf::user(args.word(1), args.word(2))?;
     let result = transfer(&of, way, At::Offset, &mut buf);
+    told(&of, way, &result);
     if cold {
         Caller::current().files.warm(fd, &of);
     }
@@ -137,7 +150,9 @@ fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
     if let At::Position(offset) = at {
         ends(offset, buf.remaining())?;
     }
-    transfer(&of, way, at, &mut buf)
+    let result = transfer(&of, way, at, &mut buf);
+    told(&of, way, &result);
+    result
 }
 
 fn readv(args: &mut Args) -> Result<usize> {
@@ -154,7 +169,9 @@ fn positional(args: &Args, way: Way) -> Result<usize> {
     check(&of, way)?;
     let mut buf = IoBuf::user(args.word(1), args.word(2))?;
     ends(offset, args.word(2))?;
-    transfer(&of, way, At::Position(offset), &mut buf)
+    let result = transfer(&of, way, At::Position(offset), &mut buf);
+    told(&of, way, &result);
+    result
 }
 
 fn pread64(args: &mut Args) -> Result<usize> {
@@ -198,9 +215,9 @@ const STEP: usize = 16 << 10;
 
 /// Copies up to `count` bytes between two open files; what the destination did not take stays unread.
 fn copy(
-    from: &OpenFile,
+    from: &Arc<OpenFile>,
     from_at: &mut At,
-    to: &OpenFile,
+    to: &Arc<OpenFile>,
     to_at: &mut At,
     count: usize,
 ) -> Result<usize> {
@@ -247,6 +264,8 @@ fn copy(
             break;
         }
     }
+    told(from, Way::Read, &Ok(total));
+    told(to, Way::Write, &Ok(total));
     Ok(total)
 }
 

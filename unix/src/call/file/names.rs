@@ -4,15 +4,16 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, PATH_MAX, RENAME_EXCHANGE,
-    RENAME_NOREPLACE, S_IFDIR, S_IFMT, S_IFREG, S_ISVTX,
+    AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, IN_CREATE, IN_DELETE, PATH_MAX,
+    RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFDIR, S_IFMT, S_IFREG, S_ISVTX,
 };
 use abi::nr;
 
 use super::{Caller, may_change, user_path};
 use crate::call::{Args, Handler};
+use crate::fs::inode::Inode;
 use crate::fs::walk::{Last, Target, searchable};
-use crate::fs::{Attr, Kind, Place, perm};
+use crate::fs::{Attr, Kind, Place, perm, watch};
 use crate::process::{Capability, Cred};
 
 /// Calls of this family.
@@ -59,6 +60,7 @@ fn do_mkdir(dirfd: i32, addr: usize, mode: u32) -> Result<usize> {
         .dir
         .inode
         .create(&target.name, mode, 0, &caller.cred)?;
+    watch::name(&*target.dir.inode, &target.name, IN_CREATE, true);
     Ok(0)
 }
 
@@ -94,6 +96,7 @@ fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
         .dir
         .inode
         .create(&target.name, kind | bits, rdev, &caller.cred)?;
+    watch::name(&*target.dir.inode, &target.name, IN_CREATE, false);
     Ok(0)
 }
 
@@ -136,8 +139,10 @@ fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
     if victim.is_mount_root() {
         return Err(Errno::EBUSY);
     }
-    drop(victim);
     target.dir.inode.rmdir(&target.name)?;
+    // Those who watch it hear of its end first.
+    drop(victim);
+    watch::name(&*target.dir.inode, &target.name, IN_DELETE, true);
     Ok(0)
 }
 
@@ -153,8 +158,11 @@ fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
     if victim.inode.kind() == Kind::Directory {
         return Err(Errno::EISDIR);
     }
-    drop(victim);
     target.dir.inode.unlink(&target.name)?;
+    watch::linked(&*victim.inode);
+    // Those who watch it hear of its end first.
+    drop(victim);
+    watch::name(&*target.dir.inode, &target.name, IN_DELETE, false);
     Ok(0)
 }
 
@@ -212,13 +220,42 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
         // Its `..` changes.
         perm::may(&caller.cred, &attr, perm::WRITE)?;
     }
-    if node.is_mount_root() || new.place.is_some_and(|p| p.is_mount_root()) {
+    let other = new.place;
+    if node.is_mount_root() || other.as_ref().is_some_and(|p| p.is_mount_root()) {
         return Err(Errno::EBUSY);
     }
     old.dir
         .inode
         .rename(&old.name, &new.dir.inode, &new.name, flags)?;
+    if watch::any() {
+        let from = (&*old.dir.inode, &old.name[..]);
+        let to = (&*new.dir.inode, &new.name[..]);
+        tell_of_rename(&node, other.as_ref(), from, to, flags);
+    }
     Ok(0)
+}
+
+/// A name, that of `node`, has gone to where `other` was, which is gone or has come in its place.
+fn tell_of_rename(
+    node: &Place,
+    other: Option<&Place>,
+    from: (&dyn Inode, &[u8]),
+    to: (&dyn Inode, &[u8]),
+    flags: u32,
+) {
+    if other.is_some_and(|other| other.inode.id() == node.inode.id()) {
+        return;
+    }
+    watch::renamed(&*node.inode, from, to);
+    let exchanged = flags & RENAME_EXCHANGE != 0;
+    if let Some(other) = other.filter(|_| !exchanged) {
+        watch::linked(&*other.inode);
+    }
+    watch::moved(&*node.inode);
+    if let Some(other) = other.filter(|_| exchanged) {
+        watch::renamed(&*other.inode, to, from);
+        watch::moved(&*other.inode);
+    }
 }
 
 fn rename(args: &mut Args) -> Result<usize> {
@@ -255,7 +292,9 @@ fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
     if !alloc::sync::Arc::ptr_eq(&old.mount, &new.dir.mount) {
         return Err(Errno::EXDEV);
     }
-    new.dir.inode.link(&new.name, old.inode)?;
+    new.dir.inode.link(&new.name, old.inode.clone())?;
+    watch::linked(&*old.inode);
+    watch::name(&*new.dir.inode, &new.name, IN_CREATE, false);
     Ok(0)
 }
 
@@ -285,6 +324,7 @@ fn do_symlink(text: usize, dirfd: i32, addr: usize) -> Result<usize> {
         .dir
         .inode
         .symlink(&target.name, &text, &caller.cred)?;
+    watch::name(&*target.dir.inode, &target.name, IN_CREATE, false);
     Ok(0)
 }
 

@@ -20,6 +20,7 @@ use crate::fs::inode::How;
 use crate::fs::mem::MemFs;
 use crate::fs::names::{self, Key, NOBODY, Who};
 use crate::fs::place::{self, FileSystem};
+use crate::fs::watch;
 use crate::process::{Cred, Task};
 
 /// Calls of this family.
@@ -173,13 +174,16 @@ fn walk_and_open(
     let start = caller.start(dirfd, &path)?;
     let mode = mode & !caller.fs.umask();
     let of = crate::fs::open::open(&caller.view(), start, &path, flags, mode)?;
+    watch::opened(&of);
     if let Some((key, who)) = learn
+        && !of.tells()
         && of.list().is_some()
         && let Some(inode) = of.inode()
     {
         names::learn(key, generation, flags & O_ACCMODE, who, inode);
     }
-    let fd = caller.files.install(of, flags & O_CLOEXEC != 0)?;
+    let fd = caller.files.install(of.clone(), flags & O_CLOEXEC != 0)?;
+    watch::settle(&of);
     Ok(fd as usize)
 }
 

@@ -22,7 +22,7 @@ use abi::linux::{
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
 use super::attr::{Attr, Kind, SetAttr, Time};
@@ -34,6 +34,7 @@ use super::inode::{DirEntry, DirSink, How, Inode};
 use super::names;
 use super::perm::{self, Bits};
 use super::place::FileSystem;
+use super::watch;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 use crate::process::{Capability, Cred, Task};
@@ -88,6 +89,8 @@ pub struct MemNode {
     home: Monitor<Home>,
     /// Somebody once had its pages mapped.
     mapped: AtomicBool,
+    /// What those who watch it want to know ([`super::watch`]).
+    watched: AtomicU32,
     inactive: Inactive,
     this: Weak<MemNode>,
 }
@@ -187,6 +190,7 @@ impl Super {
             body,
             home: Monitor::new(Home::default()),
             mapped: AtomicBool::new(false),
+            watched: AtomicU32::new(0),
             inactive: Inactive::new(),
             this: this.clone(),
         })
@@ -649,6 +653,10 @@ impl Inode for MemNode {
         Some(&self.inactive)
     }
 
+    fn watched(&self) -> Option<&AtomicU32> {
+        Some(&self.watched)
+    }
+
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
@@ -740,6 +748,10 @@ impl MemNode {
 
 impl Drop for MemNode {
     fn drop(&mut self) {
+        if *self.watched.get_mut() != 0 {
+            let unmounted = self.meta.get_mut().nlink != 0;
+            watch::gone((self.fs.dev, self.ino), unmounted);
+        }
         // Of a tree that goes as a whole files have their names still.
         NODES.give(match self.kind {
             Kind::Directory => 1,

@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use machine::mitigate::Bug;
 
 use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
+use crate::event::inotify::limits as inotify;
 use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
@@ -63,9 +64,34 @@ const SYS: &[Named] = &[
 
 const SYS_FS: &[Named] = &[
     ("file-max", line!(quota::descriptions_max())),
+    ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
     ("nr_open", line!(4096)),
     ("pipe-max-size", line!(1 << 20)),
     ("suid_dumpable", line!(0)),
+];
+
+/// A number that root may set.
+macro_rules! number {
+    ($at:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+                let number = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
+                $at.store(number, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    };
+}
+
+const SYS_INOTIFY: &[Named] = &[
+    ("max_queued_events", number!(inotify::QUEUED)),
+    ("max_user_instances", number!(inotify::INSTANCES)),
+    ("max_user_watches", number!(inotify::WATCHES)),
 ];
 
 const SYS_VM: &[Named] = &[

@@ -1,0 +1,338 @@
+//! `inotify`: what happens to files as something to read.
+//!
+//! *Interface*: [`open`] makes a description, [`of`] finds the instance behind one; [`Instance::push`] queues an event. Marks are the business of [`crate::fs::watch`].
+//! [`limits`] has what `/proc/sys/fs/inotify` shows.
+//!
+//! An event equal to the last one that waits is that one. With too many waiting, or no memory, one event says that others are lost.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use codegen::refusal::refused;
+use core::any::Any;
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicI32, Ordering};
+use quaject::Sharing;
+use sync::{Monitor, WaitList};
+
+use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
+use crate::fs::watch;
+use crate::io::IoBuf;
+use crate::memory::fallible::{try_arc, try_copy};
+use crate::poll::PollTable;
+use crate::process::quota;
+use crate::process::user::Charge;
+use crate::seam;
+
+/// What may be had, and may be set.
+pub mod limits {
+    use core::sync::atomic::AtomicUsize;
+
+    /// Events that wait in one instance.
+    pub static QUEUED: AtomicUsize = AtomicUsize::new(16384);
+    /// Instances of one user.
+    pub static INSTANCES: AtomicUsize = AtomicUsize::new(128);
+    /// Marks of one user; memory may allow fewer.
+    pub static WATCHES: AtomicUsize = AtomicUsize::new(65536);
+}
+
+/// Bytes of an event's head.
+const HEAD: usize = size_of::<InotifyEvent>();
+/// Bytes of an event in the queue, about, without its name.
+const QUEUED_BYTES: u64 = 64;
+
+/// An instance.
+pub struct Instance {
+    queue: Monitor<Events>,
+    readers: WaitList,
+    /// The number of the latest mark.
+    latest: AtomicI32,
+}
+
+struct Events {
+    events: VecDeque<Event>,
+    /// Bytes to read.
+    bytes: usize,
+    /// It is said that events were lost, to who reads.
+    lost: bool,
+    /// What waits, of whoever made the instance.
+    charge: Charge,
+}
+
+#[derive(PartialEq, Eq)]
+struct Event {
+    wd: i32,
+    mask: u32,
+    cookie: u32,
+    name: Vec<u8>,
+}
+
+impl Event {
+    /// Bytes of the name as it is read: with a NUL, and up to a multiple of the head.
+    fn name_room(&self) -> usize {
+        match self.name.len() {
+            0 => 0,
+            len => (len + 1).next_multiple_of(HEAD),
+        }
+    }
+
+    fn cost(&self) -> u64 {
+        QUEUED_BYTES + self.name.len() as u64
+    }
+}
+
+/// An instance that is open.
+struct Inotify {
+    instance: Arc<Instance>,
+    _charge: Charge,
+}
+
+/// A description of a new instance, with status flags `flags` (O_NONBLOCK). EMFILE, ENOMEM.
+pub fn open(flags: u32) -> Result<Arc<OpenFile>> {
+    let charge = quota::instance(limits::INSTANCES.load(Ordering::Relaxed) as u64)?;
+    let instance = Instance {
+        queue: Monitor::new(Events {
+            events: VecDeque::new(),
+            bytes: 0,
+            lost: false,
+            charge: quota::bytes(0).ok_or(Errno::ENOMEM)?,
+        }),
+        readers: WaitList::new(),
+        latest: AtomicI32::new(0),
+    };
+    let file = Inotify {
+        instance: try_arc(instance)?,
+        _charge: charge,
+    };
+    Ok(OpenFile::new(try_arc(file)?, O_RDONLY | flags))
+}
+
+/// The instance behind a description. EINVAL.
+pub fn of(of: &OpenFile) -> Result<&Arc<Instance>> {
+    let file = of.file_as::<Inotify>().ok_or(Errno::EINVAL)?;
+    Ok(&file.instance)
+}
+
+impl Instance {
+    /// A number for a mark that `is_taken` denies.
+    pub fn next_number(&self, is_taken: impl Fn(i32) -> bool) -> i32 {
+        loop {
+            let next = |latest| Some(if latest == i32::MAX { 1 } else { latest + 1 });
+            let updated = self
+                .latest
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+            let wd = updated.ok().and_then(next).unwrap_or(1);
+            if !is_taken(wd) {
+                return wd;
+            }
+        }
+    }
+
+    /// Queues an event, and wakes who waits for one.
+    pub fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]) {
+        let mut queue = self.queue.lock();
+        let same = |last: &Event| {
+            last.wd == wd && last.mask == mask && last.name == name && mask & IN_IGNORED == 0
+        };
+        if queue.events.back().is_some_and(same) {
+            return;
+        }
+        if !queue.add(wd, mask, cookie, name) {
+            queue.lost = true;
+        }
+        drop(queue);
+        self.readers.wake_all();
+    }
+
+    /// Bytes that wait to be read.
+    fn bytes(&self) -> usize {
+        let queue = self.queue.lock();
+        queue.bytes + if queue.lost { HEAD } else { 0 }
+    }
+
+    /// Moves events into `buf`: how many bytes. EINVAL without room for the first.
+    fn take(&self, buf: &mut IoBuf) -> Result<usize> {
+        let mut done = 0;
+        loop {
+            let mut queue = self.queue.lock();
+            let Some(event) = queue.first() else {
+                return Ok(done);
+            };
+            if HEAD + event.name_room() > buf.remaining() {
+                queue.put_back(event);
+                return if done == 0 {
+                    Err(Errno::EINVAL)
+                } else {
+                    Ok(done)
+                };
+            }
+            drop(queue);
+            let head = InotifyEvent {
+                wd: event.wd,
+                mask: event.mask,
+                cookie: event.cookie,
+                len: event.name_room() as u32,
+            };
+            let zeros = event.name_room() - event.name.len();
+            let told = buf.put(bytemuck::bytes_of(&head));
+            let told = told.and_then(|_| {
+                if event.name.is_empty() {
+                    Ok(0)
+                } else {
+                    buf.put(&event.name)
+                }
+            });
+            let told = told.and_then(|_| buf.put_zeros(zeros));
+            match told {
+                Ok(_) => done += HEAD + event.name_room(),
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Events {
+    /// Whether there was room.
+    fn add(&mut self, wd: i32, mask: u32, cookie: u32, name: &[u8]) -> bool {
+        if self.lost || self.events.len() >= limits::QUEUED.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Ok(name) = try_copy(name) else {
+            return false;
+        };
+        let event = Event {
+            wd,
+            mask,
+            cookie,
+            name,
+        };
+        if refused() || self.events.try_reserve(1).is_err() {
+            return false;
+        }
+        if !self.charge.grow(event.cost(), quota::bytes_max()) {
+            return false;
+        }
+        self.bytes += HEAD + event.name_room();
+        self.events.push_back(event);
+        true
+    }
+
+    /// Takes the oldest; after all that there was room for, that others were lost.
+    fn first(&mut self) -> Option<Event> {
+        let Some(event) = self.events.pop_front() else {
+            return core::mem::take(&mut self.lost).then(|| Event {
+                wd: -1,
+                mask: IN_Q_OVERFLOW,
+                cookie: 0,
+                name: Vec::new(),
+            });
+        };
+        self.bytes -= HEAD + event.name_room();
+        self.charge.shrink(event.cost());
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
+        }
+        Some(event)
+    }
+
+    /// What was taken is the oldest again. There is room for it, and it is paid for by what little may be left over.
+    fn put_back(&mut self, event: Event) {
+        if event.mask & IN_Q_OVERFLOW != 0 {
+            self.lost = true;
+            return;
+        }
+        let _ = self.charge.grow(event.cost(), u64::MAX);
+        self.bytes += HEAD + event.name_room();
+        self.events.push_front(event);
+    }
+}
+
+impl File for Inotify {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let instance = &self.instance;
+        loop {
+            match instance.take(buf)? {
+                0 => {}
+                done => return Ok(done),
+            }
+            if of.nonblocking() {
+                return Err(Errno::EAGAIN);
+            }
+            let there = || (instance.bytes() != 0).then_some(());
+            let waited = instance.readers.wait_interruptible(there);
+            waited.map_err(|_| Errno::ERESTARTSYS)?;
+        }
+    }
+
+    /// It has no offset, and says so to nobody.
+    fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        Ok(DescRoutines {
+            lseek: Some(seam::constants()?.nothing.clone()),
+            ..DescRoutines::default()
+        })
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        if let Some(table) = table {
+            table.watch(&self.instance.readers);
+        }
+        if self.instance.bytes() != 0 {
+            events & (POLLIN | POLLRDNORM)
+        } else {
+            0
+        }
+    }
+
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
+    fn ioctl(&self, _of: &OpenFile, command: u32, arg: usize) -> Result<usize> {
+        if command != FIONREAD {
+            return Err(Errno::ENOTTY);
+        }
+        vm::user::put(arg, &(self.instance.bytes() as u32)).map(|()| 0)
+    }
+
+    fn weight(&self, _of: &OpenFile) -> usize {
+        SMALL_WEIGHT + self.instance.bytes()
+    }
+
+    fn label(&self, _of: &OpenFile) -> alloc::string::String {
+        "anon_inode:inotify".into()
+    }
+
+    fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {
+        let mut result = Ok(());
+        watch::marks(&self.instance, |wd, (dev, ino), mask| {
+            let line = writeln!(
+                out,
+                "inotify wd:{wd:x} ino:{ino:x} sdev:{dev:x} mask:{mask:x} ignored_mask:0"
+            );
+            result = result.and(line);
+        });
+        result
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for Inotify {
+    fn drop(&mut self) {
+        watch::forget_all(&self.instance);
+    }
+}

@@ -1,0 +1,418 @@
+//! Who is told of what happens to files: the marks that `inotify` instances put on inodes.
+//!
+//! *Interface*: [`add`] and [`remove`] put and take marks, [`forget_all`] takes those of an instance; [`file()`], [`linked`], [`name`] and [`renamed`] tell of what happened, [`opened`], [`settle`] and
+//! [`closed`] of a description; [`gone`] when an inode ends. All of these but the first three cost a load and a branch while there is no mark anywhere.
+//!
+//! Reading and writing tell nobody: a description of a file that is marked, or whose directory is, gets no generated `read` and `write` ([`OpenFile::tells`]), so the plain call does it,
+//! which looks. The first mark on an inode walks over all tables and plugs them so; no path of the name cache leads to such a file.
+//!
+//! An inode has the union of its marks in one word; the marks are in one registry, under one monitor, which is the last of all but an instance's queue.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use sync::Monitor;
+
+use super::attr::Kind;
+use super::inode::Inode;
+use super::names;
+use crate::event::inotify::Instance;
+use crate::file::OpenFile;
+use crate::files;
+use crate::memory::fallible::try_reserve;
+use crate::process::user::Charge;
+
+/// File system and number.
+type Id = (u64, u64);
+
+/// What an instance wants to know of one inode.
+struct Mark {
+    instance: Arc<Instance>,
+    wd: i32,
+    mask: u32,
+    /// Of whoever made it.
+    _charge: Charge,
+}
+
+/// An inode that somebody watches.
+struct Watched {
+    inode: Weak<dyn Inode>,
+    marks: Vec<Mark>,
+}
+
+/// All marks: by inode; and the inode of each, by instance and number.
+struct Registry {
+    watched: BTreeMap<Id, Watched>,
+    numbers: BTreeMap<(usize, i32), Id>,
+}
+
+static REGISTRY: Monitor<Registry> = Monitor::new(Registry {
+    watched: BTreeMap::new(),
+    numbers: BTreeMap::new(),
+});
+
+/// How many marks there are.
+static MARKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether anybody watches anything.
+#[inline]
+pub fn any() -> bool {
+    MARKS.load(Ordering::Relaxed) != 0
+}
+
+/// The union of the marks on `inode`; none on one that cannot tell.
+fn wanted(inode: &dyn Inode) -> u32 {
+    inode
+        .watched()
+        .map_or(0, |word| word.load(Ordering::SeqCst))
+}
+
+impl Watched {
+    /// The inode's word follows its marks. The inode, for the caller to drop when the registry is free.
+    fn follow(&self) -> Option<Arc<dyn Inode>> {
+        let inode = self.inode.upgrade()?;
+        if let Some(word) = inode.watched() {
+            let all = self.marks.iter().fold(0, |all, mark| all | mark.mask);
+            word.store(all, Ordering::SeqCst);
+        }
+        Some(inode)
+    }
+}
+
+/// What is dropped when the registry is free.
+type Taken = (Option<Mark>, Option<Arc<dyn Inode>>);
+
+impl Registry {
+    /// Takes the mark `wd` of `instance` and says so. What the caller drops when the registry is free; EINVAL.
+    fn take(&mut self, instance: &Instance, wd: i32) -> Result<Taken> {
+        let key = (core::ptr::from_ref(instance).addr(), wd);
+        let id = self.numbers.remove(&key).ok_or(Errno::EINVAL)?;
+        instance.push(wd, IN_IGNORED, 0, &[]);
+        MARKS.fetch_sub(1, Ordering::Relaxed);
+        let Some(watched) = self.watched.get_mut(&id) else {
+            return Ok((None, None));
+        };
+        let mine = |mark: &Mark| mark.wd == wd && core::ptr::eq(&*mark.instance, instance);
+        let place = watched.marks.iter().position(mine);
+        let mark = place.map(|place| watched.marks.swap_remove(place));
+        let inode = watched.follow();
+        if watched.marks.is_empty() {
+            self.watched.remove(&id);
+        }
+        Ok((mark, inode))
+    }
+}
+
+/// Has `instance` told of what `mask` says about `inode`: the number of the mark, an old one if there is one. EEXIST for that with `IN_MASK_CREATE`, ENOSPC, ENOMEM.
+pub fn add(
+    instance: &Arc<Instance>,
+    inode: &Arc<dyn Inode>,
+    mask: u32,
+    charge: impl Fn() -> Result<Charge>,
+) -> Result<i32> {
+    let events = mask & (IN_ALL_EVENTS | IN_EXCL_UNLINK | IN_ONESHOT) | IN_UNMOUNT;
+    let id = inode.id();
+    let address = Arc::as_ptr(instance).addr();
+    let mut paid = None;
+    let (mut registry, wd, first) = loop {
+        let mut registry = REGISTRY.lock();
+        let there = registry.watched.get_mut(&id);
+        let old = there.and_then(|watched| {
+            let mine = |mark: &&mut Mark| Arc::ptr_eq(&mark.instance, instance);
+            watched.marks.iter_mut().find(mine)
+        });
+        if let Some(mark) = old {
+            if mask & IN_MASK_CREATE != 0 {
+                return Err(Errno::EEXIST);
+            }
+            let kept = if mask & IN_MASK_ADD != 0 {
+                mark.mask
+            } else {
+                0
+            };
+            mark.mask = events | kept;
+            let wd = mark.wd;
+            break (registry, wd, false);
+        }
+        let Some(charge) = paid.take() else {
+            drop(registry);
+            paid = Some(charge()?);
+            continue;
+        };
+        let wd = instance.next_number(|wd| registry.numbers.contains_key(&(address, wd)));
+        let watched = registry.watched.entry(id).or_insert_with(|| Watched {
+            inode: Arc::downgrade(inode),
+            marks: Vec::new(),
+        });
+        let first = watched.marks.is_empty();
+        let room = try_reserve(&mut watched.marks, 1);
+        if room.is_ok() {
+            watched.marks.push(Mark {
+                instance: instance.clone(),
+                wd,
+                mask: events,
+                _charge: charge,
+            });
+        } else if first {
+            registry.watched.remove(&id);
+        }
+        room?;
+        break (registry, wd, first);
+    };
+    if registry.numbers.insert((address, wd), id).is_none() {
+        MARKS.fetch_add(1, Ordering::SeqCst);
+    }
+    let counted = registry.watched.get(&id).and_then(Watched::follow);
+    drop(registry);
+    drop(counted);
+    if first {
+        // Whoever opens it from here on does that the ordinary way.
+        names::purge();
+        refresh();
+    }
+    Ok(wd)
+}
+
+/// Takes the mark `wd` of `instance`. EINVAL.
+pub fn remove(instance: &Instance, wd: i32) -> Result<()> {
+    let taken = REGISTRY.lock().take(instance, wd);
+    let (_mark, inode) = taken?;
+    if inode.is_some_and(|inode| wanted(&*inode) == 0) {
+        refresh();
+    }
+    Ok(())
+}
+
+/// Takes all marks of `instance`, which ends.
+pub fn forget_all(instance: &Instance) {
+    let address = core::ptr::from_ref(instance).addr();
+    loop {
+        let mut registry = REGISTRY.lock();
+        let mut range = registry.numbers.range((address, i32::MIN)..);
+        let next = range.next().map(|(&key, _)| key);
+        let Some((_, wd)) = next.filter(|key| key.0 == address) else {
+            return;
+        };
+        let taken = registry.take(instance, wd);
+        drop(registry);
+        drop(taken);
+    }
+}
+
+/// Tells those who watch the inode `id` of `event`, under `name` if they watch a directory. `unlinked`: the file has no name any more.
+fn deliver(id: Id, event: u32, cookie: u32, name: &[u8], unlinked: bool) {
+    let mut spent = Vec::new();
+    let registry = REGISTRY.lock();
+    let Some(watched) = registry.watched.get(&id) else {
+        return;
+    };
+    for mark in &watched.marks {
+        let about = mark.mask & event & IN_ALL_EVENTS;
+        if about == 0 || (unlinked && mark.mask & IN_EXCL_UNLINK != 0) {
+            continue;
+        }
+        mark.instance.push(mark.wd, event, cookie, name);
+        if mark.mask & IN_ONESHOT != 0 && try_reserve(&mut spent, 1).is_ok() {
+            spent.push((mark.instance.clone(), mark.wd));
+        }
+    }
+    drop(registry);
+    for (instance, wd) in spent {
+        let taken = REGISTRY.lock().take(&instance, wd);
+        drop(taken);
+    }
+}
+
+/// What says that an event is about a directory.
+fn kind_bit(inode: &dyn Inode) -> u32 {
+    match inode.kind() {
+        Kind::Directory => IN_ISDIR,
+        _ => 0,
+    }
+}
+
+/// `event` has happened to the file `inode`: those who watch it are told, and those who watch its directory.
+#[inline]
+pub fn file(inode: &dyn Inode, event: u32) {
+    if any() {
+        about_file(inode, event);
+    }
+}
+
+#[cold]
+fn about_file(inode: &dyn Inode, event: u32) {
+    let bit = kind_bit(inode);
+    if let Some(parent) = inode.parent()
+        && wanted(&*parent) & event != 0
+        && let Some(name) = inode.name()
+    {
+        let unlinked = inode.attr().nlink == 0;
+        deliver(parent.id(), event | bit, 0, &name, unlinked);
+    }
+    if wanted(inode) & event != 0 {
+        deliver(inode.id(), event | bit, 0, &[], false);
+    }
+}
+
+/// The number of names of `inode` has changed.
+#[inline]
+pub fn linked(inode: &dyn Inode) {
+    if any() && wanted(inode) & IN_ATTRIB != 0 {
+        deliver(inode.id(), IN_ATTRIB | kind_bit(inode), 0, &[], false);
+    }
+}
+
+/// `event` has happened to `name` in `dir`, which is or was that of a directory or not.
+#[inline]
+pub fn name(dir: &dyn Inode, name: &[u8], event: u32, is_directory: bool) {
+    if any() && wanted(dir) & event != 0 {
+        let bit = if is_directory { IN_ISDIR } else { 0 };
+        deliver(dir.id(), event | bit, 0, name, false);
+    }
+}
+
+/// A name has moved: `inode` is now the one of `new` in the second directory, and was that of `old` in the first.
+#[inline]
+pub fn renamed(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[u8])) {
+    if any() {
+        about_rename(inode, from, to);
+    }
+}
+
+#[cold]
+fn about_rename(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[u8])) {
+    static COOKIES: AtomicU32 = AtomicU32::new(0);
+    let cookie = COOKIES.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    let bit = kind_bit(inode);
+    for ((dir, name), event) in [(from, IN_MOVED_FROM), (to, IN_MOVED_TO)] {
+        if wanted(dir) & event != 0 {
+            deliver(dir.id(), event | bit, cookie, name, false);
+        }
+    }
+    if (wanted(from.0) == 0) != (wanted(to.0) == 0) {
+        // Who has it open tells others now, or nobody.
+        refresh();
+    }
+}
+
+/// A file that has moved tells those who watch it.
+#[inline]
+pub fn moved(inode: &dyn Inode) {
+    if any() && wanted(inode) & IN_MOVE_SELF != 0 {
+        deliver(inode.id(), IN_MOVE_SELF, 0, &[], false);
+    }
+}
+
+/// The inode `id`, whose word was not zero, ends: nothing leads to it any more. `unmounted`: it goes with its file system.
+#[cold]
+pub fn gone(id: Id, unmounted: bool) {
+    let event = if unmounted {
+        IN_UNMOUNT
+    } else {
+        IN_DELETE_SELF
+    };
+    let mut registry = REGISTRY.lock();
+    let Some(watched) = registry.watched.remove(&id) else {
+        return;
+    };
+    for mark in &watched.marks {
+        if unmounted || mark.mask & event != 0 {
+            mark.instance.push(mark.wd, event, 0, &[]);
+        }
+        mark.instance.push(mark.wd, IN_IGNORED, 0, &[]);
+        let key = (Arc::as_ptr(&mark.instance).addr(), mark.wd);
+        registry.numbers.remove(&key);
+        MARKS.fetch_sub(1, Ordering::Relaxed);
+    }
+    drop(registry);
+}
+
+/// Whether somebody is to be told what is done by way of `of`.
+fn should_tell(of: &OpenFile) -> bool {
+    let Some(inode) = of.inode().filter(|_| of.flags() & O_PATH == 0) else {
+        return false;
+    };
+    wanted(&**inode) != 0 || inode.parent().is_some_and(|parent| wanted(&*parent) != 0)
+}
+
+/// `of` was opened, and nobody has it yet.
+#[inline]
+pub fn opened(of: &OpenFile) {
+    if any() && should_tell(of) {
+        of.set_tells(true);
+        about(of, IN_OPEN);
+    }
+}
+
+/// `of` has its descriptor: whoever put a mark on its file meanwhile may not have seen that.
+#[inline]
+pub fn settle(of: &Arc<OpenFile>) {
+    if any() && should_tell(of) != of.tells() {
+        of.set_tells(!of.tells());
+        files::replug_everywhere(of);
+    }
+}
+
+/// `event` has happened to the file of `of` by way of it. When nobody is to be told any more, it gets its code back.
+#[inline]
+pub fn tell(of: &Arc<OpenFile>, event: u32) {
+    if of.tells() {
+        if any() && should_tell(of) {
+            about(of, event);
+        } else {
+            of.set_tells(false);
+            files::replug_everywhere(of);
+        }
+    }
+}
+
+fn about(of: &OpenFile, event: u32) {
+    if let Some(inode) = of.inode() {
+        about_file(&**inode, event);
+    }
+}
+
+/// The last descriptor of `of` is gone.
+#[inline]
+pub fn closed(of: &OpenFile) {
+    if of.tells() {
+        let event = if of.writable() {
+            IN_CLOSE_WRITE
+        } else {
+            IN_CLOSE_NOWRITE
+        };
+        about(of, event);
+    }
+}
+
+/// Of every open description it is asked anew whether it tells, and code plugged that fits.
+fn refresh() {
+    let mut changed: Vec<Arc<OpenFile>> = Vec::new();
+    files::each_description(|of| {
+        let differs = of.inode().is_some() && should_tell(of) != of.tells();
+        if differs && try_reserve(&mut changed, 1).is_ok() {
+            changed.push(of.clone());
+        }
+    });
+    for of in &changed {
+        of.set_tells(should_tell(of));
+        files::replug_everywhere(of);
+    }
+}
+
+/// What is behind the mark `wd` of `instance`, for each of its marks: number, inode, mask.
+pub fn marks(instance: &Instance, mut each: impl FnMut(i32, Id, u32)) {
+    let address = core::ptr::from_ref(instance).addr();
+    let registry = REGISTRY.lock();
+    let range = registry
+        .numbers
+        .range((address, i32::MIN)..=(address, i32::MAX));
+    for (&(_, wd), &id) in range {
+        let marks = registry.watched.get(&id);
+        let mark = marks.and_then(|watched| watched.marks.iter().find(|mark| mark.wd == wd));
+        each(wd, id, mark.map_or(0, |mark| mark.mask));
+    }
+}
