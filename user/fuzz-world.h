@@ -51,6 +51,7 @@ struct share {
 struct common {
     volatile unsigned char outcome[OUTCOMES];
     volatile int workers[WORKERS];
+    volatile long handles[WORKERS], supervisor_handle; /* as native calls name them */
     int supervisor, marking;
     volatile unsigned marked; /* sequences begun, of one worker */
 };
@@ -502,6 +503,15 @@ static int may_name(const struct actor *me, int pid)
     return pid == 0 || (pid > 2 && pid != me->share->worker_pid && pid != me->common->supervisor);
 }
 
+/* May it name this thread in a native call, by its handle or, to learn that, by its number? */
+static int may_steer(const struct actor *me, long n)
+{
+    for (int i = 0; i < WORKERS; i++)
+        if (n && n == me->common->handles[i])
+            return 0;
+    return n != me->common->supervisor_handle && may_name(me, (int)n);
+}
+
 static long resolve(const struct actor *me, const struct step *step, int argument)
 {
     const struct value *v = &step->value[argument];
@@ -538,6 +548,8 @@ static long resolve(const struct actor *me, const struct step *step, int argumen
         return n;
     if (kind == PID && !may_name(me, (int)n))
         return raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    if (calls[step->call].number == SYN_CALL && argument == 1 && !may_steer(me, n))
+        return 0;
     /* A path that others may have written. */
     if ((kind == PATH || kind == STRING) && v->form != NAME && v->form != STRUCTURE && n >= PAGE && n < 0x800000000000L)
         return name_address(me, v->number);

@@ -217,6 +217,7 @@ static void prepare(int worker)
     share->worker_pid = getpid();
     share->user = BASE_USER + worker;
     common->workers[worker] = share->worker_pid;
+    common->handles[worker] = syn_handle(0);
     snprintf(directory, sizeof directory, "/tmp/fuzz/%d", worker);
     mkdir(directory, 0777);
     (void)!chdir(directory);
@@ -321,7 +322,7 @@ static void guard(int workers)
     ioctl(1, TCXONC, TCOON);
     tcsetattr(1, TCSANOW, &terminal);
     for (int i = 0; i < workers; i++)
-        common->workers[i] = 0;
+        common->workers[i] = common->handles[i] = 0;
 }
 
 static int run_rounds(int seconds, uint64_t seed, int workers)
@@ -461,6 +462,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < WORKERS; i++)
         shares[i] = shared(sizeof **shares);
     common->supervisor = getpid();
+    common->supervisor_handle = syn_handle(0);
     kmsg = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
     for (int i = 1; i < 32; i++)
         if (i != SIGCHLD && i != SIGSEGV && i != SIGBUS && i != SIGKILL && i != SIGSTOP)

@@ -23,7 +23,9 @@ pub fn suspend() {
     irq_disable();
     let (cpu, local, me) = here();
     if !me.on_ring.load(Ordering::Relaxed) {
-        idle::wait(cpu, local, me);
+        if !token::take(&me.state) {
+            idle::wait(cpu, local, me);
+        }
     } else if token::take_or_sleep(&me.state) == Taken::Sleeps {
         local.ring.remove(me, me);
         switch(cpu, me);
@@ -39,6 +41,17 @@ pub fn suspend() {
 pub fn resume(tte: &Tte) {
     if token::give(&tte.state, 0) == Given::Wake {
         wake(tte);
+    } else if tte.pinned.load(Ordering::Relaxed) {
+        rouse(tte);
+    }
+}
+
+/// Interrupts the CPU of an idle thread, which may have halted before it got its token: nobody puts it into a ring.
+#[cold]
+fn rouse(tte: &Tte) {
+    let home = tte.cpu();
+    if core::ptr::eq(local(home).ring.idle.load(Ordering::Relaxed), tte) {
+        kick::send(home);
     }
 }
 

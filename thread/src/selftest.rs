@@ -6,6 +6,8 @@
 use crate::block::resume_address;
 use crate::chain::chain;
 use crate::clock::{WakeUp, alarm, cancel, sleep_until};
+use crate::flags::{ASLEEP, DEAD};
+use crate::local::local;
 use crate::signal::{Mode, Procedure};
 use crate::spawn::{Body, Spec, bury, create, spawn};
 use crate::tte::{Thread, current, for_each};
@@ -31,6 +33,7 @@ pub fn run() {
     spread();
     theft();
     following();
+    burial();
     inheritance();
     help_from_afar(true);
     help_from_afar(false);
@@ -360,6 +363,51 @@ fn theft() {
         "they ran without being taken"
     );
     log!("thread: {count} threads taken from a CPU that answered nothing");
+}
+
+/// An idle thread that buries another, and waits for a monitor meanwhile, goes on when it gets that, although its CPU has halted.
+fn burial() {
+    fn mortal(_: usize) {
+        let me = current();
+        me.set_slow_dispatcher().expect("memory for a dispatcher");
+        suspend();
+    }
+    fn holder(_: usize) {
+        let spec = Spec {
+            cpu: Some(1),
+            ..Spec::new(b"mortal", Body::Kernel(mortal, 0))
+        };
+        let thread = create(&spec).expect("memory for a thread");
+        start(&thread);
+        until("the thread sleeps", || thread.flags() & ASLEEP != 0);
+        let dispatcher = thread.dispatcher.lock();
+        resume(&thread);
+        let (there, idle) = (local(1), local(1).ring.idle.load(Ordering::Acquire));
+        let runs = |cpu: &cpu::Cpu| cpu.current.load(Ordering::Acquire);
+        until("the idle thread has it", || {
+            thread.flags() & DEAD != 0
+                && there.zombies.load(Ordering::Acquire).is_null()
+                && cpu::online().nth(1).map(runs) == Some(idle as usize)
+        });
+        // Grace periods, which interrupt the CPU, are over by then.
+        nap(20_000_000);
+        drop(dispatcher);
+        until("the idle thread sleeps on", || {
+            thread.dispatcher.lock().is_none()
+        });
+        done();
+        resume_address(PEER.load(Ordering::Acquire));
+    }
+    if cpu::cpus() == 1 {
+        return;
+    }
+    settle();
+    PEER.store(current().address(), Ordering::Release);
+    here(holder, 0, 0);
+    // Without naps: their alarms would interrupt the CPU, if they are of that one.
+    while DONE.swap(0, Ordering::AcqRel) == 0 {
+        suspend();
+    }
 }
 
 /// Who is woken by a CPU that has nothing else to do goes there when its home is busy, unless it may not.

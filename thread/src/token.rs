@@ -2,7 +2,7 @@
 //!
 //! *Interface*: transitions of the state word alone, each one atomic step; the callers in
 //! [`crate::block`] move the thread in and out of the ready ring as the outcome says.
-//! Progress: `give` and `start` are lock-free, `take_or_sleep` too; a failed exchange means that another party's succeeded.
+//! Progress: `take` is wait-free, `give`, `start` and `take_or_sleep` are lock-free; a failed exchange means that another party's succeeded.
 //! Source: dissertation, section 5.3.2 and figure 5.10; Hohmuth and Härtig 2001, figures 2 and 3.
 
 use crate::flags::{ASLEEP, DEAD, GO, HELD, NEW, PENDING, POKED, STEP, STOPME, STOPPED, TOKEN};
@@ -45,6 +45,12 @@ pub fn take_or_sleep(state: &AtomicU32) -> Taken {
             Err(seen) => now = seen,
         }
     }
+}
+
+/// The running thread, an idle one, which is never marked asleep, consumes its token if it has one. Whoever gives it one interrupts its CPU
+/// afterwards: with interrupts off from here to the halt, it does not sleep through that.
+pub fn take(state: &AtomicU32) -> bool {
+    state.fetch_and(!TOKEN, Ordering::AcqRel) & TOKEN != 0
 }
 
 /// Gives the token, and any `extra` flags with it. A thread that has not started, or has ended, just keeps the bits.
