@@ -544,12 +544,15 @@ static long resolve(const struct actor *me, const struct step *step, int argumen
     default:
         n = structure_address(me, v, argument);
     }
+    /* What a user opens here, root's actor may signal. */
+    if (calls[step->call].number == 434 && argument == 0 && me->share->sequence.arrangement == BESIDE && !may_name(me, (int)n))
+        return raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
     if (!me->privileged)
         return n;
     if (kind == PID && !may_name(me, (int)n))
         return raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
     if (calls[step->call].number == SYN_CALL && argument == 1 && !may_steer(me, n))
-        return 0;
+        return -1;
     /* A path that others may have written. */
     if ((kind == PATH || kind == STRING) && v->form != NAME && v->form != STRUCTURE && n >= PAGE && n < 0x800000000000L)
         return name_address(me, v->number);
