@@ -29,6 +29,8 @@ pub struct Callouts {
     pub irq_restore: fn(usize),
     /// Makes another CPU, by its number, pass a quiescent point soon (an interrupt).
     pub nudge: fn(usize),
+    /// Whether the running thread has turns of its own. An idle one has none, and what it has begun may wait for as long as one likes: it does no more than it must.
+    pub has_turns: fn() -> bool,
     /// The first of some callbacks waits for a grace period: somebody is to call `epoch::synchronize` before long. In interrupt handlers too.
     pub soon: fn(),
     /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives the
@@ -64,6 +66,7 @@ pub const DEFAULT: Callouts = Callouts {
     irq_save: || 0,
     irq_restore: |_| {},
     nudge: |_| {},
+    has_turns: || true,
     soon: || {},
     donate: |_| false,
     runs_elsewhere: |_| false,

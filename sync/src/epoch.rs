@@ -223,7 +223,11 @@ impl<const CPUS: usize> Domain<CPUS> {
         if waiting == 1 {
             (callout::get().soon)();
         }
-        if waiting >= self.due.load(Ordering::Relaxed) && self.collect() >= BATCH {
+        // An idle thread, which ends others, leaves the callbacks to those who have turns.
+        if waiting >= self.due.load(Ordering::Relaxed)
+            && (callout::get().has_turns)()
+            && self.collect() >= BATCH
+        {
             // Who has passed such a point a few notes ago will do so again.
             self.nudge(epoch.saturating_sub(BATCH as u64 / 2));
         }

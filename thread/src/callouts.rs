@@ -21,6 +21,7 @@ static CALLOUTS: Callouts = Callouts {
     irq_save,
     irq_restore,
     nudge: kick::send,
+    has_turns: || current_opt().is_some_and(|me| me.on_ring.load(Ordering::Relaxed)),
     soon: grace::soon,
     donate,
     runs_elsewhere,

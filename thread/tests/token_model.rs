@@ -15,7 +15,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use token::{
-    Given, Taken, begin_step, end_step, give, hold, hold_self, poke, release, start, take_or_sleep,
+    Given, Taken, begin_step, end_step, give, hold, hold_self, poke, release, start, take,
+    take_or_sleep,
 };
 
 /// All interleavings with at most two preemptions.
@@ -213,5 +214,32 @@ fn a_release_during_a_step_is_not_lost() {
         other.join().unwrap();
         let now = state.load(Ordering::Relaxed);
         assert_eq!(now & (STOPME | STEP | GO), 0);
+    });
+}
+
+/// An idle thread is never marked asleep. Its CPU halts with an interrupt that has come by then, or comes later, ending the halt.
+#[test]
+fn an_idle_thread_does_not_sleep_through_its_token() {
+    check(|| {
+        let state = Arc::new(AtomicU32::new(0));
+        let condition = Arc::new(AtomicBool::new(false));
+        let interrupts = Arc::new(AtomicU32::new(0));
+        let waker = {
+            let (state, condition, interrupts) =
+                (state.clone(), condition.clone(), interrupts.clone());
+            thread::spawn(move || {
+                condition.store(true, Ordering::Release);
+                assert_eq!(give(&state, 0), Given::Token);
+                interrupts.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        while !condition.load(Ordering::Acquire) {
+            if !take(&state) {
+                while interrupts.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                }
+            }
+        }
+        waker.join().unwrap();
     });
 }
