@@ -53,6 +53,11 @@ static void edges(void)
     write(a[1], "y", 1);
     equal(ready(set), 1, "more is told again, with nothing read");
     equal(ready(set), 0, "once");
+    for (int i = 0; i < 3; i++) {
+        write(a[1], "y", 1);
+        equal(ready(set) == 1 && ready(set) == 0, 1, "and each time");
+        read(a[0], &c, 1);
+    }
     read(a[0], &c, 1), read(a[0], &c, 1);
     equal(ready(set), 0, "reading is no edge");
     equal(change(set, a[0], EPOLLIN | EPOLLET), 0, "MOD");
@@ -174,6 +179,16 @@ static void nests(void)
     equal(ready(tower[4]), 1, "and told of at the top");
     for (int i = 0; i <= height && i < 7; i++)
         close(tower[i]);
+    int high[3], low[3];
+    for (int i = 0; i < 3; i++) {
+        high[i] = epoll_create1(0), low[i] = epoll_create1(0);
+        if (i > 0)
+            add(high[i], high[i - 1], EPOLLIN, i), add(low[i], low[i - 1], EPOLLIN, i);
+    }
+    fails(epoll_ctl(high[0], EPOLL_CTL_ADD, low[2], &event), ELOOP, "nor higher when it is put together in the middle");
+    equal(epoll_ctl(high[0], EPOLL_CTL_ADD, low[1], &event), 0, "just so high");
+    for (int i = 0; i < 3; i++)
+        close(high[i]), close(low[i]);
     close(a[0]), close(a[1]);
 }
 

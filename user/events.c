@@ -180,6 +180,85 @@ static void interrupted(void)
     close(fd), close(set);
 }
 
+/* A descriptor that waits is told to wait no more, and to wait again. */
+static void changes_its_mind(int fd, const char *what)
+{
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    fails(take(fd), EAGAIN, what);
+    fcntl(fd, F_SETFL, 0);
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    setitimer(ITIMER_REAL, &soon, 0);
+    fails(take(fd), EINTR, "then it waits again");
+}
+
+static void flags(void)
+{
+    struct sigaction action = {.sa_handler = nothing};
+    sigaction(SIGALRM, &action, 0);
+    int counter = eventfd(0, 0), timer = timerfd_create(CLOCK_MONOTONIC, 0);
+    changes_its_mind(counter, "O_NONBLOCK that comes later");
+    changes_its_mind(timer, "that of a timer");
+    close(counter), close(timer);
+}
+
+static void *emptier(void *unused)
+{
+    (void)unused;
+    usleep(5000);
+    uint64_t number;
+    return (void *)read(bell, &number, 8);
+}
+
+/* Who polls a full counter for room is told when there is some. */
+static void room(void)
+{
+    pthread_t thread;
+    bell = eventfd(0, 0);
+    struct epoll_event event = {.events = EPOLLOUT | EPOLLET}, got;
+    struct pollfd p = {bell, POLLOUT, 0};
+    int set = epoll_create1(0);
+    put(bell, UINT64_MAX - 1);
+    epoll_ctl(set, EPOLL_CTL_ADD, bell, &event);
+    equal(epoll_wait(set, &got, 1, 0), 0, "no room, no edge");
+    pthread_create(&thread, 0, emptier, 0);
+    equal(epoll_wait(set, &got, 1, 5000) == 1 && got.events == EPOLLOUT, 1, "room is an edge");
+    pthread_join(thread, 0);
+    put(bell, UINT64_MAX - 1);
+    pthread_create(&thread, 0, emptier, 0);
+    equal(poll(&p, 1, 5000) == 1 && p.revents == POLLOUT, 1, "and ends a poll");
+    pthread_join(thread, 0);
+    close(set), close(bell);
+}
+
+enum { ADDERS = 4, ADDITIONS = 20000 };
+
+static void *adder(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < ADDITIONS; i++)
+        put(bell, 1);
+    return 0;
+}
+
+/* Several add at a time, and one takes meanwhile. */
+static void adders(void)
+{
+    pthread_t threads[ADDERS];
+    bell = eventfd(0, EFD_NONBLOCK);
+    for (int i = 0; i < ADDERS; i++)
+        pthread_create(&threads[i], 0, adder, 0);
+    int64_t all = 0, one;
+    for (int i = 0; i < ADDITIONS; i++)
+        if ((one = take(bell)) > 0)
+            all += one;
+    for (int i = 0; i < ADDERS; i++)
+        pthread_join(threads[i], 0);
+    if ((one = take(bell)) > 0)
+        all += one;
+    equal(all, ADDERS * ADDITIONS, "no addition is lost");
+    close(bell);
+}
+
 /* --- timerfd --- */
 
 static int64_t now(int clock)
@@ -226,6 +305,14 @@ static void timers(void)
     equal(p.revents == POLLIN && take(fd) >= 1, 1, "and it goes on");
     equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_nsec > 0 && is.it_value.tv_nsec <= 2 * MS, 1,
           "what is left is below the interval");
+    equal(set(fd, 0, MS, 50 * MS), 0, "one that nobody reads");
+    p.revents = 0;
+    poll(&p, 1, 5000);
+    int64_t expired = now(CLOCK_MONOTONIC);
+    while (now(CLOCK_MONOTONIC) < expired + 3 * MS)
+        ;
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec == 0 && is.it_value.tv_nsec > 0 && is.it_value.tv_nsec <= 50 * MS, 1,
+          "goes on meanwhile");
     equal(set(fd, 0, 1, 1), 0, "a nanosecond, again and again");
     poll(&p, 1, 5000);
     equal(take(fd) >= 1, 1, "is counted");
@@ -303,7 +390,7 @@ int main(int argc, char **argv)
 {
     static const struct group all[] = {
         {"counters", counters}, {"handover", handover}, {"semaphores", semaphores}, {"interrupted", interrupted},
-        {"timers", timers}, {"clock_jumps", clock_jumps},
+        {"flags", flags}, {"room", room}, {"adders", adders}, {"timers", timers}, {"clock_jumps", clock_jumps},
     };
     run_groups(GROUPS(all), "clock_jumps", argc, argv);
     return done();

@@ -1,4 +1,4 @@
-/* Limits of a user over all its processes: signals that wait (RLIMIT_SIGPENDING).
+/* Limits of a user over all its processes: signals that wait (RLIMIT_SIGPENDING), memory of pipes.
  *
  * Interface: limits; TAP on standard output. As root: it takes the part of two users that nobody else is.
  */
@@ -34,11 +34,11 @@ static long waiting(long *most)
 
 static void become(int user)
 {
-    struct rlimit limit = {MOST, MOST};
+    struct rlimit limit = {MOST, MOST}, files = {4096, 4096};
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, 0);
-    if (setrlimit(RLIMIT_SIGPENDING, &limit) || setgid(user) || setuid(user))
+    if (setrlimit(RLIMIT_SIGPENDING, &limit) || setrlimit(RLIMIT_NOFILE, &files) || setgid(user) || setuid(user))
         _exit(99);
 }
 
@@ -125,6 +125,17 @@ static int alone(void)
     return bad;
 }
 
+/* The memory of a user's pipes is bounded, which is told before descriptors are out. */
+static int many_pipes(void)
+{
+    int ends[2], count = 0;
+    while (pipe(ends) == 0)
+        count++;
+    printf("# %d pipes\n", count);
+    fflush(stdout);
+    return errno == ENFILE ? 0 : 1;
+}
+
 /* What is known about it is lost, and not the signal. */
 static int lost(void)
 {
@@ -161,5 +172,6 @@ int main(void)
     equal(as(USER, none_left), 0, "nothing is held by who has ended");
     full();
     equal(as(USER, none_left), 0, "nor afterwards");
+    equal(as(USER, many_pipes), 0, "pipes end before descriptors do: ENFILE");
     return done();
 }

@@ -335,6 +335,73 @@ static void tables(int i)
         at[n] = 1;
 }
 
+/* A process that holds so many bytes, in a file that only it has open or in its memory, and stays. */
+static pid_t holder(long bytes, int in_file)
+{
+    int told[2];
+    char c = 0;
+    if (pipe(told))
+        return -1;
+    bytes -= bytes % (64 * KIB);
+    pid_t child = fork();
+    if (child == 0) {
+        static char block[64 * KIB];
+        memset(block, 1, sizeof block);
+        int fd = in_file ? (int)syscall(SYS_memfd_create, "held", 0) : -1;
+        char *at = in_file ? 0 : mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (long n = 0; n < bytes; n += sizeof block)
+            if (in_file ? write(fd, block, sizeof block) != sizeof block : !memcpy(at + n, block, sizeof block))
+                _exit(1);
+        write(told[1], "r", 1);
+        for (;;)
+            pause();
+    }
+    close(told[1]);
+    check(read(told[0], &c, 1) == 1, in_file ? "one that holds a file" : "one that holds less in memory");
+    close(told[0]);
+    return child;
+}
+
+/* When memory is out who holds most ends, also where that is a file that nobody else has. */
+static void choice(void)
+{
+    long all = free_bytes();
+    pid_t most = holder(all / 100 * 43, 1), less = holder(all / 100 * 20, 0);
+    pid_t grows = fork();
+    if (grows == 0) {
+        /* No more than the first has, and until that has ended. */
+        for (long n = 0; n < all / 100 * 42 && kill(most, 0) == 0; n += 64 * KIB) {
+            char *at = mmap(0, 64 * KIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            for (long i = 0; at != MAP_FAILED && i < 64 * KIB; i += PAGE)
+                at[i] = 1;
+        }
+        _exit(0);
+    }
+    int status = -1;
+    equal(waitpid(grows, &status, 0) == grows && status == 0, 1, "who asks for more is not ended");
+    equal(waitpid(most, &status, WNOHANG) == most && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, 1, "who holds a large file is");
+    equal(waitpid(less, &status, WNOHANG), 0, "who holds less is not");
+    kill(most, SIGKILL), kill(less, SIGKILL);
+    while (wait(&status) > 0)
+        ;
+    check(machine_lives(), "choice: another process starts");
+}
+
+/* What waited to be of use again has been given back for all that. */
+static void given_back(void)
+{
+    FILE *file = fopen("/syn/memory", "r");
+    char line[200];
+    long frames = 0, one;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "given back %ld frames", &one) == 1)
+            frames += one;
+    printf("# %ld frames\n", frames);
+    check(frames >= 64, "what was kept without need has been given back");
+    if (file)
+        fclose(file);
+}
+
 static void group_memfds(void) { endure("memory files", 5, memfds); }
 static void group_pipes(void) { endure("pipes", 5, pipes); }
 static void group_epolls(void) { endure("epoll instances", 5, epolls); }
@@ -362,7 +429,7 @@ int main(int argc, char **argv)
     static const struct group groups[] = {
         {"memfds", group_memfds},     {"pipes", group_pipes},   {"epolls", group_epolls}, {"executes", group_executes},
         {"maps", group_maps},         {"texts", group_texts},   {"nearly", group_nearly}, {"names", group_names},
-        {"threads", group_threads},   {"tables", group_tables},
+        {"threads", group_threads},   {"tables", group_tables}, {"choice", choice},       {"given back", given_back},
     };
     self = argv[0];
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)

@@ -587,12 +587,36 @@ static void family(void)
     equal(end_of(first), 0, "a family of stopped processes is continued by its timers");
 }
 
+/* What is no time, and which timer a signal is of. */
+static void numbers(void)
+{
+    struct itimerval wrong = {{0, 0}, {0, 1000000}};
+    fails(setitimer(ITIMER_REAL, &wrong, 0), EINVAL, "a million microseconds");
+    wrong.it_value.tv_usec = 1L << 60;
+    fails(setitimer(ITIMER_REAL, &wrong, 0), EINVAL, "and many more");
+    siginfo_t info;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = FIRST};
+    int timers[3], of = -1;
+    block(FIRST);
+    for (int i = 0; i < 3; i++)
+        syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timers[i]);
+    struct itimerspec soon = {{0, 0}, {0, MS}};
+    syscall(SYS_timer_settime, timers[2], 0, &soon, 0);
+    if (take(FIRST, &info, 20000) == FIRST)
+        of = info.si_timerid;
+    equal(of, timers[2], "a signal says of which timer it is");
+    for (int i = 0; i < 3; i++)
+        syscall(SYS_timer_delete, timers[i]);
+    unblock(FIRST);
+}
+
 int main(int argc, char **argv)
 {
     self = argv[0];
     if (argc == 2 && strcmp(argv[1], "pause") == 0)
         for (;;)
             pause();
+    numbers();
     blocked();
     several();
     ignored();

@@ -171,6 +171,20 @@ fn collapsing_a_layer_or_calling_it() {
     assert_eq!(flat.function()(21, 0), 43);
 }
 
+#[test]
+fn what_was_taken_back_waits_for_no_label() {
+    let mut d = draft();
+    let out = d.label();
+    dynasm!(d ; .arch x64 ; mov rax, rdi);
+    let mark = d.mark();
+    dynasm!(d ; .arch x64 ; add rax, 1000 ; jz >near ; jmp =>out);
+    d.rewind(mark);
+    dynasm!(d ; .arch x64 ; add rax, 1 ; near: ; add rax, 2 ; =>out ; ret);
+    let r = run(d);
+    assert_eq!(r.bytes().len(), 3 + 4 + 4 + 1);
+    assert_eq!(r.function()(10, 0), 13);
+}
+
 /// A ring of nodes that each add their own constant and go on to the next: the queue does the traversal.
 #[test]
 fn an_executable_data_structure() {

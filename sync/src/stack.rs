@@ -158,3 +158,28 @@ impl Iterator for Chain {
         Some(node)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Who looked before the top was taken and put back, with another behind it, comes too late.
+    #[test]
+    fn a_top_that_has_been_away_is_another() {
+        let stack = Stack::new();
+        let nodes = [(); 3].map(|()| Node::new());
+        let [a, b, c] = nodes.each_ref().map(NonNull::from);
+        // SAFETY: the nodes outlive the stack's use, and each is pushed only when it is in no stack.
+        unsafe {
+            stack.push(b);
+            stack.push(a);
+            let seen = stack.head.load(Ordering::Relaxed);
+            assert_eq!((stack.pop(), stack.pop()), (Some(a), Some(b)));
+            stack.push(c);
+            stack.push(a);
+            assert!(stack.replace(seen, number(b)).is_err());
+            assert!(stack.take_all().eq([a, c]));
+            assert!(stack.is_empty());
+        }
+    }
+}

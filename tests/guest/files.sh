@@ -71,6 +71,9 @@ is "through cat" "$sum" "$(cat random | sha256sum)"
 is "through three processes" "$sum" "$(cat random | cat | cat | sha256sum)"
 is "through dd with odd blocks" "$sum" "$(dd if=random bs=7777 2>/dev/null | dd bs=333 iflag=fullblock 2>/dev/null | sha256sum)"
 rm random
+# Much more than waits for the line: who writes sleeps until there is room, again and again.
+yes "# a long text for the machine's own output" | head -n 3000
+exits "a long text is written" 0 true
 cd / && rm -r /tmp/files
 exits "nothing is left" 1 test -e /tmp/files
 plan

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it; [`Survey::faults`] is what is not as promised; [`places`]. By no
 //! address is anything writable and executable; a frame that is executable in the kernel is writable nowhere (but through `PATCHES`,
-//! while it is written); the kernel's half has no page that programs reach, and a program's half none that they do not;
+//! while it is written, not longer); the kernel's half has no page that programs reach, and a program's half none that they do not;
 //! where tables are isolated, the root that a program runs on has its half and the gates.
 //!
 //! Tables change meanwhile. What looks wrong is looked at again: a frame of code that has been given back is data.
@@ -13,6 +13,7 @@ use crate::table::Mapping;
 use abi::layout::{GATE, PAGE, PATCHES};
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
+use machine::clock::now_ns;
 use machine::paging;
 
 /// A range of frames that the kernel can execute.
@@ -35,7 +36,12 @@ pub struct Survey {
     pub faults: usize,
     /// There was no memory to remember all code.
     pub short: bool,
+    /// When windows that are open still have been so for too long.
+    patient_until_ns: u64,
 }
+
+/// Much longer than a processor writes at a time, also where it has to share one of the host's.
+const PATIENCE_NS: u64 = 2_000_000_000;
 
 /// Where the kernel lies, as drawn by lot at boot: root's to know.
 pub struct Places {
@@ -84,6 +90,7 @@ impl Survey {
             gates: 0,
             faults: 0,
             short: false,
+            patient_until_ns: now_ns() + PATIENCE_NS,
         };
         let tables = kernel::tables();
         tables.each_mapping(KERNEL_HALF, &mut |m| survey.remember(m));
@@ -171,8 +178,8 @@ impl Survey {
         if !of_program && m.write && m.execute {
             return Some("writable and executable");
         }
-        let open = (PATCHES..GATE).contains(&m.address);
-        (m.write && !open && self.is_code(m)).then_some("code, writable")
+        let window = (PATCHES..GATE).contains(&m.address);
+        (m.write && self.is_code(m) && !(window && self.closes(m))).then_some("code, writable")
     }
 
     /// Whether a frame of `m` is executable by another address, still.
@@ -190,6 +197,17 @@ impl Survey {
                 now.execute && (now.physical..now.physical + now.length).contains(&overlap)
             }) && self.still(m)
         })
+    }
+
+    /// Whether the window `m` is closed before long: a processor writes with interrupts off.
+    fn closes(&self, m: Mapping) -> bool {
+        while self.still(m) {
+            if now_ns() >= self.patient_until_ns {
+                return false;
+            }
+            core::hint::spin_loop();
+        }
+        true
     }
 
     /// Whether the kernel's mapping `m` is there still; a program's is, since its space is held.

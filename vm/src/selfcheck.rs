@@ -195,6 +195,25 @@ fn gates() {
     assert_eq!(faults(), 0);
 }
 
+/// The map of all memory among a program's pages is found.
+fn program_half() {
+    /// An entry of a program's half that nothing is below.
+    const UNUSED: usize = 100;
+    let space = AddressSpace::new().expect("room");
+    let faults = || {
+        let mut line = log::Line::new();
+        let mut survey = Survey::kernel(&mut line).expect("room to tell");
+        survey.space(&space, &mut line).expect("room to tell");
+        survey.faults
+    };
+    assert_eq!(faults(), 0);
+    let (_, entry) = *crate::kernel::entries().first().expect("the map of memory");
+    space.plant_first(UNUSED, entry);
+    assert!(faults() > 0, "pages of the kernel in a program's half");
+    space.plant_first(UNUSED, 0);
+    assert_eq!(faults(), 0);
+}
+
 /// Nothing is wrong with the kernel's tables, and what is made wrong is found.
 fn rights() {
     let faults = || {
@@ -233,6 +252,7 @@ fn rights() {
     assert!(codegen::CodeSpace::decommit(&crate::code::SPACE, exec));
     frame::release(frame);
     assert_eq!(faults(), 0);
+    program_half();
     let guards = machine::paging::guards();
     let found = machine::features::get();
     assert!(guards.write_protect && guards.no_execute == found.nx());

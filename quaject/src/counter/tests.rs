@@ -135,6 +135,24 @@ fn who_waits_is_called() {
 }
 
 #[test]
+fn threads_add_and_lose_nothing() {
+    const EACH: u64 = 100_000;
+    let mut pair = Pair::new(&seam(2, Conv::Host), 0, false);
+    pair.user.bytes()[..8].copy_from_slice(&1u64.to_le_bytes());
+    let one = pair.user.at(0);
+    let adders: Vec<_> = (0..3)
+        .map(|_| {
+            let add = pair.add.clone();
+            std::thread::spawn(move || {
+                (0..EACH).for_each(|_| assert_eq!(call(&add, [1, one, 8]), Ended::With(8)));
+            })
+        })
+        .collect();
+    adders.into_iter().for_each(|adder| adder.join().unwrap());
+    assert_eq!(pair.made.count(), 3 * EACH);
+}
+
+#[test]
 fn hot_paths_are_short() {
     let pair = Pair::new(&seam(1, Conv::Host), 0, false);
     assert!(hot_path(&pair.add) <= 24, "{}", hot_path(&pair.add));

@@ -272,6 +272,12 @@ impl<M: Memory> AddressSpace<M> {
         self.second_tables().set_top(index, entry);
     }
 
+    /// Sets an entry of the first root, for the same.
+    #[cfg(target_os = "none")]
+    pub(crate) fn plant_first(&self, index: usize, entry: u64) {
+        self.tables().set_top(index, entry);
+    }
+
     /// Shows every mapping under the entries `top` of the top table. The space's monitor is held meanwhile.
     pub(crate) fn each_mapping(
         &self,

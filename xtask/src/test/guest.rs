@@ -698,14 +698,18 @@ fn lateness(kit: &Kit) -> Vec<Check> {
 fn boots(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut greet = |name: &str, machine: &Machine| {
-        let words = ["/bin/sh", "-c", "echo hi | cat; exit 7"];
+        let words = [
+            "/bin/sh",
+            "-c",
+            "echo hi | cat; grep -c ^processor /proc/cpuinfo; exit 7",
+        ];
         // The small root, as a user has it: 16 MiB must be enough for that.
         let ran = Root::new(None)
             .and_then(|root| kit.boot_root(root, machine, &words, Vec::new(), MINUTE));
         let check = match ran {
             Err(failure) => Check::new(name, false, failure.message),
             Ok(ran) => {
-                let good = ran.stdout == b"hi\n"
+                let good = ran.text() == format!("hi\n{}\n", machine.cpus)
                     && ran.stderr.is_empty()
                     && ran.outcome.status == Status::Exit(7);
                 Check::new(name, good, ran.told())

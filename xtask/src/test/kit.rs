@@ -229,6 +229,11 @@ impl Kit {
         }
     }
 
+    /// Whether mutants are looked at, or what is so without them.
+    pub fn is_mutated(&self) -> bool {
+        self.mutant.is_some()
+    }
+
     /// Whether the host could not start a machine.
     pub fn is_hindered(&self) -> bool {
         self.hindered.load(Ordering::Relaxed)
