@@ -11,9 +11,11 @@
 #include <limits.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define PAGE 4096L
@@ -190,6 +192,17 @@ static void open_world(int user, int beside)
     epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_COUNTER, &event);
     epoll_ctl(quiet, EPOLL_CTL_ADD, FIRST_FD + FD_EPOLL, &event);
     put_fd(FD_EPOLL_EDGES, quiet);
+    static const int kinds[3] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 3; i++)
+        if (socketpair(AF_UNIX, kinds[i] | SOCK_NONBLOCK, 0, two) == 0)
+            put_fd(FD_STREAM + 2 * i, two[0]), put_fd(FD_STREAM_END + 2 * i, two[1]);
+    struct sockaddr_un name = {AF_UNIX, "sock"};
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    bind(fd, (struct sockaddr *)&name, sizeof name);
+    listen(fd, 3);
+    chmod("sock", 0777);
+    put_fd(FD_LISTENER, fd);
+    put_fd(FD_SOCKET, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
     put_fd(FD_MEMFD, raw(SYS_memfd_create, (long)"m", 2, 0, 0, 0, 0));
     put_fd(FD_FIFO, open("fifo", O_RDWR | O_NONBLOCK));
     put_fd(FD_PATH, open("a", O_PATH));
@@ -461,6 +474,40 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
         if (below(s, 4) == 0)
             w[0] = base_of(PRIVATE), w[1] = below(s, 2) ? 216 : below(s, 600);
         return 216;
+    case P_SOCKADDR: {
+        static const char *const names[] = {"sock", "sock", "a", "d", "new", "nowhere/x", "/tmp/fuzz-socket"};
+        memset(at, 0, 112);
+        *(uint16_t *)at = below(s, 8) ? 1 : below(s, 20);
+        switch (below(s, 5)) {
+        case 0:
+            at[3] = 'a' + below(s, 4);
+            break;
+        case 1:
+            memset(at + 2, 1 + below(s, 255), 110);
+            break;
+        default:
+            strcpy((char *)at + 2, names[below(s, 7)]);
+        }
+        return 112;
+    }
+    case P_MSGHDR:
+        /* Four of them; names, pieces and control data lie behind, or nowhere. */
+        memset(at, 0, 1024);
+        for (int i = 0; i < 4; i++) {
+            uint64_t *m = w + 8 * i, *piece = w + 32 + 2 * i, *control = w + 40 + 16 * i;
+            uint16_t *name = (uint16_t *)(w + 110);
+            struct value v = place(s);
+            name[0] = 1, memcpy(name + 1, "sock", 5);
+            m[0] = below(s, 3) ? 0 : (uint64_t)name, m[1] = below(s, 4) ? 7 : (uint32_t)edge_number(s);
+            m[2] = (uint64_t)piece, m[3] = below(s, 8) ? 1 : edge_number(s);
+            piece[0] = below(s, 4) ? (uint64_t)base_of(PRIVATE) : (uint64_t)place_address(&v), piece[1] = below(s, 5) ? below(s, 5000) : edge_number(s);
+            m[4] = below(s, 4) ? (uint64_t)control : 0, m[5] = below(s, 6) ? 16 + 4 * below(s, 20) : edge_number(s);
+            control[0] = below(s, 5) ? 16 + 4 * below(s, 12) : edge_number(s);
+            control[1] = below(s, 8) ? 1 | (uint64_t)(1 + below(s, 3)) << 32 : any_word(s);
+            for (int j = 0; j < 26; j++)
+                ((uint32_t *)(control + 2))[j] = below(s, 3) ? FIRST_FD + below(s, OPEN_KINDS) : (uint32_t)any_word(s);
+        }
+        return 1024;
     case P_INT:
         u[0] = below(s, 2) ? below(s, 100) : (uint32_t)edge_number(s), u[1] = 0;
         return 8;

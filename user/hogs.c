@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -280,6 +281,51 @@ static struct told marks(void)
     }
     rmdir("/tmp/hogm");
     return told;
+}
+
+/* A connection with something unread. */
+static int take_socket(void)
+{
+    int s[2];
+    return socketpair(AF_UNIX, SOCK_STREAM, 0, s) || write(s[0], s, 1) != 1 || write(s[1], s, 1) != 1 ? -1 : 0;
+}
+
+static struct told sockets(void)
+{
+    return hog_descriptors(take_socket, 5000);
+}
+
+/* Messages that nobody reads, each with two descriptors, as many as go into one socket and then into another. */
+static int take_message(void)
+{
+    static int to[2] = {-1, -1};
+    static char bytes[3000];
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(8)];
+    } control = {.head = {.cmsg_len = CMSG_LEN(8), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    struct iovec piece = {bytes, sizeof bytes};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    for (int tries = 0; tries < 2; tries++) {
+        memcpy(CMSG_DATA(&control.head), to, 8);
+        if (to[0] >= 0 && sendmsg(to[0], &message, MSG_DONTWAIT) >= 0)
+            return 0;
+        if (to[0] >= 0 && errno == ETOOMANYREFS) {
+            message.msg_controllen = 0;
+            if (sendmsg(to[0], &message, MSG_DONTWAIT) >= 0)
+                return 0;
+        }
+        if (to[0] >= 0 && errno != EAGAIN)
+            return -1;
+        if (socketpair(AF_UNIX, SOCK_DGRAM, 0, to))
+            return -1;
+    }
+    return -1;
+}
+
+static struct told messages(void)
+{
+    return hog_descriptors(take_message, 200000);
 }
 
 static int take_text(void)
@@ -621,6 +667,8 @@ int main(int argc, char **argv)
         {"instances", instances, ENFILE, EMFILE, 0},
         {"counters", counters, ENFILE, EMFILE, 0},
         {"bells", bells, ENFILE, ENOMEM, 0},
+        {"sockets", sockets, ENOBUFS, ENFILE, 0},
+        {"messages", messages, ENOBUFS, ENOMEM, 0},
         {"texts", texts, ENFILE, EMFILE, 0},
         {"watches", watches, ENOSPC, ENFILE, 0},
         {"notices", notices, EMFILE, EMFILE, 0},

@@ -156,6 +156,11 @@ pub trait File: Send + Sync + Any {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
     }
+    /// What the code depends on that changes in the life of a description: who changes it has the descriptors plugged again
+    /// ([`crate::files::Files::plug_again`]).
+    fn stage(&self) -> u8 {
+        0
+    }
     /// What the routine for `call` (`read`, `write`, `lseek`) leads to now, when it is a relay (`quaject::relay`): for listings.
     fn relayed(&self, _call: &str) -> Option<DescRoutine> {
         None
@@ -403,6 +408,7 @@ impl OpenFile {
             append: self.flags() & O_APPEND != 0,
             probed: self.is_apart(PROBED),
             tells: self.tells(),
+            stage: self.file.stage(),
         }
     }
 

@@ -231,6 +231,34 @@ impl Files {
         self.follow(fd as u32 as usize);
     }
 
+    /// What the routines of `of`, behind `fd`, may assume has changed ([`crate::file::File::stage`]): plugs those that fit now at its numbers in this table. At those that it has in others the old ones stay.
+    pub fn plug_again(&self, fd: i32, of: &Arc<OpenFile>) {
+        of.forget_entries();
+        self.warm(fd, of);
+        if of.slots.load(Ordering::Acquire) > 1 {
+            self.follow_all(of);
+        }
+    }
+
+    /// The open file behind `fd`, which is about to be reached from elsewhere: no exclusive code of it is left. `EBADF`.
+    pub fn pass(&self, fd: i32) -> Result<Arc<OpenFile>> {
+        let of = self.get(fd)?;
+        // Until now the calling thread alone could reach it, by this table.
+        if of.share() {
+            self.follow_all(&of);
+        }
+        Ok(of)
+    }
+
+    /// Brings what follows from `of` up to date wherever it stands in this table.
+    fn follow_all(&self, of: &OpenFile) {
+        for (fd, place) in self.slots.places() {
+            if place.holds(of) {
+                self.follow(fd);
+            }
+        }
+    }
+
     /// `of` is about to have another descriptor, in this table.
     #[inline]
     fn prepare(&self, of: &OpenFile) {

@@ -39,6 +39,7 @@ mod primitive;
 pub mod process;
 pub mod seam;
 pub mod signal;
+pub mod socket;
 pub mod time;
 pub mod trap;
 pub mod tty;

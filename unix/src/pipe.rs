@@ -27,6 +27,7 @@ use crate::process::user::Charge;
 use crate::process::{Task, quota};
 use crate::{seam, signal};
 
+pub(crate) mod bytes;
 mod parked;
 
 use parked::Parking;
@@ -48,7 +49,7 @@ pub(crate) fn give_up_waiting() {
 }
 
 /// Tells the running thread that it wrote to a pipe without readers.
-fn broken() {
+pub(crate) fn broken() {
     let task = Task::current();
     let info = Siginfo::sent(SIGPIPE, SI_KERNEL, 0, 0);
     // A thread that cannot be told gets EPIPE all the same.
@@ -215,44 +216,13 @@ impl PipeEnd {
 
     /// Moves what is there into `buf`; `None` when nothing is.
     fn take(&self, buf: &mut IoBuf) -> Result<Option<usize>> {
-        let mut end = self.pipe.core.read_end();
-        if end.available() == 0 {
-            return Ok(None);
-        }
-        let mut moved = 0;
-        let mut result = Ok(());
-        for piece in end.pieces() {
-            match buf.put(piece) {
-                Ok(count) => {
-                    moved += count;
-                    if count < piece.len() {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        if moved == 0 {
-            result?;
-        }
-        end.consume(moved);
-        Ok(Some(moved))
+        bytes::take(&mut self.pipe.core.read_end(), buf, false)
     }
 
     /// Moves one piece of `buf` into the queue: all that is left of it when that must not be divided (`whole`). `None` when there is
     /// no room for it.
     fn give(&self, buf: &mut IoBuf, whole: bool, piece: &mut [u8]) -> Result<Option<usize>> {
-        let mut end = self.pipe.core.write_end();
-        let free = end.free();
-        let wanted = buf.remaining().min(piece.len());
-        if free == 0 || (whole && free < wanted) {
-            return Ok(None);
-        }
-        let taken = buf.take(&mut piece[..wanted.min(free)])?;
-        Ok(Some(end.put(&piece[..taken])))
+        bytes::give(&mut self.pipe.core.write_end(), buf, whole, piece)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod process;
 pub mod ptrace;
 pub mod schedule;
 pub mod signal;
+pub mod socket;
 pub mod speculation;
 pub mod time;
 
@@ -111,6 +112,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     ptrace::CALLS,
     schedule::CALLS,
     signal::CALLS,
+    socket::CALLS,
     time::CALLS,
 ];
 

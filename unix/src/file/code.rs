@@ -22,6 +22,8 @@ pub(super) struct Variant {
     pub probed: bool,
     /// Somebody is told what is read and written.
     pub tells: bool,
+    /// [`File::stage`](super::File::stage).
+    pub stage: u8,
 }
 
 /// Sets of routines, the first one without further memory.

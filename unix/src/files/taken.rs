@@ -19,6 +19,15 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
+    /// What no descriptor of any table led to, but something that counted as one.
+    pub fn unowned(of: Arc<OpenFile>) -> Taken {
+        Taken {
+            of,
+            alone: false,
+            owner: 0,
+        }
+    }
+
     /// Does what the close of a descriptor brings: notes, locks, and with the last one the end of the description, or its wait in
     /// the inactive list.
     #[inline]

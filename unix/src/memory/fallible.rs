@@ -5,6 +5,7 @@
 //! Each leaves the kernel its reserve, and is a question that may be answered with no on purpose ([`super::fail`]).
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -47,6 +48,14 @@ pub(crate) fn try_filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
     try_reserve(&mut list, count)?;
     list.resize(count, value);
     Ok(list)
+}
+
+/// A queue with room for `count` elements. ENOMEM.
+pub(crate) fn try_queue<T>(count: usize) -> Result<VecDeque<T>> {
+    let mut queue = VecDeque::new();
+    ask(count.saturating_mul(size_of::<T>()))?;
+    queue.try_reserve(count).map_err(|_| Errno::ENOMEM)?;
+    Ok(queue)
 }
 
 /// A copy. ENOMEM.

@@ -27,6 +27,7 @@ pub enum Capability {
     Setuid = 7,
     Setpcap = 8,
     LinuxImmutable = 9,
+    NetAdmin = 12,
     SysChroot = 18,
     SysPtrace = 19,
     SysAdmin = 21,

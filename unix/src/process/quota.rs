@@ -6,7 +6,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use abi::linux::RLIMIT_NPROC;
+use abi::linux::{RLIMIT_NOFILE, RLIMIT_NPROC};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
@@ -80,6 +80,36 @@ pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
     charge(large, pages() / 16)
         .or_else(|| charge(small, pages() / 8))
         .ok_or(Errno::ENFILE)
+}
+
+/// The queue of one direction of a connected socket: of `large` pages as long as the user's queues and pipes take less than a sixteenth of memory, of `small` ones then, up to an eighth. The pages. ENOBUFS.
+pub fn channel(large: u64, small: u64) -> Result<(Charge, u64)> {
+    let payer = Payer::current();
+    // For the exempt too: with thousands of connections large ones would take all there is.
+    let few = payer.user.holds(Held::PipePages) + large <= pages() / 16;
+    let wanted = if few && vm::frame::admits(64 * large as usize) {
+        large
+    } else {
+        small
+    };
+    let charge = payer.charge(Held::PipePages, wanted, pages() / 8);
+    Ok((charge.ok_or(Errno::ENOBUFS)?, wanted))
+}
+
+/// A message of `bytes` bytes between sockets: a user's may take a sixteenth of memory. ENOBUFS.
+pub fn message(bytes: u64) -> Result<Charge> {
+    let most = pages() * PAGE as u64 / 16;
+    let charge = Payer::current().charge(Held::Messages, bytes, most);
+    charge.ok_or(Errno::ENOBUFS)
+}
+
+/// `count` descriptors in messages: as many as a process of the user may have. ETOOMANYREFS.
+pub fn flight(count: u64) -> Result<Charge> {
+    let limit = Task::here(|task| task.process.limits.lock().cur(RLIMIT_NOFILE));
+    // One message more is let past, as on Linux.
+    let most = limit.unwrap_or(u64::MAX).saturating_add(count);
+    let charge = Payer::current().charge(Held::Flying, count, most);
+    charge.ok_or(Errno::ETOOMANYREFS)
 }
 
 /// An epoll instance's interest in a descriptor: a user's may take a twenty-fifth of memory. ENOSPC, ENOMEM.

@@ -41,6 +41,10 @@ pub enum Held {
     Instances,
     /// Their marks.
     Watches,
+    /// Bytes of messages between sockets.
+    Messages,
+    /// Descriptors on their way in them.
+    Flying,
     /// Bytes of other kernel memory.
     Bytes,
 }

@@ -144,6 +144,11 @@ pub const TESTS: &[Test] = &[
         run: inotifies,
     },
     Test {
+        name: "sockets",
+        about: "unix-domain sockets: streams, datagrams, packets, rights, credentials, on 1 and 4 CPUs",
+        run: sockets,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -588,6 +593,15 @@ fn inotifies(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("inotifies-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/inotifies-glibc"], MINUTE));
+    }
+    checks
+}
+
+fn sockets(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("sockets-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/sockets-glibc"], 5 * MINUTE));
     }
     checks
 }

@@ -144,6 +144,7 @@ impl Kit {
             "events",
             "pidfds",
             "inotifies",
+            "sockets",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -161,6 +161,9 @@ impl Inode for Nameless {
 
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
         let of = &self.0;
+        if self.kind() == Kind::Socket {
+            return Err(Errno::ENXIO);
+        }
         let wanted = how.flags & abi::linux::O_ACCMODE;
         let has = of.flags() & abi::linux::O_ACCMODE;
         if wanted == has || has == abi::linux::O_RDWR {

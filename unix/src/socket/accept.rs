@@ -1,0 +1,281 @@
+//! Connections: `listen`, `connect`, `accept`.
+//!
+//! *Interface*: the methods of [`Socket`] with these names. A connection is made whole by `connect`: the other end is a new socket, which waits in the
+//! listener's [`Backlog`] for `accept`.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::{Monitor, WaitList};
+
+use super::channel::Queues;
+use super::{Kind, NO_READ, Party, Socket, Want};
+use crate::memory::fallible::try_queue;
+
+/// Connections that nobody has accepted yet.
+struct Waiting {
+    list: VecDeque<Arc<Socket>>,
+    /// Places for others that are on their way; there is room for them.
+    claims: usize,
+}
+
+/// What a listener has besides.
+pub struct Backlog {
+    waiting: Monitor<Waiting>,
+    /// So many may wait, and one more.
+    most: AtomicUsize,
+    /// Those that wait, and claims.
+    count: AtomicUsize,
+    /// Somebody waits.
+    some: AtomicBool,
+    closed: AtomicBool,
+    /// Told when there is room for another.
+    room: WaitList,
+    /// Who listens.
+    party: Monitor<Party>,
+}
+
+impl Backlog {
+    fn new(most: usize) -> Backlog {
+        Backlog {
+            waiting: Monitor::new(Waiting {
+                list: VecDeque::new(),
+                claims: 0,
+            }),
+            most: AtomicUsize::new(most),
+            count: AtomicUsize::new(0),
+            some: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            room: WaitList::new(),
+            party: Monitor::new(Party::current()),
+        }
+    }
+
+    /// Who listens.
+    pub fn party(&self) -> Party {
+        self.party.lock().clone()
+    }
+
+    /// How many may wait, and how many do.
+    pub fn counts(&self) -> (usize, usize) {
+        let most = self.most.load(Ordering::SeqCst);
+        (most, self.count.load(Ordering::SeqCst))
+    }
+
+    fn is_full(&self) -> bool {
+        let (most, count) = self.counts();
+        count > most
+    }
+
+    /// Nobody connects here any more.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.room.wake_all();
+    }
+
+    /// Whether nobody does.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Whether somebody waits.
+    pub fn has_some(&self) -> bool {
+        self.some.load(Ordering::SeqCst)
+    }
+
+    /// Claims a place for a connection. ECONNREFUSED, EAGAIN, ENOMEM.
+    fn claim(&self) -> Result<()> {
+        loop {
+            let mut waiting = self.waiting.lock();
+            let count = waiting.list.len() + waiting.claims;
+            let refusal = match () {
+                () if self.is_closed() => Some(Errno::ECONNREFUSED),
+                () if count > self.most.load(Ordering::SeqCst) => Some(Errno::EAGAIN),
+                () => None,
+            };
+            if let Some(error) = refusal {
+                drop(waiting);
+                return Err(error);
+            }
+            if count < waiting.list.capacity() {
+                waiting.claims += 1;
+                self.count.store(count + 1, Ordering::SeqCst);
+                drop(waiting);
+                return Ok(());
+            }
+            drop(waiting);
+            let mut larger = try_queue((2 * count).max(4))?;
+            let mut waiting = self.waiting.lock();
+            if waiting.list.len() + waiting.claims < larger.capacity() {
+                larger.extend(waiting.list.drain(..));
+                core::mem::swap(&mut waiting.list, &mut larger);
+            }
+            drop(waiting);
+        }
+    }
+
+    /// Puts `socket` where a place was claimed. The listener may have gone.
+    fn put(&self, socket: &Arc<Socket>) {
+        let mut waiting = self.waiting.lock();
+        waiting.claims = waiting.claims.saturating_sub(1);
+        if !self.is_closed() {
+            waiting.list.push_back(socket.clone());
+            self.some.store(true, Ordering::SeqCst);
+            drop(waiting);
+            return;
+        }
+        drop(waiting);
+        socket.refuse();
+    }
+
+    /// Gives a place back that was claimed.
+    fn renounce(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.claims = waiting.claims.saturating_sub(1);
+        self.count_again(&waiting);
+        drop(waiting);
+        self.room.wake_all();
+    }
+
+    fn count_again(&self, waiting: &Waiting) {
+        let count = waiting.list.len() + waiting.claims;
+        self.count.store(count, Ordering::SeqCst);
+        self.some.store(!waiting.list.is_empty(), Ordering::SeqCst);
+    }
+
+    /// Takes the first one.
+    pub fn take(&self) -> Option<Arc<Socket>> {
+        let mut waiting = self.waiting.lock();
+        let first = waiting.list.pop_front();
+        self.count_again(&waiting);
+        drop(waiting);
+        self.room.wake_all();
+        first
+    }
+
+    /// Looks at all.
+    pub fn look(&self, look: impl FnMut(&Arc<Socket>)) {
+        self.waiting.lock().list.iter().for_each(look);
+    }
+}
+
+impl Socket {
+    /// `bind`. EINVAL, EADDRINUSE, …
+    pub fn bind(self: &Arc<Self>, address: &[u8]) -> Result<()> {
+        self.family.bind(self, address)
+    }
+
+    /// `listen`. EOPNOTSUPP, EINVAL.
+    pub fn listen(self: &Arc<Self>, backlog: i32) -> Result<()> {
+        if !self.kind.connects() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if self.name.get().is_none() {
+            self.family.name(self, Want::Listen)?;
+        }
+        let most = (backlog as u32).min(SOMAXCONN as u32) as usize;
+        let turn = self.turn.lock();
+        if self.link().is_some() {
+            return Err(Errno::EINVAL);
+        }
+        let new = self.backlog.set(Backlog::new(most)).is_ok();
+        drop(turn);
+        if let (false, Some(known)) = (new, self.backlog()) {
+            let party = Party::current();
+            let old = core::mem::replace(&mut *known.party.lock(), party);
+            drop(old);
+            known.most.store(most, Ordering::SeqCst);
+            known.room.wake_all();
+        }
+        self.changes.wake_all();
+        Ok(())
+    }
+
+    /// `connect`. Whether it is connected now and was not. Errors of connect(2).
+    pub fn connect(self: &Arc<Self>, address: &[u8], nonblocking: bool) -> Result<bool> {
+        if self.kind == Kind::Datagram {
+            return self.aim(address).map(|()| false);
+        }
+        if self.name.get().is_none() {
+            self.family.name(self, Want::Reach)?;
+        }
+        let patience = self.patience(nonblocking, &self.options.send_timeout);
+        loop {
+            // Made first, so that nothing can fail half-way.
+            let other = Socket::new(self.family, self.kind, self.protocol)?;
+            let listener = self.family.find(self, address)?;
+            let backlog = listener.backlog().ok_or(Errno::ECONNREFUSED)?;
+            if backlog.is_closed() {
+                return Err(Errno::ECONNREFUSED);
+            }
+            if backlog.is_full() {
+                patience.wait(&backlog.room, || !backlog.is_full() || backlog.is_closed())?;
+                continue;
+            }
+            let turn = self.turn.lock();
+            if self.link().is_some() {
+                return Err(Errno::EISCONN);
+            }
+            if self.backlog().is_some() {
+                return Err(Errno::EINVAL);
+            }
+            match backlog.claim() {
+                // Somebody was faster.
+                Err(Errno::EAGAIN) => continue,
+                other => other?,
+            }
+            let queues = match Queues::new(self.kind) {
+                Ok(queues) => queues,
+                Err(error) => {
+                    backlog.renounce();
+                    return Err(error);
+                }
+            };
+            if let Some(name) = listener.name.get() {
+                // It is new.
+                let _none = other.name.set(name.clone());
+            }
+            other.options.inherit(&listener.options);
+            other.waits.store(true, Ordering::SeqCst);
+            self.connect_to(&other, queues, backlog.party(), Party::current());
+            self.family.accepted(&listener, &other);
+            backlog.put(&other);
+            drop(turn);
+            listener.inbox.wake_readers();
+            self.tell();
+            return Ok(true);
+        }
+    }
+
+    /// It waited to be accepted, and will not be.
+    pub(super) fn refuse(&self) {
+        if let Some(link) = self.link() {
+            link.outgoing.reset();
+        }
+        self.close();
+    }
+
+    /// `accept`: the next connection. EOPNOTSUPP, EINVAL, EAGAIN, EINTR.
+    pub fn accept(&self, nonblocking: bool) -> Result<Arc<Socket>> {
+        if !self.kind.connects() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let backlog = self.backlog().ok_or(Errno::EINVAL)?;
+        let patience = self.patience(nonblocking, &self.options.receive_timeout);
+        loop {
+            if let Some(socket) = backlog.take() {
+                socket.waits.store(false, Ordering::SeqCst);
+                socket.follow_credentials();
+                return Ok(socket);
+            }
+            if self.shut.load(Ordering::SeqCst) & NO_READ != 0 {
+                return Err(Errno::EINVAL);
+            }
+            let shut = || self.shut.load(Ordering::SeqCst) & NO_READ != 0;
+            self.inbox
+                .wait(&patience, || backlog.has_some() || shut())?;
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Addresses as programs have them.
+//!
+//! *Interface*: [`Address`], bytes of at most `sockaddr_storage`; to and from the program's memory.
+
+use abi::errno::{Errno, Result};
+use abi::linux::SOCKADDR_MAX;
+use smallvec::SmallVec;
+
+/// An address, its family in the first two bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Address(SmallVec<[u8; 24]>);
+
+impl Address {
+    /// These bytes, at most [`SOCKADDR_MAX`].
+    pub fn new(bytes: &[u8]) -> Address {
+        let length = bytes.len().min(SOCKADDR_MAX);
+        Address(SmallVec::from_slice(&bytes[..length]))
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// From the program: `length` bytes at `at`. EINVAL, EFAULT.
+    pub fn get(at: usize, length: i32) -> Result<Address> {
+        let length = usize::try_from(length).map_err(|_| Errno::EINVAL)?;
+        if length > SOCKADDR_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut bytes = [0; SOCKADDR_MAX];
+        vm::user::copy_in(&mut bytes[..length], at)?;
+        Ok(Address::new(&bytes[..length]))
+    }
+
+    /// To the program: as much of it as there is room for at `at`, which the number at `length` says; that becomes its length. EINVAL, EFAULT.
+    pub fn put(&self, at: usize, length: usize) -> Result<()> {
+        let room: i32 = vm::user::get(length)?;
+        let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+        let bytes = self.bytes();
+        vm::user::copy_out(at, &bytes[..bytes.len().min(room)])?;
+        vm::user::put(length, &(bytes.len() as i32))
+    }
+}

@@ -1,0 +1,228 @@
+//! Control messages: descriptors and credentials as programs write and read them.
+//!
+//! *Interface*: [`get`] from the program, [`put`] to it.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use vm::user;
+
+use super::Socket;
+use super::flight::{Rights, let_go};
+use super::message::Received;
+use super::record::Along;
+use crate::file::OpenFile;
+use crate::files::Files;
+use crate::memory::fallible::{try_filled, try_reserve};
+use crate::process::{Capability, Cred, Process, tree};
+
+/// Bytes of a control message before its data.
+const HEADER: usize = size_of::<Cmsghdr>();
+
+/// The most bytes of control data, as on Linux.
+const MOST: u64 = 20_480;
+
+fn align(length: usize) -> usize {
+    length.next_multiple_of(8)
+}
+
+/// The control messages in `length` bytes at user address `at`. EINVAL, EBADF, EPERM, ESRCH, ETOOMANYREFS, ENOBUFS, EFAULT, ENOMEM.
+pub fn get(at: usize, length: u64) -> Result<Along> {
+    if length > MOST {
+        return Err(Errno::ENOBUFS);
+    }
+    let mut bytes = try_filled(0u8, length as usize)?;
+    user::copy_in(&mut bytes, at)?;
+    let mut files: Vec<Arc<OpenFile>> = Vec::new();
+    let mut along = Along::default();
+    let mut rest: &[u8] = &bytes;
+    while let Some(head) = rest.get(..HEADER) {
+        let head: Cmsghdr = bytemuck::pod_read_unaligned(head);
+        let length = usize::try_from(head.len).map_err(|_| Errno::EINVAL)?;
+        let data = rest.get(HEADER..length).ok_or(Errno::EINVAL)?;
+        match (head.level, head.kind) {
+            (SOL_SOCKET, SCM_RIGHTS) => rights(data, &mut files)?,
+            (SOL_SOCKET, SCM_CREDENTIALS) => {
+                if data.len() != size_of::<Ucred>() {
+                    return Err(Errno::EINVAL);
+                }
+                let wanted: Ucred = bytemuck::pod_read_unaligned(data);
+                check(&wanted)?;
+                along.credentials = Some(wanted);
+            }
+            (SOL_SOCKET, _) => return Err(Errno::EINVAL),
+            // Of another layer.
+            _ => {}
+        }
+        rest = rest.get(align(length)..).unwrap_or_default();
+    }
+    if !files.is_empty() {
+        along.rights = Some(Rights::new(files)?);
+    }
+    Ok(along)
+}
+
+/// Adds the open files behind the descriptors in `data`. EINVAL, EBADF.
+fn rights(data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Result<()> {
+    let table = Process::current().files.get();
+    let numbers = data.chunks_exact(4);
+    if files.len() + numbers.len() > SCM_MAX_FD {
+        return Err(Errno::EINVAL);
+    }
+    try_reserve(files, numbers.len())?;
+    for number in numbers {
+        let fd = i32::from_ne_bytes(number.try_into().map_err(|_| Errno::EINVAL)?);
+        let of = table.pass(fd)?;
+        if of.flags() & O_PATH != 0 {
+            return Err(Errno::EBADF);
+        }
+        files.push(of);
+    }
+    Ok(())
+}
+
+/// Whether the caller may say that it is `wanted`. EPERM, ESRCH.
+fn check(wanted: &Ucred) -> Result<()> {
+    let process = Process::current();
+    let cred: Arc<Cred> = process.cred.get();
+    let uids = [cred.uid, cred.euid, cred.suid];
+    let gids = [cred.gid, cred.egid, cred.sgid];
+    let mine = wanted.pid == process.pid;
+    if !mine && !cred.has(Capability::SysAdmin) {
+        return Err(Errno::EPERM);
+    }
+    if !uids.contains(&wanted.uid) && !cred.has(Capability::Setuid) {
+        return Err(Errno::EPERM);
+    }
+    if !gids.contains(&wanted.gid) && !cred.has(Capability::Setgid) {
+        return Err(Errno::EPERM);
+    }
+    if !mine && tree::find(wanted.pid).is_none() {
+        return Err(Errno::ESRCH);
+    }
+    if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
+/// What was written.
+pub struct Used {
+    /// Bytes of control data.
+    pub bytes: usize,
+    /// MSG_CTRUNC, if there was not room for all.
+    pub flags: u32,
+}
+
+/// A control buffer of the program, being filled.
+struct Room {
+    at: usize,
+    left: usize,
+    used: Used,
+}
+
+impl Room {
+    /// Writes one message, of which `length` bytes at most fit.
+    fn write(&mut self, kind: i32, data: &[u8]) -> Result<()> {
+        if self.left < HEADER {
+            self.used.flags |= MSG_CTRUNC;
+            return Ok(());
+        }
+        let mut length = HEADER + data.len();
+        if self.left < length {
+            self.used.flags |= MSG_CTRUNC;
+            length = self.left;
+        }
+        let head = Cmsghdr {
+            len: length as u64,
+            level: SOL_SOCKET,
+            kind,
+        };
+        user::put(self.at, &head)?;
+        user::copy_out(self.at + HEADER, &data[..length - HEADER])?;
+        self.advance(length);
+        Ok(())
+    }
+
+    fn advance(&mut self, length: usize) {
+        let whole = align(length).min(self.left);
+        self.at += whole;
+        self.left -= whole;
+        self.used.bytes += whole;
+    }
+}
+
+/// Writes what was received to the control buffer of `room` bytes at user address `at`. Descriptors that have no room are let go. EFAULT.
+pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32) -> Result<Used> {
+    let mut room = Room {
+        at,
+        left: if at == 0 {
+            0
+        } else {
+            room.min(1 << 20) as usize
+        },
+        used: Used { bytes: 0, flags: 0 },
+    };
+    if socket.options.pass_credentials() {
+        // Of bytes that nobody marked: nobody.
+        let who = received.along.credentials.unwrap_or(Ucred {
+            pid: 0,
+            uid: NOBODY,
+            gid: NOBODY,
+        });
+        if room.at == 0 || room.left == 0 {
+            room.used.flags |= MSG_CTRUNC;
+        } else {
+            room.write(SCM_CREDENTIALS, bytemuck::bytes_of(&who))?;
+        }
+    }
+    let cloexec = flags & MSG_CMSG_CLOEXEC != 0;
+    if let Some(rights) = received.along.rights {
+        let files = rights.land();
+        // From here on each has its count as if it had a descriptor, until it has one.
+        let result = install(&mut room, &files, cloexec);
+        files.into_iter().for_each(let_go);
+        result?;
+    } else if let Some(files) = received.seen {
+        install(&mut room, &files, cloexec)?;
+    }
+    Ok(room.used)
+}
+
+/// The overflow user, and group.
+const NOBODY: u32 = 65534;
+
+/// Gives the caller descriptors of `files`, as many as there is room for, and writes their message.
+fn install(room: &mut Room, files: &[Arc<OpenFile>], cloexec: bool) -> Result<()> {
+    let table: Arc<Files> = Process::current().files.get();
+    let fit = room.left.saturating_sub(HEADER) / 4;
+    let count = files.len().min(fit);
+    let mut done = 0;
+    for of in files.iter().take(count) {
+        let Ok(fd) = table.install(of.clone(), cloexec) else {
+            break;
+        };
+        let place = room.at + HEADER + 4 * done;
+        if user::put(place, &fd).is_err() {
+            // As if there were no room.
+            let _closed = table.close(fd);
+            break;
+        }
+        done += 1;
+    }
+    if done < files.len() {
+        room.used.flags |= MSG_CTRUNC;
+    }
+    if done > 0 {
+        let length = HEADER + 4 * done;
+        let head = Cmsghdr {
+            len: length as u64,
+            level: SOL_SOCKET,
+            kind: SCM_RIGHTS,
+        };
+        user::put(room.at, &head)?;
+        room.advance(length);
+    }
+    Ok(())
+}

@@ -1,0 +1,424 @@
+//! What is on its way to one socket: bytes in the queue of a pipe, and records behind them.
+//!
+//! *Interface*: a [`Channel`] is a socket's inbox. [`Queues`] are the queues of pipes that two sockets of streams get. Records are put in with [`Channel::push`] and taken
+//! with [`Channel::take`]; who reads has the channel's turn ([`Channel::reading`], or the reading end of the queue). [`Outbox`] counts what a socket has sent that nobody has read.
+//!
+//! Bytes of a stream are in the queue, which comes first, or in records, behind them. As long as there is a record, or each message has credentials, or an end is shut, the
+//! queue is *barred*: for its routines it has no reader and no writer, so that a write, and a read that finds it empty, take the plain paths. A reader looks for records before
+//! it looks into the queue: with a record there nobody has begun to write to the queue since. One that is being read counts until all of it has been.
+//!
+//! Monitors: with a channel's records held nothing is allocated, dropped or copied from a program.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use quaject::pipe::{PipeCore, RING};
+use sync::monitor::RawMonitor;
+use sync::{Guard, Monitor, Once, WaitList};
+
+use super::record::Record;
+use super::{Kind, Patience, Socket};
+use crate::memory::fallible::try_queue;
+use crate::poll::PollTable;
+use crate::process::quota;
+use crate::process::user::Charge;
+
+/// Bytes of the queue of a stream while there are few sockets, and while there are many.
+const LARGE: usize = RING;
+const SMALL: usize = 2 * PAGE;
+
+/// What a socket has sent that nobody has read.
+pub struct Outbox {
+    used: AtomicUsize,
+    /// Told when it gets less.
+    pub space: WaitList,
+    /// Where a stream's bytes go: who waits for room there waits for this too.
+    queue: Once<Arc<PipeCore>>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Outbox {
+    /// Nothing was sent.
+    pub fn new() -> Outbox {
+        Outbox {
+            used: AtomicUsize::new(0),
+            space: WaitList::new(),
+            queue: Once::new(),
+        }
+    }
+
+    /// Bytes that were sent and not read.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::SeqCst)
+    }
+
+    /// Counts `bytes` more.
+    pub fn add(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// Counts `bytes` less.
+    pub fn remove(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Wakes who waits for room.
+    pub fn wake(&self) {
+        if self.space.has_waiters() {
+            self.space.wake_all();
+        }
+        if let Some(queue) = self.queue.get() {
+            queue.wake_writers();
+        }
+    }
+}
+
+/// Records in order.
+pub struct Records {
+    /// The first one, of which a part has been read.
+    hand: Option<Record>,
+    list: VecDeque<Record>,
+}
+
+impl Records {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.hand.iter().chain(&self.list)
+    }
+}
+
+/// The queue of a stream, and who pays for it.
+struct Queue {
+    core: Arc<PipeCore>,
+    _charge: Charge,
+}
+
+/// What is on its way to one socket.
+pub struct Channel {
+    queue: Once<Queue>,
+    records: Monitor<Records>,
+    /// Records, one that is being read included.
+    pending: AtomicUsize,
+    /// Bytes in them.
+    bytes: AtomicUsize,
+    /// Nothing more comes.
+    shut: AtomicBool,
+    /// Each message has credentials.
+    marked: AtomicBool,
+    /// The sender has gone and not read everything.
+    reset: AtomicBool,
+    /// Of who reads where there is no queue.
+    turn: RawMonitor,
+    /// Who waits for something to read.
+    readers: WaitList,
+    /// Who waits for room for a record.
+    pub room: WaitList,
+    impatient: AtomicBool,
+}
+
+/// The right to read.
+pub struct Reading<'a>(&'a Channel);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.turn.unlock();
+    }
+}
+
+/// The queues of a new connection.
+pub(super) struct Queues(Option<[Queue; 2]>);
+
+impl Queues {
+    /// For sockets of `kind`: none but for streams. ENOBUFS, ENOMEM.
+    pub fn new(kind: Kind) -> Result<Queues> {
+        Ok(Queues(match kind {
+            Kind::Stream => Some([Queue::new()?, Queue::new()?]),
+            _ => None,
+        }))
+    }
+
+    /// Gives each of two sockets one as its inbox. Nobody else connects them.
+    pub fn lay(self, one: &Socket, other: &Socket) {
+        let Some(queues) = self.0 else {
+            return;
+        };
+        for ((to, from), queue) in [(one, other), (other, one)].into_iter().zip(queues) {
+            queue
+                .core
+                .set_patient(!to.inbox.impatient.load(Ordering::SeqCst));
+            let _none = from.outbox.queue.set(queue.core.clone());
+            let _none = to.inbox.queue.set(queue);
+        }
+    }
+}
+
+impl Queue {
+    fn new() -> Result<Queue> {
+        let (large, small) = ((LARGE / PAGE) as u64, (SMALL / PAGE) as u64);
+        let (charge, pages) = quota::channel(large, small)?;
+        let core = PipeCore::new(pages as usize * PAGE).ok_or(Errno::ENOMEM)?;
+        Ok(Queue {
+            core: core.into(),
+            _charge: charge,
+        })
+    }
+}
+
+impl Channel {
+    /// An empty one, without a queue.
+    pub fn new() -> Channel {
+        Channel {
+            queue: Once::new(),
+            records: Monitor::new(Records {
+                hand: None,
+                list: VecDeque::new(),
+            }),
+            pending: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            shut: AtomicBool::new(false),
+            marked: AtomicBool::new(false),
+            reset: AtomicBool::new(false),
+            turn: RawMonitor::new(),
+            readers: WaitList::new(),
+            room: WaitList::new(),
+            impatient: AtomicBool::new(false),
+        }
+    }
+
+    /// The queue of a connected stream.
+    pub fn queue(&self) -> Option<&Arc<PipeCore>> {
+        self.queue.get().map(|queue| &queue.core)
+    }
+
+    /// Readers may sleep in their routine.
+    pub fn set_patient(&self, patient: bool) {
+        self.impatient.store(!patient, Ordering::SeqCst);
+        if let Some(queue) = self.queue() {
+            queue.set_patient(patient);
+        }
+    }
+
+    /// Tells the routines of the queue what they may do. The records are held, so that the last who says it knows everything.
+    fn follow(&self) {
+        let Some(queue) = self.queue() else {
+            return;
+        };
+        let open = self.pending.load(Ordering::SeqCst) == 0
+            && !self.is_shut()
+            && !self.marked.load(Ordering::SeqCst);
+        queue.set_readers(open);
+        queue.set_writers(open);
+    }
+
+    /// Whether bytes must come in records, or not at all.
+    pub fn is_barred(&self) -> bool {
+        self.pending.load(Ordering::SeqCst) != 0 || self.marked.load(Ordering::SeqCst)
+    }
+
+    /// Nothing more comes.
+    pub fn shut(&self) {
+        self.shut.store(true, Ordering::SeqCst);
+        let records = self.records.lock();
+        self.follow();
+        drop(records);
+        self.wake_readers();
+        if let Some(queue) = self.queue() {
+            queue.wake_writers();
+        }
+        self.room.wake_all();
+    }
+
+    /// Whether nothing more comes.
+    pub fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::SeqCst)
+    }
+
+    /// Each message has credentials, or not.
+    pub fn set_marked(&self, marked: bool) {
+        let records = self.records.lock();
+        self.marked.store(marked, Ordering::SeqCst);
+        self.follow();
+        drop(records);
+    }
+
+    /// Whether each message has credentials.
+    pub fn is_marked(&self) -> bool {
+        self.marked.load(Ordering::SeqCst)
+    }
+
+    /// Who sends here has gone without having read everything.
+    pub fn reset(&self) {
+        self.reset.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that has yet to be reported.
+    pub fn is_reset(&self) -> bool {
+        self.reset.load(Ordering::SeqCst)
+    }
+
+    /// The same, and it is reported.
+    pub fn take_reset(&self) -> bool {
+        self.is_reset() && self.reset.swap(false, Ordering::SeqCst)
+    }
+
+    /// Records that there are.
+    pub fn pending(&self) -> usize {
+        self.pending.load(Ordering::SeqCst)
+    }
+
+    /// Whether there is something to read.
+    pub fn has_data(&self) -> bool {
+        self.pending() != 0 || self.queue().is_some_and(|queue| queue.available() != 0)
+    }
+
+    /// Bytes that can be read.
+    pub fn available(&self) -> usize {
+        let queued = self.queue().map_or(0, |queue| queue.available());
+        self.bytes.load(Ordering::SeqCst) + queued
+    }
+
+    /// Bytes of the first record.
+    pub fn first_length(&self) -> usize {
+        self.look(|records| records.iter().next().map_or(0, Record::left))
+    }
+
+    /// The records, with room for one more. ENOMEM.
+    fn roomy(&self) -> Result<Guard<'_, Records>> {
+        loop {
+            let records = self.records.lock();
+            let count = records.list.len();
+            if count < records.list.capacity() {
+                return Ok(records);
+            }
+            drop(records);
+            let mut larger = try_queue((2 * count).max(4))?;
+            let mut records = self.records.lock();
+            if records.list.len() < larger.capacity() {
+                larger.extend(records.list.drain(..));
+                core::mem::swap(&mut records.list, &mut larger);
+            }
+            drop(records);
+        }
+    }
+
+    /// Puts `record` behind the others. EPIPE: nothing more may come; ENOMEM.
+    pub fn push(&self, record: Record) -> Result<()> {
+        let mut records = self.roomy()?;
+        if self.is_shut() {
+            drop(records);
+            return Err(Errno::EPIPE);
+        }
+        self.bytes.fetch_add(record.left(), Ordering::SeqCst);
+        self.pending.fetch_add(1, Ordering::SeqCst);
+        records.list.push_back(record);
+        self.follow();
+        drop(records);
+        self.wake_readers();
+        Ok(())
+    }
+
+    /// Takes the first record. Who has taken it and has its turn says what became of it, by [`Channel::done`] or [`Channel::put_back`].
+    pub fn take(&self) -> Option<Record> {
+        let mut records = self.records.lock();
+        records.hand.take().or_else(|| records.list.pop_front())
+    }
+
+    /// `bytes` of a record that was taken were read.
+    pub fn count_read(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+    }
+
+    /// A record that was taken is read, of which `left` bytes were not.
+    pub fn done(&self, left: usize) {
+        self.count_read(left);
+        let records = self.records.lock();
+        self.pending.fetch_sub(1, Ordering::SeqCst);
+        self.follow();
+        drop(records);
+        if self.room.has_waiters() {
+            self.room.wake_all();
+        }
+    }
+
+    /// A record that was taken is the first one again.
+    pub fn put_back(&self, record: Record) {
+        let mut records = self.records.lock();
+        records.hand = Some(record);
+    }
+
+    /// Lets everything go that nobody will read.
+    pub fn clear(&self) {
+        while let Some(record) = self.take() {
+            let left = record.left();
+            drop(record);
+            self.done(left);
+        }
+    }
+
+    /// Looks at all records.
+    pub fn look<R>(&self, look: impl FnOnce(&Records) -> R) -> R {
+        look(&self.records.lock())
+    }
+
+    /// Changes each record, but for its bytes.
+    pub fn change(&self, mut change: impl FnMut(&mut Record)) {
+        let mut records = self.records.lock();
+        let Records { hand, list } = &mut *records;
+        hand.iter_mut().chain(list).for_each(&mut change);
+    }
+
+    /// The turn to read records where there is no queue.
+    pub fn reading(&self) -> Reading<'_> {
+        self.turn.lock();
+        Reading(self)
+    }
+
+    /// Wakes who waits for something to read.
+    pub fn wake_readers(&self) {
+        if let Some(queue) = self.queue() {
+            queue.wake_readers();
+        }
+        if self.readers.has_waiters() {
+            self.readers.wake_all();
+        }
+    }
+
+    /// Sleeps until `ready`, which something that comes here, or an end, makes true. What [`Patience::wait_by`] answers.
+    pub fn wait(&self, patience: &Patience, ready: impl Fn() -> bool) -> Result<()> {
+        match self.queue() {
+            Some(queue) => patience.wait_by(ready, |done| queue.wait_for_data(done)),
+            None => patience.wait(&self.readers, ready),
+        }
+    }
+
+    /// Sleeps until `ready`, which room in the queue makes true.
+    pub fn wait_for_room(&self, patience: &Patience, ready: impl Fn() -> bool) -> Result<()> {
+        match self.queue() {
+            // More than there ever is: the condition alone decides.
+            Some(queue) => patience.wait_by(ready, |done| queue.wait_for_space(usize::MAX, done)),
+            None => patience.wait(&self.room, ready),
+        }
+    }
+
+    /// Lets a poller be told of what comes.
+    pub fn expect_data<'a>(&'a self, table: &mut PollTable<'a>) {
+        match self.queue() {
+            Some(queue) => queue.expect_data(|list| table.watch(list)),
+            None => table.watch(&self.readers),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Messages that stay whole: datagrams, and packets of a connection.
+//!
+//! *Interface*: [`Socket::aim`] is `connect` of a datagram socket; [`Socket::send`] and [`Socket::receive`] come here for both kinds.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use super::message::{Received, Sending};
+use super::record::Record;
+use super::{Kind, NO_READ, Patience, Socket, Want};
+use crate::io::IoBuf;
+
+/// So many datagrams wait at a socket, and one more, for who is not the one that it sends to.
+pub const MOST: usize = 10;
+
+/// What a message needs of the buffer for sending beside its bytes.
+const HEADER: usize = 32;
+
+impl Socket {
+    /// Sends datagrams to `address` from now on, and takes those of no other; with AF_UNSPEC, to none. EPERM, ECONNREFUSED, …
+    pub(super) fn aim(self: &Arc<Self>, address: &[u8]) -> Result<()> {
+        let family = address.first_chunk().map(|two| u16::from_ne_bytes(*two));
+        let target = match family {
+            None => return Err(Errno::EINVAL),
+            Some(family) if i32::from(family) == AF_UNSPEC => None,
+            Some(_) => {
+                if self.name.get().is_none() {
+                    self.family.name(self, Want::Reach)?;
+                }
+                let target = self.family.find(self, address)?;
+                self.may_send(&target)?;
+                Some(target)
+            }
+        };
+        let mut slot = self.target.lock();
+        let old = core::mem::replace(&mut *slot, target);
+        drop(slot);
+        if old.is_some() {
+            // What came from the former one is not for the next.
+            self.inbox.clear();
+        }
+        drop(old);
+        self.changes.wake_all();
+        Ok(())
+    }
+
+    /// Whether `target` takes datagrams from this one. EPERM.
+    fn may_send(self: &Arc<Self>, target: &Arc<Socket>) -> Result<()> {
+        let theirs = target.target.lock().clone();
+        match theirs {
+            Some(theirs) if !Arc::ptr_eq(&theirs, self) => Err(Errno::EPERM),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `target` has as many datagrams as it takes from this one.
+    fn is_full_for(self: &Arc<Self>, target: &Arc<Socket>) -> bool {
+        if target.inbox.pending() <= MOST || self.kind != Kind::Datagram {
+            return false;
+        }
+        let theirs = target.target.lock().clone();
+        !theirs.is_some_and(|theirs| Arc::ptr_eq(&theirs, self))
+    }
+
+    /// Whether its own target has as many.
+    pub(super) fn is_target_full(self: &Arc<Self>) -> bool {
+        let target = self.target.lock().clone();
+        target.is_some_and(|target| self.is_full_for(&target))
+    }
+
+    pub(super) fn send_record(
+        self: &Arc<Self>,
+        buf: &mut IoBuf,
+        mut sending: Sending,
+    ) -> Result<usize> {
+        if self.kind == Kind::Packets {
+            self.take_error()?;
+            if self.link().is_none() {
+                return Err(Errno::ENOTCONN);
+            }
+        }
+        let named = sending.to.take().filter(|_| self.kind == Kind::Datagram);
+        let target = match (&named, self.peer()) {
+            (Some(address), _) => self.family.find(self, address.bytes())?,
+            (None, Some(peer)) => peer,
+            (None, None) => return Err(Errno::ENOTCONN),
+        };
+        if self.name.get().is_none() {
+            self.family.name(self, Want::Reach)?;
+        }
+        let length = buf.remaining();
+        if length > self.options.send_buffer().saturating_sub(HEADER) {
+            return Err(Errno::EMSGSIZE);
+        }
+        let patience = self.patience(sending.nonblocking, &self.options.send_timeout);
+        loop {
+            self.take_error()?;
+            if self.writes_no_more() {
+                return Err(Errno::EPIPE);
+            }
+            let room = || self.outbox.used() < self.options.send_buffer();
+            if room() {
+                break;
+            }
+            let ready = || room() || self.has_error() || self.writes_no_more();
+            patience.wait(&self.outbox.space, ready)?;
+        }
+        let mut record = Record::new(buf, length, &self.outbox)?;
+        let wants = |socket: &Socket| socket.options.pass_credentials();
+        record.along = core::mem::take(&mut sending.along);
+        if record.along.credentials.is_none() && (wants(self) || wants(&target)) {
+            record.along.credentials = Some(super::message::credentials());
+        }
+        record.from = self.name.get().cloned();
+        self.deliver(record, &target, &patience)
+            .inspect_err(|error| {
+                if *error == Errno::ECONNREFUSED && named.is_none() {
+                    self.forget(&target);
+                }
+            })?;
+        Ok(length)
+    }
+
+    fn deliver(
+        self: &Arc<Self>,
+        record: Record,
+        target: &Arc<Socket>,
+        patience: &Patience,
+    ) -> Result<()> {
+        let gone = || target.inbox.is_shut();
+        loop {
+            if self.kind == Kind::Datagram {
+                self.may_send(target)?;
+            }
+            if gone() {
+                return Err(match self.kind {
+                    Kind::Datagram => Errno::ECONNREFUSED,
+                    _ => Errno::EPIPE,
+                });
+            }
+            if target.shut.load(Ordering::SeqCst) & NO_READ != 0 {
+                return Err(Errno::EPIPE);
+            }
+            if !self.is_full_for(target) {
+                break;
+            }
+            let ready = || !self.is_full_for(target) || gone();
+            patience.wait(&target.inbox.room, ready)?;
+        }
+        target.inbox.push(record).map_err(|error| match error {
+            Errno::EPIPE if self.kind == Kind::Datagram => Errno::ECONNREFUSED,
+            error => error,
+        })
+    }
+
+    /// Sends to `target` no more, which has gone.
+    fn forget(&self, target: &Arc<Socket>) {
+        let mut slot = self.target.lock();
+        let old = match &*slot {
+            Some(now) if Arc::ptr_eq(now, target) => slot.take(),
+            _ => None,
+        };
+        drop(slot);
+        drop(old);
+    }
+
+    pub(super) fn receive_record(
+        &self,
+        buf: &mut IoBuf,
+        flags: u32,
+        nonblocking: bool,
+    ) -> Result<Received> {
+        let packets = self.kind == Kind::Packets;
+        if packets && self.link().is_none() {
+            return Err(Errno::ENOTCONN);
+        }
+        let patience = self.patience(nonblocking, &self.options.receive_timeout);
+        loop {
+            self.take_error()?;
+            let turn = self.inbox.reading();
+            if let Some(record) = self.inbox.take() {
+                return self.open_record(record, buf, flags);
+            }
+            drop(turn);
+            if self.reads_no_more() && (packets || !patience.is_none()) {
+                return Ok(Received::default());
+            }
+            let ready = || self.inbox.pending() != 0 || self.reads_no_more() || self.has_error();
+            self.inbox.wait(&patience, ready)?;
+        }
+    }
+
+    /// Moves what a record has to who reads it, who has its turn.
+    fn open_record(&self, mut record: Record, buf: &mut IoBuf, flags: u32) -> Result<Received> {
+        let length = record.left();
+        let copied = match buf.put(record.unread()) {
+            Ok(_) if length > 0 && buf.remaining() == 0 && buf.done() < length => Ok(buf.done()),
+            Ok(count) if count == length || buf.remaining() == 0 => Ok(count),
+            Ok(_) => Err(Errno::EFAULT),
+            Err(error) => Err(error),
+        };
+        let mut received = Received {
+            found: true,
+            from: record.from.clone(),
+            ..Received::default()
+        };
+        received.along.credentials = record.along.credentials;
+        if flags & MSG_PEEK != 0 {
+            let files = record.along.rights.as_ref().map(|rights| rights.copy());
+            self.inbox.put_back(record);
+            received.seen = files.transpose()?;
+        } else {
+            received.along.rights = record.along.rights.take();
+            drop(record);
+            self.inbox.done(length);
+        }
+        let copied = copied?;
+        if copied < length {
+            received.flags |= MSG_TRUNC;
+        }
+        received.count = match flags & MSG_TRUNC {
+            0 => copied,
+            _ => length,
+        };
+        Ok(received)
+    }
+}

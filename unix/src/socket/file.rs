@@ -1,0 +1,163 @@
+//! A socket as an open file.
+//!
+//! *Interface*: [`Open`] is the [`File`] of a socket's description. The routines of a connected stream are those of the pipes that it reads from and writes to.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::any::Any;
+use quaject::pipe::{self, Patience};
+use quaject::{DescFn, Sharing, Unmade};
+
+use super::message::{Sending, discard};
+use super::{Kind, Socket};
+use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
+use crate::fs::Attr;
+use crate::io::IoBuf;
+use crate::poll::PollTable;
+use crate::seam;
+
+/// A socket that is open.
+pub(super) struct Open(pub(super) Arc<Socket>);
+
+impl Open {
+    /// Whether its routines are those of pipes.
+    fn is_piped(&self) -> bool {
+        self.0.inbox.queue().is_some() && self.0.link().is_some()
+    }
+}
+
+impl File for Open {
+    fn weight(&self, _of: &OpenFile) -> usize {
+        let queue = self.0.inbox.queue().map_or(0, |queue| queue.size());
+        SMALL_WEIGHT + queue + self.0.outbox.used()
+    }
+
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        if buf.remaining() == 0 {
+            return Ok(0);
+        }
+        let received = self.0.receive(buf, 0, of.nonblocking())?;
+        let count = received.count;
+        discard(received);
+        Ok(count)
+    }
+
+    fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let sending = Sending {
+            nonblocking: of.nonblocking(),
+            ..Sending::default()
+        };
+        self.0.send(buf, sending)
+    }
+
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        let socket = &self.0;
+        if let Some(table) = table {
+            table.watch(&socket.changes);
+            socket.inbox.expect_data(table);
+            match socket.link().and_then(|link| link.outgoing.queue()) {
+                Some(queue) => queue.expect_space(|list| table.watch(list)),
+                None => table.watch(&socket.outbox.space),
+            }
+        }
+        let mut found = 0;
+        if socket.has_error() {
+            found |= POLLERR;
+        }
+        let (no_read, no_write) = (socket.reads_no_more(), socket.writes_no_more());
+        if no_read {
+            found |= POLLRDHUP | POLLIN | POLLRDNORM;
+        }
+        if no_read && no_write {
+            found |= POLLHUP;
+        }
+        let listens = socket.backlog();
+        if socket.inbox.has_data() || listens.is_some_and(|backlog| backlog.has_some()) {
+            found |= POLLIN | POLLRDNORM;
+        }
+        if listens.is_none() {
+            if socket.kind.connects() && socket.link().is_none() {
+                found |= POLLHUP;
+            }
+            let full = socket.kind == Kind::Datagram && socket.is_target_full();
+            if socket.is_writable() && !full {
+                found |= POLLOUT | POLLWRNORM | POLLWRBAND;
+            }
+        }
+        found & (events | POLLHUP | POLLERR)
+    }
+
+    fn flags_changed(&self, of: &OpenFile) {
+        let plainly = self.0.options.sleeps_plainly();
+        self.0.inbox.set_patient(!of.nonblocking() && plainly);
+    }
+
+    fn stage(&self) -> u8 {
+        u8::from(self.is_piped())
+    }
+
+    fn ioctl(&self, _of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
+        let socket = &self.0;
+        let number = match cmd {
+            FIONREAD if socket.backlog().is_some() => return Err(Errno::EINVAL),
+            FIONREAD => socket.unread(),
+            TIOCOUTQ => socket.unsent(),
+            _ => return Err(Errno::ENOTTY),
+        };
+        vm::user::put(arg, &(number as i32))?;
+        Ok(0)
+    }
+
+    fn stat(&self, _of: &OpenFile) -> Attr {
+        Attr {
+            dev: 8,
+            ino: self.0.ino,
+            mode: S_IFSOCK | 0o777,
+            ..Attr::anonymous()
+        }
+    }
+
+    fn close(&self, _of: &OpenFile) {
+        self.0.close();
+    }
+
+    fn synthesize(&self, _of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        let seam = seam::get()?;
+        let mut routines = DescRoutines {
+            lseek: Some(seam::constants()?.no_seek.clone()),
+            ..DescRoutines::default()
+        };
+        let plug = |routine: core::result::Result<codegen::Routine<DescFn>, Unmade>| match routine {
+            Ok(routine) => Ok(Some(routine)),
+            Err(Unmade::OutOfReach) => Ok(None),
+            Err(_) => Err(Errno::ENOMEM),
+        };
+        let socket = &self.0;
+        let outgoing = socket.link().and_then(|link| link.outgoing.queue());
+        if let (Some(incoming), Some(outgoing)) = (socket.inbox.queue(), outgoing) {
+            routines.read = plug(pipe::reader(incoming, seam, sharing, Patience::Patient))?;
+            routines.write = plug(pipe::writer(outgoing, seam, sharing))?;
+        }
+        Ok(routines)
+    }
+
+    fn label(&self, _of: &OpenFile) -> String {
+        format!("socket:[{}]", self.0.ino)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,358 @@
+//! Descriptors on their way through channels, and the end of those that nobody can reach any more.
+//!
+//! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until [`Rights::land`] or the drop. [`collect`] finds sockets that are
+//! in flight and nowhere else, in channels of such sockets alone, and lets what these channels hold go.
+//!
+//! A socket's description in flight is in the table, with the number of its counts that are in flight. One whose counts are all in flight is a candidate. Of these, who has more counts than stand in
+//! candidates' channels can be reached, and whoever stands in his channels can, too. The others are garbage. A message that a thread has in hand is in no channel and keeps what it carries.
+//! Who takes a descriptor out of flight takes the table for that, so none of this changes during the look.
+//!
+//! A chain of sockets each of which is in flight in the next one is taken apart link by link, not by recursion ([`bury`]).
+//!
+//! Monitors: with the table held nothing is allocated or dropped, since what is dropped may take it too.
+//!
+//! Source: unix(7); mark and sweep over references that are counted (as in Linux's `net/unix/garbage.c`, in words).
+
+use abi::errno::{Errno, Result};
+use alloc::boxed::Box;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::{Guard, Monitor};
+
+use super::{Channel, Socket};
+use crate::file::OpenFile;
+use crate::files::Taken;
+use crate::memory::fallible::{try_box, try_reserve};
+use crate::process::quota;
+use crate::process::user::Charge;
+
+/// Descriptors of one message.
+struct Load {
+    files: Vec<Arc<OpenFile>>,
+    /// The load that was buried before.
+    before: Option<Box<Load>>,
+    _charge: Charge,
+}
+
+/// The descriptors of one message, in flight.
+pub struct Rights(Option<Box<Load>>);
+
+/// A socket in flight.
+struct Flying {
+    /// Address of its description, by which the table is ordered.
+    key: usize,
+    of: Weak<OpenFile>,
+    socket: Arc<Socket>,
+    /// Counts in flight.
+    flying: usize,
+    /// Those that do not stand in a candidate's channel.
+    outside: usize,
+    candidate: bool,
+    reached: bool,
+}
+
+/// The sockets in flight.
+struct Flight(Vec<Flying>);
+
+static FLIGHT: Monitor<Flight> = Monitor::new(Flight(Vec::new()));
+/// How many there are.
+static SOCKETS: AtomicUsize = AtomicUsize::new(0);
+
+/// Loads that nobody took.
+struct Graves(Option<Box<Load>>);
+
+static GRAVES: Monitor<Graves> = Monitor::new(Graves(None));
+static DIGGING: AtomicBool = AtomicBool::new(false);
+static COLLECTING: AtomicBool = AtomicBool::new(false);
+
+fn key(of: &Arc<OpenFile>) -> usize {
+    Arc::as_ptr(of).addr()
+}
+
+impl Flight {
+    fn find(&self, key: usize) -> core::result::Result<usize, usize> {
+        self.0.binary_search_by_key(&key, |flying| flying.key)
+    }
+
+    /// Calls `step` with the places of all candidates that stand in channels of the one at `at`.
+    fn each_child(&mut self, at: usize, mut step: impl FnMut(&mut Flying, usize)) {
+        let Some(socket) = self.0.get(at).map(|flying| flying.socket.clone()) else {
+            return;
+        };
+        each_load(&socket, &mut |load| {
+            for of in &load.files {
+                if let Ok(place) = self.find(key(of))
+                    && let Some(child) = self.0.get_mut(place)
+                    && child.candidate
+                {
+                    step(child, place);
+                }
+            }
+        });
+    }
+}
+
+/// Calls `step` with each load in the channels of `socket`.
+fn each_load(socket: &Socket, step: &mut dyn FnMut(&Load)) {
+    let mut look = |channel: &Channel| {
+        channel.look(|records| {
+            let rights = records
+                .iter()
+                .filter_map(|record| record.along.rights.as_ref());
+            rights
+                .filter_map(|rights| rights.0.as_deref())
+                .for_each(&mut *step);
+        });
+    };
+    look(&socket.inbox);
+    if let Some(backlog) = socket.backlog() {
+        backlog.look(|waiting| look(&waiting.inbox));
+    }
+}
+
+/// The table, with room for `more` further sockets. ENOMEM.
+fn roomy(more: usize) -> Result<Guard<'static, Flight>> {
+    loop {
+        let flight = FLIGHT.lock();
+        let count = flight.0.len();
+        if flight.0.capacity() - count >= more {
+            return Ok(flight);
+        }
+        drop(flight);
+        let mut larger = Vec::new();
+        try_reserve(&mut larger, 2 * count + more)?;
+        let mut flight = FLIGHT.lock();
+        if flight.0.len() <= larger.capacity() {
+            larger.append(&mut flight.0);
+            core::mem::swap(&mut flight.0, &mut larger);
+        }
+        drop(flight);
+    }
+}
+
+impl Rights {
+    /// Puts `files` into flight. ETOOMANYREFS: too many of the user's are; ENOMEM.
+    pub fn new(files: Vec<Arc<OpenFile>>) -> Result<Rights> {
+        let charge = match quota::flight(files.len() as u64) {
+            Err(Errno::ETOOMANYREFS) => {
+                collect();
+                quota::flight(files.len() as u64)?
+            }
+            other => other?,
+        };
+        let load = try_box(Load {
+            files,
+            before: None,
+            _charge: charge,
+        })?;
+        let mut flight = roomy(load.files.len())?;
+        for of in &load.files {
+            of.slots.fetch_add(1, Ordering::AcqRel);
+            let Ok(socket) = Socket::of(of) else {
+                continue;
+            };
+            match flight.find(key(of)) {
+                Ok(at) => {
+                    if let Some(flying) = flight.0.get_mut(at) {
+                        flying.flying += 1;
+                    }
+                }
+                Err(at) => flight.0.insert(
+                    at,
+                    Flying {
+                        key: key(of),
+                        of: Arc::downgrade(of),
+                        socket: socket.clone(),
+                        flying: 1,
+                        outside: 0,
+                        candidate: false,
+                        reached: false,
+                    },
+                ),
+            }
+        }
+        SOCKETS.store(flight.0.len(), Ordering::SeqCst);
+        drop(flight);
+        Ok(Rights(Some(load)))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.as_ref().map_or(0, |load| load.files.len())
+    }
+
+    /// Further counts of them, for who only looks. ENOMEM.
+    pub fn copy(&self) -> Result<Vec<Arc<OpenFile>>> {
+        let mut files = Vec::new();
+        if let Some(load) = &self.0 {
+            try_reserve(&mut files, load.files.len())?;
+            files.extend(load.files.iter().cloned());
+        }
+        Ok(files)
+    }
+
+    /// Takes them out of flight. Each has been given a further descriptor, or is let go by [`let_go`].
+    pub fn land(mut self) -> Vec<Arc<OpenFile>> {
+        let Some(mut load) = self.0.take() else {
+            return Vec::new();
+        };
+        leave(&load.files);
+        core::mem::take(&mut load.files)
+    }
+}
+
+/// `files` are no longer in flight.
+fn leave(files: &[Arc<OpenFile>]) {
+    for of in files.iter().filter(|of| Socket::of(of).is_ok()) {
+        let mut gone = None;
+        let mut flight = FLIGHT.lock();
+        if let Ok(at) = flight.find(key(of))
+            && let Some(flying) = flight.0.get_mut(at)
+        {
+            flying.flying -= 1;
+            if flying.flying == 0 {
+                gone = Some(flight.0.remove(at));
+            }
+        }
+        SOCKETS.store(flight.0.len(), Ordering::SeqCst);
+        drop(flight);
+        drop(gone);
+    }
+}
+
+/// Lets a description go that was in flight, as the close of a descriptor does.
+pub fn let_go(of: Arc<OpenFile>) {
+    Taken::unowned(of).release();
+}
+
+impl Drop for Rights {
+    fn drop(&mut self) {
+        if let Some(load) = self.0.take() {
+            leave(&load.files);
+            bury(load);
+        }
+    }
+}
+
+/// Lets go what `load` holds: now, or when whoever is doing that is through with what it does, which may be to let go what held this one.
+fn bury(mut load: Box<Load>) {
+    let mut graves = GRAVES.lock();
+    load.before = graves.0.take();
+    graves.0 = Some(load);
+    drop(graves);
+    loop {
+        if DIGGING.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        while let Some(mut load) = unearth() {
+            core::mem::take(&mut load.files)
+                .into_iter()
+                .for_each(let_go);
+        }
+        DIGGING.store(false, Ordering::SeqCst);
+        let graves = GRAVES.lock();
+        let empty = graves.0.is_none();
+        drop(graves);
+        if empty {
+            return;
+        }
+    }
+}
+
+fn unearth() -> Option<Box<Load>> {
+    let mut graves = GRAVES.lock();
+    let mut load = graves.0.take()?;
+    graves.0 = load.before.take();
+    Some(load)
+}
+
+/// Lets go of sockets in flight that nobody can reach. Without memory, of none.
+pub fn collect() {
+    if SOCKETS.load(Ordering::SeqCst) == 0 || COLLECTING.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    // Who could not be looked at for want of memory is at the next close.
+    let garbage = sweep().unwrap_or_default();
+    COLLECTING.store(false, Ordering::SeqCst);
+    drop(garbage);
+}
+
+/// What the channels of garbage hold. ENOMEM.
+fn sweep() -> Result<Vec<Rights>> {
+    let mut garbage: Vec<Rights> = Vec::new();
+    let mut todo: Vec<usize> = Vec::new();
+    loop {
+        let mut flight = FLIGHT.lock();
+        let count = flight.0.len();
+        if todo.capacity() < count {
+            drop(flight);
+            try_reserve(&mut todo, count)?;
+            continue;
+        }
+        mark(&mut flight, &mut todo);
+        let dead = |flying: &&Flying| flying.candidate && !flying.reached;
+        let mut loads = 0;
+        for flying in flight.0.iter().filter(dead) {
+            each_load(&flying.socket, &mut |_| loads += 1);
+        }
+        if garbage.capacity() < loads {
+            drop(flight);
+            try_reserve(&mut garbage, loads)?;
+            continue;
+        }
+        for flying in flight.0.iter().filter(dead) {
+            take_loads(&flying.socket, &mut garbage);
+        }
+        return Ok(garbage);
+    }
+}
+
+/// Says of each socket in flight whether it can be reached. `todo` has room for all.
+fn mark(flight: &mut Flight, todo: &mut Vec<usize>) {
+    for flying in &mut flight.0 {
+        flying.candidate = flying.of.strong_count() == flying.flying;
+        flying.outside = flying.flying;
+        flying.reached = false;
+    }
+    for at in 0..flight.0.len() {
+        if flight.0.get(at).is_some_and(|flying| flying.candidate) {
+            flight.each_child(at, |child, _| {
+                child.outside = child.outside.saturating_sub(1)
+            });
+        }
+    }
+    todo.clear();
+    for (at, flying) in flight.0.iter_mut().enumerate() {
+        if flying.candidate && flying.outside > 0 {
+            flying.reached = true;
+            todo.push(at);
+        }
+    }
+    while let Some(at) = todo.pop() {
+        flight.each_child(at, |child, place| {
+            // Each once, so there is room.
+            if !child.reached {
+                child.reached = true;
+                todo.push(place);
+            }
+        });
+    }
+}
+
+/// Takes the loads out of the channels of `socket`, as many as `into` has room for.
+fn take_loads(socket: &Socket, into: &mut Vec<Rights>) {
+    let mut take = |channel: &Channel| {
+        channel.change(|record| {
+            if into.len() < into.capacity()
+                && let Some(rights) = record.along.rights.take()
+            {
+                into.push(rights);
+            }
+        });
+    };
+    take(&socket.inbox);
+    if let Some(backlog) = socket.backlog() {
+        backlog.look(|waiting| take(&waiting.inbox));
+    }
+}

@@ -1,0 +1,128 @@
+//! Messages as programs describe them: `struct msghdr`, its pieces, its control data.
+//!
+//! *Interface*: [`Sending`] and [`Received`] are what goes with the bytes; [`send`] and [`receive`] are `sendmsg` and `recvmsg` with a header at a user address.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use vm::user;
+
+use super::ancillary;
+use super::flight::Rights;
+use super::record::Along;
+use super::{Address, Socket};
+use crate::file::OpenFile;
+use crate::io::IoBuf;
+use crate::process::Process;
+
+/// What is to be sent besides bytes, and how.
+#[derive(Default)]
+pub struct Sending {
+    /// `MSG_*`.
+    pub flags: u32,
+    /// Does not wait.
+    pub nonblocking: bool,
+    /// To whom, if not to whom it is connected.
+    pub to: Option<Address>,
+    /// Descriptors, credentials.
+    pub along: Along,
+}
+
+/// What was received besides bytes.
+#[derive(Default)]
+pub struct Received {
+    /// Bytes that the call reports.
+    pub count: usize,
+    /// Something was there, though it may have had no bytes.
+    pub found: bool,
+    /// Who sent it.
+    pub from: Option<Address>,
+    /// Descriptors, credentials.
+    pub along: Along,
+    /// Further counts of descriptors that stay where they are (MSG_PEEK).
+    pub seen: Option<Vec<Arc<OpenFile>>>,
+    /// `MSG_*`.
+    pub flags: u32,
+}
+
+/// The caller, as messages say.
+pub fn credentials() -> Ucred {
+    let process = Process::current();
+    let cred = process.cred.get();
+    Ucred {
+        pid: process.pid,
+        uid: cred.uid,
+        gid: cred.gid,
+    }
+}
+
+/// The pieces of a message. EMSGSIZE, EFAULT, ENOMEM.
+fn pieces(header: &Msghdr) -> Result<Vec<Iovec>> {
+    if header.iovlen > IOV_MAX as u64 {
+        return Err(Errno::EMSGSIZE);
+    }
+    user::array(header.iov as usize, header.iovlen as usize)
+}
+
+/// `sendmsg`: how many bytes. Errors of sendmsg(2).
+pub fn send(of: &OpenFile, header: &Msghdr, flags: u32) -> Result<usize> {
+    let socket = Socket::of(of)?;
+    let pieces = pieces(header)?;
+    let mut buf = IoBuf::scattered(&pieces)?;
+    let to = match (header.name, header.namelen) {
+        (_, ..0) => return Err(Errno::EINVAL),
+        (0, _) | (_, 0) => None,
+        (name, length) => Some(Address::get(
+            name as usize,
+            length.min(SOCKADDR_MAX as i32),
+        )?),
+    };
+    let along = match (header.control, header.controllen) {
+        (_, 0) => Along::default(),
+        (control, length) => ancillary::get(control as usize, length)?,
+    };
+    let sending = Sending {
+        flags,
+        nonblocking: of.nonblocking() || flags & MSG_DONTWAIT != 0,
+        to,
+        along,
+    };
+    socket.send(&mut buf, sending)
+}
+
+/// `recvmsg`, which writes what it found to the header at user address `at`: how many bytes. Errors of recvmsg(2).
+pub fn receive(of: &OpenFile, at: usize, flags: u32) -> Result<usize> {
+    let socket = Socket::of(of)?;
+    let mut header: Msghdr = user::get(at)?;
+    if header.namelen < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let pieces = pieces(&header)?;
+    let mut buf = IoBuf::scattered(&pieces)?;
+    let nonblocking = of.nonblocking() || flags & MSG_DONTWAIT != 0;
+    let mut received = socket.receive(&mut buf, flags, nonblocking)?;
+    let count = received.count;
+    let mut said = received.flags | flags & MSG_CMSG_CLOEXEC;
+    let from = received.from.take();
+    let room = header.controllen;
+    let used = ancillary::put(socket, received, header.control as usize, room, flags)?;
+    said |= used.flags;
+    if header.name != 0 {
+        let from = from.unwrap_or_default();
+        let length = from.bytes().len().min(header.namelen as usize);
+        user::copy_out(header.name as usize, &from.bytes()[..length])?;
+        header.namelen = from.bytes().len() as i32;
+        user::put(at + core::mem::offset_of!(Msghdr, namelen), &header.namelen)?;
+    }
+    user::put(at + core::mem::offset_of!(Msghdr, flags), &said)?;
+    let length = used.bytes as u64;
+    user::put(at + core::mem::offset_of!(Msghdr, controllen), &length)?;
+    Ok(count)
+}
+
+/// What becomes of descriptors that a plain read meets: nobody gets them.
+pub fn discard(received: Received) {
+    let rights: Option<Rights> = received.along.rights;
+    drop(rights);
+}

@@ -1,0 +1,487 @@
+//! Sockets: named ends of channels of bytes and messages.
+//!
+//! *Interface*: [`open`] and [`pair`] make them; [`Socket::of`] finds the one behind a description, whose methods are the calls. [`Family`] is what an address family
+//! gives: names, and what they lead to ([`local`]: AF_UNIX). All else is here, and the same for all families.
+//!
+//! Each socket has an inbox, a [`Channel`]. A connection links two: what one sends goes into the inbox of the other. The channel of a stream is the queue of a
+//! pipe ([`quaject::pipe`]), so `read` and `write` of a connected stream are the routines of two pipes, crosswise. What stands at a position in the stream besides bytes (descriptors,
+//! credentials), and each datagram, is a [`record`]; while there are any, the pipe's queue says to its routines what a closed one says, and the plain paths
+//! look closer.
+//!
+//! Source: dissertation, section 4.1.2 (opening an I/O pipe creates a queue); socket(7), unix(7).
+
+mod accept;
+mod address;
+mod ancillary;
+mod channel;
+mod datagram;
+mod family;
+mod file;
+pub mod flight;
+pub mod local;
+pub mod message;
+pub mod options;
+pub mod record;
+mod stream;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
+use sync::{Monitor, Once, WaitList};
+
+use crate::deadline::Deadline;
+use crate::file::OpenFile;
+use crate::io::IoBuf;
+use crate::memory::fallible::try_arc;
+use crate::process::{Cred, Process};
+
+pub use accept::Backlog;
+pub use address::Address;
+use channel::Queues;
+pub use channel::{Channel, Outbox};
+pub use family::{Family, Want};
+use file::Open;
+use message::{Received, Sending};
+pub use options::Options;
+
+/// The kinds of sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes between two ends (SOCK_STREAM).
+    Stream,
+    /// Messages to whom one likes (SOCK_DGRAM).
+    Datagram,
+    /// Messages between two ends (SOCK_SEQPACKET).
+    Packets,
+}
+
+impl Kind {
+    /// `SOCK_*`.
+    pub fn number(self) -> i32 {
+        match self {
+            Kind::Stream => SOCK_STREAM,
+            Kind::Datagram => SOCK_DGRAM,
+            Kind::Packets => SOCK_SEQPACKET,
+        }
+    }
+
+    /// Whether two ends are connected for good.
+    pub fn connects(self) -> bool {
+        self != Kind::Datagram
+    }
+}
+
+/// Who made a socket, or connected it.
+#[derive(Clone)]
+pub struct Party {
+    /// The process's number.
+    pub pid: i32,
+    /// What it might then.
+    pub cred: Arc<Cred>,
+}
+
+impl Party {
+    /// The caller.
+    pub fn current() -> Party {
+        let process = Process::current();
+        Party {
+            pid: process.pid,
+            cred: process.cred.get(),
+        }
+    }
+}
+
+/// The other end of a connection.
+pub struct Link {
+    /// Where what is sent goes: its inbox.
+    pub outgoing: Arc<Channel>,
+    /// The other end, until this one is closed.
+    pub peer: Monitor<Option<Arc<Socket>>>,
+}
+
+/// Nothing more is read.
+const NO_READ: u8 = 1;
+/// Nothing more is written.
+const NO_WRITE: u8 = 2;
+
+/// How a socket came to where it is; held while that changes.
+pub struct Turn;
+
+/// A socket.
+pub struct Socket {
+    /// Its number, as in `socket:[7]`.
+    pub ino: u64,
+    /// Its family.
+    pub family: &'static dyn Family,
+    /// What moves through it.
+    pub kind: Kind,
+    /// The protocol, as `socket` was told.
+    pub protocol: i32,
+    /// What `setsockopt` has set.
+    pub options: Options,
+    /// What the family keeps with it.
+    pub own: Once<Arc<dyn Any + Send + Sync>>,
+    /// Held while it is bound, begins to listen or is connected. Copies from the program, and sleeps, are done without it.
+    pub turn: Monitor<Turn>,
+    /// What comes to it.
+    pub inbox: Arc<Channel>,
+    /// What it has sent that nobody has read.
+    pub outbox: Arc<Outbox>,
+    /// The name that it was bound to.
+    pub name: Once<Address>,
+    /// Who made the other end, connected or listened.
+    party: Once<Party>,
+    /// It waits to be accepted: each message to it has credentials, since nobody can know whether it will want them.
+    waits: AtomicBool,
+    link: Once<Link>,
+    backlog: Once<Backlog>,
+    /// Where a datagram socket sends to.
+    target: Monitor<Option<Arc<Socket>>>,
+    /// Told of changes that are neither data nor space.
+    pub changes: WaitList,
+    shut: AtomicU8,
+    error: AtomicI32,
+}
+
+static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
+
+impl Socket {
+    /// A socket of `family`. ENOMEM.
+    pub fn new(family: &'static dyn Family, kind: Kind, protocol: i32) -> Result<Arc<Socket>> {
+        let inbox = try_arc(Channel::new())?;
+        let outbox = try_arc(Outbox::new())?;
+        try_arc(Socket {
+            ino: NEXT_INO.fetch_add(1, Ordering::Relaxed),
+            family,
+            kind,
+            protocol,
+            options: Options::new(),
+            own: Once::new(),
+            turn: Monitor::new(Turn),
+            inbox,
+            outbox,
+            name: Once::new(),
+            party: Once::new(),
+            waits: AtomicBool::new(false),
+            link: Once::new(),
+            backlog: Once::new(),
+            target: Monitor::new(None),
+            changes: WaitList::new(),
+            shut: AtomicU8::new(0),
+            error: AtomicI32::new(0),
+        })
+    }
+
+    /// The socket behind `of`. ENOTSOCK.
+    pub fn of(of: &OpenFile) -> Result<&Arc<Socket>> {
+        of.file_as::<Open>()
+            .map(|open| &open.0)
+            .ok_or(Errno::ENOTSOCK)
+    }
+
+    /// A description of it, with status flags `flags` (O_NONBLOCK). ENOMEM.
+    pub fn description(self: &Arc<Self>, flags: u32) -> Result<Arc<OpenFile>> {
+        let open = try_arc(Open(self.clone()))?;
+        if flags & O_NONBLOCK != 0 {
+            self.inbox.set_patient(false);
+        }
+        Ok(OpenFile::new(open, O_RDWR | flags & O_NONBLOCK))
+    }
+
+    /// Its other end.
+    pub fn link(&self) -> Option<&Link> {
+        self.link.get()
+    }
+
+    /// Connections that wait to be accepted, if it listens.
+    pub fn backlog(&self) -> Option<&Backlog> {
+        self.backlog.get()
+    }
+
+    /// What `getsockname` says.
+    pub fn own_name(&self) -> Address {
+        let name = self.name.get();
+        name.cloned().unwrap_or_else(|| self.family.nameless())
+    }
+
+    /// Sends what is in `buf`: how many bytes. Errors of send(2).
+    pub fn send(self: &Arc<Self>, buf: &mut IoBuf, sending: Sending) -> Result<usize> {
+        if sending.flags & MSG_OOB != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match self.kind {
+            Kind::Stream => self.send_stream(buf, sending),
+            Kind::Datagram | Kind::Packets => self.send_record(buf, sending),
+        }
+    }
+
+    /// Receives into `buf`. Errors of recv(2).
+    pub fn receive(&self, buf: &mut IoBuf, flags: u32, nonblocking: bool) -> Result<Received> {
+        if flags & MSG_OOB != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match self.kind {
+            Kind::Stream => self.receive_stream(buf, flags, nonblocking),
+            Kind::Datagram | Kind::Packets => self.receive_record(buf, flags, nonblocking),
+        }
+    }
+
+    /// The other end: of a datagram socket, where it sends to.
+    pub fn peer(&self) -> Option<Arc<Socket>> {
+        match self.link() {
+            Some(link) => link.peer.lock().clone(),
+            None => self.target.lock().clone(),
+        }
+    }
+
+    /// Whether nothing more comes than what is there.
+    pub fn reads_no_more(&self) -> bool {
+        self.shut.load(Ordering::SeqCst) & NO_READ != 0 || self.inbox.is_shut()
+    }
+
+    /// Whether nothing more can be sent.
+    pub fn writes_no_more(&self) -> bool {
+        self.shut.load(Ordering::SeqCst) & NO_WRITE != 0
+            || self.link().is_some_and(|link| link.outgoing.is_shut())
+    }
+
+    /// The error that waits to be reported, which is reported once.
+    pub fn take_error(&self) -> Result<()> {
+        let own = self.error.swap(0, Ordering::SeqCst);
+        let reset = self.inbox.take_reset();
+        match own {
+            0 if reset => Err(Errno::ECONNRESET),
+            0 => Ok(()),
+            number => Err(Errno(number)),
+        }
+    }
+
+    /// Whether an error waits.
+    pub fn has_error(&self) -> bool {
+        self.error.load(Ordering::SeqCst) != 0 || self.inbox.is_reset()
+    }
+
+    /// Leaves an error to be reported.
+    pub fn set_error(&self, error: Errno) {
+        self.error.store(error.0, Ordering::SeqCst);
+        self.tell();
+    }
+
+    /// Wakes all who wait for anything of it.
+    pub fn tell(&self) {
+        self.inbox.wake_readers();
+        self.outbox.wake();
+        self.changes.wake_all();
+    }
+
+    /// `shutdown`. EINVAL; what the family says of one that is not connected.
+    pub fn shutdown(&self, how: i32) -> Result<()> {
+        let bits = match how {
+            SHUT_RD => NO_READ,
+            SHUT_WR => NO_WRITE,
+            SHUT_RDWR => NO_READ | NO_WRITE,
+            _ => return Err(Errno::EINVAL),
+        };
+        self.family.shuts_down(self)?;
+        self.shut.fetch_or(bits, Ordering::SeqCst);
+        if let Some(link) = self.link() {
+            if bits & NO_READ != 0 && self.family.refuses_after_shutdown() {
+                self.inbox.shut();
+            }
+            if bits & NO_WRITE != 0 {
+                link.outgoing.shut();
+            }
+            if let Some(peer) = self.peer() {
+                peer.tell();
+            }
+        }
+        if let Some(backlog) = self.backlog()
+            && bits & NO_READ != 0
+        {
+            backlog.close();
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Its description is gone.
+    pub fn close(&self) {
+        self.family.unbind(self);
+        if let Some(backlog) = self.backlog() {
+            backlog.close();
+            while let Some(waiting) = backlog.take() {
+                waiting.refuse();
+            }
+        }
+        let unread = self.inbox.has_data();
+        self.inbox.shut();
+        if let Some(link) = self.link() {
+            if unread {
+                link.outgoing.reset();
+            }
+            link.outgoing.shut();
+            let peer = link.peer.lock().take();
+            if let Some(peer) = peer {
+                peer.tell();
+            }
+        }
+        let target = self.target.lock().take();
+        drop(target);
+        self.inbox.clear();
+        self.tell();
+        flight::collect();
+    }
+
+    /// Bytes that the next reads find: of messages, the first one's.
+    fn unread(&self) -> usize {
+        match self.kind {
+            Kind::Stream => self.inbox.available(),
+            Kind::Datagram | Kind::Packets => self.inbox.first_length(),
+        }
+    }
+
+    /// Bytes that it has sent and nobody has read.
+    fn unsent(&self) -> usize {
+        let queue = self.link().and_then(|link| link.outgoing.queue());
+        self.outbox.used() + queue.map_or(0, |queue| queue.available())
+    }
+
+    /// How long its calls wait: not at all if `now`, or else as long as the option `timeout` says.
+    fn patience(&self, now: bool, timeout: &AtomicU64) -> Patience {
+        match timeout.load(Ordering::Relaxed) {
+            _ if now => Patience {
+                deadline: Deadline::now(),
+                timed: true,
+            },
+            0 => Patience {
+                deadline: Deadline::never(),
+                timed: false,
+            },
+            ns => Patience {
+                deadline: Deadline::after_ns(ns),
+                timed: true,
+            },
+        }
+    }
+}
+
+/// How long a call waits.
+pub struct Patience {
+    deadline: Deadline,
+    timed: bool,
+}
+
+impl Patience {
+    /// Whether it does not wait at all.
+    pub fn is_none(&self) -> bool {
+        self.deadline.is_now()
+    }
+
+    /// Sleeps by `sleep`, which is told a condition that ends the sleep, until `ready`. EAGAIN, EINTR, ERESTARTSYS, ENOMEM.
+    pub fn wait_by(
+        &self,
+        ready: impl Fn() -> bool,
+        sleep: impl FnOnce(&dyn Fn() -> bool) -> core::result::Result<(), sync::Interrupted>,
+    ) -> Result<()> {
+        if self.deadline.is_now() {
+            return Err(Errno::EAGAIN);
+        }
+        let _alarm = self.deadline.alarm()?;
+        let slept = sleep(&|| ready() || self.deadline.has_passed());
+        match slept {
+            _ if ready() => Ok(()),
+            Ok(()) => Err(Errno::EAGAIN),
+            // With an end in time it is not begun anew.
+            Err(sync::Interrupted) if self.timed => Err(Errno::EINTR),
+            Err(sync::Interrupted) => Err(Errno::ERESTARTSYS),
+        }
+    }
+
+    /// Sleeps on `list` until `ready`; as [`Patience::wait_by`].
+    pub fn wait(&self, list: &WaitList, ready: impl Fn() -> bool) -> Result<()> {
+        self.wait_by(ready, |done| {
+            list.wait_interruptible(|| done().then_some(()))
+        })
+    }
+}
+
+/// The family and the socket kind that `socket` and `socketpair` name. EAFNOSUPPORT, EINVAL, ESOCKTNOSUPPORT, EPROTONOSUPPORT.
+fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family, Kind)> {
+    if !(0..AF_MAX).contains(&domain) {
+        return Err(Errno::EAFNOSUPPORT);
+    }
+    if !(0..SOCK_MAX).contains(&kind) {
+        return Err(Errno::EINVAL);
+    }
+    let family = family::numbered(domain).ok_or(Errno::EAFNOSUPPORT)?;
+    Ok((family, family.kind(kind, protocol)?))
+}
+
+/// A new socket.
+pub fn open(domain: i32, kind: i32, protocol: i32) -> Result<Arc<Socket>> {
+    let (family, kind) = choose(domain, kind, protocol)?;
+    Socket::new(family, kind, protocol)
+}
+
+/// Two new sockets, connected. What [`open`] answers, EOPNOTSUPP.
+pub fn pair(domain: i32, kind: i32, protocol: i32) -> Result<[Arc<Socket>; 2]> {
+    let (family, kind) = choose(domain, kind, protocol)?;
+    if !family.makes_pairs() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let ends = [
+        Socket::new(family, kind, protocol)?,
+        Socket::new(family, kind, protocol)?,
+    ];
+    let party = Party::current();
+    let [one, other] = &ends;
+    if kind.connects() {
+        one.connect_to(other, Queues::new(kind)?, party.clone(), party);
+    } else {
+        for (from, to) in [(one, other), (other, one)] {
+            // It is new.
+            let _none = from.party.set(party.clone());
+            *from.target.lock() = Some(to.clone());
+        }
+    }
+    Ok(ends)
+}
+
+impl Socket {
+    /// Links two sockets that nobody else changes; `theirs` is who `self` will say that `other` is of, and the reverse.
+    fn connect_to(
+        self: &Arc<Self>,
+        other: &Arc<Socket>,
+        queues: Queues,
+        theirs: Party,
+        ours: Party,
+    ) {
+        queues.lay(self, other);
+        for (one, two, party) in [(other, self, ours), (self, other, theirs)] {
+            let link = Link {
+                outgoing: two.inbox.clone(),
+                peer: Monitor::new(Some(two.clone())),
+            };
+            // Nobody else links them.
+            let _none = one.party.set(party);
+            let _none = one.link.set(link);
+        }
+        self.follow_credentials();
+    }
+
+    /// After an end wants to know who sends, or wants it no more.
+    pub fn follow_credentials(&self) {
+        let Some(link) = self.link() else {
+            return;
+        };
+        let peer = self.peer();
+        let wants = |socket: &Socket| {
+            socket.options.pass_credentials() || socket.waits.load(Ordering::SeqCst)
+        };
+        let marked = wants(self) || peer.as_ref().is_some_and(|peer| wants(peer));
+        self.inbox.set_marked(marked);
+        link.outgoing.set_marked(marked);
+    }
+}

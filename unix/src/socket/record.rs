@@ -1,0 +1,91 @@
+//! A message in a channel: bytes that stay together, with what goes with them.
+//!
+//! *Interface*: [`Record::new`]; it counts for the socket that sent it, and for the user, until it is dropped.
+
+use abi::errno::Result;
+use abi::linux::Ucred;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::flight::Rights;
+use super::{Address, Outbox};
+use crate::io::IoBuf;
+use crate::memory::fallible::try_filled;
+use crate::process::quota;
+use crate::process::user::Charge;
+
+/// What stands in a channel besides bytes.
+#[derive(Default)]
+pub struct Along {
+    /// Descriptors.
+    pub rights: Option<Rights>,
+    /// Who sent it.
+    pub credentials: Option<Ucred>,
+}
+
+/// A message.
+pub struct Record {
+    bytes: Vec<u8>,
+    read: usize,
+    /// What goes with it.
+    pub along: Along,
+    /// The name of who sent it.
+    pub from: Option<Address>,
+    outbox: Arc<Outbox>,
+    cost: usize,
+    _charge: Charge,
+}
+
+/// Bytes that a message counts for besides its own.
+pub const OVERHEAD: usize = 704;
+
+/// What a message of `bytes` counts for.
+pub fn cost(bytes: usize) -> usize {
+    bytes.saturating_add(OVERHEAD)
+}
+
+impl Record {
+    /// The next `count` bytes of `buf` as a message that `outbox` counts. EFAULT, ENOBUFS, ENOMEM.
+    pub fn new(buf: &mut IoBuf, count: usize, outbox: &Arc<Outbox>) -> Result<Record> {
+        let charge = quota::message(cost(count) as u64)?;
+        let mut bytes = try_filled(0, count)?;
+        let mut taken = 0;
+        while taken < count {
+            let Some(rest) = bytes.get_mut(taken..) else {
+                break;
+            };
+            taken += buf.take(rest)?;
+        }
+        outbox.add(cost(count));
+        Ok(Record {
+            bytes,
+            read: 0,
+            along: Along::default(),
+            from: None,
+            outbox: outbox.clone(),
+            cost: cost(count),
+            _charge: charge,
+        })
+    }
+
+    /// The bytes that have not been read.
+    pub fn unread(&self) -> &[u8] {
+        self.bytes.get(self.read..).unwrap_or_default()
+    }
+
+    /// How many these are.
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.read.min(self.bytes.len())
+    }
+
+    /// `count` of them are read.
+    pub fn advance(&mut self, count: usize) {
+        self.read = self.read.saturating_add(count).min(self.bytes.len());
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.outbox.remove(self.cost);
+    }
+}
