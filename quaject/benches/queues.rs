@@ -6,6 +6,7 @@
 //!
 //! Each of the two has a loop of its own where it lies, of the same instructions, whose calls name their targets: a call through a pointer costs more once it has led to different places, a call over
 //! megabytes more than one nearby, and one loop of the compiler's more than another, so that the caller would be measured.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../../sync/benches/host/pairs.rs"]
 mod pairs;

@@ -307,6 +307,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         })
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a line fits its queue")]
     fn line(&self) -> alloc::vec::Vec<u8> {
         let mut line: alloc::vec::Vec<u8> = self.backwards().collect();
         line.reverse();

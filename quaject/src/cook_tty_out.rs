@@ -135,6 +135,7 @@ pub fn needs_column(oflag: u32) -> bool {
 }
 
 /// Column of the cursor behind bytes that were shown, `newest` first: as far as they go back to the left margin.
+#[expect(clippy::disallowed_methods, reason = "a queue's length at most")]
 pub fn column_behind(oflag: u32, newest: impl Iterator<Item = u8>) -> usize {
     let at_margin =
         |byte: u8| byte == b'\r' || (byte == b'\n' && oflag & (OPOST | ONLRET) == OPOST | ONLRET);

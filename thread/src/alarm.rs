@@ -174,6 +174,7 @@ impl<'a> AlarmHeap<'a> {
         let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
         slot.state
             .store(generation << STATE_BITS | ARMED, Ordering::Release);
+        #[expect(clippy::disallowed_methods, reason = "`grow` made room")]
         self.heap.push((at_ns, index));
         self.rise(self.heap.len() - 1);
         Some(Key {
@@ -245,6 +246,7 @@ impl<'a> AlarmHeap<'a> {
 
     fn give_back(&mut self, index: u32) {
         self.slots.known(index).release();
+        #[expect(clippy::disallowed_methods, reason = "`grow` made room")]
         self.free.push(index);
     }
 
@@ -266,6 +268,10 @@ impl<'a> AlarmHeap<'a> {
         self.give_back(index);
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "room is made, which may be refused"
+    )]
     fn grow(&mut self) -> bool {
         if self.used == CHUNKS {
             return false;

@@ -60,6 +60,10 @@ pub(crate) fn has_room(me: &Tte) -> bool {
 
 /// Makes the running thread call `address` before it goes on as `frame` says. False: its stack cannot be written, or memory is short.
 /// Interrupts on; there is room.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room is made, which may be refused"
+)]
 pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
     // As a function finds it: aligned before the return address was pushed.
     let rsp = (frame.rsp.wrapping_sub(RED_ZONE) & !15).wrapping_sub(8);
@@ -121,6 +125,10 @@ pub fn forget() {
 }
 
 /// A new thread goes on inside the procedures that the running one is in (fork). The caller has `child` alone.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room is made, which may be refused"
+)]
 pub(crate) fn inherit(child: &Tte) -> Result<(), NoMemory> {
     let me = current();
     let ends = me.ends.load(Ordering::Relaxed);

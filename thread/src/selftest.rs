@@ -2,6 +2,7 @@
 //!
 //! *Interface*: [`run`], in a kernel thread of its own with nothing else to run. Every case ends by itself; a case that does not hold
 //! panics, so that the report names it. Figures go to the log; under icount they are instructions.
+#![expect(clippy::disallowed_methods, reason = "at boot, before there are users")]
 
 use crate::block::resume_address;
 use crate::chain::chain;

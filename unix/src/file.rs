@@ -28,6 +28,7 @@ use crate::fs::place;
 use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Place};
 use crate::io::IoBuf;
+use crate::memory::fallible::{try_concat, try_extend, try_string};
 use crate::poll::PollTable;
 use crate::process::{Task, quota};
 pub use code::Probes;
@@ -180,8 +181,8 @@ pub trait File: Send + Sync + Any {
         SMALL_WEIGHT
     }
     /// What stands for a path in `/proc/PID/fd` when the file has no name.
-    fn label(&self, _of: &OpenFile) -> String {
-        "anon_inode:[file]".into()
+    fn label(&self, _of: &OpenFile) -> Result<String> {
+        try_string(b"anon_inode:[file]")
     }
     /// What `/proc/PID/fdinfo` says of it besides what it says of all, in lines.
     fn info(&self, _of: &OpenFile, _out: &mut dyn core::fmt::Write) -> core::fmt::Result {
@@ -541,21 +542,21 @@ impl OpenFile {
         self.place.as_ref()
     }
 
-    /// Its path as things stand now, or what stands for one (`pipe:[7]`).
-    pub fn path(&self) -> String {
+    /// Its path as things stand now, or what stands for one (`pipe:[7]`). ENOMEM: it may be long.
+    pub fn path(&self) -> Result<String> {
         let (Some(place), Some(root)) = (&self.place, place::root()) else {
             return self.file.label(self);
         };
-        let mut path = place.path(&root).unwrap_or_else(|_| {
+        let mut path = match place.path(&root) {
+            Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
             // Outside the tree: its own name is all there is.
-            let mut path = b"/".to_vec();
-            path.extend(place.inode.name().unwrap_or_default());
-            path
-        });
+            Err(_) => try_concat(&[b"/", &*place.inode.name().unwrap_or_default()])?,
+            Ok(path) => path,
+        };
         if place.inode.attr().nlink == 0 {
-            path.extend_from_slice(b" (deleted)");
+            try_extend(&mut path, b" (deleted)")?;
         }
-        String::from_utf8_lossy(&path).into_owned()
+        try_string(&path)
     }
 
     /// Access mode and status flags.

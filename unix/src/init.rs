@@ -2,6 +2,11 @@
 //!
 //! *Interface*: [`start`] runs the command that the root archive names (docs/run-contract.md); when it ends, its status is reported and the
 //! machine powers off. Orphans belong to the built-in process number 1, which reaps them by never keeping them.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "the first program, before others, and what the host is told at the end"
+)]
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -4,6 +4,7 @@
 //! number; [`process`], [`signal`] and [`exec`] are what runs; [`fs`] is names, inodes and mounts, [`mod@file`] and
 //! [`files`] open files and descriptors with their generated routines, [`io`] the buffer of a transfer,
 //! [`poll`] waiting for many files.
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
 // Whatever a program does is answered by a value.
 #![cfg_attr(

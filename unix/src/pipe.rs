@@ -273,6 +273,10 @@ impl File for PipeEnd {
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let total = buf.remaining();
         let whole = total <= ATOMIC;
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page at most, of what each thread was promised"
+        )]
         let mut piece = vec![0; total.min(ATOMIC)];
         let mut written = 0;
         while buf.remaining() > 0 {

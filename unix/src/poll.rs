@@ -14,7 +14,7 @@ use sync::ready::Arms;
 
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_push, try_reserve};
 use crate::process::{Process, Task};
 
 /// What a file's wait lists are shown to, by `table.watch(&list)` in [`crate::file::File::poll`].
@@ -111,7 +111,9 @@ impl Entry {
 pub fn wait_for(entries: &mut [Entry], deadline: Deadline) -> Result<usize> {
     let mut files = Vec::new();
     try_reserve(&mut files, entries.len())?;
-    files.extend(entries.iter().map(|entry| entry.file.clone()));
+    for entry in entries.iter() {
+        try_push(&mut files, entry.file.clone())?;
+    }
     let _alarm = deadline.alarm()?;
     let process = Process::current();
     loop {

@@ -1,5 +1,6 @@
 //! Every interleaving of threads that come and go with an interrupt that looks for one of them, checked with loom: it sees whole tasks, each once, all that are there throughout, and none that
 //! has been freed.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
     pub use loom::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};

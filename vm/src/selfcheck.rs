@@ -2,6 +2,11 @@
 //!
 //! *Interface*: [`run`], at boot after `init`, before the rooms above link their trap callouts: it links its own, to resolve the
 //! page faults that it takes. It ends with a leak check, and asserts, so a failure is a panic with its report.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "at boot, before there are users"
+)]
 
 use crate::rights::Survey;
 use crate::space::{Access, AddressSpace, Backing, Placement, Prot, Role};

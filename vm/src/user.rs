@@ -58,6 +58,10 @@ pub fn zero(address: usize, length: usize) -> Result<()> {
 }
 
 /// The bytes of a string before its NUL. `ENAMETOOLONG` when there is none in the first `limit` bytes.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room is made, which may be refused"
+)]
 pub fn cstr(address: usize, limit: usize) -> Result<Vec<u8>> {
     const PART: usize = 256;
     let mut text = Vec::new();
@@ -82,6 +86,10 @@ pub fn cstr(address: usize, limit: usize) -> Result<Vec<u8>> {
 }
 
 /// `count` values from `address` on. `ENOMEM` when there is no memory for them.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room is made, which may be refused"
+)]
 pub fn array<T: Plain>(address: usize, count: usize) -> Result<Vec<T>> {
     check(
         address,

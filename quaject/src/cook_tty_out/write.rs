@@ -59,6 +59,10 @@ impl Rule {
 }
 
 /// Plain twin of the writing routine: all of `bytes` or nothing. None where the routine takes the slow exit.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "twice the queue's length at most"
+)]
 pub fn write(queue: &ByteQueue, turn: &RawMonitor, rule: Rule, bytes: &[u8]) -> Option<usize> {
     if bytes.is_empty() || !turn.try_lock() {
         return None;

@@ -163,6 +163,7 @@ fn wait(
             drop(bucket);
             return Err(without_place(deadline));
         }
+        #[expect(clippy::disallowed_methods, reason = "room was made above")]
         bucket.push((key, waiter.clone()));
     }
     let woken = || waiter.woken.load(Ordering::SeqCst).then_some(());
@@ -286,6 +287,7 @@ fn requeue(
         if has_room {
             moves -= 1;
             waiter.bucket.store(target, Ordering::Release);
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
             list.push((to, waiter.clone()));
         }
         !has_room

@@ -55,6 +55,7 @@ fn need(right: Capability) -> Result<()> {
 }
 
 /// The host's name.
+#[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
 pub fn hostname() -> Vec<u8> {
     let name = HOSTNAME.lock();
     if name.is_empty() {
@@ -65,6 +66,7 @@ pub fn hostname() -> Vec<u8> {
 }
 
 /// Sets the host's name, at most 64 bytes of it.
+#[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
 pub fn set_hostname(name: &[u8]) {
     *HOSTNAME.lock() = name[..name.len().min(NAME_MAX_UTS)].to_vec();
 }

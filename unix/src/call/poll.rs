@@ -11,7 +11,7 @@ use vm::user::{get, put};
 use super::signal::with_mask;
 use super::{Args, Handler};
 use crate::deadline::Deadline;
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_push, try_reserve};
 use crate::poll::{Entry, wait_for};
 use crate::process::Process;
 
@@ -99,11 +99,9 @@ fn poll_until(array: usize, count: u32, deadline: Deadline) -> Result<usize> {
             )?;
             continue;
         }
-        places.push((place, wanted));
-        entries.push(Entry::new(
-            files.get(wanted.fd).ok(),
-            u32::from(wanted.events as u16),
-        ));
+        try_push(&mut places, (place, wanted))?;
+        let entry = Entry::new(files.get(wanted.fd).ok(), u32::from(wanted.events as u16));
+        try_push(&mut entries, entry)?;
     }
     let found = wait_for(&mut entries, deadline)?;
     for (&(place, wanted), entry) in places.iter().zip(&entries) {
@@ -178,8 +176,11 @@ fn select_until(args: &Args, deadline: Deadline) -> Result<usize> {
             .filter(|&set| sets[set][fd / 64] >> (fd % 64) & 1 != 0)
             .fold(0, |events, set| events | SETS[set].0);
         if events != 0 {
-            descriptors.push(fd);
-            entries.push(Entry::new(Some(files.get(fd as i32)?), events));
+            try_push(&mut descriptors, fd)?;
+            try_push(
+                &mut entries,
+                Entry::new(Some(files.get(fd as i32)?), events),
+            )?;
         }
     }
     wait_for(&mut entries, deadline)?;

@@ -83,7 +83,7 @@ fn set_name(task: &Task, address: usize) -> Result<()> {
     }
     task.thread.set_name(&name[..length]);
     if task.tid == task.process.pid {
-        task.process.set_comm(&name[..length]);
+        task.process.set_comm(&name[..length])?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use vm::user;
 use super::{Args, Handler};
 use crate::event::process as pidfd;
 use crate::exec;
+use crate::memory::fallible::try_arc;
 use crate::process::fork::{self, Spec};
 use crate::process::wait::{Which, wait};
 use crate::process::{Capability, Cred, Process, Task, access, exit, tree};
@@ -319,7 +320,7 @@ fn setgroups(a: &mut Args) -> Result<usize> {
     }
     let mut groups: Vec<u32> = user::array(a.word(1), count)?;
     groups.sort_unstable();
-    let groups: Arc<[u32]> = groups.into();
+    let groups = try_arc(groups)?;
     change_cred(|c| c.setgroups(groups.clone()))
 }
 

@@ -24,7 +24,7 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 
 use crate::deadline::Deadline;
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
-use crate::memory::fallible::{try_arc, try_box};
+use crate::memory::fallible::{try_arc, try_box, try_insert, try_string};
 use crate::poll::{PollTable, Whose};
 use crate::process::quota;
 use crate::process::user::Charge;
@@ -180,7 +180,7 @@ impl Epoll {
         if interest.watch(file) != 0 {
             interest.member.note();
         }
-        interests.all.insert(key, interest);
+        try_insert(&mut interests.all, key, interest)?;
         Ok(())
     }
 
@@ -371,8 +371,8 @@ impl File for Epoll {
         SMALL_WEIGHT + interests.map_or(0, |interests| INTEREST * interests.all.len())
     }
 
-    fn label(&self, _of: &OpenFile) -> alloc::string::String {
-        "anon_inode:[eventpoll]".into()
+    fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
+        try_string(b"anon_inode:[eventpoll]")
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -11,7 +11,7 @@ use sync::Monitor;
 
 use super::Epoll;
 use crate::file::OpenFile;
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_push, try_reserve};
 
 /// As many instances may stand above one another (Linux: `EP_MAX_NESTS` below the first).
 const DEEPEST: u32 = 5;
@@ -95,11 +95,9 @@ pub(super) fn enter(
     let above = levels(outer, inner, Way::Up, nesting.look + 1, DEEPEST - below)?;
     debug_assert!(above + below <= DEEPEST);
     let (mut outer, mut inner) = (outer.kin.0.lock(), inner.kin.0.lock());
-    try_reserve(&mut outer.watched, 1)?;
     try_reserve(&mut inner.watchers, 1)?;
-    outer.watched.push(Arc::downgrade(file));
-    inner.watchers.push(Arc::downgrade(of));
-    Ok(())
+    try_push(&mut outer.watched, Arc::downgrade(file))?;
+    try_push(&mut inner.watchers, Arc::downgrade(of))
 }
 
 /// `outer` watches `inner` no more by one descriptor; by another it may.

@@ -12,7 +12,7 @@ use quaject::{Sharing, Unmade};
 use super::{NUMBER, put_number, room_for_number};
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_arc;
+use crate::memory::fallible::{try_arc, try_string};
 use crate::poll::PollTable;
 use crate::seam;
 
@@ -122,8 +122,8 @@ impl File for EventFd {
         })
     }
 
-    fn label(&self, _of: &OpenFile) -> alloc::string::String {
-        "anon_inode:[eventfd]".into()
+    fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
+        try_string(b"anon_inode:[eventfd]")
     }
 
     fn as_any(&self) -> &dyn Any {

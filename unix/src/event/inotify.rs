@@ -20,7 +20,7 @@ use sync::{Monitor, WaitList};
 use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::watch;
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_copy};
+use crate::memory::fallible::{try_arc, try_copy, try_string};
 use crate::poll::PollTable;
 use crate::process::quota;
 use crate::process::user::Charge;
@@ -196,6 +196,7 @@ impl Instance {
 
 impl Events {
     /// Whether there was room.
+    #[expect(clippy::disallowed_methods, reason = "room may be refused")]
     fn add(&mut self, wd: i32, mask: u32, cookie: u32, name: &[u8]) -> bool {
         if self.lost || self.events.len() >= limits::QUEUED.load(Ordering::Relaxed) {
             return false;
@@ -246,6 +247,10 @@ impl Events {
         }
         let _ = self.charge.grow(event.cost(), u64::MAX);
         self.bytes += HEAD + event.name_room();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what was taken from it has left its place"
+        )]
         self.events.push_front(event);
     }
 }
@@ -310,8 +315,8 @@ impl File for Inotify {
         SMALL_WEIGHT + self.instance.bytes()
     }
 
-    fn label(&self, _of: &OpenFile) -> alloc::string::String {
-        "anon_inode:inotify".into()
+    fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
+        try_string(b"anon_inode:inotify")
     }
 
     fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {

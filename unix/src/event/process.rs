@@ -11,7 +11,7 @@ use core::any::Any;
 use core::fmt::{self, Write};
 
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
-use crate::memory::fallible::try_arc;
+use crate::memory::fallible::{try_arc, try_string};
 use crate::poll::PollTable;
 use crate::process::Process;
 
@@ -55,8 +55,8 @@ impl File for PidFd {
         SMALL_WEIGHT + size_of::<Process>()
     }
 
-    fn label(&self, _of: &OpenFile) -> alloc::string::String {
-        "anon_inode:[pidfd]".into()
+    fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
+        try_string(b"anon_inode:[pidfd]")
     }
 
     fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {

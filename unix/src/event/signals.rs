@@ -16,7 +16,7 @@ use quaject::Sharing;
 
 use crate::file::{DescRoutines, File, OpenFile};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_arc;
+use crate::memory::fallible::{try_arc, try_string};
 use crate::poll::PollTable;
 use crate::process::Task;
 use crate::seam;
@@ -160,8 +160,8 @@ impl File for SignalFd {
         })
     }
 
-    fn label(&self, _of: &OpenFile) -> alloc::string::String {
-        "anon_inode:[signalfd]".into()
+    fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
+        try_string(b"anon_inode:[signalfd]")
     }
 
     fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {

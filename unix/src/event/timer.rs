@@ -21,7 +21,7 @@ use super::counter::plug;
 use super::{put_number, room_for_number};
 use crate::file::{DescRoutines, File, OpenFile};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_reserve};
+use crate::memory::fallible::{try_arc, try_push, try_string};
 use crate::poll::PollTable;
 use crate::process::quota;
 use crate::process::user::Charge;
@@ -87,8 +87,7 @@ pub fn open(clock: Clock, flags: u32) -> Result<Arc<OpenFile>> {
     if clock == Clock::Real {
         let mut others = OF_THE_DAY.lock();
         others.retain(|other| other.strong_count() != 0);
-        try_reserve(&mut others, 1)?;
-        others.push(Arc::downgrade(&of));
+        try_push(&mut others, Arc::downgrade(&of))?;
     }
     Ok(of)
 }
@@ -309,8 +308,8 @@ impl File for TimerFd {
         })
     }
 
-    fn label(&self, _of: &OpenFile) -> alloc::string::String {
-        "anon_inode:[timerfd]".into()
+    fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
+        try_string(b"anon_inode:[timerfd]")
     }
 
     fn as_any(&self) -> &dyn Any {

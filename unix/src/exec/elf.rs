@@ -7,6 +7,7 @@
 //!
 //! Source: System V ABI, chapters 4 and 5; decoding by the `elf` crate.
 
+use crate::memory::fallible::try_push;
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END, USER_START, page_ceil, page_floor};
 use alloc::vec::Vec;
@@ -123,7 +124,7 @@ pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
                 if let Some(inside) = inside.filter(|&i| i < segment.filesz as u64) {
                     image.phdr = segment.vaddr + inside as usize;
                 }
-                image.segments.push(segment);
+                try_push(&mut image.segments, segment)?;
             }
             elf::abi::PT_INTERP => {
                 let len = usize::try_from(p.p_filesz).map_err(bad)?;

@@ -21,7 +21,9 @@ use vm::{AddressSpace, Prot, user};
 
 use crate::call::Args;
 use crate::fs::place::MS_NOSUID;
-use crate::memory::fallible::{try_arc, try_copy, try_placed, try_reserve, try_string};
+use crate::memory::fallible::{
+    try_arc, try_copy, try_extend, try_placed, try_push, try_string, try_text,
+};
 use crate::process::cred::{Executing, Unsafe};
 use crate::process::shared::Exchanged;
 use crate::process::{Cred, Process, Program, Task, access};
@@ -117,7 +119,8 @@ fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Source
         })?
     };
     if path.is_empty() && flags & AT_EMPTY_PATH != 0 && dirfd != AT_FDCWD {
-        return Source::at(&cred, start, alloc::format!("/dev/fd/{dirfd}").as_bytes());
+        let name = try_text(format_args!("/dev/fd/{dirfd}"))?;
+        return Source::at(&cred, start, name.as_bytes());
     }
     Source::open(process, start, path, flags & AT_SYMLINK_NOFOLLOW == 0)
 }
@@ -332,11 +335,11 @@ fn build_stack(
 
 /// The path of the file as `/proc/PID/exe` shows it. A program that executes itself again, often by the name
 /// `/proc/self/exe`, keeps its path.
-fn exe_path(process: &Process, source: &Source) -> Result<String> {
+fn exe_path(process: &Process, source: &Source) -> Result<Arc<String>> {
     let program = process.program();
     match (&program.place, source.place()) {
-        (Some(old), Some(new)) if old.same(new) => try_string(program.exe.as_bytes()),
-        _ => absolute(process, &source.path),
+        (Some(old), Some(new)) if old.same(new) => Ok(program.exe.clone()),
+        _ => try_arc(absolute(process, &source.path)?),
     }
 }
 
@@ -347,11 +350,10 @@ fn absolute(process: &Process, path: &[u8]) -> Result<String> {
         let context = process.fs.get();
         full = context.cwd().path(&context.root()).unwrap_or_default();
         if full.last() != Some(&b'/') {
-            full.push(b'/');
+            try_push(&mut full, b'/')?;
         }
     }
-    try_reserve(&mut full, path.len())?;
-    full.extend_from_slice(path);
+    try_extend(&mut full, path)?;
     try_string(&full)
 }
 

@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_extend, try_push, try_reserve};
 
 /// The most bytes of argument and environment strings together, their addresses included.
 pub const TOTAL_MAX: usize = 2 << 20;
@@ -33,8 +33,8 @@ impl Strings {
             return Err(Errno::E2BIG);
         }
         try_reserve(&mut self.bytes, string.len() + 1)?;
-        self.bytes.extend_from_slice(string);
-        self.bytes.push(0);
+        try_extend(&mut self.bytes, string)?;
+        try_push(&mut self.bytes, 0)?;
         self.count += 1;
         Ok(())
     }
@@ -72,6 +72,7 @@ pub struct Image {
 }
 
 /// The content of the stack that ends at `top`. E2BIG, ENOMEM.
+#[expect(clippy::disallowed_methods, reason = "room for all is made")]
 pub fn image(
     top: usize,
     argv: &Strings,

@@ -35,6 +35,10 @@ pub(super) struct Made {
 
 impl Made {
     /// The set for `variant`, which `make` makes when it is not there.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "of the few variants that there are"
+    )]
     pub fn get_or_make(
         &mut self,
         variant: Variant,

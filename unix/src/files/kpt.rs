@@ -97,6 +97,10 @@ pub(super) struct Kpt {
 
 impl Kpt {
     /// Arrays for `len` descriptors, all closed. ENOMEM.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "room may be refused, and is exact"
+    )]
     pub fn new(len: usize) -> Result<Box<Kpt>> {
         let mut words = Vec::new();
         if refused() || words.try_reserve_exact(3 * len).is_err() {

@@ -193,6 +193,10 @@ impl Slots {
 }
 
 /// A box, or ENOMEM.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room may be refused, and is exact"
+)]
 fn make<T>(value: impl FnOnce() -> T) -> Result<Box<T>> {
     let mut place = alloc::vec::Vec::new();
     if refused() || place.try_reserve_exact(1).is_err() {

@@ -2,6 +2,7 @@
 //!
 //! *Interface.* [`init`] makes the root from the initial archives and mounts what stands on it; [`unpack`] puts an archive into any
 //! directory. The kernel's symbol file (`kernel.sym`) stays out.
+#![expect(clippy::disallowed_methods, reason = "at boot, before there are users")]
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFCHR, S_IFDIR, S_IFMT, makedev};
@@ -14,6 +15,7 @@ use super::inode::Inode;
 use super::mem::MemFs;
 use super::place::{self, FileSystem, Place};
 use super::walk::{Target, View, walk};
+use crate::memory::fallible::try_string;
 use crate::process::Cred;
 use machine::cpio::{self, Entry};
 
@@ -29,7 +31,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     dev::init();
     let fs = MemFs::new("tmpfs", 0o755);
     let top = fs.root();
-    let root = place::mount(fs, top, None, "root", 0);
+    let root = place::mount(fs, top, None, try_string(b"root")?, 0)?;
     unpack(&root, initrd, done)?;
     let cred = Cred::root();
     let view = View {
@@ -52,7 +54,8 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     };
     let put = |fs: Arc<dyn FileSystem>, at: &str| -> Result<()> {
         let top = fs.root();
-        place::mount(fs.clone(), top, Some(covered(at)?), fs.kind(), 0);
+        let kind = try_string(fs.kind().as_bytes())?;
+        place::mount(fs.clone(), top, Some(covered(at)?), kind, 0)?;
         Ok(())
     };
     put(devices()?, "/dev")?;
@@ -63,7 +66,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     if is_empty(&*tmp.inode) {
         let fs = MemFs::new("tmpfs", 0o1777);
         let top = fs.root();
-        place::mount(fs, top, Some(tmp), "tmpfs", 0);
+        place::mount(fs, top, Some(tmp), try_string(b"tmpfs")?, 0)?;
     }
     Ok(root)
 }

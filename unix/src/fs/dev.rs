@@ -23,6 +23,10 @@ pub type Opener = fn(rdev: u64, how: How) -> Result<Arc<OpenFile>>;
 static CHAR: Monitor<BTreeMap<u64, Opener>> = Monitor::new(BTreeMap::new());
 
 /// Gives the character devices `major`:`minors` the behaviour of `opener`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the kernel's own devices, at boot"
+)]
 pub fn register(major: u32, minors: core::ops::RangeInclusive<u32>, opener: Opener) {
     let mut table = CHAR.lock();
     for minor in minors {

@@ -95,7 +95,7 @@ pub trait Inode: Send + Sync + Any {
         None
     }
     /// The name in that directory (of several, one); `None` at the root and of a removed directory.
-    fn name(&self) -> Option<Vec<u8>> {
+    fn name(&self) -> Option<Arc<[u8]>> {
         None
     }
     /// Makes a file of the kind that `mode` names, owned by `cred`; `rdev` is a device's number.

@@ -167,6 +167,7 @@ impl Use {
                         released: WaitList::new(),
                     }),
                 };
+                #[expect(clippy::disallowed_methods, reason = "room was made above")]
                 bucket.insert(place, entry);
                 LOCKED.fetch_add(1, Ordering::Relaxed);
                 place

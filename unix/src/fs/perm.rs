@@ -92,7 +92,7 @@ mod tests {
 
     fn user(uid: u32, gid: u32) -> Cred {
         let mut user = Cred::ordinary(uid, gid);
-        user.groups = alloc::sync::Arc::new([50]);
+        user.groups = alloc::sync::Arc::new([50].to_vec());
         user
     }
 

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
 use super::inode::Inode;
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_arc, try_copy, try_extend, try_push, try_reserve};
 
 /// A file system that can be mounted.
 pub trait FileSystem: Send + Sync {
@@ -142,27 +142,26 @@ impl Place {
 
     /// The path of this directory seen from `root`. `ENOENT` when it was removed or lies outside `root`.
     pub fn path(&self, root: &Place) -> Result<Vec<u8>> {
-        let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut names: Vec<Arc<[u8]>> = Vec::new();
         let mut place = self.clone();
         while !place.same(root) {
             if place.is_mount_root() {
                 place = place.mount.covers.clone().ok_or(Errno::ENOENT)?;
                 continue;
             }
-            try_reserve(&mut names, 1)?;
-            names.push(place.inode.name().ok_or(Errno::ENOENT)?);
+            try_push(&mut names, place.inode.name().ok_or(Errno::ENOENT)?)?;
             let above = place.inode.parent().ok_or(Errno::ENOENT)?;
             place = place.beside(above);
         }
         if names.is_empty() {
-            return Ok(b"/".to_vec());
+            return try_copy(b"/");
         }
         let mut path = Vec::new();
         let length: usize = names.iter().map(|name| 1 + name.len()).sum();
         try_reserve(&mut path, length)?;
         for name in names.iter().rev() {
-            path.push(b'/');
-            path.extend_from_slice(name);
+            try_push(&mut path, b'/')?;
+            try_extend(&mut path, name)?;
         }
         Ok(path)
     }
@@ -190,30 +189,33 @@ fn mark_again(table: &[Arc<Mount>]) {
 static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
-/// Mounts `fs` over the directory `covers`, or as the root of everything. Returns its root.
+/// Mounts `fs` over the directory `covers`, or as the root of everything. Returns its root. ENOMEM.
 pub fn mount(
     fs: Arc<dyn FileSystem>,
     root: Arc<dyn Inode>,
     covers: Option<Place>,
-    source: &str,
+    source: String,
     flags: u64,
-) -> Place {
-    if let Some(covered) = &covers {
-        covered.mount.covered.fetch_add(1, Ordering::Relaxed);
-        COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
-    }
-    let mount = Arc::new(Mount {
+) -> Result<Place> {
+    let mount = try_arc(Mount {
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         root: root.clone(),
         fs,
         covers,
-        source: source.into(),
+        source,
         flags: AtomicU32::new(flags as u32 & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC) as u32),
         covered: AtomicU32::new(0),
-    });
-    TABLE.lock().push(mount.clone());
+    })?;
+    let mut table = TABLE.lock();
+    try_reserve(&mut table, 1)?;
+    if let Some(covered) = &mount.covers {
+        covered.mount.covered.fetch_add(1, Ordering::Relaxed);
+        COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
+    }
+    try_push(&mut table, mount.clone())?;
+    drop(table);
     super::names::changed();
-    Place { mount, inode: root }
+    Ok(Place { mount, inode: root })
 }
 
 /// Changes the flags of the mount at `place`. `EINVAL` when `place` is not its root.

@@ -9,7 +9,6 @@ mod source;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{DT_DIR, Statfs};
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -20,6 +19,7 @@ use super::inode::{DirEntry, DirSink, How, Inode};
 use super::perm;
 use super::place::{FileSystem, Place};
 use crate::file::{File, OpenFile};
+use crate::memory::fallible::{try_arc, try_copy, try_slice};
 use crate::process::Cred;
 use open::Text;
 pub use source::{Out, Piece, Source, records, whole};
@@ -147,7 +147,7 @@ impl TextFs {
             ino: 1,
             owner: (0, 0),
             item: Item::Folder(root),
-            name: String::new(),
+            name: Arc::new([]),
             parent: None,
         };
         Arc::new(TextFs {
@@ -184,7 +184,7 @@ struct Node {
     ino: u64,
     owner: (u32, u32),
     item: Item,
-    name: String,
+    name: Arc<[u8]>,
     parent: Option<Arc<Node>>,
 }
 
@@ -284,27 +284,29 @@ impl Inode for Node {
             Item::Folder(inner) => inner.owner(),
             _ => folder.owner_inside(),
         };
-        Ok(Arc::new(Node {
+        let (ino, name) = (number(self.ino, name), try_slice(name.as_bytes())?);
+        try_arc(Node {
             dev: self.dev,
-            ino: number(self.ino, name),
+            ino,
             owner,
             item,
-            name: name.into(),
+            name,
             parent: Some(self),
-        }))
+        })
+        .map(|node| node as Arc<dyn Inode>)
     }
 
     fn parent(&self) -> Option<Arc<dyn Inode>> {
         self.parent.clone().map(|p| p as Arc<dyn Inode>)
     }
 
-    fn name(&self) -> Option<Vec<u8>> {
-        self.parent.as_ref().map(|_| self.name.clone().into_bytes())
+    fn name(&self) -> Option<Arc<[u8]>> {
+        self.parent.as_ref().map(|_| self.name.clone())
     }
 
     fn readlink(&self) -> Result<Vec<u8>> {
         match &self.item {
-            Item::Link(text) => Ok(text.clone()),
+            Item::Link(text) => try_copy(text),
             Item::Magic(magic) => magic.text(),
             _ => Err(Errno::EINVAL),
         }

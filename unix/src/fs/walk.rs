@@ -11,6 +11,7 @@ use alloc::borrow::Cow;
 use super::attr::Kind;
 use super::perm;
 use super::place::Place;
+use crate::memory::fallible::{try_copy, try_extend, try_push};
 use crate::process::Cred;
 
 /// Symbolic links that one walk follows.
@@ -118,7 +119,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
             Ok(next) => next,
             Err(Errno::ENOENT) if is_last => {
                 return Ok(Target {
-                    name: piece(&text, at, len),
+                    name: piece(&text, at, len)?,
                     dir: here,
                     last,
                     slash,
@@ -144,8 +145,8 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
                         return Err(Errno::ENOENT);
                     }
                     if slash {
-                        target.push(b'/');
-                        target.extend_from_slice(&text[after..]);
+                        try_push(&mut target, b'/')?;
+                        try_extend(&mut target, &text[after..])?;
                     }
                     if target[0] == b'/' {
                         here = view.root.clone();
@@ -161,7 +162,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
                 return Err(Errno::ENOTDIR);
             }
             return Ok(Target {
-                name: piece(&text, at, len),
+                name: piece(&text, at, len)?,
                 dir: here,
                 last,
                 slash,
@@ -174,9 +175,9 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
 }
 
 /// `len` bytes of `text` from `at` on, which outlive `text` if it is the caller's path itself.
-fn piece<'p>(text: &Cow<'p, [u8]>, at: usize, len: usize) -> Cow<'p, [u8]> {
-    match text {
+fn piece<'p>(text: &Cow<'p, [u8]>, at: usize, len: usize) -> Result<Cow<'p, [u8]>> {
+    Ok(match text {
         Cow::Borrowed(path) => Cow::Borrowed(&path[at..at + len]),
-        Cow::Owned(text) => Cow::Owned(text[at..at + len].to_vec()),
-    }
+        Cow::Owned(text) => Cow::Owned(try_copy(&text[at..at + len])?),
+    })
 }

@@ -143,6 +143,10 @@ pub fn add(
             continue;
         };
         let wd = instance.next_number(|wd| registry.numbers.contains_key(&(address, wd)));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a node, of what each thread was promised; the watch is charged for"
+        )]
         let watched = registry.watched.entry(id).or_insert_with(|| Watched {
             inode: Arc::downgrade(inode),
             marks: Vec::new(),
@@ -150,6 +154,7 @@ pub fn add(
         let first = watched.marks.is_empty();
         let room = try_reserve(&mut watched.marks, 1);
         if room.is_ok() {
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
             watched.marks.push(Mark {
                 instance: instance.clone(),
                 wd,
@@ -162,7 +167,12 @@ pub fn add(
         room?;
         break (registry, wd, first);
     };
-    if registry.numbers.insert((address, wd), id).is_none() {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a node, of what each thread was promised; the watch is charged for"
+    )]
+    let other = registry.numbers.insert((address, wd), id);
+    if other.is_none() {
         MARKS.fetch_add(1, Ordering::SeqCst);
     }
     let counted = registry.watched.get(&id).and_then(Watched::follow);
@@ -216,6 +226,7 @@ fn deliver(id: Id, event: u32, cookie: u32, name: &[u8], unlinked: bool) {
         }
         mark.instance.push(mark.wd, event, cookie, name);
         if mark.mask & IN_ONESHOT != 0 && try_reserve(&mut spent, 1).is_ok() {
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
             spent.push((mark.instance.clone(), mark.wd));
         }
     }
@@ -394,6 +405,7 @@ fn refresh() {
     files::each_description(|of| {
         let differs = of.inode().is_some() && should_tell(of) != of.tells();
         if differs && try_reserve(&mut changed, 1).is_ok() {
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
             changed.push(of.clone());
         }
     });

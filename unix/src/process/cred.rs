@@ -5,6 +5,7 @@
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::capability::{Capabilities, Capability, Set};
 use super::user::User;
@@ -31,7 +32,7 @@ pub struct Cred {
     /// Group for file access.
     pub fsgid: u32,
     /// Supplementary groups, sorted.
-    pub groups: Arc<[u32]>,
+    pub groups: Arc<Vec<u32>>,
     /// What the real user holds; whoever changes that one publishes with [`Cred::with_user`].
     pub user: Arc<User>,
     /// What it may beyond what its users and groups may.
@@ -82,7 +83,7 @@ impl Cred {
             egid: gid,
             sgid: gid,
             fsgid: gid,
-            groups: Arc::new([]),
+            groups: Arc::default(),
             user: User::root(),
             caps: Capabilities::user(),
             who: NOBODY,
@@ -270,7 +271,7 @@ impl Cred {
     }
 
     /// `setgroups`. EPERM, EINVAL.
-    pub fn setgroups(&mut self, groups: Arc<[u32]>) -> Result<()> {
+    pub fn setgroups(&mut self, groups: Arc<Vec<u32>>) -> Result<()> {
         self.need(Capability::Setgid)?;
         if groups.contains(&u32::MAX) {
             return Err(Errno::EINVAL);

@@ -79,7 +79,7 @@ fn the_name_cache_knows_only_who_passes_all_or_nothing() {
     cred.caps.effective = Set::of(&[Capability::DacReadSearch]);
     assert_eq!(cred.clone().sealed().who(), NOBODY);
     cred.caps.effective = Set::NONE;
-    cred.groups = Arc::new([5]);
+    cred.groups = Arc::new([5].to_vec());
     assert_eq!(cred.sealed().who(), NOBODY);
     let mut root = Cred::root();
     assert_eq!(root.clone().sealed().who(), 0);

@@ -51,7 +51,7 @@ pub use user::User;
 
 use crate::files::Files;
 use crate::fs::FsContext;
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_arc, try_reserve, try_string};
 use crate::signal::ProcessSignals;
 use crate::time::Timers;
 
@@ -62,7 +62,7 @@ const PIECE: usize = 16;
 #[derive(Clone, Default)]
 pub struct Program {
     /// The path of the executable file, absolute.
-    pub exe: String,
+    pub exe: Arc<String>,
     /// Where the executable file is.
     pub place: Option<crate::fs::Place>,
     /// Where its memory has the arguments, each ended by a NUL byte.
@@ -240,6 +240,7 @@ impl Process {
     fn seat(&self, threads: &mut Vec<Arc<Task>>, task: &Arc<Task>) {
         task.own();
         task.seat.store(threads.len(), Ordering::Relaxed);
+        #[expect(clippy::disallowed_methods, reason = "`seats` or `admit` made room")]
         threads.push(task.clone());
         self.roll.enter(task);
     }
@@ -299,13 +300,14 @@ impl Process {
         self.program.lock().clone()
     }
 
-    /// Changes the short name: of the process, and of the thread that runs.
-    pub fn set_comm(&self, comm: &[u8]) {
-        let comm = String::from_utf8_lossy(&comm[..comm.len().min(15)]).into_owned();
+    /// Changes the short name: of the process, and of the thread that runs. ENOMEM.
+    pub fn set_comm(&self, comm: &[u8]) -> Result<()> {
+        let comm = try_string(&comm[..comm.len().min(15)])?;
         let mut program = self.program.lock();
         let mut changed = Program::clone(&program);
         changed.comm = comm;
-        *program = Arc::new(changed);
+        *program = try_arc(changed)?;
+        Ok(())
     }
 
     /// Its state as `/proc` shows it: `R`, `S`, `T` or `Z`.

@@ -20,7 +20,7 @@ use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
 use super::{Capability, Process, Task, tree};
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_push, try_reserve};
 use crate::signal;
 
 const RFLAGS_TF: u64 = 1 << 8;
@@ -137,8 +137,7 @@ pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> 
     state.status = None;
     state.event = None;
     task.trace.tracer.store(tracer.pid, Ordering::Release);
-    list.push(Arc::downgrade(task));
-    Ok(())
+    try_push(list, Arc::downgrade(task))
 }
 
 /// `task`, which `tracer` has begun to trace, answers nothing itself any more. With no monitor held: whoever lets a table grow looks at the threads of

@@ -22,7 +22,7 @@ use abi::linux::SIGCHLD;
 use super::names::Names;
 pub use super::reserve::NUMBERS_MAX;
 use super::{Process, Session, Task, index, reserve};
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::{try_push, try_reserve};
 use crate::memory::weight::weight;
 
 /// The number of the built-in first process.
@@ -60,6 +60,7 @@ pub(crate) fn found(leader: &Arc<Process>, parent: Option<&Process>) {
         return found_session(leader);
     };
     found_session(leader);
+    #[expect(clippy::disallowed_methods, reason = "the first program, at boot")]
     parent.children.lock().push(leader.clone());
 }
 
@@ -78,23 +79,34 @@ pub(crate) fn enter(
     maker: &Process,
     missed: impl Fn() -> bool,
 ) -> Result<()> {
-    let is_sibling = child.ppid() != maker.pid;
-    if is_sibling {
-        // Others' children may take the room meanwhile; those that have got it so are few.
-        with_parent(maker, |_, siblings| try_reserve(siblings, 1))?;
-    }
     let mut children = maker.children.lock();
+    let enter = |among: &mut _| enter_among(among, child, task, maker, missed);
+    if child.ppid() == maker.pid {
+        return enter(&mut children);
+    }
+    // From below upwards, as whoever ends and gives its children away.
+    with_parent(maker, |parent, siblings| {
+        child.ppid.store(parent.pid, Ordering::Relaxed);
+        enter(siblings)
+    })
+}
+
+/// As [`enter`], with the children of `maker` held, and those of the parent, `among` which it comes to be.
+fn enter_among(
+    among: &mut Vec<Arc<Process>>,
+    child: &Arc<Process>,
+    task: &Arc<Task>,
+    maker: &Process,
+    missed: impl Fn() -> bool,
+) -> Result<()> {
     let group = child.pgrp();
     if maker.pgrp() != group || !maker.session.is_same(&child.session) {
         return Err(Errno::ERESTARTNOINTR);
     }
-    if !is_sibling {
-        try_reserve(&mut children, 1)?;
-    }
+    try_reserve(among, 1)?;
     NAMES.join(group);
     index::announce(child);
     if missed() {
-        drop(children);
         index::remove(child.pid);
         NAMES.leave(group);
         return Err(Errno::ERESTARTNOINTR);
@@ -105,21 +117,7 @@ pub(crate) fn enter(
         task.attend();
     }
     index::show(child);
-    if is_sibling {
-        drop(children);
-        add_sibling(child, maker);
-    } else {
-        children.push(child.clone());
-    }
-    Ok(())
-}
-
-/// Makes `child` one of the children of `maker`'s parent.
-fn add_sibling(child: &Arc<Process>, maker: &Process) {
-    with_parent(maker, |parent, siblings| {
-        child.ppid.store(parent.pid, Ordering::Relaxed);
-        siblings.push(child.clone());
-    });
+    try_push(among, child.clone())
 }
 
 /// Calls `step` with the parent of `process`, which is not the first one, and the parent's children, which are held: it is the parent until they are let go.
@@ -179,6 +177,10 @@ pub(crate) fn move_children(from: &Process) -> Vec<Arc<Process>> {
         // The one who chose another is gone.
         child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
         if !child.is_zombie() {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "`found` made room for as many as there can be"
+            )]
             adopted.push(child.clone());
             moved.swap(living, at);
             living += 1;
@@ -270,6 +272,10 @@ struct Census(Vec<u64>);
 impl Census {
     /// Nobody yet. A page, which the kernel keeps for such.
     fn new() -> Census {
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page, which the kernel keeps for such"
+        )]
         Census(alloc::vec![0; NUMBERS_MAX as usize / 64])
     }
 

@@ -10,7 +10,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::try_insert_at;
 use abi::errno::Result;
 use sync::Monitor;
 
@@ -80,14 +80,13 @@ impl User {
         {
             return Ok(user);
         }
-        try_reserve(&mut users, 1)?;
         users.retain(|user| user.1.strong_count() != 0);
         let user = Arc::new(User {
             uid,
             counts: [const { AtomicU64::new(0) }; KINDS],
         });
         let at = users.partition_point(|user| user.0 < uid);
-        users.insert(at, (uid, Arc::downgrade(&user)));
+        try_insert_at(&mut users, at, (uid, Arc::downgrade(&user)))?;
         Ok(user)
     }
 

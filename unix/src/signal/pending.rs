@@ -127,6 +127,7 @@ impl Pending {
     }
 
     /// Adds one, which `charge` pays for if it was sent. Refused is a real-time signal with a value; of others that find no place what is known about them is lost.
+    #[expect(clippy::disallowed_methods, reason = "room may be refused")]
     pub fn add(
         &mut self,
         mask: &Mask,

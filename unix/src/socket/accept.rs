@@ -2,6 +2,10 @@
 //!
 //! *Interface*: the methods of [`Socket`] with these names. A connection is made whole by `connect`: the other end is a new socket, which waits in the
 //! listener's [`Backlog`] for `accept`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "room is made by `try_queue` before"
+)]
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -1,6 +1,7 @@
 //! Addresses as programs have them.
 //!
 //! *Interface*: [`Address`], bytes of at most `sockaddr_storage`; to and from the program's memory.
+#![expect(clippy::disallowed_methods, reason = "an address, short")]
 
 use abi::errno::{Errno, Result};
 use abi::linux::SOCKADDR_MAX;

@@ -1,6 +1,7 @@
 //! Control messages: descriptors and credentials as programs write and read them.
 //!
 //! *Interface*: [`get`] from the program, [`put`] to it.
+#![expect(clippy::disallowed_methods, reason = "room is made before")]
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -8,6 +8,10 @@
 //! it looks into the queue: with a record there nobody has begun to write to the queue since. One that is being read counts until all of it has been.
 //!
 //! Monitors: with a channel's records held nothing is allocated, dropped or copied from a program.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "room is made by `try_queue` before"
+)]
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

@@ -4,7 +4,6 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -16,6 +15,7 @@ use super::{Kind, Socket};
 use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::Attr;
 use crate::io::IoBuf;
+use crate::memory::fallible::try_text;
 use crate::poll::PollTable;
 use crate::seam;
 
@@ -153,8 +153,8 @@ impl File for Open {
         Ok(routines)
     }
 
-    fn label(&self, _of: &OpenFile) -> String {
-        format!("socket:[{}]", self.0.ino)
+    fn label(&self, _of: &OpenFile) -> Result<String> {
+        try_text(format_args!("socket:[{}]", self.0.ino))
     }
 
     fn as_any(&self) -> &dyn Any {

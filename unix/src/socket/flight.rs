@@ -12,6 +12,10 @@
 //! Monitors: with the table held nothing is allocated or dropped, since what is dropped may take it too.
 //!
 //! Source: unix(7); mark and sweep over references that are counted (as in Linux's `net/unix/garbage.c`, in words).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "room is made by `try_reserve` before"
+)]
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;

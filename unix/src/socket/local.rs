@@ -3,6 +3,10 @@
 //! *Interface*: [`LOCAL`] is the family. A path's socket is known by its inode, an abstract name by its bytes and the kind of socket.
 //!
 //! Monitors: with a table of names held nothing is allocated or dropped: the end of a description takes it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "room is made by `try_reserve` before, and names are short"
+)]
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -1,6 +1,10 @@
 //! Options of sockets, of the level SOL_SOCKET.
 //!
 //! *Interface*: [`Options`] is a part of each socket; [`Socket::set_option`] and [`Socket::option`] are the calls, with bytes as the program has them.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "room is made by `try_reserve` before"
+)]
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -288,7 +292,7 @@ impl Socket {
         let party = self.known_party().ok_or(Errno::ENODATA)?;
         let groups = &party.cred.groups;
         let mut bytes = Vec::new();
-        try_reserve(&mut bytes, size_of_val(&**groups))?;
+        try_reserve(&mut bytes, size_of_val(groups.as_slice()))?;
         for group in groups.iter() {
             bytes.extend_from_slice(&group.to_ne_bytes());
         }

@@ -19,7 +19,7 @@ use sync::Monitor;
 use super::Clock;
 use super::rung::Bell;
 use crate::dispatch::Alarm;
-use crate::memory::fallible::try_reserve;
+use crate::memory::fallible::try_push;
 use crate::process::Process;
 use crate::process::user::{Charge, Held, User};
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
@@ -227,8 +227,7 @@ impl Timers {
         let index = match free {
             Some(index) => index,
             None if timers.len() < TIMERS_MAX => {
-                try_reserve(&mut timers, 1).map_err(|_| Errno::EAGAIN)?;
-                timers.push(None);
+                try_push(&mut timers, None).map_err(|_| Errno::EAGAIN)?;
                 timers.len() - 1
             }
             None => return Err(Errno::EAGAIN),
@@ -374,6 +373,10 @@ impl Timers {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "three, of what each thread was promised"
+)]
 fn fill_fixed(timers: &mut Vec<Option<Timer>>) {
     for which in timers.len()..FIXED {
         timers.push(Some(fixed(which)));

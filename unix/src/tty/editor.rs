@@ -209,6 +209,10 @@ impl Callouts for Effects {
     }
 
     fn control(&mut self, control: Control) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a few for each byte of a piece, taken with it"
+        )]
         self.controls.push(control);
     }
 }

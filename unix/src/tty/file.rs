@@ -168,6 +168,10 @@ impl File for TtyFile {
             return Ok(0);
         }
         self.tty.check_background_read()?;
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page at most, of what each thread was promised"
+        )]
         let mut piece = vec![0; buf.remaining().min(PIECE)];
         let count = self.tty.wait_input(of, &mut piece)?;
         buf.put(&piece[..count])
@@ -175,6 +179,10 @@ impl File for TtyFile {
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         self.tty.check_background_write()?;
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page at most, of what each thread was promised"
+        )]
         let mut piece = vec![0; buf.remaining().min(PIECE)];
         let mut written = 0;
         while buf.remaining() > 0 {

@@ -36,6 +36,10 @@ impl File for StreamFile {
         if buf.remaining() == 0 {
             return Ok(0);
         }
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page at most, of what each thread was promised"
+        )]
         let mut piece = vec![0; buf.remaining().min(PIECE)];
         let mut receive = || {
             let count = self.line.receive(&mut piece);
@@ -55,6 +59,10 @@ impl File for StreamFile {
     }
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page at most, of what each thread was promised"
+        )]
         let mut piece = vec![0; buf.remaining().min(PIECE)];
         let mut written = 0;
         while buf.remaining() > 0 {

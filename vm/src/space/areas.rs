@@ -24,6 +24,7 @@ pub(super) struct Areas {
 
 impl Areas {
     /// Makes sure that one operation can add what it may need. Error: `ENOMEM`.
+    #[expect(clippy::disallowed_methods, reason = "may be refused")]
     pub(super) fn reserve(&mut self) -> Result<(), Errno> {
         let has_room = self.list.capacity() - self.list.len() >= MARGIN;
         if has_room || (!refused() && self.list.try_reserve(MARGIN).is_ok()) {
@@ -38,6 +39,10 @@ impl Areas {
     }
 
     /// A copy. Error: `ENOMEM`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "room is made, which may be refused"
+    )]
     pub(super) fn try_clone(&self) -> Result<Areas, Errno> {
         let mut list = Vec::new();
         if refused() || list.try_reserve(self.list.len() + MARGIN).is_err() {
@@ -151,6 +156,7 @@ impl Areas {
     }
 
     /// Makes sure that no area reaches across `at`; answers the index of the first that starts there or above. Room is reserved.
+    #[expect(clippy::disallowed_methods, reason = "`reserve` made room")]
     pub(super) fn cut(&mut self, at: usize) -> usize {
         let index = self.from(at);
         if self.end_before(index) > at {
@@ -162,6 +168,7 @@ impl Areas {
     }
 
     /// Adds an area in a free range, and joins it with its neighbours. Room is reserved.
+    #[expect(clippy::disallowed_methods, reason = "`reserve` made room")]
     pub(super) fn insert(&mut self, start: usize, area: Area) {
         let index = self.from(start);
         if let Some((below, lower)) = index.checked_sub(1).map(|below| &mut self.list[below])

@@ -22,7 +22,7 @@ mod resident;
 mod shared;
 
 pub use area::{AreaInfo, Backing, Placement, Prot, Role};
-pub use pager::{Pager, PagerInfo};
+pub use pager::{Label, Pager, PagerInfo};
 
 use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};

@@ -1,12 +1,13 @@
 //! Who supplies the content of file pages.
 //!
-//! *Interface*: [`Pager`], implemented by whoever has the pages (a file in memory, a device).
+//! *Interface*: [`Pager`], implemented by whoever has the pages (a file in memory, a device); [`PagerInfo`] with its [`Label`], for people.
 //! Source: Massalin and Pu 1991, section on virtual memory: the address space holds a list of segments,
 //! each with the pager that is expected to supply the content of its pages.
 
 use crate::frame::FrameRef;
 use abi::errno::Errno;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 /// The supplier of a mapping's pages. Called without the space's monitor, so it may sleep and take its own.
 pub trait Pager: Send + Sync {
@@ -29,11 +30,36 @@ pub trait Pager: Send + Sync {
     }
 }
 
+/// The name of a mapping's content, which is copied without memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Of what has no path.
+    Fixed(&'static str),
+    /// A path.
+    Path(Arc<String>),
+}
+
+impl Label {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Label::Fixed(name) => name,
+            Label::Path(path) => path,
+        }
+    }
+}
+
+impl Default for Label {
+    fn default() -> Label {
+        Label::Fixed("")
+    }
+}
+
 /// Where a mapping's content comes from, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PagerInfo {
     /// The path, or a name in brackets.
-    pub path: String,
+    pub path: Label,
     /// Device number, as `stat` gives it.
     pub device: u64,
     /// Inode number.

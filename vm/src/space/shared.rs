@@ -2,12 +2,11 @@
 //!
 //! *Interface*: [`Shared`], a [`Pager`].
 
-use super::pager::{Pager, PagerInfo};
+use super::pager::{Label, Pager, PagerInfo};
 use crate::frame::{Frame, FrameRef};
 use crate::memory::Memory;
 use abi::errno::Errno;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
@@ -35,6 +34,10 @@ impl<M: Memory> Pager for Shared<M> {
             Some(frame) => *frame,
             None => {
                 let frame = self.memory.zeroed_user().ok_or(Errno::ENOMEM)?;
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "a node, of what each thread was promised"
+                )]
                 pages.insert(index, frame);
                 frame
             }
@@ -49,7 +52,7 @@ impl<M: Memory> Pager for Shared<M> {
 
     fn describe(&self) -> PagerInfo {
         PagerInfo {
-            path: String::from("/dev/zero (deleted)"),
+            path: Label::Fixed("/dev/zero (deleted)"),
             ..PagerInfo::default()
         }
     }

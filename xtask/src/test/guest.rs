@@ -365,6 +365,8 @@ fn lists(kit: &Kit) -> Vec<Check> {
         // With less, no process may have so many that a list of them is longer than a page.
         let machine = with(kit, &format!("lists-{cpus}"), cpus, 256);
         checks.extend(kit.tap(&machine, &["/tests/lists-glibc"], 5 * MINUTE));
+        let machine = with(kit, &format!("lengths-{cpus}"), cpus, 256);
+        checks.extend(kit.tap(&machine, &["/tests/lengths-glibc"], 5 * MINUTE));
     }
     checks
 }

@@ -122,6 +122,7 @@ impl Kit {
             "hungry",
             "scarce",
             "lists",
+            "lengths",
             "refused",
             "load",
             "revoke",

@@ -133,7 +133,11 @@ impl Caller {
 /// A path copied from user memory; short ones need no heap.
 pub type Path = SmallVec<[u8; 128]>;
 
-/// The path at user address `addr`, without its NUL. `EFAULT`, `ENAMETOOLONG`.
+/// The path at user address `addr`, without its NUL. `EFAULT`, `ENAMETOOLONG`, `ENOMEM`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room may be refused; a list that begins on the stack"
+)]
 pub fn user_path(addr: usize) -> Result<Path> {
     const WORDS: usize = 8;
     const LOW: u64 = 0x0101_0101_0101_0101;

@@ -13,6 +13,7 @@ use crate::call::{Args, Handler};
 use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
 use crate::fs::{Kind, boot, proc, syn, sys};
+use crate::memory::fallible::try_string;
 use crate::process::Capability;
 
 /// Calls of this family.
@@ -23,7 +24,7 @@ fn optional(addr: usize) -> Result<String> {
         return Ok(String::new());
     }
     let bytes = vm::user::cstr(addr, PATH_MAX)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    try_string(&bytes)
 }
 
 /// The `mode=` among mount options.
@@ -54,7 +55,7 @@ fn mount(args: &mut Args) -> Result<usize> {
             return Err(Errno::ENOTDIR);
         }
         let fs = from.mount.fs.clone();
-        place::mount(fs, from.inode, Some(at), &source, from.mount.flags());
+        place::mount(fs, from.inode, Some(at), source, from.mount.flags())?;
         return Ok(0);
     }
     if at.inode.kind() != Kind::Directory {
@@ -71,7 +72,7 @@ fn mount(args: &mut Args) -> Result<usize> {
     };
     let source = if source.is_empty() { kind } else { source };
     let top = fs.root();
-    place::mount(fs, top, Some(at), &source, flags);
+    place::mount(fs, top, Some(at), source, flags)?;
     Ok(0)
 }
 

@@ -14,6 +14,7 @@ use crate::call::{Args, Handler};
 use crate::fs::inode::Inode;
 use crate::fs::walk::{Last, Target, searchable};
 use crate::fs::{Attr, Kind, Place, perm, watch};
+use crate::memory::fallible::try_push;
 use crate::process::{Capability, Cred};
 
 /// Calls of this family.
@@ -356,7 +357,7 @@ fn fchdir(args: &mut Args) -> Result<usize> {
 fn getcwd(args: &mut Args) -> Result<usize> {
     let fs = Caller::current().fs;
     let mut path = fs.cwd().path(&fs.root())?;
-    path.push(0);
+    try_push(&mut path, 0)?;
     if path.len() > args.word(1) {
         return Err(Errno::ERANGE);
     }

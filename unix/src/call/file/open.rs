@@ -21,6 +21,7 @@ use crate::fs::mem::MemFs;
 use crate::fs::names::{self, Key, NOBODY, Who};
 use crate::fs::place::{self, FileSystem};
 use crate::fs::watch;
+use crate::memory::fallible::try_concat;
 use crate::process::{Cred, Task};
 
 /// Calls of this family.
@@ -254,8 +255,7 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
     })?;
     let caller = Caller::current();
     let fs = MemFs::new("tmpfs", 0o700);
-    let mut label = b"memfd:".to_vec();
-    label.extend_from_slice(&name);
+    let label = try_concat(&[&b"memfd:"[..], &name])?;
     let inode = fs.root().tmpfile(&label, 0o777, &caller.cred)?;
     let of = inode.clone().open(How {
         flags: O_RDWR | O_LARGEFILE,

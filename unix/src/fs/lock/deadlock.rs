@@ -54,6 +54,7 @@ impl Waits {
             locks: locks.clone(),
             wanted: *wanted,
         };
+        #[expect(clippy::disallowed_methods, reason = "room was made above")]
         all.waiting.insert(place, waiting);
         Ok(Waits { table, number })
     }

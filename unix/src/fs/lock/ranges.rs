@@ -157,6 +157,10 @@ impl Ranges {
     }
 
     /// Sees to it that [`Ranges::insert`] at `start` needs no memory.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "room is made, which may be refused"
+    )]
     fn make_room(&mut self, start: u64) -> Result<()> {
         let no_memory = |_| Errno::ENOLCK;
         try_reserve_kept(&mut self.0, 1).map_err(no_memory)?;
@@ -177,6 +181,7 @@ impl Ranges {
         try_reserve_kept(&mut self.0[at].locks, MARGIN).map_err(no_memory)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "`make_room` made it")]
     fn insert(&mut self, held: Held) {
         let at = self.run_at(held.lock.start);
         let run = &mut self.0[at];
@@ -220,6 +225,7 @@ impl Ranges {
             if run.locks.len() + more <= RUN / 4 && try_reserve_kept(&mut run.locks, more).is_ok() {
                 let mut next = self.0.remove(at);
                 let run = &mut self.0[at - 1];
+                #[expect(clippy::disallowed_methods, reason = "there is room")]
                 run.locks.append(&mut next.locks);
                 run.measure();
             } else {

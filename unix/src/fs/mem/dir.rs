@@ -11,6 +11,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use super::MemNode;
+use crate::memory::fallible::{try_insert, try_slice};
+use sync::Monitor;
 
 /// Place of the first real entry; 0 and 1 are `.` and `..`.
 pub const FIRST: u64 = 2;
@@ -20,6 +22,8 @@ pub struct Dir {
     by_hash: BTreeMap<u64, Entry>,
     by_place: BTreeMap<u64, Arc<[u8]>>,
     next: u64,
+    /// The next that is taken apart, where this one is to be.
+    behind: Option<Arc<MemNode>>,
     /// It was removed: nothing can be made in it any more.
     pub dead: bool,
 }
@@ -48,6 +52,7 @@ impl Dir {
             by_hash: BTreeMap::new(),
             by_place: BTreeMap::new(),
             next: FIRST,
+            behind: None,
             dead: false,
         }
     }
@@ -86,7 +91,7 @@ impl Dir {
         self.by_hash.len()
     }
 
-    /// Adds an entry; `EEXIST`, and `ENOENT` in a removed directory.
+    /// Adds an entry; `EEXIST`, and `ENOENT` in a removed directory. ENOMEM.
     pub fn add(&mut self, name: &[u8], node: Arc<MemNode>) -> Result<()> {
         if self.dead {
             return Err(Errno::ENOENT);
@@ -94,11 +99,15 @@ impl Dir {
         let Err(key) = self.key(name) else {
             return Err(Errno::EEXIST);
         };
-        let name: Arc<[u8]> = name.into();
+        let name = try_slice(name)?;
         let place = self.next;
+        try_insert(&mut self.by_place, place, name.clone())?;
+        let entry = Entry { name, place, node };
+        if let Err(e) = try_insert(&mut self.by_hash, key, entry) {
+            self.by_place.remove(&place);
+            return Err(e);
+        }
         self.next += 1;
-        self.by_place.insert(place, name.clone());
-        self.by_hash.insert(key, Entry { name, place, node });
         Ok(())
     }
 
@@ -113,6 +122,10 @@ impl Dir {
             match self.by_hash.remove(&key) {
                 Some(behind) => {
                     let to = self.key(&behind.name).unwrap_or_else(|free| free);
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "as many as there were: a node at most, of what each thread was promised"
+                    )]
                     self.by_hash.insert(to, behind);
                 }
                 None => return Some(entry.node),
@@ -134,10 +147,24 @@ impl Dir {
             .filter_map(|(place, name)| self.get(name).map(|node| (*place, &**name, node)))
     }
 
-    /// Takes any one entry out, to take a tree apart without recursion.
-    pub fn pop(&mut self) -> Option<Arc<MemNode>> {
+    /// Takes all entries out, and lets go of those that are not directories with entries themselves. Returns the chain of those that are, each of which has the next behind it. Needs no memory.
+    pub fn take_apart(&mut self) -> Option<Arc<MemNode>> {
+        let mut chain = self.behind.take();
         self.by_place.clear();
-        self.by_hash.pop_first().map(|(_, e)| e.node)
+        while let Some((_, Entry { node, .. })) = self.by_hash.pop_first() {
+            // What others have too goes when they let go of it.
+            let inner = node.dir().ok().filter(|_| Arc::strong_count(&node) == 1);
+            let goes_on = inner.and_then(Monitor::try_lock).is_some_and(|mut inner| {
+                if !inner.is_empty() {
+                    inner.behind = chain.take();
+                }
+                !inner.is_empty()
+            });
+            if goes_on {
+                chain = Some(node);
+            }
+        }
+        chain
     }
 }
 

@@ -37,6 +37,7 @@ use super::place::FileSystem;
 use super::watch;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
+use crate::memory::fallible::try_copy;
 use crate::process::{Capability, Cred, Task};
 use budget::{NODES, PAGES};
 use dir::Dir;
@@ -463,11 +464,11 @@ impl Inode for MemNode {
         above.map(|node| node as Arc<dyn Inode>)
     }
 
-    fn name(&self) -> Option<Vec<u8>> {
+    fn name(&self) -> Option<Arc<[u8]>> {
         if self.dir().is_ok_and(|dir| dir.lock().dead) {
             return None;
         }
-        self.home.lock().name.as_ref().map(|n| n.to_vec())
+        self.home.lock().name.clone()
     }
 
     fn create(&self, name: &[u8], mode: u32, rdev: u64, cred: &Cred) -> Result<Arc<dyn Inode>> {
@@ -489,7 +490,7 @@ impl Inode for MemNode {
     fn symlink(&self, name: &[u8], target: &[u8], cred: &Cred) -> Result<Arc<dyn Inode>> {
         let _tree = self.fs.tree.lock();
         let taken = PAGES.take(pages_of_text(target.len()))?;
-        let body = Body::Symlink(target.to_vec());
+        let body = Body::Symlink(try_copy(target)?);
         let node = self.make(0o777, cred, 1, Kind::Symlink, body)?;
         taken.keep();
         self.enter(name, &node)?;
@@ -609,7 +610,7 @@ impl Inode for MemNode {
 
     fn readlink(&self) -> Result<Vec<u8>> {
         match &self.body {
-            Body::Symlink(text) => Ok(text.clone()),
+            Body::Symlink(text) => try_copy(text),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -760,18 +761,17 @@ impl Drop for MemNode {
         if let Body::Symlink(text) = &self.body {
             PAGES.give(pages_of_text(text.len()));
         }
-        // A deep tree is taken apart here, level by level: recursion would be as deep as the tree.
+        // A deep tree is taken apart here: recursion would be as deep as the tree, and a list of its directories needs memory.
         let Body::Directory(dir) = &mut self.body else {
             return;
         };
-        let mut left: Vec<Arc<MemNode>> = Vec::new();
-        drain(dir.get_mut(), &mut left);
-        while let Some(node) = left.pop() {
-            if let Some(mut node) = Arc::into_inner(node)
-                && let Body::Directory(dir) = &mut node.body
-            {
-                drain(dir.get_mut(), &mut left);
-            }
+        let mut chain = dir.get_mut().take_apart();
+        while let Some(node) = chain {
+            // Whoever looks at it just now goes on with what is behind it.
+            chain = match &node.body {
+                Body::Directory(dir) => dir.try_lock().and_then(|mut dir| dir.take_apart()),
+                _ => None,
+            };
         }
     }
 }
@@ -779,10 +779,4 @@ impl Drop for MemNode {
 /// Pages that the text of a symbolic link counts for: a short one is a part of its file.
 fn pages_of_text(len: usize) -> usize {
     usize::from(len > 128)
-}
-
-fn drain(dir: &mut Dir, into: &mut Vec<Arc<MemNode>>) {
-    while let Some(node) = dir.pop() {
-        into.push(node);
-    }
 }

@@ -12,7 +12,7 @@ use core::any::Any;
 use core::sync::atomic::Ordering;
 use quaject::{Unmade, fsmap};
 use vm::frame::FrameRef;
-use vm::space::{Pager, PagerInfo};
+use vm::space::{Label, Pager, PagerInfo};
 
 use super::budget::NODES;
 use super::store::{MAX_SIZE, Store};
@@ -21,7 +21,7 @@ use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Shari
 use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
+use crate::memory::fallible::{try_arc, try_filled};
 use crate::seam;
 
 impl MemNode {
@@ -148,7 +148,7 @@ impl File for MemNode {
         self.mapped.store(true, Ordering::Release);
         Ok(Arc::new(FilePager {
             node: self.this.upgrade().ok_or(Errno::ENODEV)?,
-            path: of.path(),
+            path: try_arc(of.path()?)?,
         }))
     }
 
@@ -171,7 +171,7 @@ impl File for MemNode {
         let body = Body::Regular(copy);
         let node = self.fs.node(Kind::Regular, 0, 0, uid, gid, body);
         taken.keep();
-        let path = of.path();
+        let path = try_arc(of.path()?)?;
         Ok(Arc::new(FilePager { node, path }))
     }
 
@@ -218,7 +218,7 @@ impl File for MemNode {
 /// A file's pages for mappings.
 struct FilePager {
     node: Arc<MemNode>,
-    path: String,
+    path: Arc<String>,
 }
 
 impl FilePager {
@@ -255,7 +255,7 @@ impl Pager for FilePager {
     fn describe(&self) -> PagerInfo {
         let (device, inode) = self.node.id();
         PagerInfo {
-            path: self.path.clone(),
+            path: Label::Path(self.path.clone()),
             device,
             inode,
         }

@@ -38,6 +38,7 @@ fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
     Ok((fd, of))
 }
 
+#[expect(clippy::disallowed_methods, reason = "a number")]
 fn list(process: &Process, kind: Kind, from: u64, each: Each) {
     if look_into(process, || ()).is_ok() {
         let visit = process.files.get().visit();
@@ -137,7 +138,7 @@ impl Link {
 
 impl Magic for Link {
     fn text(&self) -> Result<Vec<u8>> {
-        Ok(self.open_file()?.path().into_bytes())
+        Ok(self.open_file()?.path()?.into_bytes())
     }
 
     fn place(&self) -> Result<Place> {

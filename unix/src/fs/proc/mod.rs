@@ -30,6 +30,11 @@ struct Root;
 const FIRST_PID: u64 = 64;
 
 impl Folder for Root {
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        reason = "two numbers"
+    )]
     fn get(&self, name: &str) -> Result<Item> {
         match name {
             "self" => {
@@ -79,6 +84,7 @@ impl Folder for Root {
 }
 
 /// Lists a directory for each process from place `first` on, in the order of their numbers.
+#[expect(clippy::disallowed_methods, reason = "a number")]
 pub(crate) fn list_processes(first: u64, from: u64, each: Each) {
     for process in tree::from(from.saturating_sub(first)) {
         let place = first + process.pid as u64;

@@ -17,6 +17,7 @@ use super::status;
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
 use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, long_text, records, text};
+use crate::memory::fallible::try_copy;
 use crate::process::access::{self, Sight, Wish};
 use crate::process::{Process, Program, Task};
 
@@ -168,6 +169,7 @@ impl Folder for Tasks {
         })))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a number")]
     fn list(&self, from: u64, each: Each) {
         let last = i32::try_from(from).unwrap_or(i32::MAX).saturating_sub(1);
         self.0.each_thread_after(last, |task| {
@@ -190,7 +192,7 @@ impl Magic for Exe {
         if program.exe.is_empty() {
             return Err(Errno::ENOENT);
         }
-        Ok(program.exe.clone().into_bytes())
+        try_copy(program.exe.as_bytes())
     }
 
     fn place(&self) -> Result<Place> {
@@ -288,6 +290,7 @@ fn map(area: &AreaInfo, out: &mut Out) {
     out.push('\n');
 }
 
+#[expect(clippy::disallowed_methods, reason = "four short words")]
 fn options(flags: u64) -> String {
     let mut options = String::from(if flags & place::MS_RDONLY != 0 {
         "ro"
@@ -306,16 +309,28 @@ fn options(flags: u64) -> String {
     options
 }
 
-/// The path of what a mount covers, with blanks written as `mount` expects them.
-fn covered(mount: &place::Mount) -> String {
+/// Writes the path of what a mount covers, with blanks as `mount` expects them.
+fn covered(mount: &place::Mount, out: &mut Out) {
     let path = match (&mount.covers, place::root()) {
-        (Some(covered), Some(root)) => covered.path(&root).unwrap_or_default(),
-        _ => b"/".to_vec(),
+        (Some(covered), Some(root)) => covered.path(&root),
+        _ => return out.push('/'),
     };
-    String::from_utf8_lossy(&path)
-        .replace('\\', "\\134")
-        .replace(' ', "\\040")
-        .replace('\n', "\\012")
+    if path == Err(Errno::ENOMEM) {
+        return out.lack();
+    }
+    let path = path.unwrap_or_default();
+    let letters = path.utf8_chunks().flat_map(|chunk| {
+        let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+        chunk.valid().chars().chain(replaced)
+    });
+    for letter in letters {
+        match letter {
+            '\\' => out.push_str("\\134"),
+            ' ' => out.push_str("\\040"),
+            '\n' => out.push_str("\\012"),
+            letter => out.push(letter),
+        }
+    }
 }
 
 /// A record for each mount with number `from` or more.
@@ -332,29 +347,21 @@ fn each_mount(from: u64, piece: &mut Piece, show: fn(&place::Mount, &mut Out)) -
 
 /// A mount in the form of fstab(5).
 fn mount(mount: &place::Mount, out: &mut Out) {
-    let (at, kind) = (covered(mount), mount.fs.kind());
-    let _ = writeln!(
-        out,
-        "{} {at} {kind} {},noatime 0 0",
-        mount.source,
-        options(mount.flags())
-    );
+    let _ = write!(out, "{} ", mount.source);
+    covered(mount, out);
+    let (kind, options) = (mount.fs.kind(), options(mount.flags()));
+    let _ = writeln!(out, " {kind} {options},noatime 0 0");
 }
 
 fn mountinfo(mount: &place::Mount, out: &mut Out) {
     let above = mount.covers.as_ref().map_or(0, |c| c.mount.id);
     let (dev, _) = mount.root.id();
     let flags = options(mount.flags());
-    let _ = writeln!(
-        out,
-        "{} {above} {}:{} / {} {flags},noatime - {} {} {flags}",
-        mount.id,
-        abi::linux::major(dev),
-        abi::linux::minor(dev),
-        covered(mount),
-        mount.fs.kind(),
-        mount.source,
-    );
+    let (id, major, minor) = (mount.id, abi::linux::major(dev), abi::linux::minor(dev));
+    let _ = write!(out, "{id} {above} {major}:{minor} / ");
+    covered(mount, out);
+    let (kind, source) = (mount.fs.kind(), &mount.source);
+    let _ = writeln!(out, " {flags},noatime - {kind} {source} {flags}");
 }
 
 fn limits(process: &Process, out: &mut Out) -> Result<()> {
@@ -376,6 +383,7 @@ fn limits(process: &Process, out: &mut Out) -> Result<()> {
         ("Max realtime priority", ""),
         ("Max realtime timeout", "us"),
     ];
+    #[expect(clippy::disallowed_methods, reason = "a number")]
     let amount = |value: u64| {
         if value == RLIM_INFINITY {
             String::from("unlimited")

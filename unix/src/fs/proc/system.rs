@@ -1,6 +1,11 @@
 //! What `/proc` tells about the whole machine.
 //!
 //! *Interface.* [`ROOT`] is the folder of it. Load averages are the number of threads that are ready at this instant: nobody keeps averages.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "numbers and names of the machine"
+)]
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

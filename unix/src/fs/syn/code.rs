@@ -17,6 +17,7 @@ use crate::files::{Files, stubs};
 use crate::fs::attr::Kind;
 use crate::fs::proc::{list_processes, look_into};
 use crate::fs::text::{Each, Folder, Item, Out, Piece, long_text, text};
+use crate::memory::fallible::try_text;
 use crate::process::{Process, access, tree};
 
 /// A line for each routine at address `from` or above, behind a heading.
@@ -108,7 +109,7 @@ impl Folder for Code {
             "classes" => return Ok(text(classes)),
             "at" => return Ok(Item::Folder(Arc::new(All))),
             "self" => {
-                let pid = Process::current().pid.to_string();
+                let pid = try_text(format_args!("{}", Process::current().pid))?;
                 return Ok(Item::Link(pid.into_bytes()));
             }
             _ => {}
@@ -138,10 +139,11 @@ impl Folder for All {
         if info.entry != entry {
             return Err(Errno::ENOENT);
         }
-        let (veil, owner) = (Veil::now(), info.owner.to_string());
+        let (veil, owner) = (Veil::now(), try_text(format_args!("{}", info.owner))?);
         Ok(text(move |out| show(veil, entry, &owner, out)))
     }
 
+    #[expect(clippy::disallowed_macros, reason = "a number")]
     fn list(&self, from: u64, each: Each) {
         // Places are offsets in the code space: they fit, and keep the order.
         let first = abi::layout::CODE.saturating_add(usize::try_from(from).unwrap_or(usize::MAX));
@@ -172,6 +174,7 @@ impl Folder for Owned {
         })))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a number")]
     fn list(&self, from: u64, each: Each) {
         if let Ok(files) = look_into(&self.0, || self.0.files.get()) {
             files.visit().for_each_from(from, |fd, _, _| {
@@ -222,19 +225,18 @@ impl Folder for Descriptor {
         if name == "file" {
             let of = self.open_file()?;
             return Ok(text(move |out| {
-                let _ = writeln!(out, "{}", of.path());
+                let _ = writeln!(out, "{}", of.path()?);
                 Ok(())
             }));
         }
         let call = CALLS.iter().position(|c| *c == name).ok_or(Errno::ENOENT)?;
         let entry = self.entry(call).ok_or(Errno::ENOENT)?;
         let of = self.open_file()?;
-        let owner = format!(
-            "process {}, descriptor {}: {}",
-            self.pid,
-            self.fd,
-            of.path()
-        );
+        let path = of.path()?;
+        let owner = try_text(format_args!(
+            "process {}, descriptor {}: {path}",
+            self.pid, self.fd
+        ))?;
         let call = CALLS[call];
         let veil = Veil::now();
         Ok(text(move |out| {

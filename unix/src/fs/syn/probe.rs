@@ -55,14 +55,15 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
 }
 
 fn lines(pid: i32, fd: i32, of: &OpenFile, probes: &Probes, out: &mut Out) {
+    let Ok(path) = of.path() else {
+        return out.lack();
+    };
     for (call, seen) in ["read", "write", "lseek"].iter().zip(probes.show()) {
         let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
         let _ = writeln!(
             out,
-            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} {}",
-            seen.calls,
-            seen.ended,
-            of.path()
+            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} {path}",
+            seen.calls, seen.ended,
         );
     }
 }

@@ -62,8 +62,14 @@ impl Out {
         if self.short || try_reserve_kept(&mut self.bytes, bytes.len()).is_err() {
             self.short = true;
         } else {
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
             self.bytes.extend_from_slice(bytes);
         }
+    }
+
+    /// Memory was out for what comes next.
+    pub fn lack(&mut self) {
+        self.short = true;
     }
 
     /// Adds a string.
