@@ -99,6 +99,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::names::CALLS,
     file::open::CALLS,
     file::stat::CALLS,
+    file::xattr::CALLS,
     capability::CALLS,
     epoll::CALLS,
     event::CALLS,

@@ -37,6 +37,7 @@ pub enum Capability {
     SysTime = 25,
     SysTtyConfig = 26,
     Mknod = 27,
+    Setfcap = 31,
     MacOverride = 32,
     Syslog = 34,
     WakeAlarm = 35,

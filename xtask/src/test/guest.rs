@@ -149,6 +149,11 @@ pub const TESTS: &[Test] = &[
         run: sockets,
     },
     Test {
+        name: "xattrs",
+        about: "calls about extended attributes, which no file system has",
+        run: xattrs,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -605,6 +610,13 @@ fn sockets(kit: &Kit) -> Vec<Check> {
         let machine = with(kit, &format!("sockets-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/sockets-glibc"], 5 * MINUTE));
     }
+    checks
+}
+
+fn xattrs(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "xattrs", 1, 128);
+    let mut checks = kit.tap(&machine, &["/tests/xattrs-glibc"], MINUTE);
+    checks.extend(kit.tap(&machine, &["/tests/xattrs-glibc", "memory"], MINUTE));
     checks
 }
 

@@ -123,6 +123,7 @@ impl Kit {
             "scarce",
             "lists",
             "lengths",
+            "xattrs",
             "refused",
             "load",
             "revoke",

@@ -12,6 +12,7 @@ pub mod mount;
 pub mod names;
 pub mod open;
 pub mod stat;
+pub mod xattr;
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
