@@ -15,10 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "init.h"
@@ -84,6 +86,27 @@ static void through_pipe(long n, long size)
 }
 
 static void do_pipe_1(long n) { through_pipe(n, 1); }
+/* A byte typed at a pseudo-terminal's master and read at its slave. */
+static void do_pty_1(long n)
+{
+    static int master = -1, slave = -1;
+    if (master < 0) {
+        int unlocked = 0;
+        struct termios t;
+        char name[64];
+        master = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+        must(ioctl(master, TIOCSPTLCK, &unlocked) == 0 && ptsname_r(master, name, sizeof name) == 0, "master");
+        slave = open(name, O_RDWR | O_NOCTTY);
+        must(tcgetattr(slave, &t) == 0, "slave");
+        cfmakeraw(&t);
+        tcsetattr(slave, TCSANOW, &t);
+    }
+    while (n--) {
+        call(SYS_write, master, (long)page, 1);
+        call(SYS_read, slave, (long)page, 1);
+    }
+}
+
 static void do_pipe_1024(long n) { through_pipe(n, KIB); }
 static void do_pipe_4096(long n) { through_pipe(n, PAGE); }
 
@@ -394,6 +417,7 @@ static const struct operation {
 } operations[] = {
     {"calls", "getpid", do_getpid, 10000, 100},
     {"calls", "pipe_1", do_pipe_1, 5000, 100},
+    {"calls", "pty_1", do_pty_1, 3000, 100},
     {"calls", "pipe_1024", do_pipe_1024, 2000, 100},
     {"calls", "pipe_4096", do_pipe_4096, 2000, 100},
     {"calls", "file_loop", do_file_loop, 200, 10},

@@ -167,6 +167,10 @@ static void open_world(int user, int beside)
             put_fd(quiet ? FD_QUIET_READ : FD_PIPE_READ, two[0]), put_fd(quiet ? FD_QUIET_WRITE : FD_PIPE_WRITE, two[1]);
     put_fd(FD_TERMINAL, open("/dev/console", O_RDWR | O_NOCTTY | O_NONBLOCK));
     put_fd(FD_NULL, open("/dev/null", O_RDWR));
+    fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK);
+    raw(SYS_ioctl, fd, 0x40045431 /* TIOCSPTLCK */, (long)&(int){0}, 0, 0, 0);
+    put_fd(FD_SLAVE, raw(SYS_ioctl, fd, 0x5441 /* TIOCGPTPEER */, O_RDWR | O_NOCTTY | O_NONBLOCK, 0, 0, 0));
+    put_fd(FD_MASTER, fd);
     put_fd(FD_ZERO, open("/dev/zero", O_RDWR));
     put_fd(FD_FULL, open("/dev/full", O_RDWR));
     put_fd(FD_RANDOM, open("/dev/urandom", O_RDWR));

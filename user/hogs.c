@@ -328,6 +328,16 @@ static struct told messages(void)
     return hog_descriptors(take_message, 200000);
 }
 
+static int take_terminal(void)
+{
+    return posix_openpt(O_RDWR | O_NOCTTY) < 0 ? -1 : 0;
+}
+
+static struct told terminals(void)
+{
+    return hog_descriptors(take_terminal, 5000);
+}
+
 static int take_text(void)
 {
     char byte;
@@ -669,6 +679,7 @@ int main(int argc, char **argv)
         {"bells", bells, ENFILE, ENOMEM, 0},
         {"sockets", sockets, ENOBUFS, ENFILE, 0},
         {"messages", messages, ENOBUFS, ENOMEM, 0},
+        {"terminals", terminals, ENOSPC, ENOMEM, 0},
         {"texts", texts, ENFILE, EMFILE, 0},
         {"watches", watches, ENOSPC, ENFILE, 0},
         {"notices", notices, EMFILE, EMFILE, 0},

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/io.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@ static int as_init(const char *self)
     if (strcmp(self, "/init") != 0)
         return 0;
     mount("dev", "/dev", "devtmpfs", 0, 0);
+    mkdir("/dev/pts", 0755);
+    mount("devpts", "/dev/pts", "devpts", 0, 0);
     mount("proc", "/proc", "proc", 0, 0);
     mount("tmp", "/tmp", "tmpfs", 0, 0);
     return 1;

@@ -44,6 +44,7 @@ fn bring_up() -> Result<()> {
         Err(Errno::ENOSPC | Errno::ENOMEM) => archive.does_not_fit(),
         root => root?, // names and files
     };
+    unix::tty::mount(&root)?; // and terminals' names
     archive.release_below(usize::MAX);
     unix::fs::limit(); // what they may grow to
     let frames = vm::frame::stats();

@@ -11,9 +11,11 @@
 
 mod read;
 mod typed;
+mod typist;
 
 pub use read::{Guarded, reader, synthesize_read};
 pub use typed::{Mode, PLACES, Typed};
+pub use typist::{enters_plainly, synthesize_type, typist};
 
 use abi::linux::*;
 use alloc::sync::Arc;
@@ -61,8 +63,6 @@ pub trait Callouts {
 #[derive(Debug)]
 pub struct CookTtyIn<B = Arc<Typed>> {
     typed: B,
-    /// Behind the last byte of the line that is being edited.
-    edit: u32,
     edit_column: usize,
     literal_next: bool,
     stopped: bool,
@@ -70,19 +70,26 @@ pub struct CookTtyIn<B = Arc<Typed>> {
 
 /// How readers take what is there under the settings `t`.
 pub fn mode(t: &Termios) -> Mode {
-    if t.lflag & ICANON != 0 {
+    if in_lines(t) {
         Mode::Line
     } else {
         Mode::Bytes(t.cc[VMIN])
     }
 }
 
+/// Whether readers get whole lines: in canonical mode, unless another edits them before they come here (`EXTPROC`).
+pub fn in_lines(t: &Termios) -> bool {
+    t.lflag & (ICANON | EXTPROC) == ICANON
+}
+
 impl<B: Deref<Target = Typed>> CookTtyIn<B> {
     /// An editor for an empty buffer.
     pub fn new(typed: B) -> Self {
         CookTtyIn {
-            edit: typed.head(),
-            typed,
+            typed: {
+                typed.set_edit(typed.head());
+                typed
+            },
             edit_column: 0,
             literal_next: false,
             stopped: false,
@@ -91,6 +98,9 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
 
     /// Takes one raw byte under the settings `t`.
     pub fn put(&mut self, t: &Termios, byte: u8, out: &mut impl Callouts) {
+        if t.lflag & EXTPROC != 0 {
+            return self.add_plainly(byte);
+        }
         let mut byte = if t.iflag & ISTRIP != 0 {
             byte & 0x7f
         } else {
@@ -181,19 +191,26 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         let typed = &*self.typed;
         let head = typed.head();
         typed.alone(|| typed.reader.tail.store(head, Ordering::Release));
-        self.edit = head;
+        typed.set_edit(head);
         self.literal_next = false;
+        typed.reader.room.wake_all();
+    }
+
+    /// Whether [`put`](Self::put) of one byte more would keep it, or is to throw it away: then nothing but more bytes could end the line that fills the buffer.
+    pub fn has_room(&self, t: &Termios) -> bool {
+        self.waiting() < CAPACITY || in_lines(t) && self.typed.is_empty()
     }
 
     /// Adapts to a change between canonical and raw mode: nothing typed is lost.
     pub fn settings_changed(&mut self, old: &Termios, new: &Termios) {
-        if (old.lflag ^ new.lflag) & ICANON == 0 {
+        if in_lines(old) == in_lines(new) {
             return;
         }
+        self.literal_next = false;
         let typed = &*self.typed;
-        let edit = self.edit;
-        self.edit = typed.alone(|| {
-            if new.lflag & ICANON == 0 {
+        let edit = typed.edit();
+        let edit = typed.alone(|| {
+            if !in_lines(new) {
                 unmark(typed, edit)
             } else {
                 let head = typed.head();
@@ -205,6 +222,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
                 head
             }
         });
+        typed.set_edit(edit);
     }
 
     fn flow(&mut self, t: &Termios, byte: u8, out: &mut impl Callouts) -> bool {
@@ -264,23 +282,31 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         }
     }
 
+    fn add_plainly(&mut self, byte: u8) {
+        if self.waiting() < CAPACITY {
+            self.push(u16::from(byte));
+            self.publish();
+        }
+    }
+
     /// Places between the readers and the end of what is typed.
     fn waiting(&self) -> usize {
-        self.edit.wrapping_sub(self.typed.tail()) as usize
+        self.typed.edit().wrapping_sub(self.typed.tail()) as usize
     }
 
     fn line_is_empty(&self) -> bool {
-        self.edit == self.typed.head()
+        self.typed.edit() == self.typed.head()
     }
 
     fn push(&mut self, place: u16) {
-        self.typed.place(self.edit).store(place, Ordering::Relaxed);
-        self.edit = self.edit.wrapping_add(1);
+        let edit = self.typed.edit();
+        self.typed.place(edit).store(place, Ordering::Relaxed);
+        self.typed.set_edit(edit.wrapping_add(1));
     }
 
     /// Hands everything typed to the readers.
     fn publish(&self) {
-        self.typed.head.store(self.edit, Ordering::Release);
+        self.typed.head.store(self.typed.edit(), Ordering::Release);
     }
 
     /// The line ends, with a byte or by a typed end of file.
@@ -288,7 +314,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         match last {
             // A typed end of file behind text only pushes the text.
             None if !self.line_is_empty() => {
-                let place = self.typed.place(self.edit.wrapping_sub(1));
+                let place = self.typed.place(self.typed.edit().wrapping_sub(1));
                 place.fetch_or(ENDS, Ordering::Relaxed);
             }
             _ if self.waiting() >= PLACES => return full(t, out),
@@ -300,9 +326,10 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
 
     /// The bytes of the line that is being edited, from the last to the first.
     fn backwards(&self) -> impl Iterator<Item = u8> + '_ {
-        let length = self.edit.wrapping_sub(self.typed.head());
-        (1..=length).map(|n| {
-            let place = self.typed.place(self.edit.wrapping_sub(n));
+        let edit = self.typed.edit();
+        let length = edit.wrapping_sub(self.typed.head());
+        (1..=length).map(move |n| {
+            let place = self.typed.place(edit.wrapping_sub(n));
             place.load(Ordering::Relaxed) as u8
         })
     }
@@ -316,7 +343,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
 
     fn pop(&mut self) -> Option<u8> {
         let last = self.backwards().next()?;
-        self.edit = self.edit.wrapping_sub(1);
+        self.typed.set_edit(self.typed.edit().wrapping_sub(1));
         Some(last)
     }
 
@@ -390,7 +417,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
     fn erase_line(&mut self, t: &Termios, out: &mut impl Callouts) {
         let visual = t.lflag & (ECHOK | ECHOKE | ECHOE) == (ECHOK | ECHOKE | ECHOE);
         if t.lflag & ECHO == 0 || !visual {
-            self.edit = self.typed.head();
+            self.typed.set_edit(self.typed.head());
             if t.lflag & ECHO != 0 {
                 echo_byte(t, t.cc[VKILL], out);
                 if t.lflag & ECHOK != 0 {

@@ -11,7 +11,7 @@
 
 mod write;
 
-pub use write::{Rule, synthesize_write, write, writer};
+pub use write::{Rule, channel_writer, synthesize_write, write, writer};
 
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, TABDLY, XTABS};
 use alloc::vec::Vec;

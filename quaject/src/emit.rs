@@ -2,7 +2,7 @@
 //!
 //! Source: dissertation, section 3.1 (generators that call smaller generators).
 
-use crate::seam::Variant;
+use crate::seam::{Seam, Variant};
 use codegen::harden::{below, hardening};
 use codegen::methods::Reg;
 use codegen::{Draft, Hole, Label, dynasm};
@@ -120,4 +120,15 @@ pub(crate) fn leave_slowly(d: &mut Draft, number: usize, slow: Hole) {
         dynasm!(d ; .arch x64 ; mov eax, number as i32);
     }
     d.jmp_abs(slow);
+}
+
+/// After a publication, which where there are several CPUs was a locked instruction or is followed by one: goes to `tell` if anybody waits in the list whose word is at `list`.
+pub(crate) fn look_for_waiters(d: &mut Draft, list: i32, tell: Label) {
+    dynasm!(d ; .arch x64 ; cmp QWORD [list], 0 ; jne =>tell);
+}
+
+/// Wakes those who wait in the list at `list`, at any depth of the stack. Changes rax only.
+pub(crate) fn wake_waiters(d: &mut Draft, list: i32, seam: &Seam) {
+    dynasm!(d ; .arch x64 ; mov rax, list);
+    d.call_abs(seam.wake_all.entry());
 }

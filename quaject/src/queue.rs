@@ -13,12 +13,16 @@
 //!
 //! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2.
 
+mod channel;
 mod emit;
 mod receive;
 mod string;
+mod told;
 
+pub use channel::Channel;
 pub use receive::{receive, receiver, synthesize_receive};
 pub use string::Layout;
+pub use told::Told;
 
 use crate::class::{OutOfMemory, Ref};
 use crate::interfacer::{Callentry, Linkable};

@@ -11,6 +11,7 @@ use crate::counter::CounterCore;
 use crate::emit;
 use crate::pipe::PipeCore;
 use codegen::{Class, Draft, Hole, OutOfCode, Routine};
+use sync::WaitList;
 use sync::monitor::RawMonitor;
 
 /// A descriptor routine: file descriptor, buffer or offset, count or whence, as the user passed them; the
@@ -54,6 +55,8 @@ pub struct Seam {
     pub(crate) some_came: Routine<CallbackFn>,
     pub(crate) room_came: Routine<CallbackFn>,
     pub(crate) wake_next: Routine<CallbackFn>,
+    /// Of a list of those who wait.
+    pub(crate) wake_all: Routine<CallbackFn>,
     /// `nothing there` of a routine that does not wait.
     pub(crate) impatient_read: Routine<DescFn>,
     waiting: Option<usize>,
@@ -75,6 +78,7 @@ impl Seam {
             some_came: callback::synthesize("counter some came", CounterCore::some_came)?,
             room_came: callback::synthesize("counter room came", CounterCore::room_came)?,
             wake_next: callback::synthesize("monitor wake next", wake_next)?,
+            wake_all: callback::synthesize("list wake all", wake_all)?,
             impatient_read: impatient(slow)?,
             waiting: None,
         })
@@ -131,6 +135,11 @@ fn impatient(slow: usize) -> Result<Routine<DescFn>, OutOfCode> {
 extern "sysv64" fn wake_next(monitor: usize) {
     // SAFETY: routines pass the address of the monitor that they were generated for, and it outlives them.
     unsafe { &*(monitor as *const RawMonitor) }.wake_next();
+}
+
+extern "sysv64" fn wake_all(list: usize) {
+    // SAFETY: routines pass the address of the list that they were generated for, and it outlives them.
+    unsafe { &*(list as *const WaitList) }.wake_all();
 }
 
 /// The invariants that choose the code of a routine.

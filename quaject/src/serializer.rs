@@ -49,7 +49,7 @@ impl Serializer {
         self.enter.call(|enter| enter(argument))
     }
 
-    fn monitor(&self) -> &RawMonitor {
+    pub(crate) fn monitor(&self) -> &RawMonitor {
         // SAFETY: the block was made to hold the monitor.
         unsafe { self.block.at().cast::<RawMonitor>().as_ref() }
     }

@@ -25,6 +25,8 @@ static CLASS: Class = Class::new("tty read");
 pub struct Guarded<'a> {
     /// Gives the caller's process group in eax and changes rax alone. It stands in the routine's place, or is called.
     pub group: &'a dyn Callentry,
+    /// Whether somebody may wait for room in the buffer, and is woken.
+    pub full: bool,
 }
 
 /// The routine behind `read` for a buffer that it keeps alive.
@@ -63,6 +65,7 @@ pub unsafe fn synthesize_read(
         offset_of!(Typed, places),
     ]
     .map(|field| base + field as i32);
+    let room = near(typed.room())? as i32;
     let tail = reader + offset_of!(Reader, tail) as i32;
     // The monitor's word is its first field.
     let turn = reader + offset_of!(Reader, turn) as i32;
@@ -77,7 +80,7 @@ pub unsafe fn synthesize_read(
     };
     let mut draft = Draft::new(&CLASS, name);
     let d = &mut draft;
-    let [leave, unlock, done, fault] = core::array::from_fn(|_| d.label());
+    let [leave, unlock, done, fault, tell] = core::array::from_fn(|_| d.label());
 
     emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave);
@@ -159,7 +162,17 @@ pub unsafe fn synthesize_read(
         ; pop rdi
     );
     emit::give(d, v, turn, wake_next);
-    dynasm!(d ; .arch x64 ; pop rcx ; ret ; =>fault);
+    dynasm!(d ; .arch x64 ; pop rcx);
+    if guarded.full {
+        emit::look_for_waiters(d, room, tell);
+    }
+    dynasm!(d ; .arch x64 ; ret);
+    if guarded.full {
+        dynasm!(d ; .arch x64 ; =>tell ; push rax);
+        emit::wake_waiters(d, room, seam);
+        dynasm!(d ; .arch x64 ; pop rax ; ret);
+    }
+    dynasm!(d ; .arch x64 ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rsi ; pop rdx ; =>unlock ; pop rdi);
     emit::give(d, v, turn, wake_next);

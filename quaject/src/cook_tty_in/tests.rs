@@ -257,7 +257,10 @@ mod routine {
         for cpus in [1, 2] {
             let seam = seam(cpus, Conv::Host);
             let group = GroupWord::new(low(5));
-            let guarded = Guarded { group: &group };
+            let guarded = Guarded {
+                group: &group,
+                full: false,
+            };
             let mut pair = pair();
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(cpus as u64);
@@ -323,7 +326,10 @@ mod routine {
         b"one\ntwo\n"
             .iter()
             .for_each(|key| pair.made.put(&t, *key, &mut pair.screen));
-        let guarded = Guarded { group: &group };
+        let guarded = Guarded {
+            group: &group,
+            full: false,
+        };
         // SAFETY: the buffer is leaked.
         let routine =
             unsafe { synthesize_read(pair.typed[0], Mode::Line, &guarded, &seam) }.unwrap();
@@ -348,7 +354,10 @@ mod routine {
         let routines: Vec<_> = (0..2)
             .map(|_| {
                 let group = GroupWord::new(low(0));
-                let guarded = Guarded { group: &group };
+                let guarded = Guarded {
+                    group: &group,
+                    full: false,
+                };
                 // SAFETY: the buffer is leaked, and the group's word stands in the routine.
                 unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap()
             })
@@ -398,7 +407,10 @@ mod routine {
     fn the_hot_path_keeps_its_budget() {
         let seam = seam(1, Conv::Kernel);
         let group = GroupWord::new(low(5));
-        let guarded = Guarded { group: &group };
+        let guarded = Guarded {
+            group: &group,
+            full: false,
+        };
         let typed: &'static Typed = low(Typed::new());
         // SAFETY: the buffer is leaked.
         let routine = unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap();
@@ -407,5 +419,61 @@ mod routine {
             "{}",
             hot_path(&routine)
         );
+    }
+
+    #[test]
+    fn what_is_typed_by_the_routine_is_what_its_twin_enters() {
+        use sync::monitor::RawMonitor;
+        for cpus in [1, 2] {
+            let seam = seam(cpus, Conv::Host);
+            let [made, twin]: [&'static Typed; 2] = [low(Typed::new()), low(Typed::new())];
+            let turn = low(RawMonitor::new());
+            // SAFETY: all of it is leaked.
+            let routine = unsafe { synthesize_type(made, turn, &seam) }.unwrap();
+            let mut user = UserMemory::new(8192);
+            let mut random = Random::new(cpus as u64);
+            let mut full = 0;
+            for round in 0..2000 {
+                let bytes = random.bytes(8192);
+                user.bytes().copy_from_slice(&bytes);
+                let count = match random.below(4) {
+                    0 => random.below(5000) as usize,
+                    _ => random.below(20) as usize,
+                };
+                // Some begin shortly before a page that nobody may touch.
+                let at = match random.below(4) {
+                    0 => 8192 - random.below(30) as usize,
+                    _ => random.below(100) as usize,
+                };
+                let room = CAPACITY - twin.edit().wrapping_sub(twin.tail()) as usize;
+                full += usize::from(count > room);
+                let wanted = if at + count > 8192 {
+                    Ended::Slowly(nr::WRITE)
+                } else {
+                    match twin.enter(&RawMonitor::new(), &bytes[at..at + count]) {
+                        Some(entered) => Ended::With(entered as isize),
+                        None => Ended::Slowly(nr::WRITE),
+                    }
+                };
+                let ended = call(&routine, [0, user.at(at), count as u64]);
+                assert_eq!(ended, wanted, "{round}: {count} bytes at {at}");
+                assert_eq!((made.head(), made.edit()), (twin.head(), twin.edit()));
+                assert!(turn.try_lock());
+                turn.unlock();
+                let mut into = [vec![0; 6000], vec![0; 6000]];
+                let most = random.below(3000) as usize;
+                let got = [made, twin].map(|typed| {
+                    let into = &mut into[usize::from(core::ptr::eq(typed, twin))];
+                    typed.read(Mode::Bytes(1), &mut into[..most])
+                });
+                assert!(got[0] == got[1] && into[0] == into[1], "{round}");
+            }
+            assert!(full > 10);
+            turn.lock();
+            let busy = call(&routine, [0, user.at(0), 1]);
+            turn.unlock();
+            assert_eq!(busy, Ended::Slowly(nr::WRITE));
+            assert_eq!(call(&routine, [0, 1 << 63, 1]), Ended::Slowly(nr::WRITE));
+        }
     }
 }

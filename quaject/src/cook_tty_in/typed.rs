@@ -7,11 +7,13 @@
 //! is a byte and two marks: the line ends here; there is no byte (a typed end of file).
 //!
 //! The editor moves `head` after it has written the places, the reader whose turn it is moves `tail` after it has read them (figure 1 of Massalin and Pu
-//! 1989). Flushing and a change of mode take the readers' turn.
+//! 1989). Flushing and a change of mode take the readers' turn. Each end has a list of those who wait for the other: generated code looks there after it has
+//! moved its position.
 //!
 //! Source: dissertation, table 4.2 ("read a processed character from the edit buffer").
 
 use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering};
+use sync::WaitList;
 use sync::monitor::RawMonitor;
 
 /// Places, a power of two: one more than a full line and its end need.
@@ -38,6 +40,10 @@ pub struct Typed {
     pub(crate) head: AtomicU32,
     /// The process group that may read without further questions: the foreground group, 0 for none.
     pub(crate) group: AtomicI32,
+    /// Behind the last byte of the line that is being edited; the editor's alone.
+    pub(crate) edit: AtomicU32,
+    /// Woken when there may be something for a reader.
+    pub(crate) readable: WaitList,
     pub(crate) reader: Reader,
     pub(crate) places: [AtomicU16; PLACES],
 }
@@ -49,6 +55,8 @@ pub(crate) struct Reader {
     pub tail: AtomicU32,
     /// Serializes readers.
     pub turn: RawMonitor,
+    /// Woken when there may be room for the editor.
+    pub room: WaitList,
 }
 
 impl Default for Typed {
@@ -63,9 +71,12 @@ impl Typed {
         Typed {
             head: AtomicU32::new(0),
             group: AtomicI32::new(0),
+            edit: AtomicU32::new(0),
+            readable: WaitList::new(),
             reader: Reader {
                 tail: AtomicU32::new(0),
                 turn: RawMonitor::new(),
+                room: WaitList::new(),
             },
             places: [const { AtomicU16::new(0) }; PLACES],
         }
@@ -74,6 +85,24 @@ impl Typed {
     /// The foreground process group: a guard of the reading routine.
     pub fn group(&self) -> &AtomicI32 {
         &self.group
+    }
+
+    /// Woken when there may be something for a reader. Whoever publishes by the editor's own functions wakes them.
+    pub fn readable(&self) -> &WaitList {
+        &self.readable
+    }
+
+    /// Woken when readers have taken something.
+    pub fn room(&self) -> &WaitList {
+        &self.reader.room
+    }
+
+    pub(super) fn edit(&self) -> u32 {
+        self.edit.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_edit(&self, position: u32) {
+        self.edit.store(position, Ordering::Relaxed);
     }
 
     pub(super) fn place(&self, position: u32) -> &AtomicU16 {
@@ -155,6 +184,7 @@ impl Typed {
             }
         }
         self.reader.tail.store(tail, Ordering::Release);
+        self.reader.room.wake_all();
         Some(moved)
     }
 }

@@ -110,7 +110,7 @@ mod routine {
             let turn = low(RawMonitor::new());
             let told = create::<Gauge>(false).unwrap();
             let place = gauge::count(&told);
-            let started = Some(&*place);
+            let started = crate::queue::Told::Linked(Some(&*place));
             // SAFETY: everything that the code names lives as long as the pair, which the tests keep.
             let routine = unsafe { synthesize_write(&made, turn, rule, started, seam) }.unwrap();
             Pair {

@@ -6,14 +6,15 @@
 //! serves every descriptor of the line.
 //!
 //! Guards, each to the slow exit: not room for all of it, another writer there, nothing to write, a kernel address, a fault. When the consumer has
-//! found the queue empty before, `Q_empty+1` of the queue is called, or stands here in-line (figure 4.2: "turn on send-complete").
+//! found the queue empty before, `Q_empty+1` of the queue is called, or stands here in-line (figure 4.2: "turn on send-complete"); where the consumer is a pseudo-terminal's
+//! master, whoever waits there is woken ([`Told`]).
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
 use crate::class::Ref;
 use crate::emit;
-use crate::interfacer::{Callentry, place};
-use crate::queue::{ByteQueue, Layout, Q_EMPTY_1};
+use crate::interfacer::place;
+use crate::queue::{ByteQueue, Channel, Layout, Q_EMPTY_1, Told};
 use crate::regs::Regs;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, Variant, near};
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONOCR, OPOST, TABDLY, XTABS};
@@ -93,23 +94,39 @@ pub fn writer(
     seam: &Seam,
 ) -> Result<Routine<DescFn>, Unmade> {
     let started = queue.linked(Q_EMPTY_1);
+    let told = Told::Linked(started.as_deref());
     // SAFETY: the image keeps the queue and what it is linked to; the monitor stays.
-    let routine = unsafe { synthesize_write(queue, turn, rule, started.as_deref(), seam)? };
+    let routine = unsafe { synthesize_write(queue, turn, rule, told, seam)? };
     Ok(routine.keeping(Arc::new((queue.clone(), started))))
 }
 
-/// The routine behind `write` for a queue. `not_empty` stands in the place of `Q_empty+1`; it does not sleep.
+/// The routine behind `write` for a channel, which it keeps alive.
+///
+/// # Errors
+/// [`Unmade`].
+pub fn channel_writer(
+    channel: &Arc<Channel>,
+    rule: Rule,
+    seam: &Seam,
+) -> Result<Routine<DescFn>, Unmade> {
+    let told = Told::Waiters(&channel.arrived);
+    // SAFETY: the image keeps the channel, and with it all that it names.
+    let made = unsafe { synthesize_write(&channel.queue, &channel.writing, rule, told, seam)? };
+    Ok(made.keeping(channel.clone()))
+}
+
+/// The routine behind `write` for a queue. It tells `told`: what stands in the place of `Q_empty+1`, which does not sleep, or those who wait for bytes.
 ///
 /// # Errors
 /// [`Unmade`].
 ///
 /// # Safety
-/// Queue, monitor and callentry stay in place until a grace period after the last handle to the routine is gone.
+/// Queue, monitor, callentry and list stay in place until a grace period after the last handle to the routine is gone.
 pub unsafe fn synthesize_write(
     queue: &ByteQueue,
     turn: &RawMonitor,
     rule: Rule,
-    not_empty: Option<&dyn Callentry>,
+    told: Told,
     seam: &Seam,
 ) -> Result<Routine<DescFn>, Unmade> {
     let q = queue.layout()?;
@@ -124,7 +141,7 @@ pub unsafe fn synthesize_write(
     };
     let mut draft = Draft::new(&CLASS, name);
     let d = &mut draft;
-    let [leave, unlock, fault, tell, told] = core::array::from_fn(|_| d.label());
+    let [leave, unlock, fault, tell, over] = core::array::from_fn(|_| d.label());
     let wrap = Wrap {
         begin: d.label(),
         copied: d.label(),
@@ -158,31 +175,33 @@ pub unsafe fn synthesize_write(
     } else {
         dynasm!(d ; .arch x64 ; add [q.head], rdi);
     }
+    let waiters = told.look(d, q.get_failed, tell)?;
     dynasm!(d ; .arch x64
-        ; cmp DWORD [q.get_failed], 0
-        ; jne =>tell
-        ; =>told
+        ; =>over
         ; pop rdx
         ; pop rdi
         ; pop rsi
         ; mov eax, edx
     );
     emit::give(d, v, turn, wake_next);
-    // Q_empty+1, once for each time that the consumer found nothing.
-    dynasm!(d ; .arch x64
-        ; pop rcx
-        ; ret
-        ; =>tell
-        ; xor ecx, ecx
-        ; xchg [q.get_failed], rcx
-        ; test ecx, ecx
-        ; jz =>told
-    );
-    if let Some(target) = not_empty {
-        let live = Regs::of(&[Reg::R8, Reg::R9, Reg::R10, Reg::R11]);
-        place(d, target, live, &[]);
+    dynasm!(d ; .arch x64 ; pop rcx ; ret ; =>tell);
+    match told {
+        // Q_empty+1, once for each time that the consumer found nothing.
+        Told::Linked(not_empty) => {
+            dynasm!(d ; .arch x64
+                ; xor ecx, ecx
+                ; xchg [q.get_failed], rcx
+                ; test ecx, ecx
+                ; jz =>over
+            );
+            if let Some(target) = not_empty {
+                let live = Regs::of(&[Reg::R8, Reg::R9, Reg::R10, Reg::R11]);
+                place(d, target, live, &[]);
+            }
+        }
+        Told::Waiters(_) => emit::wake_waiters(d, waiters, seam),
     }
-    dynasm!(d ; .arch x64 ; jmp =>told);
+    dynasm!(d ; .arch x64 ; jmp =>over);
     if rule == Rule::Plain {
         wrapped(d, &q, fault, wrap);
     }

@@ -7,10 +7,10 @@
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
-use super::{ByteQueue, Q_FULL_1};
+use super::{ByteQueue, Q_FULL_1, Told};
 use crate::class::Ref;
 use crate::emit;
-use crate::interfacer::{Callentry, place};
+use crate::interfacer::place;
 use crate::regs::Regs;
 use crate::seam::{DescFn, Seam, Sharing, Unmade, near};
 use alloc::sync::Arc;
@@ -41,22 +41,23 @@ pub fn receiver(
     seam: &Seam,
 ) -> Result<Routine<DescFn>, Unmade> {
     let room = queue.linked(Q_FULL_1);
+    let told = Told::Linked(room.as_deref());
     // SAFETY: the image keeps the queue and what it is linked to; the monitor stays.
-    let routine = unsafe { synthesize_receive(queue, turn, room.as_deref(), seam)? };
+    let routine = unsafe { synthesize_receive(queue, turn, told, seam)? };
     Ok(routine.keeping(Arc::new((queue.clone(), room))))
 }
 
-/// The routine behind `read` for a queue. `not_full` stands in the place of `Q_full-1`; it does not sleep.
+/// The routine behind `read` for a queue. It tells `told`: what stands in the place of `Q_full-1`, which does not sleep, or those who wait for room, once half of the queue is free.
 ///
 /// # Errors
 /// [`Unmade`].
 ///
 /// # Safety
-/// Queue, monitor and callentry stay in place until a grace period after the last handle to the routine is gone.
+/// Queue, monitor, callentry and list stay in place until a grace period after the last handle to the routine is gone.
 pub unsafe fn synthesize_receive(
     queue: &ByteQueue,
     turn: &RawMonitor,
-    not_full: Option<&dyn Callentry>,
+    told: Told,
     seam: &Seam,
 ) -> Result<Routine<DescFn>, Unmade> {
     let q = queue.layout()?;
@@ -68,7 +69,7 @@ pub unsafe fn synthesize_receive(
     let mask = q.size - 1;
     let mut draft = Draft::new(&CLASS, "read");
     let d = &mut draft;
-    let [leave, unlock, fault, tell, told] = core::array::from_fn(|_| d.label());
+    let [leave, unlock, fault, tell, over] = core::array::from_fn(|_| d.label());
 
     emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
@@ -105,33 +106,45 @@ pub unsafe fn synthesize_receive(
     } else {
         dynasm!(d ; .arch x64 ; add [q.tail], rdx);
     }
+    dynasm!(d ; .arch x64 ; mov rax, rdx);
+    let waiters = told.look(d, q.put_failed, tell)?;
     dynasm!(d ; .arch x64
-        ; mov rax, rdx
-        ; cmp DWORD [q.put_failed], 0
-        ; jne =>tell
-        ; =>told
+        ; =>over
         ; pop rdi
         ; pop rsi
         ; pop rdx
     );
     emit::give(d, v, turn, wake_next);
-    // Q_full-1, once for each time that the producer found no room.
-    dynasm!(d ; .arch x64
-        ; pop rcx
-        ; ret
-        ; =>tell
-        ; xor ecx, ecx
-        ; xchg [q.put_failed], rcx
-        ; test ecx, ecx
-        ; jz =>told
-    );
-    if let Some(target) = not_full {
-        let live = Regs::of(&[Reg::Rax, Reg::R8, Reg::R9, Reg::R10, Reg::R11]);
-        place(d, target, live, &[]);
+    dynasm!(d ; .arch x64 ; pop rcx ; ret ; =>tell);
+    match told {
+        // Q_full-1, once for each time that the producer found no room.
+        Told::Linked(not_full) => {
+            dynasm!(d ; .arch x64
+                ; xor ecx, ecx
+                ; xchg [q.put_failed], rcx
+                ; test ecx, ecx
+                ; jz =>over
+            );
+            if let Some(target) = not_full {
+                let live = Regs::of(&[Reg::Rax, Reg::R8, Reg::R9, Reg::R10, Reg::R11]);
+                place(d, target, live, &[]);
+            }
+        }
+        Told::Waiters(_) => {
+            dynasm!(d ; .arch x64
+                ; mov ecx, [q.head]
+                ; sub ecx, [q.tail]
+                ; cmp ecx, q.size / 2
+                ; ja =>over
+                ; push rax
+            );
+            emit::wake_waiters(d, waiters, seam);
+            dynasm!(d ; .arch x64 ; pop rax);
+        }
     }
     // eax = end of the read behind the ring's start, which is more than the ring's size.
     dynasm!(d ; .arch x64
-        ; jmp =>told
+        ; jmp =>over
         ; wrap:
         ; mov ecx, edx
         ; sub eax, q.size
@@ -189,7 +202,9 @@ mod tests {
             let turn = low(RawMonitor::new());
             let place = gauge::count(&told);
             // SAFETY: everything lives to the end of the test.
-            let routine = unsafe { synthesize_receive(&made, turn, Some(&*place), &seam) }.unwrap();
+            let routine =
+                unsafe { synthesize_receive(&made, turn, Told::Linked(Some(&*place)), &seam) }
+                    .unwrap();
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(cpus as u64);
             let (mut full, mut wanted) = (false, 0);
@@ -243,7 +258,8 @@ mod tests {
         let seam = seam(1, Conv::Kernel);
         let (made, turn) = (queue(false), low(RawMonitor::new()));
         // SAFETY: never called.
-        let routine = unsafe { synthesize_receive(&made, turn, None, &seam) }.unwrap();
+        let routine =
+            unsafe { synthesize_receive(&made, turn, Told::Linked(None), &seam) }.unwrap();
         assert!(
             hot_path(&routine) <= either(41, 42),
             "{}",

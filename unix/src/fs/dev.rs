@@ -20,7 +20,8 @@ use crate::seam;
 /// Opens a device: makes a file behaviour and returns `how.finish(file)`.
 pub type Opener = fn(rdev: u64, how: How) -> Result<Arc<OpenFile>>;
 
-static CHAR: Monitor<BTreeMap<u64, Opener>> = Monitor::new(BTreeMap::new());
+/// By major and first minor number: the last minor number, and the opener.
+static CHAR: Monitor<BTreeMap<(u32, u32), (u32, Opener)>> = Monitor::new(BTreeMap::new());
 
 /// Gives the character devices `major`:`minors` the behaviour of `opener`.
 #[expect(
@@ -28,20 +29,26 @@ static CHAR: Monitor<BTreeMap<u64, Opener>> = Monitor::new(BTreeMap::new());
     reason = "the kernel's own devices, at boot"
 )]
 pub fn register(major: u32, minors: core::ops::RangeInclusive<u32>, opener: Opener) {
-    let mut table = CHAR.lock();
-    for minor in minors {
-        table.insert(abi::linux::makedev(major, minor), opener);
-    }
+    let (first, last) = minors.into_inner();
+    CHAR.lock().insert((major, first), (last, opener));
 }
 
 /// Opens the character device `rdev`; `ENXIO` when nothing stands behind the number.
 pub fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
-    let opener = CHAR.lock().get(&rdev).copied().ok_or(Errno::ENXIO)?;
+    let (major, minor) = (abi::linux::major(rdev), abi::linux::minor(rdev));
+    let found = CHAR
+        .lock()
+        .range((major, 0)..=(major, minor))
+        .next_back()
+        .map(|(_, found)| *found);
+    let (_, opener) = found
+        .filter(|(last, _)| minor <= *last)
+        .ok_or(Errno::ENXIO)?;
     opener(rdev, how)
 }
 
 /// Name, permission bits, major and minor number of the nodes that `/dev` starts with.
-pub const NODES: [(&str, u32, u32, u32); 8] = [
+pub const NODES: [(&str, u32, u32, u32); 9] = [
     ("null", 0o666, 1, 3),
     ("zero", 0o666, 1, 5),
     ("full", 0o666, 1, 7),
@@ -49,6 +56,7 @@ pub const NODES: [(&str, u32, u32, u32); 8] = [
     ("urandom", 0o666, 1, 9),
     ("kmsg", 0o644, 1, 11),
     ("tty", 0o666, 5, 0),
+    ("ptmx", 0o666, 5, 2),
     ("console", 0o600, 5, 1),
 ];
 

@@ -21,6 +21,10 @@ pub trait FileSystem: Send + Sync {
     fn kind(&self) -> &'static str;
     /// Its root directory.
     fn root(&self) -> Arc<dyn Inode>;
+    /// Options of its own that `/proc/mounts` shows, each behind a comma.
+    fn options(&self) -> &'static str {
+        ""
+    }
     /// What `statfs` says.
     fn statfs(&self) -> Statfs;
 }

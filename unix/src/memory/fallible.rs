@@ -174,6 +174,12 @@ pub(crate) fn try_placed<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
     Ok(placed(make))
 }
 
+/// As [`try_placed`], for what takes more than a page. ENOMEM.
+pub(crate) fn try_arc_large<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
+    ask(size_of::<T>())?;
+    Ok(placed(make))
+}
+
 /// `value` in a place of its own. ENOMEM.
 pub(crate) fn try_box<T>(value: T) -> Result<Box<T>> {
     const { assert!(size_of::<T>() <= PAGE) };

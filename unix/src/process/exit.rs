@@ -180,13 +180,18 @@ fn hang_up(process: &Process) {
         return;
     }
     let terminal = session.terminal.lock().take();
-    if let Some(terminal) = terminal {
-        let foreground = terminal.foreground();
-        terminal.release();
-        if foreground != 0 {
-            for signo in [SIGHUP, SIGCONT] {
-                let _ = signal::send_group(foreground, Siginfo::sent(signo, SI_KERNEL, 0, 0));
-            }
+    let group = match terminal {
+        Some(terminal) => {
+            let foreground = terminal.foreground();
+            terminal.release();
+            foreground
+        }
+        // It hung up before.
+        None => session.left_group.swap(0, Ordering::AcqRel),
+    };
+    if group != 0 {
+        for signo in [SIGHUP, SIGCONT] {
+            let _ = signal::send_group(group, Siginfo::sent(signo, SI_KERNEL, 0, 0));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What one user may have of the machine, and who is exempt.
 //!
-//! *Interface*: [`task`], [`pipe`], [`watch`] count one thing more for the running thread's user, until the charge is dropped; [`admit_description`] says whether there may be
+//! *Interface*: [`task`], [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, until the charge is dropped; [`admit_description`] says whether there may be
 //! another open file; [`insist`] gives what nobody uses any more up before something is refused. Bounds are parts of memory. The superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others
 //! may not have is left to it.
 
@@ -165,6 +165,41 @@ pub fn bell() -> Result<Charge> {
     Payer::current()
         .charge(Held::Bells, 1, MOST)
         .ok_or(Errno::ENFILE)
+}
+
+/// A pseudo-terminal: a user's may take an eighth of memory. ENOSPC, ENOMEM.
+pub fn pty() -> Result<Charge> {
+    /// Frames of one, about: its buffers, and the code of both sides.
+    const FRAMES: u64 = 10;
+    let most = pages() / 8 / FRAMES;
+    let charge = Payer::current().charge(Held::Terminals, 1, most);
+    let charge = charge.ok_or(Errno::ENOSPC)?;
+    if vm::frame::admits(2 * FRAMES as usize) {
+        Ok(charge)
+    } else {
+        Err(Errno::ENOMEM)
+    }
+}
+
+/// Pseudo-terminals that there may be on the machine (`/proc/sys/kernel/pty/max`).
+pub const PTYS: usize = 4096;
+
+/// Pseudo-terminals that there are.
+static TERMINALS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many pseudo-terminals there are (`/proc/sys/kernel/pty/nr`).
+pub fn ptys() -> usize {
+    TERMINALS.load(Ordering::Relaxed)
+}
+
+/// There is one more.
+pub(crate) fn pty_made() {
+    TERMINALS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// There is one less.
+pub(crate) fn pty_gone() {
+    TERMINALS.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Open file descriptions that there are.

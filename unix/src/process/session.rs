@@ -4,6 +4,7 @@
 
 use alloc::sync::Arc;
 use core::any::Any;
+use core::sync::atomic::AtomicI32;
 
 use sync::monitor::Monitor;
 
@@ -27,6 +28,8 @@ pub struct Session {
     pub id: i32,
     /// Its controlling terminal.
     pub terminal: Monitor<Option<Arc<dyn Terminal>>>,
+    /// What was the foreground group when the terminal hung up; 0 for none.
+    pub left_group: AtomicI32,
 }
 
 impl Session {
@@ -35,6 +38,7 @@ impl Session {
         Arc::new(Session {
             id,
             terminal: Monitor::new(None),
+            left_group: AtomicI32::new(0),
         })
     }
 

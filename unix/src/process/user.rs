@@ -45,6 +45,8 @@ pub enum Held {
     Messages,
     /// Descriptors on their way in them.
     Flying,
+    /// Pseudo-terminals.
+    Terminals,
     /// Bytes of other kernel memory.
     Bytes,
 }

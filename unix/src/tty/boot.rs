@@ -1,6 +1,6 @@
 //! The console at boot: which lines there are, how they are cooked, and what device numbers stand for them.
 //!
-//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`for_first_process`] for what the first
+//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`mount`] when there is a root; [`for_first_process`] for what the first
 //! process gets of it.
 
 use abi::errno::{Errno, Result};
@@ -10,10 +10,10 @@ use device::names::{self, Device};
 use device::serial::{self, End, Serial, Source, Unusable};
 use sync::Once;
 
-use super::{ControllingTty, StreamFile, TtyFile, console, notice, start_console};
+use super::{ControllingTty, StreamFile, TtyFile, console, devpts, notice, pair, start_console};
 use crate::file::{File, OpenFile};
 use crate::fs::walk::{View, walk};
-use crate::fs::{How, dev, place};
+use crate::fs::{How, Place, dev, place};
 use crate::init::Console;
 use crate::process::{Cred, Process, Terminal};
 use abi::linux::O_NOCTTY;
@@ -95,9 +95,30 @@ pub fn start(mode: Mode) -> Result<()> {
     dev::register(TTY, 1..=1, open_console);
     dev::register(SERIAL, FIRST_SERIAL..=FIRST_SERIAL, open_console);
     dev::register(TTY, 0..=0, |_, how| {
-        Ok(how.finish(Arc::new(TtyFile::new(ControllingTty::find()?))))
+        TtyFile::open(&ControllingTty::find()?, how, false)
     });
+    let (major, minor) = super::PTMX;
+    dev::register(major, minor..=minor, |_, how| pair::open_master(how));
+    dev::register(
+        pair::MAJOR,
+        0..=pair::MOST as u32 - 1,
+        devpts::open_by_number,
+    );
     Ok(())
+}
+
+/// Mounts the names of pseudo-terminals at `/dev/pts`, below `root`.
+pub fn mount(root: &Place) -> Result<()> {
+    let cred = Cred::root();
+    let view = View {
+        root: root.clone(),
+        cred: &cred,
+    };
+    let at = walk(&view, root.clone(), b"/dev/pts", true)?.place;
+    let fs = devpts::file_system();
+    let top = fs.root();
+    let at = at.ok_or(Errno::ENOENT)?;
+    place::mount(fs, top, Some(at), "devpts".into(), 0).map(drop)
 }
 
 /// The behaviour of the console line. ENXIO before [`start`].

@@ -5,6 +5,8 @@ use abi::linux::*;
 use core::sync::atomic::Ordering;
 
 use super::Tty;
+use super::pair::Pair;
+use crate::file::OpenFile;
 use crate::process::{Capability, Process, tree};
 use crate::signal;
 use alloc::sync::Arc;
@@ -15,17 +17,28 @@ impl Tty {
         self.editor.lock().settings
     }
 
-    fn set_settings(&self, new: Termios) {
+    fn set_settings(&self, mut new: Termios) {
+        if self.pair.is_some() {
+            new.cflag = new.cflag & !(CSIZE | PARENB) | CS8 | CREAD;
+        }
         let mut guard = self.editor.lock();
         let d = &mut *guard;
         let old = d.set(new);
         d.input.settings_changed(&old, &new);
-        if new.iflag & IXON == 0 {
+        let goes_on = d.input.is_stopped() && new.iflag & IXON == 0;
+        if goes_on {
             d.input.set_stopped(false);
         }
-        self.routines.replug(&d.settings, d.input.is_stopped());
+        self.replug_for(d);
         drop(guard);
-        self.readable.wake_all();
+        if let Some(pair) = &self.pair {
+            tell_change(pair, &old, &new);
+        }
+        if goes_on {
+            self.tell_held(false);
+        }
+        self.typed.readable().wake_all();
+        self.typed.room().wake_all();
         self.released.wake_all();
     }
 
@@ -70,6 +83,17 @@ impl Tty {
         Err(Errno::ERESTARTSYS)
     }
 
+    /// The output is held, or goes on: a master that reads packets is told.
+    pub(super) fn tell_held(&self, held: bool) {
+        if let Some(pair) = &self.pair {
+            if held {
+                pair.tell(TIOCPKT_START, TIOCPKT_STOP);
+            } else {
+                pair.tell(TIOCPKT_STOP, TIOCPKT_START);
+            }
+        }
+    }
+
     /// Makes this the controlling terminal of the caller's session, if the caller leads one that has none.
     pub fn adopt(self: &Arc<Self>, steal: bool) -> Result<()> {
         let process = Process::current();
@@ -80,8 +104,17 @@ impl Tty {
         if self.session() == session.id {
             return Ok(());
         }
+        let other = self.session();
+        if session.terminal().is_some() || (other != 0 && !steal) {
+            return Err(Errno::EPERM);
+        }
+        let robbed = tree::find(other).map(|leader| leader.session.get());
+        if let Some(robbed) = robbed.filter(|robbed| robbed.id == other) {
+            let lost = robbed.terminal.lock().take();
+            drop(lost);
+        }
         let mut terminal = session.terminal.lock();
-        if terminal.is_some() || (self.session() != 0 && !steal) {
+        if terminal.is_some() {
             return Err(Errno::EPERM);
         }
         *terminal = Some(self.clone());
@@ -114,17 +147,70 @@ impl Tty {
         Ok(0)
     }
 
-    fn flush(&self, which: usize) -> Result<usize> {
-        match which as u32 {
-            TCIFLUSH | TCIOFLUSH => self.editor.lock().input.flush(),
-            TCOFLUSH => {}
+    fn flush(&self, which: u32) -> Result<usize> {
+        let told = match which {
+            TCIFLUSH => TIOCPKT_FLUSHREAD,
+            TCOFLUSH => TIOCPKT_FLUSHWRITE,
+            TCIOFLUSH => TIOCPKT_FLUSHREAD | TIOCPKT_FLUSHWRITE,
             _ => return Err(Errno::EINVAL),
+        };
+        if which != TCOFLUSH {
+            self.editor.lock().input.flush();
+        }
+        if let Some(pair) = &self.pair {
+            pair.tell(0, told);
         }
         Ok(0)
     }
 
+    /// `TCXONC`.
+    fn hold(&self, action: u32) -> Result<()> {
+        let held = match action {
+            TCOOFF => true,
+            TCOON => false,
+            TCIOFF | TCION => {
+                let settings = self.settings();
+                let which = if action == TCIOFF { VSTOP } else { VSTART };
+                if settings.cc[which] != 0 {
+                    self.line.show(0, &settings.cc[which..=which]);
+                }
+                return Ok(());
+            }
+            _ => return Err(Errno::EINVAL),
+        };
+        let changed = {
+            let mut d = self.editor.lock();
+            let changed = d.input.is_stopped() != held;
+            d.input.set_stopped(held);
+            changed
+        };
+        self.replug();
+        if changed {
+            self.tell_held(held);
+        }
+        self.released.wake_all();
+        Ok(())
+    }
+
+    /// `TIOCNOTTY`: a leader gives the terminal up for its session.
+    fn give_up(&self) -> Result<()> {
+        let process = self.must_control()?;
+        let session = process.session.get();
+        if process.pid == session.id {
+            let group = self.foreground_group().load(Ordering::Acquire);
+            if group > 0 {
+                super::signal_group(group, SIGHUP);
+                super::signal_group(group, SIGCONT);
+            }
+            let lost = session.terminal.lock().take();
+            drop(lost);
+            crate::process::Terminal::release(self);
+        }
+        Ok(())
+    }
+
     /// Answers an `ioctl`. ENOTTY for what a terminal does not know.
-    pub(super) fn control(self: &Arc<Self>, cmd: u32, arg: usize) -> Result<usize> {
+    pub(super) fn control(self: &Arc<Self>, of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
         use vm::user::{get, put};
         let address = arg;
         match cmd {
@@ -136,7 +222,7 @@ impl Tty {
                     self.line.wait_drained();
                 }
                 if cmd == TCSETSF {
-                    self.editor.lock().input.flush();
+                    self.flush(TCIFLUSH)?;
                 }
                 self.set_settings(new);
             }
@@ -152,37 +238,48 @@ impl Tty {
                 put(address, &self.session())?;
             }
             TIOCSCTTY => {
-                self.adopt(arg == 1 && Process::current().cred.get().has(Capability::SysAdmin))?
-            }
-            TIOCNOTTY => {
-                let process = self.must_control()?;
-                let session = process.session.get();
-                if process.pid == session.id {
-                    self.hang_up();
-                    *session.terminal.lock() = None;
-                    crate::process::Terminal::release(&**self);
+                let privileged = Process::current().cred.get().has(Capability::SysAdmin);
+                if !of.readable() && !privileged {
+                    return Err(Errno::EPERM);
                 }
+                self.adopt(arg == 1 && privileged)?;
             }
+            TIOCNOTTY => self.give_up()?,
             FIONREAD => {
                 put(address, &(self.typed.available() as i32))?;
             }
             TIOCOUTQ => put(address, &(self.line.unsent() as i32))?,
             TIOCGETD => put(address, &0i32)?,
-            TCFLSH => return self.flush(arg),
+            TCFLSH => {
+                self.check_background_change()?;
+                return self.flush(arg as u32);
+            }
             TCSBRK | TCSBRKP => self.line.wait_drained(),
             TCXONC => {
-                let stop = match arg {
-                    0 => true,
-                    1 => false,
-                    2 | 3 => return Ok(0),
-                    _ => return Err(Errno::EINVAL),
-                };
-                self.editor.lock().input.set_stopped(stop);
-                self.replug();
-                self.released.wake_all();
+                self.check_background_change()?;
+                self.hold(arg as u32)?;
             }
-            TIOCEXCL | TIOCNXCL => {}
+            TIOCEXCL | TIOCNXCL => {
+                if let Some(pair) = &self.pair {
+                    pair.set_exclusive(cmd == TIOCEXCL);
+                }
+            }
+            TIOCGEXCL => {
+                let exclusive = self.pair.as_ref().is_some_and(Pair::is_exclusive);
+                put(address, &i32::from(exclusive))?;
+            }
+            TIOCGDEV => put(address, &(self.device as u32))?,
+            TIOCSETD => {
+                if get::<i32>(address)? != 0 {
+                    return Err(Errno::EINVAL);
+                }
+            }
             TIOCSTI => {
+                let process = Process::current();
+                if self.session() != process.sid() && !process.cred.get().has(Capability::SysAdmin)
+                {
+                    return Err(Errno::EPERM);
+                }
                 let byte = get::<u8>(address)?;
                 self.editor.enter(byte);
                 self.settle();
@@ -190,5 +287,21 @@ impl Tty {
             _ => return Err(Errno::ENOTTY),
         }
         Ok(0)
+    }
+}
+
+/// A master that reads packets is told of a change of settings that it may have to follow.
+fn tell_change(pair: &Pair, old: &Termios, new: &Termios) {
+    let flow = |t: &Termios| t.iflag & IXON != 0 && t.cc[VSTOP] == 0o23 && t.cc[VSTART] == 0o21;
+    if flow(old) != flow(new) {
+        let told = if flow(new) {
+            TIOCPKT_DOSTOP
+        } else {
+            TIOCPKT_NOSTOP
+        };
+        pair.tell(TIOCPKT_DOSTOP | TIOCPKT_NOSTOP, told);
+    }
+    if (old.lflag | new.lflag) & EXTPROC != 0 {
+        pair.tell(0, TIOCPKT_IOCTL);
     }
 }

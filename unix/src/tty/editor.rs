@@ -6,6 +6,8 @@
 //!                                              CookTTYout ─▶ BufferOut ─▶ Queue of the line
 //! ```
 //!
+//! A pseudo-terminal has no line and no pump: its master's `write` enters at the Monitor, and the echo goes into the channel that the master reads, as much of it as fits.
+//!
 //! *Interface*: [`Editor::new`] makes and links them; [`Editor::pump`] lets some bytes through, by the thread that calls it; [`Editor::enter`] one of another
 //! origin (`TIOCSTI`); [`Editor::lock`] is for those who look at the settings or change them. What the editor asks for meanwhile waits in
 //! a list, its echo in the BufferOut: [`Editor::settle`] hands both out.
@@ -29,9 +31,10 @@ use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Typed};
 use quaject::cook_tty_out::{self, CookTtyOut};
 use quaject::interfacer::{Function, link};
 use quaject::pump::{self, Pump};
+use quaject::queue::Channel;
 use quaject::serializer::{self, Held, Serializer};
 
-use super::column;
+use super::line::Line;
 
 /// Bytes of the buffers on either side, and the most that one run of the pump moves.
 const BUFFER: usize = 256;
@@ -46,7 +49,7 @@ pub(super) struct Discipline {
 
 /// Where the input editor's effects go.
 struct Effects {
-    line: &'static Serial,
+    line: Line,
     oflag: u32,
     echo: Ref<BufferOut>,
     controls: Vec<Control>,
@@ -55,9 +58,10 @@ struct Effects {
 /// The chain.
 pub(super) struct Editor {
     turns: Ref<Serializer>,
-    pump: Ref<Pump>,
+    /// Of a line.
+    pump: Option<Ref<Pump>>,
     state: UnsafeCell<Discipline>,
-    _shown: Option<Shown>,
+    shown: Option<Shown>,
 }
 
 /// The two editors as `/syn` shows them.
@@ -69,51 +73,75 @@ unsafe impl Sync for Editor {}
 unsafe impl Send for Editor {}
 
 impl Editor {
-    /// The chain from `line` to `typed` and back, with the settings of a new terminal.
+    /// The chain from `line` to `typed` and back, which begins with `settings`.
     ///
     /// # Errors
     /// [`Unmade`].
-    pub fn new(line: &'static Serial, typed: Arc<Typed>) -> Result<Arc<Editor>, Unmade> {
-        let settings = cook_tty_in::sane();
+    pub fn new(line: &Line, typed: Arc<Typed>, settings: Termios) -> Result<Editor, Unmade> {
         let echo = create::<BufferOut>(BUFFER)?;
-        let at_line = core::ptr::from_ref(line).expose_provenance();
-        let send = Function::of_bytes(&"write", send, at_line);
-        link(&echo, buffer_out::FLUSH_OUT, send)?;
-        let input = create::<BufferIn>(BUFFER)?;
-        let receive = Function::of_bytes(&"Q_get", receive, at_line);
-        link(&input, buffer_in::FILL, receive)?;
         let turns = create::<Serializer>(())?;
-        let pump = create::<Pump>(())?;
-        link(&pump, pump::INPUT, buffer_in::get(&input))?;
-        link(&pump, pump::OUTPUT, serializer::enter(&turns))?;
-        let shown = shown(&echo, &pump, line);
-        let cook_in = shown
-            .as_ref()
-            .map_or(0, |(input, _)| input.header().number());
-        let editor = Arc::new(Editor {
+        let (send, pump) = match line {
+            Line::Serial(line) => {
+                let at_line = core::ptr::from_ref(*line).expose_provenance();
+                let input = create::<BufferIn>(BUFFER)?;
+                let receive = Function::of_bytes(&"Q_get", receive, at_line);
+                link(&input, buffer_in::FILL, receive)?;
+                let pump = create::<Pump>(())?;
+                link(&pump, pump::INPUT, buffer_in::get(&input))?;
+                link(&pump, pump::OUTPUT, serializer::enter(&turns))?;
+                (Function::of_bytes(&"write", send, at_line), Some(pump))
+            }
+            Line::Master(channel) => {
+                let at_channel = Arc::as_ptr(channel).expose_provenance();
+                (
+                    Function::of_bytes(&"write", put_what_fits, at_channel),
+                    None,
+                )
+            }
+        };
+        link(&echo, buffer_out::FLUSH_OUT, send)?;
+        let shown = shown(&echo, pump.as_ref(), line);
+        Ok(Editor {
             turns,
             pump,
             state: UnsafeCell::new(Discipline {
                 settings,
                 input: CookTtyIn::new(typed),
                 effects: Effects {
-                    line,
+                    line: line.clone(),
                     oflag: settings.oflag,
                     echo,
                     controls: Vec::new(),
                 },
             }),
-            _shown: shown,
-        });
-        let this = Arc::as_ptr(&editor).expose_provenance();
+            shown,
+        })
+    }
+
+    /// Lets the Monitor's participants in, now that the editor is where it stays.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub fn open(self: &Arc<Self>) -> Result<(), Unmade> {
+        let cook_in = self
+            .shown
+            .as_ref()
+            .map_or(0, |(input, _)| input.header().number());
+        let this = Arc::as_ptr(self).expose_provenance();
         let put = Function::of_byte(&"put", put, this).owned_by(cook_in);
-        link(&editor.turns, serializer::TARGET, put)?;
-        Ok(editor)
+        link(&self.turns, serializer::TARGET, put).map(drop)
+    }
+
+    /// The Monitor at the entrance.
+    pub fn entrance(&self) -> &Ref<Serializer> {
+        &self.turns
     }
 
     /// Moves what has arrived into the editor, at most [`BUFFER`] bytes; whether there may be more.
     pub fn pump(&self) -> bool {
-        self.pump.run(BUFFER) == BUFFER
+        self.pump
+            .as_ref()
+            .is_some_and(|pump| pump.run(BUFFER) == BUFFER)
     }
 
     /// One byte as if it had been typed.
@@ -183,6 +211,15 @@ extern "sysv64" fn send(line: usize, bytes: *mut u8, count: usize) -> usize {
     count
 }
 
+/// Callout `flush` of the echo's buffer of a pseudo-terminal: nobody waits for its master to read.
+extern "sysv64" fn put_what_fits(channel: usize, bytes: *mut u8, count: usize) -> usize {
+    let channel: *const Channel = core::ptr::with_exposed_provenance(channel);
+    // SAFETY: the link passes the channel of the editor that owns the buffer, which keeps it; the buffer hands out `count` bytes.
+    let (channel, bytes) = unsafe { (&*channel, core::slice::from_raw_parts(bytes, count)) };
+    channel.writing(|_, put| put(bytes));
+    count
+}
+
 /// Callout `fill` of the keyboard's buffer.
 extern "sysv64" fn receive(line: usize, bytes: *mut u8, count: usize) -> usize {
     let line: *const Serial = core::ptr::with_exposed_provenance(line);
@@ -205,7 +242,7 @@ impl Callouts for Effects {
 
     fn column(&self) -> usize {
         self.echo.flush();
-        column(self.line, self.oflag)
+        self.line.column(self.oflag)
     }
 
     fn control(&mut self, control: Control) {
@@ -218,21 +255,23 @@ impl Callouts for Effects {
 }
 
 /// The two editors, with their links. None when the heap is exhausted; they work unseen then.
-fn shown(echo: &Ref<BufferOut>, pump: &Ref<Pump>, line: &'static Serial) -> Option<Shown> {
+fn shown(echo: &Ref<BufferOut>, pump: Option<&Ref<Pump>>, line: &Line) -> Option<Shown> {
     let (input, output) = (
         cook_tty_in::Quaject::present()?,
         cook_tty_out::Quaject::present()?,
     );
     let (from, to) = (input.header(), output.header());
-    let pump = pump.header().number();
-    from.note_link(cook_tty_in::RAW_GET, Some(&"run"), pump, false);
+    if let Some(pump) = pump {
+        let pump = pump.header().number();
+        from.note_link(cook_tty_in::RAW_GET, Some(&"run"), pump, false);
+    }
     from.note_link(
         cook_tty_in::SHOW,
         Some(&"put"),
         echo.header().number(),
         false,
     );
-    let queue = line.output().map_or(0, |end| end.queue.header().number());
+    let queue = line.queue().map_or(0, |queue| queue.header().number());
     to.note_link(cook_tty_out::RAW_WRITE, Some(&"Q_put"), queue, true);
     Some((input, output))
 }

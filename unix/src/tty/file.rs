@@ -7,10 +7,12 @@ use alloc::vec;
 use core::any::Any;
 use quaject::cook_tty_in::{self, Mode};
 
-use super::{Tty, show};
+use super::Tty;
 use crate::deadline::Deadline;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
+use crate::fs::How;
 use crate::io::IoBuf;
+use crate::memory::fallible::try_arc;
 use crate::poll::PollTable;
 use crate::process::Process;
 
@@ -23,9 +25,24 @@ pub struct TtyFile {
 }
 
 impl TtyFile {
-    /// A file on `tty`.
+    /// A file on `tty`, of the console.
     pub fn new(tty: Arc<Tty>) -> Self {
         TtyFile { tty }
+    }
+
+    /// A description of `tty`. Opened `by_name` it becomes the controlling terminal of a leader's session that has none, unless the flags say otherwise.
+    /// EIO, EBUSY, ENOMEM.
+    pub(super) fn open(tty: &Arc<Tty>, how: How, by_name: bool) -> Result<Arc<OpenFile>> {
+        let file = try_arc(TtyFile::new(tty.clone()))?;
+        tty.enrol(by_name)?;
+        let flags = how.flags;
+        let of = how.finish(file);
+        let none_yet = || Process::current().session.get().terminal().is_none();
+        if by_name && flags & O_NOCTTY == 0 && of.readable() && none_yet() {
+            // Others than a leader without a terminal do not get one; that is no error.
+            let _not_a_leader = tty.adopt(false);
+        }
+        Ok(of)
     }
 }
 
@@ -49,7 +66,7 @@ impl Tty {
     fn take(&self, buffer: &mut [u8], minimum: usize) -> Option<usize> {
         let mut d = self.editor.lock();
         let settings = d.settings;
-        if settings.lflag & ICANON == 0 && d.input.available() < minimum {
+        if !cook_tty_in::in_lines(&settings) && d.input.available() < minimum {
             return None;
         }
         d.input.read(&settings, buffer)
@@ -58,7 +75,7 @@ impl Tty {
     /// Waits for input as VMIN and VTIME ask, or for a line.
     fn wait_input(&self, of: &OpenFile, buffer: &mut [u8]) -> Result<usize> {
         let settings = self.settings();
-        let (minimum, tenths) = if settings.lflag & ICANON != 0 {
+        let (minimum, tenths) = if cook_tty_in::in_lines(&settings) {
             (1, 0)
         } else {
             (
@@ -69,6 +86,9 @@ impl Tty {
         let wanted = minimum.clamp(1, buffer.len());
         if let Some(count) = self.take(buffer, wanted) {
             return Ok(count);
+        }
+        if self.is_gone() {
+            return Ok(0);
         }
         if of.nonblocking() {
             return Err(Errno::EAGAIN);
@@ -90,6 +110,9 @@ impl Tty {
         }
         // Once there is enough the call is made again, and the generated routine has it.
         self.wait_some(wanted, Deadline::never())?;
+        if self.is_gone() {
+            return Err(Errno::EIO);
+        }
         Err(Errno::ERESTARTNOINTR)
     }
 
@@ -100,8 +123,11 @@ impl Tty {
             Mode::Line => !self.typed.is_empty(),
             Mode::Bytes(_) => self.typed.available() >= wanted,
         };
-        self.readable
-            .wait_interruptible(|| (enough() || deadline.has_passed()).then_some(()))
+        self.typed
+            .readable()
+            .wait_interruptible(|| {
+                (enough() || self.is_gone() || deadline.has_passed()).then_some(())
+            })
             .map_err(|_| Errno::ERESTARTSYS)
     }
 
@@ -113,10 +139,11 @@ impl Tty {
         deadline: Deadline,
     ) -> Result<Option<usize>> {
         let _alarm = deadline.alarm()?;
-        self.readable
+        self.typed
+            .readable()
             .wait_interruptible(|| match self.take(buffer, wanted) {
                 Some(count) => Some(Some(count)),
-                None => deadline.has_passed().then_some(None),
+                None => (self.is_gone() || deadline.has_passed()).then_some(None),
             })
             .map_err(|_| Errno::ERESTARTSYS)
     }
@@ -125,10 +152,13 @@ impl Tty {
     fn send(&self, of: &OpenFile, piece: &[u8]) -> Result<usize> {
         let mut sent = 0;
         while sent < piece.len() {
+            if self.is_gone() {
+                return if sent > 0 { Ok(sent) } else { Err(Errno::EIO) };
+            }
             let stopped = {
                 let d = self.editor.lock();
                 if !d.input.is_stopped() {
-                    sent += show(self.line, d.settings.oflag, &piece[sent..]);
+                    sent += self.line.show(d.settings.oflag, &piece[sent..]);
                 }
                 d.input.is_stopped()
             };
@@ -143,12 +173,14 @@ impl Tty {
                 };
             }
             let waited = if stopped {
-                self.released
-                    .wait_interruptible(|| (!self.editor.lock().input.is_stopped()).then_some(()))
+                self.released.wait_interruptible(|| {
+                    let goes_on = !self.editor.lock().input.is_stopped();
+                    (goes_on || self.is_gone()).then_some(())
+                })
             } else {
                 self.line
                     .drained()
-                    .wait_interruptible(|| (self.line.room() >= 8).then_some(()))
+                    .wait_interruptible(|| (self.line.room() >= 8 || self.is_gone()).then_some(()))
             };
             if waited.is_err() {
                 return if sent > 0 {
@@ -164,7 +196,7 @@ impl Tty {
 
 impl File for TtyFile {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        if buf.remaining() == 0 {
+        if buf.remaining() == 0 || self.tty.is_gone() {
             return Ok(0);
         }
         self.tty.check_background_read()?;
@@ -178,6 +210,9 @@ impl File for TtyFile {
     }
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        if self.tty.is_gone() {
+            return Err(Errno::EIO);
+        }
         self.tty.check_background_write()?;
         #[expect(
             clippy::disallowed_macros,
@@ -215,20 +250,36 @@ impl File for TtyFile {
         events: u32,
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
+        let tty = &*self.tty;
         if let Some(table) = table {
             if events & (POLLIN | POLLRDNORM) != 0 {
-                table.watch(&self.tty.readable);
+                table.watch(tty.typed.readable());
             }
             if events & (POLLOUT | POLLWRNORM) != 0 {
-                table.watch(self.tty.line.drained());
+                table.watch(tty.line.drained());
+                table.watch(&tty.released);
+            }
+            if tty.pair.is_some() {
+                table.watch(&tty.hung_up);
             }
         }
-        let stopped = self.tty.editor.lock().input.is_stopped();
+        const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+        if tty.is_gone() {
+            return (BOTH | POLLERR | POLLHUP) & (events | POLLERR | POLLHUP);
+        }
+        let (stopped, settings) = {
+            let d = tty.editor.lock();
+            (d.input.is_stopped(), d.settings)
+        };
+        let least = match cook_tty_in::mode(&settings) {
+            Mode::Bytes(least) if settings.cc[VTIME] == 0 => usize::from(least),
+            _ => 0,
+        };
         let mut found = 0;
-        if !self.tty.typed.is_empty() {
+        if !tty.typed.is_empty() && tty.typed.available() >= least {
             found |= POLLIN | POLLRDNORM;
         }
-        if !stopped && self.tty.line.room() > 0 {
+        if !stopped && tty.line.room() > 0 {
             found |= POLLOUT | POLLWRNORM;
         }
         found & events
@@ -236,15 +287,23 @@ impl File for TtyFile {
 
     /// One code for all, however the description is shared.
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
-        self.tty.routines.tables()
+        self.tty.routines.tables(false)
     }
 
     fn relayed(&self, call: &str) -> Option<DescRoutine> {
-        self.tty.routines.relayed(call)
+        self.tty.routines.relayed(call, false)
     }
 
-    fn ioctl(&self, _of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
-        self.tty.control(cmd, arg)
+    fn ioctl(&self, of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
+        match cmd {
+            _ if !self.tty.is_gone() => self.tty.control(of, cmd, arg),
+            TIOCSPGRP => Err(Errno::ENOTTY),
+            _ => Err(Errno::EIO),
+        }
+    }
+
+    fn close(&self, _of: &OpenFile) {
+        self.tty.leave();
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -4,7 +4,7 @@
 //!
 //! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service routines).
 
-use abi::linux::{SIGINT, SIGQUIT, SIGTSTP};
+use abi::linux::{NOFLSH, SIGINT, SIGQUIT, SIGTSTP, TIOCPKT_FLUSHREAD, TIOCPKT_FLUSHWRITE};
 use alloc::sync::Arc;
 use quaject::Unmade;
 use quaject::class::Ref;
@@ -47,23 +47,36 @@ fn tty(this: usize) -> &'static Tty {
     unsafe { &*tty }
 }
 
+/// What was typed is flushed, unless the settings keep it; a master that reads packets is told.
+fn signal(this: usize, number: i32) {
+    let tty = tty(this);
+    if let Some(pair) = &tty.pair
+        && tty.settings().lflag & NOFLSH == 0
+    {
+        pair.tell(0, TIOCPKT_FLUSHREAD | TIOCPKT_FLUSHWRITE);
+    }
+    tty.signal_foreground(number);
+}
+
 extern "sysv64" fn interrupt(this: usize) {
-    tty(this).signal_foreground(SIGINT);
+    signal(this, SIGINT);
 }
 
 extern "sysv64" fn quit(this: usize) {
-    tty(this).signal_foreground(SIGQUIT);
+    signal(this, SIGQUIT);
 }
 
 extern "sysv64" fn suspend(this: usize) {
-    tty(this).signal_foreground(SIGTSTP);
+    signal(this, SIGTSTP);
 }
 
 extern "sysv64" fn hold(this: usize) {
     tty(this).replug();
+    tty(this).tell_held(true);
 }
 
 extern "sysv64" fn release(this: usize) {
     tty(this).replug();
+    tty(this).tell_held(false);
     tty(this).released.wake_all();
 }

@@ -1,4 +1,4 @@
-//! The terminal: two editors around a serial line, with sessions and job control.
+//! The terminal: two editors around a serial line or a pseudo-terminal's channel, with sessions and job control.
 //!
 //! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is what an open
 //! descriptor of it does. A *pump* thread moves bytes from the line's input queue (a passive producer) into
@@ -10,51 +10,63 @@
 
 mod boot;
 mod control;
+pub mod devpts;
 mod editor;
 mod file;
 mod group;
 mod keys;
+mod line;
+mod master;
 mod notice;
+mod pair;
 mod routines;
 mod stream;
 
-pub use boot::{Mode, for_first_process, start};
+pub use boot::{Mode, for_first_process, mount, start};
 pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 
 use abi::errno::Errno;
-use abi::linux::{SI_KERNEL, SIGCONT, SIGHUP, SIGWINCH, Siginfo, Winsize};
+use abi::linux::{SI_KERNEL, SIGWINCH, Siginfo, Termios, Winsize};
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicI32, Ordering};
 use device::serial::Serial;
+use quaject::Unmade;
 use quaject::class::{Ref, create};
-use quaject::cook_tty_in::Typed;
-use quaject::cook_tty_out::{self, CookTtyOut};
+use quaject::cook_tty_in::{Typed, sane};
 use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
-use crate::process::{Terminal, shared::placed};
+use crate::memory::fallible::{try_arc, try_arc_large};
+use crate::process::Terminal;
 use crate::signal;
-use editor::Editor;
-use routines::Routines;
+use editor::{Discipline, Editor};
+use line::Line;
+use pair::Pair;
+use routines::{Routines, Sort};
 
 /// A terminal.
 pub struct Tty {
-    line: &'static Serial,
+    line: Line,
     editor: Arc<Editor>,
     keys: Ref<Switch>,
     /// What was edited, and the foreground group.
     typed: Arc<Typed>,
     routines: Routines,
-    /// Woken when input may have become readable.
-    readable: WaitList,
     /// Woken when held output may go on.
     released: WaitList,
+    /// Woken when a pseudo-terminal's master has been closed.
+    hung_up: WaitList,
     session: AtomicI32,
     size: Monitor<Winsize>,
     device: u64,
+    /// What a pseudo-terminal has besides.
+    pair: Option<Pair>,
 }
+
+/// Major and minor number of `/dev/ptmx`.
+const PTMX: (u32, u32) = (5, 2);
 
 static CONSOLE: Once<Arc<Tty>> = Once::new();
 
@@ -65,28 +77,16 @@ pub fn console() -> Option<Arc<Tty>> {
 
 /// Makes the terminal of the console line and starts its pump. `device` is its number for `stat`. ENOMEM.
 pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::Result<Arc<Tty>> {
-    let typed = placed(|| const { Typed::new() });
-    let output = line.output().ok_or(Errno::ENXIO)?;
-    let tty = Arc::new(Tty {
-        line,
-        editor: Editor::new(line, typed.clone()).map_err(|_| Errno::ENOMEM)?,
-        keys: create::<Switch>(()).map_err(|_| Errno::ENOMEM)?,
-        routines: Routines::new(typed.clone(), output)?,
-        typed,
-        readable: WaitList::new(),
-        released: WaitList::new(),
-        session: AtomicI32::new(0),
-        size: Monitor::new(size),
-        device,
-    });
-    keys::link_services(&tty.keys, &tty).map_err(|_| Errno::ENOMEM)?;
-    tty.replug();
+    let size = Monitor::new(size);
+    let tty = Tty::make(Line::Serial(line), device, size, sane(), None)?;
     if CONSOLE.set(tty.clone()).is_err() {
         return Err(Errno::EBUSY);
     }
     start_pump(b"tty-pump", |_| {
-        if let Some(tty) = console() {
-            tty.pump();
+        if let Some(tty) = console()
+            && let Line::Serial(line) = tty.line
+        {
+            tty.pump(line);
         }
     })?;
     Ok(tty)
@@ -99,35 +99,48 @@ fn start_pump(name: &[u8], body: fn(usize)) -> abi::Result<()> {
         .map_err(|_| Errno::ENOMEM)
 }
 
-/// Where the cursor stands behind what went to `line` under the flags `oflag`.
-fn column(line: &Serial, oflag: u32) -> usize {
-    line.writing(|newest, _| cook_tty_out::column_behind(oflag, newest))
-}
-
-/// Sends what fits of `bytes` through the output editor, in one go; returns how many of them that were.
-fn show(line: &Serial, oflag: u32, bytes: &[u8]) -> usize {
-    line.writing(|newest, put| {
-        let column = if cook_tty_out::needs_column(oflag) {
-            cook_tty_out::column_behind(oflag, newest)
-        } else {
-            0
-        };
-        CookTtyOut::at(column).write(oflag, bytes, put)
-    })
-}
-
 /// Sends a signal in the kernel's name to every process of `group`; an empty group is no error.
 fn signal_group(group: i32, number: i32) {
     let _nobody = signal::send_group(group, Siginfo::sent(number, SI_KERNEL, 0, 0));
 }
 
 impl Tty {
+    /// A terminal whose output goes to `line`. ENOMEM.
+    fn make(
+        line: Line,
+        device: u64,
+        size: Monitor<Winsize>,
+        settings: Termios,
+        pair: Option<Pair>,
+    ) -> abi::Result<Arc<Tty>> {
+        let no_memory = |_: Unmade| Errno::ENOMEM;
+        let typed = try_arc_large(|| const { Typed::new() })?;
+        let editor = try_arc(Editor::new(&line, typed.clone(), settings).map_err(no_memory)?)?;
+        editor.open().map_err(no_memory)?;
+        let tty = try_arc(Tty {
+            editor,
+            keys: create::<Switch>(()).map_err(no_memory)?,
+            routines: Routines::new(typed.clone(), line.clone())?,
+            line,
+            typed,
+            released: WaitList::new(),
+            hung_up: WaitList::new(),
+            session: AtomicI32::new(0),
+            size,
+            device,
+            pair,
+        })?;
+        keys::link_services(&tty.keys, &tty).map_err(no_memory)?;
+        tty.replug();
+        Ok(tty)
+    }
+
     /// Moves bytes from the line into the input editor, for ever.
-    fn pump(&self) -> ! {
+    fn pump(&self, line: &Serial) -> ! {
         loop {
-            self.line.arrived().wait_until(|| {
+            line.arrived().wait_until(|| {
                 thread::safe_point();
-                (self.line.waiting() > 0).then_some(())
+                (line.waiting() > 0).then_some(())
             });
             while self.editor.pump() {
                 self.settle();
@@ -142,14 +155,30 @@ impl Tty {
             self.keys.select(control as u32);
         }
         if !self.typed.is_empty() {
-            self.readable.wake_all();
+            self.typed.readable().wake_all();
         }
     }
 
-    /// The settings changed, or the output is held or goes on.
+    /// The settings changed, the output is held or goes on, or the master is another.
     fn replug(&self) {
         let d = self.editor.lock();
-        self.routines.replug(&d.settings, d.input.is_stopped());
+        self.replug_for(&d);
+    }
+
+    /// As [`Tty::replug`], for who has the editor's turn.
+    fn replug_for(&self, d: &Discipline) {
+        let of_pair = |what: fn(&Pair) -> bool| self.pair.as_ref().is_some_and(what);
+        let sort = Sort {
+            held: d.input.is_stopped(),
+            gone: of_pair(Pair::is_gone),
+            packets: of_pair(Pair::reads_packets),
+        };
+        self.routines.replug(&d.settings, sort, &self.editor);
+    }
+
+    /// Whether there is nobody at the other end any more.
+    fn is_gone(&self) -> bool {
+        self.pair.as_ref().is_some_and(Pair::is_gone)
     }
 
     /// The word with the foreground group.
@@ -180,16 +209,6 @@ impl Tty {
     /// Number of the session whose controlling terminal this is, 0 for none.
     pub fn session(&self) -> i32 {
         self.session.load(Ordering::Acquire)
-    }
-
-    /// The line is gone: the session leader's group and the foreground group get SIGHUP and SIGCONT.
-    pub fn hang_up(&self) {
-        for group in [self.session(), self.foreground()] {
-            if group > 0 {
-                signal_group(group, SIGHUP);
-                signal_group(group, SIGCONT);
-            }
-        }
     }
 }
 

@@ -44,6 +44,7 @@ const AIMS: &[Aim] = &[
         "31 of the two calls are the routines: 16 to write (guard, free room, one byte between `stac` and `clac`, publication by a locked instruction) \
         and 15 to read. The rest is twice 17 for program, entry, dispatcher and return.",
     ),
+    aim("pty_1", 8.0, 8.0, ""),
     aim(
         "pipe_1024",
         4.0,

@@ -124,6 +124,11 @@ pub const TESTS: &[Test] = &[
         run: locks,
     },
     Test {
+        name: "ptys",
+        about: "pseudo-terminals: names, data both ways, packets, sessions, ends, on 1 and 4 CPUs",
+        run: ptys,
+    },
+    Test {
         name: "epolls",
         about: "epoll instances: levels, edges, nests, sleepers, on 1 and 4 CPUs",
         run: epolls,
@@ -559,6 +564,15 @@ fn locks(kit: &Kit) -> Vec<Check> {
         let machine = with(kit, &format!("locks-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/locks-musl"], 5 * MINUTE));
         checks.extend(kit.tap(&machine, &["/tests/locks-musl", "crowd"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn ptys(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("ptys-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/ptys-glibc"], 5 * MINUTE));
     }
     checks
 }

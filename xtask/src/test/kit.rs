@@ -142,6 +142,7 @@ impl Kit {
             "survey",
             "secrets",
             "capabilities",
+            "ptys",
             "epolls",
             "events",
             "pidfds",

@@ -22,6 +22,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("texts", &["/tests/texts-musl"]),
     ("locks", &["/tests/locks-musl"]),
     ("trace", &["/tests/trace-glibc"]),
+    ("ptys", &["/tests/ptys-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),

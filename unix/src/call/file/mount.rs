@@ -1,6 +1,6 @@
 //! Mounting and unmounting.
 //!
-//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, and a directory in a second place.
+//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, `devpts` (the one that there is), and a directory in a second place.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{AT_FDCWD, PATH_MAX};
@@ -15,6 +15,7 @@ use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
 use crate::fs::{Kind, boot, proc, syn, sys};
 use crate::memory::fallible::try_string;
 use crate::process::Capability;
+use crate::tty::devpts;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::MOUNT, mount), (nr::UMOUNT2, umount2)];
@@ -68,6 +69,7 @@ fn mount(args: &mut Args) -> Result<usize> {
         "sysfs" => sys::file_system(),
         "synfs" => syn::file_system(),
         "devtmpfs" => boot::devices()?,
+        "devpts" => devpts::file_system(),
         _ => return Err(Errno::ENODEV),
     };
     let source = if source.is_empty() { kind } else { source };

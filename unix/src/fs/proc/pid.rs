@@ -350,7 +350,8 @@ fn mount(mount: &place::Mount, out: &mut Out) {
     let _ = write!(out, "{} ", mount.source);
     covered(mount, out);
     let (kind, options) = (mount.fs.kind(), options(mount.flags()));
-    let _ = writeln!(out, " {kind} {options},noatime 0 0");
+    let own = mount.fs.options();
+    let _ = writeln!(out, " {kind} {options},noatime{own} 0 0");
 }
 
 fn mountinfo(mount: &place::Mount, out: &mut Out) {

@@ -104,6 +104,8 @@ const SYS_VM: &[Named] = &[
     ("overcommit_memory", line!(1)),
 ];
 
+const SYS_PTY: &[Named] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::ptys()))];
+
 const SYS_KERNEL: &[Named] = &[
     ("dmesg_restrict", line!(1)),
     ("hostname", || {
@@ -119,6 +121,7 @@ const SYS_KERNEL: &[Named] = &[
         })
     }),
     ("kptr_restrict", line!(1)),
+    ("pty", || Item::Folder(Arc::new(Fixed(SYS_PTY)))),
     ("cap_last_cap", line!(40)),
     ("ngroups_max", line!(65536)),
     ("osrelease", line!(RELEASE)),
