@@ -19,7 +19,7 @@ pub(crate) fn entries() -> &'static [(usize, u64)] {
 }
 
 /// The kernel's own tables.
-pub(crate) fn tables() -> Tables<Kernel> {
+pub(crate) fn tables() -> Tables<'static, Kernel> {
     // SAFETY: the machine room built them and they stay for ever.
     unsafe { Tables::new(kernel_root() as u64, Kernel) }
 }

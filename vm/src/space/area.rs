@@ -2,6 +2,7 @@
 //!
 //! *Interface*: [`Prot`], [`Backing`], [`Placement`] are what a caller of `map` chooses; [`AreaInfo`] is what it can look at.
 
+use super::bounds::Lock;
 use super::pager::{Pager, PagerInfo};
 use abi::layout::PAGE;
 use alloc::sync::Arc;
@@ -105,6 +106,7 @@ pub(super) struct Area {
     pub(super) end: usize,
     pub(super) prot: Prot,
     pub(super) role: Role,
+    pub(super) lock: Lock,
     pub(super) content: Content,
 }
 
@@ -144,7 +146,7 @@ impl Area {
 
     /// Could this area, from `start` on, and `next`, which starts where it ends, be one?
     pub(super) fn joins(&self, start: usize, next: &Area) -> bool {
-        if self.prot != next.prot || self.role != next.role {
+        if self.prot != next.prot || self.role != next.role || self.lock != next.lock {
             return false;
         }
         match (&self.content, &next.content) {
@@ -187,6 +189,7 @@ impl Area {
             end: self.end,
             prot: self.prot,
             role: self.role,
+            lock: self.lock,
             shared,
             offset,
             pager,
@@ -205,6 +208,8 @@ pub struct AreaInfo {
     pub prot: Prot,
     /// Heap, stack, or neither.
     pub role: Role,
+    /// How it stays in memory.
+    pub lock: Lock,
     /// Are writes seen by others?
     pub shared: bool,
     /// Byte offset in the object.

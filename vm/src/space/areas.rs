@@ -90,6 +90,11 @@ impl Areas {
         })
     }
 
+    /// Index of the first area that ends above `address`.
+    pub(super) fn above(&self, address: usize) -> usize {
+        self.at(address).unwrap_or_else(|| self.from(address))
+    }
+
     #[inline]
     pub(super) fn get(&self, index: usize) -> &Entry {
         &self.list[index]
@@ -130,6 +135,18 @@ impl Areas {
             reached = area.end;
         }
         reached >= end
+    }
+
+    /// Where what is mapped from `start` on without a hole ends; `start` if nothing is there.
+    pub(super) fn covered_from(&self, start: usize) -> usize {
+        let mut reached = start;
+        for (first, area) in self.touching(start, usize::MAX) {
+            if *first > reached {
+                break;
+            }
+            reached = area.end;
+        }
+        reached
     }
 
     /// The areas that touch the range.

@@ -76,12 +76,13 @@ impl<M: Memory> AddressSpace<M> {
     /// Copies areas and entries; adds the pages of this space that have lost their right to write to `lost`.
     fn copy_into(&self, inner: &Inner, child: &mut Self, lost: &mut Lost) -> Result<(), Errno> {
         let frames = self.memory.frames();
-        let (tables, child_tables) = (self.tables(), child.tables());
         let copy = child.inner.get_mut();
         // Areas first: whatever pages the child gets are freed by way of them.
         copy.areas = inner.areas.try_clone()?;
+        self.unlock_copy(&mut copy.areas);
         *child.areas_bytes.get_mut() = copy.areas.bytes();
         (copy.size, copy.brk_start, copy.brk) = (inner.size, inner.brk_start, inner.brk);
+        let (tables, child_tables) = (self.tables(), child.tables());
         let mut copied = 0;
         for (start, area) in inner.areas.all() {
             let strip = if area.private() { WRITE } else { 0 };
@@ -116,7 +117,7 @@ impl<M: Memory> AddressSpace<M> {
     }
 
     /// What becomes of the pages that were spared: copies if there are no more, else they are shared like the rest. Answers how many there are.
-    fn settle(&self, theirs: &Tables<M>, lost: &mut Lost) -> isize {
+    fn settle(&self, theirs: &Tables<'_, M>, lost: &mut Lost) -> isize {
         let (tables, frames) = (self.tables(), self.memory.frames());
         let few = lost.count <= lost.spared;
         let (mut all_copied, mut settled) = (few, 0);
@@ -150,7 +151,7 @@ impl<M: Memory> AddressSpace<M> {
     }
 
     /// Gives the child its own copies of what children write first.
-    fn anticipate(&self, inner: &Inner, habits: &Habits, theirs: &Tables<M>) {
+    fn anticipate(&self, inner: &Inner, habits: &Habits, theirs: &Tables<'_, M>) {
         for page in habits.each() {
             let Some(area) = inner.areas.at(page) else {
                 continue;

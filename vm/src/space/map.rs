@@ -3,6 +3,7 @@
 //! *Interface*: the methods of [`AddressSpace`] that `mmap`, `munmap`, `mprotect`, `mremap`, `madvise` and `brk` need.
 
 use super::area::{Area, Backing, Content, Placement, Prot, Role};
+use super::bounds::{Bounds, Lock};
 use super::gather::Gather;
 use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
@@ -42,6 +43,19 @@ impl<M: Memory> AddressSpace<M> {
         prot: Prot,
         backing: Backing,
     ) -> Result<usize, Errno> {
+        self.map_within(place, length, prot, backing, Lock::No, &Bounds::NONE)
+    }
+
+    /// As [`map`](Self::map), locked so at least, where that stays within `bounds`. Errors: also `ENOMEM`, and `EAGAIN` if it would be locked and that is too much.
+    pub fn map_within(
+        &self,
+        place: Placement,
+        length: usize,
+        prot: Prot,
+        backing: Backing,
+        lock: Lock,
+        bounds: &Bounds,
+    ) -> Result<usize, Errno> {
         if length == 0 {
             return Err(Errno::EINVAL);
         }
@@ -50,7 +64,14 @@ impl<M: Memory> AddressSpace<M> {
             return Err(Errno::ENOMEM);
         }
         let content = self.content(backing, length, prot)?;
-        self.map_content(place, length, prot, content, Role::Plain)
+        let area = Area {
+            end: 0,
+            prot,
+            role: Role::Plain,
+            lock,
+            content,
+        };
+        self.map_content(place, length, area, bounds)
     }
 
     /// Maps the stack of a new program, up to `top`, growing down on demand to `length` bytes. Errors as `map`.
@@ -59,13 +80,14 @@ impl<M: Memory> AddressSpace<M> {
         let floor = top.checked_sub(length).ok_or(Errno::ENOMEM)?;
         let start = floor.max(top - STACK_START.min(length));
         let place = Placement::FixedNoReplace(start);
-        self.map_content(
-            place,
-            top - start,
+        let area = Area {
+            end: 0,
             prot,
-            Content::Zeros,
-            Role::Stack { floor },
-        )?;
+            role: Role::Stack { floor },
+            lock: Lock::No,
+            content: Content::Zeros,
+        };
+        self.map_content(place, top - start, area, &Bounds::NONE)?;
         Ok(())
     }
 
@@ -124,12 +146,15 @@ impl<M: Memory> AddressSpace<M> {
         &self,
         place: Placement,
         length: usize,
-        prot: Prot,
-        content: Content,
-        role: Role,
+        mut area: Area,
+        bounds: &Bounds,
     ) -> Result<usize, Errno> {
         self.admit()?;
         let mut inner = self.change();
+        if area.lock == Lock::No {
+            area.lock = inner.future_lock;
+        }
+        self.note_lock(area.lock);
         inner.areas.reserve()?;
         let fits = |inner: &Inner, start: usize| {
             start >= USER_START
@@ -150,6 +175,7 @@ impl<M: Memory> AddressSpace<M> {
                     if matches!(place, Placement::FixedNoReplace(_)) {
                         return Err(Errno::EEXIST);
                     }
+                    inner.admit_area(bounds, &area, start, end)?;
                     self.clear(&mut inner, start, end);
                     inner.areas.reserve()?;
                 }
@@ -165,16 +191,9 @@ impl<M: Memory> AddressSpace<M> {
                 .room(length, USER_START, page_floor(limit).min(USER_MMAP_TOP))
                 .ok_or(Errno::ENOMEM)?,
         };
-        let end = start + length;
-        inner.add(
-            start,
-            Area {
-                end,
-                prot,
-                role,
-                content,
-            },
-        );
+        area.end = start + length;
+        inner.admit_area(bounds, &area, start, area.end)?;
+        inner.add(start, area);
         Ok(start)
     }
 
@@ -222,6 +241,17 @@ impl<M: Memory> AddressSpace<M> {
 
     /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file opened for reading).
     pub fn protect(&self, address: usize, length: usize, prot: Prot) -> Result<(), Errno> {
+        self.protect_within(address, length, prot, &Bounds::NONE)
+    }
+
+    /// As [`protect`](Self::protect), where that stays within `bounds` (`ENOMEM`).
+    pub fn protect_within(
+        &self,
+        address: usize,
+        length: usize,
+        prot: Prot,
+        bounds: &Bounds,
+    ) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
         if start == end {
             return Ok(());
@@ -246,6 +276,7 @@ impl<M: Memory> AddressSpace<M> {
         if touched.any(|(_, area)| refused(area)) {
             return Err(Errno::EACCES);
         }
+        inner.admit_rights(bounds, start, end, prot)?;
         let first = inner.areas.cut(start);
         let last = inner.areas.cut(end);
         for index in first..last {
@@ -293,6 +324,18 @@ impl<M: Memory> AddressSpace<M> {
         new: usize,
         how: Remap,
     ) -> Result<usize, Errno> {
+        self.remap_within(address, old, new, how, &Bounds::NONE)
+    }
+
+    /// As [`remap`](Self::remap), where that stays within `bounds` (`ENOMEM`; `EAGAIN` for what is locked).
+    pub fn remap_within(
+        &self,
+        address: usize,
+        old: usize,
+        new: usize,
+        how: Remap,
+        bounds: &Bounds,
+    ) -> Result<usize, Errno> {
         let (start, old_end) = range(address, old)?;
         let new = page_ceil(new).ok_or(Errno::ENOMEM)?;
         if new == 0 || start == old_end {
@@ -309,6 +352,12 @@ impl<M: Memory> AddressSpace<M> {
         let inside = index.is_some_and(|index| old_end <= inner.areas.get(index).1.end);
         if !inside {
             return Err(Errno::EFAULT);
+        }
+        if new > old
+            && let Some(index) = index
+        {
+            let (_, area) = inner.areas.get(index);
+            inner.admit_bytes(bounds, area, new - old, new - old)?;
         }
         if let Remap::To(target) = how {
             let (target, target_end) = range(target, new)?;
@@ -393,10 +442,11 @@ impl<M: Memory> AddressSpace<M> {
     }
 
     /// Moves the end of the heap to `end` if that is possible. Answers where the end is now, as Linux's `brk` does.
-    pub fn brk(&self, end: usize) -> usize {
+    pub fn brk(&self, end: usize, bounds: &Bounds) -> usize {
         let mut inner = self.change();
         let now = inner.brk;
-        if end < inner.brk_start || end > USER_END {
+        let heap = end.checked_sub(inner.brk_start);
+        if heap.is_none_or(|heap| heap > bounds.heap) || end > USER_END {
             return now;
         }
         let (Some(old), Some(new)) = (page_ceil(now), page_ceil(end)) else {
@@ -404,7 +454,17 @@ impl<M: Memory> AddressSpace<M> {
         };
         if new > old {
             let machine = self.memory.frames().total();
+            let area = Area {
+                end: new,
+                prot: Prot::RW,
+                role: Role::Heap,
+                lock: inner.future_lock,
+                content: Content::Zeros,
+            };
             if new > USER_END
+                || inner
+                    .admit_bytes(bounds, &area, new - old, new - old)
+                    .is_err()
                 || (new - old) / PAGE > machine
                 || self.admit().is_err()
                 || inner.areas.reserve().is_err()
@@ -412,12 +472,6 @@ impl<M: Memory> AddressSpace<M> {
             {
                 return now;
             }
-            let area = Area {
-                end: new,
-                prot: Prot::RW,
-                role: Role::Heap,
-                content: Content::Zeros,
-            };
             inner.add(old, area);
         } else if new < old {
             if inner.areas.reserve().is_err() {

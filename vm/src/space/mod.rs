@@ -9,6 +9,7 @@
 
 mod area;
 mod areas;
+mod bounds;
 mod copy;
 mod fault;
 mod fork;
@@ -18,11 +19,14 @@ mod guard;
 mod habits;
 mod map;
 mod pager;
+mod presence;
 mod resident;
 mod shared;
 
 pub use area::{AreaInfo, Backing, Placement, Prot, Role};
+pub use bounds::{Bounds, Lock, Sizes};
 pub use pager::{Label, Pager, PagerInfo};
+pub use presence::Present;
 
 use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};
@@ -32,7 +36,7 @@ use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use areas::Areas;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use gate::Gate;
 use habits::Habits;
 use resident::Resident;
@@ -91,8 +95,12 @@ pub struct AddressSpace<M: Memory = Kernel> {
     gate: Gate,
     /// Pages that are present.
     resident: Resident,
+    /// Frames that its tables take, the top ones left out.
+    tables_held: AtomicUsize,
     /// Bytes that the list of areas takes.
     areas_bytes: AtomicUsize,
+    /// Whether an area was ever locked.
+    ever_locked: AtomicBool,
     /// Threads that have joined, the first among them, less processes that have left: no fewer than run in it.
     threads: AtomicUsize,
     /// What the parent is told about the pages that this one writes first.
@@ -118,6 +126,8 @@ pub(crate) struct Inner {
     brk: usize,
     /// Bytes of all areas.
     size: usize,
+    /// How new areas are locked.
+    future_lock: Lock,
     /// Forks so far, in a byte.
     forks: u8,
     /// What the children write first.
@@ -149,7 +159,9 @@ impl<M: Memory> AddressSpace<M> {
             memory,
             gate: Gate::new(),
             resident: Resident::new(),
+            tables_held: AtomicUsize::new(0),
             areas_bytes: AtomicUsize::new(0),
+            ever_locked: AtomicBool::new(false),
             threads: AtomicUsize::new(1),
             habits_of_family: None,
             mark: AtomicU32::new(0),
@@ -159,6 +171,7 @@ impl<M: Memory> AddressSpace<M> {
                 brk_start: 0,
                 brk: 0,
                 size: 0,
+                future_lock: Lock::No,
                 forks: 0,
                 habits: None,
             }),
@@ -190,13 +203,18 @@ impl<M: Memory> AddressSpace<M> {
     }
 
     #[inline]
-    fn tables(&self) -> Tables<M> {
+    fn tables(&self) -> Tables<'_, M> {
+        self.uncounted_tables().counted(&self.tables_held)
+    }
+
+    /// The same, for who takes all of them out.
+    fn uncounted_tables<'a>(&self) -> Tables<'a, M> {
         // SAFETY: the root was made by `new_in` and lives as long as the space.
         unsafe { Tables::new(self.root, self.memory).with_second(self.second) }
     }
 
     /// The tables that programs run on, where those are others.
-    fn second_tables(&self) -> Tables<M> {
+    fn second_tables(&self) -> Tables<'_, M> {
         // SAFETY: as in `tables`; where there is no second root the first stands for it.
         unsafe { Tables::new(self.second_root(), self.memory) }
     }
@@ -211,6 +229,11 @@ impl<M: Memory> AddressSpace<M> {
     /// Pages that are present now.
     pub fn resident(&self) -> usize {
         self.resident.pages()
+    }
+
+    /// Frames that its page tables take, the top ones left out.
+    pub fn tables_held(&self) -> usize {
+        self.tables_held.load(Ordering::Relaxed)
     }
 
     /// Bytes that the list of areas took after the last change.
@@ -292,8 +315,7 @@ impl<M: Memory> AddressSpace<M> {
     /// Shows the areas that end above `address`, in order, until `show` answers `false`. The space's monitor is held meanwhile.
     pub fn for_each_area_above(&self, address: usize, mut show: impl FnMut(AreaInfo) -> bool) {
         let inner = self.held();
-        let first = inner.areas.at(address);
-        let first = first.unwrap_or_else(|| inner.areas.from(address));
+        let first = inner.areas.above(address);
         for (start, area) in inner.areas.all().iter().skip(first) {
             if !show(area.info(*start)) {
                 return;
@@ -305,7 +327,7 @@ impl<M: Memory> AddressSpace<M> {
 impl<M: Memory> Drop for AddressSpace<M> {
     /// One pass over the entries that exist. Cleared tables are frames of zeros and go to the stock.
     fn drop(&mut self) {
-        let tables = self.tables();
+        let tables = self.uncounted_tables();
         let frames = self.memory.frames();
         self.memory.leave(self.root);
         let inner = self.inner.get_mut();

@@ -17,7 +17,7 @@ pub use survey::Mapping;
 
 use crate::frame::Frame;
 use crate::memory::Memory;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Entries in a table.
 pub const ENTRIES: usize = 512;
@@ -37,14 +37,16 @@ pub const fn index(address: usize, level: u32) -> usize {
 
 /// The page tables under one top table.
 #[derive(Clone, Copy)]
-pub struct Tables<M> {
+pub struct Tables<'a, M> {
     root: u64,
     /// A second top table with the same lower half; 0: none.
     second: u64,
     memory: M,
+    /// Tables below the top ones.
+    count: Option<&'a AtomicUsize>,
 }
 
-impl<M: Memory> Tables<M> {
+impl<'a, M: Memory> Tables<'a, M> {
     /// The tables under `root`, a frame's physical address.
     ///
     /// # Safety
@@ -54,6 +56,7 @@ impl<M: Memory> Tables<M> {
             root,
             second: 0,
             memory,
+            count: None,
         }
     }
 
@@ -63,6 +66,14 @@ impl<M: Memory> Tables<M> {
     /// `second` is 0, or a top table as the root is.
     pub unsafe fn with_second(self, second: u64) -> Self {
         Tables { second, ..self }
+    }
+
+    /// These tables; those that are made and taken out from now on count.
+    pub fn counted(self, count: &'a AtomicUsize) -> Self {
+        Tables {
+            count: Some(count),
+            ..self
+        }
     }
 
     /// The entries of the table at `physical`.
@@ -190,6 +201,9 @@ impl<M: Memory> Tables<M> {
         let entry = frame.address() | rights;
         match word.compare_exchange(0, entry, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
+                if let Some(count) = self.count {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
                 if address > abi::layout::USER_END {
                     // As one that was made at boot: it stays.
                     self.memory.frames().forget_one();
@@ -294,6 +308,9 @@ impl<M: Memory> Tables<M> {
                     word.store(0, Ordering::Release);
                     if level == 4 {
                         self.repeat(base, 0);
+                    }
+                    if let Some(count) = self.count {
+                        count.fetch_sub(1, Ordering::Relaxed);
                     }
                     gone(Frame::containing(child));
                 }

@@ -24,7 +24,7 @@ pub struct Mapping {
     pub user: bool,
 }
 
-impl<M: Memory> Tables<M> {
+impl<M: Memory> Tables<'_, M> {
     /// Calls `visit` with every mapping under the entries `top` of the top table, in order.
     pub fn each_mapping(&self, top: Range<usize>, visit: &mut dyn FnMut(Mapping)) {
         self.survey(self.root, 4, 0, WRITE | USER, top, visit);

@@ -4,7 +4,7 @@ use super::*;
 use crate::Prot;
 use crate::memory::fake::Fake;
 
-fn tables(frames: usize) -> (Tables<Fake>, Fake) {
+fn tables(frames: usize) -> (Tables<'static, Fake>, Fake) {
     let memory = Fake::new(frames);
     let root = memory.zeroed().unwrap().address();
     // SAFETY: just made.
@@ -140,7 +140,7 @@ fn an_entry_without_access_leads_nowhere() {
 }
 
 /// What is mapped at `address`, by both ways to ask: alike.
-fn seen(tables: &Tables<Fake>, address: usize) -> survey::Mapping {
+fn seen(tables: &Tables<'_, Fake>, address: usize) -> survey::Mapping {
     let asked = tables.mapping(address).unwrap();
     let mut met = None;
     tables.each_mapping(0..ENTRIES / 2, &mut |mapping| {

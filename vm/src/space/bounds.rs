@@ -1,0 +1,263 @@
+//! What a space may become: how large, how much of it data, how much of it locked; and locking.
+//!
+//! *Interface*: [`Bounds`] come from whoever changes a space, for one change; [`Lock`] is how an area stays in memory, which is where everything is anyway: so it is counted,
+//! and its pages are fetched by the caller. [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
+
+use super::area::{Area, Content, Prot, Role};
+use super::{AddressSpace, Areas, Inner};
+use crate::memory::Memory;
+use abi::errno::Errno;
+use abi::layout::{page_ceil, page_floor};
+use core::sync::atomic::Ordering;
+
+/// How an area stays in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lock {
+    /// It need not.
+    #[default]
+    No,
+    /// Each page from its first use on.
+    Used,
+    /// All of it.
+    All,
+}
+
+/// Bounds of one change, in bytes; `usize::MAX` is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Of all areas.
+    pub size: usize,
+    /// Of those that are private and may be written, stacks left out.
+    pub data: usize,
+    /// Of the heap.
+    pub heap: usize,
+    /// Of those that are locked.
+    pub locked: usize,
+}
+
+impl Bounds {
+    /// No bounds.
+    pub const NONE: Bounds = Bounds {
+        size: usize::MAX,
+        data: usize::MAX,
+        heap: usize::MAX,
+        locked: usize::MAX,
+    };
+}
+
+/// Bytes of a space's areas, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// All.
+    pub all: usize,
+    /// Private ones that may be written, stacks left out.
+    pub data: usize,
+    /// Stacks.
+    pub stacks: usize,
+    /// Locked ones.
+    pub locked: usize,
+}
+
+impl Area {
+    /// Whether it counts as data, with rights `prot`.
+    fn is_data(&self, prot: Prot) -> bool {
+        prot.contains(Prot::WRITE) && self.private() && !matches!(self.role, Role::Stack { .. })
+    }
+}
+
+impl Inner {
+    fn bytes(&self, which: impl Fn(&Area) -> bool) -> usize {
+        let all = self.areas.all().iter().filter(|(_, area)| which(area));
+        all.fold(0, |sum: usize, (start, area)| {
+            sum.saturating_add(area.end.saturating_sub(*start))
+        })
+    }
+
+    /// Bytes of the range that areas of this kind have.
+    fn bytes_in(&self, start: usize, end: usize, which: impl Fn(&Area) -> bool) -> usize {
+        let touching = self.areas.touching(start, end).iter();
+        touching
+            .filter(|(_, area)| which(area))
+            .fold(0, |sum: usize, (from, area)| {
+                sum.saturating_add(area.end.min(end).saturating_sub((*from).max(start)))
+            })
+    }
+
+    /// Whether there may be `more` bytes like `area` in the range `start..end`, which takes the place of what is there. Errors: `EAGAIN` (locked), `ENOMEM`.
+    pub(super) fn admit_area(
+        &self,
+        bounds: &Bounds,
+        area: &Area,
+        start: usize,
+        end: usize,
+    ) -> Result<(), Errno> {
+        let more = end.saturating_sub(start);
+        let replaced = self.bytes_in(start, end, |_| true);
+        self.admit_bytes(bounds, area, more, more.saturating_sub(replaced))
+    }
+
+    /// Whether there may be `more` bytes like `area`, of which `added` are not in the place of others. Errors as [`Inner::admit_area`].
+    pub(super) fn admit_bytes(
+        &self,
+        bounds: &Bounds,
+        area: &Area,
+        more: usize,
+        added: usize,
+    ) -> Result<(), Errno> {
+        if area.lock != Lock::No && bounds.locked != usize::MAX {
+            let locked = self.bytes(|area| area.lock != Lock::No);
+            if locked.saturating_add(more) > bounds.locked {
+                return Err(Errno::EAGAIN);
+            }
+        }
+        if self.size.saturating_add(added) > bounds.size {
+            return Err(Errno::ENOMEM);
+        }
+        match area.is_data(area.prot) {
+            true => self.admit_data(bounds, added),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether there may be `added` bytes of data more. `ENOMEM`.
+    fn admit_data(&self, bounds: &Bounds, added: usize) -> Result<(), Errno> {
+        if bounds.data == usize::MAX || added == 0 {
+            return Ok(());
+        }
+        let data = self.bytes(|area| area.is_data(area.prot));
+        if data.saturating_add(added) > bounds.data {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Whether the areas of the range may get the rights `prot`. `ENOMEM`: there would be too much data.
+    pub(super) fn admit_rights(
+        &self,
+        bounds: &Bounds,
+        start: usize,
+        end: usize,
+        prot: Prot,
+    ) -> Result<(), Errno> {
+        if bounds.data == usize::MAX || !prot.contains(Prot::WRITE) {
+            return Ok(());
+        }
+        let becomes = |area: &Area| area.is_data(prot) && !area.is_data(area.prot);
+        self.admit_data(bounds, self.bytes_in(start, end, becomes))
+    }
+}
+
+impl<M: Memory> AddressSpace<M> {
+    /// Bytes of the areas.
+    pub fn sizes(&self) -> Sizes {
+        let inner = self.held();
+        Sizes {
+            all: inner.size,
+            data: inner.bytes(|area| area.is_data(area.prot)),
+            stacks: inner.bytes(|area| matches!(area.role, Role::Stack { .. })),
+            locked: inner.bytes(|area| area.lock != Lock::No),
+        }
+    }
+
+    /// Locks the pages of a range, or lets go of them. Errors: `EINVAL` (it wraps round), `ENOMEM` (more than `bounds.locked`; or a hole: what is before that is
+    /// done).
+    pub fn lock(
+        &self,
+        address: usize,
+        length: usize,
+        how: Lock,
+        bounds: &Bounds,
+    ) -> Result<(), Errno> {
+        let start = page_floor(address);
+        let length = length.saturating_add(address - start);
+        let end = page_ceil(length).and_then(|length| start.checked_add(length));
+        let end = end.ok_or(Errno::EINVAL)?;
+        let mut inner = self.change();
+        if how != Lock::No {
+            let locked = inner.bytes(|area| area.lock != Lock::No);
+            let again = inner.bytes_in(start, end, |area| area.lock != Lock::No);
+            let more = (end - start).saturating_sub(again);
+            if locked.saturating_add(more) > bounds.locked {
+                return Err(Errno::ENOMEM);
+            }
+        }
+        self.note_lock(how);
+        if start == end {
+            return Ok(());
+        }
+        inner.areas.reserve()?;
+        let reached = inner.areas.covered_from(start).min(end);
+        if reached > start {
+            let first = inner.areas.cut(start);
+            let last = inner.areas.cut(reached);
+            for index in first..last {
+                inner.areas.get_mut(index).1.lock = how;
+            }
+            inner.areas.join(first, last);
+        }
+        if reached < end {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Locks all areas so (`None`: leaves them as they are), and from now on each new one as `future` says. `ENOMEM`: there is more than `bounds.locked`.
+    pub fn lock_all(&self, now: Option<Lock>, future: Lock, bounds: &Bounds) -> Result<(), Errno> {
+        let mut inner = self.change();
+        if now.is_some_and(|how| how != Lock::No) && inner.size > bounds.locked {
+            return Err(Errno::ENOMEM);
+        }
+        inner.future_lock = future;
+        self.note_lock(future);
+        if let Some(how) = now {
+            self.note_lock(how);
+            let count = inner.areas.all().len();
+            for index in 0..count {
+                inner.areas.get_mut(index).1.lock = how;
+            }
+            inner.areas.join(1, count);
+        }
+        Ok(())
+    }
+
+    /// Whether anything of it has been locked.
+    pub fn locks(&self) -> bool {
+        self.ever_locked.load(Ordering::Relaxed)
+    }
+
+    /// Whether a page of the range is locked.
+    pub fn any_locked(&self, address: usize, length: usize) -> bool {
+        let end = address.saturating_add(length);
+        let locked = |area: &Area| area.lock != Lock::No;
+        self.locks() && self.held().bytes_in(address, end, locked) != 0
+    }
+
+    /// From now on something is.
+    pub(super) fn note_lock(&self, how: Lock) {
+        if how != Lock::No {
+            self.ever_locked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing is locked in the copy `areas`, which is for a child.
+    pub(super) fn unlock_copy(&self, areas: &mut Areas) {
+        if self.locks() {
+            for index in 0..areas.all().len() {
+                areas.get_mut(index).1.lock = Lock::No;
+            }
+        }
+    }
+
+    /// The part from `from` on, before `end`, that is to be fetched: the next area that is locked as a whole; its rights, and whether it is private. Those that nobody
+    /// may touch are among them.
+    pub fn next_locked(&self, from: usize, end: usize) -> Option<(usize, usize, Prot, bool)> {
+        let inner = self.held();
+        let mut all = inner.areas.touching(from, end).iter();
+        let (start, area) = all.find(|(start, area)| {
+            area.lock == Lock::All && area.end > from && *start < end && from < end
+        })?;
+        let start = (*start).max(from);
+        let private = !matches!(area.content, Content::Pager { shared: true, .. });
+        Some((start, area.end.min(end), area.prot, private))
+    }
+}

@@ -1,0 +1,76 @@
+//! Which pages of an area are present, for people and `/proc`.
+//!
+//! *Interface*: [`AddressSpace::for_each_area_with_pages`].
+
+use super::AddressSpace;
+use super::area::{Area, AreaInfo, Content};
+use crate::memory::Memory;
+use crate::table::{ACCESSED, DIRTY, frame_of, occupied};
+
+/// Pages of an area that are present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// Nobody else has them: not changed, and changed.
+    pub private: [usize; 2],
+    /// Others map them, too.
+    pub shared: [usize; 2],
+    /// Were used.
+    pub accessed: usize,
+    /// Are this space's own, of no object.
+    pub own: usize,
+    /// All of them, each divided by how many have it; in parts of a page, [`Present::PARTS`] each.
+    pub parts: u64,
+}
+
+impl Present {
+    /// Parts of a page.
+    pub const PARTS: u64 = 1 << 12;
+
+    /// All.
+    pub fn all(&self) -> usize {
+        let pairs = [self.private, self.shared];
+        pairs.iter().flatten().sum()
+    }
+}
+
+impl<M: Memory> AddressSpace<M> {
+    /// Shows the areas that end above `address`, in order, with what of them is present, until `show` answers `false`. The space's monitor is held meanwhile.
+    pub fn for_each_area_with_pages(
+        &self,
+        address: usize,
+        mut show: impl FnMut(AreaInfo, Present) -> bool,
+    ) {
+        let inner = self.held();
+        let first = inner.areas.above(address);
+        for (start, area) in inner.areas.all().iter().skip(first) {
+            if !show(area.info(*start), self.present(*start, area)) {
+                return;
+            }
+        }
+    }
+
+    fn present(&self, start: usize, area: &Area) -> Present {
+        let (frames, mut found) = (self.memory.frames(), Present::default());
+        let of_object = matches!(area.content, Content::Pager { .. });
+        self.tables().each_entry(start, area.end, |_, _, entry| {
+            if !occupied(entry) {
+                return;
+            }
+            let dirty = entry & DIRTY != 0;
+            let own = area.private() && dirty;
+            let others = u64::from(frames.others(frame_of(entry)));
+            // The object itself has its pages; that is no mapping.
+            let mappings = 1 + others.saturating_sub(u64::from(of_object && !own));
+            let kind = if mappings > 1 {
+                &mut found.shared
+            } else {
+                &mut found.private
+            };
+            kind[usize::from(dirty)] += 1;
+            found.accessed += usize::from(entry & ACCESSED != 0);
+            found.own += usize::from(own);
+            found.parts += Present::PARTS / mappings;
+        });
+        found
+    }
+}
