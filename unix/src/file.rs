@@ -143,6 +143,10 @@ pub trait File: Send + Sync + Any {
     fn pager(&self, _of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
         Err(Errno::ENODEV)
     }
+    /// Whether `RLIMIT_FSIZE` bounds what is written.
+    fn is_bounded(&self) -> bool {
+        false
+    }
     /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
     fn flags_changed(&self, _of: &OpenFile) {}
     /// A descriptor that may write is closed: what generated code left to be noted (times) is noted.

@@ -30,9 +30,9 @@ use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 use machine::cpu::{irq_restore, irq_save};
-use sync::{Derived, Monitor};
+use sync::{Derived, Monitor, epoch};
 
 use crate::file::{OpenFile, Sharing};
 use company::Company;
@@ -52,6 +52,8 @@ const MAX_CAPACITY: usize = 4096;
 pub struct Files {
     company: Company,
     limit: AtomicUsize,
+    /// A process with a bound for the length of files uses it: no routine writes to what could grow beyond that. Such a table is never alone.
+    bounded: AtomicBool,
     kpt: AtomicPtr<Kpt>,
     slots: Slots,
     /// Taken by who makes the table larger.
@@ -94,6 +96,7 @@ impl Files {
         let files = crate::process::shared::placed(|| Files {
             company: Company::new(),
             limit: AtomicUsize::new(limit),
+            bounded: AtomicBool::new(false),
             kpt: AtomicPtr::new(Box::into_raw(kpt)),
             slots: Slots::new(),
             growth: Monitor::new(()),
@@ -136,7 +139,7 @@ impl Files {
             let arrays = self.arrays();
             // Growing may have ended halfway, for want of memory: more slots than code.
             if fd < arrays.len() {
-                arrays.set(fd, code_of(file));
+                arrays.set(fd, code_of(file, false));
             }
         } else {
             self.plug_beside_others(fd, place);
@@ -150,10 +153,11 @@ impl Files {
         // Before this the change, and behind it the look at which arrays there are.
         fence(Ordering::SeqCst);
         let mut arrays = Some(self.arrays());
+        let bounded = self.bounded.load(Ordering::SeqCst);
         while let Some(kpt) = arrays {
             if fd < kpt.len() {
                 Derived::refresh(kpt.words(fd), || {
-                    code_of(place.file()).map(|entry| entry as u32)
+                    code_of(place.file(), bounded).map(|entry| entry as u32)
                 });
             }
             // SAFETY: freed a grace period after it was taken from there.
@@ -406,6 +410,10 @@ impl Files {
         let last = self.slots.in_use().last().unwrap_or(0);
         let capacity = (last + 1).next_power_of_two().max(FIRST_CAPACITY);
         let new = Self::with(capacity, self.limit.load(Ordering::Relaxed))?;
+        if self.bounded.load(Ordering::SeqCst) {
+            new.never_alone();
+            new.bounded.store(true, Ordering::SeqCst);
+        }
         for fd in self.slots.in_use() {
             // What another thread opens meanwhile may be beyond the copy.
             let Some(place) = new.slots.place(fd) else {
@@ -473,6 +481,18 @@ impl Files {
     /// Nobody can say any more who uses this table: none of its threads is ever taken to be alone.
     pub fn never_alone(&self) {
         let _no_look = self.company.enter();
+    }
+
+    /// A process that uses this table has a bound for the length of files from now on: writes to those look at it. By anybody; may sleep for a grace period.
+    pub(crate) fn bound_files(&self) {
+        if self.bounded.load(Ordering::SeqCst) {
+            return;
+        }
+        self.never_alone();
+        // What its thread does alone is over then.
+        epoch::synchronize();
+        self.bounded.store(true, Ordering::SeqCst);
+        self.slots.in_use().for_each(|fd| self.follow(fd));
     }
 
     /// Closes the descriptors marked close-on-exec.

@@ -5,10 +5,10 @@
 use alloc::sync::Arc;
 
 use abi::errno::{Errno, Result};
-use abi::layout::{PAGE, USER_END, page_ceil};
+use abi::layout::{PAGE, USER_END, page_ceil, page_floor};
 use abi::linux::*;
 use abi::nr;
-use vm::space::{Backing, Placement, Remap};
+use vm::space::{Backing, Bounds, Lock, Placement, Remap};
 use vm::{Access, AddressSpace, Prot, user};
 
 use super::{Args, Handler};
@@ -28,18 +28,21 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::MADVISE, madvise),
     (nr::MSYNC, msync),
     (nr::MINCORE, mincore),
-    (nr::MLOCK, covered),
-    (nr::MUNLOCK, covered),
-    (nr::MLOCK2, covered),
-    (nr::MLOCKALL, |a| {
-        let known = MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT;
-        if a.uint(0) == 0 || a.uint(0) & !known != 0 {
-            Err(Errno::EINVAL)
-        } else {
-            Ok(0)
-        }
+    (nr::MLOCK, |a| lock(a, Lock::All)),
+    (nr::MUNLOCK, |a| {
+        space()?.lock(a.word(0), a.word(1), Lock::No, &Bounds::NONE)?;
+        Ok(0)
     }),
-    (nr::MUNLOCKALL, |_| Ok(0)),
+    (nr::MLOCK2, |a| match a.uint(2) {
+        0 => lock(a, Lock::All),
+        MLOCK_ONFAULT => lock(a, Lock::Used),
+        _ => Err(Errno::EINVAL),
+    }),
+    (nr::MLOCKALL, lock_all),
+    (nr::MUNLOCKALL, |_| {
+        space()?.lock_all(Some(Lock::No), Lock::No, &Bounds::NONE)?;
+        Ok(0)
+    }),
 ];
 
 fn space() -> Result<Arc<AddressSpace>> {
@@ -66,11 +69,7 @@ fn mmap(a: &mut Args) -> Result<usize> {
     }
     let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
     let process = Process::current();
-    let limit = process.limits.lock().cur(RLIMIT_AS);
-    let space = space()?;
-    if limit != RLIM_INFINITY && space.size().saturating_add(length) as u64 > limit {
-        return Err(Errno::ENOMEM);
-    }
+    let (space, bounds) = (space()?, process.bounds());
     let place = placement(address, flags)?;
     let shared = match flags & MAP_TYPE {
         MAP_SHARED | MAP_SHARED_VALIDATE => true,
@@ -94,7 +93,13 @@ fn mmap(a: &mut Args) -> Result<usize> {
         )?
     };
     let prot = Prot::from_bits(prot as usize);
-    let at = space.map(place, length, prot, backing)?;
+    let lock = match flags & MAP_LOCKED {
+        0 => Lock::No,
+        _ if bounds.locked == 0 => return Err(Errno::EPERM),
+        _ => Lock::All,
+    };
+    let at = space.map_within(place, length, prot, backing, lock, &bounds)?;
+    fetch_favourably(&space, at, length);
     if flags & MAP_POPULATE != 0 && prot.contains(Prot::READ) {
         let access = if prot.contains(Prot::WRITE) {
             Access::Write
@@ -118,6 +123,79 @@ fn populate(space: &AddressSpace, from: usize, length: usize, access: Access) ->
         space.populate(at, AT_A_TIME.min(end.saturating_sub(at)), access)?;
     }
     Ok(())
+}
+
+/// Makes what is locked of a range ready. Errors: `ENOMEM` (it cannot be), `EAGAIN` (there is no memory).
+fn fetch(space: &AddressSpace, from: usize, end: usize) -> Result<()> {
+    let mut at = from;
+    while let Some((start, next, prot, private)) = space.next_locked(at, end) {
+        let access = match private && prot.contains(Prot::WRITE) {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let fetched = populate(space, start, next.saturating_sub(start), access);
+        fetched.map_err(|error| match error {
+            Errno::ENOMEM => Errno::EAGAIN,
+            Errno::EFAULT => Errno::ENOMEM,
+            other => other,
+        })?;
+        at = next;
+    }
+    Ok(())
+}
+
+/// The same for a new range, in a space that locks what comes: what cannot be had now faults later.
+fn fetch_favourably(space: &AddressSpace, from: usize, length: usize) {
+    if space.locks() {
+        let _ = fetch(space, from, from.saturating_add(length));
+    }
+}
+
+fn lock(a: &mut Args, how: Lock) -> Result<usize> {
+    let (space, bounds) = (space()?, Process::current().bounds());
+    if bounds.locked == 0 {
+        return Err(Errno::EPERM);
+    }
+    let (start, length) = (a.word(0), a.word(1));
+    space.lock(start, length, how, &bounds)?;
+    if how == Lock::All {
+        fetch(&space, page_floor(start), start.saturating_add(length))?;
+    }
+    Ok(0)
+}
+
+fn lock_all(a: &mut Args) -> Result<usize> {
+    let flags = a.uint(0);
+    let known = MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT;
+    if flags & !known != 0 || flags & (MCL_CURRENT | MCL_FUTURE) == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (space, bounds) = (space()?, Process::current().bounds());
+    if bounds.locked == 0 {
+        return Err(Errno::EPERM);
+    }
+    let how = match flags & MCL_ONFAULT {
+        0 => Lock::All,
+        _ => Lock::Used,
+    };
+    let now = (flags & MCL_CURRENT != 0).then_some(how);
+    let future = match flags & MCL_FUTURE {
+        0 => Lock::No,
+        _ => how,
+    };
+    space.lock_all(now, future, &bounds)?;
+    if now.is_some() {
+        // What nobody may touch is among it.
+        let mut at = 0;
+        while let Some((start, end, ..)) = space.next_locked(at, USER_END) {
+            let _ = fetch(&space, start, end);
+            if signal::is_dying() {
+                return Err(Errno::EINTR);
+            }
+            at = end;
+        }
+    }
+    Ok(0)
 }
 
 fn placement(address: usize, flags: u32) -> Result<Placement> {
@@ -192,8 +270,9 @@ fn mprotect(a: &mut Args) -> Result<usize> {
     if length == 0 {
         return Ok(0);
     }
+    let bounds = Process::current().bounds();
     space()?
-        .protect(address, length, Prot::from_bits(prot as usize))
+        .protect_within(address, length, Prot::from_bits(prot as usize), &bounds)
         .map(|()| 0)
 }
 
@@ -220,11 +299,21 @@ fn mremap(a: &mut Args) -> Result<usize> {
     } else {
         Remap::InPlace
     };
-    space()?.remap(address, old, new, how)
+    let (space, bounds) = (space()?, Process::current().bounds());
+    let at = space.remap_within(address, old, new, how, &bounds)?;
+    fetch_favourably(&space, at, new);
+    Ok(at)
 }
 
 fn brk(a: &mut Args) -> Result<usize> {
-    Ok(space()?.brk(a.word(0)))
+    let (space, bounds) = (space()?, Process::current().bounds());
+    if space.locks() {
+        let before = space.brk(0, &Bounds::NONE);
+        let now = space.brk(a.word(0), &bounds);
+        fetch_favourably(&space, before, now.saturating_sub(before));
+        return Ok(now);
+    }
+    Ok(space.brk(a.word(0), &bounds))
 }
 
 fn madvise(a: &mut Args) -> Result<usize> {
@@ -232,6 +321,7 @@ fn madvise(a: &mut Args) -> Result<usize> {
     let space = space()?;
     match a.uint(2) {
         _ if length == 0 => Ok(0),
+        MADV_DONTNEED | MADV_FREE if space.any_locked(address, length) => Err(Errno::EINVAL),
         MADV_DONTNEED | MADV_FREE => space.discard(address, length).map(|()| 0),
         MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
             let write = a.uint(2) == MADV_POPULATE_WRITE;
@@ -263,7 +353,11 @@ fn msync(a: &mut Args) -> Result<usize> {
     if !a.word(0).is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
-    covered(a).map_err(|_| Errno::ENOMEM)
+    let covered = covered(a).map_err(|_| Errno::ENOMEM)?;
+    if flags & MS_INVALIDATE != 0 && space()?.any_locked(a.word(0), a.word(1)) {
+        return Err(Errno::EBUSY);
+    }
+    Ok(covered)
 }
 
 /// Nothing is ever paged out, so being mapped is all there is to check.

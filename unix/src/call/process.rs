@@ -16,6 +16,7 @@ use crate::memory::fallible::try_arc;
 use crate::process::fork::{self, Spec};
 use crate::process::wait::{Which, wait};
 use crate::process::{Capability, Cred, Process, Task, access, exit, tree};
+use crate::time;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -324,7 +325,7 @@ fn setgroups(a: &mut Args) -> Result<usize> {
     change_cred(|c| c.setgroups(groups.clone()))
 }
 
-fn prlimit(process: &Process, resource: u32, new: usize, old: usize) -> Result<usize> {
+fn prlimit(process: &Arc<Process>, resource: u32, new: usize, old: usize) -> Result<usize> {
     let resource = resource as usize;
     access::may_limit(process)?;
     let raises = Process::current().cred.get().has(Capability::SysResource);
@@ -341,8 +342,13 @@ fn prlimit(process: &Process, resource: u32, new: usize, old: usize) -> Result<u
         }
         before
     };
-    if let Some(new) = new.filter(|_| resource == RLIMIT_NOFILE) {
-        process.files.get().set_limit(new.cur as usize);
+    match (resource, new) {
+        (RLIMIT_NOFILE, Some(new)) => process.files.get().set_limit(new.cur as usize),
+        (RLIMIT_CPU, Some(_)) => time::limit::watch(process),
+        (RLIMIT_FSIZE, Some(new)) if new.cur != RLIM_INFINITY => {
+            process.files.get().bound_files();
+        }
+        _ => {}
     }
     if old != 0 {
         user::put(old, &before)?;

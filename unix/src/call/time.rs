@@ -12,7 +12,7 @@ use super::{Args, Handler};
 use crate::memory::fallible::try_box;
 use crate::process::{Capability, Process, Task, tree};
 use crate::signal::valid;
-use crate::time::{Clock, Ended, Notify, real_ns, set_real_ns, sleep_until};
+use crate::time::{Clock, Ended, FIXED, Notify, real_ns, set_real_ns, sleep_until};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -218,9 +218,12 @@ fn setitimer(a: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-/// Timers of `timer_create` are numbered after the three of `setitimer`.
+/// Timers of `timer_create` are numbered after those that every process has.
 fn created(id: i32) -> Result<usize> {
-    usize::try_from(id).map_err(|_| Errno::EINVAL)
+    usize::try_from(id)
+        .ok()
+        .filter(|id| *id >= FIXED)
+        .ok_or(Errno::EINVAL)
 }
 
 fn timer_create(a: &mut Args) -> Result<usize> {

@@ -3,6 +3,8 @@
 //! *Interface*. [`KptView`] is where a dispatcher finds them. Each word is a [`Derived`]: the address's low half, which a dispatcher loads with its
 //! sign, and a tag. What a word leads to follows from what the descriptor refers to ([`code_of`]).
 //!
+//! In a table whose files are bounded (RLIMIT_FSIZE) a file that could grow beyond its bound has the slow stub for `write`.
+//!
 //! A closed descriptor has the `bad_fd` stub, one without generated code the `slow` stub ([`Stubs`]), which is right for every descriptor, since it leads
 //! to the plain call.
 //!
@@ -71,19 +73,23 @@ pub(super) fn bad_fd() -> usize {
 
 /// The code for a descriptor that refers to `of`, as things stand now: that of its sharing if it was generated, else the slow stubs.
 #[inline]
-pub(super) fn code_of(of: Option<&OpenFile>) -> [usize; 3] {
+pub(super) fn code_of(of: Option<&OpenFile>, bounded: bool) -> [usize; 3] {
     let stubs = stubs();
     let Some(of) = of else {
         return [stubs.bad_fd; 3];
     };
-    of.ready_entries(of.sharing()).unwrap_or_else(|| {
+    let mut entries = of.ready_entries(of.sharing()).unwrap_or_else(|| {
         let or_bad = |allowed, slow| if allowed { slow } else { stubs.bad_fd };
         [
             or_bad(of.readable(), stubs.slow[0]),
             or_bad(of.writable(), stubs.slow[1]),
             stubs.slow[2],
         ]
-    })
+    });
+    if bounded && of.writable() && of.file().is_bounded() {
+        entries[1] = stubs.slow[1];
+    }
+    entries
 }
 
 /// The arrays of one table.

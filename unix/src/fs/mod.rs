@@ -12,6 +12,7 @@ pub mod directory;
 pub mod fifo;
 pub mod inactive;
 pub mod inode;
+pub(crate) mod length;
 pub mod lock;
 pub mod mem;
 pub mod names;

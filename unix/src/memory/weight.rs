@@ -1,4 +1,4 @@
-//! What a process holds of the machine's memory, in frames: its pages, and what the kernel keeps for it.
+//! What a process holds of the machine's memory, in frames: its pages with their tables, and what the kernel keeps for it.
 //!
 //! *Interface*: [`weight`]. It is asked only when one is chosen to end, so nothing is counted before: descriptions say themselves what goes with them
 //! ([`File::weight`](crate::file::File::weight)), and one that several descriptors share counts in parts.
@@ -19,12 +19,14 @@ pub(crate) fn weight(process: &Arc<Process>) -> usize {
         return 0;
     }
     let space = process.space();
-    let (resident, areas) = space.map_or((0, 0), |space| (space.resident(), space.areas_bytes()));
+    let (pages, areas) = space.map_or((0, 0), |space| {
+        (space.resident() + space.tables_held(), space.areas_bytes())
+    });
     let mut bytes = areas;
     process.files.get().visit().for_each(|_, of, _| {
         let slots = of.slots.load(Ordering::Relaxed).max(1) as usize;
         bytes += of.file().weight(of) / slots;
     });
     let threads = process.threads.lock().len();
-    resident + threads * PER_THREAD + bytes / PAGE
+    pages + threads * PER_THREAD + bytes / PAGE
 }

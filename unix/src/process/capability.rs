@@ -28,6 +28,7 @@ pub enum Capability {
     Setpcap = 8,
     LinuxImmutable = 9,
     NetAdmin = 12,
+    IpcLock = 14,
     SysChroot = 18,
     SysPtrace = 19,
     SysAdmin = 21,

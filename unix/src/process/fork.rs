@@ -288,7 +288,10 @@ fn add_process(
     let child = new_task(pid, process.clone(), task, spec, thread, charge);
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
     match tree::enter(&process, &child, parent, || has_to_look(task)) {
-        Ok(()) => Ok(child),
+        Ok(()) => {
+            crate::time::limit::watch(&process);
+            Ok(child)
+        }
         Err(error) => {
             if let Some((files, fd)) = given {
                 let _ = files.close(fd);

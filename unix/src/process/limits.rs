@@ -1,9 +1,12 @@
 //! Resource limits (`getrlimit`, `setrlimit`, `prlimit64`).
 //!
-//! *Interface*: [`Limits`], indexed by `RLIMIT_…`.
+//! *Interface*: [`Limits`], indexed by `RLIMIT_…`; [`Process::bounds`](super::Process::bounds) are those of its memory.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
+use vm::space::Bounds;
+
+use super::{Capability, Process};
 
 /// The limits of one process.
 #[derive(Clone)]
@@ -27,8 +30,8 @@ impl Limits {
             max: super::quota::tasks_max(),
         };
         limits[RLIMIT_MEMLOCK] = Rlimit {
-            cur: 64 << 10,
-            max: 64 << 10,
+            cur: 8 << 20,
+            max: 8 << 20,
         };
         limits[RLIMIT_SIGPENDING] = Rlimit {
             cur: 1024,
@@ -56,6 +59,17 @@ impl Limits {
         *cur = most.min(*cur);
     }
 
+    /// The limit of CPU time, seconds.
+    pub(crate) fn cpu(&self) -> Rlimit {
+        self.0[RLIMIT_CPU]
+    }
+
+    /// Who is over the soft limit of CPU time is told again a second later.
+    pub(crate) fn put_off_cpu(&mut self) {
+        let soft = &mut self.0[RLIMIT_CPU].cur;
+        *soft = soft.saturating_add(1).min(RLIM_INFINITY - 1);
+    }
+
     /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`). EINVAL, EPERM.
     pub fn set(&mut self, resource: usize, new: Rlimit, raises: bool) -> Result<()> {
         let old = self.0.get_mut(resource).ok_or(Errno::EINVAL)?;
@@ -67,6 +81,26 @@ impl Limits {
         }
         *old = new;
         Ok(())
+    }
+}
+
+impl Process {
+    /// What its memory may become by a call of one of its threads.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let may_lock = self.cred.get().has(Capability::IpcLock);
+        let limits = self.limits.lock();
+        let bytes = |resource: usize| limits.cur(resource) as usize;
+        let [data, locked] = [RLIMIT_DATA, RLIMIT_MEMLOCK].map(bytes);
+        Bounds {
+            size: bytes(RLIMIT_AS),
+            // As Linux has it: without any, that of who may raise it binds, and the heap alone stays as it is.
+            data: match data {
+                0 => limits.0[RLIMIT_DATA].max as usize,
+                data => data,
+            },
+            heap: data,
+            locked: if may_lock { usize::MAX } else { locked },
+        }
     }
 }
 

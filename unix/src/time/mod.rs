@@ -3,11 +3,12 @@
 //! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a process's timers.
 //! All times are nanoseconds; deadlines are on the monotonic clock, which starts with the machine.
 
+pub(crate) mod limit;
 mod rung;
 mod timers;
 
 pub(crate) use rung::{Bell, alarm_rang};
-pub(crate) use timers::settle;
+pub(crate) use timers::{FIXED, settle};
 pub use timers::{Notify, Timers};
 
 use core::sync::atomic::{AtomicI64, Ordering};
@@ -45,6 +46,9 @@ impl Clock {
             }
             CLOCK_PROCESS_CPUTIME_ID => Clock::Process,
             CLOCK_THREAD_CPUTIME_ID => Clock::Thread,
+            // As glibc names the same two for timers: process or thread 0, whose precise time.
+            -6 => Clock::Process,
+            -2 => Clock::Thread,
             _ => return Err(Errno::EINVAL),
         })
     }

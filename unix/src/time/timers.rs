@@ -54,8 +54,10 @@ struct Timer {
     _charge: Option<Charge>,
 }
 
-/// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`.
-const FIXED: usize = 3;
+/// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`, and that of the limit of CPU time.
+pub(crate) const FIXED: usize = LIMIT + 1;
+/// That one, which is never armed as others are: [`limit`](super::limit) rings it.
+const LIMIT: usize = 3;
 /// The most timers of one process.
 pub(crate) const TIMERS_MAX: usize = FIXED + 32;
 /// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest are overruns.
@@ -75,6 +77,7 @@ fn fixed(which: usize) -> Timer {
     let (clock, signo) = match which {
         0 => (Clock::Monotonic, SIGALRM),
         1 => (Clock::Process, SIGVTALRM),
+        LIMIT => (Clock::Process, SIGXCPU),
         _ => (Clock::Process, SIGPROF),
     };
     let notify = Notify {
@@ -271,6 +274,22 @@ impl Timers {
         self.table.lock().clear();
     }
 
+    /// The process gets a limit of CPU time. Not once it ends.
+    pub(super) fn begin_limit(&self, process: &Process) {
+        let mut timers = self.table.lock();
+        // Who ends says so before all timers go.
+        if !process.signals.is_ending() {
+            fill_fixed(&mut timers);
+        }
+    }
+
+    /// Looks at the limit of CPU time again after so long, nanoseconds.
+    pub(super) fn ring_limit(&self, process: &Process, after_ns: u64) {
+        if let Some(Some(timer)) = self.table.lock().get_mut(LIMIT) {
+            timer.ring_in(process, LIMIT, after_ns);
+        }
+    }
+
     /// Timer `index` has rung. From anywhere.
     pub(crate) fn note(&self, index: usize) {
         self.rung.fetch_or(1 << index, Ordering::SeqCst);
@@ -397,6 +416,10 @@ fn tell_all(process: &Arc<Process>) {
     let timers = &process.timers;
     let mut rung = timers.rung.swap(0, Ordering::SeqCst);
     while let Some(index) = timers.first(&mut rung) {
+        if index == LIMIT {
+            super::limit::look(process);
+            continue;
+        }
         let Some((info, tid, origin)) = timers.expired(process, index) else {
             continue;
         };

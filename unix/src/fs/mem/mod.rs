@@ -438,6 +438,7 @@ impl Inode for MemNode {
     fn truncate(&self, size: u64) -> Result<()> {
         match &self.body {
             Body::Regular(store) => {
+                self.admit_length(size)?;
                 let shorter = size < store.size();
                 self.drop_privileges();
                 store.resize(size)?;

@@ -20,6 +20,7 @@ use super::{Body, MemNode};
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, moved};
 use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
+use crate::fs::length;
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_filled};
 use crate::seam;
@@ -27,6 +28,34 @@ use crate::seam;
 impl MemNode {
     fn contents(&self) -> Result<&Store> {
         self.store().ok_or(Errno::EINVAL)
+    }
+
+    /// Writes at the description's offset, or the end, as far as byte `most`.
+    fn write_on(&self, of: &OpenFile, buf: &mut IoBuf, most: u64) -> Result<usize> {
+        let store = self.contents()?;
+        self.drop_privileges();
+        let _turn = of.turn();
+        let (end, count) = if of.appending() {
+            store.append(buf, most)?
+        } else {
+            let at = of.cursor.offset.load(Ordering::Relaxed);
+            let count = store.write_within(at, buf, most)?;
+            (at + count as u64, count)
+        };
+        of.cursor.offset.store(end, Ordering::Relaxed);
+        if count > 0 {
+            self.touch();
+        }
+        Ok(count)
+    }
+
+    /// Whether the running process may make it `size` bytes long. EFBIG, and SIGXFSZ.
+    pub(super) fn admit_length(&self, size: u64) -> Result<()> {
+        let most = length::most();
+        let longer = size > self.contents()?.size();
+        let refused = longer && size > most;
+        let admitted = if refused { Err(Errno::EFBIG) } else { Ok(()) };
+        length::tell(admitted, most, u64::MAX)
     }
 }
 
@@ -47,21 +76,8 @@ impl File for MemNode {
     }
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let store = self.contents()?;
-        self.drop_privileges();
-        let _turn = of.turn();
-        let (end, count) = if of.appending() {
-            store.append(buf)?
-        } else {
-            let at = of.cursor.offset.load(Ordering::Relaxed);
-            let count = store.write(at, buf)?;
-            (at + count as u64, count)
-        };
-        of.cursor.offset.store(end, Ordering::Relaxed);
-        if count > 0 {
-            self.touch();
-        }
-        Ok(count)
+        let most = length::most();
+        length::tell(self.write_on(of, buf, most), most, MAX_SIZE)
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
@@ -71,12 +87,14 @@ impl File for MemNode {
     fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         let store = self.contents()?;
         self.drop_privileges();
+        let most = length::most();
         // Linux appends even here when the description says so.
-        let count = if of.appending() {
-            store.append(buf)?.1
+        let written = if of.appending() {
+            store.append(buf, most).map(|(_, count)| count)
         } else {
-            store.write(offset, buf)?
+            store.write_within(offset, buf, most)
         };
+        let count = length::tell(written, most, MAX_SIZE)?;
         if count > 0 {
             self.touch();
         }
@@ -119,6 +137,9 @@ impl File for MemNode {
         // What no file has need not be cleared, and cannot be made.
         if end > MAX_SIZE && mode & PUNCH_HOLE == 0 {
             return Err(Errno::EFBIG);
+        }
+        if mode & PUNCH_HOLE == 0 {
+            self.admit_length(end)?;
         }
         self.drop_privileges();
         let keep = mode & KEEP_SIZE != 0;
@@ -204,6 +225,10 @@ impl File for MemNode {
 
     fn settle(&self, _of: &OpenFile) {
         MemNode::settle(self);
+    }
+
+    fn is_bounded(&self) -> bool {
+        true
     }
 
     fn reusable(&self) -> bool {

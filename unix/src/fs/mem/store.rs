@@ -225,23 +225,28 @@ impl Store {
 
     /// Stores all of `buf` at `offset`, or as much as there is memory for.
     pub fn write(&self, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = self.writers.lock();
-        self.write_at(offset, buf)
+        self.write_within(offset, buf, MAX_SIZE)
     }
 
-    /// Stores all of `buf` at the end; answers the offset after it and the count.
-    pub fn append(&self, buf: &mut IoBuf) -> Result<(u64, usize)> {
+    /// As [`write`](Self::write), of what lies before byte `most`. EFBIG: nothing does.
+    pub fn write_within(&self, offset: u64, buf: &mut IoBuf, most: u64) -> Result<usize> {
+        let _turn = self.writers.lock();
+        self.write_at(offset, buf, most)
+    }
+
+    /// Stores all of `buf` that lies before byte `most` at the end; answers the offset after it and the count. EFBIG.
+    pub fn append(&self, buf: &mut IoBuf, most: u64) -> Result<(u64, usize)> {
         let _turn = self.writers.lock();
         self.core.appending().lock();
         let end = self.size();
-        let result = self.write_at(end, buf);
+        let result = self.write_at(end, buf, most);
         self.core.appending().unlock();
         let count = result?;
         Ok((end + count as u64, count))
     }
 
-    fn write_at(&self, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let room = MAX_SIZE.saturating_sub(offset);
+    fn write_at(&self, offset: u64, buf: &mut IoBuf, most: u64) -> Result<usize> {
+        let room = most.min(MAX_SIZE).saturating_sub(offset);
         if room == 0 && buf.remaining() > 0 {
             return Err(Errno::EFBIG);
         }

@@ -5,6 +5,7 @@
 mod descriptors;
 mod pid;
 pub(crate) use pid::look_into;
+mod smaps;
 mod status;
 pub(crate) mod system;
 

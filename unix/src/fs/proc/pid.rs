@@ -13,7 +13,7 @@ use vm::space::{AreaInfo, Role};
 use vm::{AddressSpace, Prot};
 
 use super::descriptors::{Descriptors, Infos};
-use super::status;
+use super::{smaps, status};
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
 use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, long_text, records, text};
@@ -37,7 +37,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 19] = [
+const NAMES: [(&str, Kind); 20] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -50,6 +50,7 @@ const NAMES: [(&str, Kind); 19] = [
     ("fd", Kind::Directory),
     ("fdinfo", Kind::Directory),
     ("maps", Kind::Regular),
+    ("smaps", Kind::Regular),
     ("mounts", Kind::Regular),
     ("mountinfo", Kind::Regular),
     ("limits", Kind::Regular),
@@ -125,6 +126,7 @@ impl Folder for Pid {
             "fd" => Item::Folder(Arc::new(Descriptors(process))),
             "fdinfo" => Item::Folder(Arc::new(Infos(process))),
             "maps" => Item::Text(looking(process, maps)),
+            "smaps" => Item::Text(looking(process, smaps::smaps)),
             "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
             "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
             "limits" => text(move |out| limits(&process, out)),
@@ -256,7 +258,8 @@ fn maps(sight: &Sight, from: u64, piece: &mut Piece) {
     }
 }
 
-fn map(area: &AreaInfo, out: &mut Out) {
+/// The line of an area in `maps`.
+pub(super) fn map(area: &AreaInfo, out: &mut Out) {
     let bit = |has: bool, letter: char| if has { letter } else { '-' };
     let start = out.written();
     let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));

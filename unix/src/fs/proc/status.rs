@@ -77,10 +77,11 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
 
 /// `/proc/PID/statm`, in pages.
 pub fn statm(process: &Process, out: &mut Out) -> Result<()> {
-    let (size, resident) = process
+    let (sizes, resident) = process
         .space()
-        .map_or((0, 0), |s| (s.size() / PAGE, s.resident()));
-    let _ = writeln!(out, "{size} {resident} 0 0 0 {size} 0");
+        .map_or_else(Default::default, |s| (s.sizes(), s.resident()));
+    let (size, data) = (sizes.all / PAGE, (sizes.data + sizes.stacks) / PAGE);
+    let _ = writeln!(out, "{size} {resident} 0 0 0 {data} 0");
     Ok(())
 }
 
@@ -162,12 +163,15 @@ fn state_of(process: &Arc<Process>, out: &mut Out) {
     let cred = process.cred.get();
     out.push('\n');
     if let Some(space) = process.space() {
-        let size = space.size() / 1024;
+        let sizes = space.sizes();
+        let [size, data, stacks, locked] =
+            [sizes.all, sizes.data, sizes.stacks, sizes.locked].map(|bytes| bytes / 1024);
         let resident = space.resident() * PAGE / 1024;
+        let tables = space.tables_held() * PAGE / 1024;
         let most = process.usage().max_resident / 1024;
         let _ = write!(
             out,
-            "VmPeak:\t{size:8} kB\nVmSize:\t{size:8} kB\nVmHWM:\t{most:8} kB\nVmRSS:\t{resident:8} kB\nVmData:\t{size:8} kB\nVmSwap:\t       0 kB\n",
+            "VmPeak:\t{size:8} kB\nVmSize:\t{size:8} kB\nVmLck:\t{locked:8} kB\nVmPin:\t       0 kB\nVmHWM:\t{most:8} kB\nVmRSS:\t{resident:8} kB\nVmData:\t{data:8} kB\nVmStk:\t{stacks:8} kB\nVmPTE:\t{tables:8} kB\nVmSwap:\t       0 kB\n",
         );
     }
     let actions = process.signals.actions.get();
