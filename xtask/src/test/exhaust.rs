@@ -1,6 +1,6 @@
 //! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
 //!
-//! *Interface*: `roots`, `hogs`, `returns`, `limits`.
+//! *Interface*: `roots`, `hogs`, `returns`, `limits`, `bounds`.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -38,6 +38,16 @@ pub fn returns(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "returns", 4, 24);
     let rounds = if kit.long { "1000" } else { "100" };
     kit.tap(&machine, &["/tests/returns-musl", rounds], 10 * MINUTE)
+}
+
+/// Limits of a process: files' lengths, data, time, locked memory.
+pub fn bounds(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("bounds-{cpus}"), cpus, 64);
+        checks.extend(kit.tap(&machine, &["/tests/bounds-musl"], MINUTE));
+    }
+    checks
 }
 
 /// Limits that count a user over all its processes.

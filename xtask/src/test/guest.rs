@@ -119,6 +119,11 @@ pub const TESTS: &[Test] = &[
         run: exhaust::limits,
     },
     Test {
+        name: "bounds",
+        about: "limits of a process: files' lengths, data, time, locked memory, on 1 and 4 CPUs",
+        run: exhaust::bounds,
+    },
+    Test {
         name: "locks",
         about: "record locks and flock, on 1 and 4 CPUs",
         run: locks,
