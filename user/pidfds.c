@@ -389,10 +389,10 @@ static void clones(void)
     siginfo_t info = {0};
     equal(waitid(P_PIDFD_, fd, &info, WEXITED) == 0 && info.si_pid == child, 1, "which can be waited for");
     close(fd);
-    fails(syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, 8, 0, 0), EFAULT, "no place for it");
-    fails(waitpid(-1, &status, 0), ECHILD, "then there is no child");
     int next = dup(0);
     close(next);
+    fails(syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, 8, 0, 0), EFAULT, "no place for it");
+    fails(waitpid(-1, &status, 0), ECHILD, "then there is no child");
     fails(syscall(SYS_clone, CLONE_PIDFD | CLONE_PARENT_SETTID | SIGCHLD, 0, &fd, 0, 0), EINVAL, "one place for two");
     fails(syscall(SYS_clone, CLONE_PIDFD | CLONE_DETACHED | SIGCHLD, 0, &fd, 0, 0), EINVAL, "CLONE_DETACHED");
     equal(dup(0), next, "a failure leaves no descriptor");
