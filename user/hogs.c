@@ -13,6 +13,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -248,6 +252,61 @@ static struct told bells(void)
 {
     return hog_descriptors(take_bell, 5000);
 }
+
+/* Objects without a descriptor are taken away again by who made them. */
+static struct told hog_objects(int (*take)(int *id), int (*give)(int id), int most)
+{
+    struct told told = {0, 0};
+    int *ids = malloc(most * sizeof *ids);
+    while (ids && told.made < most && take(&ids[told.made]) == 0)
+        told.made++;
+    told.error = errno;
+    for (int i = 0; i < told.made; i++)
+        give(ids[i]);
+    free(ids);
+    return told;
+}
+
+static int take_segment(int *id)
+{
+    *id = shmget(IPC_PRIVATE, 4096, 0600);
+    return *id < 0 ? -1 : 0;
+}
+
+static int give_segment(int id) { return shmctl(id, IPC_RMID, 0); }
+
+static struct told segments(void) { return hog_objects(take_segment, give_segment, 40000); }
+
+static int take_semaphores(int *id)
+{
+    *id = semget(IPC_PRIVATE, 100, 0600);
+    return *id < 0 ? -1 : 0;
+}
+
+static int give_semaphores(int id) { return semctl(id, 0, IPC_RMID); }
+
+static struct told semaphores(void) { return hog_objects(take_semaphores, give_semaphores, 40000); }
+
+/* A queue that is full. */
+static int take_letters(int *id)
+{
+    static struct { long kind; char text[8192]; } message = {1, ""};
+    *id = msgget(IPC_PRIVATE, 0600);
+    if (*id < 0)
+        return -1;
+    while (msgsnd(*id, &message, sizeof message.text, IPC_NOWAIT) == 0)
+        ;
+    if (errno == EAGAIN)
+        return 0;
+    int error = errno;
+    msgctl(*id, IPC_RMID, 0);
+    errno = error;
+    return -1;
+}
+
+static int give_letters(int id) { return msgctl(id, IPC_RMID, 0); }
+
+static struct told letters(void) { return hog_objects(take_letters, give_letters, 40000); }
 
 static int take_notice(void)
 {
@@ -682,6 +741,9 @@ int main(int argc, char **argv)
         {"terminals", terminals, ENOSPC, ENOMEM, 0},
         {"texts", texts, ENFILE, EMFILE, 0},
         {"watches", watches, ENOSPC, ENFILE, 0},
+        {"segments", segments, ENOSPC, ENOMEM, 0},
+        {"semaphores", semaphores, ENOSPC, ENOMEM, 0},
+        {"letters", letters, ENOSPC, ENOMEM, 0},
         {"notices", notices, EMFILE, EMFILE, 0},
         {"marks", marks, ENOSPC, ENOMEM, 0},
         {"timers", timers, EAGAIN, EAGAIN, 0},

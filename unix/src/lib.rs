@@ -33,6 +33,7 @@ pub mod fp;
 pub mod fs;
 pub mod init;
 pub mod io;
+mod ipc;
 mod memory;
 pub mod pipe;
 pub mod poll;

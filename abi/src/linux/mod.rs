@@ -22,6 +22,7 @@ macro_rules! plain {
 }
 
 mod file;
+mod ipc;
 mod memory;
 mod poll;
 mod process;
@@ -33,6 +34,7 @@ mod time;
 mod trace;
 
 pub use file::*;
+pub use ipc::*;
 pub use memory::*;
 pub use poll::*;
 pub use process::*;

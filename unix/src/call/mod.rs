@@ -15,6 +15,7 @@ pub mod capability;
 pub mod epoll;
 pub mod event;
 pub mod futex;
+pub mod ipc;
 pub mod memory;
 pub mod misc;
 pub mod native;
@@ -104,6 +105,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     epoll::CALLS,
     event::CALLS,
     futex::CALLS,
+    ipc::CALLS,
     memory::CALLS,
     misc::CALLS,
     pipe::CALLS,

@@ -395,6 +395,9 @@ fn unshare(a: &mut Args) -> Result<usize> {
     if flags & CLONE_FS != 0 {
         process.fs.set(process.fs.get().fork_copy()).leave();
     }
+    if flags & CLONE_SYSVSEM != 0 {
+        crate::ipc::semaphore::undo(&process);
+    }
     if flags & CLONE_FILES != 0 {
         crate::dispatch::unshare_files(&process)?;
     }

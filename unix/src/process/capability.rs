@@ -29,6 +29,7 @@ pub enum Capability {
     LinuxImmutable = 9,
     NetAdmin = 12,
     IpcLock = 14,
+    IpcOwner = 15,
     SysChroot = 18,
     SysPtrace = 19,
     SysAdmin = 21,

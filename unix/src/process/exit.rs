@@ -12,6 +12,7 @@ use sync::epoch;
 use super::tree::{self, INIT};
 use super::{Process, Task, robust, trace};
 use crate::call::futex;
+use crate::ipc::semaphore;
 use crate::signal;
 use crate::signal::pending::Origin;
 
@@ -114,6 +115,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
         let mut account = process.usage.lock();
         account.ended_threads.max_resident = account.ended_threads.max_resident.max(resident);
     }
+    semaphore::undo(process);
     process.files.get().leave();
     process.fs.get().leave();
     drop(process.space.set(None));

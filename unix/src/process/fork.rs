@@ -413,6 +413,7 @@ impl Process {
             exit_signal: AtomicI32::new(heritage.exit_signal),
             wait_status: AtomicI32::new(0),
             zombie: AtomicBool::new(false),
+            undoes: AtomicBool::new(false),
             ended: WaitList::new(),
             images: AtomicU32::new(0),
             parent_images: heritage.parent_images,

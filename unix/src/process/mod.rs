@@ -116,6 +116,8 @@ pub struct Process {
     pub(crate) exit_signal: AtomicI32,
     pub(crate) wait_status: AtomicI32,
     pub(crate) zombie: AtomicBool,
+    /// It has asked for something to be undone at its end ([`crate::ipc::semaphore`]).
+    pub(crate) undoes: AtomicBool,
     /// Woken when it has become a zombie.
     pub(crate) ended: WaitList,
     /// How many programs it has executed.

@@ -164,6 +164,11 @@ pub const TESTS: &[Test] = &[
         run: xattrs,
     },
     Test {
+        name: "sysv",
+        about: "shared memory, semaphores and message queues of System V, on 1 and 4 CPUs",
+        run: sysv,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -636,6 +641,15 @@ fn xattrs(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "xattrs", 1, 128);
     let mut checks = kit.tap(&machine, &["/tests/xattrs-glibc"], MINUTE);
     checks.extend(kit.tap(&machine, &["/tests/xattrs-glibc", "memory"], MINUTE));
+    checks
+}
+
+fn sysv(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("sysv-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/sysv-glibc"], MINUTE));
+    }
     checks
 }
 

@@ -148,6 +148,7 @@ impl Kit {
             "pidfds",
             "inotifies",
             "sockets",
+            "sysv",
         ] {
             programs.push((
                 format!("{name}-glibc"),

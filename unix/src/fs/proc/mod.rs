@@ -8,6 +8,7 @@ pub(crate) use pid::look_into;
 mod smaps;
 mod status;
 pub(crate) mod system;
+mod sysvipc;
 
 use abi::errno::{Errno, Result};
 use abi::linux::PROC_SUPER_MAGIC;

@@ -17,11 +17,13 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::mitigate::Bug;
 
+use super::sysvipc;
 use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
 use crate::event::inotify::limits as inotify;
 use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
+use crate::ipc::{memory as segments, message, semaphore};
 use crate::process::{Capability, Process, access, quota, tree};
 
 const TICK_NS: u64 = 10_000_000;
@@ -31,6 +33,24 @@ macro_rules! line {
         || {
             text(|out| {
                 let _ = writeln!(out, "{}", $value);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// A number that root may set.
+macro_rules! number {
+    ($at:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+                let number = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
+                $at.store(number, Ordering::Relaxed);
                 Ok(())
             })
         }
@@ -54,6 +74,7 @@ pub const ROOT: Fixed = Fixed(&[
         line!("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"),
     ),
     ("sys", || Item::Folder(Arc::new(Fixed(SYS)))),
+    ("sysvipc", || Item::Folder(Arc::new(Fixed(sysvipc::ALL)))),
     ("uptime", || text(uptime)),
     (
         "version",
@@ -74,24 +95,6 @@ const SYS_FS: &[Named] = &[
     ("pipe-max-size", line!(1 << 20)),
     ("suid_dumpable", line!(0)),
 ];
-
-/// A number that root may set.
-macro_rules! number {
-    ($at:expr) => {
-        || {
-            let show = |out: &mut Out| {
-                let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
-                Ok(())
-            };
-            Item::Setting(whole(show), |text| {
-                let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
-                let number = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
-                $at.store(number, Ordering::Relaxed);
-                Ok(())
-            })
-        }
-    };
-}
 
 const SYS_INOTIFY: &[Named] = &[
     ("max_queued_events", number!(inotify::QUEUED)),
@@ -123,6 +126,21 @@ const SYS_KERNEL: &[Named] = &[
     ("kptr_restrict", line!(1)),
     ("pty", || Item::Folder(Arc::new(Fixed(SYS_PTY)))),
     ("cap_last_cap", line!(40)),
+    ("msgmax", number!(message::limits::MESSAGE)),
+    ("msgmnb", number!(message::limits::QUEUE)),
+    ("msgmni", number!(message::QUEUES.most)),
+    (
+        "sem",
+        line!(format!(
+            "{}\t1024000000\t{}\t{}",
+            semaphore::PER_SET,
+            semaphore::PER_CALL,
+            semaphore::SETS.most.load(Ordering::Relaxed)
+        )),
+    ),
+    ("shmall", line!(segments::BYTES_MAX)),
+    ("shmmax", line!(segments::BYTES_MAX)),
+    ("shmmni", number!(segments::SEGMENTS.most)),
     ("ngroups_max", line!(65536)),
     ("osrelease", line!(RELEASE)),
     ("ostype", line!("Linux")),

@@ -1,0 +1,284 @@
+//! System V IPC: objects with numbers instead of descriptors, which outlive who made them.
+//!
+//! *Interface*: a [`Namespace`] for each kind has its objects by number and by key; [`Entry`] is one with its [`Perm`]. [`memory`], [`semaphore`] and [`message`] are the kinds.
+//!
+//! A number is a place in the table and, above that, how often places have come round, so that a number of before names nothing. Monitors: the table's, then that of one
+//! entry's permissions; an object's own is not taken with either.
+
+pub mod memory;
+pub mod message;
+pub mod semaphore;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use sync::Monitor;
+
+use crate::memory::fallible::{try_arc, try_push};
+use crate::process::user::Charge;
+use crate::process::{Capability, Cred, quota};
+
+/// Bits of a number that are the place.
+const PLACE_BITS: u32 = 15;
+
+/// Bytes of an entry, about.
+const ENTRY_BYTES: u64 = 512;
+
+/// Who may do what with an object.
+#[derive(Clone, Copy)]
+pub struct Perm {
+    uid: u32,
+    gid: u32,
+    cuid: u32,
+    cgid: u32,
+    mode: u32,
+}
+
+/// An object with its number.
+pub struct Entry<T> {
+    /// The number.
+    pub id: i32,
+    /// What it is found by; 0: by its number alone.
+    key: AtomicI32,
+    perm: Monitor<Perm>,
+    removed: AtomicBool,
+    /// The object.
+    pub object: T,
+    _charge: Charge,
+}
+
+/// All objects of a kind.
+pub struct Namespace<T> {
+    slots: Monitor<Slots<T>>,
+    /// As many may be there.
+    pub most: AtomicUsize,
+}
+
+struct Slots<T> {
+    entries: Vec<Option<Arc<Entry<T>>>>,
+    count: usize,
+    round: u16,
+    /// The place taken last.
+    last: Option<usize>,
+}
+
+/// Seconds since 1970.
+pub fn seconds() -> i64 {
+    (crate::time::real_ns() / NSEC_PER_SEC) as i64
+}
+
+impl<T> Namespace<T> {
+    const fn new(most: usize) -> Namespace<T> {
+        Namespace {
+            slots: Monitor::new(Slots {
+                entries: Vec::new(),
+                count: 0,
+                round: 0,
+                last: None,
+            }),
+            most: AtomicUsize::new(most),
+        }
+    }
+
+    /// The number of the object with `key`, if `fits` it and `cred` may have it as `flags` say; else `make` makes one. ENOENT, EEXIST, EACCES, ENOSPC, ENOMEM.
+    pub fn get(
+        &self,
+        key: i32,
+        flags: u32,
+        cred: &Cred,
+        fits: impl Fn(&T) -> Result<()>,
+        make: impl Fn() -> Result<T>,
+    ) -> Result<Arc<Entry<T>>> {
+        let mut made = None;
+        loop {
+            let mut slots = self.slots.lock();
+            let same = |entry: &&Arc<Entry<T>>| {
+                key != IPC_PRIVATE && entry.key.load(Ordering::Relaxed) == key
+            };
+            if let Some(entry) = slots.entries.iter().flatten().find(same) {
+                if flags & (IPC_CREAT | IPC_EXCL) == IPC_CREAT | IPC_EXCL {
+                    return Err(Errno::EEXIST);
+                }
+                fits(&entry.object)?;
+                entry.may(cred, flags)?;
+                return Ok(entry.clone());
+            }
+            if key != IPC_PRIVATE && flags & IPC_CREAT == 0 {
+                return Err(Errno::ENOENT);
+            }
+            if slots.count >= self.most.load(Ordering::Relaxed) {
+                return Err(Errno::ENOSPC);
+            }
+            let Some((object, charge)) = made.take() else {
+                drop(slots);
+                let charge = quota::bytes(ENTRY_BYTES).ok_or(Errno::ENOSPC)?;
+                made = Some((make()?, charge));
+                continue;
+            };
+            let perm = Perm {
+                uid: cred.euid,
+                gid: cred.egid,
+                cuid: cred.euid,
+                cgid: cred.egid,
+                mode: flags & 0o777,
+            };
+            return slots.add(|id| Entry {
+                id,
+                key: AtomicI32::new(key),
+                perm: Monitor::new(perm),
+                removed: AtomicBool::new(false),
+                object,
+                _charge: charge,
+            });
+        }
+    }
+
+    /// The object with number `id`. EINVAL.
+    pub fn find(&self, id: i32) -> Result<Arc<Entry<T>>> {
+        let place = usize::try_from(id).map_err(|_| Errno::EINVAL)? & ((1 << PLACE_BITS) - 1);
+        let slots = self.slots.lock();
+        let entry = slots.entries.get(place).and_then(Option::as_ref);
+        let entry = entry.filter(|entry| entry.id == id);
+        entry.cloned().ok_or(Errno::EINVAL)
+    }
+
+    /// The object in place `place`. EINVAL.
+    pub fn at(&self, place: i32) -> Result<Arc<Entry<T>>> {
+        let place = usize::try_from(place).map_err(|_| Errno::EINVAL)?;
+        let slots = self.slots.lock();
+        let entry = slots.entries.get(place).and_then(Option::as_ref);
+        entry.cloned().ok_or(Errno::EINVAL)
+    }
+
+    /// The first object in place `place` or behind, with its place.
+    pub fn from(&self, place: u64) -> Option<(u64, Arc<Entry<T>>)> {
+        let slots = self.slots.lock();
+        let first = usize::try_from(place).ok()?;
+        let rest = slots.entries.iter().enumerate().skip(first);
+        let mut there = rest.filter_map(|(place, entry)| Some((place as u64, entry.clone()?)));
+        there.next()
+    }
+
+    /// All objects, as one finds them who goes through once.
+    pub fn all(&self) -> impl Iterator<Item = Arc<Entry<T>>> {
+        let mut next = 0;
+        core::iter::from_fn(move || {
+            let (place, entry) = self.from(next)?;
+            next = place + 1;
+            Some(entry)
+        })
+    }
+
+    /// How many there are, and the highest place in use.
+    pub fn usage(&self) -> (usize, usize) {
+        let slots = self.slots.lock();
+        let last = slots.entries.iter().rposition(Option::is_some);
+        (slots.count, last.unwrap_or(0))
+    }
+
+    /// Nothing has the number of `entry` any more; whether it had.
+    pub fn remove(&self, entry: &Entry<T>) -> bool {
+        let place = entry.id as usize & ((1 << PLACE_BITS) - 1);
+        let mut slots = self.slots.lock();
+        let there = slots.entries.get_mut(place);
+        let there = there.filter(|slot| slot.as_ref().is_some_and(|one| one.id == entry.id));
+        let Some(gone) = there.and_then(Option::take) else {
+            return false;
+        };
+        slots.count -= 1;
+        drop(slots);
+        gone.removed.store(true, Ordering::SeqCst);
+        drop(gone);
+        true
+    }
+}
+
+impl<T> Slots<T> {
+    fn add(&mut self, make: impl FnOnce(i32) -> Entry<T>) -> Result<Arc<Entry<T>>> {
+        let free = self.entries.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.entries.len());
+        if place >> PLACE_BITS != 0 {
+            return Err(Errno::ENOSPC);
+        }
+        if free.is_none() {
+            try_push(&mut self.entries, None)?;
+        }
+        let again = self.last.is_some_and(|last| place <= last);
+        let round = self.round.wrapping_add(u16::from(again));
+        let id = (u32::from(round) << PLACE_BITS | place as u32) & i32::MAX as u32;
+        let entry = try_arc(make(id as i32))?;
+        (self.round, self.last) = (round, Some(place));
+        self.count += 1;
+        if let Some(slot) = self.entries.get_mut(place) {
+            *slot = Some(entry.clone());
+        }
+        Ok(entry)
+    }
+}
+
+impl<T> Entry<T> {
+    /// EACCES unless `cred` may do all that the bits of `flags` (0444, 0222) say.
+    pub fn may(&self, cred: &Cred, flags: u32) -> Result<()> {
+        let perm = *self.perm.lock();
+        let wanted = (flags >> 6 | flags >> 3 | flags) & 7;
+        let granted = if [perm.uid, perm.cuid].contains(&cred.euid) {
+            perm.mode >> 6
+        } else if cred.in_group(perm.gid) || cred.in_group(perm.cgid) {
+            perm.mode >> 3
+        } else {
+            perm.mode
+        };
+        if wanted & !granted == 0 || cred.has(Capability::IpcOwner) {
+            Ok(())
+        } else {
+            Err(Errno::EACCES)
+        }
+    }
+
+    /// EPERM unless `cred` is its owner or maker, or may administrate.
+    pub fn owned_by(&self, cred: &Cred) -> Result<()> {
+        let perm = *self.perm.lock();
+        if [perm.uid, perm.cuid].contains(&cred.euid) {
+            return Ok(());
+        }
+        cred.need(Capability::SysAdmin)
+    }
+
+    /// Whether its number is nobody's any more.
+    pub fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::SeqCst)
+    }
+
+    /// From now on it is found by its number alone.
+    pub fn hide(&self) {
+        self.key.store(IPC_PRIVATE, Ordering::Relaxed);
+    }
+
+    /// Takes owner and mode from `new`.
+    pub fn set_perm(&self, new: &IpcPerm) -> Result<()> {
+        if new.uid == u32::MAX || new.gid == u32::MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut perm = self.perm.lock();
+        (perm.uid, perm.gid) = (new.uid, new.gid);
+        perm.mode = new.mode & 0o777;
+        Ok(())
+    }
+
+    /// Its permissions as programs see them.
+    pub fn perm(&self) -> IpcPerm {
+        let perm = *self.perm.lock();
+        IpcPerm {
+            key: self.key.load(Ordering::Relaxed),
+            uid: perm.uid,
+            gid: perm.gid,
+            cuid: perm.cuid,
+            cgid: perm.cgid,
+            mode: perm.mode,
+            seq: (self.id >> PLACE_BITS) as u16,
+            ..IpcPerm::default()
+        }
+    }
+}

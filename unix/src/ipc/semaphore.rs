@@ -1,0 +1,344 @@
+//! Semaphore sets.
+//!
+//! *Interface*: [`SETS`]; [`Set::new`], [`operate`] for `semop`, the parts of `semctl`, [`undo`] when a process ends.
+//!
+//! Who cannot go on sleeps until something changes, and tries all again. What a process is to have undone is kept in each set, by the process's address, which is its own until it has
+//! undone it.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use sync::{Monitor, WaitList};
+
+use super::{Entry, Namespace, seconds};
+use crate::memory::fallible::{try_filled, try_push};
+use crate::process::user::Charge;
+use crate::process::{Process, quota};
+use crate::time::{Ended, wait_deadline};
+
+/// All sets.
+pub static SETS: Namespace<Set> = Namespace::new(32000);
+
+/// The most semaphores of a set.
+pub const PER_SET: usize = 32000;
+/// The most operations of one call.
+pub const PER_CALL: usize = 500;
+/// The highest value.
+pub const VALUE_MAX: i32 = 32767;
+
+/// One set.
+pub struct Set {
+    /// How many semaphores it has.
+    pub count: usize,
+    values: Monitor<Values>,
+    changed: WaitList,
+    _charge: Charge,
+}
+
+struct Values {
+    each: Vec<Semaphore>,
+    undo: Vec<Undo>,
+    otime: i64,
+    ctime: i64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Semaphore {
+    value: u16,
+    pid: i32,
+    /// Who waits for more, and for zero.
+    waiting: [u32; 2],
+}
+
+/// What one process is to have undone.
+struct Undo {
+    owner: usize,
+    adjust: Vec<i16>,
+}
+
+/// Which of the two kinds of waiting.
+const MORE: usize = 0;
+const ZERO: usize = 1;
+
+/// What an attempt came to that could not go on: which semaphore it waits for, and how.
+type Blocked = (usize, usize);
+
+impl Set {
+    /// `count` semaphores that are zero. ENOMEM, ENOSPC.
+    pub fn new(count: usize) -> Result<Set> {
+        let charge = quota::bytes((count * size_of::<Semaphore>()) as u64);
+        Ok(Set {
+            count,
+            values: Monitor::new(Values {
+                each: try_filled(Semaphore::default(), count)?,
+                undo: Vec::new(),
+                otime: 0,
+                ctime: seconds(),
+            }),
+            changed: WaitList::new(),
+            _charge: charge.ok_or(Errno::ENOSPC)?,
+        })
+    }
+
+    /// Nobody finds it any more.
+    pub fn wake_all(&self) {
+        self.changed.wake_all();
+    }
+
+    /// Its owner or mode has changed.
+    pub fn touch(&self) {
+        self.values.lock().ctime = seconds();
+    }
+
+    /// The values. ENOMEM.
+    pub fn all(&self) -> Result<Vec<u16>> {
+        let mut values = try_filled(0, self.count)?;
+        let held = self.values.lock();
+        for (value, semaphore) in values.iter_mut().zip(&held.each) {
+            *value = semaphore.value;
+        }
+        Ok(values)
+    }
+
+    /// Gives them these values, by process `pid`. ERANGE.
+    pub fn set_all(&self, new: &[u16], pid: i32) -> Result<()> {
+        if new.iter().any(|&value| i32::from(value) > VALUE_MAX) {
+            return Err(Errno::ERANGE);
+        }
+        let mut held = self.values.lock();
+        for (semaphore, &value) in held.each.iter_mut().zip(new) {
+            (semaphore.value, semaphore.pid) = (value, pid);
+        }
+        held.undo.clear();
+        held.ctime = seconds();
+        drop(held);
+        self.changed.wake_all();
+        Ok(())
+    }
+
+    /// Gives semaphore `number` a value, by process `pid`. EINVAL, ERANGE.
+    pub fn set(&self, number: usize, value: i32, pid: i32) -> Result<()> {
+        let mut held = self.values.lock();
+        let semaphore = held.each.get_mut(number).ok_or(Errno::EINVAL)?;
+        if !(0..=VALUE_MAX).contains(&value) {
+            return Err(Errno::ERANGE);
+        }
+        (semaphore.value, semaphore.pid) = (value as u16, pid);
+        for undo in &mut held.undo {
+            if let Some(adjust) = undo.adjust.get_mut(number) {
+                *adjust = 0;
+            }
+        }
+        held.ctime = seconds();
+        drop(held);
+        self.changed.wake_all();
+        Ok(())
+    }
+
+    /// What `semctl` tells of semaphore `number`: value, last process, who waits for more, who for zero. EINVAL.
+    pub fn about(&self, number: usize) -> Result<[i32; 4]> {
+        let held = self.values.lock();
+        let one = held.each.get(number).ok_or(Errno::EINVAL)?;
+        let [more, zero] = one.waiting.map(|count| count as i32);
+        Ok([i32::from(one.value), one.pid, more, zero])
+    }
+}
+
+/// What `IPC_STAT` tells.
+pub fn stat(entry: &Entry<Set>) -> SemidDs {
+    let perm = entry.perm();
+    let held = entry.object.values.lock();
+    SemidDs {
+        perm,
+        otime: held.otime,
+        ctime: held.ctime,
+        nsems: entry.object.count as u64,
+        ..SemidDs::default()
+    }
+}
+
+impl Values {
+    /// Does all of `operations` for `owner`, or none. EAGAIN for one that does not wait, ERANGE; the inner error is what it waits for.
+    fn attempt(
+        &mut self,
+        operations: &[Sembuf],
+        owner: usize,
+        pid: i32,
+    ) -> Result<core::result::Result<(), Blocked>> {
+        let mut done = 0;
+        let outcome = loop {
+            let Some(&operation) = operations.get(done) else {
+                break Ok(Ok(()));
+            };
+            match self.one(operation, owner) {
+                Ok(Ok(())) => done += 1,
+                other => break other,
+            }
+        };
+        if !matches!(outcome, Ok(Ok(()))) {
+            for &operation in operations[..done].iter().rev() {
+                self.shift(operation, owner, -1);
+            }
+            return outcome;
+        }
+        for operation in operations {
+            if let Some(semaphore) = self.each.get_mut(usize::from(operation.num)) {
+                semaphore.pid = pid;
+            }
+        }
+        self.otime = seconds();
+        Ok(Ok(()))
+    }
+
+    fn one(
+        &mut self,
+        operation: Sembuf,
+        owner: usize,
+    ) -> Result<core::result::Result<(), Blocked>> {
+        let number = usize::from(operation.num);
+        let flags = operation.flags as u16 as u32;
+        let value = self.each.get(number).ok_or(Errno::EFBIG)?.value;
+        let then = i32::from(value) + i32::from(operation.op);
+        let blocked = match operation.op {
+            0 if value != 0 => Some(ZERO),
+            _ if then < 0 => Some(MORE),
+            _ => None,
+        };
+        if let Some(kind) = blocked {
+            return if flags & IPC_NOWAIT != 0 {
+                Err(Errno::EAGAIN)
+            } else {
+                Ok(Err((number, kind)))
+            };
+        }
+        if then > VALUE_MAX {
+            return Err(Errno::ERANGE);
+        }
+        if flags & SEM_UNDO != 0 {
+            let undo = self.undo.iter().find(|undo| undo.owner == owner);
+            let adjust = undo.and_then(|undo| undo.adjust.get(number)).copied();
+            let adjust = i32::from(adjust.unwrap_or(0)) - i32::from(operation.op);
+            if !(-VALUE_MAX - 1..=VALUE_MAX).contains(&adjust) {
+                return Err(Errno::ERANGE);
+            }
+        }
+        self.shift(operation, owner, 1);
+        Ok(Ok(()))
+    }
+
+    /// Does one operation that is possible, or (`sign` -1) takes it back.
+    fn shift(&mut self, operation: Sembuf, owner: usize, sign: i32) {
+        let number = usize::from(operation.num);
+        let by = sign * i32::from(operation.op);
+        if let Some(semaphore) = self.each.get_mut(number) {
+            semaphore.value = (i32::from(semaphore.value) + by) as u16;
+        }
+        let undoes = operation.flags as u16 as u32 & SEM_UNDO != 0;
+        let undo = self.undo.iter_mut().find(|undo| undo.owner == owner);
+        if let Some(adjust) = undo
+            .filter(|_| undoes)
+            .and_then(|undo| undo.adjust.get_mut(number))
+        {
+            *adjust = (i32::from(*adjust) - by) as i16;
+        }
+    }
+
+    /// There is a place for what `owner` is to have undone. ENOMEM.
+    fn make_undo(&mut self, owner: usize) -> Result<()> {
+        if self.undo.iter().all(|undo| undo.owner != owner) {
+            let adjust = try_filled(0, self.each.len())?;
+            try_push(&mut self.undo, Undo { owner, adjust })?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, blocked: Option<Blocked>, by: i32) {
+        if let Some((number, kind)) = blocked
+            && let Some(semaphore) = self.each.get_mut(number)
+            && let Some(waiting) = semaphore.waiting.get_mut(kind)
+        {
+            *waiting = waiting.saturating_add_signed(by);
+        }
+    }
+}
+
+/// Does all of `operations` at once, as soon as that is possible: before `deadline`. EAGAIN, EFBIG, ERANGE, EIDRM, EINTR, ENOMEM.
+pub fn operate(
+    entry: &Entry<Set>,
+    process: &Arc<Process>,
+    operations: &[Sembuf],
+    deadline: Option<u64>,
+) -> Result<()> {
+    let set = &entry.object;
+    let owner = Arc::as_ptr(process).addr();
+    if operations
+        .iter()
+        .any(|operation| usize::from(operation.num) >= set.count)
+    {
+        return Err(Errno::EFBIG);
+    }
+    let undoes = |operation: &Sembuf| operation.flags as u16 as u32 & SEM_UNDO != 0;
+    if operations.iter().any(undoes) {
+        process.undoes.store(true, Ordering::Relaxed);
+        let mut held = set.values.lock();
+        held.make_undo(owner)?;
+    }
+    let mut blocked = None;
+    let waited = wait_deadline(&set.changed, deadline, || {
+        let mut held = set.values.lock();
+        held.wait(blocked.take(), -1);
+        if entry.is_removed() {
+            return Some(Err(Errno::EIDRM));
+        }
+        match held.attempt(operations, owner, process.pid) {
+            Ok(Err(by)) => {
+                blocked = Some(by);
+                held.wait(blocked, 1);
+                None
+            }
+            Ok(Ok(())) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        }
+    });
+    let mut held = set.values.lock();
+    held.wait(blocked.take(), -1);
+    drop(held);
+    let outcome = match waited {
+        Ok(outcome) => outcome,
+        Err(Ended::TimedOut) => Err(Errno::EAGAIN),
+        Err(Ended::Interrupted) => Err(Errno::EINTR),
+    };
+    if outcome.is_ok() && operations.iter().any(|operation| operation.op != 0) {
+        set.changed.wake_all();
+    }
+    outcome
+}
+
+/// Undoes what `process`, which ends or is to have nothing undone any more, has asked for.
+pub fn undo(process: &Process) {
+    if !process.undoes.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let owner = core::ptr::from_ref(process).addr();
+    for entry in SETS.all() {
+        let set = &entry.object;
+        let mut held = set.values.lock();
+        let Some(place) = held.undo.iter().position(|undo| undo.owner == owner) else {
+            continue;
+        };
+        let undo = held.undo.swap_remove(place);
+        for (semaphore, &adjust) in held.each.iter_mut().zip(&undo.adjust) {
+            if adjust != 0 {
+                let value = i32::from(semaphore.value) + i32::from(adjust);
+                semaphore.value = value.clamp(0, VALUE_MAX) as u16;
+                semaphore.pid = process.pid;
+            }
+        }
+        held.otime = seconds();
+        drop(held);
+        drop(undo);
+        set.changed.wake_all();
+    }
+}
