@@ -17,8 +17,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -104,6 +106,18 @@ static void do_pty_1(long n)
     while (n--) {
         call(SYS_write, master, (long)page, 1);
         call(SYS_read, slave, (long)page, 1);
+    }
+}
+
+/* A byte through a pair of stream sockets. */
+static void do_socketpair_1(long n)
+{
+    static int pair[2] = {-1, -1};
+    if (pair[0] < 0)
+        must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "socketpair");
+    while (n--) {
+        call(SYS_write, pair[0], (long)page, 1);
+        call(SYS_read, pair[1], (long)page, 1);
     }
 }
 
@@ -238,6 +252,33 @@ static void pingpong(long n, int flags)
 
 static void do_pipe_pingpong(long n) { pingpong(n, 0); }
 static void do_pipe_pingpong_threads(long n) { pingpong(n, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND); }
+
+/* A byte there and back between two processes, by a connection to a name. */
+static void do_unix_pingpong(long n)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0bench"};
+    socklen_t length = offsetof(struct sockaddr_un, sun_path) + 6;
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0), status;
+    char c = 0;
+    must(bind(listener, (struct sockaddr *)&name, length) == 0 && listen(listener, 1) == 0, "listen");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        int end = accept(listener, 0, 0);
+        while (call(SYS_read, end, (long)&c, 1) == 1)
+            call(SYS_write, end, (long)&c, 1);
+        _exit(0);
+    }
+    int end = socket(AF_UNIX, SOCK_STREAM, 0);
+    must(child > 0 && connect(end, (struct sockaddr *)&name, length) == 0, "connect");
+    while (n--) {
+        call(SYS_write, end, (long)&c, 1);
+        call(SYS_read, end, (long)&c, 1);
+    }
+    close(end);
+    close(listener);
+    wait4(child, &status, 0, 0);
+}
 
 /* Two parties that only yield to each other; with `floating`, both use vector registers. */
 static volatile int floating;
@@ -418,6 +459,7 @@ static const struct operation {
     {"calls", "getpid", do_getpid, 10000, 100},
     {"calls", "pipe_1", do_pipe_1, 5000, 100},
     {"calls", "pty_1", do_pty_1, 3000, 100},
+    {"calls", "socketpair_1", do_socketpair_1, 5000, 100},
     {"calls", "pipe_1024", do_pipe_1024, 2000, 100},
     {"calls", "pipe_4096", do_pipe_4096, 2000, 100},
     {"calls", "file_loop", do_file_loop, 200, 10},
@@ -433,6 +475,7 @@ static const struct operation {
     {"calls", "pipe_open_close", do_pipe_open_close, 1000, 100},
     {"calls", "sched_yield", do_sched_yield, 5000, 100},
     {"calls", "pipe_pingpong", do_pipe_pingpong, 3000, 100},
+    {"calls", "unix_pingpong", do_unix_pingpong, 3000, 100},
     {"calls", "fork_exit_wait", do_fork_exit_wait, 100, 10},
     {"calls", "vfork_exec_wait", do_vfork_exec_wait, 50, 5},
     {"calls", "page_touch", do_page_touch, 1000, 0},

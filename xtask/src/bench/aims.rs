@@ -45,6 +45,7 @@ const AIMS: &[Aim] = &[
         and 15 to read. The rest is twice 17 for program, entry, dispatcher and return.",
     ),
     aim("pty_1", 8.0, 8.0, ""),
+    aim("socketpair_1", 15.0, 15.0, ""),
     aim(
         "pipe_1024",
         4.0,

@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("locks", &["/tests/locks-musl"]),
     ("trace", &["/tests/trace-glibc"]),
     ("ptys", &["/tests/ptys-glibc"]),
+    ("sockets", &["/tests/sockets-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),
