@@ -447,6 +447,7 @@ static void program_5(long n)
 static void program_6(long n) { while (n--) open_close("/dev/null", 10000); }
 static void program_7(long n) { while (n--) open_close("/dev/console", 10000); }
 
+#include "bench-waits.h"
 #include "bench-threads.h"
 
 /* --- the table --- */
@@ -481,6 +482,10 @@ static const struct operation {
     {"calls", "page_touch", do_page_touch, 1000, 0},
     {"calls", "signal_self", do_signal_self, 2000, 100},
     {"calls", "mmap_munmap", do_mmap_munmap, 1000, 100},
+    {"waits", "eventfd_handover", do_eventfd_handover, 2000, 100},
+    {"waits", "epoll_wake", do_epoll_wake, 2000, 100},
+    {"waits", "futex_handover", do_futex_handover, 2000, 100},
+    {"waits", "pthread_create_join", do_pthread_create_join, 500, 100},
     {"table-3.5", "c_call", do_c_call, 10000, 100},
     {"table-3.5", "bad_call", do_bad_call, 5000, 100},
     {"table-3.5", "bad_read", do_bad_read, 5000, 100},

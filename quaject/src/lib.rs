@@ -30,6 +30,7 @@ pub mod gauge;
 pub mod guard;
 #[cfg(not(loom))]
 pub mod interfacer;
+pub mod look;
 #[cfg(not(loom))]
 pub mod near;
 pub mod pipe;

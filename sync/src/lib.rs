@@ -31,6 +31,7 @@ pub mod stack;
 pub mod state_word;
 pub mod value_stack;
 pub mod wait;
+mod watch;
 pub mod word;
 pub mod work_server;
 
@@ -44,6 +45,7 @@ pub use semaphore::BinarySemaphore;
 pub use stack::Stack;
 pub use state_word::StateWord;
 pub use value_stack::ValueStack;
-pub use wait::{Callback, Interrupted, WaitList, WaitNode, Watch};
+pub use wait::{Callback, Interrupted, WaitList, WaitNode};
+pub use watch::Watch;
 pub use word::{Handle, Small, Word};
 pub use work_server::WorkServer;

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`WaitList::wait_until`] and [`WaitList::wait_interruptible`] sleep until a closure yields;
 //! [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from anywhere, interrupt handlers
-//! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`Watch`], for `poll`). A [`Callback`]
+//! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`crate::Watch`], for `poll`). A [`Callback`]
 //! may wait in the place of a thread: it is called by whoever wakes.
 //!
 //! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter
@@ -29,7 +29,6 @@ use crate::cas2::Pair;
 use crate::place::{self, CALLS, LEFT, OFF, PHASES, Place, QUEUED, TAKEN, TOLD};
 use crate::primitive::atomic::{Ordering, fence};
 use crate::primitive::constructor;
-use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
@@ -380,54 +379,6 @@ impl Drop for WaitList {
 impl Default for WaitList {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// The running thread's places in several lists at once: what `poll` and `select` sleep on.
-///
-/// Watch first, look at every condition, then [`Watch::sleep`]; and again from the start.
-pub struct Watch<'a> {
-    places: Vec<(WaitNode, &'a WaitList)>,
-}
-
-impl<'a> Watch<'a> {
-    /// Watches nothing yet.
-    pub const fn new() -> Self {
-        Watch { places: Vec::new() }
-    }
-
-    /// Enrols the running thread in `list` until the watch is cleared or dropped.
-    pub fn watch(&mut self, list: &'a WaitList) {
-        let node = WaitNode::new();
-        // Without memory it is not enrolled, and `sleep` does not sleep.
-        let _ = list.enroll(&node);
-        self.places.push((node, list));
-    }
-
-    /// Sleeps until a watched list is woken or something else resumes the thread.
-    pub fn sleep(&self) {
-        if self.places.iter().all(|(node, _)| node.is_queued()) {
-            (callout::get().suspend)();
-        }
-    }
-
-    /// Leaves every list.
-    pub fn clear(&mut self) {
-        for (node, list) in self.places.drain(..) {
-            list.leave(&node);
-        }
-    }
-}
-
-impl Default for Watch<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        self.clear();
     }
 }
 

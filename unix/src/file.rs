@@ -7,6 +7,7 @@
 //! Dissertation 3.1 (code from `open`) and 4.1.2 (the inactive list).
 
 mod code;
+mod look;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -33,6 +34,7 @@ use crate::poll::PollTable;
 use crate::process::{Task, quota};
 pub use code::Probes;
 use code::{Made, Variant};
+pub use look::Looked;
 
 use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};
@@ -166,6 +168,10 @@ pub trait File: Send + Sync + Any {
     fn stage(&self) -> u8 {
         0
     }
+    /// Code that tells which events hold, as [`File::poll`] does; none for a file that tells otherwise.
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+        Ok(None)
+    }
     /// What the routine for `call` (`read`, `write`, `lseek`) leads to now, when it is a relay (`quaject::relay`): for listings.
     fn relayed(&self, _call: &str) -> Option<DescRoutine> {
         None
@@ -222,6 +228,7 @@ pub struct OpenFile {
     list: Option<NonNull<Inactive>>,
     closed: AtomicBool,
     code: Code,
+    look: look::Look,
 }
 
 // SAFETY: all fields but `list` are `Send` and `Sync` themselves; `list` points to a part of the inode that `place` keeps, and is.
@@ -288,6 +295,7 @@ impl OpenFile {
             shared: AtomicU8::new(ALONE),
             closed: AtomicBool::new(false),
             code: Code::default(),
+            look: look::Look::new(),
         })
     }
 

@@ -19,6 +19,7 @@
 //! Source: dissertation, 4.2 (kernel procedure tables), 3.1 (code from `open`).
 
 mod alone;
+mod asked;
 mod company;
 mod growth;
 mod kpt;
@@ -35,6 +36,7 @@ use machine::cpu::{irq_restore, irq_save};
 use sync::{Derived, Monitor, epoch};
 
 use crate::file::{OpenFile, Sharing};
+pub use asked::{Asker, Question, ROW, Row};
 use company::Company;
 pub use growth::{Moved, link_moved};
 use kpt::{Kpt, code_of};

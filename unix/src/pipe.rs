@@ -14,11 +14,12 @@ use alloc::sync::Arc;
 use alloc::vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use quaject::Sharing;
+use quaject::look::Looker;
 use quaject::pipe::{self, ATOMIC, Patience, PipeCore, RING};
-use quaject::{DescFn, Sharing, Unmade};
 use sync::WaitList;
 
-use crate::file::{DescRoutines, File, OpenFile, Park, SMALL_WEIGHT};
+use crate::file::{DescRoutines, File, Looked, OpenFile, Park, SMALL_WEIGHT};
 use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
 use crate::io::IoBuf;
@@ -392,11 +393,6 @@ impl File for PipeEnd {
             sharing
         };
         let core = &self.pipe.core;
-        let plug = |routine: core::result::Result<codegen::Routine<DescFn>, Unmade>| match routine {
-            Ok(routine) => Ok(Some(routine)),
-            Err(Unmade::OutOfReach) => Ok(None),
-            Err(_) => Err(Errno::ENOMEM),
-        };
         let mut routines = DescRoutines::default();
         if of.readable() {
             // Several descriptions of a fifo may differ in what they want.
@@ -405,12 +401,32 @@ impl File for PipeEnd {
             } else {
                 Patience::Patient
             };
-            routines.read = plug(pipe::reader(core, seam, sharing, patience))?;
+            routines.read = seam::made(pipe::reader(core, seam, sharing, patience))?;
         }
         if of.writable() {
-            routines.write = plug(pipe::writer(core, seam, sharing))?;
+            routines.write = seam::made(pipe::writer(core, seam, sharing))?;
         }
         Ok(routines)
+    }
+
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+        let mut looker = Looker::new(&self.pipe);
+        if self.reads {
+            looker = looker
+                .differ(|pipe| pipe.core.counters(), POLLIN | POLLRDNORM)
+                .zero(|pipe| &pipe.writers, POLLHUP);
+        }
+        if self.writes {
+            let most = self.pipe.core.size() - ATOMIC;
+            looker = looker
+                .within(
+                    |pipe| pipe.core.counters(),
+                    most as i32,
+                    POLLOUT | POLLWRNORM,
+                )
+                .zero(|pipe| &pipe.readers, POLLERR);
+        }
+        seam::made(looker.make())
     }
 
     fn as_any(&self) -> &dyn Any {

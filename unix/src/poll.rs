@@ -1,20 +1,21 @@
-//! Waiting for several files at once: what `poll`, `select` and epoll have in common.
+//! Waiting for several files at once: what `poll` and `select` have in common, and how files show their wait lists.
 //!
 //! *Interface*: a file's [`crate::file::File::poll`] enrols the caller in its wait lists through a
-//! [`PollTable`]; [`wait_for`] is the loop that all the calls share.
+//! [`PollTable`]; [`wait_for`] is the loop that the calls share, for who has looked and found nothing.
+//!
+//! A thread that waits stands in the lists of all the files. When it wakes it looks only at those whose list has let go of it, and waits there again; the places of the others, and
+//! the memory for all of them, are as they were.
 //!
 //! Source: dissertation, section 4.1.4 (the same data channel, blocking or not, by how it is linked).
 
 use abi::errno::{Errno, Result};
-use abi::linux::{POLLERR, POLLHUP, POLLNVAL};
+use abi::linux::{POLLERR, POLLHUP};
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
-use sync::WaitList;
 use sync::ready::Arms;
+use sync::{WaitList, Watch};
 
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
-use crate::memory::fallible::{try_push, try_reserve};
 use crate::process::{Process, Task};
 
 /// What a file's wait lists are shown to, by `table.watch(&list)` in [`crate::file::File::poll`].
@@ -22,7 +23,7 @@ pub struct PollTable<'a>(To<'a>);
 
 enum To<'a> {
     /// The running thread, one of this process, is to be woken.
-    Thread(sync::Watch<'a>, &'a Process),
+    Thread(Watch<'a>, &'a Process),
     /// A member of a list of ready ones is to be noted.
     Member(&'a mut Arms, &'a mut Whose),
     /// That member leaves.
@@ -33,11 +34,6 @@ enum To<'a> {
 pub type Whose = Option<Weak<Process>>;
 
 impl<'a> PollTable<'a> {
-    /// Enrols the running thread, one of `process`.
-    const fn thread(process: &'a Process) -> Self {
-        PollTable(To::Thread(sync::Watch::new(), process))
-    }
-
     /// Enrols `arms`.
     pub fn member(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
         PollTable(To::Member(arms, whose))
@@ -76,65 +72,94 @@ impl<'a> PollTable<'a> {
             }
         }
     }
+}
 
-    /// Sleeps until one of the lists is woken or something else resumes the thread.
-    fn sleep(&self) {
-        if let To::Thread(watch, _) = &self.0 {
-            watch.sleep();
+/// Of the table of a thread.
+impl PollTable<'_> {
+    fn begin(&mut self, party: usize) {
+        if let To::Thread(watch, _) = &mut self.0 {
+            watch.begin(party);
+        }
+    }
+
+    /// Sleeps until one of the lists is woken or something else resumes the thread. ENOMEM when it may not be in all of them.
+    fn sleep(&self) -> Result<()> {
+        match &self.0 {
+            To::Thread(watch, _) if !watch.is_short() => {
+                watch.sleep();
+                Ok(())
+            }
+            _ => Err(Errno::ENOMEM),
+        }
+    }
+
+    fn next(&mut self, from: &mut usize) -> Option<usize> {
+        match &mut self.0 {
+            To::Thread(watch, _) => watch.next(from),
+            _ => None,
         }
     }
 }
 
-/// One file to look at, and what for.
-pub struct Entry {
-    /// The file; `None` for a descriptor that is not open.
-    pub file: Option<Arc<OpenFile>>,
+/// What is asked of one file.
+pub struct Asked {
+    /// What the caller knows it by.
+    pub index: usize,
     /// Wanted events; POLLERR and POLLHUP always count.
     pub events: u32,
-    /// What holds, after [`wait_for`].
+    /// What holds.
     pub found: u32,
 }
 
-impl Entry {
-    /// Asks `file` about `events`.
-    pub fn new(file: Option<Arc<OpenFile>>, events: u32) -> Self {
-        Entry {
-            file,
+impl Asked {
+    /// About `events` of the file that the caller knows by `index`.
+    pub fn new(index: usize, events: u32) -> Asked {
+        Asked {
+            index,
             events,
             found: 0,
         }
     }
+
+    fn look<'a>(&mut self, of: &'a OpenFile, table: Option<&mut PollTable<'a>>) -> bool {
+        let wanted = self.events | POLLERR | POLLHUP;
+        self.found = of.file().poll(of, wanted, table) & wanted;
+        self.found != 0
+    }
 }
 
-/// Looks at every entry until at least one has something to report, the deadline passes (0), or a signal comes
-/// (ERESTARTNOHAND). Returns how many entries have something.
-pub fn wait_for(entries: &mut [Entry], deadline: Deadline) -> Result<usize> {
-    let mut files = Vec::new();
-    try_reserve(&mut files, entries.len())?;
-    for entry in entries.iter() {
-        try_push(&mut files, entry.file.clone())?;
-    }
-    let _alarm = deadline.alarm()?;
+/// Waits until at least one of `files` has something to report of what is `asked` about it, the deadline passes (0), or a signal comes
+/// (ERESTARTNOHAND). How many have something. ENOMEM.
+pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [Asked], deadline: Deadline) -> Result<usize> {
     let process = Process::current();
+    let mut table = PollTable(To::Thread(Watch::new(), &process));
+    let mut count = 0;
+    for (i, (asked, of)) in asked.iter_mut().zip(files).enumerate() {
+        table.begin(i);
+        // Who has found something does not sleep.
+        let table = (count == 0).then_some(&mut table);
+        count += usize::from(asked.look(of, table));
+    }
+    let mut alarm = None;
     loop {
-        let mut table = PollTable::thread(&process);
-        let mut count = 0;
-        for (entry, file) in entries.iter_mut().zip(&files) {
-            let watch = (count == 0 && !deadline.is_now()).then_some(&mut table);
-            entry.found = match file {
-                None => POLLNVAL,
-                Some(of) => {
-                    of.file().poll(of, entry.events, watch) & (entry.events | POLLERR | POLLHUP)
-                }
-            };
-            count += usize::from(entry.found != 0);
-        }
-        if count > 0 || deadline.has_passed() {
+        if count > 0 {
             return Ok(count);
         }
         if (sync::callout::get().interrupted)() {
             return Err(Errno::ERESTARTNOHAND);
         }
-        table.sleep();
+        if deadline.has_passed() {
+            return Ok(0);
+        }
+        if alarm.is_none() {
+            alarm = Some(deadline.alarm()?);
+        }
+        let mut from = 0;
+        table.sleep()?;
+        while let Some(woken) = table.next(&mut from) {
+            if let (Some(asked), Some(of)) = (asked.get_mut(woken), files.get(woken)) {
+                count += usize::from(asked.look(of, Some(&mut table)));
+            }
+        }
     }
 }

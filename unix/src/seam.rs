@@ -11,7 +11,7 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::constant::Constants;
-use quaject::{Conv, DescFn, Seam};
+use quaject::{Conv, DescFn, Seam, Unmade};
 
 use crate::files::{self, Stubs};
 
@@ -52,6 +52,15 @@ pub fn constants() -> Result<&'static Constants> {
 pub fn get() -> Result<&'static Seam> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+}
+
+/// What a generator made, for a description: nothing where its data is out of reach. `ENOMEM` without room for code.
+pub fn made<F>(routine: core::result::Result<Routine<F>, Unmade>) -> Result<Option<Routine<F>>> {
+    match routine {
+        Ok(routine) => Ok(Some(routine)),
+        Err(Unmade::OutOfReach) => Ok(None),
+        Err(_) => Err(Errno::ENOMEM),
+    }
 }
 
 fn make_stubs(slow: usize) -> core::result::Result<Stubs, OutOfCode> {

@@ -53,6 +53,8 @@ pub struct CounterCore {
     sleep: Sleep,
     /// A taker may want `EAGAIN` instead of sleep.
     impatient: AtomicBool,
+    /// The least and the most, which never change.
+    bounds: [AtomicU64; 2],
     /// Each takes one.
     single: bool,
     #[cfg(not(loom))]
@@ -87,6 +89,7 @@ impl CounterCore {
             adders: WaitList::new(),
             sleep: Sleep(Self::sleep_for_count),
             impatient: AtomicBool::new(false),
+            bounds: [AtomicU64::new(0), AtomicU64::new(MOST)],
             single,
             #[cfg(not(loom))]
             _tally: quaject::CLASS.tally(),
@@ -96,6 +99,16 @@ impl CounterCore {
     /// What it holds now.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// For a [look](crate::look), two words that differ while there is something.
+    pub fn something(&self) -> (&AtomicU64, &AtomicU64) {
+        (&self.count, &self.bounds[0])
+    }
+
+    /// For a look, two words that differ while there is room.
+    pub fn room(&self) -> (&AtomicU64, &AtomicU64) {
+        (&self.count, &self.bounds[1])
     }
 
     /// Says whether takers want to wait. Otherwise routines that find nothing leave by the slow exit.

@@ -227,6 +227,11 @@ impl PipeCore {
         self.head.load(Ordering::SeqCst).wrapping_sub(tail) as usize
     }
 
+    /// Bytes ever written and bytes ever read, for a [look](crate::look): the words differ while there are some.
+    pub fn counters(&self) -> (&AtomicU64, &AtomicU64) {
+        (&self.head, &self.tail.tail)
+    }
+
     /// Bytes that can be written now.
     pub fn free(&self) -> usize {
         self.size - self.available().min(self.size)

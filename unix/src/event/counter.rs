@@ -6,11 +6,12 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use core::any::Any;
+use quaject::Sharing;
 use quaject::counter::{self, CounterCore};
-use quaject::{Sharing, Unmade};
+use quaject::look::Looker;
 
 use super::{NUMBER, put_number, room_for_number};
-use crate::file::{DescRoutine, DescRoutines, File, OpenFile};
+use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_string};
 use crate::poll::PollTable;
@@ -24,15 +25,6 @@ pub fn open(count: u64, single: bool, flags: u32) -> Result<Arc<OpenFile>> {
     let core = try_arc(CounterCore::new(count, single))?;
     core.set_patient(flags & O_NONBLOCK == 0);
     Ok(OpenFile::new(try_arc(EventFd(core))?, O_RDWR | flags))
-}
-
-/// What a generator made, for a description: nothing where its data is out of reach.
-pub(super) fn plug(made: core::result::Result<DescRoutine, Unmade>) -> Result<Option<DescRoutine>> {
-    match made {
-        Ok(routine) => Ok(Some(routine)),
-        Err(Unmade::OutOfReach) => Ok(None),
-        Err(_) => Err(Errno::ENOMEM),
-    }
 }
 
 impl File for EventFd {
@@ -116,10 +108,17 @@ impl File for EventFd {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         let seam = seam::get()?;
         Ok(DescRoutines {
-            read: plug(counter::reader(&self.0, seam))?,
-            write: plug(counter::writer(&self.0, seam))?,
+            read: seam::made(counter::reader(&self.0, seam))?,
+            write: seam::made(counter::writer(&self.0, seam))?,
             lseek: Some(seam::constants()?.nothing.clone()),
         })
+    }
+
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+        let looker = Looker::new(&self.0)
+            .differ(CounterCore::something, POLLIN | POLLRDNORM)
+            .differ(CounterCore::room, POLLOUT | POLLWRNORM);
+        seam::made(looker.make())
     }
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {

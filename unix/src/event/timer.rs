@@ -14,12 +14,12 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::clock::now_ns;
 use quaject::Sharing;
 use quaject::counter::{self, CounterCore};
+use quaject::look::Looker;
 use sync::{Monitor, epoch};
 use thread::clock::{self, AlarmId};
 
-use super::counter::plug;
 use super::{put_number, room_for_number};
-use crate::file::{DescRoutines, File, OpenFile};
+use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_push, try_string};
 use crate::poll::PollTable;
@@ -302,10 +302,16 @@ impl File for TimerFd {
 
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            read: plug(counter::reader(&self.bell.counter, seam::get()?))?,
+            read: seam::made(counter::reader(&self.bell.counter, seam::get()?))?,
             write: None,
             lseek: Some(seam::constants()?.nothing.clone()),
         })
+    }
+
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+        let looker = Looker::new(&self.bell.counter);
+        let looker = looker.differ(CounterCore::something, POLLIN | POLLRDNORM);
+        seam::made(looker.make())
     }
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {

@@ -115,6 +115,12 @@ impl Slots {
         Some(&self.chunk(number / 2)?.maps[number % 2])
     }
 
+    /// The slots of the descriptors from `number * CHUNK` on, if there is room for them.
+    #[inline(always)]
+    pub fn row(&self, number: usize) -> Option<&[AtomicUsize; CHUNK]> {
+        Some(&self.chunk(number)?.slots)
+    }
+
     /// The place of `fd`, if there is room for it.
     #[inline(always)]
     pub fn place(&self, fd: usize) -> Option<Place<'_>> {

@@ -82,6 +82,12 @@ const AIMS: &[Aim] = &[
     aim("thread_resume", 5.0, 5.0, ""),
     aim("thread_signal", 5.0, 5.0, ""),
     aim("sched_yield", 6.0, 6.0, CALL),
+    aim("select_100", 3.0, 3.0, ""),
+    aim("poll_100", 3.0, 3.0, ""),
+    aim("eventfd_handover", 8.0, 8.0, ""),
+    aim("epoll_wake", 8.0, 8.0, ""),
+    aim("pthread_create_join", 8.0, 8.0, ""),
+    aim("futex_handover", 5.0, 5.0, ""),
     aim(
         "pipe_pingpong",
         8.0,

@@ -169,6 +169,11 @@ pub const TESTS: &[Test] = &[
         run: sysv,
     },
     Test {
+        name: "polls",
+        about: "poll and select: answers, sleepers, signals, on 1 and 4 CPUs",
+        run: polls,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -592,6 +597,15 @@ fn epolls(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("epolls-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/epolls-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn polls(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("polls-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/polls-glibc"], 5 * MINUTE));
     }
     checks
 }

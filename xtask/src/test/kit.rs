@@ -144,6 +144,7 @@ impl Kit {
             "capabilities",
             "ptys",
             "epolls",
+            "polls",
             "events",
             "pidfds",
             "inotifies",

@@ -1,0 +1,94 @@
+//! Which events hold for a file: one word leads to the code that tells.
+//!
+//! *Interface*: [`OpenFile::look`]; a kind of file gives its routine by [`super::File::synthesize_look`].
+//!
+//! The first look asks the file, and so does every look at one that has no routine. The second has the routine made: a descriptor that is asked about twice is
+//! most often asked about again and again.
+//!
+//! Source: dissertation, section 4.1.2 (code is made for what is used) and 4.1.3 (an unlinked callout has a default action).
+
+use abi::linux::{O_PATH, POLLNVAL};
+use codegen::Routine;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use quaject::look::LookFn;
+use sync::Once;
+
+use super::OpenFile;
+
+/// A generated look.
+pub type Looked = Routine<LookFn>;
+
+/// Where the look of a description is.
+pub(super) struct Look {
+    entry: AtomicPtr<()>,
+    made: Once<Looked>,
+}
+
+/// All events.
+const ANY: u32 = !0;
+
+fn file<'a>(of: usize) -> &'a OpenFile {
+    // SAFETY: `look` passes the address of a description that its caller borrows until this returns.
+    unsafe { &*core::ptr::with_exposed_provenance(of) }
+}
+
+extern "sysv64" fn none(_of: usize) -> u32 {
+    POLLNVAL
+}
+
+extern "sysv64" fn plain(of: usize) -> u32 {
+    let of = file(of);
+    of.file().poll(of, ANY, None)
+}
+
+extern "sysv64" fn first(of: usize) -> u32 {
+    if file(of).flags() & O_PATH != 0 {
+        file(of).look.lead(none);
+        return none(of);
+    }
+    file(of).look.lead(second);
+    plain(of)
+}
+
+extern "sysv64" fn second(of: usize) -> u32 {
+    file(of).make_look();
+    plain(of)
+}
+
+impl Look {
+    pub fn new() -> Look {
+        Look {
+            entry: AtomicPtr::new(first as LookFn as *mut ()),
+            made: Once::new(),
+        }
+    }
+
+    fn lead(&self, to: LookFn) {
+        self.entry.store(to as *mut (), Ordering::Release);
+    }
+}
+
+impl OpenFile {
+    /// Which events hold now, whichever are wanted; POLLNVAL if it stands for a path only. May sleep.
+    #[inline(always)]
+    pub fn look(&self) -> u32 {
+        let entry = self.look.entry.load(Ordering::Acquire);
+        // SAFETY: the word holds one of the functions here, or the entry of a routine that is kept beside it.
+        let look: LookFn = unsafe { core::mem::transmute(entry) };
+        look(core::ptr::from_ref(self).expose_provenance())
+    }
+
+    /// Has the routine made, if the file has one and there is room for it.
+    #[cold]
+    fn make_look(&self) {
+        let Ok(Some(made)) = self.file.synthesize_look(self) else {
+            return self.look.lead(plain);
+        };
+        // Whoever was faster has made the same.
+        if self.look.made.set(made).is_ok()
+            && let Some(made) = self.look.made.get()
+        {
+            self.look.lead(made.function());
+        }
+    }
+}
