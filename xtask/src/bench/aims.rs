@@ -85,9 +85,9 @@ const AIMS: &[Aim] = &[
     aim("select_100", 3.0, 3.0, ""),
     aim("poll_100", 3.0, 3.0, ""),
     aim("eventfd_handover", 8.0, 8.0, ""),
-    aim("epoll_wake", 8.0, 8.0, ""),
-    aim("pthread_create_join", 8.0, 8.0, ""),
-    aim("futex_handover", 5.0, 5.0, ""),
+    aim("epoll_wake", 3.0, 8.0, ""),
+    aim("pthread_create_join", 3.0, 8.0, ""),
+    aim("futex_handover", 2.0, 5.0, ""),
     aim(
         "pipe_pingpong",
         8.0,
