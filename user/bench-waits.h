@@ -4,11 +4,9 @@
  */
 #include <pthread.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <linux/futex.h>
 
 #define MANY 100
-#define IDLE 10000
 
 /* --- looking at a hundred descriptors --- */
 
@@ -147,29 +145,6 @@ static void do_epoll_wake(long n)
     close(instance);
     close(bell);
     close(answer);
-}
-
-/* The same beside ten thousand that are silent. They are made before what is counted begins. */
-static uint64_t time_epoll_wake_10k(long n)
-{
-    struct rlimit limit = {IDLE + 100, IDLE + 100};
-    must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
-    bell = counter();
-    answer = counter();
-    instance = epoll_create1(0);
-    static int idle[IDLE];
-    for (int i = 0; i < IDLE; i++)
-        watch(idle[i] = counter());
-    watch(bell);
-    uint64_t before = instructions();
-    numbers(n, answers_events);
-    before = instructions() - before;
-    close(instance);
-    for (int i = 0; i < IDLE; i++)
-        close(idle[i]);
-    close(bell);
-    close(answer);
-    return before;
 }
 
 static void *ends_at_once(void *argument) { return argument; }
