@@ -80,9 +80,14 @@ impl<F: Copy> Plug<F> {
         #[expect(clippy::disallowed_methods, reason = "as many as were inside at once")]
         held.tank.push(old);
         in_order();
-        if self.inside.load(Ordering::SeqCst) == 0 {
-            held.tank.clear();
-        }
+        let unused = if self.inside.load(Ordering::SeqCst) == 0 {
+            core::mem::take(&mut held.tank)
+        } else {
+            Vec::new()
+        };
+        // What they keep may take monitors of its own when it goes.
+        drop(held);
+        drop(unused);
     }
 
     /// The plugged routine.

@@ -57,7 +57,10 @@ impl Linkable for Pump {
         new[port - INPUT] = target;
         let (routine, in_line) = generate(&new)?;
         self.run.replug(routine);
-        *ends = new;
+        let old = core::mem::replace(&mut *ends, new);
+        // What was linked may take monitors of its own when it goes.
+        drop(ends);
+        drop(old);
         Ok(in_line[port - INPUT])
     }
 }

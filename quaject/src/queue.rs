@@ -306,7 +306,10 @@ impl Linkable for ByteQueue {
             self.get.replug(routine);
             in_line[usize::from(port == Q_FULL_1)]
         };
-        *links = new;
+        let old = core::mem::replace(&mut *links, new);
+        // What was linked may take monitors of its own when it goes.
+        drop(links);
+        drop(old);
         Ok(in_line)
     }
 }

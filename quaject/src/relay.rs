@@ -69,7 +69,10 @@ impl Relay {
         let mut plugged = self.plugged.lock();
         let entry = routine.as_ref().map_or(self.slow, Routine::entry);
         self.word().store(entry, Ordering::SeqCst);
-        *plugged = routine;
+        let old = core::mem::replace(&mut *plugged, routine);
+        // What it keeps may take monitors of its own when it goes.
+        drop(plugged);
+        drop(old);
     }
 
     /// What is plugged, to look at.

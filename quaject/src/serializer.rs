@@ -112,14 +112,17 @@ impl Linkable for Serializer {
         let mut linked = self.target.lock();
         let (routine, in_line) = generate(&self.block, target.as_deref())?;
         self.enter.replug(routine);
-        *linked = target;
+        let old = core::mem::replace(&mut *linked, target);
+        // What was linked may take monitors of its own when it goes.
+        drop(linked);
+        drop(old);
         Ok(in_line)
     }
 }
 
 extern "sysv64" fn wait(monitor: *const RawMonitor) {
     // SAFETY: the code passes the monitor of its own quaject.
-    unsafe { &*monitor }.lock();
+    unsafe { &*monitor }.lock_for_code();
 }
 
 extern "sysv64" fn wake(monitor: *const RawMonitor) {

@@ -64,6 +64,9 @@ impl Linkable for Switch {
         match generate(&cases, case) {
             Ok((routine, in_line)) => {
                 self.select.replug(routine);
+                // What was linked may take monitors of its own when it goes.
+                drop(cases);
+                drop(old);
                 Ok(in_line)
             }
             Err(unmade) => {

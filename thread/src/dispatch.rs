@@ -252,9 +252,15 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     to_kernel_stack(d, *base);
     d.bind(out);
     d.jmp_abs(*slow_entry);
-    // A table only becomes longer, so who is beyond it has to look; but not below zero.
-    dynasm!(d ; .arch x64 ; =>aside ; test edi, edi ; jns =>out ; mov rax, Errno::EBADF.to_rax() as i32);
-    leave(d, Place::KernelStack);
+    d.bind(aside);
+    if leaves.is_empty() {
+        // It answers nothing itself: the thread may be traced.
+        d.jmp_abs(*slow_entry);
+    } else {
+        // A table only becomes longer, so who is beyond it has to look; but not below zero.
+        dynasm!(d ; .arch x64 ; test edi, edi ; jns =>out ; mov rax, Errno::EBADF.to_rax() as i32);
+        leave(d, Place::KernelStack);
+    }
     dynasm!(d ; .arch x64 ; =>no_call ; mov rax, Errno::ENOSYS.to_rax() as i32);
     leave(d, Place::WhereEntered);
     let (values, unused) = values.split_at(self::values(leaves));

@@ -61,6 +61,10 @@ fn routine(emit: impl FnOnce(&mut Draft)) -> Routine<Jump> {
 
 impl Thread {
     fn new(with_kpt: bool) -> Thread {
+        Thread::of(with_kpt, &PLAN)
+    }
+
+    fn of(with_kpt: bool, plan: &'static Plan) -> Thread {
         codegen::host::link();
         let stack = Low::new(Stack([0; 512]));
         let base = stack.address() + 4096 - 64;
@@ -106,7 +110,7 @@ impl Thread {
         };
         let spec = Spec {
             kpt: if with_kpt { kpt } else { Kpt::NONE },
-            plan: &PLAN,
+            plan,
             values: &values,
         };
         let sealed = instantiate(&tte, &spec, slow).unwrap();
@@ -215,4 +219,16 @@ fn without_descriptors_all_go_the_slow_way() {
         assert_eq!(thread.call(number, 0), SLOW + number as u64);
     }
     assert_eq!(thread.call(nr::GETPID, 0), 77);
+}
+
+#[test]
+fn one_that_answers_nothing_refuses_nothing_either() {
+    static SILENT: Plan = Plan::of::<NoLeaves>();
+    let thread = Thread::of(false, &SILENT);
+    let numbers = [nr::READ, nr::WRITE, nr::LSEEK, nr::GETPID, 1000];
+    for number in numbers.into_iter().chain([u32::MAX as usize]) {
+        for fd in [0, u32::MAX as u64] {
+            assert_eq!(thread.call(number, fd), SLOW + number as u64);
+        }
+    }
 }

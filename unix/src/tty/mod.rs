@@ -104,6 +104,15 @@ fn signal_group(group: i32, number: i32) {
     let _nobody = signal::send_group(group, Siginfo::sent(number, SI_KERNEL, 0, 0));
 }
 
+/// The input editor of a terminal on `line`. It has a frame of its own, which goes before the other drafts of code need theirs. ENOMEM.
+#[inline(never)]
+fn make_editor(line: &Line, typed: Arc<Typed>, settings: Termios) -> abi::Result<Arc<Editor>> {
+    let no_memory = |_: Unmade| Errno::ENOMEM;
+    let editor = try_arc(Editor::new(line, typed, settings).map_err(no_memory)?)?;
+    editor.open().map_err(no_memory)?;
+    Ok(editor)
+}
+
 impl Tty {
     /// A terminal whose output goes to `line`. ENOMEM.
     fn make(
@@ -115,8 +124,7 @@ impl Tty {
     ) -> abi::Result<Arc<Tty>> {
         let no_memory = |_: Unmade| Errno::ENOMEM;
         let typed = try_arc_large(|| const { Typed::new() })?;
-        let editor = try_arc(Editor::new(&line, typed.clone(), settings).map_err(no_memory)?)?;
-        editor.open().map_err(no_memory)?;
+        let editor = make_editor(&line, typed.clone(), settings)?;
         let tty = try_arc(Tty {
             editor,
             keys: create::<Switch>(()).map_err(no_memory)?,
