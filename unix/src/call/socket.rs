@@ -13,6 +13,7 @@ use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::files::Files;
 use crate::io::IoBuf;
+use crate::memory::fallible::try_filled;
 use crate::process::Process;
 use crate::socket::message::{self, Sending};
 use crate::socket::{self, Address, Socket};
@@ -265,10 +266,9 @@ fn setsockopt(a: &mut Args) -> Result<usize> {
     let of = open_file(a)?;
     let socket = Socket::of(&of)?;
     let length = usize::try_from(a.int(4)).map_err(|_| Errno::EINVAL)?;
-    let mut bytes = [0; OPTION];
-    let bytes = &mut bytes[..length.min(OPTION)];
-    user::copy_in(bytes, a.word(3))?;
-    socket.set_option(a.int(1), a.int(2), bytes)?;
+    let mut bytes = try_filled(0, length.min(OPTION))?;
+    user::copy_in(&mut bytes, a.word(3))?;
+    socket.set_option(a.int(1), a.int(2), &bytes)?;
     if matches!(a.int(2), SO_RCVTIMEO | SO_RCVLOWAT) {
         of.file().flags_changed(&of);
     }

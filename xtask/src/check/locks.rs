@@ -48,7 +48,7 @@ pub fn places(path: &str, text: &str) -> Places {
         if code.is_empty() {
             continue;
         }
-        for taking in [".lock()", ".try_lock()"] {
+        for taking in [".lock()", ".try_lock()", ".lock_for_code()"] {
             for (at, _) in code.match_indices(taking) {
                 let receiver = match receiver(&code[..at]) {
                     "" => receiver(&before),
