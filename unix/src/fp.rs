@@ -25,7 +25,7 @@ fn with_xsave() -> bool {
 }
 
 /// The largest image: x87, SSE and AVX.
-const IMAGE_MAX: usize = 1024;
+pub const IMAGE_MAX: usize = 1024;
 
 /// The initial state as an image.
 fn initial() -> [u8; IMAGE_MAX] {
@@ -107,6 +107,37 @@ fn restore_mended(at: usize, size: usize, extended: bool) -> Result<()> {
         return Ok(());
     }
     thread::fp::load(image).map_err(|_| Errno::ENOMEM)
+}
+
+/// The running thread's state, as [`replace`] takes it.
+pub fn snapshot(image: &mut [u8; IMAGE_MAX]) {
+    *image = initial();
+    thread::fp::look(|state| {
+        if let Some(state) = state {
+            let count = state.len().min(IMAGE_MAX);
+            image[..count].copy_from_slice(&state[..count]);
+        }
+    });
+}
+
+/// Gives the running thread the state `image`, as far as the processor accepts it. Without memory it keeps its own.
+pub fn replace(image: &mut [u8; IMAGE_MAX]) {
+    let image = &mut image[..fpu::area_size().min(IMAGE_MAX)];
+    sanitize(image, true, fpu::components());
+    if thread::current().uses_fp() || !is_initial(image) {
+        let _no_memory = thread::fp::load(image);
+    }
+}
+
+/// Notes in the bytes that are software's which components there are, as debuggers read them.
+pub fn note_components(image: &mut [u8; IMAGE_MAX]) {
+    let mask = fpu::components();
+    image[FPX_SW_OFFSET..FPX_SW_OFFSET + 8].copy_from_slice(&mask.to_le_bytes());
+}
+
+/// Bytes of an image, and of its part for x87 and SSE.
+pub fn image_bytes() -> (usize, usize) {
+    (fpu::area_size().min(IMAGE_MAX), LEGACY)
 }
 
 /// Makes an image one that XRSTOR accepts whatever the program wrote.

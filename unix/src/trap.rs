@@ -55,7 +55,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
     let traced = task.trace.wants_calls();
     if traced {
         frame.rax = Errno::ENOSYS.to_rax();
-        trace::at_call(frame);
+        trace::at_call(frame, false);
     }
     let result = call::dispatch(&mut Args::new(frame));
     frame.rax = match result {
@@ -63,7 +63,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
         Err(error) => error.to_rax(),
     };
     if traced && task.trace.wants_calls() {
-        trace::at_call(frame);
+        trace::at_call(frame, true);
     }
     if task.mask_is_saved.load(Ordering::Relaxed) {
         task.attend();

@@ -33,6 +33,31 @@ plain! {
     }
 }
 
+plain! {
+    /// `struct ptrace_syscall_info`: of a beginning call the number and arguments, of an ended one the result in place of the number, and whether that is an error.
+    pub struct SyscallInfo {
+        pub op: u8,
+        pub pad: [u8; 3],
+        pub arch: u32,
+        pub ip: u64,
+        pub sp: u64,
+        pub number: u64,
+        pub args: [u64; 6],
+    }
+}
+
+constants! { u32:
+    UNAME26 = 0x002_0000, ADDR_NO_RANDOMIZE = 0x004_0000,
+}
+
+constants! { u8:
+    SYSCALL_INFO_NONE = 0, SYSCALL_INFO_ENTRY = 1, SYSCALL_INFO_EXIT = 2,
+}
+
+constants! { u32:
+    AUDIT_ARCH_X86_64 = 0xc000_003e,
+}
+
 constants! { u64:
     PTRACE_TRACEME = 0, PTRACE_PEEKTEXT = 1, PTRACE_PEEKDATA = 2, PTRACE_PEEKUSER = 3, PTRACE_POKETEXT = 4, PTRACE_POKEDATA = 5,
     PTRACE_POKEUSER = 6, PTRACE_CONT = 7, PTRACE_KILL = 8, PTRACE_SINGLESTEP = 9, PTRACE_GETREGS = 12, PTRACE_SETREGS = 13,
@@ -40,13 +65,18 @@ constants! { u64:
     PTRACE_SETOPTIONS = 0x4200, PTRACE_GETEVENTMSG = 0x4201, PTRACE_GETSIGINFO = 0x4202, PTRACE_GETREGSET = 0x4204,
     PTRACE_SETREGSET = 0x4205, PTRACE_SEIZE = 0x4206, PTRACE_INTERRUPT = 0x4207,
 
-    PTRACE_O_TRACESYSGOOD = 1, PTRACE_O_TRACEEXEC = 0x10, PTRACE_O_EXITKILL = 0x10_0000,
+    PTRACE_SETSIGINFO = 0x4203, PTRACE_GETSIGMASK = 0x420a, PTRACE_SETSIGMASK = 0x420b, PTRACE_GET_SYSCALL_INFO = 0x420e,
+    PTRACE_GETFPREGS = 14, PTRACE_SETFPREGS = 15,
+
+    PTRACE_O_TRACESYSGOOD = 1, PTRACE_O_TRACEFORK = 2, PTRACE_O_TRACEVFORK = 4, PTRACE_O_TRACECLONE = 8, PTRACE_O_TRACEEXEC = 0x10,
+    PTRACE_O_TRACEVFORKDONE = 0x20, PTRACE_O_EXITKILL = 0x10_0000,
 }
 
 constants! { i32:
-    PTRACE_EVENT_EXEC = 4, PTRACE_EVENT_STOP = 128,
+    PTRACE_EVENT_FORK = 1, PTRACE_EVENT_VFORK = 2, PTRACE_EVENT_CLONE = 3, PTRACE_EVENT_EXEC = 4, PTRACE_EVENT_VFORK_DONE = 5,
+    PTRACE_EVENT_STOP = 128,
 }
 
 constants! { usize:
-    NT_PRSTATUS = 1,
+    NT_PRSTATUS = 1, NT_PRFPREG = 2, NT_X86_XSTATE = 0x202,
 }

@@ -1,6 +1,7 @@
 //! Calls about the machine as a whole, and those that fit nowhere else.
 
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
@@ -31,9 +32,13 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SYSLOG, syslog),
     (nr::REBOOT, reboot),
     (nr::MEMBARRIER, membarrier),
-    (nr::PERSONALITY, |a| match a.uint(0) {
-        0 | u32::MAX => Ok(0),
-        _ => Err(Errno::EINVAL),
+    (nr::PERSONALITY, |a| {
+        let (process, new) = (Process::current(), a.uint(0));
+        let old = match new {
+            u32::MAX => process.personality.load(Ordering::Relaxed),
+            new => process.personality.swap(new, Ordering::Relaxed),
+        };
+        Ok(old as usize)
     }),
     (nr::ARCH_PRCTL, arch_prctl),
     (nr::VHANGUP, |_| need(Capability::SysTtyConfig).map(|()| 0)),
@@ -71,7 +76,11 @@ pub fn set_hostname(name: &[u8]) {
     *HOSTNAME.lock() = name[..name.len().min(NAME_MAX_UTS)].to_vec();
 }
 
+/// What programs are told that do not know what comes after version 2.6.
+const OLD_RELEASE: &str = "2.6.61-synthesis";
+
 fn utsname() -> Utsname {
+    let is = |flag| Process::current().personality.load(Ordering::Relaxed) & flag != 0;
     let field = |text: &[u8]| {
         let mut field = [0; NAME_MAX_UTS + 1];
         let len = text.len().min(NAME_MAX_UTS);
@@ -81,7 +90,7 @@ fn utsname() -> Utsname {
     Utsname {
         sysname: field(b"Linux"),
         nodename: field(&hostname()),
-        release: field(RELEASE.as_bytes()),
+        release: field(if is(UNAME26) { OLD_RELEASE } else { RELEASE }.as_bytes()),
         version: field(VERSION.as_bytes()),
         machine: field(b"x86_64"),
         domainname: field(b"(none)"),

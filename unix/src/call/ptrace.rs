@@ -9,20 +9,31 @@ use alloc::sync::Arc;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
-use vm::space::FaultError;
-use vm::{AddressSpace, Prot, user};
+use vm::{AddressSpace, user};
 
 use super::{Args, Handler};
+use crate::fp;
 use crate::process::access::{self, Wish};
 use crate::process::trace::{self, How};
-use crate::process::{Process, Task, tree};
+use crate::process::{Process, Task, reach, tree};
 use crate::signal;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::PTRACE, ptrace)];
 
 /// The options that do what they say.
-const OPTIONS: u64 = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+const OPTIONS: u64 = PTRACE_O_TRACESYSGOOD
+    | PTRACE_O_TRACEFORK
+    | PTRACE_O_TRACEVFORK
+    | PTRACE_O_TRACECLONE
+    | PTRACE_O_TRACEEXEC
+    | PTRACE_O_TRACEVFORKDONE
+    | PTRACE_O_EXITKILL;
+/// Offsets in `struct user` of the debug registers, and of its end.
+const DEBUG: usize = 848;
+const USER: usize = 928;
+/// Bits of the last debug register that enable the others.
+const ENABLED: u64 = 0xff;
 const WORD: usize = 8;
 
 fn ptrace(a: &mut Args) -> Result<usize> {
@@ -101,26 +112,75 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             let info = trace::halted(task, |state| state.info)?;
             user::put(data, &info)?;
         }
+        PTRACE_SETSIGINFO => {
+            let info: Siginfo = user::get(data)?;
+            trace::halted(task, |state| state.info = info)?;
+        }
         PTRACE_GETEVENTMSG => {
-            trace::halted(task, |_| ())?;
-            user::put(data, &(task.tid as u64))?;
+            let message = trace::halted(task, |state| state.message)?;
+            user::put(data, &message)?;
+        }
+        PTRACE_GETSIGMASK => {
+            if address != WORD {
+                return Err(Errno::EINVAL);
+            }
+            let mask = trace::halted(task, |state| state.blocked)?;
+            user::put(data, &mask)?;
+        }
+        PTRACE_SETSIGMASK => {
+            if address != WORD {
+                return Err(Errno::EINVAL);
+            }
+            let mask: u64 = user::get(data)?;
+            trace::halted(task, |state| {
+                state.blocked = mask & !signal::set::UNBLOCKABLE;
+                state.mask_is_new = true;
+            })?;
+        }
+        PTRACE_GET_SYSCALL_INFO => {
+            let (info, len) = trace::halted(task, |state| syscall_info(state))?;
+            let bytes = bytemuck::bytes_of(&info);
+            let some = bytes.get(..len.min(address)).ok_or(Errno::EFAULT)?;
+            user::copy_out(data, some)?;
+            return Ok(len);
+        }
+        PTRACE_GETFPREGS => {
+            let count = fp::image_bytes().1;
+            let image = trace::halted(task, |state| state.vectors.0)?;
+            user::copy_out(data, &image[..count])?;
+        }
+        PTRACE_SETFPREGS => {
+            let count = fp::image_bytes().1;
+            set_vectors(task, data, count)?;
         }
         PTRACE_PEEKUSER => {
-            let at = register(address)?;
-            let word = trace::halted(task, |state| words(&mut state.registers)[at])?;
+            let word = match register(address)? {
+                Some(at) => trace::halted(task, |state| words(&mut state.registers)[at])?,
+                None => trace::halted(task, |state| match debug(address) {
+                    Some(at) => state.debug[at],
+                    None => 0,
+                })?,
+            };
             user::put(data, &word)?;
         }
-        PTRACE_POKEUSER => {
-            let at = register(address)?;
-            trace::halted(task, |state| words(&mut state.registers)[at] = data as u64)?;
-        }
+        PTRACE_POKEUSER => match register(address)? {
+            Some(at) => {
+                trace::halted(task, |state| words(&mut state.registers)[at] = data as u64)?;
+            }
+            None => {
+                let at = debug(address).ok_or(Errno::EIO)?;
+                trace::halted(task, |state| set_debug(state, at, data as u64))??;
+            }
+        },
         PTRACE_PEEKTEXT | PTRACE_PEEKDATA => {
             let mut word = [0; WORD];
             let space = space(task)?;
             space.read_at(address, &mut word).map_err(|_| Errno::EIO)?;
             user::put(data, &word)?;
         }
-        PTRACE_POKETEXT | PTRACE_POKEDATA => poke(&*space(task)?, address, &data.to_ne_bytes())?,
+        PTRACE_POKETEXT | PTRACE_POKEDATA => {
+            reach::write(&*space(task)?, address, &data.to_ne_bytes())?
+        }
         _ => return Err(Errno::EIO),
     }
     Ok(0)
@@ -148,19 +208,101 @@ fn words(registers: &mut UserRegs) -> &mut [u64] {
     bytemuck::cast_slice_mut(core::slice::from_mut(registers))
 }
 
-/// The index of the register at `offset` of `struct user`.
-fn register(offset: usize) -> Result<usize> {
-    if offset.is_multiple_of(WORD) && offset < size_of::<UserRegs>() {
-        Ok(offset / WORD)
-    } else {
-        Err(Errno::EIO)
+/// The index of the register at `offset` of `struct user`; none of what is no general register. EIO.
+fn register(offset: usize) -> Result<Option<usize>> {
+    if !offset.is_multiple_of(WORD) || offset >= USER {
+        return Err(Errno::EIO);
     }
+    Ok((offset < size_of::<UserRegs>()).then_some(offset / WORD))
 }
 
-/// The general registers by an `iovec` at `data`.
-fn register_set(task: &Task, kind: usize, data: usize, set: bool) -> Result<usize> {
-    if kind != NT_PRSTATUS {
+/// The number of the debug register there.
+fn debug(offset: usize) -> Option<usize> {
+    Some(offset.checked_sub(DEBUG)? / WORD).filter(|at| *at < 8)
+}
+
+/// A debug register gets a value; none is ever enabled. EIO: there is no such register. EINVAL: that is no address. ENOSPC: nothing is free to watch it.
+fn set_debug(state: &mut trace::State, at: usize, value: u64) -> Result<()> {
+    match at {
+        0..=3 if value >= abi::layout::USER_END as u64 => return Err(Errno::EINVAL),
+        4 | 5 => return Err(Errno::EIO),
+        7 if value & ENABLED != 0 => return Err(Errno::ENOSPC),
+        _ => {}
+    }
+    state.debug[at] = value;
+    Ok(())
+}
+
+/// What is told of the call where a thread waits, and how many bytes of it.
+fn syscall_info(state: &trace::State) -> (SyscallInfo, usize) {
+    let r = &state.registers;
+    let failed = (-4095..0).contains(&(r.rax as i64));
+    let mut info = SyscallInfo {
+        op: state.call,
+        arch: AUDIT_ARCH_X86_64,
+        ip: r.rip,
+        sp: r.rsp,
+        ..SyscallInfo::default()
+    };
+    let head = core::mem::offset_of!(SyscallInfo, number);
+    let len = match state.call {
+        SYSCALL_INFO_ENTRY => {
+            info.number = r.orig_rax;
+            info.args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
+            size_of::<SyscallInfo>()
+        }
+        SYSCALL_INFO_EXIT => {
+            info.number = r.rax;
+            info.args[0] = u64::from(failed);
+            core::mem::offset_of!(SyscallInfo, args).saturating_add(1)
+        }
+        _ => head,
+    };
+    (info, len)
+}
+
+/// `count` bytes of vector registers from user address `from`.
+fn set_vectors(task: &Task, from: usize, count: usize) -> Result<()> {
+    let mut image = trace::halted(task, |state| state.vectors.0)?;
+    let some = image.get_mut(..count).ok_or(Errno::EINVAL)?;
+    user::copy_in(some, from)?;
+    trace::halted(task, |state| {
+        state.vectors.0 = image;
+        state.vectors_are_new = true;
+    })
+}
+
+/// Vector registers by an `iovec` at `data`: `all` of them.
+fn vector_set(task: &Task, data: usize, set: bool, all: bool) -> Result<usize> {
+    let mut part: Iovec = user::get(data)?;
+    let (whole, legacy) = fp::image_bytes();
+    let size = if all { whole } else { legacy };
+    if !part.len.is_multiple_of(WORD as u64) {
         return Err(Errno::EINVAL);
+    }
+    let count = size.min(part.len as usize);
+    if set {
+        if count < size {
+            return Err(Errno::EFAULT);
+        }
+        set_vectors(task, part.base as usize, size)?;
+    } else {
+        let mut image = trace::halted(task, |state| state.vectors.0)?;
+        fp::note_components(&mut image);
+        user::copy_out(part.base as usize, &image[..count])?;
+    }
+    part.len = count as u64;
+    user::put(data, &part)?;
+    Ok(0)
+}
+
+/// A set of registers by an `iovec` at `data`.
+fn register_set(task: &Task, kind: usize, data: usize, set: bool) -> Result<usize> {
+    match kind {
+        NT_PRSTATUS => {}
+        NT_PRFPREG => return vector_set(task, data, set, false),
+        NT_X86_XSTATE => return vector_set(task, data, set, true),
+        _ => return Err(Errno::EINVAL),
     }
     let mut part: Iovec = user::get(data)?;
     if !part.len.is_multiple_of(WORD as u64) {
@@ -178,28 +320,4 @@ fn register_set(task: &Task, kind: usize, data: usize, set: bool) -> Result<usiz
     part.len = count as u64;
     user::put(data, &part)?;
     Ok(0)
-}
-
-/// Writes a word; into pages that are only read or executed, too, where the process has a copy of its own then.
-fn poke(space: &AddressSpace, address: usize, word: &[u8]) -> Result<()> {
-    match space.write_at(address, word) {
-        Ok(()) => return Ok(()),
-        Err(FaultError::Protection) => {}
-        Err(_) => return Err(Errno::EIO),
-    }
-    let first = address & !(abi::layout::PAGE - 1);
-    let end = address.checked_add(WORD).and_then(abi::layout::page_ceil);
-    let length = end.and_then(|end| end.checked_sub(first));
-    let (end, length) = end.zip(length).ok_or(Errno::EIO)?;
-    let mut prot = None;
-    space.for_each_area(|area| {
-        if area.start <= first && end <= area.end && !area.shared {
-            prot = Some(area.prot);
-        }
-    });
-    let prot = prot.ok_or(Errno::EIO)?;
-    space.protect(first, length, prot.or(Prot::RW))?;
-    let written = space.write_at(address, word);
-    space.protect(first, length, prot)?;
-    written.map_err(|_| Errno::EIO)
 }

@@ -4,6 +4,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_PIE_BASE, page_ceil, page_floor};
@@ -17,7 +18,7 @@ use crate::fs::walk::{View, walk};
 use crate::fs::{How, Kind, Place, perm};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_copy, try_filled};
-use crate::process::{Cred, Process};
+use crate::process::{Cred, Process, Task};
 
 /// Pages over which a position-independent program's place is spread.
 const SPREAD_PAGES: u64 = 1 << 16;
@@ -169,15 +170,23 @@ pub enum Part {
     Interpreter,
 }
 
+/// A random number of pages less than `most`, in bytes; none for who asked for that (`ADDR_NO_RANDOMIZE`).
+pub fn spread(most: u64) -> usize {
+    let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
+    if personality.is_some_and(|flags| flags & ADDR_NO_RANDOMIZE != 0) {
+        return 0;
+    }
+    (machine::random::u64() % most) as usize * PAGE
+}
+
 /// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
 pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) -> Result<Loaded> {
     let (first, end) = image.span();
     let bias = match part {
         _ if !image.relocatable => 0,
         Part::Program | Part::Copy => {
-            let spread = machine::random::u64() % SPREAD_PAGES * PAGE as u64;
             // Wherever the file would like to be, above or below.
-            (USER_PIE_BASE + spread as usize).wrapping_sub(first)
+            (USER_PIE_BASE + spread(SPREAD_PAGES)).wrapping_sub(first)
         }
         Part::Interpreter => {
             let room = space.map(

@@ -208,7 +208,7 @@ pub fn prepare(
             Some(load(&space, &loader, &loader_image, Part::Interpreter)?)
         }
     };
-    space.set_brk_start(main.end + spread());
+    space.set_brk_start(main.end + load::spread(SPREAD_PAGES));
     let executing = own.executing(user, group, grounds.doubt);
     let plain = own.uid == own.euid && own.gid == own.egid;
     if readable && plain && !executing.cred.departs_from(own) {
@@ -242,11 +242,6 @@ pub fn prepare(
         executing,
         grounds,
     })
-}
-
-/// A random number of pages, in bytes.
-fn spread() -> usize {
-    (machine::random::u64() % SPREAD_PAGES) as usize * PAGE
 }
 
 /// The user and the group that the file's set-id bits give.
@@ -288,7 +283,7 @@ fn build_stack(
         limit
     };
     let length = limit.clamp(128 << 10, 64 << 20) as usize / PAGE * PAGE;
-    let top = USER_STACK_TOP - spread();
+    let top = USER_STACK_TOP - load::spread(SPREAD_PAGES);
     let prot = if image.executable_stack {
         Prot::RW.or(Prot::EXEC)
     } else {

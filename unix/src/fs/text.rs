@@ -43,6 +43,14 @@ pub enum Item {
     Magic(Arc<dyn Magic>),
     /// A file with a behaviour of its own.
     Special(Arc<dyn File>),
+    /// A file whose owner may read and write it, with a behaviour that is made when it is opened.
+    Opened(Arc<dyn Opened>),
+}
+
+/// What makes the behaviour of a file that is opened.
+pub trait Opened: Send + Sync {
+    /// The behaviour, for who may.
+    fn open(&self) -> Result<Arc<dyn File>>;
 }
 
 /// A link that is more than its text.
@@ -126,6 +134,7 @@ impl Item {
             Item::Folder(folder) => folder.permissions(),
             Item::Text(_) => 0o444,
             Item::Private(_) | Item::Special(_) => 0o400,
+            Item::Opened(_) => 0o600,
             Item::Setting(..) => 0o644,
             Item::Link(_) | Item::Magic(_) => 0o777,
         }
@@ -272,6 +281,7 @@ impl Inode for Node {
             }
             Item::Setting(source, set) => Ok(how.finish(Arc::new(Text::new(source, Some(*set))?))),
             Item::Special(file) => Ok(how.finish(file.clone())),
+            Item::Opened(opened) => Ok(how.finish(opened.open()?)),
             Item::Link(_) | Item::Magic(_) => Err(Errno::ELOOP),
         }
     }

@@ -20,7 +20,7 @@ use crate::signal::pending::Origin;
 pub fn exit_thread(status: i32) -> ! {
     let task = Task::current();
     let process = task.process.clone();
-    trace::end_traced(&task);
+    trace::end_traced(&task, status);
     robust::release(&task);
     let cleared = task.clear_child_tid.load(Ordering::Relaxed);
     if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
@@ -130,6 +130,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     let orphans = orphans_itself(process).then_some(own);
     let (parent, late) = become_zombie(process, status);
 
+    trace::ended(process, status);
     process.ended.wake_all();
     process.vfork_gate.open();
     for child in &children {

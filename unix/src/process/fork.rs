@@ -17,7 +17,7 @@ use super::access::Rights;
 use super::tree::{self, INIT};
 use super::usage::Account;
 use super::user::Charge;
-use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, quota, shared};
+use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, quota, shared, trace};
 use crate::dispatch;
 use crate::event::process as pidfd;
 use crate::files::Files;
@@ -60,7 +60,7 @@ const UNSUPPORTED: u64 = CLONE_NEWNS
 
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
-pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
+pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
     let child = loop {
         match prepare(frame, &spec) {
             Err(Errno::ENOMEM) if crate::memory::coming() => {}
@@ -69,10 +69,16 @@ pub fn make(frame: &TrapFrame, spec: Spec) -> Result<i32> {
     };
     let parent = Process::current();
     let (number, process) = (child.tid, child.process.clone());
+    let event = trace::made(&child, spec.flags, spec.exit_signal);
     thread::start(&child.thread);
     drop(child);
+    if let Some((event, option)) = event {
+        trace::tell(frame, event, option, number);
+    }
     if spec.flags & CLONE_VFORK != 0 {
         process.vfork_gate.pass(|| parent.signals.is_ending());
+        let done = (PTRACE_EVENT_VFORK_DONE, PTRACE_O_TRACEVFORKDONE);
+        trace::tell(frame, done.0, done.1, number);
     }
     Ok(number)
 }
@@ -369,6 +375,7 @@ impl Process {
             exit_signal,
             parent_images,
             nice: parent.nice(),
+            personality: parent.personality.load(Ordering::Relaxed),
             no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
         };
         Process::with(pid, files, fs, actions, heritage)
@@ -407,6 +414,8 @@ impl Process {
             vfork_gate: Gate::default(),
             // The first process runs no code that could trace.
             tracees: Monitor::new((pid != INIT).then(Vec::new)),
+            traced_by: AtomicI32::new(0),
+            personality: AtomicU32::new(heritage.personality),
             ppid: AtomicI32::new(heritage.ppid),
             pgrp: AtomicI32::new(heritage.pgrp),
             left_group: AtomicI32::new(0),
@@ -437,6 +446,7 @@ struct Heritage {
     exit_signal: i32,
     parent_images: u32,
     nice: i32,
+    personality: u32,
     no_new_privileges: bool,
 }
 
@@ -456,6 +466,7 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
         exit_signal: SIGCHLD,
         parent_images: 0,
         nice: 0,
+        personality: 0,
         no_new_privileges: false,
     };
     let root = Arc::new(root);

@@ -15,6 +15,7 @@ pub(crate) mod index;
 pub mod limits;
 mod names;
 pub mod quota;
+pub mod reach;
 mod register;
 mod reserve;
 pub mod robust;
@@ -107,6 +108,10 @@ pub struct Process {
     pub(crate) vfork_gate: Gate,
     /// The threads that it traces, until it ends.
     pub(crate) tracees: trace::Tracees,
+    /// Who traced its first thread, which has ended, and hears of its end as no parent.
+    pub(crate) traced_by: AtomicI32,
+    /// What `personality` has set.
+    pub(crate) personality: AtomicU32,
     pub(crate) ppid: AtomicI32,
     /// 0 once it has been forgotten. Changes with its children held, but for that.
     pub(crate) pgrp: AtomicI32,

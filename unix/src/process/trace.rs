@@ -1,7 +1,7 @@
 //! Tracing: what one process sees of another's thread, and how the thread waits for it.
 //!
 //! *Interface*: [`Trace`] is a task's part. The tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`halted`]; the traced
-//! thread's is [`stop`], [`event`], [`at_call`], [`executed`]; [`end_tracer`] and [`end_traced`] are for the end of either.
+//! thread's is [`stop`], [`event`], [`at_call`], [`made`], [`tell`], [`executed`]; [`end_tracer`], [`end_traced`] and [`ended`] are for the end of either.
 //!
 //! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While it waits, its registers are in its
 //! [`Trace`], where the tracer reads and changes them: nobody ever touches another thread's kernel stack. A traced thread's dispatcher answers
@@ -27,8 +27,37 @@ const RFLAGS_TF: u64 = 1 << 8;
 /// What is added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
 const CALL_MARK: i32 = 0x80;
 
-/// Tasks that a process traces. None: it ends, and traces nobody more, or is the first process, which never does.
-pub type Tracees = Monitor<Option<Vec<Weak<Task>>>>;
+/// Tasks that a process traces, and those of whose end it has still to hear. None: it ends, and traces nobody more, or is the first process, which never does.
+pub type Tracees = Monitor<Option<Vec<Tracee>>>;
+
+/// One that a process traces.
+pub struct Tracee {
+    /// Its number.
+    pub tid: i32,
+    /// Gone when it has ended.
+    pub task: Weak<Task>,
+    /// What its tracer is to hear of its end.
+    pub end: End,
+}
+
+/// What a tracer is to hear of the end of one whom it traced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It lives, or its parent is the tracer, who hears of it as that.
+    Untold,
+    /// It was the first thread of a process that has others.
+    Leads,
+    /// The process has ended with this status, of this user.
+    Process(i32, u32),
+    /// The thread has.
+    Thread(i32, u32),
+}
+
+impl Tracee {
+    fn is(&self, task: &Arc<Task>) -> bool {
+        core::ptr::eq(self.task.as_ptr(), Arc::as_ptr(task))
+    }
+}
 
 /// How a traced thread goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,8 +89,31 @@ pub struct State {
     /// The signal that it goes on with.
     signal: i32,
     how: How,
-    event: Option<i32>,
+    event: Option<(i32, u64)>,
+    /// What `PTRACE_GETEVENTMSG` tells of the last event.
+    pub message: u64,
+    /// `SYSCALL_INFO_…` of where it waits.
+    pub call: u8,
+    /// The mask of blocked signals.
+    pub blocked: u64,
+    /// The mask is the tracer's.
+    pub mask_is_new: bool,
+    /// The vector registers, in the form that the processor has.
+    pub vectors: Vectors,
+    /// The vector registers are the tracer's.
+    pub vectors_are_new: bool,
+    /// The debug registers as the tracer has set them: nothing is enabled there.
+    pub debug: [u64; 8],
     seized: bool,
+}
+
+/// An image of vector registers.
+pub struct Vectors(pub [u8; crate::fp::IMAGE_MAX]);
+
+impl Default for Vectors {
+    fn default() -> Self {
+        Vectors([0; crate::fp::IMAGE_MAX])
+    }
 }
 
 /// A task's part in being traced.
@@ -121,23 +173,40 @@ impl Trace {
 
 /// Makes `tracer`, who may, trace `task`; [`begun`] comes next. EPERM: somebody does already, or it ends. ESRCH: `tracer` ends. ENOMEM.
 pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
+    let able = Process::current().cred.get().has(Capability::SysPtrace);
+    begin_as(tracer, task, seized, options, able)
+}
+
+/// As [`begin`]; the tracer is `able` to trace everybody.
+fn begin_as(
+    tracer: &Process,
+    task: &Arc<Task>,
+    seized: bool,
+    options: u64,
+    able: bool,
+) -> Result<()> {
     let mut tracees = tracer.tracees.lock();
     let mut held = task.trace.state.lock();
     if task.trace.is_traced() || task.trace.ended.load(Ordering::Relaxed) {
         return Err(Errno::EPERM);
     }
     let list = tracees.as_mut().ok_or(Errno::ESRCH)?;
-    list.retain(|task| task.strong_count() != 0);
+    list.retain(|tracee| tracee.task.strong_count() != 0 || tracee.end != End::Untold);
     try_reserve(list, 1)?;
     // One whom the last tracer has let go may not have taken its registers back yet: they stay.
     let state = held.get_or_insert_default();
     state.seized = seized;
     state.options = options;
-    state.able = Process::current().cred.get().has(Capability::SysPtrace);
+    state.able = able;
     state.status = None;
     state.event = None;
     task.trace.tracer.store(tracer.pid, Ordering::Release);
-    try_push(list, Arc::downgrade(task))
+    let tracee = Tracee {
+        tid: task.tid,
+        task: Arc::downgrade(task),
+        end: End::Untold,
+    };
+    try_push(list, tracee)
 }
 
 /// `task`, which `tracer` has begun to trace, answers nothing itself any more. With no monitor held: whoever lets a table grow looks at the threads of
@@ -205,8 +274,7 @@ fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
             let_go(task, state, How::Freely, signal.unwrap_or(untold));
         }
         if let Some(tracees) = tracees.as_mut().and_then(|list| list.as_mut()) {
-            let gone = |other: &Weak<Task>| core::ptr::eq(other.as_ptr(), Arc::as_ptr(task));
-            tracees.retain(|other| !gone(other));
+            tracees.retain(|other| !other.is(task));
         }
     }
     drop(held);
@@ -219,14 +287,19 @@ fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
 pub fn interrupt(task: &Task) {
     let mut state = task.trace.state.lock();
     if let Some(state) = state.as_mut().filter(|_| task.trace.is_ours()) {
-        state.event = Some(PTRACE_EVENT_STOP);
+        state.event = Some((PTRACE_EVENT_STOP, 0));
     }
     drop(state);
     task.attend();
 }
 
 /// The running task, traced, waits for its tracer because of `info`, and tells it `status`. Returns the signal that it is to go on with.
-pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i32 {
+pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo) -> i32 {
+    stop_at(task, trap, status, info, SYSCALL_INFO_NONE)
+}
+
+/// As [`stop`], where `call` says. What the tracer has put into the place of `info` is there afterwards.
+fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, call: u8) -> i32 {
     {
         let mut state = task.trace.state.lock();
         let Some(state) = state.as_mut().filter(|_| task.trace.is_traced()) else {
@@ -234,7 +307,11 @@ pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i3
         };
         trap.rflags &= !RFLAGS_TF;
         state.registers = shown(task, trap);
-        state.info = info;
+        state.info = *info;
+        state.call = call;
+        state.blocked = task.blocked();
+        crate::fp::snapshot(&mut state.vectors.0);
+        (state.mask_is_new, state.vectors_are_new) = (false, false);
         state.status = Some(status);
         state.halted = true;
         state.signal = 0;
@@ -243,8 +320,8 @@ pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i3
     }
     notify(task, status);
     thread::safe_point();
-    let mut state = task.trace.state.lock();
-    let Some(state) = &mut *state else {
+    let mut held = task.trace.state.lock();
+    let Some(state) = &mut *held else {
         return info.signo;
     };
     // SIGKILL asks nobody.
@@ -254,28 +331,121 @@ pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: Siginfo) -> i3
     if state.how == How::OneStep && task.trace.is_traced() {
         trap.rflags |= RFLAGS_TF;
     }
-    state.signal
+    if state.vectors_are_new {
+        crate::fp::replace(&mut state.vectors.0);
+    }
+    *info = state.info;
+    let (signo, mask) = (state.signal, state.blocked);
+    let masked = state.mask_is_new;
+    drop(held);
+    if masked {
+        signal::deliver::set_blocked(task, mask);
+    }
+    signo
 }
 
-/// Something that the running task has to stop for, other than a signal: the status.
-pub fn event(task: &Task) -> Option<i32> {
-    let event = task.trace.state.lock().as_mut()?.event.take()?;
-    Some(status_stopped(SIGTRAP | event << 8))
+/// If there is something that the running task has to stop for, other than a signal, it does. Whether it did.
+pub fn event(task: &Task, trap: &mut TrapFrame) -> bool {
+    let mut held = task.trace.state.lock();
+    let Some(state) = held.as_mut() else {
+        return false;
+    };
+    let Some((event, message)) = state.event.take() else {
+        return false;
+    };
+    state.message = message;
+    drop(held);
+    stop_for(task, trap, event);
+    true
 }
 
-/// The beginning of a call, the end of one.
-pub fn at_call(trap: &mut TrapFrame) {
+fn stop_for(task: &Task, trap: &mut TrapFrame, event: i32) {
+    let mut info = Siginfo {
+        signo: SIGTRAP,
+        code: SIGTRAP | event << 8,
+        ..Siginfo::default()
+    };
+    stop(task, trap, status_stopped(SIGTRAP | event << 8), &mut info);
+}
+
+/// The running task stops for `event` about the child `number`, if its tracer wants to know of such (`option`).
+pub fn tell(trap: &mut TrapFrame, event: i32, option: u64, number: i32) {
     let task = Task::current();
+    let wanted = {
+        let mut held = task.trace.state.lock();
+        let state = held.as_mut().filter(|_| task.trace.is_traced());
+        state.is_some_and(|state| {
+            let wanted = state.options & option != 0;
+            if wanted {
+                state.message = number as u64;
+            }
+            wanted
+        })
+    };
+    if wanted {
+        stop_for(&task, trap, event);
+    }
+}
+
+/// The running task has made `child`, which has not begun: its tracer traces that too, if it wants to. Which event that is, with its option.
+pub fn made(child: &Arc<Task>, flags: u64, exit_signal: i32) -> Option<(i32, u64)> {
+    let task = Task::current();
+    if !task.trace.is_traced() || flags & CLONE_UNTRACED != 0 {
+        return None;
+    }
+    let (event, option) = if flags & CLONE_VFORK != 0 {
+        (PTRACE_EVENT_VFORK, PTRACE_O_TRACEVFORK)
+    } else if exit_signal == SIGCHLD {
+        (PTRACE_EVENT_FORK, PTRACE_O_TRACEFORK)
+    } else {
+        (PTRACE_EVENT_CLONE, PTRACE_O_TRACECLONE)
+    };
+    let (options, seized, able) = {
+        let held = task.trace.state.lock();
+        let state = held.as_ref()?;
+        (state.options, state.seized, state.able)
+    };
+    if options & option == 0 && flags & CLONE_PTRACE == 0 {
+        return None;
+    }
+    let tracer = tree::find(task.trace.tracer())?;
+    // Without memory, or with a tracer that ends, the child is nobody's.
+    begin_as(&tracer, child, seized, options, able).ok()?;
+    begun(&tracer, child).ok()?;
+    if seized {
+        if let Some(state) = child.trace.state.lock().as_mut() {
+            state.event = Some((PTRACE_EVENT_STOP, 0));
+        }
+        child.attend();
+    } else {
+        let info = Siginfo::sent(SIGSTOP, SI_USER, tracer.pid, 0);
+        // A standard signal: adding it cannot fail.
+        let _ = signal::send(&child.process, Some(child), info);
+    }
+    Some((event, option))
+}
+
+/// The beginning of a call, or its `end`. What happened in it comes before that.
+pub fn at_call(trap: &mut TrapFrame, end: bool) {
+    let task = Task::current();
+    if end {
+        event(&task, trap);
+    }
     let mark = match task.trace.options() & PTRACE_O_TRACESYSGOOD {
         0 => 0,
         _ => CALL_MARK,
     };
-    let info = Siginfo {
+    let mut info = Siginfo {
         signo: SIGTRAP,
         code: SIGTRAP | mark,
         ..Siginfo::default()
     };
-    let signo = stop(&task, trap, status_stopped(SIGTRAP | mark), info);
+    let call = match end {
+        false => SYSCALL_INFO_ENTRY,
+        true => SYSCALL_INFO_EXIT,
+    };
+    let status = status_stopped(SIGTRAP | mark);
+    let signo = stop_at(&task, trap, status, &mut info, call);
     if signo != 0 && signo != SIGTRAP && signal::valid(signo) {
         let info = Siginfo::sent(signo, SI_USER, task.trace.tracer(), 0);
         // A queue that is full loses what the tracer added.
@@ -293,7 +463,7 @@ pub fn executed(task: &Arc<Task>) {
         return;
     };
     if state.options & PTRACE_O_TRACEEXEC != 0 {
-        state.event = Some(PTRACE_EVENT_EXEC);
+        state.event = Some((PTRACE_EVENT_EXEC, task.tid as u64));
         drop(held);
         task.attend();
     } else if !state.seized {
@@ -307,7 +477,8 @@ pub fn executed(task: &Arc<Task>) {
 /// `process` ends: those that it traces go on alone, or end if it wanted that.
 pub fn end_tracer(process: &Process) {
     let tracees = process.tracees.lock().take();
-    for task in tracees.iter().flatten().filter_map(Weak::upgrade) {
+    let living = |tracee: &Tracee| tracee.task.upgrade();
+    for task in tracees.iter().flatten().filter_map(living) {
         if task.trace.tracer() != process.pid {
             continue;
         }
@@ -320,18 +491,58 @@ pub fn end_tracer(process: &Process) {
     }
 }
 
-/// The running task ends: its tracer need not wait for it, and nobody becomes that any more.
-pub fn end_traced(task: &Arc<Task>) {
+/// The running task ends with `status`: its tracer hears of that, and nobody becomes that any more.
+pub fn end_traced(task: &Arc<Task>, status: i32) {
     let tracer = {
         let _held = task.trace.state.lock();
         task.trace.ended.store(true, Ordering::Relaxed);
         task.trace.tracer()
     };
-    if tracer != 0 {
-        forget(task, tracer, None);
-        if let Some(tracer) = tree::find(tracer) {
-            tracer.child_wait.wake_all();
-        }
+    if tracer == 0 {
+        return;
+    }
+    let process = &task.process;
+    let end = if task.tid != process.pid {
+        End::Thread(status, process.cred.get().uid)
+    } else if process.ppid() != tracer {
+        process.traced_by.store(tracer, Ordering::Release);
+        End::Leads
+    } else {
+        End::Untold
+    };
+    let tracer_process = tree::find(tracer);
+    if let Some(tracer) = tracer_process.as_ref().filter(|_| end != End::Untold)
+        && let Some(list) = tracer.tracees.lock().as_mut()
+        && let Some(tracee) = list.iter_mut().find(|tracee| tracee.is(task))
+    {
+        tracee.task = Weak::new();
+        tracee.end = end;
+    }
+    forget(task, tracer, None);
+    if let Some(tracer) = tracer_process {
+        tracer.child_wait.wake_all();
+    }
+}
+
+/// `process` has ended with `status`: who traced it and is not its parent hears of that.
+pub fn ended(process: &Process, status: i32) {
+    let tracer = process.traced_by.swap(0, Ordering::AcqRel);
+    let Some(tracer) = tree::find(tracer).filter(|_| tracer != 0) else {
+        return;
+    };
+    let uid = process.cred.get().uid;
+    let told = tracer.tracees.lock().as_mut().is_some_and(|list| {
+        let first = |tracee: &&mut Tracee| tracee.tid == process.pid && tracee.end == End::Leads;
+        let tracee = list.iter_mut().find(first);
+        tracee
+            .map(|tracee| tracee.end = End::Process(status, uid))
+            .is_some()
+    });
+    if told {
+        let info = Siginfo::child(CLD_EXITED, process.pid, uid, status >> 8 & 0xff, 0, 0);
+        // A standard signal: adding it cannot fail.
+        let _ = signal::send(&tracer, None, info);
+        tracer.child_wait.wake_all();
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! *Interface*: [`wait`].
 
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
+use super::trace::End;
 use super::{Process, Usage, tree};
 use crate::signal::Change;
 
@@ -103,8 +104,32 @@ fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<
 /// Whether `parent` traces a thread that `which` names, and the news of one.
 fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Report>) {
     let mut exists = false;
-    let tracees = parent.tracees.lock();
-    for task in tracees.iter().flatten().filter_map(Weak::upgrade) {
+    let mut tracees = parent.tracees.lock();
+    let Some(list) = tracees.as_mut() else {
+        return (false, None);
+    };
+    let mut gone = None;
+    for (at, tracee) in list.iter().enumerate() {
+        let Some(task) = tracee.task.upgrade() else {
+            let meant = match which {
+                Which::Any => true,
+                Which::Pid(tid) => tracee.tid == tid,
+                Which::This(_) | Which::Group(_) => false,
+            };
+            // A thread's end is for who asks for such.
+            let all = options & (WALL | WCLONE) != 0;
+            let end = match tracee.end {
+                End::Process(status, uid) => Some((status, uid)),
+                End::Thread(status, uid) if all => Some((status, uid)),
+                _ => None,
+            };
+            exists |= meant && (tracee.end == End::Leads || end.is_some());
+            if let Some((status, uid)) = end.filter(|_| meant && options & WEXITED != 0) {
+                gone = Some((at, tracee.tid, status, uid));
+                break;
+            }
+            continue;
+        };
         let meant = match which {
             Which::Any => true,
             Which::Pid(tid) => task.tid == tid,
@@ -126,7 +151,19 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
             return (true, Some(report));
         }
     }
-    (exists, None)
+    let Some((at, pid, status, uid)) = gone else {
+        return (exists, None);
+    };
+    if options & WNOWAIT == 0 {
+        list.remove(at);
+    }
+    let report = Report {
+        pid,
+        uid,
+        status,
+        usage: Usage::default(),
+    };
+    (true, Some(report))
 }
 
 /// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`.

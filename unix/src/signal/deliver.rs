@@ -33,11 +33,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         if join_stop(process, task) {
             continue;
         }
-        if task.trace.is_traced()
-            && let Some(status) = trace::event(task)
-        {
-            let info = Siginfo::sent(SIGTRAP, SI_USER, process.pid, 0);
-            trace::stop(task, trap, status, info);
+        if task.trace.is_traced() && trace::event(task, trap) {
             continue;
         }
         let wanted = !task.blocked() | UNBLOCKABLE;
@@ -46,7 +42,8 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         }
         if task.trace.is_traced() && info.signo != SIGKILL {
             // The tracer sees it first, and may want another one or none.
-            let signo = trace::stop(task, trap, status_stopped(info.signo), info);
+            let status = status_stopped(info.signo);
+            let signo = trace::stop(task, trap, status, &mut info);
             if signo == 0 {
                 continue;
             }

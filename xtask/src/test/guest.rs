@@ -129,6 +129,11 @@ pub const TESTS: &[Test] = &[
         run: locks,
     },
     Test {
+        name: "tracers",
+        about: "what tracers ask beyond stops: events, children, ends, calls, registers, memory, on 1 and 4 CPUs",
+        run: tracers,
+    },
+    Test {
         name: "ptys",
         about: "pseudo-terminals: names, data both ways, packets, sessions, ends, on 1 and 4 CPUs",
         run: ptys,
@@ -579,6 +584,15 @@ fn locks(kit: &Kit) -> Vec<Check> {
         let machine = with(kit, &format!("locks-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/locks-musl"], 5 * MINUTE));
         checks.extend(kit.tap(&machine, &["/tests/locks-musl", "crowd"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn tracers(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("tracers-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/tracers-glibc"], 2 * MINUTE));
     }
     checks
 }

@@ -143,6 +143,7 @@ impl Kit {
             "secrets",
             "capabilities",
             "ptys",
+            "tracers",
             "epolls",
             "polls",
             "events",

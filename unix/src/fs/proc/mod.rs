@@ -3,6 +3,7 @@
 //! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what concerns the whole machine.
 
 mod descriptors;
+mod memory;
 mod pid;
 pub(crate) use pid::look_into;
 mod smaps;

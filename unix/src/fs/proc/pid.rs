@@ -9,10 +9,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 use vm::space::{AreaInfo, Role};
 use vm::{AddressSpace, Prot};
 
 use super::descriptors::{Descriptors, Infos};
+use super::memory::Memory;
 use super::{smaps, status};
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
@@ -37,7 +39,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 20] = [
+const NAMES: [(&str, Kind); 22] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -51,6 +53,8 @@ const NAMES: [(&str, Kind); 20] = [
     ("fdinfo", Kind::Directory),
     ("maps", Kind::Regular),
     ("smaps", Kind::Regular),
+    ("mem", Kind::Regular),
+    ("personality", Kind::Regular),
     ("mounts", Kind::Regular),
     ("mountinfo", Kind::Regular),
     ("limits", Kind::Regular),
@@ -127,6 +131,17 @@ impl Folder for Pid {
             "fdinfo" => Item::Folder(Arc::new(Infos(process))),
             "maps" => Item::Text(looking(process, maps)),
             "smaps" => Item::Text(looking(process, smaps::smaps)),
+            "mem" => Item::Opened(Arc::new(Memory(process))),
+            "personality" => Item::Private(looking(process, |sight, from, piece| {
+                let told = |process: &Arc<Process>| process.personality.load(Ordering::Relaxed);
+                if from == 0
+                    && let Some(personality) = sight.with(told)
+                {
+                    piece.record(1, |out| {
+                        let _ = writeln!(out, "{personality:08x}");
+                    });
+                }
+            })),
             "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
             "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
             "limits" => text(move |out| limits(&process, out)),

@@ -1,0 +1,128 @@
+//! `/proc/PID/mem`: a process's memory as a file, whose offsets are addresses.
+//!
+//! *Interface*: [`Memory`]. Who may trace the process may open it; what is opened shows the program that the process was then.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::{SEEK_CUR, SEEK_SET};
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::Ordering;
+
+use crate::file::{File, OpenFile};
+use crate::fs::text::Opened;
+use crate::io::IoBuf;
+use crate::memory::fallible::{try_arc, try_filled};
+use crate::process::access::{Sight, Wish};
+use crate::process::{Process, reach};
+
+/// The file of a process.
+pub struct Memory(pub Arc<Process>);
+
+impl Opened for Memory {
+    fn open(&self) -> Result<Arc<dyn File>> {
+        let sight = Sight::of(&self.0, Wish::Steer).map_err(|_| Errno::EACCES)?;
+        Ok(try_arc(Seen(sight))?)
+    }
+}
+
+/// The file, opened.
+struct Seen(Sight);
+
+/// How much of `left` bytes from `address` on lies in its page.
+fn piece(address: u64, left: usize) -> usize {
+    left.min(PAGE - (address as usize & (PAGE - 1)))
+}
+
+impl Seen {
+    fn address(at: u64) -> Result<usize> {
+        usize::try_from(at).map_err(|_| Errno::EIO)
+    }
+}
+
+impl File for Seen {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let _turn = of.turn();
+        let at = of.cursor.offset.load(Ordering::Relaxed);
+        let count = self.read_at(of, at, buf)?;
+        let next = at.wrapping_add(count as u64);
+        of.cursor.offset.store(next, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let _turn = of.turn();
+        let at = of.cursor.offset.load(Ordering::Relaxed);
+        let count = self.write_at(of, at, buf)?;
+        let next = at.wrapping_add(count as u64);
+        of.cursor.offset.store(next, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let Some(space) = self.0.space() else {
+            return Ok(0);
+        };
+        let mut page = try_filled(0, PAGE)?;
+        let mut done = 0;
+        while buf.remaining() > 0 {
+            let at = offset.wrapping_add(done as u64);
+            let some = page
+                .get_mut(..piece(at, buf.remaining()))
+                .ok_or(Errno::EIO)?;
+            let moved = space.read_at(Self::address(at)?, some);
+            match moved.map_err(|_| Errno::EIO).and_then(|()| buf.put(some)) {
+                Ok(count) => done += count,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let Some(space) = self.0.space() else {
+            return Ok(0);
+        };
+        let mut page = try_filled(0, PAGE)?;
+        let mut done = 0;
+        while buf.remaining() > 0 {
+            let at = offset.wrapping_add(done as u64);
+            let some = page
+                .get_mut(..piece(at, buf.remaining()))
+                .ok_or(Errno::EIO)?;
+            let address = Self::address(at)?;
+            let taken = buf.take(some);
+            let moved = taken.and_then(|count| {
+                let some = some.get(..count).ok_or(Errno::EIO)?;
+                reach::write(&space, address, some).map(|()| count)
+            });
+            match moved {
+                Ok(count) => done += count,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Every number is an offset.
+    fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
+        let _turn = of.turn();
+        let to = match whence as i32 {
+            SEEK_SET => offset as u64,
+            SEEK_CUR => of
+                .cursor
+                .offset
+                .load(Ordering::Relaxed)
+                .wrapping_add(offset as u64),
+            _ => return Err(Errno::EINVAL),
+        };
+        of.cursor.offset.store(to, Ordering::Relaxed);
+        Ok(to)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
