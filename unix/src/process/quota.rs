@@ -158,6 +158,14 @@ pub fn bytes(bytes: u64) -> Option<Charge> {
     Payer::current().charge(Held::Bytes, bytes, bytes_max())
 }
 
+/// One whom `tracer` traces, until its end has been asked for: a user's may take a twenty-fifth of memory, with other things. ENOMEM.
+pub(super) fn tracee(tracer: &Process) -> Result<Charge> {
+    /// What one takes in the tracer's list, about, which may have twice the room it needs.
+    const BYTES: u64 = 128;
+    let charge = Payer::of(tracer).charge(Held::Bytes, BYTES, bytes_max());
+    charge.ok_or(Errno::ENOMEM)
+}
+
 /// A timer that is a file: a user may have as many as leave alarms for others. ENFILE.
 pub fn bell() -> Result<Charge> {
     /// A quarter of the alarms of one CPU.

@@ -19,8 +19,9 @@ use abi::linux::*;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
-use super::{Capability, Process, Task, tree};
-use crate::memory::fallible::{try_push, try_reserve};
+use super::user::Charge;
+use super::{Capability, Process, Task, quota, tree};
+use crate::memory::fallible::{try_box, try_push, try_reserve};
 use crate::signal;
 
 const RFLAGS_TF: u64 = 1 << 8;
@@ -38,6 +39,8 @@ pub struct Tracee {
     pub task: Weak<Task>,
     /// What its tracer is to hear of its end.
     pub end: End,
+    /// An end that nobody asks for stays: the tracer's user pays for it.
+    _charge: Charge,
 }
 
 /// What a tracer is to hear of the end of one whom it traced.
@@ -185,6 +188,7 @@ fn begin_as(
     options: u64,
     able: bool,
 ) -> Result<()> {
+    let charge = quota::tracee(tracer)?;
     let mut tracees = tracer.tracees.lock();
     let mut held = task.trace.state.lock();
     if task.trace.is_traced() || task.trace.ended.load(Ordering::Relaxed) {
@@ -194,7 +198,10 @@ fn begin_as(
     list.retain(|tracee| tracee.task.strong_count() != 0 || tracee.end != End::Untold);
     try_reserve(list, 1)?;
     // One whom the last tracer has let go may not have taken its registers back yet: they stay.
-    let state = held.get_or_insert_default();
+    let state = match held.as_mut() {
+        Some(state) => state,
+        None => held.insert(try_box(State::default())?),
+    };
     state.seized = seized;
     state.options = options;
     state.able = able;
@@ -205,6 +212,7 @@ fn begin_as(
         tid: task.tid,
         task: Arc::downgrade(task),
         end: End::Untold,
+        _charge: charge,
     };
     try_push(list, tracee)
 }
