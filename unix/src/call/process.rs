@@ -274,8 +274,7 @@ fn decode(status: i32) -> (i32, i32) {
     match status {
         STATUS_CONTINUED => (CLD_CONTINUED, SIGCONT),
         s if s & 0xff == 0x7f => (CLD_STOPPED, s >> 8),
-        s if s & 0x7f == 0 => (CLD_EXITED, s >> 8 & 0xff),
-        s => (CLD_KILLED, s & 0x7f),
+        s => exit::how_ended(s),
     }
 }
 

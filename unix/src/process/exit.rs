@@ -236,14 +236,18 @@ fn waits_for(parent: &Process, child: &Process) -> bool {
     action.handler != SIG_IGN && action.flags & SA_NOCLDWAIT == 0
 }
 
+/// `CLD_*` of an end with `status`, and what stands beside it: the number, or the signal.
+pub fn how_ended(status: i32) -> (i32, i32) {
+    match status & 0x7f {
+        0 => (CLD_EXITED, status >> 8 & 0xff),
+        signo => (CLD_KILLED, signo),
+    }
+}
+
 /// Sends the exit signal, 0 for none.
 fn signal_parent(parent: &Arc<Process>, process: &Process, signo: i32, status: i32) {
     if signo != 0 {
-        let (code, value) = if status & 0x7f == 0 {
-            (CLD_EXITED, status >> 8 & 0xff)
-        } else {
-            (CLD_KILLED, status & 0x7f)
-        };
+        let (code, value) = how_ended(status);
         let ticks = process.usage().cpu_ns / (NSEC_PER_SEC / CLK_TCK);
         let uid = process.cred.get().uid;
         let mut info = Siginfo::child(code, process.pid, uid, value, ticks, 0);

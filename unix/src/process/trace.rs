@@ -20,7 +20,7 @@ use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
 use super::user::Charge;
-use super::{Capability, Process, Task, quota, tree};
+use super::{Capability, Process, Task, exit, quota, tree};
 use crate::memory::fallible::{try_box, try_push, try_reserve};
 use crate::signal;
 
@@ -547,7 +547,8 @@ pub fn ended(process: &Process, status: i32) {
             .is_some()
     });
     if told {
-        let info = Siginfo::child(CLD_EXITED, process.pid, uid, status >> 8 & 0xff, 0, 0);
+        let (code, value) = exit::how_ended(status);
+        let info = Siginfo::child(code, process.pid, uid, value, 0, 0);
         // A standard signal: adding it cannot fail.
         let _ = signal::send(&tracer, None, info);
         tracer.child_wait.wake_all();
