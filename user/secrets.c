@@ -98,7 +98,9 @@ static void look_through(const char *directory, int depth)
         strcpy(path, directory);
         strcat(strcat(path, "/"), entry->d_name);
         if (strcmp(path, "/proc/kmsg") == 0 || strcmp(path, "/proc/kcore") == 0 || strcmp(entry->d_name, "pagemap") == 0 ||
-            strcmp(entry->d_name, "kallsyms") == 0 || strcmp(path, "/proc/irq") == 0)
+            strcmp(entry->d_name, "kallsyms") == 0 || strcmp(path, "/proc/irq") == 0 ||
+            /* Limits that are as large as a number can be, but for 2^24. */
+            strcmp(entry->d_name, "shmmax") == 0 || strcmp(entry->d_name, "shmall") == 0)
             continue;
         if (entry->d_type == DT_DIR)
             look_through(path, depth + 1);
