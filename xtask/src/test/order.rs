@@ -22,6 +22,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("texts", &["/tests/texts-musl"]),
     ("locks", &["/tests/locks-musl"]),
     ("trace", &["/tests/trace-glibc"]),
+    ("tracers", &["/tests/tracers-glibc"]),
     ("ptys", &["/tests/ptys-glibc"]),
     ("sockets", &["/tests/sockets-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
