@@ -8,6 +8,7 @@ use sync::epoch;
 
 use crate::file::OpenFile;
 use crate::fs::lock;
+use crate::socket::flight;
 
 /// A description that was taken out of a table, with the count that it had there.
 pub(crate) struct Taken {
@@ -19,11 +20,11 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// What no descriptor of any table led to, but something that counted as one.
+    /// What no table had, but something that counted as a descriptor: nobody can be about to use this count.
     pub fn unowned(of: Arc<OpenFile>) -> Taken {
         Taken {
             of,
-            alone: false,
+            alone: true,
             owner: 0,
         }
     }
@@ -46,11 +47,11 @@ impl Taken {
             }
             epoch::retire(
                 // SAFETY: the argument is the count given up below, and the callback runs once.
-                |raw| drop(unsafe { Arc::from_raw(raw as *const OpenFile) }),
+                |raw| let_go(unsafe { Arc::from_raw(raw as *const OpenFile) }),
                 Arc::into_raw(of) as usize,
             );
         } else if Arc::strong_count(&of) != 1 {
-            drop(of);
+            let_go(of);
         } else if let Some(list) = of.list_for(of.flags()).map(core::ptr::from_ref) {
             // Our count of the inode, whose list it is, outlasts the one that `put` may give away.
             let _inode = of.inode().cloned();
@@ -64,4 +65,10 @@ impl Taken {
             parking.park(of);
         }
     }
+}
+
+/// Gives up a count, which may have been the last by which a socket could be reached that is on its way in a message.
+fn let_go(of: Arc<OpenFile>) {
+    drop(of);
+    flight::collect();
 }

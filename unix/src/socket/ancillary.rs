@@ -74,11 +74,7 @@ fn rights(data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Result<()> {
     try_reserve(files, numbers.len())?;
     for number in numbers {
         let fd = i32::from_ne_bytes(number.try_into().map_err(|_| Errno::EINVAL)?);
-        let of = table.pass(fd)?;
-        if of.flags() & O_PATH != 0 {
-            return Err(Errno::EBADF);
-        }
-        files.push(of);
+        files.push(table.pass(fd)?);
     }
     Ok(())
 }

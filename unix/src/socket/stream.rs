@@ -119,13 +119,13 @@ impl Socket {
         };
         let patience = self.patience(nonblocking, &self.options.receive_timeout);
         let mut received = Received::default();
+        let empty = buf.remaining() == 0;
         loop {
             let whole = match self.gather(queue, buf, flags, &mut received) {
                 Err(error) if buf.done() == 0 => return Err(error),
                 other => other.unwrap_or(true),
             };
-            let enough = buf.done() >= wanted.max(1) || received.found;
-            if whole || (enough && flags & MSG_WAITALL == 0) || buf.done() >= wanted.max(1) {
+            if whole || buf.done() >= wanted.max(1) || (empty && received.found) {
                 break;
             }
             let stop = match self.take_error() {
