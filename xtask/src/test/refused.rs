@@ -67,7 +67,12 @@ fn boots(kit: &Kit) -> Result<Vec<Check>> {
 
 /// One boot: whether it was good, how many questions there were, and what it told.
 fn boot(kit: &Kit, plan: &str) -> Result<(bool, Option<u64>, String)> {
-    let mut machine = with(kit, "refused-boot", 1, 128);
+    let mut machine = with(
+        kit,
+        &format!("refused-boot-{}", plan.replace(',', '-')),
+        1,
+        128,
+    );
     machine.append = format!("fail={plan} ");
     let ran = kit.boot(&machine, &["/bin/sh", "-c", SESSION], Vec::new(), MINUTE)?;
     let text = ran.text();
