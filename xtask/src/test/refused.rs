@@ -69,7 +69,7 @@ fn boots(kit: &Kit) -> Result<Vec<Check>> {
 fn boot(kit: &Kit, plan: &str) -> Result<(bool, Option<u64>, String)> {
     let mut machine = with(
         kit,
-        &format!("refused-boot-{}", plan.replace(',', '-')),
+        &format!("refused-boot-{}", plan.replace(',', "-")),
         1,
         128,
     );
