@@ -40,7 +40,7 @@ impl Shrinker {
 }
 
 /// All of them. Objects that one lets go leave slabs empty, which go with the heap's turn behind them.
-static SHRINKERS: [Shrinker; 8] = [
+static SHRINKERS: [Shrinker; 9] = [
     Shrinker::new("empty pages of the heap", trim_heap),
     Shrinker::new("pipes that wait for the next", crate::pipe::give_up_waiting),
     Shrinker::new(
@@ -49,6 +49,7 @@ static SHRINKERS: [Shrinker; 8] = [
     ),
     Shrinker::new("inactive quajects", give_up_inactive),
     Shrinker::new("what a grace period keeps", sync::epoch::synchronize),
+    Shrinker::new("sockets that nobody can reach", collect_sockets),
     Shrinker::new("pages that this left empty", trim_heap),
     Shrinker::new("kernel stacks", give_up_stacks),
     Shrinker::new("empty pages of code", trim_code),
@@ -65,6 +66,12 @@ fn trim_heap() {
 
 fn give_up_inactive() {
     quaject::class::reclaim();
+}
+
+/// A close in the course of a process's end finds a socket still held by who closes it: nobody looks again unless another one is closed.
+fn collect_sockets() {
+    crate::socket::flight::collect();
+    sync::epoch::synchronize();
 }
 
 fn give_up_stacks() {

@@ -34,7 +34,7 @@ use crate::process::user::Charge;
 /// Descriptors of one message.
 struct Load {
     files: Vec<Arc<OpenFile>>,
-    /// The load that was buried before.
+    /// The load that was buried, or found to be garbage, before.
     before: Option<Box<Load>>,
     _charge: Charge,
 }
@@ -54,6 +54,8 @@ struct Flying {
     outside: usize,
     candidate: bool,
     reached: bool,
+    /// The next one that was reached and whose channels are to be looked into.
+    next: Option<usize>,
 }
 
 /// The sockets in flight.
@@ -172,6 +174,7 @@ impl Rights {
                         outside: 0,
                         candidate: false,
                         reached: false,
+                        next: None,
                     },
                 ),
             }
@@ -271,49 +274,35 @@ fn unearth() -> Option<Box<Load>> {
     Some(load)
 }
 
-/// Lets go of sockets in flight that nobody can reach. Without memory, of none.
+/// Lets go of sockets in flight that nobody can reach. Nothing is allocated: it is done where memory is short, too.
 pub fn collect() {
     if SOCKETS.load(Ordering::SeqCst) == 0 || COLLECTING.swap(true, Ordering::SeqCst) {
         return;
     }
-    // Who could not be looked at for want of memory is at the next close.
-    let garbage = sweep().unwrap_or_default();
+    let mut garbage = sweep();
     COLLECTING.store(false, Ordering::SeqCst);
-    drop(garbage);
-}
-
-/// What the channels of garbage hold. ENOMEM.
-fn sweep() -> Result<Vec<Rights>> {
-    let mut garbage: Vec<Rights> = Vec::new();
-    let mut todo: Vec<usize> = Vec::new();
-    loop {
-        let mut flight = FLIGHT.lock();
-        let count = flight.0.len();
-        if todo.capacity() < count {
-            drop(flight);
-            try_reserve(&mut todo, count)?;
-            continue;
-        }
-        mark(&mut flight, &mut todo);
-        let dead = |flying: &&Flying| flying.candidate && !flying.reached;
-        let mut loads = 0;
-        for flying in flight.0.iter().filter(dead) {
-            each_load(&flying.socket, &mut |_| loads += 1);
-        }
-        if garbage.capacity() < loads {
-            drop(flight);
-            try_reserve(&mut garbage, loads)?;
-            continue;
-        }
-        for flying in flight.0.iter().filter(dead) {
-            take_loads(&flying.socket, &mut garbage);
-        }
-        return Ok(garbage);
+    while let Some(mut load) = garbage {
+        garbage = load.before.take();
+        drop(Rights(Some(load)));
     }
 }
 
-/// Says of each socket in flight whether it can be reached. `todo` has room for all.
-fn mark(flight: &mut Flight, todo: &mut Vec<usize>) {
+/// What the channels of garbage hold.
+fn sweep() -> Option<Box<Load>> {
+    let mut garbage = None;
+    let mut flight = FLIGHT.lock();
+    mark(&mut flight);
+    for flying in &flight.0 {
+        if flying.candidate && !flying.reached {
+            take_loads(&flying.socket, &mut garbage);
+        }
+    }
+    drop(flight);
+    garbage
+}
+
+/// Says of each socket in flight whether it can be reached.
+fn mark(flight: &mut Flight) {
     for flying in &mut flight.0 {
         flying.candidate = flying.of.strong_count() == flying.flying;
         flying.outside = flying.flying;
@@ -326,32 +315,33 @@ fn mark(flight: &mut Flight, todo: &mut Vec<usize>) {
             });
         }
     }
-    todo.clear();
+    let mut todo = None;
     for (at, flying) in flight.0.iter_mut().enumerate() {
         if flying.candidate && flying.outside > 0 {
             flying.reached = true;
-            todo.push(at);
+            flying.next = todo.replace(at);
         }
     }
-    while let Some(at) = todo.pop() {
+    while let Some(at) = todo {
+        todo = flight.0.get_mut(at).and_then(|flying| flying.next.take());
         flight.each_child(at, |child, place| {
-            // Each once, so there is room.
             if !child.reached {
                 child.reached = true;
-                todo.push(place);
+                child.next = todo.replace(place);
             }
         });
     }
 }
 
-/// Takes the loads out of the channels of `socket`, as many as `into` has room for.
-fn take_loads(socket: &Socket, into: &mut Vec<Rights>) {
+/// Takes the loads out of the channels of `socket`.
+fn take_loads(socket: &Socket, into: &mut Option<Box<Load>>) {
     let mut take = |channel: &Channel| {
         channel.change(|record| {
-            if into.len() < into.capacity()
-                && let Some(rights) = record.along.rights.take()
+            if let Some(mut rights) = record.along.rights.take()
+                && let Some(mut load) = rights.0.take()
             {
-                into.push(rights);
+                load.before = into.take();
+                *into = Some(load);
             }
         });
     };

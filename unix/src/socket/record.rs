@@ -2,12 +2,12 @@
 //!
 //! *Interface*: [`Record::new`]; it counts for the socket that sent it, and for the user, until it is dropped.
 
-use abi::errno::Result;
+use abi::errno::{Errno, Result};
 use abi::linux::Ucred;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::flight::Rights;
+use super::flight::{Rights, collect};
 use super::{Address, Outbox};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_filled;
@@ -47,7 +47,13 @@ pub fn cost(bytes: usize) -> usize {
 impl Record {
     /// The next `count` bytes of `buf` as a message that `outbox` counts. EFAULT, ENOBUFS, ENOMEM.
     pub fn new(buf: &mut IoBuf, count: usize, outbox: &Arc<Outbox>) -> Result<Record> {
-        let charge = quota::message(cost(count) as u64)?;
+        let charge = match quota::message(cost(count) as u64) {
+            Err(Errno::ENOBUFS) => {
+                collect();
+                quota::message(cost(count) as u64)?
+            }
+            other => other?,
+        };
         let mut bytes = try_filled(0, count)?;
         let mut taken = 0;
         while taken < count {
