@@ -68,7 +68,7 @@ fn give_up_inactive() {
     quaject::class::reclaim();
 }
 
-/// A close in the course of a process's end finds a socket still held by who closes it: nobody looks again unless another one is closed.
+/// Who lets go of the last descriptor of sockets on their way in messages looks for them then; here also where another was looking just then.
 fn collect_sockets() {
     crate::socket::flight::collect();
     sync::epoch::synchronize();
