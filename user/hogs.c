@@ -588,8 +588,23 @@ struct kind {
 
 static int as_root;
 
+/* Takes away the objects of System V IPC, which outlive a process that ended before it could. */
+static void remove_objects(void)
+{
+    struct msqid_ds letters;
+    struct shmid_ds segment;
+    struct semid_ds semaphores;
+    for (int i = 0, most = msgctl(0, MSG_INFO, &letters); i <= most; i++)
+        msgctl(msgctl(i, MSG_STAT, &letters), IPC_RMID, 0);
+    for (int i = 0, most = shmctl(0, SHM_INFO, &segment); i <= most; i++)
+        shmctl(shmctl(i, SHM_STAT, &segment), IPC_RMID, 0);
+    for (int i = 0, most = semctl(0, 0, SEM_INFO, &semaphores); i <= most; i++)
+        semctl(semctl(i, 0, SEM_STAT, &semaphores), 0, IPC_RMID);
+}
+
 static void clean(void)
 {
+    remove_objects();
     static const char *const dirs[] = {"/tmp/hogs", "/tmp/hogd", "/tmp/hogn"};
     unlink("/tmp/hog"), unlink("/tmp/hogl");
     for (int i = 0; i < 3; i++) {
@@ -620,6 +635,10 @@ static void once(const struct kind *kind)
         return;
     }
     pid_t child = fork();
+    if (child < 0) {
+        check(0, "a process");
+        return;
+    }
     if (child == 0) {
         setpgid(0, 0);
         if (!as_root)

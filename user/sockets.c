@@ -1003,7 +1003,9 @@ static void credentials(void)
     }
     close(s[0]), close(s[1]);
     /* Who connected, and who listens. */
-    int fd = listener(SOCK_STREAM, "@who", 5);
+    int fd = listener(SOCK_STREAM, "@who", 5), sent[2];
+    if (pipe(sent))
+        return;
     child = fork();
     if (child == 0) {
         int end = reached(SOCK_STREAM, "@who");
@@ -1011,9 +1013,13 @@ static void credentials(void)
         socklen_t size = sizeof there;
         int wrong = end < 0 || getsockopt(end, SOL_SOCKET, SO_PEERCRED, &there, &size) || there.pid != getppid();
         write(end, "x", 1);
+        write(sent[1], "x", 1);
         read(end, text, 1);
         _exit(wrong);
     }
+    /* Whose it is goes along as long as nobody has accepted. */
+    read(sent[0], text, 1);
+    close(sent[0]), close(sent[1]);
     int got = accept(fd, 0, 0);
     length = sizeof cred;
     equal(getsockopt(got, SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 && cred.pid == child, 1, "who connected");
