@@ -1,6 +1,6 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `test`, `fuzz`, `bench`, `check`, `image`; each a module with one public
+//! *Interface*: `run`, `test`, `fuzz`, `bench`, `check`, `calls`, `image`; each a module with one public
 //! `main`, which takes the rest of the command line and returns the exit status.
 
 mod bench;
@@ -31,6 +31,7 @@ usage: cargo xtask COMMAND
   fuzz [options]                  random sequences of calls on one machine
   bench [NAME...] [--json FILE]   Synthesis beside Debian's Linux, instructions per operation
   check                           format, clippy, layers, unsafe, documentation
+  calls [--write]                 the table of Linux's calls, by the sources
   image [options]                 kernel and root archive to boot elsewhere, in build/image
 
 `cargo xtask COMMAND --help` tells more.
@@ -50,6 +51,7 @@ fn dispatch() -> Result<i32> {
         "bench" => bench::main(rest),
         "test" => test::main(rest),
         "check" => check::main(rest),
+        "calls" => check::calls::main(rest),
         "image" => image::main(rest),
         "fuzz" => test::fuzz(rest),
         "help" | "--help" | "-h" => {

@@ -316,6 +316,26 @@ fn brk(a: &mut Args) -> Result<usize> {
     Ok(space.brk(a.word(0), &bounds))
 }
 
+/// Advice that nothing comes of.
+const FAVOURS: &[u32] = &[
+    MADV_NORMAL,
+    MADV_RANDOM,
+    MADV_SEQUENTIAL,
+    MADV_WILLNEED,
+    MADV_DONTFORK,
+    MADV_DOFORK,
+    MADV_MERGEABLE,
+    MADV_UNMERGEABLE,
+    MADV_HUGEPAGE,
+    MADV_NOHUGEPAGE,
+    MADV_DONTDUMP,
+    MADV_DODUMP,
+    MADV_WIPEONFORK,
+    MADV_KEEPONFORK,
+    MADV_COLD,
+    MADV_PAGEOUT,
+];
+
 fn madvise(a: &mut Args) -> Result<usize> {
     let (address, length) = range(a).map_err(|_| Errno::EINVAL)?;
     let space = space()?;
@@ -329,9 +349,7 @@ fn madvise(a: &mut Args) -> Result<usize> {
             populate(&space, address, length, access)?;
             Ok(0)
         }
-        MADV_NORMAL..=MADV_WILLNEED
-        | MADV_DONTFORK..=MADV_DODUMP
-        | MADV_WIPEONFORK..=MADV_PAGEOUT => {
+        advice if FAVOURS.contains(&advice) => {
             if space.covers(address, length) {
                 Ok(0)
             } else {

@@ -182,14 +182,19 @@ fn reboot(a: &mut Args) -> Result<usize> {
 /// A grace period passes every CPU through a serializing point, which is more than any of the commands promises.
 fn membarrier(a: &mut Args) -> Result<usize> {
     const QUERY: i32 = 0;
-    const SUPPORTED: usize = 0x1 | 0x8 | 0x10;
+    const MEMBARRIER_CMD_GLOBAL: i32 = 1;
+    const MEMBARRIER_CMD_PRIVATE_EXPEDITED: i32 = 8;
+    const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 16;
+    const SUPPORTED: i32 = MEMBARRIER_CMD_GLOBAL
+        | MEMBARRIER_CMD_PRIVATE_EXPEDITED
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
     match a.int(0) {
-        QUERY => Ok(SUPPORTED),
-        0x1 | 0x8 => {
+        QUERY => Ok(SUPPORTED as usize),
+        MEMBARRIER_CMD_GLOBAL | MEMBARRIER_CMD_PRIVATE_EXPEDITED => {
             sync::epoch::synchronize();
             Ok(0)
         }
-        0x10 => Ok(0),
+        MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED => Ok(0),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
+pub mod calls;
 mod frames;
 mod fuzzed;
 mod kinds;
@@ -19,7 +20,7 @@ const HELP: &str = "\
 usage: cargo xtask check [STEP...]
 
 Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, the list
-of locks, the kinds of calls, the fuzzer's list of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check locks`): only those.
+of locks, the kinds of calls, the fuzzer's list of calls, the table of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check locks`): only those.
 ";
 
 /// The files that may use `unsafe` in rooms where it is listed.
@@ -36,6 +37,7 @@ const STEPS: &[Step] = &[
     ("kinds", kinds_of_calls),
     ("mutants", crate::mutants::faults),
     ("fuzzed", fuzzed_calls),
+    ("calls", calls::faults),
     ("frames", large_frames),
     ("clippy for the host", clippy_host),
     ("clippy for the kernel", clippy_kernel),

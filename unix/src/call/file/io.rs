@@ -371,12 +371,25 @@ fn syncfs(args: &mut Args) -> Result<usize> {
 }
 
 fn fadvise64(args: &mut Args) -> Result<usize> {
-    const LAST_ADVICE: i32 = 5;
+    const POSIX_FADV_NORMAL: i32 = 0;
+    const POSIX_FADV_RANDOM: i32 = 1;
+    const POSIX_FADV_SEQUENTIAL: i32 = 2;
+    const POSIX_FADV_WILLNEED: i32 = 3;
+    const POSIX_FADV_DONTNEED: i32 = 4;
+    const POSIX_FADV_NOREUSE: i32 = 5;
     let of = Caller::current().files.get(args.int(0))?;
     match kind(&of) {
         None | Some(Kind::Fifo) => Err(Errno::ESPIPE),
-        _ if args.long(2) < 0 || !(0..=LAST_ADVICE).contains(&args.int(3)) => Err(Errno::EINVAL),
-        _ => Ok(0),
+        _ if args.long(2) < 0 => Err(Errno::EINVAL),
+        _ => match args.int(3) {
+            POSIX_FADV_NORMAL
+            | POSIX_FADV_RANDOM
+            | POSIX_FADV_SEQUENTIAL
+            | POSIX_FADV_WILLNEED
+            | POSIX_FADV_DONTNEED
+            | POSIX_FADV_NOREUSE => Ok(0),
+            _ => Err(Errno::EINVAL),
+        },
     }
 }
 

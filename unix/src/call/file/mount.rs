@@ -79,18 +79,18 @@ fn mount(args: &mut Args) -> Result<usize> {
 }
 
 fn umount2(args: &mut Args) -> Result<usize> {
-    const FORCE: u32 = 1;
-    const DETACH: u32 = 2;
-    const EXPIRE: u32 = 4;
-    const NOFOLLOW: u32 = 8;
+    const MNT_FORCE: u32 = 1;
+    const MNT_DETACH: u32 = 2;
+    const MNT_EXPIRE: u32 = 4;
+    const UMOUNT_NOFOLLOW: u32 = 8;
     let flags = args.uint(1);
-    if flags & !(FORCE | DETACH | EXPIRE | NOFOLLOW) != 0 {
+    if flags & !(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW) != 0 {
         return Err(Errno::EINVAL);
     }
     let caller = Caller::current();
     caller.cred.need(Capability::SysAdmin)?;
     let path = user_path(args.word(0))?;
-    let place = caller.place(AT_FDCWD, &path, flags & NOFOLLOW == 0)?;
-    place::unmount(place, flags & DETACH != 0)?;
+    let place = caller.place(AT_FDCWD, &path, flags & UMOUNT_NOFOLLOW == 0)?;
+    place::unmount(place, flags & MNT_DETACH != 0)?;
     Ok(0)
 }

@@ -196,19 +196,21 @@ fn close(args: &mut Args) -> Result<usize> {
 }
 
 fn close_range(args: &mut Args) -> Result<usize> {
-    const UNSHARE: u32 = 2;
-    const CLOEXEC: u32 = 4;
+    const CLOSE_RANGE_UNSHARE: u32 = 2;
+    const CLOSE_RANGE_CLOEXEC: u32 = 4;
     let (first, last, flags) = (args.uint(0), args.uint(1), args.uint(2));
-    if flags & !(UNSHARE | CLOEXEC) != 0 || first > last {
+    if flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 || first > last {
         return Err(Errno::EINVAL);
     }
     let caller = Caller::current();
-    if flags & UNSHARE != 0 {
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
         crate::dispatch::unshare_files(&caller.process)?;
         let own = caller.process.files.get();
-        own.close_range(first, last, flags & CLOEXEC != 0);
+        own.close_range(first, last, flags & CLOSE_RANGE_CLOEXEC != 0);
     } else {
-        caller.files.close_range(first, last, flags & CLOEXEC != 0);
+        caller
+            .files
+            .close_range(first, last, flags & CLOSE_RANGE_CLOEXEC != 0);
     }
     Ok(0)
 }
@@ -242,11 +244,11 @@ fn dup3(args: &mut Args) -> Result<usize> {
 }
 
 fn memfd_create(args: &mut Args) -> Result<usize> {
-    const CLOEXEC: u32 = 1;
-    const ALLOW_SEALING: u32 = 2;
+    const MFD_CLOEXEC: u32 = 1;
+    const MFD_ALLOW_SEALING: u32 = 2;
     const MAX_NAME: usize = 249;
     let flags = args.uint(1);
-    if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
+    if flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING) != 0 {
         return Err(Errno::EINVAL);
     }
     let name = vm::user::cstr(args.word(0), MAX_NAME + 1).map_err(|e| match e {
@@ -261,6 +263,6 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
         flags: O_RDWR | O_LARGEFILE,
         place: Some(place::detached(fs, inode)),
     })?;
-    let fd = caller.files.install(of, flags & CLOEXEC != 0)?;
+    let fd = caller.files.install(of, flags & MFD_CLOEXEC != 0)?;
     Ok(fd as usize)
 }

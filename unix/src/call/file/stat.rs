@@ -71,7 +71,9 @@ fn newfstatat(args: &mut Args) -> Result<usize> {
 }
 
 fn statx(args: &mut Args) -> Result<usize> {
-    const SYNC_TYPE: u32 = 0x6000;
+    const AT_STATX_FORCE_SYNC: u32 = 0x2000;
+    const AT_STATX_DONT_SYNC: u32 = 0x4000;
+    const SYNC_TYPE: u32 = AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
     const MASK_RESERVED: u32 = 0x8000_0000;
     let (flags, mask) = (args.uint(2), args.uint(3));
     let known = NOFOLLOW | EMPTY | AT_NO_AUTOMOUNT as u32 | SYNC_TYPE;

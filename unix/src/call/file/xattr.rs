@@ -31,8 +31,8 @@ pub const CALLS: &[(usize, Handler)] = &[
 const NAME_MAX: usize = 255;
 /// Bytes of a value, at most.
 const SIZE_MAX: usize = 65536;
-const CREATE: u32 = 1;
-const REPLACE: u32 = 2;
+const XATTR_CREATE: u32 = 1;
+const XATTR_REPLACE: u32 = 2;
 
 /// How a call names its file, in the first argument.
 #[derive(Clone, Copy)]
@@ -114,7 +114,7 @@ fn may(cred: &Cred, attr: &Attr, name: &[u8], changes: bool) -> Result<()> {
 fn set(args: &Args, by: By) -> Result<usize> {
     let caller = Caller::current();
     let attr = file(&caller, args, by, true)?;
-    if args.uint(4) & !(CREATE | REPLACE) != 0 {
+    if args.uint(4) & !(XATTR_CREATE | XATTR_REPLACE) != 0 {
         return Err(Errno::EINVAL);
     }
     let name = name(args.word(1))?;

@@ -126,27 +126,27 @@ impl File for MemNode {
     }
 
     fn allocate(&self, _of: &OpenFile, mode: u32, offset: u64, len: u64) -> Result<()> {
-        const KEEP_SIZE: u32 = 1;
-        const PUNCH_HOLE: u32 = 2;
-        const ZERO_RANGE: u32 = 16;
+        const FALLOC_FL_KEEP_SIZE: u32 = 1;
+        const FALLOC_FL_PUNCH_HOLE: u32 = 2;
+        const FALLOC_FL_ZERO_RANGE: u32 = 16;
         let store = self.contents()?;
         let end = offset
             .checked_add(len)
             .filter(|e| i64::try_from(*e).is_ok())
             .ok_or(Errno::EFBIG)?;
         // What no file has need not be cleared, and cannot be made.
-        if end > MAX_SIZE && mode & PUNCH_HOLE == 0 {
+        if end > MAX_SIZE && mode & FALLOC_FL_PUNCH_HOLE == 0 {
             return Err(Errno::EFBIG);
         }
-        if mode & PUNCH_HOLE == 0 {
+        if mode & FALLOC_FL_PUNCH_HOLE == 0 {
             self.admit_length(end)?;
         }
         self.drop_privileges();
-        let keep = mode & KEEP_SIZE != 0;
-        match mode & !KEEP_SIZE {
-            PUNCH_HOLE if keep => store.punch(offset, end),
-            0 | ZERO_RANGE => {
-                if mode & ZERO_RANGE != 0 {
+        let keep = mode & FALLOC_FL_KEEP_SIZE != 0;
+        match mode & !FALLOC_FL_KEEP_SIZE {
+            FALLOC_FL_PUNCH_HOLE if keep => store.punch(offset, end),
+            0 | FALLOC_FL_ZERO_RANGE => {
+                if mode & FALLOC_FL_ZERO_RANGE != 0 {
                     store.punch(offset, end);
                 }
                 let last = if keep { end.min(store.size()) } else { end };
