@@ -1,6 +1,6 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `test`, `fuzz`, `bench`, `check`, `calls`, `image`; each a module with one public
+//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `check`, `calls`, `image`; each a module with one public
 //! `main`, which takes the rest of the command line and returns the exit status.
 
 mod bench;
@@ -29,6 +29,7 @@ usage: cargo xtask COMMAND
   run [options] [-- CMD ARG...]   boot to a shell on this terminal, or run one command in the guest
   test [options] [NAME...]        host tests, model checks, guest tests: all that CI runs
   fuzz [options]                  random sequences of calls on one machine
+  ltp [options] [CASE...]         cases of the Linux Test Project, here or on Linux
   bench [NAME...] [--json FILE]   Synthesis beside Debian's Linux, instructions per operation
   check                           format, clippy, layers, unsafe, documentation
   calls [--write]                 the table of Linux's calls, by the sources
@@ -54,6 +55,7 @@ fn dispatch() -> Result<i32> {
         "calls" => check::calls::main(rest),
         "image" => image::main(rest),
         "fuzz" => test::fuzz(rest),
+        "ltp" => test::ltp(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(0)

@@ -51,6 +51,10 @@ pub enum Item {
 pub trait Opened: Send + Sync {
     /// The behaviour, for who may.
     fn open(&self) -> Result<Arc<dyn File>>;
+    /// Permission bits.
+    fn permissions(&self) -> u32 {
+        0o600
+    }
 }
 
 /// A link that is more than its text.
@@ -134,7 +138,7 @@ impl Item {
             Item::Folder(folder) => folder.permissions(),
             Item::Text(_) => 0o444,
             Item::Private(_) | Item::Special(_) => 0o400,
-            Item::Opened(_) => 0o600,
+            Item::Opened(opened) => opened.permissions(),
             Item::Setting(..) => 0o644,
             Item::Link(_) | Item::Magic(_) => 0o777,
         }
@@ -268,7 +272,7 @@ impl Inode for Node {
 
     fn truncate(&self, _size: u64) -> Result<()> {
         match self.item {
-            Item::Setting(..) => Ok(()),
+            Item::Setting(..) | Item::Opened(_) => Ok(()),
             _ => Err(Errno::EINVAL),
         }
     }

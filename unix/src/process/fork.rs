@@ -375,6 +375,7 @@ impl Process {
             exit_signal,
             parent_images,
             nice: parent.nice(),
+            oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
             no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
         };
@@ -427,6 +428,7 @@ impl Process {
             images: AtomicU32::new(0),
             parent_images: heritage.parent_images,
             nice: AtomicI32::new(heritage.nice),
+            oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
             death_signal: AtomicI32::new(0),
             no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
             rights: Monitor::new(Rights),
@@ -446,6 +448,7 @@ struct Heritage {
     exit_signal: i32,
     parent_images: u32,
     nice: i32,
+    oom_score_adj: i32,
     personality: u32,
     no_new_privileges: bool,
 }
@@ -466,6 +469,7 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
         exit_signal: SIGCHLD,
         parent_images: 0,
         nice: 0,
+        oom_score_adj: 0,
         personality: 0,
         no_new_privileges: false,
     };

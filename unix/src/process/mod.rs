@@ -130,6 +130,8 @@ pub struct Process {
     /// That count of its parent's when the parent chose the exit signal.
     pub(crate) parent_images: u32,
     pub(crate) nice: AtomicI32,
+    /// How gladly it would be ended when memory is out, as somebody has written.
+    pub(crate) oom_score_adj: AtomicI32,
     pub(crate) death_signal: AtomicI32,
     pub(crate) no_new_privileges: AtomicBool,
     /// Held while somebody is let at it, and while it gets other rights.

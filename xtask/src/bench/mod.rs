@@ -8,7 +8,7 @@ mod columns;
 mod guest;
 mod inside;
 mod lateness;
-mod linux;
+pub mod linux;
 mod mitigated;
 mod results;
 mod scaling;

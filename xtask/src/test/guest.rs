@@ -4,7 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, exhaust, faults, fuzz, mitigations, order, refused, session, threads};
+use super::{cli, exhaust, faults, fuzz, ltp, mitigations, order, refused, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
 use std::time::Duration;
@@ -32,6 +32,11 @@ pub const TESTS: &[Test] = &[
         name: "fuzz",
         about: "random sequences of calls, and kept ones: as users and as root, on 1 and 4 CPUs",
         run: fuzz::run,
+    },
+    Test {
+        name: "ltp",
+        about: "cases of the Linux Test Project, where its source is",
+        run: ltp::run,
     },
     Test {
         name: "streams",
@@ -147,6 +152,11 @@ pub const TESTS: &[Test] = &[
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
+    },
+    Test {
+        name: "corners",
+        about: "corners of calls that programs from elsewhere look into, on 1 and 4 CPUs",
+        run: corners,
     },
     Test {
         name: "pidfds",
@@ -634,6 +644,15 @@ fn events(kit: &Kit) -> Vec<Check> {
         ] {
             checks.extend(kit.tap(&machine, arguments, 5 * MINUTE));
         }
+    }
+    checks
+}
+
+fn corners(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("corners-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/corners-glibc"], MINUTE));
     }
     checks
 }

@@ -148,6 +148,7 @@ impl Kit {
             "polls",
             "events",
             "pidfds",
+            "corners",
             "inotifies",
             "sockets",
             "sysv",

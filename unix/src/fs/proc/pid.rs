@@ -15,6 +15,7 @@ use vm::{AddressSpace, Prot};
 
 use super::descriptors::{Descriptors, Infos};
 use super::memory::Memory;
+use super::oom::Adjustment;
 use super::{smaps, status};
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
@@ -145,7 +146,8 @@ impl Folder for Pid {
             "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
             "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
             "limits" => text(move |out| limits(&process, out)),
-            "oom_score" | "oom_score_adj" | "wchan" => text(|out| {
+            "oom_score_adj" => Item::Opened(Arc::new(Adjustment(process))),
+            "oom_score" | "wchan" => text(|out| {
                 out.push_str("0\n");
                 Ok(())
             }),
