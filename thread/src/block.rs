@@ -13,7 +13,7 @@ use crate::ready::End;
 use crate::switch::SwOut;
 use crate::token::{self, Given, Taken};
 use crate::tte::Tte;
-use crate::{balance, idle, kick, ops, timer};
+use crate::{balance, idle, kick, ops, sample, timer};
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
 
@@ -208,6 +208,14 @@ pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
         local.ring.ready() == 0
     };
     if !nothing_else {
+        if me.on_ring.load(Ordering::Relaxed) {
+            me.preempted.store(
+                me.preempted.load(Ordering::Relaxed).wrapping_add(1),
+                Ordering::Relaxed,
+            );
+        } else {
+            sample::begin(local);
+        }
         switch(cpu, me);
     }
 }

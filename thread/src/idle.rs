@@ -12,7 +12,7 @@
 
 use crate::local::{IDLE, Local, here};
 use crate::tte::Tte;
-use crate::{balance, block, spawn};
+use crate::{balance, block, sample, spawn};
 use machine::cpu::{Cpu, irq_disable, irq_enable};
 
 /// The idle thread of the running CPU.
@@ -41,12 +41,14 @@ pub(crate) fn run() -> ! {
 pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
     if has_work(cpu, local, me) {
         balance::pass_on();
+        sample::begin(local);
         return block::switch(cpu, me);
     }
     IDLE.announce(cpu.number());
     if balance::steal(cpu, local, me) {
         awake(cpu);
         balance::pass_on();
+        sample::begin(local);
         return block::switch(cpu, me);
     }
     machine::cpu::wait_for_interrupt();

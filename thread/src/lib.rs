@@ -23,6 +23,7 @@ mod alarm;
 #[cfg(test)]
 mod alarm_tests;
 mod asked;
+mod average;
 mod balance;
 mod block;
 mod callouts;
@@ -42,6 +43,7 @@ pub mod ops;
 mod primitive;
 mod protect;
 pub mod ready;
+pub mod sample;
 #[cfg(target_os = "none")]
 mod saved;
 pub mod selftest;

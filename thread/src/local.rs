@@ -5,6 +5,7 @@
 use crate::alarm::{AlarmHeap, Slots};
 use crate::chain::Chain;
 use crate::ready::ReadyRing;
+use crate::sample::Samples;
 use crate::shelf::Idlers;
 use crate::tte::Tte;
 use core::cell::UnsafeCell;
@@ -42,6 +43,12 @@ pub(crate) struct Local {
     pub turn_ns: AtomicU64,
     /// The thread that another CPU wants to run here next, and the level of the one who waits for it; 0 for none.
     pub favoured: AtomicUsize,
+    /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
+    pub sample_ns: AtomicU64,
+    /// Time-stamp count at the last sample.
+    pub sampled_at: AtomicU64,
+    /// What samples found here.
+    pub samples: Samples,
     /// Threads taken from other CPUs' shelves.
     pub stolen: AtomicU32,
     /// Procedures for the end of the interrupt.
@@ -66,6 +73,9 @@ impl Local {
             ticking: AtomicU8::new(STILL),
             turn_ns: AtomicU64::new(0),
             favoured: AtomicUsize::new(0),
+            sample_ns: AtomicU64::new(u64::MAX),
+            sampled_at: AtomicU64::new(0),
+            samples: Samples::new(),
             stolen: AtomicU32::new(0),
             chain: Chain::new(),
             alarms_chained: AtomicBool::new(false),

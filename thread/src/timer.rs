@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`begin`] when a second thread becomes ready, [`arm`] for the alarm heap; [`fired`] is the handler.
 //!
-//! No ticks while a CPU has one ready thread or none. A running timer is left alone when the ring shrinks
+//! No quanta are kept while a CPU has one ready thread or none; then it is interrupted for samples (`sample.rs`) and alarms alone. A running timer is left alone when the ring shrinks
 //! to one thread: it fires once more and finds nothing to do. So two threads that wake each other in turn arm it once a quantum, not
 //! once a wake-up. A thread that got the CPU in the middle of another's quantum has its own quantum from there.
 //!
@@ -18,7 +18,7 @@ use crate::local::{IDLE, Local, OVERDUE, STILL, TICKING, here};
 use crate::ready::End;
 use crate::switch::Kind;
 use crate::tte::Tte;
-use crate::yielding;
+use crate::{sample, yielding};
 use core::sync::atomic::Ordering;
 use machine::clock::{now_ns, tsc, tsc_khz};
 use machine::cpu::Cpu;
@@ -92,8 +92,9 @@ pub(crate) fn arm(local: &Local, at_ns: u64) {
 const AT_A_TIME: usize = 8;
 
 /// The timer interrupt.
-pub(crate) fn fired(_: &mut TrapFrame) {
-    let (_, local, _) = here();
+pub(crate) fn fired(frame: &mut TrapFrame) {
+    let (_, local, me) = here();
+    sample::take(local, me, frame);
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
     // One that comes while the chain calls alarms leaves the rest to it.
     if !local.alarms_chained.load(Ordering::Relaxed) {
@@ -165,5 +166,6 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
         yielding::left_alone(me);
     }
     // SAFETY: on this CPU with interrupts off.
-    arm(local, unsafe { local.alarms() }.next_ns());
+    let alarm = unsafe { local.alarms() }.next_ns();
+    arm(local, alarm.min(local.sample_ns.load(Ordering::Relaxed)));
 }

@@ -13,6 +13,7 @@ use crate::dispatch::Dispatcher;
 use crate::flags;
 use crate::fp::FpArea;
 use crate::protect::Interrupted;
+use crate::sample::Samples;
 use crate::signal::Signals;
 use crate::switch::{Kind, SwitchCode};
 use alloc::vec::Vec;
@@ -105,6 +106,11 @@ pub struct Tte {
     pub(crate) awaited: AtomicU64,
     pub(crate) owner: AtomicUsize,
     pub(crate) switches: AtomicU64,
+    /// Those of them in which it would have gone on.
+    pub(crate) preempted: AtomicU64,
+    /// What samples found. Its CPU alone writes them.
+    pub(crate) samples: Samples,
+    pub(crate) nice: AtomicBool,
     pub(crate) count: AtomicU32,
     node: Node,
     serial: AtomicU64,
@@ -175,6 +181,9 @@ impl Tte {
             awaited: AtomicU64::new(0),
             owner: AtomicUsize::new(0),
             switches: AtomicU64::new(0),
+            preempted: AtomicU64::new(0),
+            samples: Samples::new(),
+            nice: AtomicBool::new(false),
             count: AtomicU32::new(0),
             node: Node::new(),
             serial: AtomicU64::new(0),
@@ -368,6 +377,11 @@ impl Tte {
         self.switches.load(Ordering::Relaxed)
     }
 
+    /// How many of these it did not ask for, or asked for by giving way.
+    pub fn preempted(&self) -> u64 {
+        self.preempted.load(Ordering::Relaxed)
+    }
+
     /// Copies the name into `buffer`; returns it without the padding.
     pub fn name<'a>(&self, buffer: &'a mut [u8; NAME_LEN]) -> &'a str {
         for (bytes, word) in buffer.chunks_exact_mut(8).zip(&self.name) {
@@ -502,9 +516,11 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     for word in [&tte.fs_base, &tte.gs_base, &tte.time, &tte.in_at] {
         word.store(0, Ordering::Relaxed);
     }
-    for word in [&tte.events, &tte.awaited, &tte.switches] {
+    for word in [&tte.events, &tte.awaited, &tte.switches, &tte.preempted] {
         word.store(0, Ordering::Relaxed);
     }
+    tte.samples.reset();
+    tte.nice.store(false, Ordering::Relaxed);
     for word in [&tte.owner, &tte.dispatch, &tte.link] {
         word.store(0, Ordering::Relaxed);
     }

@@ -119,10 +119,29 @@ fn on_other_exception(frame: &mut TrapFrame) {
         // The end of a step: the thread stops at the crossing.
     } else if frame.from_user() {
         cpu::irq_enable();
-        signal::force(fault_signal(frame));
+        if !old_call(frame) {
+            signal::force(fault_signal(frame));
+        }
     } else if !fix_up(frame) {
         report::fatal_exception(frame);
     }
+}
+
+/// `int 0x80`, the way to the calls of 32-bit programs: none of them is there.
+fn old_call(frame: &mut TrapFrame) -> bool {
+    /// The instruction.
+    const INT_80: [u8; 2] = [0xcd, 0x80];
+    /// In the error code: what is refused is an entry of the interrupt table.
+    const INTERRUPT: u64 = 1 << 1;
+    if frame.vector != exception::PROTECTION || frame.error & INTERRUPT == 0 {
+        return false;
+    }
+    let asked = vm::user::get::<[u8; 2]>(frame.rip as usize) == Ok(INT_80);
+    if asked {
+        frame.rip += INT_80.len() as u64;
+        frame.rax = Errno::ENOSYS.to_rax();
+    }
+    asked
 }
 
 /// Resumes kernel code that expected the fault.
@@ -189,7 +208,14 @@ fn returned(frame: &mut TrapFrame) -> bool {
 }
 
 fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
-    let fault = |space: &AddressSpace| space.fault(address, access);
+    let fault = |task: &Task, space: &AddressSpace| {
+        let outcome = space.fault(address, access);
+        if outcome.is_ok() {
+            let faults = &task.faults;
+            faults.store(faults.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        outcome
+    };
     Task::with_space(fault).unwrap_or(Err(FaultError::NotMapped))
 }
 

@@ -110,7 +110,9 @@ fn sethostname(a: &mut Args) -> Result<usize> {
 fn sysinfo(a: &mut Args) -> Result<usize> {
     let frames = vm::frame::stats();
     let info = Sysinfo {
-        uptime: (now_ns() / NSEC_PER_SEC) as i64,
+        uptime: (now_ns().div_ceil(NSEC_PER_SEC)) as i64,
+        // In units of 1/65536.
+        loads: thread::sample::load().map(|average| average << 5),
         totalram: (frames.total * PAGE) as u64,
         freeram: (frames.free * PAGE) as u64,
         procs: tree::count().min(u16::MAX as usize) as u16,

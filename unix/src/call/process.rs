@@ -360,10 +360,7 @@ fn getrusage(a: &mut Args) -> Result<usize> {
     let usage = match a.int(0) {
         RUSAGE_SELF => task.process.usage(),
         RUSAGE_CHILDREN => task.process.children_usage(),
-        RUSAGE_THREAD => crate::process::Usage {
-            cpu_ns: task.cpu_ns(),
-            ..Default::default()
-        },
+        RUSAGE_THREAD => task.usage(),
         _ => return Err(Errno::EINVAL),
     };
     user::put(a.word(1), &usage.rusage())?;
@@ -374,10 +371,12 @@ fn times(a: &mut Args) -> Result<usize> {
     const TICK: u64 = NSEC_PER_SEC / CLK_TCK;
     let process = Process::current();
     if a.word(0) != 0 {
+        let [own, children] = [process.usage(), process.children_usage()];
         let tms = Tms {
-            utime: (process.usage().cpu_ns / TICK) as i64,
-            cutime: (process.children_usage().cpu_ns / TICK) as i64,
-            ..Tms::default()
+            utime: (own.user_ns / TICK) as i64,
+            stime: (own.system_ns / TICK) as i64,
+            cutime: (children.user_ns / TICK) as i64,
+            cstime: (children.system_ns / TICK) as i64,
         };
         user::put(a.word(0), &tms)?;
     }

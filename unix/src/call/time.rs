@@ -12,33 +12,34 @@ use super::{Args, Handler};
 use crate::memory::fallible::try_box;
 use crate::process::{Capability, Process, Task, tree};
 use crate::signal::valid;
-use crate::time::{Clock, Ended, FIXED, Notify, real_ns, set_real_ns, sleep_until};
+use crate::time::{Account, Clock, Ended, FIXED, Notify, real_ns, set_real_ns, sleep_until};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::NANOSLEEP, |a| {
-        sleep_for(a, Clock::Monotonic, false, a.word(0), a.word(1))
+        sleep_for(Clock::Monotonic, false, a.word(0), a.word(1))
     }),
     (nr::CLOCK_NANOSLEEP, |a| {
-        let clock = Clock::from_id(a.int(0))?;
-        sleep_for(
-            a,
-            clock,
-            a.int(1) & TIMER_ABSTIME != 0,
-            a.word(2),
-            a.word(3),
-        )
+        let clock = ticking(a.int(0), CLOCK_THREAD_CPUTIME_ID)?;
+        let absolute = a.int(1) & TIMER_ABSTIME != 0;
+        sleep_for(clock, absolute, a.word(2), a.word(3))
     }),
     (nr::CLOCK_GETTIME, |a| {
-        put_time(a.word(1), Timespec::from_ns(clock_now(a.int(0))?))
+        let now = Clock::from_id(a.int(0))?.now();
+        user::put(a.word(1), &Timespec::from_ns(now)).map(|()| 0)
     }),
     (nr::CLOCK_GETRES, |a| {
-        check_clock(a.int(0))?;
-        put_time(a.word(1), Timespec { sec: 0, nsec: 1 })
+        let grain = match Clock::from_id(a.int(0))? {
+            Clock::Cpu(account) => account.grain_ns(),
+            _ => 1,
+        };
+        put_time(a.word(1), Timespec::from_ns(grain))
     }),
     (nr::CLOCK_SETTIME, |a| {
-        if Clock::from_id(a.int(0))? != Clock::Real {
-            return Err(Errno::EINVAL);
+        match (a.int(0), Clock::from_id(a.int(0))?) {
+            (CLOCK_REALTIME, _) => {}
+            (..0, _) => return Err(Errno::EPERM),
+            _ => return Err(Errno::EINVAL),
         }
         set_clock(user::get::<Timespec>(a.word(1))?.to_ns())
     }),
@@ -82,38 +83,6 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
 ];
 
-/// Bits of a clock number that names a process's or a thread's CPU time (`clock_getcpuclockid`).
-const CPU_CLOCK_THREAD: i32 = 4;
-
-/// The time of clock `id`, those of other processes and threads included. EINVAL.
-fn clock_now(id: i32) -> Result<u64> {
-    if id >= 0 {
-        return Ok(Clock::from_id(id)?.now());
-    }
-    let pid = !(id >> 3);
-    if id & CPU_CLOCK_THREAD != 0 {
-        let task = if pid == 0 {
-            Some(Task::current())
-        } else {
-            tree::find_task(pid)
-        };
-        task.map(|task| task.cpu_ns()).ok_or(Errno::EINVAL)
-    } else {
-        let process = if pid == 0 {
-            Some(Process::current())
-        } else {
-            tree::find(pid)
-        };
-        process
-            .map(|process| process.usage().cpu_ns)
-            .ok_or(Errno::EINVAL)
-    }
-}
-
-fn check_clock(id: i32) -> Result<()> {
-    clock_now(id).map(drop)
-}
-
 fn put_time(at: usize, time: Timespec) -> Result<usize> {
     if at != 0 {
         user::put(at, &time)?;
@@ -132,16 +101,40 @@ fn set_clock(ns: Option<u64>) -> Result<usize> {
     Ok(0)
 }
 
-fn sleep_for(_: &Args, clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usize> {
+/// Clock `id` if one can sleep by it and have timers: not what is coarse or raw, which have an own number for that, what would wake the machine, nor `not`. EINVAL, EOPNOTSUPP.
+fn ticking(id: i32, not: i32) -> Result<Clock> {
+    const NEVER: [i32; 5] = [
+        CLOCK_MONOTONIC_RAW,
+        CLOCK_REALTIME_COARSE,
+        CLOCK_MONOTONIC_COARSE,
+        CLOCK_REALTIME_ALARM,
+        CLOCK_BOOTTIME_ALARM,
+    ];
+    if id == not || NEVER.contains(&id) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Clock::from_id(id)
+}
+
+fn sleep_for(clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usize> {
     let time = user::get::<Timespec>(at)?.to_ns().ok_or(Errno::EINVAL)?;
+    if let Clock::Cpu(account) = clock {
+        if account.is_of_caller_alone() {
+            return Err(Errno::EINVAL);
+        }
+        return match absolute {
+            true => sleep_by_account(account, time, None),
+            false => {
+                let until = account.now().saturating_add(time);
+                sleep_by_account(account, until, Some(left))
+            }
+        };
+    }
     if absolute {
         return match sleep_until(clock.deadline(time)?) {
             Ended::TimedOut => Ok(0),
             Ended::Interrupted => Err(Errno::ERESTARTNOHAND),
         };
-    }
-    if clock == Clock::Thread {
-        return Err(Errno::EINVAL);
     }
     sleep_restartable(now_ns().saturating_add(time), left)
 }
@@ -156,6 +149,25 @@ fn sleep_restartable(deadline: u64, left: usize) -> Result<usize> {
     let go_on = try_box(go_on).map_err(|_| Errno::EINTR)?;
     *Task::current().restart.lock() = Some(go_on);
     Err(Errno::ERESTART_RESTARTBLOCK)
+}
+
+/// Sleeps until `account` says `until`. Interrupted, a sleep for so long stores what is left at `left`, and goes on when restarted; one until then begins again.
+fn sleep_by_account(account: Account, until: u64, left: Option<usize>) -> Result<usize> {
+    while let Some(look) = account.look_at(until) {
+        if sleep_until(look) == Ended::TimedOut {
+            continue;
+        }
+        let Some(at) = left else {
+            return Err(Errno::ERESTARTNOHAND);
+        };
+        let rest = until.saturating_sub(account.now());
+        put_time(at, Timespec::from_ns(rest))?;
+        let go_on = move || sleep_by_account(account, until, left);
+        let go_on = try_box(go_on).map_err(|_| Errno::EINTR)?;
+        *Task::current().restart.lock() = Some(go_on);
+        return Err(Errno::ERESTART_RESTARTBLOCK);
+    }
+    Ok(0)
 }
 
 fn gettimeofday(a: &mut Args) -> Result<usize> {
@@ -227,7 +239,7 @@ fn created(id: i32) -> Result<usize> {
 }
 
 fn timer_create(a: &mut Args) -> Result<usize> {
-    let clock = Clock::from_id(a.int(0))?;
+    let clock = ticking(a.int(0), i32::MAX)?;
     let process = Process::current();
     let event = match a.word(1) {
         0 => Sigevent {
@@ -262,8 +274,7 @@ fn timer_create(a: &mut Args) -> Result<usize> {
         tid,
     };
     let most = process.limits.lock().cur(RLIMIT_SIGPENDING);
-    let user = &process.cred.get().user;
-    let id = process.timers.create(clock, notify, user, most)?;
+    let id = process.timers.create(&process, clock, notify, most)?;
     if let Err(error) = user::put(a.word(2), &(id as i32)) {
         process.timers.delete(&process, id)?;
         return Err(error);

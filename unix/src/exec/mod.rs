@@ -395,9 +395,11 @@ fn commit(
         }
         unshared?;
     }
+    let most = process.most_resident();
     let Some(old) = exchange(process, &prepared) else {
         return Ok(false);
     };
+    process.usage.lock().memory_goes(most);
     drop(old.cred.map(Exchanged::get));
     drop((old.space, old.program));
     // Before its children can see a descriptor close: from here on it is another program.

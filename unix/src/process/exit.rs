@@ -29,10 +29,9 @@ pub fn exit_thread(status: i32) -> ! {
     // Before the others can see that this thread is gone: the last one frees the page table.
     crate::dispatch::leave_space();
     let (last, files) = {
+        // One after the other with the account held: nobody counts it twice.
         let mut account = process.usage.lock();
-        account.ended_threads.cpu_ns += task.cpu_ns();
-        account.ended_threads.switches += task.thread.switches();
-        drop(account);
+        account.thread_ends(&task);
         process.dismiss(&task)
     };
     if last {
@@ -110,11 +109,8 @@ fn end_process(process: &Arc<Process>, status: i32) {
     trace::end_tracer(process);
     process.timers.cancel_all();
     out_of_sight(process);
-    if let Some(space) = process.space() {
-        let resident = (space.resident() * abi::layout::PAGE) as u64;
-        let mut account = process.usage.lock();
-        account.ended_threads.max_resident = account.ended_threads.max_resident.max(resident);
-    }
+    let most = process.most_resident();
+    process.usage.lock().memory_goes(most);
     semaphore::undo(process);
     process.files.get().leave();
     process.fs.get().leave();
@@ -248,9 +244,11 @@ pub fn how_ended(status: i32) -> (i32, i32) {
 fn signal_parent(parent: &Arc<Process>, process: &Process, signo: i32, status: i32) {
     if signo != 0 {
         let (code, value) = how_ended(status);
-        let ticks = process.usage().cpu_ns / (NSEC_PER_SEC / CLK_TCK);
+        let usage = process.usage();
+        let [user, system] =
+            [usage.user_ns, usage.system_ns].map(|ns| ns / (NSEC_PER_SEC / CLK_TCK));
         let uid = process.cred.get().uid;
-        let mut info = Siginfo::child(code, process.pid, uid, value, ticks, 0);
+        let mut info = Siginfo::child(code, process.pid, uid, value, user, system);
         info.signo = signo;
         // With the parent's children held: what has expired for it waits.
         signal::queue(parent, None, &info, Origin::Sent);

@@ -50,6 +50,10 @@ pub struct Task {
     pub(crate) trace: super::trace::Trace,
     /// How to go on with an interrupted call that keeps state.
     pub(crate) restart: Monitor<Option<Restart>>,
+    /// Page faults. Written by the thread itself only.
+    pub(crate) faults: AtomicU64,
+    /// How its CPU time was divided last.
+    pub(super) told: super::usage::Told,
     /// Of whoever made it.
     _charge: Option<Charge>,
 }
@@ -91,6 +95,8 @@ impl Task {
             link: Default::default(),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
+            faults: AtomicU64::new(0),
+            told: Default::default(),
             _charge: charge,
         })
     }
@@ -117,11 +123,11 @@ impl Task {
 
     /// Shows the running thread its process's space, if it has one, without counting.
     #[inline]
-    pub(crate) fn with_space<R>(look: impl FnOnce(&AddressSpace) -> R) -> Option<R> {
+    pub(crate) fn with_space<R>(look: impl FnOnce(&Task, &AddressSpace) -> R) -> Option<R> {
         Self::here(|task| {
             // SAFETY: the process holds a count on it until its only thread sets another (`exec` and the end wait for the others, which have
             // left the space by then), and this thread, which is one of them, is here.
-            unsafe { task.process.space.now().as_ref() }.map(look)
+            unsafe { task.process.space.now().as_ref() }.map(|space| look(task, space))
         })
         .flatten()
     }

@@ -51,7 +51,7 @@ pub(crate) fn watch(process: &Arc<Process>) {
 
 /// Sends what is due and sets the next alarm. Thread context, no monitor held.
 pub(super) fn look(process: &Arc<Process>) {
-    let used = process.usage().cpu_ns;
+    let used = process.cpu_ns();
     let (now, after) = {
         let mut limits = process.limits.lock();
         let now = due(limits.cpu(), used);

@@ -3,10 +3,12 @@
 //! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a process's timers.
 //! All times are nanoseconds; deadlines are on the monotonic clock, which starts with the machine.
 
+mod account;
 pub(crate) mod limit;
 mod rung;
 mod timers;
 
+pub use account::Account;
 pub(crate) use rung::{Bell, alarm_rang};
 pub(crate) use timers::{FIXED, settle};
 pub use timers::{Notify, Timers};
@@ -30,25 +32,27 @@ pub enum Clock {
     Real,
     /// Since the machine started.
     Monotonic,
-    /// CPU time of the calling process.
-    Process,
-    /// CPU time of the calling thread.
-    Thread,
+    /// CPU time.
+    Cpu(Account),
 }
 
 impl Clock {
     /// From `CLOCK_…`. EINVAL.
     pub fn from_id(id: i32) -> Result<Clock> {
         Ok(match id {
-            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_TAI => Clock::Real,
-            CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME => {
-                Clock::Monotonic
+            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => {
+                Clock::Real
             }
-            CLOCK_PROCESS_CPUTIME_ID => Clock::Process,
-            CLOCK_THREAD_CPUTIME_ID => Clock::Thread,
-            // As glibc names the same two for timers: process or thread 0, whose precise time.
-            -6 => Clock::Process,
-            -2 => Clock::Thread,
+            CLOCK_MONOTONIC
+            | CLOCK_MONOTONIC_RAW
+            | CLOCK_MONOTONIC_COARSE
+            | CLOCK_BOOTTIME
+            | CLOCK_BOOTTIME_ALARM => Clock::Monotonic,
+            CLOCK_PROCESS_CPUTIME_ID => {
+                Clock::Cpu(Account::process(Task::current().process.pid, false))
+            }
+            CLOCK_THREAD_CPUTIME_ID => Clock::Cpu(Account::thread(Task::current().tid)),
+            id if id < 0 => Clock::Cpu(Account::from_id(id)?),
             _ => return Err(Errno::EINVAL),
         })
     }
@@ -58,8 +62,7 @@ impl Clock {
         match self {
             Clock::Real => real_ns(),
             Clock::Monotonic => now_ns(),
-            Clock::Process => Task::current().process.usage().cpu_ns,
-            Clock::Thread => Task::current().cpu_ns(),
+            Clock::Cpu(account) => account.now(),
         }
     }
 
@@ -68,7 +71,7 @@ impl Clock {
         match self {
             Clock::Real => Ok(now_ns().saturating_add(at.saturating_sub(real_ns()))),
             Clock::Monotonic => Ok(at),
-            Clock::Process | Clock::Thread => Err(Errno::EINVAL),
+            Clock::Cpu(_) => Err(Errno::EINVAL),
         }
     }
 }

@@ -53,8 +53,7 @@ impl Bell {
             tid: notify.tid,
             index,
             signo: notify.signo,
-            by_thread: matches!(clock, Clock::Process | Clock::Thread)
-                || bit(notify.signo) & more_than_waits != 0,
+            by_thread: matches!(clock, Clock::Cpu(_)) || bit(notify.signo) & more_than_waits != 0,
         }
     }
 
@@ -124,6 +123,7 @@ fn tell(process: &Process, bell: &Bell) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Account;
     use super::*;
     use abi::linux::{SIGALRM, SIGKILL, SIGMAX};
 
@@ -139,10 +139,10 @@ mod tests {
             (2, 0, 0, SIGALRM),
             (3, 4, 5, SIGKILL),
         ] {
-            for clock in [Clock::Real, Clock::Process] {
+            for clock in [Clock::Real, Clock::Cpu(Account::process(2, true))] {
                 let bell = Bell::new(pid, index, clock, &notify(signo, tid));
                 assert_eq!(Bell::from_word(bell.word()), bell);
-                let rare = clock == Clock::Process || signo == SIGKILL;
+                let rare = clock != Clock::Real || signo == SIGKILL;
                 assert_eq!(bell.by_thread, rare);
             }
         }

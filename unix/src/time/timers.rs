@@ -16,12 +16,12 @@ use abi::linux::*;
 use machine::clock::now_ns;
 use sync::Monitor;
 
-use super::Clock;
 use super::rung::Bell;
+use super::{Account, Clock};
 use crate::dispatch::Alarm;
 use crate::memory::fallible::try_push;
 use crate::process::Process;
-use crate::process::user::{Charge, Held, User};
+use crate::process::user::{Charge, Held};
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};
 
@@ -73,12 +73,13 @@ pub struct Timers {
     rung: AtomicU64,
 }
 
-fn fixed(which: usize) -> Timer {
+fn fixed(pid: i32, which: usize) -> Timer {
+    let of_program = |user| Clock::Cpu(Account::process(pid, user));
     let (clock, signo) = match which {
         0 => (Clock::Monotonic, SIGALRM),
-        1 => (Clock::Process, SIGVTALRM),
-        LIMIT => (Clock::Process, SIGXCPU),
-        _ => (Clock::Process, SIGPROF),
+        1 => (of_program(true), SIGVTALRM),
+        LIMIT => (of_program(false), SIGXCPU),
+        _ => (of_program(false), SIGPROF),
     };
     let notify = Notify {
         signo,
@@ -104,14 +105,6 @@ fn new_life() -> u32 {
     LIVES.fetch_add(1, Ordering::Relaxed) & ((1 << LIFE_BITS) - 1)
 }
 
-/// Time of `clock` for `process`, which need not be the caller's.
-fn now_of(clock: Clock, process: &Process) -> u64 {
-    match clock {
-        Clock::Process | Clock::Thread => process.usage().cpu_ns,
-        other => other.now(),
-    }
-}
-
 impl Timer {
     /// Until it expires, 0 when it will not. One that is about to has at least 1.
     fn remaining(&self, now: u64) -> u64 {
@@ -127,11 +120,14 @@ impl Timer {
     }
 
     fn arm(&mut self, process: &Process, index: usize, now: u64) {
-        // An account may stand still, and is looked at again and again then.
-        let by_account = matches!(self.clock, Clock::Process | Clock::Thread);
-        let once = self.interval == 0 && !by_account;
-        let least = if once { 0 } else { LEAST_NS };
-        self.ring_in(process, index, self.expires.saturating_sub(now).max(least));
+        let left = self.expires.saturating_sub(now);
+        let after = match self.clock {
+            // It may stand still, and is looked at again and again then.
+            Clock::Cpu(account) => account.soonest(left),
+            _ if self.interval == 0 => left,
+            _ => left.max(LEAST_NS),
+        };
+        self.ring_in(process, index, after);
     }
 
     fn ring_in(&mut self, process: &Process, index: usize, after_ns: u64) {
@@ -149,7 +145,7 @@ impl Timer {
     /// After an expiration that has been told, or need not be: goes on to the next. Returns how many others were missed.
     fn advance(&mut self, process: &Process, index: usize) -> u64 {
         self.waiting = false;
-        let now = now_of(self.clock, process);
+        let now = self.clock.now();
         match now.saturating_sub(self.expires).checked_div(self.interval) {
             Some(missed) => {
                 let passed = missed.saturating_add(1).saturating_mul(self.interval);
@@ -178,12 +174,12 @@ impl Timers {
     ) -> Result<(u64, u64)> {
         settle(process);
         let mut timers = self.table.lock();
-        fill_fixed(&mut timers);
+        fill_fixed(process.pid, &mut timers);
         let timer = timers
             .get_mut(index)
             .and_then(Option::as_mut)
             .ok_or(Errno::EINVAL)?;
-        let now = now_of(timer.clock, process);
+        let now = timer.clock.now();
         let old = (timer.remaining(now), timer.interval);
         timer.alarm = None;
         timer.overrun = 0;
@@ -206,26 +202,24 @@ impl Timers {
         settle(process);
         let timers = self.table.lock();
         match timers.get(index) {
-            Some(Some(timer)) => Ok((
-                timer.remaining(now_of(timer.clock, process)),
-                timer.interval,
-            )),
+            Some(Some(timer)) => Ok((timer.remaining(timer.clock.now()), timer.interval)),
             _ if index < FIXED => Ok((0, 0)),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    /// Makes a timer, which `user` pays for as for a signal, up to `most`; returns its number. EAGAIN.
+    /// Makes a timer of `process`, whose user pays for it as for a signal, up to `most`; returns its number. EAGAIN.
     pub fn create(
         &self,
+        process: &Process,
         clock: Clock,
         notify: Notify,
-        user: &Arc<User>,
         most: u64,
     ) -> Result<usize> {
+        let user = process.cred.with(|cred| cred.user.clone());
         let charge = user.charge(Held::Signals, 1, most).ok_or(Errno::EAGAIN)?;
         let mut timers = self.table.lock();
-        fill_fixed(&mut timers);
+        fill_fixed(process.pid, &mut timers);
         let free = timers.iter().position(Option::is_none);
         let index = match free {
             Some(index) => index,
@@ -240,7 +234,7 @@ impl Timers {
             notify,
             posix: true,
             _charge: Some(charge),
-            ..fixed(0)
+            ..fixed(process.pid, 0)
         });
         Ok(index)
     }
@@ -279,7 +273,7 @@ impl Timers {
         let mut timers = self.table.lock();
         // Who ends says so before all timers go.
         if !process.signals.is_ending() {
-            fill_fixed(&mut timers);
+            fill_fixed(process.pid, &mut timers);
         }
     }
 
@@ -360,7 +354,7 @@ impl Timers {
         if timer.expires == 0 || timer.waiting {
             return None;
         }
-        let now = now_of(timer.clock, process);
+        let now = timer.clock.now();
         if now < timer.expires {
             timer.arm(process, index, now);
             return None;
@@ -396,9 +390,9 @@ impl Timers {
     clippy::disallowed_methods,
     reason = "three, of what each thread was promised"
 )]
-fn fill_fixed(timers: &mut Vec<Option<Timer>>) {
+fn fill_fixed(pid: i32, timers: &mut Vec<Option<Timer>>) {
     for which in timers.len()..FIXED {
-        timers.push(Some(fixed(which)));
+        timers.push(Some(fixed(pid, which)));
     }
 }
 

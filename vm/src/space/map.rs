@@ -236,6 +236,9 @@ impl<M: Memory> AddressSpace<M> {
                 gather.page(address, frame_of(entry));
                 gone += 1;
             });
+        if gone != 0 {
+            self.resident.note_most();
+        }
         self.resident.add(UNDER_MONITOR, -gone);
     }
 

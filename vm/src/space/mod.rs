@@ -231,6 +231,11 @@ impl<M: Memory> AddressSpace<M> {
         self.resident.pages()
     }
 
+    /// The most pages that were present at a time.
+    pub fn most_resident(&self) -> usize {
+        self.resident.most()
+    }
+
     /// Frames that its page tables take, the top ones left out.
     pub fn tables_held(&self) -> usize {
         self.tables_held.load(Ordering::Relaxed)

@@ -9,29 +9,46 @@ use machine::cpu::MAX_CPUS;
 pub(super) const UNDER_MONITOR: usize = MAX_CPUS;
 
 /// The counts; each alone means nothing, since a page may appear under one and go under another.
-pub(super) struct Resident([AtomicU32; MAX_CPUS + 1]);
+pub(super) struct Resident {
+    counts: [AtomicU32; MAX_CPUS + 1],
+    /// The most that they were together before pages went.
+    most: AtomicU32,
+}
 
 impl Resident {
     pub(super) const fn new() -> Self {
-        Resident([const { AtomicU32::new(0) }; MAX_CPUS + 1])
+        Resident {
+            counts: [const { AtomicU32::new(0) }; MAX_CPUS + 1],
+            most: AtomicU32::new(0),
+        }
     }
 
     /// Adds `pages`, which may be negative. One party at a time for each `tally`.
     #[inline]
     pub(super) fn add(&self, tally: usize, pages: isize) {
-        let count = &self.0[tally];
+        let count = &self.counts[tally];
         let sum = count.load(Ordering::Relaxed).wrapping_add(pages as u32);
         count.store(sum, Ordering::Relaxed);
     }
 
     /// Pages that are present; those that appear or go meanwhile may be counted or not.
     pub(super) fn pages(&self) -> usize {
-        self.0
+        self.counts
             .iter()
             .fold(0, |sum: u32, count| {
                 sum.wrapping_add(count.load(Ordering::Relaxed))
             })
             .cast_signed()
             .max(0) as usize
+    }
+
+    /// Pages are about to go.
+    pub(super) fn note_most(&self) {
+        self.most.fetch_max(self.pages() as u32, Ordering::Relaxed);
+    }
+
+    /// The most pages that were present at a time: more come one by one, so it is enough to look before some go.
+    pub(super) fn most(&self) -> usize {
+        self.pages().max(self.most.load(Ordering::Relaxed) as usize)
     }
 }

@@ -199,6 +199,11 @@ pub const TESTS: &[Test] = &[
         run: timers,
     },
     Test {
+        name: "accounts",
+        about: "times, faults and switches of processes and threads, clocks and timers of CPU time, on 1 and 4 CPUs",
+        run: accounts,
+    },
+    Test {
         name: "extremes",
         about: "numbers at their ends: offsets, sizes, counts, times, addresses",
         run: extremes,
@@ -709,6 +714,10 @@ fn texts(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "texts-huge", 1, 256);
     checks.extend(kit.tap(&machine, &["/tests/texts-musl", "huge"], 5 * MINUTE));
     checks
+}
+
+fn accounts(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "accounts", &["/tests/accounts-glibc"])
 }
 
 fn timers(kit: &Kit) -> Vec<Check> {

@@ -146,6 +146,7 @@ impl Kit {
             "tracers",
             "epolls",
             "polls",
+            "accounts",
             "events",
             "pidfds",
             "corners",

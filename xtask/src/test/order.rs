@@ -18,6 +18,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("calls", &["/tests/calls-glibc"]),
     ("jobs", &["/tests/jobs-glibc"]),
     ("timers", &["/tests/timers-glibc"]),
+    ("accounts", &["/tests/accounts-glibc"]),
     ("tables", &["/tests/tables-musl"]),
     ("texts", &["/tests/texts-musl"]),
     ("locks", &["/tests/locks-musl"]),

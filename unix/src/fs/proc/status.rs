@@ -38,11 +38,15 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
         .map_or((0, 0), |s| (s.size() as u64, s.resident() as u64));
     let terminal = process.session.get().terminal();
     let (device, foreground) = terminal.map_or((0, -1), |t| (t.device(), t.foreground()));
-    let cpu_ns = match task {
-        Some(task) => task.cpu_ns(),
-        None => process.usage().cpu_ns,
-    };
-    let children_ns = process.children_usage().cpu_ns;
+    let used = task.map_or_else(|| process.usage(), Task::usage);
+    let children = process.children_usage();
+    let [user, system, children_user, children_system] = [
+        used.user_ns,
+        used.system_ns,
+        children.user_ns,
+        children.system_ns,
+    ]
+    .map(|ns| ns / TICK_NS);
     let actions = process.signals.actions.get();
     let first = process.a_thread();
     let (blocked, cpu) = first.map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
@@ -51,15 +55,15 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
     // Writing to a string does not fail.
     let _ = write!(
         out,
-        "{} ({}) {} {} {} {} {device} {foreground} 4194304 0 0 0 0 {} 0 {} 0 {} {nice} {threads} 0 {} {size} {resident} {}",
+        "{} ({}) {} {} {} {} {device} {foreground} 4194304 {} {} 0 0 {user} {system} {children_user} {children_system} {} {nice} {threads} 0 {} {size} {resident} {}",
         task.map_or(process.pid, |t| t.tid),
         program.comm,
         state(process, task),
         process.ppid(),
         process.pgrp(),
         process.sid(),
-        cpu_ns / TICK_NS,
-        children_ns / TICK_NS,
+        used.faults,
+        children.faults,
         20 + nice,
         process.start_ns / TICK_NS,
         u64::MAX,
@@ -115,7 +119,7 @@ pub fn status(
         }
     }
     if from <= BEHIND_GROUPS {
-        piece.record(BEHIND_GROUPS + 1, |out| state_of(process, out));
+        piece.record(BEHIND_GROUPS + 1, |out| state_of(process, task, out));
     }
     Ok(())
 }
@@ -159,7 +163,7 @@ fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     );
 }
 
-fn state_of(process: &Arc<Process>, out: &mut Out) {
+fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     let cred = process.cred.get();
     out.push('\n');
     if let Some(space) = process.space() {
@@ -199,11 +203,13 @@ fn state_of(process: &Arc<Process>, out: &mut Out) {
         u8::from(process.no_new_privileges.load(Ordering::Relaxed)),
     );
     let cpus = machine::cpu::cpus();
+    let used = task.map_or_else(|| process.usage(), Task::usage);
     let _ = write!(
         out,
-        "Cpus_allowed:\t{:x}\nCpus_allowed_list:\t0-{}\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t0\n",
+        "Cpus_allowed:\t{:x}\nCpus_allowed_list:\t0-{}\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
         (1u64 << cpus) - 1,
         cpus - 1,
-        process.usage().switches,
+        used.voluntary,
+        used.forced,
     );
 }

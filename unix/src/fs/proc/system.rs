@@ -1,6 +1,6 @@
 //! What `/proc` tells about the whole machine.
 //!
-//! *Interface.* [`ROOT`] is the folder of it. Load averages are the number of threads that are ready at this instant: nobody keeps averages.
+//! *Interface.* [`ROOT`] is the folder of it.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -13,8 +13,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::fmt::Write;
+use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
+use machine::cpu::MAX_CPUS;
 use machine::mitigate::Bug;
 
 use super::sysvipc;
@@ -68,7 +69,7 @@ pub const ROOT: Fixed = Fixed(&[
     ("loadavg", || text(loadavg)),
     ("meminfo", || text(meminfo)),
     ("mounts", || Item::Link(b"self/mounts".to_vec())),
-    ("stat", || text(stat)),
+    ("stat", || long_text(stat)),
     (
         "swaps",
         line!("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"),
@@ -225,24 +226,66 @@ fn idle_ns(cpu: usize) -> u64 {
     thread::find(thread::stats(cpu).idle).map_or(0, |idle| idle.cpu_ns())
 }
 
-fn stat(out: &mut Out) -> Result<()> {
+/// Times of a CPU in ticks: of programs, of nice ones, the kernel's, idle. What is not idle is divided as samples say.
+fn times(cpu: usize) -> [u64; 4] {
+    static TOLD: [[AtomicU64; 4]; MAX_CPUS] =
+        [const { [const { AtomicU64::new(0) }; 4] }; MAX_CPUS];
     let now = machine::clock::now_ns();
-    let cpus = machine::cpu::cpus();
-    let idle: alloc::vec::Vec<u64> = (0..cpus).map(|cpu| idle_ns(cpu).min(now)).collect();
-    let all: u64 = idle.iter().sum();
-    let mut row = |name: &str, busy: u64, idle: u64| {
-        let _ = writeln!(
-            out,
-            "{name} {} 0 0 {} 0 0 0 0 0 0",
-            busy / TICK_NS,
-            idle / TICK_NS
-        );
-    };
-    row("cpu ", (now * cpus as u64).saturating_sub(all), all);
-    for (cpu, idle) in idle.iter().enumerate() {
-        row(&format!("cpu{cpu}"), now - idle, *idle);
+    let idle = idle_ns(cpu).min(now);
+    let split = thread::sample::of_cpu(cpu);
+    let parts = [split.user, split.nice, split.system].map(u128::from);
+    let all = parts.iter().sum::<u128>();
+    let busy = u128::from(now - idle);
+    // At first, before there is a sample, the kernel boots.
+    let [user, nice, system] = parts.map(|part| (busy * part).checked_div(all));
+    let system = system.unwrap_or(busy);
+    let times = [
+        user.unwrap_or(0),
+        nice.unwrap_or(0),
+        system,
+        u128::from(idle),
+    ];
+    let mut ticks = times.map(|ns| ns as u64 / TICK_NS);
+    // Nothing that was told goes back.
+    for (ticks, told) in ticks.iter_mut().zip(TOLD.get(cpu).into_iter().flatten()) {
+        *ticks = told.fetch_max(*ticks, Ordering::Relaxed).max(*ticks);
     }
-    let taken: u64 = (0..=u8::MAX).map(machine::irq::count).sum();
+    ticks
+}
+
+/// Records: a line for all CPUs, one for each, and the rest.
+fn stat(from: u64, piece: &mut Piece) -> Result<()> {
+    let cpus = machine::cpu::cpus() as u64;
+    let row = |out: &mut Out, name: fmt::Arguments, [user, nice, system, idle]: [u64; 4]| {
+        let _ = writeln!(out, "{name} {user} {nice} {system} {idle} 0 0 0 0 0 0");
+    };
+    for at in from..=cpus {
+        let more = piece.record(at + 1, |out| match at.checked_sub(1) {
+            None => {
+                let mut sum = [0; 4];
+                for times in (0..cpus as usize).map(times) {
+                    sum.iter_mut()
+                        .zip(times)
+                        .for_each(|(sum, time)| *sum += time);
+                }
+                row(out, format_args!("cpu "), sum);
+            }
+            Some(cpu) => row(out, format_args!("cpu{cpu}"), times(cpu as usize)),
+        });
+        if !more {
+            return Ok(());
+        }
+    }
+    if from <= cpus + 1 {
+        piece.record(cpus + 2, counts);
+    }
+    Ok(())
+}
+
+/// What `stat` says below its first lines.
+fn counts(out: &mut Out) {
+    let count = |vector: u8| machine::irq::count(vector);
+    let taken: u64 = (0..=u8::MAX).map(count).sum();
     let mut switches = 0;
     thread::for_each(|thread| switches += thread.switches());
     let _ = writeln!(
@@ -252,7 +295,7 @@ fn stat(out: &mut Out) -> Result<()> {
         tree::last_number(),
         ready(),
     );
-    Ok(())
+    let _ = writeln!(out, "softirq 0 0 0 0 0 0 0 0 0 0 0");
 }
 
 /// Threads that are ready or running, idle ones apart.
@@ -272,13 +315,14 @@ fn uptime(out: &mut Out) -> Result<()> {
 }
 
 fn loadavg(out: &mut Out) -> Result<()> {
-    let ready = ready();
-    let _ = writeln!(
-        out,
-        "{ready}.00 {ready}.00 {ready}.00 {ready}/{} {}",
-        tree::count(),
-        tree::last_number()
-    );
+    for average in thread::sample::load() {
+        // To the next hundredth.
+        let hundredths = (average * 100 + 1024) / 2048;
+        let _ = write!(out, "{}.{:02} ", hundredths / 100, hundredths % 100);
+    }
+    let mut threads = 0;
+    tree::each(|_| true, |process| threads += process.thread_count());
+    let _ = writeln!(out, "{}/{threads} {}", ready(), tree::last_number());
     Ok(())
 }
 
