@@ -84,7 +84,7 @@ static const char *const code_names[] = {"handler", "landing", "default", "ignor
 enum { HANDLER, LANDING, DEFAULT_, IGNORE_, NOWHERE, IN_KERNEL, NOT_CANONICAL, NOT_CANONICAL_HIGH, IN_DATA, CODES };
 static const char *const structure_names[] = {"action", "sigset", "timespec", "timevals", "itimerval", "itimerspec", "iovec", "event", "rlimit", "clone", "siginfo",
                                               "capheader", "capdata", "termios", "pollfds", "fdset", "stack", "flock", "argv", "openhow", "sigevent",
-                                              "word", "offset", "ids", "robust", "maskarg", "registers", "int", "string", "bytes", 0};
+                                              "word", "offset", "ids", "robust", "maskarg", "registers", "int", "sockaddr", "msghdr", "attribute", "value", "string", "bytes", 0};
 enum { S_STRING = SET - P_ACTION, S_BYTES, STRUCTURES };
 
 static uint64_t draw(uint64_t *state)

@@ -515,6 +515,26 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
     case P_INT:
         u[0] = below(s, 2) ? below(s, 100) : (uint32_t)edge_number(s), u[1] = 0;
         return 8;
+    case P_ATTRIBUTE: {
+        static const char *const names[] = {"user.a", "user.b", "trusted.a", "security.a", "security.capability", "system.posix_acl_access", "system.posix_acl_default", "user."};
+        const char *name = names[below(s, 8)];
+        memcpy(at, name, strlen(name) + 1);
+        return (int)strlen(name) + 1;
+    }
+    /* Capabilities of a file, or an access control list, nearly right. */
+    case P_VALUE:
+        if (below(s, 2)) {
+            u[0] = below(s, 6) ? 0x02000000u + (below(s, 3) << 24) + below(s, 2) : (uint32_t)edge_number(s);
+            for (int i = 1; i < 6; i++)
+                u[i] = below(s, 3) ? 0 : (uint32_t)any_word(s);
+            return 24;
+        }
+        u[0] = below(s, 8) ? 2 : (uint32_t)edge_number(s);
+        for (int i = 0, tag = 1; i < 7; i++, tag *= below(s, 8) ? 2 : 1) {
+            u[1 + 2 * i] = (uint32_t)tag | below(s, 8) << 16;
+            u[2 + 2 * i] = below(s, 2) ? 1000 : (uint32_t)edge_number(s);
+        }
+        return 60;
     case SET: { /* S_STRING */
         unsigned which = below(s, 12);
         const char *text = strings[which < 10 ? which : which + 2];

@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -286,6 +287,27 @@ static int take_semaphores(int *id)
 static int give_semaphores(int id) { return semctl(id, 0, IPC_RMID); }
 
 static struct told semaphores(void) { return hog_objects(take_semaphores, give_semaphores, 40000); }
+
+/* Values and lists of one file and of many, small ones and large ones. */
+static struct told attributes(void)
+{
+    static char value[65536];
+    struct told told = {0, 0};
+    char name[64], path[64];
+    mkdir("/tmp/hogx", 0700);
+    for (; told.made < 200000; told.made++) {
+        snprintf(path, sizeof path, "/tmp/hogx/%d", told.made % 50);
+        snprintf(name, sizeof name, "user.%d", told.made);
+        int file = open(path, O_CREAT | O_WRONLY, 0600);
+        int error = fsetxattr(file, name, value, told.made % 3 ? 10 : 60000, 0) ? errno : 0;
+        close(file);
+        if (error) {
+            told.error = error;
+            break;
+        }
+    }
+    return told;
+}
 
 /* A queue that is full. */
 static int take_letters(int *id)
@@ -605,9 +627,9 @@ static void remove_objects(void)
 static void clean(void)
 {
     remove_objects();
-    static const char *const dirs[] = {"/tmp/hogs", "/tmp/hogd", "/tmp/hogn"};
+    static const char *const dirs[] = {"/tmp/hogs", "/tmp/hogd", "/tmp/hogn", "/tmp/hogx"};
     unlink("/tmp/hog"), unlink("/tmp/hogl");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         DIR *dir = opendir(dirs[i]);
         struct dirent *entry;
         while (dir && (entry = readdir(dir)))
@@ -761,6 +783,7 @@ int main(int argc, char **argv)
         {"terminals", terminals, ENOSPC, ENOMEM, 0},
         {"texts", texts, ENFILE, EMFILE, 0},
         {"watches", watches, ENOSPC, ENFILE, 0},
+        {"attributes", attributes, ENOSPC, ENOMEM, 0},
         {"segments", segments, ENOSPC, ENOMEM, 0},
         {"semaphores", semaphores, ENOSPC, ENOMEM, 0},
         {"letters", letters, ENOSPC, ENOMEM, 0},

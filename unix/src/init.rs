@@ -98,6 +98,7 @@ fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
     let view = crate::fs::walk::View {
         root: context.root(),
         cred: &cred,
+        umask: 0,
     };
     let place = crate::fs::walk::walk(&view, context.root(), path, true)
         .ok()?
@@ -177,6 +178,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let view = crate::fs::walk::View {
         root: context.root(),
         cred: &cred,
+        umask: 0,
     };
     let cwd = crate::fs::walk::walk(&view, context.root(), &command.cwd, true);
     if let Ok(cwd) = cwd.and_then(|target| target.existing()) {

@@ -14,10 +14,12 @@ use vm::{AddressSpace, Pager, Prot};
 
 use super::elf::{self, Image};
 use crate::file::OpenFile;
+use crate::fs::place::MS_NOSUID;
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Kind, Place, perm};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_copy, try_filled};
+use crate::process::capability::file::{self, FileCaps};
 use crate::process::{Cred, Process, Task};
 
 /// Pages over which a position-independent program's place is spread.
@@ -51,6 +53,7 @@ impl Source {
         let view = View {
             root: context.root(),
             cred: &cred,
+            umask: context.umask(),
         };
         let target = walk(&view, start, path, follow)?;
         if target.slash {
@@ -69,7 +72,7 @@ impl Source {
         if attr.kind() != Kind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
             return Err(Errno::EACCES);
         }
-        perm::may(cred, &attr, perm::EXEC)?;
+        place.inode.permits(cred, perm::EXEC)?;
         let how = How {
             flags: O_RDONLY,
             place: Some(place.clone()),
@@ -89,7 +92,7 @@ impl Source {
 
     /// Whether `cred` may read it, not only execute it.
     pub fn may_be_read(&self, cred: &Cred) -> bool {
-        let readable = |place: &Place| perm::check(cred, place.inode.bits(), perm::READ).is_ok();
+        let readable = |place: &Place| place.inode.permits(cred, perm::READ).is_ok();
         self.place().is_some_and(readable)
     }
 
@@ -99,6 +102,19 @@ impl Source {
             let now = place.inode.bits();
             (now.mode, now.uid, now.gid) != (self.mode, self.uid, self.gid)
         })
+    }
+
+    /// The capabilities that it has now; none where set-id bits count for nothing. EINVAL: they cannot be understood.
+    pub fn capabilities(&self) -> Result<Option<FileCaps>> {
+        let gives = |place: &&Place| place.mount.flags() & MS_NOSUID == 0;
+        let Some(place) = self.place().filter(gives) else {
+            return Ok(None);
+        };
+        match place.inode.attribute(file::NAME) {
+            Ok(bytes) => FileCaps::from_bytes(&bytes),
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Where the file is.
@@ -198,10 +214,10 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
             room.wrapping_sub(first)
         }
     };
-    let (file, of) = (source.of.file(), &source.of);
+    let of = &source.of;
     let pager = match part {
-        Part::Copy => file.copied_pager(of)?,
-        _ => file.pager(of)?,
+        Part::Copy => of.file().copied_pager(of)?,
+        _ => of.file().pager(of)?,
     };
     for segment in &image.segments {
         map_segment(space, &pager, segment, bias)?;

@@ -185,9 +185,10 @@ pub fn prepare(
     let own = &grounds.cred;
     let mut readable = source.may_be_read(own);
     let (user, group) = set_ids(&source);
-    let main = if user.or(group).is_some() {
+    let granted = source.capabilities()?;
+    let main = if user.or(group).is_some() || granted.is_some() {
         let main = load(&space, &source, &image, Part::Copy)?;
-        if source.has_changed() {
+        if source.has_changed() || source.capabilities()? != granted {
             return Err(Errno::ETXTBSY);
         }
         main
@@ -209,7 +210,7 @@ pub fn prepare(
         }
     };
     space.set_brk_start(main.end + load::spread(SPREAD_PAGES));
-    let executing = own.executing(user, group, grounds.doubt);
+    let executing = own.executing(user, group, granted, grounds.doubt)?;
     let plain = own.uid == own.euid && own.gid == own.egid;
     if readable && plain && !executing.cred.departs_from(own) {
         space.set_mark(access::DUMPABLE);

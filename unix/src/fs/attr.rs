@@ -195,6 +195,8 @@ pub struct SetAttr {
     pub atime: Option<Time>,
     /// Last change of contents.
     pub mtime: Option<Time>,
+    /// The file's capabilities go.
+    pub strip: bool,
     /// What the permission was decided on: when it is no longer so, nothing is changed, and the answer is `EAGAIN`.
     pub seen: Option<super::perm::Bits>,
 }

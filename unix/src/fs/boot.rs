@@ -37,6 +37,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     let view = View {
         root: root.clone(),
         cred: &cred,
+        umask: 0,
     };
     let covered = |name: &str| -> Result<Place> {
         let target = walk(&view, root.clone(), name.as_bytes(), true)?;
@@ -47,7 +48,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
                 let made = target
                     .dir
                     .inode
-                    .create(&target.name, S_IFDIR | 0o755, 0, &cred)?;
+                    .create(&target.name, S_IFDIR | 0o755, 0, 0, &cred)?;
                 Ok(target.dir.beside(made))
             }
         }
@@ -89,6 +90,7 @@ pub fn devices() -> Result<Arc<MemFs>> {
         dir.create(
             name.as_bytes(),
             S_IFCHR | mode,
+            0,
             makedev(major, minor),
             &cred,
         )?;
@@ -97,7 +99,7 @@ pub fn devices() -> Result<Arc<MemFs>> {
         dir.symlink(name.as_bytes(), target.as_bytes(), &cred)?;
     }
     for name in ["pts", "shm"] {
-        dir.create(name.as_bytes(), S_IFDIR | 0o1777, 0, &cred)?;
+        dir.create(name.as_bytes(), S_IFDIR | 0o1777, 0, 0, &cred)?;
     }
     Ok(fs)
 }
@@ -140,6 +142,7 @@ fn put<'a>(
     let view = View {
         root: root.clone(),
         cred: &boss,
+        umask: 0,
     };
     let target = reach(&view, root, entry.name)?;
     let kind = Kind::of_mode(entry.mode).ok_or(Errno::EINVAL)?;
@@ -165,7 +168,7 @@ fn put<'a>(
             target
                 .dir
                 .inode
-                .create(&target.name, entry.mode, rdev, &cred)?
+                .create(&target.name, entry.mode, 0, rdev, &cred)?
         }
     };
     if shared {
@@ -184,7 +187,7 @@ fn put<'a>(
         gid: Some(entry.gid),
         atime: Some(time),
         mtime: Some(time),
-        seen: None,
+        ..SetAttr::default()
     })
 }
 
@@ -198,7 +201,10 @@ fn reach<'p>(view: &View, root: &Place, path: &'p [u8]) -> Result<Target<'p>> {
         let target = walk(view, root.clone(), above, true)?;
         if target.place.is_none() {
             let mode = S_IFDIR | 0o755;
-            target.dir.inode.create(&target.name, mode, 0, view.cred)?;
+            target
+                .dir
+                .inode
+                .create(&target.name, mode, 0, 0, view.cred)?;
         }
     }
     walk(view, root.clone(), path, false)

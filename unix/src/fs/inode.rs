@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::AtomicU32;
 
+use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
 use super::perm::{self, Bits};
 use super::place::Place;
@@ -38,6 +39,15 @@ impl<F: FnMut(DirEntry<'_>) -> bool> DirSink for F {
     fn entry(&mut self, entry: DirEntry<'_>) -> bool {
         self(entry)
     }
+}
+
+/// Whether an extended attribute may be new, or has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetValue {
+    /// It must not be there (`XATTR_CREATE`). EEXIST.
+    pub create: bool,
+    /// It must be there (`XATTR_REPLACE`). ENODATA.
+    pub replace: bool,
 }
 
 /// How a file is to be opened.
@@ -70,7 +80,7 @@ pub trait Inode: Send + Sync + Any {
     }
     /// Whether `cred` may do what `want` (`perm::READ`…) says. `EACCES`.
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
-        perm::check(cred, self.bits(), want)
+        perm::check(cred, self.bits(), None, want)
     }
     /// The kind of file.
     fn kind(&self) -> Kind {
@@ -98,16 +108,30 @@ pub trait Inode: Send + Sync + Any {
     fn name(&self) -> Option<Arc<[u8]>> {
         None
     }
-    /// Makes a file of the kind that `mode` names, owned by `cred`; `rdev` is a device's number.
-    fn create(&self, _name: &[u8], _mode: u32, _rdev: u64, _cred: &Cred) -> Result<Arc<dyn Inode>> {
+    /// Makes a file of the kind that `mode` names, owned by `cred`; `rdev` is a device's number. It does not get the permissions in `umask`, unless
+    /// the directory says what new files get.
+    fn create(
+        &self,
+        _name: &[u8],
+        _mode: u32,
+        _umask: u32,
+        _rdev: u64,
+        _cred: &Cred,
+    ) -> Result<Arc<dyn Inode>> {
         Err(Errno::EPERM)
     }
     /// Makes a symbolic link to `target`.
     fn symlink(&self, _name: &[u8], _target: &[u8], _cred: &Cred) -> Result<Arc<dyn Inode>> {
         Err(Errno::EPERM)
     }
-    /// Makes a file without a name (`O_TMPFILE`); `name` is what `/proc` calls it.
-    fn tmpfile(&self, _name: &[u8], _mode: u32, _cred: &Cred) -> Result<Arc<dyn Inode>> {
+    /// Makes a file without a name (`O_TMPFILE`); `name` is what `/proc` calls it, the rest as for [`Inode::create`].
+    fn tmpfile(
+        &self,
+        _name: &[u8],
+        _mode: u32,
+        _umask: u32,
+        _cred: &Cred,
+    ) -> Result<Arc<dyn Inode>> {
         Err(Errno::EOPNOTSUPP)
     }
     /// Gives `inode`, of the same file system, another name in this directory.
@@ -143,6 +167,33 @@ pub trait Inode: Send + Sync + Any {
     /// Hands the entries from offset `from` on to `sink` (`.` and `..` included, they are 0 and 1); returns the offset where it stopped.
     fn readdir(&self, _from: u64, _sink: &mut dyn DirSink) -> Result<u64> {
         Err(Errno::ENOTDIR)
+    }
+    /// The value of extended attribute `name`, which is none of a list. EOPNOTSUPP, EINVAL, ENODATA.
+    fn attribute(&self, _name: &[u8]) -> Result<Vec<u8>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Gives such an attribute a value, or takes it away. The change time follows. EOPNOTSUPP, ENODATA, EEXIST, ENOSPC, ENOMEM.
+    fn set_attribute(&self, _name: &[u8], _value: Option<&[u8]>, _how: SetValue) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Hands the names of all attributes to `each`, those of the lists first; those of class `trusted` only if `all`.
+    fn attributes(&self, _all: bool, _each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Ok(())
+    }
+    /// An access control list, in Linux's form. EOPNOTSUPP, ENODATA.
+    fn list(&self, _which: Which) -> Result<Vec<u8>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    /// Sets an access control list or takes it away; the access list says the permission bits. `seen` is what the permission was decided on: EAGAIN when it is no longer so.
+    /// Without `keep_group` the set-group-ID bit goes. EOPNOTSUPP, EACCES: a default for what is no directory. ENOSPC, ENOMEM.
+    fn set_list(
+        &self,
+        _which: Which,
+        _list: Option<Acl>,
+        _seen: Bits,
+        _keep_group: bool,
+    ) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
     }
     /// Where descriptions of this file wait for the next open, if they may.
     fn inactive(&self) -> Option<&crate::fs::inactive::Inactive> {

@@ -4,6 +4,7 @@
 //! [`FsContext`] is a process's root, working directory and umask; [`perm`] decides what a process may do.
 //! [`dev::register`] gives a device number its behaviour.
 
+pub mod acl;
 pub mod attr;
 pub mod boot;
 pub mod context;
@@ -31,7 +32,7 @@ pub use mem::budget::bind as limit;
 
 pub use attr::{Attr, Kind, SetAttr, Time};
 pub use context::FsContext;
-pub use inode::{DirEntry, DirSink, How, Inode};
+pub use inode::{DirEntry, DirSink, How, Inode, SetValue};
 pub use place::{FileSystem, Mount, Place};
 
 /// The time of day.

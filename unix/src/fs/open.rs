@@ -35,7 +35,7 @@ fn wanted(flags: u32) -> u32 {
     access | if flags & O_TRUNC != 0 { perm::WRITE } else { 0 }
 }
 
-/// Opens `path` from `start` with `flags`; a new file gets `mode`, from which the caller has taken the umask.
+/// Opens `path` from `start` with `flags`; a new file gets `mode` without the umask.
 pub fn open(
     view: &View,
     start: Place,
@@ -79,15 +79,12 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
     if target.slash {
         return Err(Errno::EISDIR);
     }
-    perm::may(
-        view.cred,
-        &target.dir.inode.attr(),
-        perm::WRITE | perm::EXEC,
-    )?;
+    let dir = &target.dir.inode;
+    dir.permits(view.cred, perm::WRITE | perm::EXEC)?;
     target.dir.mount.writable()?;
     let mode = S_IFREG | mode & 0o7777;
-    let inode = target.dir.inode.create(&target.name, mode, 0, view.cred)?;
-    watch::name(&*target.dir.inode, &target.name, IN_CREATE, false);
+    let inode = dir.create(&target.name, mode, view.umask, 0, view.cred)?;
+    watch::name(&**dir, &target.name, IN_CREATE, false);
     Ok(target.dir.beside(inode))
 }
 
@@ -158,11 +155,11 @@ fn temporary(
     if attr.kind() != Kind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    perm::may(view.cred, &attr, perm::WRITE | perm::EXEC)?;
+    dir.inode.permits(view.cred, perm::WRITE | perm::EXEC)?;
     dir.mount.writable()?;
     let inode = dir
         .inode
-        .tmpfile(b"#", S_IFREG | mode & 0o7777, view.cred)?;
+        .tmpfile(b"#", S_IFREG | mode & 0o7777, view.umask, view.cred)?;
     inode.clone().open(How {
         flags: flags & !TMPFILE,
         place: Some(dir.beside(inode)),

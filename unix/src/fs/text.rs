@@ -253,7 +253,7 @@ impl Inode for Node {
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         match &self.item {
             Item::Folder(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => Ok(()),
-            _ => perm::check(cred, self.bits(), want),
+            _ => perm::check(cred, self.bits(), None, want),
         }
     }
 

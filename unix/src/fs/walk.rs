@@ -23,6 +23,8 @@ pub struct View<'a> {
     pub root: Place,
     /// What it may do.
     pub cred: &'a Cred,
+    /// Permissions that files it makes do not get, unless their directory says which they get.
+    pub umask: u32,
 }
 
 /// What the last component of a path was.

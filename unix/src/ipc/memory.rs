@@ -64,7 +64,10 @@ impl Segment {
     pub fn new(bytes: u64, key: i32, pid: i32, cred: &Cred) -> Result<Segment> {
         let no_memory = |_| Errno::ENOMEM;
         let fs = MemFs::new("tmpfs", 0o700);
-        let inode = fs.root().tmpfile(b"SYSV", 0o600, cred).map_err(no_memory)?;
+        let inode = fs
+            .root()
+            .tmpfile(b"SYSV", 0o600, 0, cred)
+            .map_err(no_memory)?;
         inode.truncate(bytes).map_err(no_memory)?;
         let of = inode.clone().open(How {
             flags: O_RDWR | O_LARGEFILE,

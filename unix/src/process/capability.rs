@@ -2,8 +2,9 @@
 //!
 //! *Interface*: [`Capability`] names one, [`Set`] is some of them, [`Capabilities`] the five sets and the secure bits of one identity, with the
 //! transformations of capabilities(7). Nothing here looks beyond its arguments. [`Cred`](super::Cred) says what a change of users and an `exec` do.
-//!
-//! Capabilities of files are not there: no file system keeps extended attributes.
+//! [`mod@file`] are those of a program's file.
+
+pub mod file;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -11,6 +12,8 @@ use abi::linux::{
     SECBIT_NOROOT, SECURE_ALL_BITS, SECURE_ALL_LOCKS,
 };
 use core::ops::{BitAnd, BitOr};
+
+use file::FileCaps;
 
 /// A right, by its number on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,12 +279,28 @@ impl Capabilities {
         Ok(())
     }
 
-    /// What a program gets as permitted, before anything is taken back, and whether that counts at once: by user 0's rules, if the real or the effective user is that.
-    pub(super) fn for_program(&self, uid: u32, euid: u32) -> (Set, bool) {
-        if self.has_bit(SECBIT_NOROOT) || (uid != 0 && euid != 0) {
-            return (Set::NONE, false);
+    /// What a program gets as permitted, before anything is taken back, and whether that counts at once: by its file's capabilities, and by user 0's rules if the real or the
+    /// effective user is that. Of a set-user-ID program of user 0 that has capabilities others get those alone. EPERM: the file wants to have more in effect than it can get.
+    pub(super) fn for_program(
+        &self,
+        uid: u32,
+        euid: u32,
+        file: Option<FileCaps>,
+    ) -> Result<(Set, bool)> {
+        let (mut permitted, mut counts) = (Set::NONE, false);
+        if let Some(file) = file {
+            permitted = (self.bounding & file.permitted) | (self.inheritable & file.inheritable);
+            counts = file.effective;
+            if counts && !permitted.contains(file.permitted) {
+                return Err(Errno::EPERM);
+            }
         }
-        (self.bounding | self.inheritable, euid == 0)
+        let privileged = !self.has_bit(SECBIT_NOROOT) && (uid == 0 || euid == 0);
+        if privileged && (uid == 0 || file.is_none()) {
+            permitted = self.bounding | self.inheritable;
+            counts |= euid == 0;
+        }
+        Ok((permitted, counts))
     }
 
     /// A program gets `permitted`, effective if `counts`; what is ambient stays unless `forget`.

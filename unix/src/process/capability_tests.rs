@@ -107,16 +107,63 @@ fn ambient_needs_both() {
 #[test]
 fn programs_get_what_their_user_is_worth() {
     let mut c = Capabilities::root();
-    assert_eq!(c.for_program(7, 7), (Set::NONE, false));
-    assert_eq!(c.for_program(7, 0), (Set::ALL, true));
-    assert_eq!(c.for_program(0, 7), (Set::ALL, false));
+    assert_eq!(c.for_program(7, 7, None), Ok((Set::NONE, false)));
+    assert_eq!(c.for_program(7, 0, None), Ok((Set::ALL, true)));
+    assert_eq!(c.for_program(0, 7, None), Ok((Set::ALL, false)));
     c.drop_bounding(Capability::Chown as usize).unwrap();
-    assert_eq!(c.for_program(0, 0), (Set::ALL.without(CHOWN), true));
+    assert_eq!(
+        c.for_program(0, 0, None),
+        Ok((Set::ALL.without(CHOWN), true))
+    );
     c.set_securebits(SECBIT_NOROOT).unwrap();
-    assert_eq!(c.for_program(0, 0), (Set::NONE, false));
+    assert_eq!(c.for_program(0, 0, None), Ok((Set::NONE, false)));
     c.ambient = KILL;
     c.execute(Set::NONE, false, false);
     assert_eq!((c.permitted, c.effective), (KILL, KILL));
     c.execute(Set::NONE, false, true);
     assert_eq!((c.permitted, c.ambient), (Set::NONE, Set::NONE));
+}
+
+#[test]
+fn what_a_file_has_is_bounded_and_what_is_inherited_needs_both() {
+    let mut c = Capabilities::user();
+    let file = |permitted, inheritable, effective| {
+        Some(FileCaps {
+            permitted,
+            inheritable,
+            effective,
+        })
+    };
+    let both = KILL | CHOWN;
+    assert_eq!(
+        c.for_program(7, 7, file(both, Set::NONE, true)),
+        Ok((both, true))
+    );
+    assert_eq!(
+        c.for_program(7, 7, file(Set::NONE, both, true)),
+        Ok((Set::NONE, true))
+    );
+    c.inheritable = KILL;
+    assert_eq!(
+        c.for_program(7, 7, file(CHOWN, both, false)),
+        Ok((both, false))
+    );
+    c.bounding = KILL;
+    assert_eq!(
+        c.for_program(7, 7, file(both, Set::NONE, true)),
+        Err(Errno::EPERM)
+    );
+    assert_eq!(
+        c.for_program(7, 7, file(both, Set::NONE, false)),
+        Ok((KILL, false))
+    );
+    // A set-user-ID program of user 0: its own capabilities are all, but for user 0.
+    assert_eq!(
+        c.for_program(7, 0, file(KILL, Set::NONE, false)),
+        Ok((KILL, false))
+    );
+    assert_eq!(
+        c.for_program(0, 0, file(KILL, Set::NONE, false)),
+        Ok((KILL, true))
+    );
 }

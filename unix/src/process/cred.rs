@@ -7,6 +7,7 @@ use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::capability::file::FileCaps;
 use super::capability::{Capabilities, Capability, Set};
 use super::user::User;
 use super::{Process, access};
@@ -280,19 +281,20 @@ impl Cred {
         Ok(())
     }
 
-    /// What a program begins with that this identity executes, whose file has set-id bits for `user` and `group`.
+    /// What a program begins with that this identity executes, whose file has set-id bits for `user` and `group`, and capabilities `file`. EPERM: it cannot get those.
     pub fn executing(
         self: &Arc<Self>,
         user: Option<u32>,
         group: Option<u32>,
+        file: Option<FileCaps>,
         doubt: Unsafe,
-    ) -> Executing {
+    ) -> Result<Executing> {
         let mut new = Cred::clone(self);
         if !doubt.no_new_privileges {
             new.euid = user.unwrap_or(self.euid);
             new.egid = group.unwrap_or(self.egid);
         }
-        let (mut permitted, counts) = self.caps.for_program(new.uid, new.euid);
+        let (mut permitted, counts) = self.caps.for_program(new.uid, new.euid, file)?;
         let set_id = new.euid != self.uid || new.egid != self.gid;
         let gains = !self.caps.permitted.contains(permitted);
         let suspect = doubt.shared || doubt.no_new_privileges || doubt.traced;
@@ -305,16 +307,17 @@ impl Cred {
         }
         (new.suid, new.fsuid) = (new.euid, new.euid);
         (new.sgid, new.fsgid) = (new.egid, new.egid);
-        new.caps.execute(permitted, counts, set_id);
+        new.caps
+            .execute(permitted, counts, set_id || file.is_some());
         let more = counts || !new.caps.ambient.contains(new.caps.permitted);
-        Executing {
+        Ok(Executing {
             secure: set_id || (new.uid != 0 && more),
             // Most programs change nothing.
             cred: match new == **self {
                 true => self.clone(),
                 false => new.sealed(),
             },
-        }
+        })
     }
 }
 

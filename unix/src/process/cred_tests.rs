@@ -28,11 +28,15 @@ fn setreuid_saves_the_new_effective_user() {
 #[test]
 fn a_set_uid_program_has_its_owners_rights() {
     let user = Cred::ordinary(7, 8).sealed();
-    let made = user.executing(Some(0), None, Unsafe::default());
+    let made = user
+        .executing(Some(0), None, None, Unsafe::default())
+        .unwrap();
     assert!(made.secure && made.cred.has(Capability::Kill));
     assert_eq!((made.cred.uid, made.cred.euid, made.cred.suid), (7, 0, 0));
     assert!(made.cred.departs_from(&user));
-    let other = user.executing(Some(5), None, Unsafe::default());
+    let other = user
+        .executing(Some(5), None, None, Unsafe::default())
+        .unwrap();
     assert!(other.secure && !other.cred.has(Capability::Kill));
 }
 
@@ -54,7 +58,7 @@ fn not_where_somebody_else_has_a_hand_in_it() {
         },
     ];
     for doubt in doubts {
-        let made = user.executing(Some(0), Some(0), doubt);
+        let made = user.executing(Some(0), Some(0), None, doubt).unwrap();
         assert_eq!(made.cred.users(), [7; 3]);
         assert_eq!(made.cred.groups_of_process(), [8; 3]);
         assert_eq!(made.cred.caps.permitted, Set::NONE);
@@ -63,10 +67,43 @@ fn not_where_somebody_else_has_a_hand_in_it() {
 }
 
 #[test]
+fn a_file_with_capabilities_gives_them_to_who_has_none_and_not_in_doubt() {
+    let kill = Set::of(&[Capability::Kill]);
+    let file = Some(FileCaps {
+        permitted: kill,
+        inheritable: Set::NONE,
+        effective: true,
+    });
+    let user = Cred::ordinary(7, 8).sealed();
+    let made = user.executing(None, None, file, Unsafe::default()).unwrap();
+    assert!(made.secure && made.cred.departs_from(&user));
+    assert_eq!(
+        (made.cred.caps.permitted, made.cred.caps.effective),
+        (kill, kill)
+    );
+    let doubt = Unsafe {
+        no_new_privileges: true,
+        ..Unsafe::default()
+    };
+    let made = user.executing(None, None, file, doubt).unwrap();
+    assert_eq!(made.cred.caps.permitted, Set::NONE);
+    assert!(!made.cred.departs_from(&user));
+    let mut bounded = Cred::ordinary(7, 8);
+    bounded.caps.bounding = Set::NONE;
+    let refused = bounded
+        .sealed()
+        .executing(None, None, file, Unsafe::default());
+    assert_eq!(refused.err(), Some(Errno::EPERM));
+}
+
+#[test]
 fn an_ordinary_program_keeps_the_effective_user_as_saved_one() {
     let mut cred = Cred::root();
     cred.setresuid(7, 7, 0).unwrap();
-    let made = cred.sealed().executing(None, None, Unsafe::default());
+    let made = cred
+        .sealed()
+        .executing(None, None, None, Unsafe::default())
+        .unwrap();
     assert_eq!(made.cred.users(), [7; 3]);
     assert_eq!(made.cred.caps.permitted, Set::NONE);
     assert!(!made.secure);

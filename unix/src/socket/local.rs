@@ -155,6 +155,7 @@ fn make(path: &[u8]) -> Result<Place> {
     let view = View {
         root: fs.root(),
         cred: &cred,
+        umask: fs.umask(),
     };
     let target = walk(&view, fs.cwd(), path, false)?;
     if target.place.is_some() || target.last != Last::Name {
@@ -163,10 +164,10 @@ fn make(path: &[u8]) -> Result<Place> {
     if target.slash {
         return Err(Errno::ENOENT);
     }
-    perm::may(&cred, &target.dir.inode.attr(), perm::WRITE | perm::EXEC)?;
+    let dir = &target.dir.inode;
+    dir.permits(&cred, perm::WRITE | perm::EXEC)?;
     target.dir.mount.writable()?;
-    let mode = S_IFSOCK | 0o777 & !fs.umask();
-    let made = target.dir.inode.create(&target.name, mode, 0, &cred);
+    let made = dir.create(&target.name, S_IFSOCK | 0o777, view.umask, 0, &cred);
     match made {
         Ok(inode) => Ok(target.dir.beside(inode)),
         Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),
@@ -273,6 +274,7 @@ impl Family for Local {
         let view = View {
             root: fs.root(),
             cred: &cred,
+            umask: fs.umask(),
         };
         let place = walk(&view, fs.cwd(), name, true)?.existing()?;
         place.inode.permits(&cred, perm::WRITE)?;

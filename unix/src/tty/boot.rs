@@ -113,6 +113,7 @@ pub fn mount(root: &Place) -> Result<()> {
     let view = View {
         root: root.clone(),
         cred: &cred,
+        umask: 0,
     };
     let at = walk(&view, root.clone(), b"/dev/pts", true)?.place;
     let fs = devpts::file_system();
@@ -156,6 +157,7 @@ fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
         let view = View {
             root: root.clone(),
             cred: &cred,
+            umask: 0,
         };
         walk(&view, root, b"/dev/console", true).ok()?.place
     });

@@ -175,7 +175,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "xattrs",
-        about: "calls about extended attributes, which no file system has",
+        about: "extended attributes, access control lists, capabilities of files",
         run: xattrs,
     },
     Test {
@@ -691,8 +691,11 @@ fn sockets(kit: &Kit) -> Vec<Check> {
 
 fn xattrs(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "xattrs", 1, 128);
-    let mut checks = kit.tap(&machine, &["/tests/xattrs-glibc"], MINUTE);
-    checks.extend(kit.tap(&machine, &["/tests/xattrs-glibc", "memory"], MINUTE));
+    let mut checks = Vec::new();
+    for program in ["xattrs", "acls", "filecaps"] {
+        let path = format!("/tests/{program}-glibc");
+        checks.extend(kit.tap(&machine, &[&path], MINUTE));
+    }
     checks
 }
 

@@ -129,6 +129,8 @@ impl Kit {
             "lists",
             "lengths",
             "xattrs",
+            "acls",
+            "filecaps",
             "refused",
             "load",
             "revoke",

@@ -142,6 +142,7 @@ fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<us
             mode: changes.then_some(mode),
             uid: (uid != KEEP).then_some(uid),
             gid: (gid != KEEP).then_some(gid),
+            strip: attr.kind() != Kind::Directory,
             ..SetAttr::default()
         })
     })
@@ -204,7 +205,7 @@ fn set_times(caller: &Caller, place: &Place, times: [Stamp; 2]) -> Result<usize>
             if times != [Stamp::Now; 2] {
                 return Err(Errno::EPERM);
             }
-            perm::may(&caller.cred, attr, perm::WRITE)?;
+            place.inode.permits(&caller.cred, perm::WRITE)?;
         }
         Ok(SetAttr {
             atime: time(times[0]),
@@ -310,7 +311,7 @@ fn truncate(args: &mut Args) -> Result<usize> {
         _ => return Err(Errno::EINVAL),
     }
     place.mount.writable()?;
-    perm::may(&caller.cred, &attr, perm::WRITE)?;
+    place.inode.permits(&caller.cred, perm::WRITE)?;
     place.inode.truncate(size)?;
     watch::file(&*place.inode, IN_MODIFY);
     Ok(0)

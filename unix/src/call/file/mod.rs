@@ -82,6 +82,7 @@ impl Caller {
         View {
             root: self.fs.root(),
             cred: &self.cred,
+            umask: self.fs.umask(),
         }
     }
 
@@ -174,7 +175,7 @@ pub fn user_path(addr: usize) -> Result<Path> {
 
 /// Whether `cred` may make and remove names in `dir`, and the mount lets it. `EACCES`, `EROFS`.
 fn may_change(cred: &Cred, dir: &Place) -> Result<()> {
-    perm::may(cred, &dir.inode.attr(), perm::WRITE | perm::EXEC)?;
+    dir.inode.permits(cred, perm::WRITE | perm::EXEC)?;
     dir.mount.writable()
 }
 

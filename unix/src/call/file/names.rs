@@ -56,11 +56,11 @@ fn do_mkdir(dirfd: i32, addr: usize, mode: u32) -> Result<usize> {
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, true)?;
-    let mode = S_IFDIR | mode & 0o1777 & !caller.fs.umask();
+    let (mode, umask) = (S_IFDIR | mode & 0o1777, caller.fs.umask());
     target
         .dir
         .inode
-        .create(&target.name, mode, 0, &caller.cred)?;
+        .create(&target.name, mode, umask, 0, &caller.cred)?;
     watch::name(&*target.dir.inode, &target.name, IN_CREATE, true);
     Ok(0)
 }
@@ -87,7 +87,7 @@ fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
     if matches!(kind, Kind::Char | Kind::Block) && !caller.cred.has(Capability::Mknod) {
         return Err(Errno::EPERM);
     }
-    let bits = mode & 0o7777 & !caller.fs.umask();
+    let (bits, umask) = (mode & 0o7777, caller.fs.umask());
     let kind = if mode & S_IFMT == 0 {
         S_IFREG
     } else {
@@ -96,7 +96,7 @@ fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
     target
         .dir
         .inode
-        .create(&target.name, kind | bits, rdev, &caller.cred)?;
+        .create(&target.name, kind | bits, umask, rdev, &caller.cred)?;
     watch::name(&*target.dir.inode, &target.name, IN_CREATE, false);
     Ok(0)
 }
@@ -219,7 +219,7 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
     let moves = old.dir.inode.id() != new.dir.inode.id();
     if moves && attr.kind() == Kind::Directory {
         // Its `..` changes.
-        perm::may(&caller.cred, &attr, perm::WRITE)?;
+        node.inode.permits(&caller.cred, perm::WRITE)?;
     }
     let other = new.place;
     if node.is_mount_root() || other.as_ref().is_some_and(|p| p.is_mount_root()) {

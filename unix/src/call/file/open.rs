@@ -173,7 +173,6 @@ fn walk_and_open(
         return Err(Errno::ENOENT);
     }
     let start = caller.start(dirfd, &path)?;
-    let mode = mode & !caller.fs.umask();
     let of = crate::fs::open::open(&caller.view(), start, &path, flags, mode)?;
     watch::opened(&of);
     if let Some((key, who)) = learn
@@ -258,7 +257,7 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let fs = MemFs::new("tmpfs", 0o700);
     let label = try_concat(&[&b"memfd:"[..], &name])?;
-    let inode = fs.root().tmpfile(&label, 0o777, &caller.cred)?;
+    let inode = fs.root().tmpfile(&label, 0o777, 0, &caller.cred)?;
     let of = inode.clone().open(How {
         flags: O_RDWR | O_LARGEFILE,
         place: Some(place::detached(fs, inode)),

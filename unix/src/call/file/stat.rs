@@ -114,8 +114,12 @@ fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
         return Ok(0);
     }
     let attr = object.attr();
-    perm::may(&caller.cred, &attr, mode as u32)?;
-    if let Ok(place) = object.place() {
+    let place = object.place();
+    match &place {
+        Ok(place) => place.inode.permits(&caller.cred, mode as u32)?,
+        Err(_) => perm::may(&caller.cred, &attr, mode as u32)?,
+    }
+    if let Ok(place) = place {
         let stored = matches!(attr.kind(), Kind::Regular | Kind::Directory | Kind::Symlink);
         if mode & W_OK != 0 && stored {
             place.mount.writable()?;

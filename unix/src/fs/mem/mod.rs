@@ -9,7 +9,9 @@
 
 pub mod budget;
 pub mod dir;
+mod extra;
 mod mapped;
+mod meta;
 pub mod regular;
 pub mod store;
 #[cfg(test)]
@@ -25,12 +27,13 @@ use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
-use super::attr::{Attr, Kind, SetAttr, Time};
+use super::acl::{Acl, Which};
+use super::attr::{Attr, Kind, SetAttr};
 use super::dev;
 use super::directory::Directory;
 use super::fifo::FifoSlot;
 use super::inactive::Inactive;
-use super::inode::{DirEntry, DirSink, How, Inode};
+use super::inode::{DirEntry, DirSink, How, Inode, SetValue};
 use super::names;
 use super::perm::{self, Bits};
 use super::place::FileSystem;
@@ -41,6 +44,8 @@ use crate::memory::fallible::try_copy;
 use crate::process::{Capability, Cred, Task};
 use budget::{NODES, PAGES};
 use dir::Dir;
+use extra::Extra;
+use meta::Meta;
 use store::Store;
 
 /// What all nodes of one file system share.
@@ -55,19 +60,6 @@ pub struct Super {
 pub struct MemFs {
     shared: Arc<Super>,
     root: Arc<MemNode>,
-}
-
-/// Changeable attributes.
-#[derive(Clone, Copy)]
-struct Meta {
-    mode: u32,
-    nlink: u32,
-    uid: u32,
-    gid: u32,
-    atime: Time,
-    mtime: Time,
-    ctime: Time,
-    btime: Time,
 }
 
 /// What a node is, besides its attributes.
@@ -124,7 +116,7 @@ impl MemFs {
         });
         let body = Body::Directory(Monitor::new(Dir::new()));
         NODES.force();
-        let root = shared.node(Kind::Directory, mode, 2, 0, 0, body);
+        let root = shared.node(Kind::Directory, Meta::new(mode, 2, 0, 0), body);
         Arc::new(MemFs { shared, root })
     }
 
@@ -164,29 +156,15 @@ impl FileSystem for MemFs {
 }
 
 impl Super {
-    fn node(
-        self: &Arc<Self>,
-        kind: Kind,
-        mode: u32,
-        nlink: u32,
-        uid: u32,
-        gid: u32,
-        body: Body,
-    ) -> Arc<MemNode> {
-        let now = super::now();
+    /// A node of `kind` with these attributes.
+    fn node(self: &Arc<Self>, kind: Kind, meta: Meta, body: Body) -> Arc<MemNode> {
         Arc::new_cyclic(|this| MemNode {
             ino: self.next_ino.fetch_add(1, Ordering::Relaxed),
             kind,
             fs: self.clone(),
             meta: Monitor::new(Meta {
-                mode: mode & !S_IFMT | kind.mode_bits(),
-                nlink,
-                uid,
-                gid,
-                atime: now,
-                mtime: now,
-                ctime: now,
-                btime: now,
+                mode: meta.mode & !S_IFMT | kind.mode_bits(),
+                ..meta
             }),
             body,
             home: Monitor::new(Home::default()),
@@ -197,9 +175,6 @@ impl Super {
         })
     }
 }
-
-/// Bits that a write takes away. While a file has one, generated code does not write it.
-const SET_ID: u32 = S_ISUID | S_ISGID;
 
 impl MemNode {
     fn dir(&self) -> Result<&Monitor<Dir>> {
@@ -237,32 +212,37 @@ impl MemNode {
         meta.ctime = super::now();
     }
 
-    /// A node for a new name in this directory; the group is inherited from a directory with the set-group-id bit.
-    /// A node for this directory. ENOSPC when there are too many.
+    /// A node for this directory: the group is inherited from a directory with the set-group-ID bit, and so are permissions and access control
+    /// lists from one with a default; else it does not get what is in `umask`. ENOSPC when there are too many.
     fn make(
         &self,
-        mode: u32,
+        (mode, umask): (u32, u32),
         cred: &Cred,
         nlink: u32,
         kind: Kind,
         body: Body,
     ) -> Result<Arc<MemNode>> {
-        let above = *self.meta.lock();
-        let mut mode = mode;
+        let above = self.meta.lock();
         let mut gid = cred.fsgid;
-        if above.mode & S_ISGID != 0 {
-            gid = above.gid;
+        let group = above.gid;
+        let hands_on = above.mode & S_ISGID != 0;
+        let (mut mode, lists) = above.for_new(mode, umask, kind)?;
+        drop(above);
+        if hands_on {
+            gid = group;
             if kind == Kind::Directory {
                 mode |= S_ISGID;
             } else if mode & 0o010 != 0 && !perm::keeps_group(cred, gid) {
                 mode &= !S_ISGID;
             }
         }
-        if let (Body::Regular(store), true) = (&body, mode & SET_ID != 0) {
+        let mut meta = Meta::new(mode, nlink, cred.fsuid, gid);
+        meta.extra = Extra::inherited(lists)?;
+        if let (Body::Regular(store), true) = (&body, meta.loses()) {
             store.close(true);
         }
         let taken = NODES.take(1)?;
-        let node = self.fs.node(kind, mode, nlink, cred.fsuid, gid, body);
+        let node = self.fs.node(kind, meta, body);
         taken.keep();
         Ok(node)
     }
@@ -358,13 +338,13 @@ impl MemNode {
 impl Inode for MemNode {
     fn attr(&self) -> Attr {
         self.settle();
-        let meta = *self.meta.lock();
         let (size, blocks) = match &self.body {
             Body::Regular(store) => (store.size(), store.resident() as u64 * 8),
             Body::Directory(dir) => ((dir.lock().len() as u64 + 2) * ENTRY_SIZE, 0),
             Body::Symlink(text) => (text.len() as u64, 0),
             _ => (0, 0),
         };
+        let meta = self.meta.lock();
         Attr {
             dev: self.fs.dev,
             ino: self.ino,
@@ -394,30 +374,22 @@ impl Inode for MemNode {
     }
 
     fn bits(&self) -> Bits {
+        self.meta.lock().bits()
+    }
+
+    fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         let meta = self.meta.lock();
-        Bits {
-            mode: meta.mode,
-            uid: meta.uid,
-            gid: meta.gid,
-        }
+        perm::check(cred, meta.bits(), meta.access_list(), want)
     }
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
-        match (set.mode, &self.body) {
-            (Some(mode), Body::Regular(store)) => {
-                let closed = mode & SET_ID != 0;
-                store.alone(|| {
-                    if closed {
-                        store.close(true);
-                    }
-                    let done = self.set_meta(set);
-                    let closed = self.meta.lock().mode & SET_ID != 0;
-                    store.close(closed);
-                    done
-                })?;
-            }
-            _ => self.set_meta(set)?,
-        }
+        let stripped = if set.mode.is_some() || set.strip {
+            let closes = set.mode.is_some_and(|mode| mode & meta::SET_ID != 0);
+            self.change(closes, |meta| meta.set(set))?
+        } else {
+            self.meta.lock().set(set)?
+        };
+        drop(stripped);
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
             names::changed();
         }
@@ -472,7 +444,14 @@ impl Inode for MemNode {
         self.home.lock().name.clone()
     }
 
-    fn create(&self, name: &[u8], mode: u32, rdev: u64, cred: &Cred) -> Result<Arc<dyn Inode>> {
+    fn create(
+        &self,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+        rdev: u64,
+        cred: &Cred,
+    ) -> Result<Arc<dyn Inode>> {
         let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
         let (nlink, body) = match kind {
             Kind::Regular => (1, Body::Regular(Store::new())),
@@ -483,7 +462,7 @@ impl Inode for MemNode {
             Kind::Symlink => return Err(Errno::EINVAL),
         };
         let _tree = self.fs.tree.lock();
-        let node = self.make(mode, cred, nlink, kind, body)?;
+        let node = self.make((mode, umask), cred, nlink, kind, body)?;
         self.enter(name, &node)?;
         Ok(node)
     }
@@ -492,15 +471,16 @@ impl Inode for MemNode {
         let _tree = self.fs.tree.lock();
         let taken = PAGES.take(pages_of_text(target.len()))?;
         let body = Body::Symlink(try_copy(target)?);
-        let node = self.make(0o777, cred, 1, Kind::Symlink, body)?;
+        let node = self.make((0o777, 0), cred, 1, Kind::Symlink, body)?;
         taken.keep();
         self.enter(name, &node)?;
         Ok(node)
     }
 
-    fn tmpfile(&self, name: &[u8], mode: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
+    fn tmpfile(&self, name: &[u8], mode: u32, umask: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
-        let node = self.make(mode, cred, 0, Kind::Regular, Body::Regular(Store::new()))?;
+        let body = Body::Regular(Store::new());
+        let node = self.make((mode, umask), cred, 0, Kind::Regular, body)?;
         node.set_home(self, name);
         Ok(node)
     }
@@ -651,6 +631,62 @@ impl Inode for MemNode {
         Ok(at)
     }
 
+    fn attribute(&self, name: &[u8]) -> Result<Vec<u8>> {
+        extra::known(name)?;
+        self.meta.lock().value(name)
+    }
+
+    fn set_attribute(&self, name: &[u8], value: Option<&[u8]>, how: SetValue) -> Result<()> {
+        extra::known(name)?;
+        let closes = name == extra::CAPABILITY && value.is_some();
+        let value = value.map(|bytes| extra::Value::new(name, bytes));
+        let new = value.transpose()?;
+        let old = if name == extra::CAPABILITY {
+            self.change(closes, |meta| meta.set_value(name, new, how))
+        } else {
+            self.meta.lock().set_value(name, new, how)
+        };
+        old.map(drop)
+    }
+
+    fn attributes(&self, all: bool, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.meta.lock().names(all, each)
+    }
+
+    fn list(&self, which: Which) -> Result<Vec<u8>> {
+        if self.kind == Kind::Symlink {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.meta.lock().list(which)
+    }
+
+    fn set_list(
+        &self,
+        which: Which,
+        list: Option<Acl>,
+        seen: Bits,
+        keep_group: bool,
+    ) -> Result<()> {
+        if self.kind == Kind::Symlink {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if which == Which::Default && self.kind != Kind::Directory {
+            return if list.is_some() {
+                Err(Errno::EACCES)
+            } else {
+                Ok(())
+            };
+        }
+        let list = list.map(extra::List::new).transpose()?;
+        let old = match which {
+            Which::Access => self.change(false, |meta| meta.set_access(list, seen, keep_group)),
+            Which::Default => self.meta.lock().set_default(list, seen),
+        };
+        drop(old?);
+        names::changed();
+        Ok(())
+    }
+
     fn inactive(&self) -> Option<&Inactive> {
         Some(&self.inactive)
     }
@@ -694,57 +730,42 @@ pub fn fill<'a>(
 }
 
 impl MemNode {
-    fn set_meta(&self, set: &SetAttr) -> Result<()> {
-        let mut meta = self.meta.lock();
-        let now = Bits {
-            mode: meta.mode,
-            uid: meta.uid,
-            gid: meta.gid,
+    /// Changes attributes. While the file has what a write takes away no generated code writes it; `closes`: it may get such a thing.
+    fn change<R>(&self, closes: bool, change: impl FnOnce(&mut Meta) -> R) -> R {
+        let Some(store) = self.store() else {
+            return change(&mut self.meta.lock());
         };
-        if set.seen.is_some_and(|seen| seen != now) {
-            return Err(Errno::EAGAIN);
-        }
-        if let Some(mode) = set.mode {
-            meta.mode = meta.mode & S_IFMT | mode & 0o7777;
-        }
-        if let Some(uid) = set.uid {
-            meta.uid = uid;
-        }
-        if let Some(gid) = set.gid {
-            meta.gid = gid;
-        }
-        if let Some(time) = set.atime {
-            meta.atime = time;
-        }
-        if let Some(time) = set.mtime {
-            meta.mtime = time;
-        }
-        meta.ctime = super::now();
-        Ok(())
-    }
-
-    /// Before the running process writes, unless it may write such files: takes the set-id bits away.
-    fn drop_privileges(&self) {
-        if self.meta.lock().mode & SET_ID == 0 {
-            return;
-        }
-        let writer = Task::here(|task| task.process.cred.get());
-        let (Some(writer), Some(store)) = (writer, self.store()) else {
-            return;
-        };
-        if writer.has(Capability::Fsetid) {
-            return;
-        }
         store.alone(|| {
-            let mut meta = self.meta.lock();
-            meta.mode &= !S_ISUID;
-            if meta.mode & 0o010 != 0 || !writer.in_group(meta.gid) {
-                meta.mode &= !S_ISGID;
+            if closes {
+                store.close(true);
             }
-            let closed = meta.mode & SET_ID != 0;
+            let mut meta = self.meta.lock();
+            let done = change(&mut meta);
+            let closed = meta.loses();
             drop(meta);
             store.close(closed);
+            done
+        })
+    }
+
+    /// Before the running process writes: takes the file's capabilities away, and the set-id bits unless it may write such files.
+    fn drop_privileges(&self) {
+        if !self.meta.lock().loses() {
+            return;
+        }
+        let Some(writer) = Task::here(|task| task.process.cred.get()) else {
+            return;
+        };
+        let stripped = self.change(false, |meta| {
+            if !writer.has(Capability::Fsetid) {
+                meta.mode &= !S_ISUID;
+                if meta.mode & 0o010 != 0 || !writer.in_group(meta.gid) {
+                    meta.mode &= !S_ISGID;
+                }
+            }
+            meta.strip()
         });
+        drop(stripped);
     }
 }
 

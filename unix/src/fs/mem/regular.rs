@@ -15,6 +15,7 @@ use vm::frame::FrameRef;
 use vm::space::{Label, Pager, PagerInfo};
 
 use super::budget::NODES;
+use super::meta::Meta;
 use super::store::{MAX_SIZE, Store};
 use super::{Body, MemNode};
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, moved};
@@ -190,7 +191,7 @@ impl File for MemNode {
         let (uid, gid) = (self.bits().uid, self.bits().gid);
         let taken = NODES.take(1).map_err(|_| Errno::ENOMEM)?;
         let body = Body::Regular(copy);
-        let node = self.fs.node(Kind::Regular, 0, 0, uid, gid, body);
+        let node = self.fs.node(Kind::Regular, Meta::new(0, 0, uid, gid), body);
         taken.keep();
         let path = try_arc(of.path()?)?;
         Ok(Arc::new(FilePager { node, path }))

@@ -38,6 +38,7 @@ impl World {
         View {
             root: self.root.clone(),
             cred: &self.cred,
+            umask: 0,
         }
     }
 
@@ -51,7 +52,7 @@ impl World {
 
     fn make(&self, path: &str, mode: u32) -> Arc<dyn Inode> {
         let t = self.walk(path, false).unwrap();
-        t.dir.inode.create(&t.name, mode, 0, &self.cred).unwrap()
+        t.dir.inode.create(&t.name, mode, 0, 0, &self.cred).unwrap()
     }
 
     fn link(&self, path: &str, text: &str) {
@@ -259,7 +260,7 @@ fn links_and_removals_count() {
     assert_eq!(f.attr().nlink, 0);
     root.rmdir(b"d").unwrap();
     assert_eq!(
-        d.create(b"x", S_IFREG, 0, &w.cred).err(),
+        d.create(b"x", S_IFREG, 0, 0, &w.cred).err(),
         Some(Errno::ENOENT)
     );
     assert_eq!(root.unlink(b"f"), Err(Errno::ENOENT));
@@ -296,7 +297,7 @@ fn a_deep_tree_goes_without_a_deep_stack() {
     let w = World::new();
     let mut dir = w.root.inode.clone();
     for _ in 0..20_000 {
-        dir = dir.create(b"d", S_IFDIR | 0o755, 0, &w.cred).unwrap();
+        dir = dir.create(b"d", S_IFDIR | 0o755, 0, 0, &w.cred).unwrap();
     }
     drop(dir);
     drop(w);

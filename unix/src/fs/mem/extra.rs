@@ -1,0 +1,110 @@
+//! The extended attributes of one file in memory: values by name, and two access control lists.
+//!
+//! *Interface*: [`Extra`] is kept by the file's other attributes. A [`Value`] or [`List`] is made, copied and paid for, before those are taken. What they take counts as the maker's
+//! kernel memory ([`quota::bytes`]).
+
+use abi::errno::{Errno, Result};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::fs::acl::Acl;
+use crate::memory::fallible::{try_box, try_copy, try_insert};
+use crate::process::quota;
+use crate::process::user::Charge;
+
+pub use crate::process::capability::file::NAME as CAPABILITY;
+
+/// What an attribute takes besides its bytes, about.
+const OVERHEAD: usize = 128;
+
+/// All of one file's.
+#[derive(Default)]
+pub struct Extra {
+    /// Who may do what with it.
+    pub access: Option<List>,
+    /// What files in it get.
+    pub default: Option<List>,
+    /// All others.
+    pub values: BTreeMap<Vec<u8>, Value>,
+}
+
+/// The value of an attribute.
+pub struct Value {
+    bytes: Vec<u8>,
+    _charge: Charge,
+}
+
+/// An access control list.
+pub struct List {
+    /// The list itself.
+    pub acl: Acl,
+    _charge: Charge,
+}
+
+/// `bytes` bytes of the running process's user. ENOSPC.
+fn charge(bytes: usize) -> Result<Charge> {
+    let bytes = bytes.saturating_add(OVERHEAD) as u64;
+    quota::bytes(bytes).ok_or(Errno::ENOSPC)
+}
+
+/// Whether there are attributes of the class of `name`: `security`, `trusted` and `user`. EOPNOTSUPP, EINVAL for a class alone.
+pub fn known(name: &[u8]) -> Result<()> {
+    let classes = [&b"security."[..], b"trusted.", b"user."];
+    let class = classes.iter().find(|class| name.starts_with(class));
+    match class {
+        None => Err(Errno::EOPNOTSUPP),
+        Some(class) if class.len() == name.len() => Err(Errno::EINVAL),
+        Some(_) => Ok(()),
+    }
+}
+
+impl Value {
+    /// `bytes` for attribute `name`. ENOSPC, ENOMEM.
+    pub fn new(name: &[u8], bytes: &[u8]) -> Result<Value> {
+        let _charge = charge(name.len().saturating_add(bytes.len()))?;
+        let bytes = try_copy(bytes)?;
+        Ok(Value { bytes, _charge })
+    }
+
+    /// A copy of the bytes. ENOMEM.
+    pub fn copy(&self) -> Result<Vec<u8>> {
+        try_copy(&self.bytes)
+    }
+}
+
+impl List {
+    /// `acl`, paid for. ENOSPC.
+    pub fn new(acl: Acl) -> Result<List> {
+        let _charge = charge(acl.size())?;
+        Ok(List { acl, _charge })
+    }
+}
+
+impl Extra {
+    /// What a new file begins with that gets these lists, access and default. ENOSPC, ENOMEM.
+    pub fn inherited([access, default]: [Option<Acl>; 2]) -> Result<Option<Box<Extra>>> {
+        if access.is_none() && default.is_none() {
+            return Ok(None);
+        }
+        let extra = Extra {
+            access: access.map(List::new).transpose()?,
+            default: default.map(List::new).transpose()?,
+            values: BTreeMap::new(),
+        };
+        try_box(extra).map(Some)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.access.is_none() && self.default.is_none() && self.values.is_empty()
+    }
+
+    /// Gives attribute `name` the value `new`; the old one. ENOMEM.
+    pub fn put(&mut self, name: &[u8], new: Value) -> Result<Option<Value>> {
+        match self.values.get_mut(name) {
+            Some(value) => Ok(Some(core::mem::replace(value, new))),
+            None => try_insert(&mut self.values, try_copy(name)?, new),
+        }
+    }
+}
