@@ -17,7 +17,6 @@ use abi::linux::*;
 use machine::{clock, power};
 use sync::Once;
 
-use crate::call::misc;
 use crate::exec::load::Source;
 use crate::exec::stack::Strings;
 use crate::exec::{self, become_program};
@@ -139,7 +138,7 @@ fn command(init: &Process) -> Result<Command> {
     };
     let cwd = content(init, b"/.synthesis/cwd").unwrap_or_else(|| b"/root".to_vec());
     if let Some(name) = content(init, b"/etc/hostname") {
-        misc::rename(misc::Named::Host, name.trim_ascii());
+        crate::call::misc::set_hostname(name.trim_ascii());
     }
     Ok(Command { argv, envp, cwd })
 }

@@ -22,6 +22,7 @@ macro_rules! plain {
 }
 
 mod file;
+mod internet;
 mod ipc;
 mod memory;
 mod poll;
@@ -34,6 +35,7 @@ mod time;
 mod trace;
 
 pub use file::*;
+pub use internet::*;
 pub use ipc::*;
 pub use memory::*;
 pub use poll::*;

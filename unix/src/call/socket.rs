@@ -34,8 +34,8 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
     (nr::GETPEERNAME, |a| {
         on(a, |socket, a| {
-            let peer = socket.peer().ok_or(Errno::ENOTCONN)?;
-            put(&peer.own_name(), a.word(1), a.word(2))
+            let name = socket.family.peer_name(socket)?;
+            put(&name, a.word(1), a.word(2))
         })
     }),
     (nr::SHUTDOWN, |a| {
@@ -129,10 +129,13 @@ fn connect(a: &mut Args) -> Result<usize> {
     let of = open_file(a)?;
     let socket = Socket::of(&of)?;
     let address = Address::get(a.word(1), a.int(2))?;
-    if socket.connect(address.bytes(), of.nonblocking())? {
+    let stage = of.file().stage();
+    let result = socket.connect(address.bytes(), of.nonblocking());
+    // One that does not wait may have got its other end all the same.
+    if of.file().stage() != stage {
         files().plug_again(a.int(0), &of);
     }
-    Ok(0)
+    result.map(|()| 0)
 }
 
 fn accept(a: &mut Args, flags: u32) -> Result<usize> {
@@ -150,8 +153,8 @@ fn accept(a: &mut Args, flags: u32) -> Result<usize> {
         }
     };
     if a.word(1) != 0 {
-        let name = socket.peer().map(|peer| peer.own_name());
-        let name = name.unwrap_or_else(|| socket.family.nameless());
+        let name = socket.family.peer_name(&socket);
+        let name = name.unwrap_or_else(|_| socket.family.nameless());
         name.put(a.word(1), a.word(2))?;
     }
     Ok(files().install(new, flags & SOCK_CLOEXEC != 0)? as usize)

@@ -52,10 +52,6 @@ const EXEMPT: &[(&str, &[usize])] = &[
         ],
     ),
     (
-        "gives what exists another number, without which a program would go on with the wrong file; a table that grows asks for its room",
-        &[DUP2, DUP3],
-    ),
-    (
         "sends a signal; room for its data is asked for, and a signal without room is sent without data or refused",
         &[KILL, TKILL, TGKILL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO],
     ),
@@ -165,7 +161,7 @@ mod tests {
         ] {
             assert!(!IS_EXEMPT[number]);
         }
-        for number in [EXIT_GROUP, CLOSE, MUNMAP, WAIT4, KILL, RT_SIGRETURN, DUP2] {
+        for number in [EXIT_GROUP, CLOSE, MUNMAP, WAIT4, KILL, RT_SIGRETURN] {
             assert!(IS_EXEMPT[number]);
         }
     }

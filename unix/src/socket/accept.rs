@@ -15,8 +15,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Monitor, WaitList};
 
 use super::channel::Queues;
-use super::{Kind, NO_READ, Party, Socket, Want};
+use super::{Ending, Kind, NO_READ, Party, Socket, Want};
 use crate::memory::fallible::try_queue;
+use crate::process::Process;
 
 /// Connections that nobody has accepted yet.
 struct Waiting {
@@ -73,6 +74,11 @@ impl Backlog {
         count > most
     }
 
+    /// Connections are welcome again.
+    fn open_again(&self) {
+        self.closed.store(false, Ordering::SeqCst);
+    }
+
     /// Nobody connects here any more.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
@@ -89,14 +95,14 @@ impl Backlog {
         self.some.load(Ordering::SeqCst)
     }
 
-    /// Claims a place for a connection. ECONNREFUSED, EAGAIN, ENOMEM.
-    fn claim(&self) -> Result<()> {
+    /// Claims a place for a connection, `beyond` those that may wait too. ECONNREFUSED, EAGAIN, ENOMEM.
+    pub(super) fn claim(&self, beyond: bool) -> Result<()> {
         loop {
             let mut waiting = self.waiting.lock();
             let count = waiting.list.len() + waiting.claims;
             let refusal = match () {
                 () if self.is_closed() => Some(Errno::ECONNREFUSED),
-                () if count > self.most.load(Ordering::SeqCst) => Some(Errno::EAGAIN),
+                () if !beyond && count > self.most.load(Ordering::SeqCst) => Some(Errno::EAGAIN),
                 () => None,
             };
             if let Some(error) = refusal {
@@ -120,22 +126,24 @@ impl Backlog {
         }
     }
 
-    /// Puts `socket` where a place was claimed. The listener may have gone.
-    fn put(&self, socket: &Arc<Socket>) {
+    /// Puts `socket` where a place was claimed. Whether it is among those that may wait. The listener may have gone.
+    pub(super) fn put(&self, socket: &Arc<Socket>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.claims = waiting.claims.saturating_sub(1);
         if !self.is_closed() {
+            let before = waiting.list.len();
             waiting.list.push_back(socket.clone());
             self.some.store(true, Ordering::SeqCst);
             drop(waiting);
-            return;
+            return before <= self.most.load(Ordering::SeqCst);
         }
         drop(waiting);
         socket.refuse();
+        true
     }
 
     /// Gives a place back that was claimed.
-    fn renounce(&self) {
+    pub(super) fn renounce(&self) {
         let mut waiting = self.waiting.lock();
         waiting.claims = waiting.claims.saturating_sub(1);
         self.count_again(&waiting);
@@ -149,14 +157,46 @@ impl Backlog {
         self.some.store(!waiting.list.is_empty(), Ordering::SeqCst);
     }
 
-    /// Takes the first one.
+    /// Takes the first one. The next one beyond those that might wait may wait now.
     pub fn take(&self) -> Option<Arc<Socket>> {
         let mut waiting = self.waiting.lock();
         let first = waiting.list.pop_front();
+        let next = waiting.list.get(self.most.load(Ordering::SeqCst)).cloned();
         self.count_again(&waiting);
         drop(waiting);
         self.room.wake_all();
+        if let Some(next) = next {
+            next.family.admitted(&next);
+        }
         first
+    }
+
+    /// Takes `socket` out, for which nobody waits any more.
+    pub(super) fn withdraw(&self, socket: &Arc<Socket>) -> bool {
+        let mut waiting = self.waiting.lock();
+        let at = waiting
+            .list
+            .iter()
+            .position(|other| Arc::ptr_eq(other, socket));
+        let gone = at.and_then(|at| waiting.list.remove(at));
+        self.count_again(&waiting);
+        drop(waiting);
+        gone.is_some()
+    }
+
+    /// So many may wait from now on.
+    fn set_most(&self, most: usize) {
+        let before = self.most.swap(most, Ordering::SeqCst);
+        for place in before..most {
+            let waiting = self.waiting.lock();
+            let next = waiting.list.get(place + 1).cloned();
+            drop(waiting);
+            match next {
+                Some(next) => next.family.admitted(&next),
+                None => break,
+            }
+        }
+        self.room.wake_all();
     }
 
     /// Looks at all.
@@ -181,26 +221,39 @@ impl Socket {
         }
         let most = (backlog as u32).min(SOMAXCONN as u32) as usize;
         let turn = self.turn.lock();
-        if self.link().is_some() {
+        if self.link().is_some() || self.family.is_connecting(self) {
             return Err(Errno::EINVAL);
         }
+        self.family.listens(self)?;
         let new = self.backlog.set(Backlog::new(most)).is_ok();
         drop(turn);
         if let (false, Some(known)) = (new, self.backlog()) {
             let party = Party::current();
             let old = core::mem::replace(&mut *known.party.lock(), party);
             drop(old);
-            known.most.store(most, Ordering::SeqCst);
-            known.room.wake_all();
+            known.set_most(most);
+            if known.is_closed() && !self.family.refuses_after_shutdown() {
+                self.shut.store(0, Ordering::SeqCst);
+                known.open_again();
+            }
         }
         self.changes.wake_all();
         Ok(())
     }
 
-    /// `connect`. Whether it is connected now and was not. Errors of connect(2).
-    pub fn connect(self: &Arc<Self>, address: &[u8], nonblocking: bool) -> Result<bool> {
+    /// `connect`. Errors of connect(2).
+    pub fn connect(self: &Arc<Self>, address: &[u8], nonblocking: bool) -> Result<()> {
+        self.family.connect(self, address, nonblocking)
+    }
+
+    /// As [`Socket::connect`], if the family has nothing to say.
+    pub(super) fn connect_plainly(
+        self: &Arc<Self>,
+        address: &[u8],
+        nonblocking: bool,
+    ) -> Result<()> {
         if self.kind == Kind::Datagram {
-            return self.aim(address).map(|()| false);
+            return self.aim(address);
         }
         if self.name.get().is_none() {
             self.family.name(self, Want::Reach)?;
@@ -225,7 +278,7 @@ impl Socket {
             if self.backlog().is_some() {
                 return Err(Errno::EINVAL);
             }
-            match backlog.claim() {
+            match backlog.claim(false) {
                 // Somebody was faster.
                 Err(Errno::EAGAIN) => continue,
                 other => other?,
@@ -244,20 +297,17 @@ impl Socket {
             other.options.inherit(&listener.options);
             other.waits.store(true, Ordering::SeqCst);
             self.connect_to(&other, queues, backlog.party(), Party::current());
-            self.family.accepted(&listener, &other);
             backlog.put(&other);
             drop(turn);
             listener.inbox.wake_readers();
             self.tell();
-            return Ok(true);
+            return Ok(());
         }
     }
 
     /// It waited to be accepted, and will not be.
     pub(super) fn refuse(&self) {
-        if let Some(link) = self.link() {
-            link.outgoing.reset();
-        }
+        self.family.ends(self, Ending::Broken);
         self.close();
     }
 
@@ -272,6 +322,9 @@ impl Socket {
             if let Some(socket) = backlog.take() {
                 socket.waits.store(false, Ordering::SeqCst);
                 socket.follow_credentials();
+                socket.family.accepted(&socket);
+                let uid = Process::current().cred.get().fsuid;
+                socket.uid.store(uid, Ordering::Relaxed);
                 return Ok(socket);
             }
             if self.shut.load(Ordering::SeqCst) & NO_READ != 0 {

@@ -121,6 +121,8 @@ pub struct Channel {
     bytes: AtomicUsize,
     /// Nothing more comes.
     shut: AtomicBool,
+    /// Nothing that comes is waited for.
+    deaf: AtomicBool,
     /// Each message has credentials.
     marked: AtomicBool,
     /// The sender has gone and not read everything.
@@ -194,6 +196,7 @@ impl Channel {
             pending: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             shut: AtomicBool::new(false),
+            deaf: AtomicBool::new(false),
             marked: AtomicBool::new(false),
             reset: AtomicBool::new(false),
             turn: RawMonitor::new(),
@@ -225,7 +228,16 @@ impl Channel {
             && !self.is_shut()
             && !self.marked.load(Ordering::SeqCst);
         queue.set_readers(open);
-        queue.set_writers(open);
+        queue.set_writers(open && !self.deaf.load(Ordering::SeqCst));
+    }
+
+    /// Nothing that comes is waited for, though it may come.
+    pub fn set_deaf(&self) {
+        let records = self.records.lock();
+        self.deaf.store(true, Ordering::SeqCst);
+        self.follow();
+        drop(records);
+        self.wake_readers();
     }
 
     /// Whether bytes must come in records, or not at all.

@@ -25,7 +25,10 @@ pub(super) struct Open(pub(super) Arc<Socket>);
 impl Open {
     /// Whether its routines are those of pipes.
     fn is_piped(&self) -> bool {
-        self.0.inbox.queue().is_some() && self.0.link().is_some()
+        let socket = &self.0;
+        socket.inbox.queue().is_some()
+            && socket.link().is_some()
+            && !socket.family.is_connecting(socket)
     }
 }
 
@@ -76,6 +79,9 @@ impl File for Open {
         if socket.has_error() {
             found |= POLLERR;
         }
+        if socket.family.is_connecting(socket) {
+            return found & (events | POLLERR);
+        }
         let (no_read, no_write) = (socket.reads_no_more(), socket.writes_no_more());
         if no_read {
             found |= POLLRDHUP | POLLIN | POLLRDNORM;
@@ -83,7 +89,7 @@ impl File for Open {
         if no_read && no_write {
             found |= POLLHUP;
         }
-        let listens = socket.backlog();
+        let listens = socket.backlog().filter(|backlog| !backlog.is_closed());
         if socket.inbox.has_data() || listens.is_some_and(|backlog| backlog.has_some()) {
             found |= POLLIN | POLLRDNORM;
         }
@@ -93,7 +99,7 @@ impl File for Open {
             }
             let full = socket.kind == Kind::Datagram && socket.is_target_full();
             if socket.is_writable() && !full {
-                found |= POLLOUT | POLLWRNORM | POLLWRBAND;
+                found |= POLLOUT | POLLWRNORM | socket.family.band();
             }
         }
         found & (events | POLLHUP | POLLERR)
@@ -114,7 +120,7 @@ impl File for Open {
             FIONREAD if socket.backlog().is_some() => return Err(Errno::EINVAL),
             FIONREAD => socket.unread(),
             TIOCOUTQ => socket.unsent(),
-            _ => return Err(Errno::ENOTTY),
+            _ => return self.0.family.control(socket, cmd, arg),
         };
         vm::user::put(arg, &(number as i32))?;
         Ok(0)
@@ -146,7 +152,9 @@ impl File for Open {
         };
         let socket = &self.0;
         let outgoing = socket.link().and_then(|link| link.outgoing.queue());
-        if let (Some(incoming), Some(outgoing)) = (socket.inbox.queue(), outgoing) {
+        if let (Some(incoming), Some(outgoing), true) =
+            (socket.inbox.queue(), outgoing, self.is_piped())
+        {
             routines.read = plug(pipe::reader(incoming, seam, sharing, Patience::Patient))?;
             routines.write = plug(pipe::writer(outgoing, seam, sharing))?;
         }

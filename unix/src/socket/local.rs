@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use smallvec::SmallVec;
 use sync::{Guard, Monitor};
 
-use super::{Address, Family, Kind, Socket, Want};
+use super::{Address, Family, Kind, Socket, Standing, Want};
 use crate::fs::walk::{Last, View, walk};
 use crate::fs::{Kind as FileKind, Place, perm};
 use crate::memory::fallible::{try_arc, try_reserve};
@@ -203,16 +203,17 @@ impl Family for Local {
         AF_UNIX
     }
 
-    fn kind(&self, kind: i32, protocol: i32) -> Result<Kind> {
+    fn kind(&self, kind: i32, protocol: i32) -> Result<(Kind, i32)> {
         if protocol != 0 && protocol != AF_UNIX {
             return Err(Errno::EPROTONOSUPPORT);
         }
-        match kind {
-            SOCK_STREAM => Ok(Kind::Stream),
-            SOCK_DGRAM | SOCK_RAW => Ok(Kind::Datagram),
-            SOCK_SEQPACKET => Ok(Kind::Packets),
-            _ => Err(Errno::ESOCKTNOSUPPORT),
-        }
+        let kind = match kind {
+            SOCK_STREAM => Kind::Stream,
+            SOCK_DGRAM | SOCK_RAW => Kind::Datagram,
+            SOCK_SEQPACKET => Kind::Packets,
+            _ => return Err(Errno::ESOCKTNOSUPPORT),
+        };
+        Ok((kind, protocol))
     }
 
     fn makes_pairs(&self) -> bool {
@@ -304,5 +305,17 @@ impl Family for Local {
 
     fn nameless(&self) -> Address {
         address(&[], false)
+    }
+
+    fn standing(&self, socket: &Socket) -> Standing {
+        const UNCONNECTED: u8 = 1;
+        const CONNECTED: u8 = 3;
+        let (receive_queue, send_queue) = socket.queues();
+        let connected = socket.peer().is_some() && socket.kind.connects();
+        Standing {
+            state: if connected { CONNECTED } else { UNCONNECTED },
+            receive_queue,
+            send_queue,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Sockets: named ends of channels of bytes and messages.
 //!
 //! *Interface*: [`open`] and [`pair`] make them; [`Socket::of`] finds the one behind a description, whose methods are the calls. [`Family`] is what an address family
-//! gives: names, and what they lead to ([`local`]: AF_UNIX). All else is here, and the same for all families.
+//! gives: names, and what they lead to ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6). All else is here, and the same for all families. [`register`] lists all there are.
 //!
 //! Each socket has an inbox, a [`Channel`]. A connection links two: what one sends goes into the inbox of the other. The channel of a stream is the queue of a
 //! pipe ([`quaject::pipe`]), so `read` and `write` of a connected stream are the routines of two pipes, crosswise. What stands at a position in the stream besides bytes (descriptors,
@@ -18,17 +18,19 @@ mod datagram;
 mod family;
 mod file;
 pub mod flight;
+pub mod inet;
 pub mod local;
 pub mod message;
 pub mod options;
 pub mod record;
+pub mod register;
 mod stream;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, Once, WaitList};
 
 use crate::deadline::Deadline;
@@ -41,7 +43,7 @@ pub use accept::Backlog;
 pub use address::Address;
 use channel::Queues;
 pub use channel::{Channel, Outbox};
-pub use family::{Family, Want};
+pub use family::{Ending, Family, Standing, Want};
 use file::Open;
 use message::{Received, Sending};
 pub use options::Options;
@@ -55,6 +57,8 @@ pub enum Kind {
     Datagram,
     /// Messages between two ends (SOCK_SEQPACKET).
     Packets,
+    /// Messages of a protocol, as they are (SOCK_RAW).
+    Raw,
 }
 
 impl Kind {
@@ -64,12 +68,13 @@ impl Kind {
             Kind::Stream => SOCK_STREAM,
             Kind::Datagram => SOCK_DGRAM,
             Kind::Packets => SOCK_SEQPACKET,
+            Kind::Raw => SOCK_RAW,
         }
     }
 
     /// Whether two ends are connected for good.
     pub fn connects(self) -> bool {
-        self != Kind::Datagram
+        matches!(self, Kind::Stream | Kind::Packets)
     }
 }
 
@@ -105,6 +110,8 @@ pub struct Link {
 const NO_READ: u8 = 1;
 /// Nothing more is written.
 const NO_WRITE: u8 = 2;
+/// The other end has said that it writes nothing more.
+const ENDED: u8 = 4;
 
 /// How a socket came to where it is; held while that changes.
 pub struct Turn;
@@ -113,6 +120,8 @@ pub struct Turn;
 pub struct Socket {
     /// Its number, as in `socket:[7]`.
     pub ino: u64,
+    /// Whose it is: who made or accepted it.
+    pub uid: AtomicU32,
     /// Its family.
     pub family: &'static dyn Family,
     /// What moves through it.
@@ -152,8 +161,9 @@ impl Socket {
     pub fn new(family: &'static dyn Family, kind: Kind, protocol: i32) -> Result<Arc<Socket>> {
         let inbox = try_arc(Channel::new())?;
         let outbox = try_arc(Outbox::new())?;
-        try_arc(Socket {
+        let socket = try_arc(Socket {
             ino: NEXT_INO.fetch_add(1, Ordering::Relaxed),
+            uid: AtomicU32::new(Process::current().cred.get().fsuid),
             family,
             kind,
             protocol,
@@ -171,7 +181,10 @@ impl Socket {
             changes: WaitList::new(),
             shut: AtomicU8::new(0),
             error: AtomicI32::new(0),
-        })
+        })?;
+        family.made(&socket)?;
+        register::enter(&socket)?;
+        Ok(socket)
     }
 
     /// The socket behind `of`. ENOTSOCK.
@@ -202,29 +215,49 @@ impl Socket {
 
     /// What `getsockname` says.
     pub fn own_name(&self) -> Address {
-        let name = self.name.get();
-        name.cloned().unwrap_or_else(|| self.family.nameless())
+        self.family.own_name(self)
     }
 
     /// Sends what is in `buf`: how many bytes. Errors of send(2).
     pub fn send(self: &Arc<Self>, buf: &mut IoBuf, sending: Sending) -> Result<usize> {
+        self.family.send(self, buf, sending)
+    }
+
+    /// Receives into `buf`. Errors of recv(2).
+    pub fn receive(&self, buf: &mut IoBuf, flags: u32, nonblocking: bool) -> Result<Received> {
+        self.family.receive(self, buf, flags, nonblocking)
+    }
+
+    /// As [`Socket::send`], if the family has nothing to say.
+    pub(super) fn send_plainly(
+        self: &Arc<Self>,
+        buf: &mut IoBuf,
+        sending: Sending,
+    ) -> Result<usize> {
         if sending.flags & MSG_OOB != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
         match self.kind {
             Kind::Stream => self.send_stream(buf, sending),
-            Kind::Datagram | Kind::Packets => self.send_record(buf, sending),
+            Kind::Datagram | Kind::Packets | Kind::Raw => self.send_record(buf, sending),
         }
     }
 
-    /// Receives into `buf`. Errors of recv(2).
-    pub fn receive(&self, buf: &mut IoBuf, flags: u32, nonblocking: bool) -> Result<Received> {
+    /// As [`Socket::receive`], if the family has nothing to say.
+    pub(super) fn receive_plainly(
+        &self,
+        buf: &mut IoBuf,
+        flags: u32,
+        nonblocking: bool,
+    ) -> Result<Received> {
         if flags & MSG_OOB != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
         match self.kind {
             Kind::Stream => self.receive_stream(buf, flags, nonblocking),
-            Kind::Datagram | Kind::Packets => self.receive_record(buf, flags, nonblocking),
+            Kind::Datagram | Kind::Packets | Kind::Raw => {
+                self.receive_record(buf, flags, nonblocking)
+            }
         }
     }
 
@@ -244,7 +277,17 @@ impl Socket {
     /// Whether nothing more can be sent.
     pub fn writes_no_more(&self) -> bool {
         self.shut.load(Ordering::SeqCst) & NO_WRITE != 0
-            || self.link().is_some_and(|link| link.outgoing.is_shut())
+            || self.family.refuses_after_shutdown() && self.is_heard_no_more()
+    }
+
+    /// Whether the other end takes nothing more.
+    fn is_heard_no_more(&self) -> bool {
+        self.link().is_some_and(|link| link.outgoing.is_shut())
+    }
+
+    /// Whether the other end has said that it writes nothing more.
+    fn is_ended(&self) -> bool {
+        self.shut.load(Ordering::SeqCst) & ENDED != 0
     }
 
     /// The error that waits to be reported, which is reported once.
@@ -285,12 +328,16 @@ impl Socket {
             _ => return Err(Errno::EINVAL),
         };
         self.family.shuts_down(self)?;
-        self.shut.fetch_or(bits, Ordering::SeqCst);
+        let before = self.shut.fetch_or(bits, Ordering::SeqCst);
         if let Some(link) = self.link() {
-            if bits & NO_READ != 0 && self.family.refuses_after_shutdown() {
-                self.inbox.shut();
+            if bits & NO_READ != 0 {
+                match self.family.refuses_after_shutdown() {
+                    true => self.inbox.shut(),
+                    false => self.inbox.set_deaf(),
+                }
             }
-            if bits & NO_WRITE != 0 {
+            if bits & !before & NO_WRITE != 0 {
+                self.family.ends(self, Ending::Finished);
                 link.outgoing.shut();
             }
             if let Some(peer) = self.peer() {
@@ -301,6 +348,7 @@ impl Socket {
             && bits & NO_READ != 0
         {
             backlog.close();
+            self.family.deafened(self);
         }
         self.tell();
         Ok(())
@@ -316,16 +364,20 @@ impl Socket {
             }
         }
         let unread = self.inbox.has_data();
-        self.inbox.shut();
         if let Some(link) = self.link() {
-            if unread {
-                link.outgoing.reset();
-            }
+            let ending = match self.family.breaks(self, unread) {
+                true => Ending::Broken,
+                false => Ending::Finished,
+            };
+            self.family.ends(self, ending);
+            self.inbox.shut();
             link.outgoing.shut();
             let peer = link.peer.lock().take();
             if let Some(peer) = peer {
                 peer.tell();
             }
+        } else {
+            self.inbox.shut();
         }
         let target = self.target.lock().take();
         drop(target);
@@ -338,7 +390,7 @@ impl Socket {
     fn unread(&self) -> usize {
         match self.kind {
             Kind::Stream => self.inbox.available(),
-            Kind::Datagram | Kind::Packets => self.inbox.first_length(),
+            Kind::Datagram | Kind::Packets | Kind::Raw => self.inbox.first_length(),
         }
     }
 
@@ -346,6 +398,17 @@ impl Socket {
     fn unsent(&self) -> usize {
         let queue = self.link().and_then(|link| link.outgoing.queue());
         self.outbox.used() + queue.map_or(0, |queue| queue.available())
+    }
+
+    /// Bytes to be read and bytes that were sent and not read; of a listener, who waits and how many may.
+    pub fn queues(&self) -> (usize, usize) {
+        match self.backlog() {
+            Some(backlog) if !backlog.is_closed() => {
+                let (most, count) = backlog.counts();
+                (count, most)
+            }
+            _ => (self.unread(), self.unsent()),
+        }
     }
 
     /// How long its calls wait: not at all if `now`, or else as long as the option `timeout` says.
@@ -408,7 +471,7 @@ impl Patience {
 }
 
 /// The family and the socket kind that `socket` and `socketpair` name. EAFNOSUPPORT, EINVAL, ESOCKTNOSUPPORT, EPROTONOSUPPORT.
-fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family, Kind)> {
+fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family, Kind, i32)> {
     if !(0..AF_MAX).contains(&domain) {
         return Err(Errno::EAFNOSUPPORT);
     }
@@ -416,18 +479,19 @@ fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family,
         return Err(Errno::EINVAL);
     }
     let family = family::numbered(domain).ok_or(Errno::EAFNOSUPPORT)?;
-    Ok((family, family.kind(kind, protocol)?))
+    let (kind, protocol) = family.kind(kind, protocol)?;
+    Ok((family, kind, protocol))
 }
 
 /// A new socket.
 pub fn open(domain: i32, kind: i32, protocol: i32) -> Result<Arc<Socket>> {
-    let (family, kind) = choose(domain, kind, protocol)?;
+    let (family, kind, protocol) = choose(domain, kind, protocol)?;
     Socket::new(family, kind, protocol)
 }
 
 /// Two new sockets, connected. What [`open`] answers, EOPNOTSUPP.
 pub fn pair(domain: i32, kind: i32, protocol: i32) -> Result<[Arc<Socket>; 2]> {
-    let (family, kind) = choose(domain, kind, protocol)?;
+    let (family, kind, protocol) = choose(domain, kind, protocol)?;
     if !family.makes_pairs() {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -473,7 +537,7 @@ impl Socket {
 
     /// After an end wants to know who sends, or wants it no more.
     pub fn follow_credentials(&self) {
-        let Some(link) = self.link() else {
+        let Some(link) = self.link().filter(|_| self.family.tells_sender()) else {
             return;
         };
         let peer = self.peer();
@@ -483,5 +547,11 @@ impl Socket {
         let marked = wants(self) || peer.as_ref().is_some_and(|peer| wants(peer));
         self.inbox.set_marked(marked);
         link.outgoing.set_marked(marked);
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        register::leave(self.ino);
     }
 }

@@ -37,6 +37,7 @@ const SWITCHES: &[i32] = &[
     SO_TIMESTAMPNS,
     SO_PASSSEC,
     SO_RXQ_OVFL,
+    SO_ZEROCOPY,
 ];
 
 /// What `setsockopt` has set.
@@ -75,6 +76,45 @@ impl Options {
     pub fn inherit(&self, listener: &Options) {
         let switches = listener.switches.load(Ordering::Relaxed);
         self.switches.store(switches, Ordering::Relaxed);
+    }
+
+    /// A connection has all those of its listener.
+    pub fn inherit_all(&self, listener: &Options) {
+        self.inherit(listener);
+        let numbers = [
+            (&self.send_buffer, &listener.send_buffer),
+            (&self.receive_buffer, &listener.receive_buffer),
+            (&self.low_water, &listener.low_water),
+        ];
+        for (to, from) in numbers {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let signed = [
+            (&self.priority, &listener.priority),
+            (&self.mark, &listener.mark),
+            (&self.linger, &listener.linger),
+        ];
+        for (to, from) in signed {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let times = [
+            (&self.receive_timeout, &listener.receive_timeout),
+            (&self.send_timeout, &listener.send_timeout),
+        ];
+        for (to, from) in times {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that may be unread at first, sent and received.
+    pub fn set_buffers(&self, send: u32, receive: u32) {
+        self.send_buffer.store(send, Ordering::Relaxed);
+        self.receive_buffer.store(receive, Ordering::Relaxed);
+    }
+
+    /// Whether a close breaks the connection.
+    pub fn breaks(&self) -> bool {
+        self.linger.load(Ordering::Relaxed) == 0
     }
 
     /// Whether option `name`, one of those that are on or off, is on.
@@ -213,6 +253,7 @@ impl Socket {
             SO_SNDTIMEO => options.send_timeout.store(time(bytes)?, Ordering::Relaxed),
             _ => return Err(Errno::ENOPROTOOPT),
         }
+        self.family.option_changed(self, name);
         Ok(())
     }
 
@@ -227,7 +268,7 @@ impl Socket {
             SO_TYPE => self.kind.number(),
             SO_DOMAIN => self.family.number(),
             SO_PROTOCOL => self.protocol,
-            SO_ACCEPTCONN => i32::from(self.backlog().is_some()),
+            SO_ACCEPTCONN => i32::from(self.backlog().is_some_and(|backlog| !backlog.is_closed())),
             SO_ERROR => self.take_error().map_or_else(|error| error.0, |()| 0),
             SO_SNDBUF => options.send_buffer() as i32,
             SO_RCVBUF => options.receive_buffer() as i32,
@@ -251,8 +292,7 @@ impl Socket {
             SO_PEERCRED => return try_copy(bytemuck::bytes_of(&self.peer_credentials())),
             SO_PEERGROUPS => return self.peer_groups(room),
             SO_PEERNAME => {
-                let peer = self.peer().ok_or(Errno::ENOTCONN)?;
-                let name = peer.own_name();
+                let name = self.family.peer_name(self)?;
                 // All of it or nothing.
                 if name.bytes().len() < room {
                     return Err(Errno::EINVAL);

@@ -33,15 +33,19 @@ impl Socket {
         let patience = self.patience(sending.nonblocking, &self.options.send_timeout);
         let whole = total <= ATOMIC;
         while buf.remaining() > 0 {
-            let step = match self.writes_no_more() {
-                true => Err(Errno::EPIPE),
+            let step = match self.writes_no_more() || self.is_heard_no_more() {
+                true => self.family.refuses(self, buf).map(|()| true),
                 false => self.give(link, buf, whole, &mut piece, &mut sending.along),
             };
             let stop = match step {
                 Ok(true) => continue,
                 Ok(false) => {
                     let wanted = if whole { buf.remaining() } else { 1 };
-                    let ready = || self.has_room(link, wanted) || self.writes_no_more();
+                    let ready = || {
+                        self.has_room(link, wanted)
+                            || self.writes_no_more()
+                            || self.is_heard_no_more()
+                    };
                     match link.outgoing.wait_for_room(&patience, ready) {
                         Ok(()) => continue,
                         Err(error) => error,
@@ -113,6 +117,7 @@ impl Socket {
         let (Some(_), Some(queue)) = (self.link(), self.inbox.queue()) else {
             return Err(Errno::EINVAL);
         };
+        let said_first = || self.is_ended() && !self.inbox.has_data();
         let wanted = match flags & MSG_WAITALL {
             0 => self.options.low_water().min(buf.remaining()),
             _ => buf.remaining(),
@@ -129,6 +134,7 @@ impl Socket {
                 break;
             }
             let stop = match self.take_error() {
+                _ if buf.done() == 0 && said_first() => break,
                 Err(error) => error,
                 Ok(()) if self.reads_no_more() => {
                     // Something may have come since the look above.
@@ -156,7 +162,7 @@ impl Socket {
             return Err(stop);
         }
         received.count = buf.done();
-        if received.count > 0 {
+        if received.count > 0 && self.family.tells_sender() {
             received.from = self.peer().and_then(|peer| peer.name.get().cloned());
         }
         Ok(received)

@@ -174,6 +174,11 @@ pub const TESTS: &[Test] = &[
         run: sockets,
     },
     Test {
+        name: "inets",
+        about: "sockets of IPv4 and IPv6 over loopback, on 1 and 4 CPUs",
+        run: inets,
+    },
+    Test {
         name: "xattrs",
         about: "extended attributes, access control lists, capabilities of files",
         run: xattrs,
@@ -685,6 +690,15 @@ fn sockets(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("sockets-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/sockets-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn inets(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("inets-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/inets-glibc"], 2 * MINUTE));
     }
     checks
 }

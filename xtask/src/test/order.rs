@@ -26,6 +26,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("tracers", &["/tests/tracers-glibc"]),
     ("ptys", &["/tests/ptys-glibc"]),
     ("sockets", &["/tests/sockets-glibc"]),
+    ("inets", &["/tests/inets-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),

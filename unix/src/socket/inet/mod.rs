@@ -1,0 +1,445 @@
+//! AF_INET and AF_INET6: sockets named by addresses and ports. There is this host alone, by its loopback interface.
+//!
+//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`name`] is what addresses are, [`ports`] who has which; [`tcp`] and the rest are the
+//! transports: what is sent is linked to who gets it, and nothing is made into packets.
+//!
+//! A family's part (addresses, ports, who is found there) knows nothing of how bytes move, and the transports know of it what [`ports`] says.
+
+mod group;
+pub mod name;
+mod options;
+pub mod ports;
+pub mod tcp;
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use sync::{Guard, Monitor};
+
+use super::message::{Received, Sending};
+use super::{Address, Ending, Family, Kind, Socket, Standing, Want};
+use crate::io::IoBuf;
+use crate::memory::fallible::try_arc;
+use crate::process::{Capability, Process};
+use group::Groups;
+use name::{Ip, Name, family_of};
+use options::Values;
+use ports::Sharing;
+
+/// How what is sent gets there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Transport {
+    /// Bytes between two ends.
+    Tcp,
+    /// Messages.
+    Udp,
+}
+
+/// The ends of a socket.
+pub struct Ends {
+    /// The name it was given, its address perhaps any.
+    pub bound: Option<Name>,
+    /// The port was asked for by number.
+    fixed: bool,
+    /// What it is called by others.
+    pub local: Name,
+    /// Whom it is connected to.
+    pub remote: Option<Name>,
+    /// It shares the port of a listener.
+    joined: Option<Sharing>,
+    /// Where it waits to be accepted, and as what.
+    waits: Option<(Weak<Socket>, Weak<Socket>)>,
+}
+
+/// What a socket of these families keeps.
+pub struct Own {
+    six: bool,
+    /// How what is sent gets there.
+    pub transport: Transport,
+    ends: Monitor<Ends>,
+    stage: AtomicU8,
+    /// It has said before its peer that it sends nothing more.
+    first: AtomicBool,
+    listening: AtomicBool,
+    share_address: AtomicBool,
+    share_port: AtomicBool,
+    only_six: AtomicBool,
+    uid: u32,
+    values: Values,
+    groups: Monitor<Groups>,
+}
+
+impl Own {
+    /// What `socket` keeps.
+    pub fn of(socket: &Socket) -> Result<&Own> {
+        let own = socket.own.get().and_then(|own| own.downcast_ref());
+        own.ok_or(Errno::EINVAL)
+    }
+
+    fn shared(socket: &Socket) -> Result<Arc<Own>> {
+        let own = socket.own.get().cloned().ok_or(Errno::EINVAL)?;
+        own.downcast().map_err(|_| Errno::EINVAL)
+    }
+
+    /// Its ends, which are held.
+    fn ends(&self) -> Guard<'_, Ends> {
+        self.ends.lock()
+    }
+
+    /// The groups it has joined, which are held.
+    fn groups(&self) -> Guard<'_, Groups> {
+        self.groups.lock()
+    }
+
+    /// With whom it shares its port.
+    pub fn sharing(&self) -> Sharing {
+        Sharing {
+            address: self.share_address.load(Ordering::Relaxed),
+            port: self.share_port.load(Ordering::Relaxed),
+            uid: self.uid,
+        }
+    }
+
+    /// Whether it has nothing to do with IPv4.
+    pub fn is_only_six(&self) -> bool {
+        self.six && self.only_six.load(Ordering::Relaxed)
+    }
+
+    /// A connection is as its listener.
+    fn inherit(&self, listener: &Own) {
+        for (to, from) in [
+            (&self.share_address, &listener.share_address),
+            (&self.share_port, &listener.share_port),
+            (&self.only_six, &listener.only_six),
+        ] {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.values.inherit(&listener.values);
+    }
+
+    /// Whether connections come to it.
+    pub fn is_listening(&self) -> bool {
+        self.listening.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set_listening(&self, listening: bool) {
+        self.listening.store(listening, Ordering::SeqCst);
+    }
+
+    /// Its names: its own, and that of its peer.
+    pub fn names(&self) -> (Name, Option<Name>) {
+        let ends = self.ends();
+        (ends.local, ends.remote)
+    }
+
+    /// The name in `bytes`, of its family. EINVAL, EAFNOSUPPORT.
+    fn parse(&self, bytes: &[u8]) -> Result<Name> {
+        Name::parse(bytes, self.six)
+    }
+
+    /// Whom it reaches at `to`. ENETUNREACH.
+    fn reach(&self, to: Name) -> Result<Name> {
+        let four = to.ip.is_v4();
+        if self.six && four && self.is_only_six() {
+            return Err(Errno::ENETUNREACH);
+        }
+        let bound = self.ends().bound;
+        let mut ip = to.ip;
+        if let Some(bound) = bound.filter(|bound| bound.ip != Ip::ANY6) {
+            // Any host is one of the family that it is bound to.
+            if ip == Ip::ANY6 && bound.ip.is_v4() {
+                ip = Ip::ANY4;
+            } else if bound.ip.is_v4() != four {
+                return Err(match four {
+                    true => Errno::EINVAL,
+                    false => Errno::ENETUNREACH,
+                });
+            }
+        }
+        let ip = ip.meant();
+        if !ip.is_own() {
+            return Err(Errno::ENETUNREACH);
+        }
+        Ok(Name { ip, ..to })
+    }
+}
+
+/// Gives `socket` a port that nobody has, if it has none. EAGAIN, ENOMEM.
+fn choose(socket: &Arc<Socket>, busy: Errno) -> Result<()> {
+    let own = Own::shared(socket)?;
+    if own.ends().bound.is_some() {
+        return Ok(());
+    }
+    let name = ports::bind(socket, &own, Name::any(own.six)).map_err(|error| match error {
+        Errno::EADDRINUSE => busy,
+        other => other,
+    })?;
+    let mut ends = own.ends();
+    ends.bound = Some(name);
+    ends.local = name;
+    Ok(())
+}
+
+/// Takes the port of `socket` from it.
+fn lose(socket: &Socket, own: &Own) {
+    let mut ends = own.ends();
+    let (bound, joined) = (ends.bound.take(), ends.joined.take());
+    let local = ends.local;
+    ends.fixed = false;
+    drop(ends);
+    if let Some(bound) = bound {
+        ports::unbind(own.transport, bound.port, socket.ino);
+    }
+    if let Some(sharing) = joined {
+        ports::part(local, sharing);
+    }
+}
+
+/// One of the two families.
+pub struct Internet {
+    six: bool,
+}
+
+/// AF_INET.
+pub static V4: Internet = Internet { six: false };
+/// AF_INET6.
+pub static V6: Internet = Internet { six: true };
+
+/// Ports below this are for who may have them (`ip_unprivileged_port_start`).
+const UNPRIVILEGED: u16 = 1024;
+
+impl Family for Internet {
+    fn number(&self) -> i32 {
+        if self.six { AF_INET6 } else { AF_INET }
+    }
+
+    fn kind(&self, kind: i32, protocol: i32) -> Result<(Kind, i32)> {
+        if !(0..IPPROTO_MAX).contains(&protocol) {
+            return Err(Errno::EINVAL);
+        }
+        match (kind, protocol) {
+            (SOCK_STREAM, 0 | IPPROTO_TCP) => Ok((Kind::Stream, IPPROTO_TCP)),
+            (SOCK_STREAM | SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
+            _ => Err(Errno::ESOCKTNOSUPPORT),
+        }
+    }
+
+    fn made(&self, socket: &Arc<Socket>) -> Result<()> {
+        let transport = match socket.kind {
+            Kind::Stream => Transport::Tcp,
+            _ => Transport::Udp,
+        };
+        if transport == Transport::Tcp {
+            socket
+                .options
+                .set_buffers(tcp::SEND_BUFFER, tcp::RECEIVE_BUFFER);
+        }
+        let own = try_arc(Own {
+            six: self.six,
+            transport,
+            ends: Monitor::new(Ends {
+                bound: None,
+                fixed: false,
+                local: Name::any(self.six),
+                remote: None,
+                joined: None,
+                waits: None,
+            }),
+            stage: AtomicU8::new(tcp::IDLE),
+            first: AtomicBool::new(false),
+            listening: AtomicBool::new(false),
+            share_address: AtomicBool::new(false),
+            share_port: AtomicBool::new(false),
+            only_six: AtomicBool::new(false),
+            uid: socket.uid.load(Ordering::Relaxed),
+            values: Values::new(),
+            groups: Monitor::new(Groups::new()),
+        })?;
+        // It is new.
+        let _none = socket.own.set(own);
+        Ok(())
+    }
+
+    fn tells_sender(&self) -> bool {
+        false
+    }
+
+    fn bind(&self, socket: &Arc<Socket>, bytes: &[u8]) -> Result<()> {
+        let own = Own::shared(socket)?;
+        let name = match Name::parse(bytes, self.six) {
+            // As programs of old have it: any address, and no family.
+            Err(Errno::EAFNOSUPPORT) if !self.six && family_of(bytes)? == AF_UNSPEC => {
+                Name::unspecified(bytes)?
+            }
+            other => other?,
+        };
+        if name.ip.is_v4() && own.is_only_six() {
+            return Err(Errno::EINVAL);
+        }
+        let group = name.ip.is_group() || name.ip.is_broadcast();
+        if group && self.six && own.transport == Transport::Tcp {
+            return Err(Errno::EINVAL);
+        }
+        if !name.ip.is_any() && !name.ip.is_own() && !group {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        if name.port != 0 && name.port < UNPRIVILEGED {
+            let cred = Process::current().cred.get();
+            cred.need(Capability::NetBindService)
+                .map_err(|_| Errno::EACCES)?;
+        }
+        let _turn = socket.turn.lock();
+        let known = own.ends().bound.is_some();
+        if known || own.stage() != tcp::IDLE {
+            return Err(Errno::EINVAL);
+        }
+        let given = ports::bind(socket, &own, name)?;
+        let mut ends = own.ends();
+        ends.bound = Some(given);
+        ends.local = given;
+        ends.fixed = name.port != 0;
+        Ok(())
+    }
+
+    fn name(&self, socket: &Arc<Socket>, want: Want) -> Result<()> {
+        let _turn = socket.turn.lock();
+        choose(
+            socket,
+            match want {
+                Want::Listen => Errno::EADDRINUSE,
+                Want::Reach => Errno::EADDRNOTAVAIL,
+            },
+        )
+    }
+
+    fn find(&self, _from: &Arc<Socket>, _address: &[u8]) -> Result<Arc<Socket>> {
+        Err(Errno::ECONNREFUSED)
+    }
+
+    fn connect(&self, socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -> Result<()> {
+        tcp::connect(socket, address, nonblocking)
+    }
+
+    fn listens(&self, socket: &Arc<Socket>) -> Result<()> {
+        let own = Own::of(socket)?;
+        if own.is_listening() {
+            return Ok(());
+        }
+        let bound = own.ends().bound.ok_or(Errno::EINVAL)?;
+        ports::listen(own, bound, socket.ino)
+    }
+
+    fn deafened(&self, listener: &Socket) {
+        tcp::deafened(listener);
+    }
+
+    fn admitted(&self, socket: &Arc<Socket>) {
+        tcp::admitted(socket);
+    }
+
+    fn send(&self, socket: &Arc<Socket>, buf: &mut IoBuf, sending: Sending) -> Result<usize> {
+        tcp::send(socket, buf, sending)
+    }
+
+    fn receive(
+        &self,
+        socket: &Socket,
+        buf: &mut IoBuf,
+        flags: u32,
+        nonblocking: bool,
+    ) -> Result<Received> {
+        tcp::receive(socket, buf, flags, nonblocking)
+    }
+
+    fn refuses(&self, socket: &Socket, buf: &mut IoBuf) -> Result<()> {
+        tcp::refuses(socket, buf)
+    }
+
+    fn ends(&self, socket: &Socket, ending: Ending) {
+        tcp::ends(socket, ending);
+    }
+
+    fn breaks(&self, socket: &Socket, unread: bool) -> bool {
+        unread || socket.options.breaks()
+    }
+
+    fn is_connecting(&self, socket: &Socket) -> bool {
+        Own::of(socket).is_ok_and(|own| own.stage() == tcp::WAITING)
+    }
+
+    fn unbind(&self, socket: &Socket) {
+        if let Ok(own) = Own::of(socket) {
+            tcp::closes(socket, own);
+            lose(socket, own);
+        }
+    }
+
+    fn nameless(&self) -> Address {
+        Name::any(self.six).write(self.six)
+    }
+
+    fn own_name(&self, socket: &Socket) -> Address {
+        let local = Own::of(socket).map(|own| own.names().0);
+        local.unwrap_or(Name::any(self.six)).write(self.six)
+    }
+
+    fn peer_name(&self, socket: &Socket) -> Result<Address> {
+        let own = Own::of(socket)?;
+        if !tcp::is_connected(socket, own) {
+            return Err(Errno::ENOTCONN);
+        }
+        let remote = own.names().1.ok_or(Errno::ENOTCONN)?;
+        Ok(remote.write(self.six))
+    }
+
+    fn shuts_down(&self, socket: &Socket) -> Result<()> {
+        let own = Own::of(socket)?;
+        match own.is_listening() || own.stage() == tcp::WAITING || tcp::is_connected(socket, own) {
+            true => Ok(()),
+            false => Err(Errno::ENOTCONN),
+        }
+    }
+
+    fn refuses_after_shutdown(&self) -> bool {
+        false
+    }
+
+    fn band(&self) -> u32 {
+        0
+    }
+
+    fn option_changed(&self, socket: &Socket, name: i32) {
+        let Ok(own) = Own::of(socket) else {
+            return;
+        };
+        match name {
+            SO_REUSEADDR => own
+                .share_address
+                .store(socket.options.is_on(name), Ordering::Relaxed),
+            SO_REUSEPORT => own
+                .share_port
+                .store(socket.options.is_on(name), Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    fn set_option(&self, socket: &Arc<Socket>, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        options::set(socket, Own::of(socket)?, level, name, value)
+    }
+
+    fn option(&self, socket: &Arc<Socket>, level: i32, name: i32) -> Result<Vec<u8>> {
+        options::get(socket, Own::of(socket)?, level, name)
+    }
+
+    fn standing(&self, socket: &Socket) -> Standing {
+        let (receive_queue, send_queue) = socket.queues();
+        Standing {
+            state: tcp::state(socket),
+            receive_queue,
+            send_queue,
+        }
+    }
+}
