@@ -14,8 +14,8 @@
 //! done when they are of his change or a later one. A thread that is alone (`company`) does the same by plain stores.
 //! All of this is done with interrupts off, a few words at a time; what is taken out of a table with company is given up a grace period later.
 //!
-//! Progress: a call on a descriptor takes nothing here, it loads one word. `get` is wait-free, changes are lock-free. One thread at a time makes a table larger, at most six
-//! times in its life; only others that need more room too wait for it.
+//! Progress: a call on a descriptor takes nothing here, it loads one word. `get` is wait-free, changes are lock-free. One thread at a time makes a table larger, at most
+//! fourteen times in its life; only others that need more room too wait for it. What a large table takes is its user's.
 //! Source: dissertation, 4.2 (kernel procedure tables), 3.1 (code from `open`).
 
 mod alone;
@@ -38,6 +38,7 @@ use sync::{Derived, Monitor, epoch};
 use crate::file::{OpenFile, Sharing};
 pub use asked::{Asker, Question, ROW, Row};
 use company::Company;
+use growth::Paid;
 pub use growth::{Moved, link_moved};
 use kpt::{Kpt, code_of};
 pub use kpt::{KptView, Stubs, link_stubs, stubs};
@@ -47,8 +48,8 @@ pub use visit::{Visit, each_description, make_shared, replug_everywhere};
 
 /// Descriptors of a new table.
 const FIRST_CAPACITY: usize = CHUNK;
-/// No table grows beyond this.
-const MAX_CAPACITY: usize = 4096;
+/// No table grows beyond this (`/proc/sys/fs/nr_open`), and no limit does.
+pub(crate) const MAX_CAPACITY: usize = 1 << 20;
 
 /// A descriptor table.
 pub struct Files {
@@ -58,8 +59,8 @@ pub struct Files {
     bounded: AtomicBool,
     kpt: AtomicPtr<Kpt>,
     slots: Slots,
-    /// Taken by who makes the table larger.
-    growth: Monitor<()>,
+    /// Taken by who makes the table larger, who pays.
+    growth: Monitor<Paid>,
 }
 
 /// Does a few words with interrupts off: nothing that was seen in a table with company goes meanwhile, and who was alone stays so.
@@ -94,6 +95,8 @@ impl Files {
     }
 
     fn with(capacity: usize, limit: usize) -> Result<Arc<Files>> {
+        let mut paid = Paid::default();
+        paid.raise(capacity)?;
         let kpt = Kpt::new(capacity)?;
         let files = crate::process::shared::placed(|| Files {
             company: Company::new(),
@@ -101,7 +104,7 @@ impl Files {
             bounded: AtomicBool::new(false),
             kpt: AtomicPtr::new(Box::into_raw(kpt)),
             slots: Slots::new(),
-            growth: Monitor::new(()),
+            growth: Monitor::new(paid),
         });
         files.slots.reserve(capacity)?;
         Ok(files)
@@ -124,8 +127,8 @@ impl Files {
         step: impl FnOnce(&AtomicUsize) -> R,
     ) -> (R, bool) {
         let (result, alone) = briefly(|| (step(place.slot), self.plug(fd, place)));
-        if !alone {
-            place.note();
+        if !alone && place.note() {
+            self.slots.freed(fd);
         }
         (result, alone)
     }
@@ -138,6 +141,9 @@ impl Files {
         if alone {
             let file = place.file();
             place.set(file.is_some());
+            if file.is_none() {
+                self.slots.freed_alone(fd);
+            }
             let arrays = self.arrays();
             // Growing may have ended halfway, for want of memory: more slots than code.
             if fd < arrays.len() {
@@ -251,7 +257,11 @@ impl Files {
         let of = self.get(fd)?;
         // Until now the calling thread alone could reach it, by this table.
         if of.share() {
-            self.follow_all(&of);
+            if of.slots.load(Ordering::Acquire) > 1 {
+                self.follow_all(&of);
+            } else {
+                self.follow(fd as u32 as usize);
+            }
         }
         Ok(of)
     }
@@ -372,8 +382,9 @@ impl Files {
 
     /// Closes, or with `cloexec` only marks, the descriptors `first..=last`.
     pub fn close_range(&self, first: u32, last: u32, cloexec: bool) {
-        let range = first as usize..=last as usize;
-        for fd in self.slots.in_use().filter(|fd| range.contains(fd)) {
+        let last = last as usize;
+        let in_use = self.slots.in_use_from(first as usize);
+        for fd in in_use.take_while(|&fd| fd <= last) {
             // Closed meanwhile by another thread: nothing to do or mark.
             let _ = if cloexec {
                 self.set_cloexec(fd as i32, true)
@@ -529,6 +540,11 @@ impl Files {
             let arrays = self.arrays();
             (fd < arrays.len()).then(|| arrays.words(fd).map(|word| word.get() as i32 as usize))
         })
+    }
+
+    /// What the table takes, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        growth::EACH * self.capacity()
     }
 
     /// Descriptors that the table has room for now (`FDSize` in `/proc/PID/status`).

@@ -236,3 +236,35 @@ fn only_who_has_the_last_way_to_a_file_makes_its_code_exclusive() {
     other.warm(0, &of);
     assert_eq!(of.sharing(), Sharing::Exclusive);
 }
+
+#[test]
+fn what_is_freed_is_the_lowest_again_in_a_large_table() {
+    let (files, count) = table(MAX_CAPACITY);
+    let of = file(&count, O_RDWR);
+    for fd in 0..5000 {
+        assert_eq!(files.install(of.clone(), false), Ok(fd));
+    }
+    let last = MAX_CAPACITY as i32 - 1;
+    assert_eq!(files.install_at(last, of.clone(), true), Ok(last));
+    assert_eq!(words(&files, last as usize), [SLOW; 3]);
+    for threads in 1..=2 {
+        for fd in [4999, 4100, 64, 31, 2000] {
+            files.close(fd).unwrap();
+            assert_eq!(files.install(of.clone(), false), Ok(fd));
+        }
+        for fd in [3000, 40, 4500] {
+            files.close(fd).unwrap();
+        }
+        for fd in [40, 3000, 4500, 4999 + threads] {
+            assert_eq!(files.install(of.clone(), false), Ok(fd));
+        }
+        files.share();
+    }
+    // Whoever looked before something was freed raises nothing.
+    let low = files.slots.low.load(Ordering::Relaxed);
+    files.close(50).unwrap();
+    files.slots.raise(low, 100);
+    assert_eq!(files.install(of, false), Ok(50));
+    files.close_on_exec();
+    assert!(files.get(last).is_err());
+}

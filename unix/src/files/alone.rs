@@ -115,6 +115,7 @@ impl Files {
     fn vacate(&self, fd: usize, place: &Place) {
         self.arrays().set(fd, [kpt::bad_fd(); 3]);
         place.set(false);
+        self.slots.freed_alone(fd);
         place.slot.store(0, Ordering::Release);
     }
 }

@@ -5,7 +5,7 @@
 //! Slots stay where they are, more come. Larger arrays of code are made known while they lead everything to the plain call, which is always right; from then on who changes something
 //! writes to both. Then they are filled, the dispatchers move, and the old ones go a grace period after that.
 //!
-//! Progress: one thread at a time, at most six times in a table's life; it waits for nobody but those who make the same table larger or
+//! Progress: one thread at a time, at most fourteen times in a table's life; it waits for nobody but those who make the same table larger or
 //! give its threads dispatchers from outside ([`Files::hold`]), and they for it.
 
 use abi::errno::{Errno, Result};
@@ -14,7 +14,29 @@ use core::sync::atomic::{AtomicUsize, Ordering, fence};
 use sync::{Guard, epoch};
 
 use super::kpt::{Kpt, KptView, stubs};
-use super::{Files, MAX_CAPACITY};
+use super::{Files, MAX_CAPACITY, slots};
+use crate::process::quota;
+use crate::process::user::Charge;
+
+/// What a descriptor takes in a table, bytes.
+pub(super) const EACH: usize = 3 * size_of::<u64>() + slots::EACH;
+
+/// A table up to this comes with its process, and costs its user nothing.
+const FREE: usize = 4096;
+
+/// What is paid for a table, by whoever made it larger first.
+#[derive(Default)]
+pub(crate) struct Paid(Option<Charge>);
+
+impl Paid {
+    /// Pays for `capacity` descriptors. What is paid stays so. ENOMEM.
+    pub fn raise(&mut self, capacity: usize) -> Result<()> {
+        if capacity > FREE {
+            quota::table(&mut self.0, (capacity * EACH) as u64)?;
+        }
+        Ok(())
+    }
+}
 
 /// Called with a table whose arrays have moved to the given place, before the old ones are retired: the dispatchers of
 /// the threads that use the table must be generated again.
@@ -29,7 +51,7 @@ pub fn link_moved(moved: Moved) {
 
 impl Files {
     /// As long as the guard lives, the arrays stay where they are.
-    pub(crate) fn hold(&self) -> Guard<'_, ()> {
+    pub(crate) fn hold(&self) -> Guard<'_, Paid> {
         self.growth.lock()
     }
 
@@ -46,11 +68,12 @@ impl Files {
     /// Makes the table one for `capacity` descriptors.
     #[cold]
     fn grow(&self, capacity: usize) -> Result<()> {
-        let _turn = self.growth.lock();
+        let mut paid = self.growth.lock();
         let len = self.capacity();
         if len >= capacity {
             return Ok(());
         }
+        paid.raise(capacity)?;
         self.slots.reserve(capacity)?;
         let new = Kpt::new(capacity)?;
         // Until it is known what follows from each slot, the plain call asks.

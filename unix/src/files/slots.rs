@@ -6,12 +6,15 @@
 //! A slot holds a count of an open file, made a pointer, with the close-on-exec flag in its lowest bit; 0 is a free descriptor. To open is to exchange 0 for a file,
 //! `dup2` and `close` exchange what is there, whatever it is. Beside them a map has a bit for each slot that is not free, 32 to a [`Derived`] word.
 //!
-//! Slots never move: they are in chunks of 64, the first with the table.
+//! Slots never move: they are in chunks of 64, the first with the table. Chunks are in blocks of 64, so that a table of up to 4096 pays nothing for what a larger one has.
+//!
+//! *The lowest free one* is looked for in the map's first word, and then from one below which all are taken. Who passes full words raises it; who frees a descriptor lowers it, and moves a tag in any case, so
+//! that nobody raises it who looked before.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
 use codegen::refusal::refused;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use sync::Derived;
 
 use super::MAX_CAPACITY;
@@ -37,14 +40,26 @@ impl Chunk {
     }
 }
 
-/// The chunks after the first.
-type More = [AtomicPtr<Chunk>; MORE];
-const MORE: usize = MAX_CAPACITY / CHUNK - 1;
+/// Chunks of a block.
+const BLOCK: usize = 64;
+type Block = [AtomicPtr<Chunk>; BLOCK];
+/// All blocks; the first of them is beside the table.
+type Blocks = [AtomicPtr<Block>; MAX_CAPACITY / CHUNK / BLOCK];
+
+/// Bits of a map's word.
+const WORD: usize = 32;
+
+/// What a descriptor takes here, in bytes, about.
+pub(super) const EACH: usize = size_of::<Chunk>() / CHUNK + 1;
 
 /// The slots of a table.
 pub(super) struct Slots {
     first: Chunk,
-    more: AtomicPtr<More>,
+    /// Leads to the other chunks of the first block.
+    near: AtomicPtr<Block>,
+    far: AtomicPtr<Blocks>,
+    /// All in words of the map below the one of the number in the lower half are taken, but for the first. The upper half is a tag.
+    pub(super) low: AtomicU64,
 }
 
 /// One descriptor's slot, and its bit in the map.
@@ -68,13 +83,18 @@ impl Place<'_> {
         self.slot.load(Ordering::Acquire) & !CLOEXEC == core::ptr::from_ref(of).addr()
     }
 
-    /// Notes in the map whether the slot is free.
-    pub fn note(&self) {
-        self.map
-            .merge(|map| match self.slot.load(Ordering::Acquire) {
-                0 => map & !self.bit,
-                _ => map | self.bit,
-            });
+    /// Notes in the map whether the slot is free, which is returned: [`Slots::freed`] is to be told.
+    #[must_use]
+    pub fn note(&self) -> bool {
+        let mut free = false;
+        self.map.merge(|map| {
+            free = self.slot.load(Ordering::Acquire) == 0;
+            match free {
+                true => map & !self.bit,
+                false => map | self.bit,
+            }
+        });
+        free
     }
 
     /// The same by a plain store, for a thread that is alone.
@@ -95,7 +115,9 @@ impl Slots {
     pub const fn new() -> Slots {
         Slots {
             first: Chunk::new(),
-            more: AtomicPtr::new(core::ptr::null_mut()),
+            near: AtomicPtr::new(core::ptr::null_mut()),
+            far: AtomicPtr::new(core::ptr::null_mut()),
+            low: AtomicU64::new(0),
         }
     }
 
@@ -104,10 +126,16 @@ impl Slots {
         if number == 0 {
             return Some(&self.first);
         }
-        // SAFETY: what was put here stays as long as the table.
-        let more = unsafe { self.more.load(Ordering::Acquire).as_ref() }?;
+        let block = if number < BLOCK {
+            &self.near
+        } else {
+            // SAFETY: what was put here stays as long as the table.
+            unsafe { self.far.load(Ordering::Acquire).as_ref() }?.get(number / BLOCK)?
+        };
         // SAFETY: as above.
-        unsafe { more.get(number - 1)?.load(Ordering::Acquire).as_ref() }
+        let block = unsafe { block.load(Ordering::Acquire).as_ref() }?;
+        // SAFETY: as above.
+        unsafe { block[number % BLOCK].load(Ordering::Acquire).as_ref() }
     }
 
     #[inline(always)]
@@ -127,29 +155,70 @@ impl Slots {
         let chunk = self.chunk(fd / CHUNK)?;
         Some(Place {
             slot: &chunk.slots[fd % CHUNK],
-            map: &chunk.maps[fd % CHUNK / 32],
-            bit: 1 << (fd % 32),
+            map: &chunk.maps[fd % CHUNK / WORD],
+            bit: 1 << (fd % WORD),
         })
     }
 
     /// The lowest free descriptor from `from` on, which may be the first without room.
     #[inline(always)]
     pub fn lowest(&self, from: usize) -> usize {
-        let mut number = from / 32;
+        let few = self.first.maps[0].get();
+        if from == 0 && few != u32::MAX {
+            return few.trailing_ones() as usize;
+        }
+        let low = self.low.load(Ordering::Acquire);
+        let full = low as u32 as usize;
+        let from = from.max(full * WORD);
+        let mut number = from / WORD;
         let Some(map) = self.map(number) else {
             return from;
         };
-        let mut taken = map.get() | ((1 << (from % 32)) - 1);
-        while taken == u32::MAX {
-            number += 1;
-            match self.map(number) {
-                Some(map) => taken = map.get(),
-                None => break,
+        let skipped = (1 << (from % WORD)) - 1;
+        let mut taken = map.get() | skipped;
+        if taken == u32::MAX {
+            while taken == u32::MAX {
+                number += 1;
+                match self.map(number) {
+                    Some(map) => taken = map.get(),
+                    None => taken = 0,
+                }
+            }
+            if from == full * WORD {
+                self.raise(low, number);
             }
         }
-        match taken {
-            u32::MAX => number * 32,
-            _ => number * 32 + taken.trailing_ones() as usize,
+        number * WORD + taken.trailing_ones() as usize
+    }
+
+    /// All below word `number` are taken, as far as who has seen `low` before can tell.
+    #[cold]
+    pub(super) fn raise(&self, low: u64, number: usize) {
+        let raised = low & !u64::from(u32::MAX) | number as u64;
+        // Something was freed meanwhile, or another has raised it: the next one looks again.
+        let _ = (self.low).compare_exchange(low, raised, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// The map says that `fd` is free, which it may not have been before.
+    pub fn freed(&self, fd: usize) {
+        let lower = |low: u64| {
+            let tag = (low >> 32) as u32;
+            let number = (low as u32).min((fd / WORD) as u32);
+            Some(u64::from(tag.wrapping_add(1)) << 32 | u64::from(number))
+        };
+        let _always = (self.low).fetch_update(Ordering::AcqRel, Ordering::Acquire, lower);
+    }
+
+    /// The same by a plain store, for a thread that is alone.
+    #[inline(always)]
+    pub fn freed_alone(&self, fd: usize) {
+        if fd < WORD {
+            // That word is always looked at.
+            return;
+        }
+        let number = (fd / WORD) as u64;
+        if number < self.low.load(Ordering::Relaxed) & u64::from(u32::MAX) {
+            self.low.store(number, Ordering::Release);
         }
     }
 
@@ -160,8 +229,8 @@ impl Slots {
 
     /// Those of them from `from` on.
     pub fn in_use_from(&self, from: usize) -> impl Iterator<Item = usize> {
-        let mut number = from / 32;
-        let mut bits = self.map(number).map_or(0, Derived::get) & u32::MAX << (from % 32);
+        let mut number = from / WORD;
+        let mut bits = self.map(number).map_or(0, Derived::get) & u32::MAX << (from % WORD);
         core::iter::from_fn(move || {
             while bits == 0 {
                 number += 1;
@@ -169,7 +238,7 @@ impl Slots {
             }
             let bit = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            Some(number * 32 + bit)
+            Some(number * WORD + bit)
         })
     }
 
@@ -181,21 +250,32 @@ impl Slots {
     /// Makes room for descriptors below `capacity`. One at a time. ENOMEM: some of it may have been made.
     pub fn reserve(&self, capacity: usize) -> Result<()> {
         for number in 1..capacity.div_ceil(CHUNK) {
-            let mut more = self.more.load(Ordering::Acquire);
-            if more.is_null() {
-                let made: Box<More> =
-                    make(|| [const { AtomicPtr::new(core::ptr::null_mut()) }; MORE])?;
-                more = Box::into_raw(made);
-                self.more.store(more, Ordering::Release);
-            }
-            // SAFETY: what was put here stays as long as the table.
-            let chunk = &unsafe { &*more }[number - 1];
-            if chunk.load(Ordering::Acquire).is_null() {
-                chunk.store(Box::into_raw(make(Chunk::new)?), Ordering::Release);
-            }
+            let block = if number < BLOCK {
+                &self.near
+            } else {
+                let far = made(&self.far, || {
+                    [const { AtomicPtr::new(core::ptr::null_mut()) }; _]
+                })?;
+                far.get(number / BLOCK).ok_or(Errno::EMFILE)?
+            };
+            let block = made(block, || {
+                [const { AtomicPtr::new(core::ptr::null_mut()) }; _]
+            })?;
+            made(&block[number % BLOCK], Chunk::new)?;
         }
         Ok(())
     }
+}
+
+/// What `place` leads to, made if there is nothing. One at a time; it stays as long as the table. ENOMEM.
+fn made<T>(place: &AtomicPtr<T>, new: impl FnOnce() -> T) -> Result<&T> {
+    let mut there = place.load(Ordering::Acquire);
+    if there.is_null() {
+        there = Box::into_raw(make(new)?);
+        place.store(there, Ordering::Release);
+    }
+    // SAFETY: it is of a box, and stays.
+    Ok(unsafe { &*there })
 }
 
 /// A box, or ENOMEM.
@@ -214,18 +294,27 @@ fn make<T>(value: impl FnOnce() -> T) -> Result<Box<T>> {
     Ok(unsafe { Box::from_raw(one) })
 }
 
+/// What `place` led to.
+///
+/// # Safety
+/// [`made`] put it there, and nobody else has the table.
+unsafe fn unmade<T>(place: &mut AtomicPtr<T>) -> Option<Box<T>> {
+    let there = core::mem::take(place.get_mut());
+    // SAFETY: `made` made it of a box, and by contract nobody uses it.
+    (!there.is_null()).then(|| unsafe { Box::from_raw(there) })
+}
+
 impl Drop for Slots {
     fn drop(&mut self) {
-        let more = *self.more.get_mut();
-        if more.is_null() {
-            return;
-        }
-        // SAFETY: `reserve` made them of boxes, and nobody else has the table.
-        let mut more = unsafe { Box::from_raw(more) };
-        for chunk in more.iter_mut().map(|chunk| *chunk.get_mut()) {
-            if !chunk.is_null() {
+        // SAFETY: nobody else has the table.
+        let mut far = unsafe { unmade(&mut self.far) };
+        let far = far.iter_mut().flat_map(|far| far.iter_mut());
+        for block in core::iter::once(&mut self.near).chain(far) {
+            // SAFETY: as above.
+            let mut block = unsafe { unmade(block) };
+            for chunk in block.iter_mut().flat_map(|block| block.iter_mut()) {
                 // SAFETY: as above.
-                drop(unsafe { Box::from_raw(chunk) });
+                drop(unsafe { unmade(chunk) });
             }
         }
     }

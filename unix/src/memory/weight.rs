@@ -22,8 +22,9 @@ pub(crate) fn weight(process: &Arc<Process>) -> usize {
     let (pages, areas) = space.map_or((0, 0), |space| {
         (space.resident() + space.tables_held(), space.areas_bytes())
     });
-    let mut bytes = areas;
-    process.files.get().visit().for_each(|_, of, _| {
+    let files = process.files.get();
+    let mut bytes = areas + files.weight();
+    files.visit().for_each(|_, of, _| {
         let slots = of.slots.load(Ordering::Relaxed).max(1) as usize;
         bytes += of.file().weight(of) / slots;
     });

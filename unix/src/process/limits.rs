@@ -7,6 +7,7 @@ use abi::linux::*;
 use vm::space::Bounds;
 
 use super::{Capability, Process};
+use crate::files::MAX_CAPACITY;
 
 /// The limits of one process.
 #[derive(Clone)]
@@ -23,7 +24,7 @@ impl Limits {
         limits[RLIMIT_CORE].cur = 0;
         limits[RLIMIT_NOFILE] = Rlimit {
             cur: 1024,
-            max: 4096,
+            max: MAX_CAPACITY as u64,
         };
         limits[RLIMIT_NPROC] = Rlimit {
             cur: super::quota::tasks_max(),
@@ -70,13 +71,14 @@ impl Limits {
         *soft = soft.saturating_add(1).min(RLIM_INFINITY - 1);
     }
 
-    /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`). EINVAL, EPERM.
+    /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`), and for descriptors never above what a table can have. EINVAL, EPERM.
     pub fn set(&mut self, resource: usize, new: Rlimit, raises: bool) -> Result<()> {
         let old = self.0.get_mut(resource).ok_or(Errno::EINVAL)?;
         if new.cur > new.max {
             return Err(Errno::EINVAL);
         }
-        if new.max > old.max && !raises {
+        let beyond = resource == RLIMIT_NOFILE && new.max > MAX_CAPACITY as u64;
+        if beyond || new.max > old.max && !raises {
             return Err(Errno::EPERM);
         }
         *old = new;
@@ -117,5 +119,9 @@ mod tests {
         assert_eq!(limits.set(RLIMIT_NOFILE, raise, false), Err(Errno::EPERM));
         limits.set(RLIMIT_NOFILE, raise, true).unwrap();
         assert_eq!(limits.set(99, raise, true), Err(Errno::EINVAL));
+        let most = MAX_CAPACITY as u64;
+        let beyond =
+            [most, most + 1].map(|max| limits.set(RLIMIT_NOFILE, Rlimit { cur: 10, max }, true));
+        assert_eq!(beyond, [Ok(()), Err(Errno::EPERM)]);
     }
 }

@@ -47,7 +47,7 @@ impl Payer {
 }
 
 /// What `take` gives. Before that is nothing, what counts only because somebody may still look at it, or because it waits to serve again, is given up. Thread context.
-pub(crate) fn insist<R>(take: impl Fn() -> Option<R>) -> Option<R> {
+pub(crate) fn insist<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
     take().or_else(|| {
         crate::pipe::give_up_waiting();
         if epoch::pending() > 0 {
@@ -124,6 +124,27 @@ pub fn watch() -> Result<Charge> {
     } else {
         Err(Errno::ENOMEM)
     }
+}
+
+/// A descriptor table that takes `bytes`, for which `paid` was paid before: a user's large ones may take an eighth of memory. ENOMEM.
+pub fn table(paid: &mut Option<Charge>, bytes: u64) -> Result<()> {
+    let most = pages() * PAGE as u64 / 8;
+    let before = paid.as_ref().map_or(0, Charge::amount);
+    let more = bytes.saturating_sub(before);
+    if !vm::frame::admits((more as usize).div_ceil(PAGE)) {
+        return Err(Errno::ENOMEM);
+    }
+    let Some(charge) = paid else {
+        let charge = Payer::current().charge(Held::Tables, bytes, most);
+        *paid = Some(charge.ok_or(Errno::ENOMEM)?);
+        return Ok(());
+    };
+    let most = if Payer::current().exempt {
+        u64::MAX
+    } else {
+        most
+    };
+    insist(|| charge.grow(more, most).then_some(())).ok_or(Errno::ENOMEM)
 }
 
 /// An instance of inotify: a user, the superuser too, may have `most`. EMFILE.

@@ -47,6 +47,8 @@ pub enum Held {
     Flying,
     /// Pseudo-terminals.
     Terminals,
+    /// Bytes of large descriptor tables.
+    Tables,
     /// Bytes of other kernel memory.
     Bytes,
 }

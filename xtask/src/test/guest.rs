@@ -149,6 +149,11 @@ pub const TESTS: &[Test] = &[
         run: epolls,
     },
     Test {
+        name: "many",
+        about: "descriptors by the ten thousand, and the highest numbers, on 1 and 4 CPUs",
+        run: many,
+    },
+    Test {
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
@@ -631,6 +636,15 @@ fn epolls(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("epolls-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/epolls-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn many(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("many-{cpus}"), cpus, 1024);
+        checks.extend(kit.tap(&machine, &["/tests/many-glibc"], 5 * MINUTE));
     }
     checks
 }

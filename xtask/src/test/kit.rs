@@ -147,6 +147,7 @@ impl Kit {
             "ptys",
             "tracers",
             "epolls",
+            "many",
             "polls",
             "accounts",
             "events",

@@ -92,7 +92,7 @@ const SYS: &[Named] = &[
 const SYS_FS: &[Named] = &[
     ("file-max", line!(quota::descriptions_max())),
     ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
-    ("nr_open", line!(4096)),
+    ("nr_open", line!(crate::files::MAX_CAPACITY)),
     ("pipe-max-size", line!(1 << 20)),
     ("suid_dumpable", line!(0)),
 ];
