@@ -48,6 +48,9 @@ pub struct Done {
     pub said: String,
 }
 
+/// Hears of each case as it ends.
+pub type Tell = Arc<dyn Fn(&Done) + Send + Sync>;
+
 /// What a guest has written so far.
 #[derive(Default)]
 struct Heard {
@@ -57,7 +60,7 @@ struct Heard {
     done: Vec<Done>,
     all: bool,
     bytes: u64,
-    shown: bool,
+    tell: Option<Tell>,
 }
 
 impl Heard {
@@ -85,8 +88,8 @@ impl Heard {
 
     fn finish(&mut self, mut done: Done) {
         done.said.insert_str(0, &std::mem::take(&mut self.said));
-        if self.shown {
-            println!("{}", row(&done));
+        if let Some(tell) = &self.tell {
+            tell(&done);
         }
         self.done.push(done);
     }
@@ -122,7 +125,7 @@ impl Write for Ear {
     }
 }
 
-/// Runs `cases`; with `shown`, a line for each as it ends.
+/// Runs `cases`; `tell` hears of each as it ends.
 ///
 /// # Errors
 /// Host failure when no machine can be booted.
@@ -131,13 +134,13 @@ pub fn run(
     all: &BTreeMap<String, String>,
     cases: &[Case],
     on: &On,
-    shown: bool,
+    tell: &Tell,
 ) -> Result<Vec<Done>> {
     let mut done: Vec<Done> = Vec::new();
     let mut rest = cases;
     while !rest.is_empty() {
         let count = fitting(tree, all, rest)?;
-        let heard = boot(tree, all, &rest[..count], on, shown)?;
+        let heard = boot(tree, all, &rest[..count], on, tell)?;
         // A guest that could not even begin has failed with its first case.
         rest = &rest[heard.len().clamp(1, count)..];
         done.extend(heard);
@@ -164,11 +167,11 @@ fn boot(
     all: &BTreeMap<String, String>,
     cases: &[Case],
     on: &On,
-    shown: bool,
+    tell: &Tell,
 ) -> Result<Vec<Done>> {
     let (machine, archive) = prepare(tree, all, cases, on)?;
     let ear = Ear::default();
-    ear.0.lock().expect("no panic while held").shown = shown;
+    ear.0.lock().expect("no panic while held").tell = Some(tell.clone());
     let streams = Streams {
         input: Box::new(io::empty()),
         output: Box::new(ear.clone()),

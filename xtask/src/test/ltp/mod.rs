@@ -13,11 +13,14 @@ use crate::failure::{Context, Failure, Result, USAGE};
 use crate::{host, kernel};
 use build::Tree;
 use expected::Expected;
-use guest::{Case, Done, On};
+use guest::{Case, Done, On, Tell};
 use lexopt::prelude::*;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const HELP: &str = "\
 usage: cargo xtask ltp [--linux] [--suites DIR] [--verbose] [--list FILE] [--all] [CASE...]
@@ -77,8 +80,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     };
     let cases = cases(&all, &names);
     tree.build(&commands(&cases))?;
-    let done = guest::run(&tree, &all, &cases, &on, true)?;
-    keep(&done, if linux { "linux" } else { "synthesis" })?;
+    let tell = kept(if linux { "linux" } else { "synthesis" }, true)?;
+    let done = guest::run(&tree, &all, &cases, &on, &tell)?;
     let failed: Vec<_> = done.iter().filter(|done| done.code != Some(0)).collect();
     println!("\n{} of {} passed", done.len() - failed.len(), done.len());
     for done in &failed {
@@ -105,18 +108,25 @@ fn commands(cases: &[Case]) -> Vec<&str> {
     cases.iter().map(|(_, command)| command.as_str()).collect()
 }
 
-/// Writes the table, and what failed cases said.
-fn keep(done: &[Done], kernel: &str) -> Result<()> {
+/// Writes the table and what failed cases said, as they end; with `shown`, the table on standard output too.
+fn kept(kernel: &str, shown: bool) -> Result<Tell> {
     let dir = host::build_dir("ltp")?;
-    let (table, said) = (format!("table-{kernel}"), format!("said-{kernel}"));
-    let rows: String = done.iter().map(|done| guest::row(done) + "\n").collect();
-    std::fs::write(dir.join(&table), rows).context(table)?;
-    let told: String = done
-        .iter()
-        .filter(|done| done.code != Some(0))
-        .map(|done| format!("=== {}\n{}\n", guest::row(done), done.said))
-        .collect();
-    std::fs::write(dir.join(&said), told).context(said)
+    let create = |name: &str| {
+        let path = dir.join(format!("{name}-{kernel}"));
+        File::create(&path).context(path.display())
+    };
+    let (table, said) = (create("table")?, create("said")?);
+    Ok(Arc::new(move |done: &Done| {
+        let row = guest::row(done);
+        if shown {
+            println!("{row}");
+        }
+        // A full disk shows where the files are read.
+        let _ = writeln!(&table, "{row}");
+        if done.code != Some(0) {
+            let _ = writeln!(&said, "=== {row}\n{}", done.said);
+        }
+    }))
 }
 
 /// The suite.
@@ -140,8 +150,8 @@ fn suite(kit: &Kit) -> Result<Vec<Check>> {
     let cases = cases(&all, &expected.wanted(kit.long));
     tree.build(&commands(&cases))?;
     let on = On::Synthesis(kit.kernel().to_owned());
-    let done = guest::run(&tree, &all, &cases, &on, kit.long)?;
-    keep(&done, "synthesis")?;
+    let tell = kept("synthesis", kit.long)?;
+    let done = guest::run(&tree, &all, &cases, &on, &tell)?;
     let mut checks = Vec::new();
     for done in &done {
         let passed = done.code == Some(0);
