@@ -5,7 +5,10 @@
 #define _GNU_SOURCE
 #include "tap.h"
 #include <fcntl.h>
+#include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,10 +79,88 @@ static void adjustment(void)
     equal(st.st_mode & 07777, 0644, "everybody may read it");
 }
 
+static void both_ways(void)
+{
+    fd_set reading, writing;
+    struct timeval soon = {1, 0};
+    mkfifo("both", 0600);
+    int fd = open("both", O_RDWR);
+    FD_ZERO(&reading);
+    FD_SET(fd, &reading);
+    writing = reading;
+    equal(write(fd, "x", 1), 1, "a pipe of both ways takes a byte");
+    equal(select(fd + 1, &reading, &writing, NULL, &soon), 2, "select counts it in both sets");
+    check(FD_ISSET(fd, &reading) && FD_ISSET(fd, &writing), "and it is in both");
+    close(fd);
+    unlink("both");
+}
+
+static void places(void)
+{
+    char byte = 0;
+    struct iovec piece = {&byte, 1};
+    int pipes[2];
+    int fd = open("/dev/null", O_RDONLY);
+    if (pipe(pipes))
+        return;
+    fails(pwrite(pipes[0], &byte, 1, 0), ESPIPE, "pwrite to a pipe's reading end: it has no places");
+    fails(pread(pipes[1], &byte, 1, 0), ESPIPE, "pread from its writing end");
+    fails(pwritev2(pipes[0], &piece, 1, 0, 0), ESPIPE, "pwritev2");
+    fails(pwritev2(pipes[0], &piece, 1, -1, 0), EBADF, "pwritev2 without a place");
+    fails(write(pipes[0], &byte, 1), EBADF, "write");
+    fails(pwrite(fd, &byte, 1, 0), EBADF, "pwrite to what is open for reading");
+    close(fd);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static void no_path(void)
+{
+    char text[16];
+    fails(readlink("", text, sizeof text), ENOENT, "readlink without a path");
+    fails(readlinkat(AT_FDCWD, "", text, sizeof text), ENOENT, "readlinkat without one");
+    int fd = open(".", O_PATH);
+    fails(readlinkat(fd, "", text, sizeof text), ENOENT, "of a directory itself");
+    close(fd);
+    symlink("there", "link");
+    fd = open("link", O_PATH | O_NOFOLLOW);
+    equal(readlinkat(fd, "", text, sizeof text), 5, "of a link itself");
+    fails(readlink(".", text, sizeof text), EINVAL, "readlink of what is no link");
+    close(fd);
+    unlink("link");
+}
+
+#define DOMAIN "/proc/sys/kernel/domainname"
+
+static int may_not_name(void)
+{
+    return setuid(1000) || setdomainname("x", 1) != -1 || errno != EPERM;
+}
+
+static void domain(void)
+{
+    struct utsname names;
+    char name[80] = "";
+    equal(setdomainname("first", 5), 0, "a domain gets a name");
+    uname(&names);
+    equal(strcmp(names.domainname, "first"), 0, "uname tells it");
+    check(getdomainname(name, sizeof name) == 0 && strcmp(name, "first") == 0, "getdomainname too");
+    equal(put(DOMAIN, "second"), 6, "so does what is written into " DOMAIN);
+    uname(&names);
+    equal(strcmp(names.domainname, "second"), 0, "for uname");
+    fails(setdomainname((char *)-1, 4), EFAULT, "a name that cannot be read");
+    fails(setdomainname(name, 65), EINVAL, "one too long");
+    equal(of_child(may_not_name), 0, "a user cannot set one");
+    equal(setdomainname("", 0), 0, "an empty name");
+    uname(&names);
+    equal(strcmp(names.domainname, ""), 0, "is a name");
+    setdomainname("(none)", 6);
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"adjustment", adjustment},
+        {"adjustment", adjustment}, {"both-ways", both_ways}, {"places", places}, {"no-path", no_path}, {"domain", domain},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);
     return done();

@@ -2,7 +2,7 @@
  * none is left. Each time there is an errno that Linux has for it, or it was done without; and what the kernel holds is what it held before.
  *
  * Interface: refused [KIND...] for all kinds or those named; `refused with EVERY PROGRAM ARG...` runs a program of whose questions so many are refused, and says whether the machine
- * lives. TAP on standard output. For the superuser, who sets /syn/fail.
+ * lives; `refused everybody` stops whomever it may. TAP on standard output. For the superuser, who sets /syn/fail.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -345,6 +345,13 @@ static int tables(void)
     return error;
 }
 
+/* What a program does that stops the child which fork refused to it. */
+static int everybody(void)
+{
+    kill(-1, SIGSTOP);
+    return 0;
+}
+
 /* The child's end is told by its status: an errno as its exit status. */
 static int ended(pid_t child)
 {
@@ -478,6 +485,23 @@ static int threads(void)
     return ended(child);
 }
 
+/* A shell goes on with the wrong file when it cannot do this, for nobody looks. */
+static int redirections(void)
+{
+    int fd[2];
+    if (pipe(fd))
+        return errno;
+    int error = 0, spare = open("/dev/null", O_RDWR);
+    if (spare < 0)
+        error = errno;
+    else if (dup2(fd[1], spare) != spare || write(spare, "x", 1) != 1)
+        error = 1000 + errno;
+    close(spare);
+    close(fd[0]);
+    close(fd[1]);
+    return error;
+}
+
 static const struct kind {
     const char *name;
     int (*make)(void);
@@ -489,7 +513,7 @@ static const struct kind {
     {"signals", signals, 8},   {"locks", locks, 8},               {"contents", contents, 8},  {"names", names, 8},
     {"mappings", mappings, 8},  {"tables", tables, 6},             {"processes", processes, 3}, {"arguments", arguments, 2},
     {"scripts", scripts, 1},    {"grown", grown, 2},               {"settings", settings, 2},  {"sessions", sessions, 2},
-    {"traced", traced, 2},      {"threads", threads, 2},
+    {"traced", traced, 2},      {"threads", threads, 2},         {"redirections", redirections, 8},
 };
 
 #define KINDS (sizeof kinds / sizeof *kinds)
@@ -628,9 +652,12 @@ static int with(char **words)
         dup2(null, 1);
         dup2(null, 2);
         sprintf(text, "%s %s %d", words[0], words[0], getsid(0));
+        /* A program that kills or stops the child which it did not get means everybody: not who started it. */
+        if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000))
+            _exit(99);
         set(text);
         execv(words[1], words + 1);
-        _exit(99);
+        _exit(errno == ENOMEM ? 0 : 99);
     }
     int status = 0;
     /* It may wait for ever for what has not come. */
@@ -646,6 +673,7 @@ static int with(char **words)
     set("off");
     if (pread(knob, output, sizeof output - 1, 0) > 0)
         printf("# %s: status %x, %s", words[1], status, output), fflush(stdout);
+    check(WIFSIGNALED(status) || WEXITSTATUS(status) != 99, "the program ran");
     check(arguments() == 0 && processes() == 0 && pipes() == 0, "the machine lives");
     return done();
 }
@@ -655,6 +683,8 @@ int main(int argc, char **argv)
     self = "/proc/self/exe";
     if (argc >= 2 && strcmp(argv[1], "nothing") == 0)
         return 0;
+    if (argc >= 2 && strcmp(argv[1], "everybody") == 0)
+        return everybody();
     self = argv[0];
     knob = open("/syn/fail", O_RDWR | O_CLOEXEC);
     if (knob < 0)

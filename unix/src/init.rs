@@ -17,6 +17,7 @@ use abi::linux::*;
 use machine::{clock, power};
 use sync::Once;
 
+use crate::call::misc;
 use crate::exec::load::Source;
 use crate::exec::stack::Strings;
 use crate::exec::{self, become_program};
@@ -138,7 +139,7 @@ fn command(init: &Process) -> Result<Command> {
     };
     let cwd = content(init, b"/.synthesis/cwd").unwrap_or_else(|| b"/root".to_vec());
     if let Some(name) = content(init, b"/etc/hostname") {
-        crate::call::misc::set_hostname(name.trim_ascii());
+        misc::rename(misc::Named::Host, name.trim_ascii());
     }
     Ok(Command { argv, envp, cwd })
 }

@@ -114,24 +114,6 @@ pub fn install(packages: &[&str]) -> Result<()> {
         ));
     }
     eprintln!("xtask: installing Debian packages: {list}");
-    let apt = |arguments: &[&str]| -> Result<bool> {
-        let mut command = if root {
-            Command::new("apt-get")
-        } else {
-            let mut sudo = Command::new("sudo");
-            sudo.arg("apt-get");
-            sudo
-        };
-        command
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null());
-        let output = command.output().context("cannot start apt-get")?;
-        if !output.status.success() {
-            eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(output.status.success())
-    };
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(packages);
     // A fresh machine has no package lists; an old one has stale ones.
@@ -144,6 +126,38 @@ pub fn install(packages: &[&str]) -> Result<()> {
             format!("apt-get could not install {list}"),
         ))
     }
+}
+
+/// Fetches the lists of packages.
+///
+/// # Errors
+/// Host failure when `apt-get` fails.
+pub fn update() -> Result<()> {
+    if apt(&["update", "-qq"])? {
+        Ok(())
+    } else {
+        Err(Failure::new(HOST, "apt-get update failed"))
+    }
+}
+
+/// Whether `apt-get` succeeds, as root; what it says of a failure is printed.
+fn apt(arguments: &[&str]) -> Result<bool> {
+    let mut command = if rustix::process::geteuid().is_root() {
+        Command::new("apt-get")
+    } else {
+        let mut sudo = Command::new("sudo");
+        sudo.arg("apt-get");
+        sudo
+    };
+    command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null());
+    let output = command.output().context("cannot start apt-get")?;
+    if !output.status.success() {
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output.status.success())
 }
 
 fn present(need: &Need) -> bool {

@@ -105,8 +105,10 @@ pub struct Machine {
     pub extra: Vec<OsString>,
     /// Show QEMU's display.
     pub display: bool,
-    /// It stands still at first, until it is let run through `Running::monitor`.
+    /// It can be asked through `Running::monitor`.
     pub monitor: bool,
+    /// It stands still at first, until it is let run through its monitor.
+    pub still: bool,
 }
 
 impl Machine {
@@ -127,6 +129,7 @@ impl Machine {
             extra: Vec::new(),
             display: false,
             monitor: false,
+            still: false,
         }
     }
 
@@ -197,7 +200,10 @@ impl Machine {
         }
         if self.monitor {
             put(&["-chardev", &channel(MONITOR)]);
-            put(&["-mon", &format!("chardev={MONITOR},mode=control"), "-S"]);
+            put(&["-mon", &format!("chardev={MONITOR},mode=control")]);
+        }
+        if self.still {
+            put(&["-S"]);
         }
         put(&["-device", "isa-debugcon,iobase=0xe9,chardev=log"]);
         put(&["-device", "isa-debugcon,iobase=0xe8,chardev=control"]);
@@ -774,6 +780,7 @@ mod tests {
         };
         assert!(!words(&machine).contains(" -S"));
         machine.monitor = true;
+        machine.still = true;
         let with =
             "-chardev socket,id=monitor,path=/tmp/s/monitor -mon chardev=monitor,mode=control -S ";
         assert!(words(&machine).contains(with), "{}", words(&machine));

@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod compile;
 mod cpio;
+mod debian;
 mod failure;
 mod host;
 mod image;

@@ -24,6 +24,7 @@ the guest's /root; a bare name or a path that the guest has is the guest's.
   --cpus N            CPUs, 1 to 8 (1)
   --mem SIZE          memory, such as 16M or 1G (256M)
   --root DIR|CPIO     the guest's root, in place of busybox
+  --package NAME      put a Debian package and all it needs into the root, with a shell; repeatable
   --add HOST[:GUEST]  put a file or directory into the root (by default at /root/NAME); repeatable
   --env NAME=VALUE    put a variable into the environment; repeatable
   --timeout S         end the machine after S seconds, exit 124
@@ -49,6 +50,8 @@ pub struct Options {
     pub memory: u64,
     /// `--root`.
     pub root: Option<PathBuf>,
+    /// `--package`, in order.
+    pub packages: Vec<String>,
     /// `--add`, in order.
     pub add: Vec<String>,
     /// `--env`, in order.
@@ -90,6 +93,7 @@ impl Options {
             cpus: 1,
             memory: 256 << 20,
             root: None,
+            packages: Vec::new(),
             add: Vec::new(),
             environment: Vec::new(),
             timeout: None,
@@ -125,6 +129,7 @@ impl Options {
                 }
                 Long("mem") => options.memory = memory(&text(parser.value()?, "--mem")?)?,
                 Long("root") => options.root = Some(existing(parser.value()?, "--root")?),
+                Long("package") => options.packages.push(package(parser.value()?)?),
                 Long("add") => options.add.push(text(parser.value()?, "--add")?),
                 Long("env") => {
                     let variable = text(parser.value()?, "--env")?;
@@ -214,6 +219,23 @@ fn text(word: OsString, what: &str) -> Result<String> {
         .map_err(|_| Failure::new(USAGE, format!("{what}: not valid UTF-8")))
 }
 
+/// A package's name: as Debian has them, so that none is an option of a tool.
+fn package(word: OsString) -> Result<String> {
+    let name = text(word, "--package")?;
+    let good = name.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
+    if good {
+        Ok(name)
+    } else {
+        Err(Failure::new(
+            USAGE,
+            format!("--package {name}: not the name of a package"),
+        ))
+    }
+}
+
 fn existing(word: OsString, option: &str) -> Result<PathBuf> {
     let path = PathBuf::from(word);
     if path.exists() {
@@ -281,6 +303,8 @@ mod tests {
             "--timeout never",
             "--timeout -1",
             "--env A",
+            "--package -y",
+            "--package a/b",
         ] {
             let failure = parse(line)
                 .err()

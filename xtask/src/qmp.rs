@@ -1,7 +1,7 @@
 //! QEMU's monitor protocol, as much as it takes to let a machine run and stand still.
 //!
 //! *Interface*: `Monitor::greet` on the socket of a machine with `Machine::monitor`; `send` a command, then `answer`: whoever
-//! has several machines sends to all before it waits for any. `ask` is for what people ask.
+//! has several machines sends to all before it waits for any. `ask` is for what people ask, `dump` keeps a machine's memory.
 //!
 //! Source: QEMU's documentation, `interop/qmp-spec`: a JSON object a line; each command has one answer; events may come between.
 
@@ -9,6 +9,7 @@ use crate::failure::{Context, Failure, HOST, Result};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// Lets a machine run, its clock too.
@@ -86,6 +87,19 @@ impl Monitor {
         Ok(text.map_or(String::new(), |text| {
             text.as_str().unwrap_or_default().to_owned()
         }))
+    }
+
+    /// Writes the machine's memory to a file, as it is in the machine and not as its tables show it.
+    ///
+    /// # Errors
+    /// As those of `send` and `answer`.
+    pub fn dump(&mut self, file: &Path) -> Result<()> {
+        let protocol = format!("file:{}", file.display());
+        self.write(&json!({
+            "execute": "dump-guest-memory",
+            "arguments": {"paging": false, "protocol": protocol},
+        }))?;
+        self.answer().map(|_| ())
     }
 
     /// Waits for the answer to the oldest command that has none yet.

@@ -7,7 +7,7 @@ use crate::machine::{Log, Machine, Running, Status, Streams};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
 use crate::terminal::{self, Raw};
-use crate::{host, kernel};
+use crate::{debian, host, kernel};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
@@ -105,7 +105,17 @@ fn fits(len: usize, memory: u64) -> Result<()> {
 
 /// The root and the first process's words that the options ask for.
 pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
-    let mut root = Root::new(options.root.as_deref())?;
+    let packages: Vec<_> = options.packages.iter().map(String::as_str).collect();
+    let mut root = match (packages.as_slice(), options.root.as_deref()) {
+        (&[], source) => Root::new(source)?,
+        (packages, None) => Root::new(Some(&debian::unpacked(packages)?))?,
+        _ => {
+            return Err(Failure::new(
+                USAGE,
+                "--root and --package: one of them makes the root",
+            ));
+        }
+    };
     for item in &options.add {
         root.add(item)?;
     }

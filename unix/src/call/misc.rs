@@ -18,15 +18,8 @@ use crate::process::{Capability, Process, tree};
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::UNAME, |a| user::put(a.word(0), &utsname()).map(|()| 0)),
-    (nr::SETHOSTNAME, sethostname),
-    (nr::SETDOMAINNAME, |a| {
-        need(Capability::SysAdmin)?;
-        if a.word(1) > NAME_MAX_UTS {
-            Err(Errno::EINVAL)
-        } else {
-            Ok(0)
-        }
-    }),
+    (nr::SETHOSTNAME, |a| set_name(a, Named::Host)),
+    (nr::SETDOMAINNAME, |a| set_name(a, Named::Domain)),
     (nr::SYSINFO, sysinfo),
     (nr::GETRANDOM, getrandom),
     (nr::SYSLOG, syslog),
@@ -52,28 +45,43 @@ pub const RELEASE: &str = "6.1.0-synthesis";
 pub const VERSION: &str = concat!("Synthesis ", env!("CARGO_PKG_VERSION"));
 const NAME_MAX_UTS: usize = 64;
 
-static HOSTNAME: Monitor<Vec<u8>> = Monitor::new(Vec::new());
+/// Which name of the machine.
+#[derive(Clone, Copy)]
+pub enum Named {
+    /// Its own.
+    Host,
+    /// Its domain's.
+    Domain,
+}
+
+/// As they were set, by [`Named`].
+static NAMES: Monitor<[Option<Vec<u8>>; 2]> = Monitor::new([None, None]);
 
 /// EPERM unless the caller has `right`.
 fn need(right: Capability) -> Result<()> {
     Process::current().cred.with(|cred| cred.need(right))
 }
 
-/// The host's name.
+/// A name of the machine.
 #[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
-pub fn hostname() -> Vec<u8> {
-    let name = HOSTNAME.lock();
-    if name.is_empty() {
-        b"synthesis".to_vec()
-    } else {
-        name.clone()
-    }
+pub fn name(which: Named) -> Vec<u8> {
+    let [host, domain] = &*NAMES.lock();
+    let (set, usual): (_, &[u8]) = match which {
+        Named::Host => (host, b"synthesis"),
+        Named::Domain => (domain, b"(none)"),
+    };
+    set.as_deref().unwrap_or(usual).to_vec()
 }
 
-/// Sets the host's name, at most 64 bytes of it.
+/// Sets a name, at most 64 bytes of it.
 #[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
-pub fn set_hostname(name: &[u8]) {
-    *HOSTNAME.lock() = name[..name.len().min(NAME_MAX_UTS)].to_vec();
+pub fn rename(which: Named, name: &[u8]) {
+    let name = name[..name.len().min(NAME_MAX_UTS)].to_vec();
+    let [host, domain] = &mut *NAMES.lock();
+    *match which {
+        Named::Host => host,
+        Named::Domain => domain,
+    } = Some(name);
 }
 
 /// What programs are told that do not know what comes after version 2.6.
@@ -89,21 +97,21 @@ fn utsname() -> Utsname {
     };
     Utsname {
         sysname: field(b"Linux"),
-        nodename: field(&hostname()),
+        nodename: field(&name(Named::Host)),
         release: field(if is(UNAME26) { OLD_RELEASE } else { RELEASE }.as_bytes()),
         version: field(VERSION.as_bytes()),
         machine: field(b"x86_64"),
-        domainname: field(b"(none)"),
+        domainname: field(&name(Named::Domain)),
     }
 }
 
-fn sethostname(a: &mut Args) -> Result<usize> {
+fn set_name(a: &mut Args, which: Named) -> Result<usize> {
     need(Capability::SysAdmin)?;
     if a.word(1) > NAME_MAX_UTS {
         return Err(Errno::EINVAL);
     }
     let name: Vec<u8> = user::array(a.word(0), a.word(1))?;
-    set_hostname(&name);
+    rename(which, &name);
     Ok(0)
 }
 

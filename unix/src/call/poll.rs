@@ -374,7 +374,7 @@ impl Question for &mut Sets<'_> {
                 continue;
             }
             let row = asker.row(number);
-            if left == reading {
+            if writing | urgent == 0 {
                 let found = Sets::readable(left, number, row)?;
                 count += found.count_ones() as usize;
                 if let Some(word) = self.answers[0].get_mut(number) {

@@ -52,6 +52,10 @@ const EXEMPT: &[(&str, &[usize])] = &[
         ],
     ),
     (
+        "gives what exists another number, without which a program would go on with the wrong file; a table that grows asks for its room",
+        &[DUP2, DUP3],
+    ),
+    (
         "sends a signal; room for its data is asked for, and a signal without room is sent without data or refused",
         &[KILL, TKILL, TGKILL, RT_SIGQUEUEINFO, RT_TGSIGQUEUEINFO],
     ),
@@ -161,7 +165,7 @@ mod tests {
         ] {
             assert!(!IS_EXEMPT[number]);
         }
-        for number in [EXIT_GROUP, CLOSE, MUNMAP, WAIT4, KILL, RT_SIGRETURN] {
+        for number in [EXIT_GROUP, CLOSE, MUNMAP, WAIT4, KILL, RT_SIGRETURN, DUP2] {
             assert!(IS_EXEMPT[number]);
         }
     }

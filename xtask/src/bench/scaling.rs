@@ -209,6 +209,7 @@ fn group(kernel: &Kernel, program: &Path, setting: Setting) -> Result<Group> {
         machine.room = ROOM;
         machine.accel = Accel::Tcg;
         machine.monitor = true;
+        machine.still = true;
     })?;
     let (archive, dir) = (Rc::new(archive), host::build_dir("bench")?);
     let name = format!("scaling-{}-{}", kernel.name(), setting.name());

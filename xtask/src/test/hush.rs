@@ -1,6 +1,6 @@
 //! Ends a machine of which nothing more is to be learnt: it hangs, or its first check has failed and one is enough.
 //!
-//! *Interface*: [`Watch::start`], [`Watch::end`]; a [`Patience`] says when a machine hangs, and a [`Longest`] how long one was silent that does not.
+//! *Interface*: [`Watch::start`], [`Watch::end`]; a [`Look`] says why, before a machine is ended; a [`Patience`] says when a machine hangs, and a [`Longest`] how long one was silent that does not.
 
 use crate::machine::{Handle, Kept};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,8 +13,13 @@ const IDLE: f64 = 1.5;
 const WANTED: f64 = 0.5;
 /// From look to look.
 const STEP: Duration = Duration::from_millis(250);
+/// So long before the machine's time is over it is looked at.
+const BEFORE: Duration = Duration::from_secs(2);
 /// What ends the machine: as a time limit does.
 const SIGNAL: i32 = 14;
+
+/// Looks at a machine that hangs or has had its time, and says what it sees.
+pub type Look = Box<dyn FnOnce() -> String + Send>;
 
 /// When a machine that says nothing hangs.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +32,8 @@ pub struct Patience {
     pub whole: f64,
     /// One failed check is enough.
     pub hasty: bool,
+    /// By the clock, after which somebody else ends it.
+    pub limit: Duration,
 }
 
 impl Default for Patience {
@@ -36,6 +43,7 @@ impl Default for Patience {
             computing: f64::INFINITY,
             whole: f64::INFINITY,
             hasty: false,
+            limit: Duration::MAX,
         }
     }
 }
@@ -63,12 +71,14 @@ impl Longest {
 }
 
 /// What was seen of a machine.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// It was ended because nothing happened any more, or too much.
     pub hung: bool,
     /// How long it was silent, and ran.
     pub longest: Longest,
+    /// What the look at it said, if there was one.
+    pub evidence: String,
 }
 
 /// A machine that is being watched.
@@ -79,9 +89,9 @@ pub struct Watch {
 
 impl Watch {
     /// Watches the machine of `handle`, which writes to `output`.
-    pub fn start(handle: Handle, output: Kept, patience: Patience) -> Watch {
+    pub fn start(handle: Handle, output: Kept, patience: Patience, look: Option<Look>) -> Watch {
         let (over, ends) = channel();
-        let watcher = std::thread::spawn(move || watch(&handle, &output, patience, &ends));
+        let watcher = std::thread::spawn(move || watch(&handle, &output, patience, look, &ends));
         Watch { over, watcher }
     }
 
@@ -93,7 +103,14 @@ impl Watch {
     }
 }
 
-fn watch(handle: &Handle, output: &Kept, patience: Patience, over: &Receiver<()>) -> Seen {
+fn watch(
+    handle: &Handle,
+    output: &Kept,
+    patience: Patience,
+    mut look: Option<Look>,
+    over: &Receiver<()>,
+) -> Seen {
+    let start = Instant::now();
     let mut seen = Seen::default();
     let mut said = 0;
     let (mut word, mut idle) = (Moment::now(handle), Moment::now(handle));
@@ -119,7 +136,13 @@ fn watch(handle: &Handle, output: &Kept, patience: Patience, over: &Receiver<()>
         }
         let stands = now.since(&idle) > patience.idle
             && now.wanted - idle.wanted < WANTED * now.since(&idle).as_secs_f64();
-        if stands || now.used - word.used > patience.computing || now.used > patience.whole {
+        let ends = stands || now.used - word.used > patience.computing || now.used > patience.whole;
+        if (ends || start.elapsed() > patience.limit.saturating_sub(BEFORE))
+            && let Some(look) = look.take()
+        {
+            seen.evidence = look();
+        }
+        if ends {
             handle.interrupt(SIGNAL);
             seen.hung = true;
             return seen;

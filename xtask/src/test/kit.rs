@@ -3,13 +3,15 @@
 //! *Interface*: `Kit::new`; `boot` one command on a described machine; `script` and `program` boot one
 //! of `tests/guest` or `user/` and read its checks; `xtask` runs the command line itself.
 
-use super::hush::{Longest, Patience, Watch};
+use super::evidence::Examiner;
+use super::hush::{Longest, Look, Patience, Watch};
 use super::tap::{self, Check};
 use crate::failure::{Failure, HOST, Result};
 use crate::machine::{Kept, Log, Machine, Outcome, Running, Status, Streams};
 use crate::rootfs::Root;
 use crate::{compile, host, kernel};
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,8 @@ pub struct Ran {
     pub stderr: Vec<u8>,
     /// It was ended because nothing happened any more.
     pub hung: bool,
+    /// What was seen of it then.
+    pub evidence: String,
 }
 
 impl Ran {
@@ -42,7 +46,7 @@ impl Ran {
             text[from..].trim().replace('\n', " | ")
         };
         format!(
-            "{}{:?} out[{}] err[{}] report[{}]",
+            "{}{:?} out[{}] err[{}] report[{}]{}",
             if self.hung { "HUNG " } else { "" },
             self.outcome.status,
             tail(&self.stdout),
@@ -52,7 +56,8 @@ impl Ran {
                 .lines()
                 .take(12)
                 .collect::<Vec<_>>()
-                .join(" | ")
+                .join(" | "),
+            self.evidence
         )
     }
 }
@@ -272,6 +277,7 @@ impl Kit {
             machine.log = Log::File(dir.join(file));
         }
         machine.name = name.to_owned();
+        machine.monitor = true;
         machine
     }
 
@@ -384,16 +390,20 @@ impl Kit {
             error: Box::new(stderr.clone()),
             terminal: false,
         };
-        let running = Running::start(machine, &archive, streams)
+        let mut running = Running::start(machine, &archive, streams)
             .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))?;
-        let patience = self.patience(&machine.name);
-        let watch = Watch::start(running.handle(), stdout.clone(), patience);
         // How busy the host is says nothing about a mutant; its processor time does, which is watched.
         let limit = if self.mutant.is_some() {
             PATIENCE
         } else {
             limit
         };
+        let patience = Patience {
+            limit,
+            ..self.patience(&machine.name)
+        };
+        let look = running.monitor().map(|monitor| self.look(machine, monitor));
+        let watch = Watch::start(running.handle(), stdout.clone(), patience, look);
         let outcome = running.wait(Some(limit));
         let seen = watch.end();
         self.note_silence(&machine.name, seen.longest);
@@ -402,7 +412,22 @@ impl Kit {
             stdout: stdout.bytes(),
             stderr: stderr.bytes(),
             hung: seen.hung,
+            evidence: seen.evidence,
         })
+    }
+
+    /// How a machine that hangs is looked at through its monitor, and what that says. Of a mutant's nobody wants to know why.
+    fn look(&self, machine: &Machine, monitor: UnixStream) -> Look {
+        if self.mutant.is_some() {
+            return Box::new(String::new);
+        }
+        let core = match &machine.log {
+            Log::File(path) => path.with_extension("core"),
+            Log::Stderr => std::env::temp_dir().join("synthesis.core"),
+        };
+        let told = format!(" {}; ", machine.log);
+        let examiner = Examiner::new(monitor, self.tables.symbols.clone(), core);
+        Box::new(|| told + &examiner.look())
     }
 
     /// Whether a machine is left out.

@@ -81,7 +81,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     }
     for word in ["off", "all"] {
         let mut machine = machine(format!("mapped-{word}"), 1, word);
-        machine.monitor = true;
+        machine.still = true;
         let mapped = while_a_program_runs(kit, &machine);
         let good = |lines: &[String]| match word {
             "off" => lines.iter().any(|line| !is_gate(line)),

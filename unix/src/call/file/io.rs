@@ -6,7 +6,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use abi::errno::{Errno, Result};
-use abi::linux::{IN_ACCESS, IN_MODIFY, IOV_MAX, Iovec};
+use abi::linux::{IN_ACCESS, IN_MODIFY, IOV_MAX, Iovec, SEEK_CUR};
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -75,6 +75,18 @@ fn check(of: &OpenFile, way: Way) -> Result<()> {
     if allowed { Ok(()) } else { Err(Errno::EBADF) }
 }
 
+/// The same of a place in the file: who has no places says that first.
+fn check_at(of: &OpenFile, way: Way, at: At) -> Result<()> {
+    check(of, way).map_err(|error| match at {
+        At::Position(_) if has_no_places(of) => Errno::ESPIPE,
+        _ => error,
+    })
+}
+
+fn has_no_places(of: &OpenFile) -> bool {
+    of.file().lseek(of, 0, SEEK_CUR as u32) == Err(Errno::ESPIPE)
+}
+
 fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
     match (way, at) {
         (Way::Read, At::Offset) => of.file().read(of, buf),
@@ -138,7 +150,7 @@ fn lseek(args: &mut Args) -> Result<usize> {
 
 fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
     let of = Caller::current().files.get(args.int(0))?;
-    check(&of, way)?;
+    check_at(&of, way, at)?;
     if args.uint(2) > IOV_MAX as u32 {
         return Err(Errno::EINVAL);
     }
@@ -166,7 +178,7 @@ fn writev(args: &mut Args) -> Result<usize> {
 fn positional(args: &Args, way: Way) -> Result<usize> {
     let offset = unsigned(args.long(3))?;
     let of = Caller::current().files.get(args.int(0))?;
-    check(&of, way)?;
+    check_at(&of, way, At::Position(offset))?;
     let mut buf = IoBuf::user(args.word(1), args.word(2))?;
     ends(offset, args.word(2))?;
     let result = transfer(&of, way, At::Position(offset), &mut buf);

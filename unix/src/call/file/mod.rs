@@ -123,12 +123,17 @@ impl Caller {
             user_path(addr)?
         };
         if path.is_empty() && flags & AT_EMPTY_PATH as u32 != 0 {
-            if dirfd == AT_FDCWD {
-                return Ok(Object::Place(self.fs.cwd()));
-            }
-            return Ok(Object::Open(self.files.get(dirfd)?));
+            return self.itself(dirfd);
         }
         Ok(Object::Place(self.place(dirfd, &path, follow)?))
+    }
+
+    /// What `dirfd` itself is.
+    pub fn itself(&self, dirfd: i32) -> Result<Object> {
+        Ok(match dirfd {
+            AT_FDCWD => Object::Place(self.fs.cwd()),
+            dirfd => Object::Open(self.files.get(dirfd)?),
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use abi::linux::{
 };
 use abi::nr;
 
-use super::{Caller, Object, user_path};
+use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::perm;
 use crate::fs::place::MS_NOEXEC;
@@ -150,15 +150,20 @@ fn do_readlink(dirfd: i32, path: usize, buf: usize, size: i32) -> Result<usize> 
         .filter(|s| *s > 0)
         .ok_or(Errno::EINVAL)?;
     let caller = Caller::current();
-    let object = match caller.object(dirfd, path, EMPTY, false)? {
-        Object::Open(of) if dirfd != AT_FDCWD => Object::Open(of),
-        Object::Open(_) => return Err(Errno::ENOENT),
-        object => object,
+    let path = user_path(path)?;
+    let place = if path.is_empty() {
+        let object = caller.itself(dirfd)?;
+        object.place().map_err(|_| Errno::ENOENT)?
+    } else {
+        caller.place(dirfd, &path, false)?
     };
-    let empty = matches!(object, Object::Open(_));
-    let place = object.place().map_err(|_| Errno::ENOENT)?;
     if place.inode.kind() != Kind::Symlink {
-        return Err(if empty { Errno::ENOENT } else { Errno::EINVAL });
+        // Nothing is said of what has no path but that it is no link.
+        return Err(if path.is_empty() {
+            Errno::ENOENT
+        } else {
+            Errno::EINVAL
+        });
     }
     let text = place.inode.readlink()?;
     let count = text.len().min(size).min(PATH_MAX);

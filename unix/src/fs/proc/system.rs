@@ -19,7 +19,7 @@ use machine::cpu::MAX_CPUS;
 use machine::mitigate::Bug;
 
 use super::sysvipc;
-use crate::call::misc::{RELEASE, VERSION, hostname, set_hostname};
+use crate::call::misc::{self, RELEASE, VERSION};
 use crate::event::inotify::limits as inotify;
 use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
@@ -52,6 +52,25 @@ macro_rules! number {
                 let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
                 let number = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
                 $at.store(number, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// A name of the machine that root may set.
+macro_rules! named {
+    ($which:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                out.push_bytes(&misc::name($which));
+                out.push('\n');
+                Ok(())
+            };
+            Item::Setting(whole(show), |name| {
+                let cred = Process::current().cred.get();
+                cred.need(Capability::SysAdmin)?;
+                misc::rename($which, name.as_bytes());
                 Ok(())
             })
         }
@@ -112,18 +131,8 @@ const SYS_PTY: &[Named] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::pty
 
 const SYS_KERNEL: &[Named] = &[
     ("dmesg_restrict", line!(1)),
-    ("hostname", || {
-        let show = |out: &mut Out| {
-            out.push_bytes(&hostname());
-            out.push('\n');
-            Ok(())
-        };
-        Item::Setting(whole(show), |name| {
-            Process::current().cred.get().need(Capability::SysAdmin)?;
-            set_hostname(name.as_bytes());
-            Ok(())
-        })
-    }),
+    ("domainname", named!(misc::Named::Domain)),
+    ("hostname", named!(misc::Named::Host)),
     ("kptr_restrict", line!(1)),
     ("pty", || Item::Folder(Arc::new(Fixed(SYS_PTY)))),
     ("cap_last_cap", line!(40)),

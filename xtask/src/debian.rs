@@ -1,0 +1,290 @@
+//! Programs from Debian: a root of packages, downloaded and unpacked, nothing of them run or installed on the host.
+//!
+//! *Interface*: [`unpacked`] gives the folder that has the packages' files and those of all that they depend on.
+//!
+//! `apt-get` finds what belongs together and fetches it, from the sources and with the checks that the host has. It is told of an empty system, but for what only the scripts
+//! of packages need ([`FOR_SCRIPTS`]), since these are not run. What is made by scripts and programs need all the same stands in [`BASE`].
+
+use crate::failure::{Context, Failure, HOST, Result};
+use crate::host;
+use std::collections::hash_map::DefaultHasher;
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Packages that others depend on for what they do while they are installed.
+const FOR_SCRIPTS: &[&str] = &[
+    "adduser",
+    "ca-certificates",
+    "debconf",
+    "dpkg",
+    "init-system-helpers",
+    "install-info",
+    "libc-bin",
+    "libpam-runtime",
+    "lsb-base",
+    "media-types",
+    "passwd",
+    "perl",
+    "sensible-utils",
+    "systemd",
+    "sysvinit-utils",
+    "ucf",
+    "usr-is-merged",
+    "usrmerge",
+];
+
+/// Folders that are links in a root.
+const MERGED: &[&str] = &["bin", "lib", "lib64", "sbin"];
+
+/// What nobody reads in a guest.
+const LEFT_OUT: &[&str] = &[
+    "./usr/share/doc/*",
+    "./usr/share/info/*",
+    "./usr/share/lintian/*",
+    "./usr/share/locale/*",
+    "./usr/share/man/*",
+    "./usr/share/bug/*",
+];
+
+/// Files that Debian's scripts make, and what is in them.
+const BASE: &[(&str, &str)] = &[
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\nwww-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n\
+         user:x:1000:1000:user:/home/user:/bin/sh\nsshd:x:105:65534::/run/sshd:/usr/sbin/nologin\npostgres:x:106:106::/var/lib/postgresql:/bin/sh\n\
+         redis:x:107:107::/var/lib/redis:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    ),
+    (
+        "etc/group",
+        "root:x:0:\ndaemon:x:1:\ntty:x:5:\nwww-data:x:33:\nutmp:x:43:\nuser:x:1000:\npostgres:x:106:\nredis:x:107:\nnogroup:x:65534:\n",
+    ),
+    (
+        "etc/hosts",
+        "127.0.0.1 localhost\n::1 localhost\n127.0.0.1 synthesis\n",
+    ),
+    ("etc/hostname", "synthesis\n"),
+    (
+        "etc/nsswitch.conf",
+        "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    ),
+    ("etc/shells", "/bin/sh\n/bin/bash\n"),
+];
+
+/// Folders that are there on each system, with their rights.
+const FOLDERS: &[(&str, u32)] = &[
+    ("etc", 0o755),
+    ("home", 0o755),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("tmp", 0o1777),
+    ("var/tmp", 0o1777),
+    ("var/log", 0o755),
+    ("var/lib", 0o755),
+];
+
+/// The folder with the files of `packages`, of what they depend on, and of a shell with tools. It is made once.
+///
+/// # Errors
+/// Host failure without `apt-get`, when it knows a package not, or when files cannot be had or written.
+pub fn unpacked(packages: &[&str]) -> Result<PathBuf> {
+    let folder = host::build_dir("debian")?;
+    let lock = std::fs::File::create(folder.join("lock")).context("build/debian/lock")?;
+    // Two that want the same share one download.
+    lock.lock().context("build/debian/lock")?;
+    // The shell of scripts.
+    let packages = &[packages, &["dash"]].concat();
+    let mut hasher = DefaultHasher::new();
+    (packages, BASE, FOR_SCRIPTS, LEFT_OUT).hash(&mut hasher);
+    let name = format!(
+        "{}-{:016x}",
+        packages.first().unwrap_or(&"none"),
+        hasher.finish()
+    );
+    let root = folder.join(&name);
+    if root.is_dir() {
+        return Ok(root);
+    }
+    if host::find("apt-get").is_none() {
+        return Err(Failure::new(
+            HOST,
+            "packages are fetched by apt-get, and there is none here",
+        ));
+    }
+    eprintln!(
+        "xtask: Debian packages for the guest: {}",
+        packages.join(" ")
+    );
+    let files = fetched(&folder, packages)?;
+    let half = folder.join(format!("{name}.half"));
+    if half.exists() {
+        std::fs::remove_dir_all(&half).context(half.display())?;
+    }
+    bare(&half)?;
+    for (number, file) in files.iter().enumerate() {
+        if number % 20 == 19 {
+            eprintln!("xtask: unpacked {number} of {} packages", files.len());
+        }
+        unpack(file, &half)?;
+    }
+    finish(&half)?;
+    std::fs::rename(&half, &root).context(root.display())?;
+    Ok(root)
+}
+
+/// The packages' files, of which those that are not there yet are fetched.
+fn fetched(folder: &Path, packages: &[&str]) -> Result<Vec<PathBuf>> {
+    let files = folder.join("files");
+    std::fs::create_dir_all(files.join("partial")).context(files.display())?;
+    let status = folder.join("status");
+    std::fs::write(&status, told(packages)).context(status.display())?;
+    let apt = |more: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command
+            .args(["install", "-y", "-qq", "--no-install-recommends"])
+            .args(["-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root"])
+            .arg("-o")
+            .arg(format!("Dir::State::status={}", status.display()))
+            .arg("-o")
+            .arg(format!("Dir::Cache::archives={}", files.display()))
+            .args(more)
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdin(Stdio::null());
+        host::command_output(&mut command)
+    };
+    // A fresh machine has no list of packages.
+    let plan = match apt(&["--simulate"]) {
+        Ok(plan) => plan,
+        Err(_) => {
+            host::update()?;
+            apt(&["--simulate"])?
+        }
+    };
+    apt(&["--download-only"])?;
+    let listed = plan.lines().filter_map(file_of);
+    Ok(listed.map(|name| files.join(name)).collect())
+}
+
+/// The file of a package that is to be installed: of `Inst NAME (VERSION SOURCE [KIND])`.
+fn file_of(line: &str) -> Option<String> {
+    let (name, rest) = line.strip_prefix("Inst ")?.split_once(" (")?;
+    let version = rest.split_whitespace().next()?.replace(':', "%3a");
+    let kind = rest.split_once('[')?.1.split_once(']')?.0;
+    Some(format!("{name}_{version}_{kind}.deb"))
+}
+
+/// What `apt-get` is to take for installed.
+fn told(packages: &[&str]) -> String {
+    let mut text = String::new();
+    for name in FOR_SCRIPTS.iter().filter(|name| !packages.contains(name)) {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "Package: {name}\nStatus: install ok installed\nArchitecture: all\nMulti-Arch: foreign\nVersion: 9999:1\nMaintainer: none\nDescription: left out\n\n"
+        );
+    }
+    text
+}
+
+/// A root without programs.
+fn bare(root: &Path) -> Result<()> {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    for (name, mode) in FOLDERS {
+        let path = root.join(name);
+        std::fs::create_dir_all(&path).context(path.display())?;
+        let mode = std::fs::Permissions::from_mode(*mode);
+        std::fs::set_permissions(&path, mode).context(path.display())?;
+    }
+    for name in MERGED {
+        let path = root.join("usr").join(name);
+        std::fs::create_dir_all(&path).context(path.display())?;
+        symlink(format!("usr/{name}"), root.join(name)).context(name)?;
+    }
+    Ok(())
+}
+
+fn unpack(file: &Path, root: &Path) -> Result<()> {
+    let mut package = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(file)
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .context("cannot start dpkg-deb")?;
+    let mut tar = Command::new("tar");
+    tar.args(["-x", "--keep-directory-symlink", "--no-same-owner", "-p"]);
+    if rustix::process::geteuid().is_root() {
+        tar.arg("--same-owner");
+    }
+    for pattern in LEFT_OUT {
+        tar.arg(format!("--exclude={pattern}"));
+    }
+    tar.arg("-C").arg(root);
+    if let Some(stdout) = package.stdout.take() {
+        tar.stdin(stdout);
+    }
+    let status = tar.status().context("cannot start tar")?;
+    let other = package.wait().context("dpkg-deb")?;
+    if status.success() && other.success() {
+        Ok(())
+    } else {
+        Err(Failure::new(
+            HOST,
+            format!("cannot unpack {}", file.display()),
+        ))
+    }
+}
+
+/// What scripts would have made.
+fn finish(root: &Path) -> Result<()> {
+    for (name, text) in BASE {
+        let path = root.join(name);
+        if !path.exists() {
+            std::fs::write(&path, text).context(path.display())?;
+        }
+    }
+    host::need(&[host::BUSYBOX])?;
+    let busybox =
+        host::find(host::BUSYBOX.program).ok_or_else(|| Failure::new(HOST, "no busybox"))?;
+    let own = root.join("usr/bin/busybox");
+    std::fs::copy(&busybox, &own).context(own.display())?;
+    let shell = root.join("usr/bin/sh");
+    if shell.symlink_metadata().is_err() {
+        std::os::unix::fs::symlink("dash", &shell).context(shell.display())?;
+    }
+    let applets = host::command_output(Command::new(&busybox).arg("--list-full"))?;
+    for applet in applets.lines() {
+        let path = root.join(applet);
+        let name = Path::new(applet).file_name().unwrap_or_default();
+        let taken = ["usr/bin", "usr/sbin"]
+            .iter()
+            .any(|folder| root.join(folder).join(name).symlink_metadata().is_ok());
+        if !taken && let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).context(folder.display())?;
+            std::os::unix::fs::symlink("/usr/bin/busybox", &path).context(path.display())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_names_files() {
+        let line =
+            "Inst redis-tools (5:7.0.15-1~deb12u10 Debian-Security:12/oldstable-security [amd64])";
+        let file = "redis-tools_5%3a7.0.15-1~deb12u10_amd64.deb";
+        assert_eq!(file_of(line).as_deref(), Some(file));
+        assert_eq!(file_of("Conf redis-tools (5:7 [amd64])"), None);
+    }
+
+    #[test]
+    fn who_is_asked_for_is_not_left_out() {
+        assert!(told(&[]).contains("Package: perl\n"));
+        assert!(!told(&["perl"]).contains("Package: perl\n"));
+    }
+}
