@@ -27,7 +27,7 @@ use crate::files;
 use crate::fs::inactive::Inactive;
 use crate::fs::place;
 use crate::fs::watch;
-use crate::fs::{Attr, DirSink, How, Inode, Place};
+use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_concat, try_extend, try_string};
 use crate::poll::PollTable;
@@ -145,6 +145,13 @@ pub trait File: Send + Sync + Any {
     fn pager(&self, _of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
         Err(Errno::ENODEV)
     }
+    /// How `splice` and `sendfile` move bytes between it and a pipe, or from a file to it.
+    fn splices(&self, of: &OpenFile) -> Splices {
+        match of.inode().map(|inode| inode.kind()) {
+            Some(Kind::Regular | Kind::Char) => Splices::Waits,
+            _ => Splices::Never,
+        }
+    }
     /// Whether `RLIMIT_FSIZE` bounds what is written.
     fn is_bounded(&self) -> bool {
         false
@@ -200,6 +207,17 @@ pub trait File: Send + Sync + Any {
     }
     /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
     fn as_any(&self) -> &dyn Any;
+}
+
+/// How bytes are moved between a file and a pipe ([`File::splices`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Splices {
+    /// Not at all.
+    Never,
+    /// It may make who reads or writes wait.
+    Waits,
+    /// It never does, and reads and writes at positions.
+    AtOnce,
 }
 
 /// Bytes of a description with its code, about.

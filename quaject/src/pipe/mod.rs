@@ -11,6 +11,7 @@
 //! Source: dissertation, sections 3.3.1 and 5.2.2; Massalin and Pu 1989, figure 1.
 
 mod read;
+mod resize;
 mod ring;
 mod write;
 
@@ -113,6 +114,10 @@ pub struct PipeCore {
     buffer: NonNull<u8>,
     size: usize,
     lent: bool,
+    /// The queue in whose place this one is: whoever waits does so in its lists.
+    home: Option<Arc<PipeCore>>,
+    /// Another queue is in the place of this one.
+    retired: AtomicBool,
     #[cfg(not(loom))]
     _tally: crate::class::Tally,
 }
@@ -197,6 +202,8 @@ impl PipeCore {
             buffer,
             size,
             lent,
+            home: None,
+            retired: AtomicBool::new(false),
             #[cfg(not(loom))]
             _tally: quaject::CLASS.tally(),
         }
@@ -291,42 +298,44 @@ impl PipeCore {
             (sync::callout::get().resume)(sleeper);
         }
         // Who enrols after this look raises the flag again, and finds what was published before the flag was lowered.
-        if self.readers.has_waiters() {
-            self.readers.wake_all();
+        let readers = &self.home().readers;
+        if readers.has_waiters() {
+            readers.wake_all();
         }
     }
 
     /// Wakes everyone who waits for space, for instance because the last reader closed.
     pub fn wake_writers(&self) {
         self.tail.for_reader.lower(Flag::Waited);
-        self.writers.wake_all();
+        self.home().writers.wake_all();
     }
 
     /// For a poller: calls `watch` with the list that is woken when there is data. Each time anew before looking at [`available`](Self::available).
     pub fn expect_data<'a>(&'a self, watch: impl FnOnce(&'a WaitList)) {
-        watch(&self.readers);
+        watch(&self.home().readers);
         // After that: a waker that lowered the flag before has looked at the list before.
         self.for_writer.raise(Flag::Waited);
     }
 
     /// For a poller: calls `watch` with the list that is woken when there is space. Each time anew before looking at [`free`](Self::free).
     pub fn expect_space<'a>(&'a self, watch: impl FnOnce(&'a WaitList)) {
-        watch(&self.writers);
+        watch(&self.home().writers);
         self.tail.for_reader.raise(Flag::Waited);
     }
 
-    /// Sleeps until there is data or `ended` holds.
+    /// Sleeps until there is data, `ended` holds, or the queue is [retired](Self::is_retired).
     ///
     /// # Errors
     /// [`Interrupted`] when a signal came first.
     pub fn wait_for_data(&self, ended: impl Fn() -> bool) -> Result<(), Interrupted> {
-        self.readers.wait_interruptible(|| {
+        self.home().readers.wait_interruptible(|| {
             self.for_writer.raise(Flag::Waited);
-            (self.available() > 0 || ended()).then_some(())
+            (self.available() > 0 || self.is_retired() || ended()).then_some(())
         })
     }
 
-    /// Sleeps until there are `wanted` free bytes or `ended` holds. `wanted` is at most the ring's size.
+    /// Sleeps until there are `wanted` free bytes, `ended` holds, or the queue is [retired](Self::is_retired). `wanted` is at most the
+    /// ring's size.
     ///
     /// # Errors
     /// [`Interrupted`] when a signal came first.
@@ -335,9 +344,9 @@ impl PipeCore {
         wanted: usize,
         ended: impl Fn() -> bool,
     ) -> Result<(), Interrupted> {
-        self.writers.wait_interruptible(|| {
+        self.home().writers.wait_interruptible(|| {
             self.tail.for_reader.raise(Flag::Waited);
-            (self.free() >= wanted || ended()).then_some(())
+            (self.free() >= wanted || self.is_retired() || ended()).then_some(())
         })
     }
 
@@ -488,6 +497,46 @@ impl WriteEnd<'_> {
         if self.pipe.for_writer.is_raised(Flag::Waited) {
             self.pipe.wake_readers();
         }
+    }
+
+    /// Has `put` write to the free places, piece by piece as long as it fills them, and hands what it wrote to the reader; `most` bytes at most. An error ends it and
+    /// is given only when nothing was written.
+    ///
+    /// # Errors
+    /// What `put` says.
+    pub fn fill<E>(
+        &mut self,
+        most: usize,
+        mut put: impl FnMut(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        let mut done = 0;
+        let mut result = Ok(());
+        for (at, len) in self.pieces() {
+            let wanted = len.min(most - done);
+            if wanted == 0 {
+                break;
+            }
+            // SAFETY: free places of the ring, which only this end reaches until `commit`.
+            let place = unsafe { core::slice::from_raw_parts_mut(at.as_ptr(), wanted) };
+            match put(place) {
+                Ok(count) => {
+                    done += count.min(wanted);
+                    if count < wanted {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        if done == 0 {
+            result?;
+        } else {
+            self.commit(done);
+        }
+        Ok(done)
     }
 
     /// Writes as much of `bytes` as fits and returns how many.

@@ -99,6 +99,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::mount::CALLS,
     file::names::CALLS,
     file::open::CALLS,
+    file::splice::CALLS,
     file::stat::CALLS,
     file::xattr::CALLS,
     capability::CALLS,

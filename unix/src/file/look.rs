@@ -9,7 +9,7 @@
 
 use abi::linux::{O_PATH, POLLNVAL};
 use codegen::Routine;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering, fence};
 use quaject::look::LookFn;
 use sync::Once;
 
@@ -81,6 +81,7 @@ impl OpenFile {
     /// Has the routine made, if the file has one and there is room for it.
     #[cold]
     fn make_look(&self) {
+        let stage = self.file.stage();
         let Ok(Some(made)) = self.file.synthesize_look(self) else {
             return self.look.lead(plain);
         };
@@ -89,6 +90,16 @@ impl OpenFile {
             && let Some(made) = self.look.made.get()
         {
             self.look.lead(made.function());
+            fence(Ordering::SeqCst);
+            if self.file.stage() != stage {
+                self.look.lead(plain);
+            }
         }
+    }
+
+    /// What the routine was made for has changed, and [`File::stage`](super::File::stage) with it: the file is asked from now on.
+    pub(crate) fn look_plainly(&self) {
+        fence(Ordering::SeqCst);
+        self.look.lead(plain);
     }
 }

@@ -1,10 +1,10 @@
 //! The pipe inside a named pipe.
 //!
 //! *Interface.* A fifo node has a [`FifoSlot`]; the first open fills it with a [`Fifo`] from the pipe module, and every open asks
-//! that to open an end (waiting for the other end as fifo(7) says).
+//! that to open an end (waiting for the other end as fifo(7) says). The pipe, and what is in it, goes with the last end.
 
 use abi::errno::Result;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use sync::Monitor;
 
 use super::inode::How;
@@ -17,7 +17,7 @@ pub trait Fifo: Send + Sync {
 }
 
 /// Where a fifo node keeps its pipe.
-pub struct FifoSlot(Monitor<Option<Arc<dyn Fifo>>>);
+pub struct FifoSlot(Monitor<Option<Weak<dyn Fifo>>>);
 
 impl FifoSlot {
     /// A fifo that was never opened.
@@ -28,9 +28,13 @@ impl FifoSlot {
     /// Opens an end.
     pub fn open(&self, how: How) -> Result<Arc<OpenFile>> {
         let mut slot = self.0.lock();
-        let fifo = match &*slot {
-            Some(fifo) => fifo.clone(),
-            None => slot.insert(crate::pipe::fifo()?).clone(),
+        let fifo = match slot.as_ref().and_then(Weak::upgrade) {
+            Some(fifo) => fifo,
+            None => {
+                let fifo = crate::pipe::fifo()?;
+                *slot = Some(Arc::downgrade(&fifo));
+                fifo
+            }
         };
         drop(slot);
         fifo.open(how)

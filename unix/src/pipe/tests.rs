@@ -34,16 +34,16 @@ fn a_closed_pair_serves_the_next_pipe_as_new() {
         let fds = ends(&files);
         let before = fds.map(|fd| address(&files, fd));
         let pipe = pipe_of(&files, fds[0]);
-        assert_eq!(pipe.core.write(Sharing::Shared, b"left"), Some(4));
+        assert_eq!(pipe.first.write(Sharing::Shared, b"left"), Some(4));
         for end in order {
             assert!(files.close(fds[end]).is_ok());
         }
         assert!(pipe.no_reader() && pipe.no_writer());
         let again = ends(&files);
         assert_eq!(before, again.map(|fd| address(&files, fd)));
-        assert_eq!(pipe.core.available(), 0);
+        assert_eq!(pipe.first.available(), 0);
         assert!(!pipe.no_reader() && !pipe.no_writer());
-        assert_eq!(pipe.core.write(Sharing::Shared, b"new"), Some(3));
+        assert_eq!(pipe.first.write(Sharing::Shared, b"new"), Some(3));
         for fd in again {
             assert!(files.close(fd).is_ok());
         }

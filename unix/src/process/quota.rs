@@ -13,6 +13,7 @@ use sync::epoch;
 
 use super::user::{self, Charge, Held, User};
 use super::{Capability, Process, Task};
+use crate::pipe::size::limits as pipes;
 
 /// Who pays.
 struct Payer {
@@ -70,16 +71,34 @@ pub(super) fn task(process: &Process) -> Result<(Charge, bool)> {
     Ok((charge, payer.exempt))
 }
 
-/// A pipe's queue: of `large` pages as long as the user's pipes take less than a sixteenth of memory, of `small` ones up to an eighth. The pages. ENFILE.
+/// Pages that a user's pipes may take in the two ranges: a sixteenth of memory or what root has set, and an eighth.
+fn pipe_pages() -> (u64, u64) {
+    let bound = |set: &AtomicUsize, most: u64| match set.load(Ordering::Relaxed) as u64 {
+        0 => most,
+        set => most.min(set),
+    };
+    let hard = bound(&pipes::HARD, pages() / 8);
+    (bound(&pipes::SOFT, pages() / 16).min(hard), hard)
+}
+
+/// A pipe's queue: of `large` pages as long as the user's pipes are in the first range, of `small` ones in the second. The pages. ENFILE.
 pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
     let payer = Payer::current();
-    let charge = |pages: u64, part: u64| {
-        let charge = payer.charge(Held::PipePages, pages, part)?;
+    let (soft, hard) = pipe_pages();
+    let charge = |pages: u64, most: u64| {
+        let charge = payer.charge(Held::PipePages, pages, most)?;
         Some((charge, pages))
     };
-    charge(large, pages() / 16)
-        .or_else(|| charge(small, pages() / 8))
+    charge(large, soft)
+        .or_else(|| charge(small, hard))
         .ok_or(Errno::ENFILE)
+}
+
+/// Another queue of `pages` pages for a pipe, which `grows`. EPERM beyond the first range; one that shrinks is given its own in the second. ENOMEM.
+pub fn pipe_size(pages: u64, grows: bool) -> Result<Charge> {
+    let (soft, hard) = pipe_pages();
+    let charge = Payer::current().charge(Held::PipePages, pages, if grows { soft } else { hard });
+    charge.ok_or(if grows { Errno::EPERM } else { Errno::ENOMEM })
 }
 
 /// The queue of one direction of a connected socket: of `large` pages as long as the user's queues and pipes take less than a sixteenth of memory, of `small` ones then, up to an eighth. The pages. ENOBUFS.

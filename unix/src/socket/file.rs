@@ -12,7 +12,7 @@ use quaject::{DescFn, Sharing, Unmade};
 
 use super::message::{Sending, discard};
 use super::{Kind, Socket};
-use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
+use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Splices};
 use crate::fs::Attr;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_text;
@@ -54,6 +54,10 @@ impl File for Open {
             ..Sending::default()
         };
         self.0.send(buf, sending)
+    }
+
+    fn splices(&self, _of: &OpenFile) -> Splices {
+        Splices::Waits
     }
 
     fn can_be_watched(&self) -> bool {

@@ -189,6 +189,11 @@ pub const TESTS: &[Test] = &[
         run: xattrs,
     },
     Test {
+        name: "splices",
+        about: "sizes of pipes, moves between pipes, files, sockets, memory, on 1 and 4 CPUs",
+        run: splices,
+    },
+    Test {
         name: "sysv",
         about: "shared memory, semaphores and message queues of System V, on 1 and 4 CPUs",
         run: sysv,
@@ -723,6 +728,15 @@ fn xattrs(kit: &Kit) -> Vec<Check> {
     for program in ["xattrs", "acls", "filecaps"] {
         let path = format!("/tests/{program}-glibc");
         checks.extend(kit.tap(&machine, &[&path], MINUTE));
+    }
+    checks
+}
+
+fn splices(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("splices-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/splices-glibc"], MINUTE));
     }
     checks
 }

@@ -161,6 +161,7 @@ impl Kit {
             "inotifies",
             "sockets",
             "inets",
+            "splices",
             "sysv",
         ] {
             programs.push((

@@ -27,6 +27,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("ptys", &["/tests/ptys-glibc"]),
     ("sockets", &["/tests/sockets-glibc"]),
     ("inets", &["/tests/inets-glibc"]),
+    ("splices", &["/tests/splices-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),

@@ -21,6 +21,7 @@ use crate::file::OpenFile;
 use crate::files;
 use crate::fs::Kind;
 use crate::fs::lock::{self, Lock, Owner, Payer};
+use crate::pipe;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =
@@ -102,10 +103,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
             Ok(0)
         }
         F_GETOWN_EX => Err(Errno::EINVAL),
-        F_GETPIPE_SZ | F_SETPIPE_SZ => of.file().control(&of, command, arg).map_err(|e| match e {
-            Errno::EINVAL => Errno::EBADF,
-            e => e,
-        }),
+        F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
         F_ADD_SEALS | F_GET_SEALS => Err(Errno::EINVAL),
         _ => of.file().control(&of, command, arg),
     }

@@ -1,6 +1,6 @@
 //! Moving bytes: the plain paths of `read`, `write` and `lseek`, and their vector, positional and in-kernel forms.
 //!
-//! *Interface.* [`CALLS`]. A call gets here when a descriptor has no generated routine or its routine took the slow exit; it does the
+//! *Interface.* [`CALLS`]; what [`super::splice`] needs of it. A call gets here when a descriptor has no generated routine or its routine took the slow exit; it does the
 //! whole call, and then lets the table plug better code if there is any (`Files::warm`).
 
 #![deny(clippy::arithmetic_side_effects)]
@@ -12,12 +12,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
+use super::splice::into_pipe;
 use super::{Caller, unsigned};
 use crate::call::{Args, Handler};
-use crate::file::OpenFile;
+use crate::file::{OpenFile, Splices};
 use crate::fs::{Kind, watch};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_filled;
+use crate::pipe;
 use crate::process::Task;
 use crate::signal;
 
@@ -46,20 +48,20 @@ pub const CALLS: &[(usize, Handler)] = &[
 
 /// Which way bytes move.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Read,
     Write,
 }
 
 /// Where in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+pub(super) enum At {
     Offset,
     Position(u64),
 }
 
 /// Whether `count` bytes from `offset` on end at an offset that there is. EINVAL.
-fn ends(offset: u64, count: usize) -> Result<()> {
+pub(super) fn ends(offset: u64, count: usize) -> Result<()> {
     let end = offset.checked_add(count as u64);
     match end.and_then(|end| i64::try_from(end).ok()) {
         Some(_) => Ok(()),
@@ -67,7 +69,7 @@ fn ends(offset: u64, count: usize) -> Result<()> {
     }
 }
 
-fn check(of: &OpenFile, way: Way) -> Result<()> {
+pub(super) fn check(of: &OpenFile, way: Way) -> Result<()> {
     let allowed = match way {
         Way::Read => of.readable(),
         Way::Write => of.writable(),
@@ -87,7 +89,7 @@ fn has_no_places(of: &OpenFile) -> bool {
     of.file().lseek(of, 0, SEEK_CUR as u32) == Err(Errno::ESPIPE)
 }
 
-fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
+pub(super) fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
     match (way, at) {
         (Way::Read, At::Offset) => of.file().read(of, buf),
         (Way::Write, At::Offset) => of.file().write(of, buf),
@@ -98,7 +100,7 @@ fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
 
 /// Tells who watches the file of `of` that bytes have moved.
 #[inline]
-fn told(of: &Arc<OpenFile>, way: Way, result: &Result<usize>) {
+pub(super) fn told(of: &Arc<OpenFile>, way: Way, result: &Result<usize>) {
     if of.tells() && result.as_ref().is_ok_and(|&count| count > 0) {
         let event = match way {
             Way::Read => IN_ACCESS,
@@ -299,7 +301,7 @@ fn at(addr: usize, of: &OpenFile, count: usize) -> Result<(At, u64)> {
     })
 }
 
-fn put_back(addr: usize, at: At) -> Result<()> {
+pub(super) fn put_back(addr: usize, at: At) -> Result<()> {
     match at {
         At::Position(offset) => vm::user::put(addr, &offset),
         At::Offset => Ok(()),
@@ -314,16 +316,31 @@ fn sendfile(args: &mut Args) -> Result<usize> {
     let files = Caller::current().files;
     let from = files.get(args.int(1))?;
     check(&from, Way::Read)?;
+    if args.word(2) != 0 && has_no_places(&from) {
+        return Err(Errno::ESPIPE);
+    }
     let to = files.get(args.int(0))?;
     check(&to, Way::Write)?;
     let count = usize::try_from(args.long(3)).map_err(|_| Errno::EINVAL)?;
     let (mut from_at, start) = at(args.word(2), &from, 0)?;
     ends(start, count)?;
-    if kind(&from) != Some(Kind::Regular) || to.appending() {
-        return Err(Errno::EINVAL);
-    }
     let count = count.min(crate::io::MAX_COUNT);
-    let done = copy(&from, &mut from_at, &to, &mut At::Offset, count)?;
+    let done = match pipe::ends::of(&to) {
+        Some(pipe) => {
+            let wait = !to.nonblocking();
+            let done = into_pipe(&from, &mut from_at, &pipe, count, wait);
+            told(&from, Way::Read, &done);
+            told(&to, Way::Write, &done);
+            done?
+        }
+        None => {
+            let never = to.file().splices(&to) == Splices::Never;
+            if kind(&from) != Some(Kind::Regular) || to.appending() || never {
+                return Err(Errno::EINVAL);
+            }
+            copy(&from, &mut from_at, &to, &mut At::Offset, count)?
+        }
+    };
     put_back(args.word(2), from_at)?;
     Ok(done)
 }

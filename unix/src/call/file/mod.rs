@@ -11,6 +11,7 @@ pub mod io;
 pub mod mount;
 pub mod names;
 pub mod open;
+pub mod splice;
 pub mod stat;
 pub mod xattr;
 

@@ -18,7 +18,9 @@ use super::budget::NODES;
 use super::meta::Meta;
 use super::store::{MAX_SIZE, Store};
 use super::{Body, MemNode};
-use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, moved};
+use crate::file::{
+    DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, Splices, moved,
+};
 use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::fs::length;
@@ -226,6 +228,10 @@ impl File for MemNode {
 
     fn settle(&self, _of: &OpenFile) {
         MemNode::settle(self);
+    }
+
+    fn splices(&self, _of: &OpenFile) -> Splices {
+        Splices::AtOnce
     }
 
     fn is_bounded(&self) -> bool {

@@ -25,6 +25,7 @@ use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
 use crate::ipc::{memory as segments, message, semaphore};
+use crate::pipe::size::{limits as pipes, round};
 use crate::process::{Capability, Process, access, quota, tree};
 
 const TICK_NS: u64 = 10_000_000;
@@ -112,7 +113,19 @@ const SYS_FS: &[Named] = &[
     ("file-max", line!(quota::descriptions_max())),
     ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
     ("nr_open", line!(crate::files::MAX_CAPACITY)),
-    ("pipe-max-size", line!(1 << 20)),
+    ("pipe-max-size", || {
+        let show = |out: &mut Out| {
+            let _ = writeln!(out, "{}", pipes::SIZE.load(Ordering::Relaxed));
+            Ok(())
+        };
+        Item::Setting(whole(show), |text| {
+            let wanted: u32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+            pipes::SIZE.store(round(wanted as usize)?, Ordering::Relaxed);
+            Ok(())
+        })
+    }),
+    ("pipe-user-pages-hard", number!(pipes::HARD)),
+    ("pipe-user-pages-soft", number!(pipes::SOFT)),
     ("suid_dumpable", line!(0)),
 ];
 
