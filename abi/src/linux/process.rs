@@ -47,6 +47,19 @@ plain! {
         pub futex_offset: i64,
         pub list_op_pending: u64,
     }
+    /// `struct sched_attr`.
+    pub struct SchedAttr {
+        pub size: u32,
+        pub policy: u32,
+        pub flags: u64,
+        pub nice: i32,
+        pub priority: u32,
+        pub runtime: u64,
+        pub deadline: u64,
+        pub period: u64,
+        pub util_min: u32,
+        pub util_max: u32,
+    }
     /// `struct __user_cap_header_struct`.
     pub struct CapHeader {
         pub version: u32,
@@ -102,17 +115,20 @@ constants! { i32:
     RUSAGE_SELF = 0, RUSAGE_CHILDREN = -1, RUSAGE_THREAD = 1,
     PRIO_PROCESS = 0, PRIO_PGRP = 1, PRIO_USER = 2,
     SCHED_OTHER = 0, SCHED_FIFO = 1, SCHED_RR = 2, SCHED_BATCH = 3, SCHED_IDLE = 5,
+    SCHED_DEADLINE = 6, SCHED_RESET_ON_FORK = 0x4000_0000,
 
     PR_SET_PDEATHSIG = 1, PR_GET_PDEATHSIG = 2, PR_GET_DUMPABLE = 3, PR_SET_DUMPABLE = 4,
-    PR_GET_KEEPCAPS = 7, PR_SET_KEEPCAPS = 8, PR_SET_NAME = 15, PR_GET_NAME = 16,
-    PR_GET_SECCOMP = 21, PR_CAPBSET_READ = 23, PR_CAPBSET_DROP = 24,
+    PR_GET_KEEPCAPS = 7, PR_SET_KEEPCAPS = 8, PR_GET_TIMING = 13, PR_SET_TIMING = 14,
+    PR_SET_NAME = 15, PR_GET_NAME = 16,
+    PR_CAPBSET_READ = 23, PR_CAPBSET_DROP = 24, PR_GET_TSC = 25, PR_SET_TSC = 26,
+    PR_GET_SECUREBITS = 27, PR_SET_SECUREBITS = 28,
     PR_SET_TIMERSLACK = 29, PR_GET_TIMERSLACK = 30,
+    PR_MCE_KILL = 33, PR_MCE_KILL_GET = 34, PR_SET_MM = 35,
     PR_SET_CHILD_SUBREAPER = 36, PR_GET_CHILD_SUBREAPER = 37,
     PR_SET_NO_NEW_PRIVS = 38, PR_GET_NO_NEW_PRIVS = 39, PR_GET_TID_ADDRESS = 40,
-    PR_SET_THP_DISABLE = 41, PR_GET_THP_DISABLE = 42, PR_SET_VMA = 0x5356_4d41,
-    PR_GET_SECUREBITS = 27, PR_SET_SECUREBITS = 28, PR_CAP_AMBIENT = 47,
-    PR_SET_PTRACER = 0x5961_6d61,
+    PR_SET_THP_DISABLE = 41, PR_GET_THP_DISABLE = 42, PR_CAP_AMBIENT = 47,
     PR_GET_SPECULATION_CTRL = 52, PR_SET_SPECULATION_CTRL = 53,
+    PR_SET_IO_FLUSHER = 57, PR_GET_IO_FLUSHER = 58, PR_SET_PTRACER = 0x5961_6d61,
 
     ARCH_SET_GS = 0x1001, ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003, ARCH_GET_GS = 0x1004,
 }

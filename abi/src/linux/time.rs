@@ -28,6 +28,34 @@ plain! {
         pub cutime: i64,
         pub cstime: i64,
     }
+    /// `struct __kernel_timex`.
+    pub struct Timex {
+        pub modes: u32,
+        pub pad0: u32,
+        pub offset: i64,
+        pub freq: i64,
+        pub maxerror: i64,
+        pub esterror: i64,
+        pub status: i32,
+        pub pad1: i32,
+        pub constant: i64,
+        pub precision: i64,
+        pub tolerance: i64,
+        pub sec: i64,
+        pub usec: i64,
+        pub tick: i64,
+        pub ppsfreq: i64,
+        pub jitter: i64,
+        pub shift: i32,
+        pub pad2: i32,
+        pub stabil: i64,
+        pub jitcnt: i64,
+        pub calcnt: i64,
+        pub errcnt: i64,
+        pub stbcnt: i64,
+        pub tai: i32,
+        pub pad3: [i32; 11],
+    }
     /// `struct timezone`.
     pub struct Timezone {
         pub minuteswest: i32,
@@ -135,4 +163,45 @@ mod tests {
         assert_eq!(Timeval { sec: 2, usec: 5 }.to_ns(), Some(2_000_005_000));
         assert_eq!(core::mem::size_of::<Sigevent>(), 64);
     }
+}
+
+impl Timex {
+    /// All zeros.
+    pub const NONE: Timex = Timex {
+        modes: 0,
+        pad0: 0,
+        offset: 0,
+        freq: 0,
+        maxerror: 0,
+        esterror: 0,
+        status: 0,
+        pad1: 0,
+        constant: 0,
+        precision: 0,
+        tolerance: 0,
+        sec: 0,
+        usec: 0,
+        tick: 0,
+        ppsfreq: 0,
+        jitter: 0,
+        shift: 0,
+        pad2: 0,
+        stabil: 0,
+        jitcnt: 0,
+        calcnt: 0,
+        errcnt: 0,
+        stbcnt: 0,
+        tai: 0,
+        pad3: [0; 11],
+    };
+}
+
+constants! { u32:
+    ADJ_OFFSET = 1, ADJ_FREQUENCY = 2, ADJ_MAXERROR = 4, ADJ_ESTERROR = 8, ADJ_STATUS = 0x10,
+    ADJ_TIMECONST = 0x20, ADJ_TAI = 0x80, ADJ_SETOFFSET = 0x100, ADJ_MICRO = 0x1000,
+    ADJ_NANO = 0x2000, ADJ_TICK = 0x4000, ADJ_SINGLESHOT = 0x8000, ADJ_READ = 0x2000,
+}
+
+constants! { i32:
+    STA_UNSYNC = 0x40, STA_NANO = 0x2000,
 }

@@ -35,8 +35,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
     (nr::ARCH_PRCTL, arch_prctl),
     (nr::VHANGUP, |_| need(Capability::SysTtyConfig).map(|()| 0)),
-    (nr::IOPRIO_GET, |_| Ok(4)),
-    (nr::IOPRIO_SET, |_| Ok(0)),
+    (nr::SYSFS, sysfs),
 ];
 
 /// What `uname` says of the release: the Linux whose interface this is.
@@ -107,12 +106,32 @@ fn utsname() -> Utsname {
 
 fn set_name(a: &mut Args, which: Named) -> Result<usize> {
     need(Capability::SysAdmin)?;
-    if a.word(1) > NAME_MAX_UTS {
+    if !(0..=NAME_MAX_UTS as i32).contains(&a.int(1)) {
         return Err(Errno::EINVAL);
     }
     let name: Vec<u8> = user::array(a.word(0), a.word(1))?;
     rename(which, &name);
     Ok(0)
+}
+
+/// What is mounted as what: names of kinds of file systems by number, numbers by name, how many there are.
+fn sysfs(a: &mut Args) -> Result<usize> {
+    let kinds = &crate::fs::KINDS;
+    match a.int(0) {
+        1 => {
+            let name = user::cstr(a.word(1), PATH_MAX)?;
+            let at = kinds.iter().position(|kind| kind.as_bytes() == &name[..]);
+            at.ok_or(Errno::EINVAL)
+        }
+        2 => {
+            let kind = kinds.get(a.uint(1) as usize).ok_or(Errno::EINVAL)?;
+            user::copy_out(a.word(2), kind.as_bytes())?;
+            user::put(a.word(2).wrapping_add(kind.len()), &0u8)?;
+            Ok(0)
+        }
+        3 => Ok(kinds.len()),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 fn sysinfo(a: &mut Args) -> Result<usize> {
@@ -132,7 +151,8 @@ fn sysinfo(a: &mut Args) -> Result<usize> {
 
 fn getrandom(a: &mut Args) -> Result<usize> {
     let (address, length) = (a.word(0), a.word(1).min(i32::MAX as usize));
-    if a.uint(2) & !(GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE) != 0 {
+    let (flags, exclusive) = (a.uint(2), GRND_RANDOM | GRND_INSECURE);
+    if flags & !(GRND_NONBLOCK | exclusive) != 0 || flags & exclusive == exclusive {
         return Err(Errno::EINVAL);
     }
     let mut block = [0; 256];
@@ -179,7 +199,9 @@ fn syslog(a: &mut Args) -> Result<usize> {
 
 fn reboot(a: &mut Args) -> Result<usize> {
     need(Capability::SysBoot)?;
-    if a.uint(0) != REBOOT_MAGIC1 {
+    /// The other magic numbers.
+    const SECOND: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
+    if a.uint(0) != REBOOT_MAGIC1 || !SECOND.contains(&a.uint(1)) {
         return Err(Errno::EINVAL);
     }
     match a.uint(2) {

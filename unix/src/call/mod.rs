@@ -11,6 +11,7 @@
 
 pub mod file;
 
+pub mod adjust;
 pub mod capability;
 pub mod epoll;
 pub mod event;
@@ -102,6 +103,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::splice::CALLS,
     file::stat::CALLS,
     file::xattr::CALLS,
+    adjust::CALLS,
     capability::CALLS,
     epoll::CALLS,
     event::CALLS,

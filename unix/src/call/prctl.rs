@@ -13,12 +13,19 @@ use vm::user;
 use super::{Args, Handler, speculation};
 use crate::process::access::{self, Ptracer};
 use crate::process::capability::Set;
-use crate::process::{Process, Task, tree};
+use crate::process::{Capability, POISON_DEFAULT, Process, Task, tree};
 use crate::signal::valid;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::PRCTL, prctl)];
 
+/// The only way of `PR_SET_TIMING`.
+const TIMING_STATISTICAL: usize = 0;
+/// `PR_TSC_ENABLE`: everybody reads the time-stamp counter. There is no way to forbid it.
+const TSC_ENABLED: i32 = 1;
+/// What to do with the choice of `PR_MCE_KILL`.
+const MCE_CLEAR: usize = 0;
+const MCE_SET: usize = 1;
 /// The longest name of a thread.
 const NAME: usize = 15;
 
@@ -63,9 +70,49 @@ fn prctl(a: &mut Args) -> Result<usize> {
             user::put(a.word(1), &(address as u64))?;
         }
         PR_SET_PTRACER => *process.ptracer.lock() = ptracer(a.word(1))?,
-        PR_GET_SECCOMP | PR_GET_THP_DISABLE => {}
-        PR_SET_TIMERSLACK | PR_SET_THP_DISABLE => {}
-        PR_GET_TIMERSLACK => return Ok(50_000),
+        PR_SET_TIMERSLACK => task.pace.set_slack(a.word(1) as u64),
+        PR_GET_TIMERSLACK => return Ok(task.pace.slack() as usize),
+        PR_SET_CHILD_SUBREAPER => process.is_reaper.store(a.word(1) != 0, Ordering::SeqCst),
+        PR_GET_CHILD_SUBREAPER => {
+            let reaper: i32 = process.is_reaper.load(Ordering::Relaxed).into();
+            user::put(a.word(1), &reaper)?;
+        }
+        PR_SET_THP_DISABLE if a.arg[2..5] == [0; 3] => {
+            process.huge_pages.store(a.word(1) == 0, Ordering::Relaxed);
+        }
+        PR_GET_THP_DISABLE if a.arg[1..5] == [0; 4] => {
+            return Ok((!process.huge_pages.load(Ordering::Relaxed)).into());
+        }
+        PR_GET_TIMING => {}
+        PR_SET_TIMING if a.word(1) == TIMING_STATISTICAL => {}
+        PR_GET_TSC => user::put(a.word(1), &TSC_ENABLED)?,
+        PR_SET_TSC if a.int(1) == TSC_ENABLED => {}
+        PR_MCE_KILL if a.arg[3..5] == [0; 2] => match (a.word(1), a.word(2)) {
+            (MCE_CLEAR, 0) => process.poison.store(POISON_DEFAULT, Ordering::Relaxed),
+            (MCE_SET, when @ 0..=2) => process.poison.store(when as i32, Ordering::Relaxed),
+            _ => return Err(Errno::EINVAL),
+        },
+        PR_MCE_KILL_GET if a.arg[1..5] == [0; 4] => {
+            return Ok(process.poison.load(Ordering::Relaxed) as usize);
+        }
+        PR_SET_IO_FLUSHER => {
+            process.cred.get().need(Capability::SysResource)?;
+            if a.word(1) > 1 || a.arg[2..5] != [0; 3] {
+                return Err(Errno::EINVAL);
+            }
+            process.flushes.store(a.word(1) == 1, Ordering::Relaxed);
+        }
+        PR_GET_IO_FLUSHER => {
+            process.cred.get().need(Capability::SysResource)?;
+            if a.arg[1..5] != [0; 4] {
+                return Err(Errno::EINVAL);
+            }
+            return Ok(process.flushes.load(Ordering::Relaxed).into());
+        }
+        PR_SET_MM if a.word(4) == 0 => {
+            process.cred.get().need(Capability::SysResource)?;
+            return Err(Errno::EINVAL);
+        }
         _ => return capabilities(process, a),
     }
     Ok(0)

@@ -132,6 +132,11 @@ pub const CALLS: &[(usize, Handler)] = &[
         Ok(task.tid as usize)
     }),
     (nr::UNSHARE, unshare),
+    // There are no namespaces, so no descriptor leads to one.
+    (nr::SETNS, |a| {
+        Process::current().files.get().get(a.int(0))?;
+        Err(Errno::EINVAL)
+    }),
 ];
 
 fn process_or_self(pid: i32) -> Result<Arc<Process>> {
@@ -386,10 +391,14 @@ fn times(a: &mut Args) -> Result<usize> {
 /// Of what can be unshared, a process of one thread shares nothing but its descriptors and its place in the file system.
 fn unshare(a: &mut Args) -> Result<usize> {
     let flags = a.word(0) as u64;
-    if flags & !(CLONE_FILES | CLONE_FS | CLONE_SYSVSEM) != 0 {
+    let process = Process::current();
+    let alone = CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+    if flags & !(fork::NAMESPACES | alone | CLONE_FILES | CLONE_FS | CLONE_SYSVSEM) != 0
+        || flags & alone != 0 && process.thread_count() > 1
+    {
         return Err(Errno::EINVAL);
     }
-    let process = Process::current();
+    fork::no_namespaces(flags)?;
     if flags & CLONE_FS != 0 {
         process.fs.set(process.fs.get().fork_copy()).leave();
     }

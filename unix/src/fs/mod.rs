@@ -35,6 +35,11 @@ pub use context::FsContext;
 pub use inode::{DirEntry, DirSink, How, Inode, SetValue};
 pub use place::{FileSystem, Mount, Place};
 
+/// The kinds of file systems.
+pub(crate) const KINDS: &[&str] = &[
+    "tmpfs", "ramfs", "devtmpfs", "devpts", "proc", "sysfs", "synfs",
+];
+
 /// The time of day.
 pub fn now() -> Time {
     let ns = crate::time::real_ns();

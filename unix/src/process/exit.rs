@@ -118,7 +118,17 @@ fn end_process(process: &Arc<Process>, status: i32) {
     crate::memory::tidy();
     hang_up(process);
 
-    let mut children = tree::move_children(process);
+    let tree::Orphans {
+        all: mut children,
+        reaper,
+    } = tree::move_children(process, waits_for);
+    if let Some(reaper) = reaper {
+        for child in children.iter().filter(|child| child.is_zombie()) {
+            let status = child.wait_status.load(Ordering::Relaxed);
+            signal_parent(&reaper, child, SIGCHLD, status);
+        }
+        reaper.child_wait.wake_all();
+    }
     // One for each group, and in place: there may be many, and no memory.
     let group_left = |child: &Arc<Process>| child.left_group.load(Ordering::Relaxed);
     children.sort_unstable_by_key(group_left);

@@ -17,7 +17,9 @@ use super::access::Rights;
 use super::tree::{self, INIT};
 use super::usage::Account;
 use super::user::Charge;
-use super::{Cred, Gate, Limits, Process, Program, Session, Shared, Task, quota, shared, trace};
+use super::{
+    Capability, Cred, Gate, Limits, Process, Program, Session, Shared, Task, quota, shared, trace,
+};
 use crate::dispatch;
 use crate::event::process as pidfd;
 use crate::files::Files;
@@ -49,14 +51,25 @@ pub struct Spec {
 /// So often `fork` copies a table as if the process kept it meanwhile, which costs nothing.
 const GUESSES: usize = 2;
 
-const UNSUPPORTED: u64 = CLONE_NEWNS
+/// What would be a namespace of its own.
+pub(crate) const NAMESPACES: u64 = CLONE_NEWNS
     | CLONE_NEWCGROUP
     | CLONE_NEWUTS
     | CLONE_NEWIPC
     | CLONE_NEWUSER
     | CLONE_NEWPID
-    | CLONE_NEWNET
-    | CLONE_INTO_CGROUP;
+    | CLONE_NEWNET;
+
+/// As a kernel built without them: EINVAL for who may ask, EPERM for others; who has no right may make users' ones where there are such.
+pub(crate) fn no_namespaces(flags: u64) -> Result<()> {
+    if flags & NAMESPACES == 0 {
+        return Ok(());
+    }
+    if flags & CLONE_NEWUSER == 0 {
+        Process::current().cred.get().need(Capability::SysAdmin)?;
+    }
+    Err(Errno::EINVAL)
+}
 
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
@@ -120,13 +133,14 @@ fn check(spec: &Spec) -> Result<()> {
     let alone = |flag, needs| has(flag) && !has(needs);
     if alone(CLONE_SIGHAND, CLONE_VM)
         || alone(CLONE_THREAD, CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
-        || spec.flags & UNSUPPORTED != 0
+        || spec.flags & CLONE_INTO_CGROUP != 0
         || (has(CLONE_SIGHAND) && has(CLONE_CLEAR_SIGHAND))
         || (has(CLONE_PIDFD) && (has(CLONE_THREAD) || has(CLONE_DETACHED)))
         || !(0..=SIGMAX).contains(&spec.exit_signal)
     {
         return Err(Errno::EINVAL);
     }
+    no_namespaces(spec.flags)?;
     // A base that is no user address would fault in the switch.
     if has(CLONE_SETTLS) && spec.tls >= USER_END as u64 {
         return Err(Errno::EPERM);
@@ -334,7 +348,14 @@ fn new_task(
     thread: thread::Thread,
     charge: Charge,
 ) -> Arc<Task> {
-    let child = Task::new(tid, process, parent.blocked(), thread, Some(charge));
+    let child = Task::new(
+        tid,
+        process,
+        parent.blocked(),
+        thread,
+        Some(charge),
+        parent.pace.inherited(),
+    );
     if spec.flags & CLONE_CHILD_CLEARTID != 0 {
         child
             .clear_child_tid
@@ -374,7 +395,7 @@ impl Process {
             pgrp: parent.pgrp(),
             exit_signal,
             parent_images,
-            nice: parent.nice(),
+            huge_pages: parent.huge_pages.load(Ordering::Relaxed),
             oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
             no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
@@ -427,7 +448,10 @@ impl Process {
             ended: WaitList::new(),
             images: AtomicU32::new(0),
             parent_images: heritage.parent_images,
-            nice: AtomicI32::new(heritage.nice),
+            huge_pages: AtomicBool::new(heritage.huge_pages),
+            is_reaper: AtomicBool::new(false),
+            flushes: AtomicBool::new(false),
+            poison: AtomicI32::new(super::POISON_DEFAULT),
             oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
             death_signal: AtomicI32::new(0),
             no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
@@ -447,7 +471,7 @@ struct Heritage {
     pgrp: i32,
     exit_signal: i32,
     parent_images: u32,
-    nice: i32,
+    huge_pages: bool,
     oom_score_adj: i32,
     personality: u32,
     no_new_privileges: bool,
@@ -468,7 +492,7 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
         pgrp: INIT,
         exit_signal: SIGCHLD,
         parent_images: 0,
-        nice: 0,
+        huge_pages: true,
         oom_score_adj: 0,
         personality: 0,
         no_new_privileges: false,

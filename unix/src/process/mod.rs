@@ -14,6 +14,7 @@ pub mod fork;
 pub(crate) mod index;
 pub mod limits;
 mod names;
+pub mod pace;
 pub mod quota;
 pub mod reach;
 mod register;
@@ -56,6 +57,8 @@ use crate::memory::fallible::{try_arc, try_reserve, try_string};
 use crate::signal::ProcessSignals;
 use crate::time::Timers;
 
+/// What `PR_MCE_KILL_GET` tells of who has set nothing.
+pub(crate) const POISON_DEFAULT: i32 = 2;
 /// So many threads at a time are held by who goes through them.
 const PIECE: usize = 16;
 
@@ -129,7 +132,12 @@ pub struct Process {
     pub(crate) images: AtomicU32,
     /// That count of its parent's when the parent chose the exit signal.
     pub(crate) parent_images: u32,
-    pub(crate) nice: AtomicI32,
+    /// Orphans below it become its children.
+    pub(crate) is_reaper: AtomicBool,
+    /// What `prctl` has set, and nothing asks for: whether its memory may have huge pages, that it writes for who waits for memory, when it hears of poisoned memory.
+    pub(crate) huge_pages: AtomicBool,
+    pub(crate) flushes: AtomicBool,
+    pub(crate) poison: AtomicI32,
     /// How gladly it would be ended when memory is out, as somebody has written.
     pub(crate) oom_score_adj: AtomicI32,
     pub(crate) death_signal: AtomicI32,
@@ -299,9 +307,9 @@ impl Process {
         self.is_zombie() && self.pgrp() == 0
     }
 
-    /// Its nice value, −20 to 19.
+    /// The niceness of its first thread, −20 to 19.
     pub fn nice(&self) -> i32 {
-        self.nice.load(Ordering::Relaxed)
+        self.a_thread().map_or(0, |first| first.pace.nice())
     }
 
     /// What it runs.

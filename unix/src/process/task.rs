@@ -11,6 +11,7 @@ use thread::Thread;
 use vm::AddressSpace;
 
 use super::Process;
+use super::pace::Pace;
 use super::user::Charge;
 use crate::call::Restart;
 use crate::signal::pending::{Mask, Pending};
@@ -50,6 +51,8 @@ pub struct Task {
     pub(crate) trace: super::trace::Trace,
     /// How to go on with an interrupted call that keeps state.
     pub(crate) restart: Monitor<Option<Restart>>,
+    /// How it is to be scheduled.
+    pub(crate) pace: Pace,
     /// Page faults. Written by the thread itself only.
     pub(crate) faults: AtomicU64,
     /// How its CPU time was divided last.
@@ -72,7 +75,9 @@ impl Task {
         blocked: u64,
         thread: Thread,
         charge: Option<Charge>,
+        pace: Pace,
     ) -> Arc<Task> {
+        thread.set_nice(pace.nice() > 0);
         super::shared::placed(|| Task {
             tid,
             group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
@@ -95,6 +100,7 @@ impl Task {
             link: Default::default(),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
+            pace,
             faults: AtomicU64::new(0),
             told: Default::default(),
             _charge: charge,
@@ -187,6 +193,12 @@ impl Task {
     /// Makes the thread look at its signals before it next runs user code, and ends its interruptible sleep.
     pub(crate) fn attend(&self) {
         self.thread.alert();
+    }
+
+    /// Sets its niceness, −20 to 19.
+    pub(crate) fn set_nice(&self, nice: i32) {
+        self.pace.set_nice(nice);
+        self.thread.set_nice(nice > 0);
     }
 
     /// CPU time so far, nanoseconds.

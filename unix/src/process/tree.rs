@@ -157,39 +157,77 @@ pub(crate) fn release(tid: i32) {
     reserve::free(tid);
 }
 
-/// Makes the children of `from`, which ends, those of the first process; returns them, each having left its group ([`Process::left_group`]). Zombies among them vanish. Needs no memory.
-pub(crate) fn move_children(from: &Process) -> Vec<Arc<Process>> {
+/// Children that have lost their parent, each having left its group ([`Process::left_group`]).
+pub(crate) struct Orphans {
+    /// All of them.
+    pub(crate) all: Vec<Arc<Process>>,
+    /// Whose they are now, if that waits for those that have ended.
+    pub(crate) reaper: Option<Arc<Process>>,
+}
+
+/// Gives the children of `from`, which ends, to the nearest above that asked for orphans ([`Process::is_reaper`]), or else to the first process. Zombies for which nobody `waits` vanish. Needs no memory:
+/// a reaper without any gets no orphans.
+pub(crate) fn move_children(from: &Process, waits: fn(&Process, &Process) -> bool) -> Orphans {
     let mut children = from.children.lock();
-    if children.is_empty() {
-        return Vec::new();
+    let mut all = core::mem::take(&mut *children);
+    let mut reaper = None;
+    let mut above = if all.is_empty() { INIT } else { from.ppid() };
+    let mut living = None;
+    while above > INIT
+        && let Some(process) = find(above)
+    {
+        if process.is_reaper.load(Ordering::SeqCst) {
+            let mut adopted = process.children.lock();
+            // Who ends says so before it gives its children away, for which it needs the monitor.
+            if !process.signals.is_ending() && try_reserve(&mut adopted, all.len()).is_ok() {
+                living = Some(adopt(&process, &mut adopted, &mut all, waits));
+                drop(adopted);
+                reaper = Some(process);
+                break;
+            }
+        }
+        above = process.ppid();
     }
-    let mut moved = core::mem::take(&mut *children);
-    let Some(init) = find(INIT) else {
-        return moved;
-    };
-    let mut adopted = init.children.lock();
+    if living.is_none()
+        && !all.is_empty()
+        && let Some(init) = find(INIT)
+    {
+        let mut adopted = init.children.lock();
+        living = Some(adopt(&init, &mut adopted, &mut all, |_, _| false));
+    }
+    drop(children);
+    for zombie in all.iter().skip(living.unwrap_or(all.len())) {
+        forget(zombie);
+    }
+    Orphans { all, reaper }
+}
+
+/// Makes `all` children of `heir`, which has room for them in `children`, but for zombies for which it does not wait: these come to stand behind the others, whose number is returned.
+fn adopt(
+    heir: &Arc<Process>,
+    children: &mut Vec<Arc<Process>>,
+    all: &mut [Arc<Process>],
+    waits: fn(&Process, &Process) -> bool,
+) -> usize {
     // A child becomes a zombie under the monitor of its parent's children, whom these have been until now.
-    let mut living = 0;
-    for at in 0..moved.len() {
-        let child = &moved[at];
+    let mut kept = 0;
+    for at in 0..all.len() {
+        let child = &all[at];
         child.left_group.store(child.pgrp(), Ordering::Relaxed);
-        child.ppid.store(INIT, Ordering::Relaxed);
+        child.ppid.store(heir.pid, Ordering::Relaxed);
         // The one who chose another is gone.
         child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
-        if !child.is_zombie() {
+        if !child.is_zombie() || waits(heir, child) {
             #[expect(
                 clippy::disallowed_methods,
-                reason = "`found` made room for as many as there can be"
+                reason = "`found` made room in the first process for as many as there can be"
             )]
-            adopted.push(child.clone());
-            moved.swap(living, at);
-            living += 1;
+            children.push(child.clone());
+            all.swap(kept, at);
+            kept += 1;
         }
     }
-    drop(adopted);
-    drop(children);
-    moved[living..].iter().for_each(|zombie| forget(zombie));
-    moved
+    kept
 }
 
 /// Who holds most when memory is out.

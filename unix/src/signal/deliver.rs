@@ -140,12 +140,11 @@ fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigac
         task.process.signals.actions.get().set(info.signo, reset);
     }
     if frame::push(trap, task, info, action, old).is_err() {
-        // No room for the frame: the program cannot go on.
-        task.process
-            .signals
-            .actions
-            .get()
-            .set(SIGSEGV, Sigaction::default());
+        // No room for the frame. Another handler may know what to do, but not one for this.
+        if info.signo == SIGSEGV {
+            let actions = task.process.signals.actions.get();
+            actions.set(SIGSEGV, Sigaction::default());
+        }
         send::force(Siginfo {
             signo: SIGSEGV,
             code: SI_KERNEL,

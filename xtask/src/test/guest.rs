@@ -219,6 +219,11 @@ pub const TESTS: &[Test] = &[
         run: accounts,
     },
     Test {
+        name: "settings",
+        about: "scheduling, prctl, names and clocks give back what was set, on 1 and 4 CPUs",
+        run: settings,
+    },
+    Test {
         name: "extremes",
         about: "numbers at their ends: offsets, sizes, counts, times, addresses",
         run: extremes,
@@ -763,6 +768,10 @@ fn texts(kit: &Kit) -> Vec<Check> {
 
 fn accounts(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "accounts", &["/tests/accounts-glibc"])
+}
+
+fn settings(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "settings", &["/tests/settings-glibc"])
 }
 
 fn timers(kit: &Kit) -> Vec<Check> {

@@ -155,6 +155,7 @@ impl Kit {
             "many",
             "polls",
             "accounts",
+            "settings",
             "events",
             "pidfds",
             "corners",

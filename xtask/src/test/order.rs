@@ -19,6 +19,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("jobs", &["/tests/jobs-glibc"]),
     ("timers", &["/tests/timers-glibc"]),
     ("accounts", &["/tests/accounts-glibc"]),
+    ("settings", &["/tests/settings-glibc"]),
     ("tables", &["/tests/tables-musl"]),
     ("texts", &["/tests/texts-musl"]),
     ("locks", &["/tests/locks-musl"]),

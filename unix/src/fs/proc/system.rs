@@ -403,7 +403,7 @@ fn devices(out: &mut Out) -> Result<()> {
 }
 
 fn filesystems(out: &mut Out) -> Result<()> {
-    for kind in ["tmpfs", "ramfs", "devtmpfs", "proc", "sysfs", "synfs"] {
+    for kind in crate::fs::KINDS {
         let _ = writeln!(out, "nodev\t{kind}");
     }
     Ok(())

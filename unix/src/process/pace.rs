@@ -1,0 +1,175 @@
+//! How a thread is to be scheduled: policy, priority, niceness, processors, and the like.
+//!
+//! *Interface*: [`Pace`], one for each thread. Threads are paced by the data that they move: of all this only the niceness has an effect, on the column in which `/proc/stat` counts
+//! the thread's time. What was set is kept, told and inherited as on Linux.
+
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use abi::linux::{SCHED_FIFO, SCHED_OTHER, SCHED_RR};
+
+/// Timer slack of a thread, as Linux's first process has it, nanoseconds.
+const SLACK_NS: u64 = 50_000;
+
+/// A thread's settings.
+pub struct Pace {
+    /// Processors on which it may run, a bit each.
+    allowed: AtomicU64,
+    policy: AtomicI32,
+    priority: AtomicI32,
+    /// Children begin with the ordinary policy.
+    reset: AtomicBool,
+    nice: AtomicI32,
+    /// As `ioprio_set` encodes it.
+    pub io: AtomicU32,
+    /// Nanoseconds, and what it becomes when it is set to 0.
+    slack: AtomicU64,
+    first_slack: AtomicU64,
+}
+
+/// What decides who runs first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// `SCHED_…`.
+    pub kind: i32,
+    /// Of a real-time policy 1 to 99, otherwise 0.
+    pub priority: i32,
+    /// Whether children begin with the ordinary one.
+    pub reset: bool,
+}
+
+impl Policy {
+    /// Whether it has priorities.
+    pub fn is_real_time(kind: i32) -> bool {
+        matches!(kind, SCHED_FIFO | SCHED_RR)
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            allowed: AtomicU64::new(u64::MAX),
+            policy: AtomicI32::new(SCHED_OTHER),
+            priority: AtomicI32::new(0),
+            reset: AtomicBool::new(false),
+            nice: AtomicI32::new(0),
+            io: AtomicU32::new(0),
+            slack: AtomicU64::new(SLACK_NS),
+            first_slack: AtomicU64::new(SLACK_NS),
+        }
+    }
+}
+
+impl Pace {
+    /// What a child of a thread with this one begins with.
+    pub fn inherited(&self) -> Pace {
+        let (mut policy, mut nice) = (self.policy(), self.nice());
+        if policy.reset {
+            nice = nice.max(0);
+            if Policy::is_real_time(policy.kind) {
+                (policy.kind, policy.priority) = (SCHED_OTHER, 0);
+            }
+            policy.reset = false;
+        }
+        let slack = self.slack();
+        let child = Pace {
+            allowed: AtomicU64::new(self.allowed()),
+            nice: AtomicI32::new(nice),
+            io: AtomicU32::new(self.io.load(Ordering::Relaxed)),
+            slack: AtomicU64::new(slack),
+            first_slack: AtomicU64::new(slack),
+            ..Pace::default()
+        };
+        child.set_policy(policy);
+        child
+    }
+
+    /// Processors on which the thread may run.
+    pub fn allowed(&self) -> u64 {
+        self.allowed.load(Ordering::Relaxed)
+    }
+
+    /// Sets them.
+    pub fn set_allowed(&self, allowed: u64) {
+        self.allowed.store(allowed, Ordering::Relaxed);
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            kind: self.policy.load(Ordering::Relaxed),
+            priority: self.priority.load(Ordering::Relaxed),
+            reset: self.reset.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Sets it.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy.kind, Ordering::Relaxed);
+        self.priority.store(policy.priority, Ordering::Relaxed);
+        self.reset.store(policy.reset, Ordering::Relaxed);
+    }
+
+    /// Niceness, −20 to 19.
+    pub fn nice(&self) -> i32 {
+        self.nice.load(Ordering::Relaxed)
+    }
+
+    /// Sets it.
+    pub(super) fn set_nice(&self, nice: i32) {
+        self.nice.store(nice, Ordering::Relaxed);
+    }
+
+    /// How late its timers may be, nanoseconds. They never are on purpose.
+    pub fn slack(&self) -> u64 {
+        self.slack.load(Ordering::Relaxed)
+    }
+
+    /// Sets it; 0 stands for what it was at first.
+    pub fn set_slack(&self, ns: u64) {
+        let first = self.first_slack.load(Ordering::Relaxed);
+        let ns = if ns == 0 { first } else { ns };
+        self.slack.store(ns, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_begin_with_what_their_parent_has_unless_it_says_otherwise() {
+        let pace = Pace::default();
+        pace.set_policy(Policy {
+            kind: SCHED_FIFO,
+            priority: 7,
+            reset: false,
+        });
+        pace.set_nice(-3);
+        pace.set_allowed(2);
+        let child = pace.inherited();
+        assert_eq!(child.policy(), pace.policy());
+        assert_eq!((child.nice(), child.allowed()), (-3, 2));
+        pace.set_policy(Policy {
+            reset: true,
+            ..pace.policy()
+        });
+        let child = pace.inherited();
+        let ordinary = Policy {
+            kind: SCHED_OTHER,
+            priority: 0,
+            reset: false,
+        };
+        assert_eq!((child.policy(), child.nice()), (ordinary, 0));
+    }
+
+    #[test]
+    fn slack_goes_back_to_the_parents() {
+        let pace = Pace::default();
+        pace.set_slack(1);
+        let child = pace.inherited();
+        child.set_slack(9);
+        assert_eq!(child.slack(), 9);
+        child.set_slack(0);
+        assert_eq!(child.slack(), 1);
+    }
+}
