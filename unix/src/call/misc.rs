@@ -109,7 +109,7 @@ fn set_name(a: &mut Args, which: Named) -> Result<usize> {
     if !(0..=NAME_MAX_UTS as i32).contains(&a.int(1)) {
         return Err(Errno::EINVAL);
     }
-    let name: Vec<u8> = user::array(a.word(0), a.word(1))?;
+    let name: Vec<u8> = user::array(a.word(0), a.int(1) as usize)?;
     rename(which, &name);
     Ok(0)
 }

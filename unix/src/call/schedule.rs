@@ -372,7 +372,7 @@ fn ioprio_get(a: &mut Args) -> Result<usize> {
     each_named(who, |task| {
         let set = task.pace.io.load(Ordering::Relaxed);
         let own = if !one && set >> IO_CLASS == IO_NONE {
-            IO_BEST_EFFORT << IO_CLASS | (task.pace.nice() + 20) as u32 / 5
+            (IO_BEST_EFFORT << IO_CLASS) | ((task.pace.nice() + 20) as u32 / 5)
         } else {
             set
         };
