@@ -9,9 +9,6 @@ use vm::space::Bounds;
 use super::{Capability, Process};
 use crate::files::MAX_CAPACITY;
 
-/// No limit of descriptors may be higher (`fs.nr_open`): no table has more.
-pub const NR_OPEN: u64 = crate::files::MAX_CAPACITY as u64;
-
 /// The limits of one process.
 #[derive(Clone)]
 pub struct Limits([Rlimit; RLIM_NLIMITS]);
