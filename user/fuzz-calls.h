@@ -455,6 +455,7 @@ static const struct call calls[] = {
     N(436, close_range, 4, FD, FD, CLOSE_RANGE_),
     N(437, openat2, 8, DIRFD, PATH, P_OPENHOW, SIZE),
     N(439, faccessat2, 3, DIRFD, PATH, ACCESS_, AT_FLAGS),
+    N(452, fchmodat2, 3, DIRFD, PATH, MODE, AT_FLAGS),
     /* Linux has them, this kernel not, or not yet. */
     N(40000, number, 2, RAW, RAW, RAW),
     N(310, process_vm_readv, 4, PID, P_IOVEC, COUNT, P_IOVEC, COUNT, NONE),

@@ -21,7 +21,7 @@ macro_rules! numbers {
 }
 
 /// One more than the largest number listed: the length of a table by number.
-pub const COUNT: usize = 451;
+pub const COUNT: usize = 453;
 
 numbers! {
     READ = 0, "read";
@@ -386,6 +386,7 @@ numbers! {
     PROCESS_MRELEASE = 448, "process_mrelease";
     FUTEX_WAITV = 449, "futex_waitv";
     SET_MEMPOLICY_HOME_NODE = 450, "set_mempolicy_home_node";
+    FCHMODAT2 = 452, "fchmodat2";
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use sync::{Monitor, Once};
 
 use crate::files;
+use crate::fs::busy::Writing;
 use crate::fs::inactive::Inactive;
 use crate::fs::place;
 use crate::fs::watch;
@@ -245,6 +246,8 @@ pub struct OpenFile {
     /// The inactive list of its inode, if it may wait there.
     list: Option<NonNull<Inactive>>,
     closed: AtomicBool,
+    /// That it may write a file which could be run.
+    writing: Once<Writing>,
     code: Code,
     look: look::Look,
 }
@@ -312,6 +315,7 @@ impl OpenFile {
             slots: AtomicU32::new(0),
             shared: AtomicU8::new(ALONE),
             closed: AtomicBool::new(false),
+            writing: Once::new(),
             code: Code::default(),
             look: look::Look::new(),
         })
@@ -398,6 +402,11 @@ impl OpenFile {
             let _turn = cell.lock();
             self.words(sharing)[0].store(0, Ordering::Release);
         }
+    }
+
+    /// It has the right `writing` as long as it is there. Once, by who makes it.
+    pub(crate) fn keep_writing(&self, writing: Writing) {
+        let _only = self.writing.set(writing);
     }
 
     /// Which routines may be plugged.

@@ -28,6 +28,7 @@ mod taken;
 mod visit;
 
 use abi::errno::{Errno, Result};
+use abi::linux::O_PATH;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
@@ -184,6 +185,16 @@ impl Files {
     #[inline]
     pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>> {
         Ok(self.look(fd as u32 as usize)?.0)
+    }
+
+    /// As [`Files::get`], but of what is more than a place (`O_PATH`). `EBADF`.
+    #[inline]
+    pub fn opened(&self, fd: i32) -> Result<Arc<OpenFile>> {
+        let of = self.get(fd)?;
+        match of.flags() & O_PATH {
+            0 => Ok(of),
+            _ => Err(Errno::EBADF),
+        }
     }
 
     /// The open file behind `fd`, and whether `exec` closes it. `EBADF`.

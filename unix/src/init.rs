@@ -99,6 +99,7 @@ fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
         root: context.root(),
         cred: &cred,
         umask: 0,
+        resolve: 0,
     };
     let place = crate::fs::walk::walk(&view, context.root(), path, true)
         .ok()?
@@ -179,6 +180,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
         root: context.root(),
         cred: &cred,
         umask: 0,
+        resolve: 0,
     };
     let cwd = crate::fs::walk::walk(&view, context.root(), &command.cwd, true);
     if let Ok(cwd) = cwd.and_then(|target| target.existing()) {

@@ -58,8 +58,8 @@ fn control(args: &mut Args) -> Result<usize> {
         get::<EpollEvent>(args.word(3))?
     };
     let files = Process::current().files.get();
-    let of = files.get(args.int(0))?;
-    let file = files.get(fd)?;
+    let of = files.opened(args.int(0))?;
+    let file = files.opened(fd)?;
     if !file.file().can_be_watched() {
         return Err(Errno::EPERM);
     }
@@ -98,7 +98,7 @@ fn until(args: &Args, deadline: Deadline) -> Result<usize> {
     }
     let events = args.word(1);
     vm::user::check(events, most * size_of::<EpollEvent>())?;
-    let of = Process::current().files.get().get(args.int(0))?;
+    let of = Process::current().files.get().opened(args.int(0))?;
     instance(&of)?.wait(most, deadline, |place, event| {
         put(events + place * size_of::<EpollEvent>(), &event)
     })

@@ -232,7 +232,7 @@ fn file_backing(
     offset: u64,
     length: u64,
 ) -> Result<Backing> {
-    let of = process.files.get().get(fd)?;
+    let of = process.files.get().opened(fd)?;
     offset
         .checked_add(length)
         .filter(|&end| end <= i64::MAX as u64)

@@ -205,7 +205,7 @@ fn poll_until(array: usize, count: u32, deadline: Deadline) -> Result<usize> {
                 .enumerate()
                 .filter(|(_, wanted)| wanted.fd >= 0)
             {
-                match files.get(wanted.fd) {
+                match files.opened(wanted.fd) {
                     Ok(of) => {
                         try_push(&mut opened, of)?;
                         let events = u32::from(wanted.events as u16);
@@ -446,7 +446,7 @@ fn select_of(
         if !deadline.is_now() {
             let (mut opened, mut asked) = (Vec::new(), Vec::new());
             sets.each(|fd, events| {
-                try_push(&mut opened, files.get(fd as i32)?)?;
+                try_push(&mut opened, files.opened(fd as i32)?)?;
                 try_push(&mut asked, Asked::new(fd, events))
             })?;
             wait_for(&opened, &mut asked, deadline)?;

@@ -14,6 +14,7 @@ use vm::{AddressSpace, Pager, Prot};
 
 use super::elf::{self, Image};
 use crate::file::OpenFile;
+use crate::fs::busy::Running;
 use crate::fs::place::MS_NOSUID;
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Kind, Place, perm};
@@ -43,6 +44,8 @@ pub struct Source {
     size: u64,
     /// Its first bytes: all of them, or [`HEAD`].
     pub head: Vec<u8>,
+    /// Nobody writes it meanwhile.
+    running: Option<Running>,
 }
 
 impl Source {
@@ -54,11 +57,9 @@ impl Source {
             root: context.root(),
             cred: &cred,
             umask: context.umask(),
+            resolve: 0,
         };
         let target = walk(&view, start, path, follow)?;
-        if target.slash {
-            return Err(Errno::ENOTDIR);
-        }
         let place = target.existing()?;
         if !follow && place.inode.attr().kind() == Kind::Symlink {
             return Err(Errno::ELOOP);
@@ -78,6 +79,7 @@ impl Source {
             place: Some(place.clone()),
         };
         let of = place.inode.clone().open(how)?;
+        let running = Running::begin(&place.inode)?;
         let head = read(&of, 0, HEAD.min(attr.size as usize))?;
         Ok(Source {
             of,
@@ -87,7 +89,13 @@ impl Source {
             gid: attr.gid,
             size: attr.size,
             head,
+            running,
         })
+    }
+
+    /// That it is run, to be kept as long as it is.
+    pub fn take_running(&mut self) -> Option<Running> {
+        self.running.take()
     }
 
     /// Whether `cred` may read it, not only execute it.

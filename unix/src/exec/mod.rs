@@ -118,7 +118,7 @@ fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Source
             Errno::ENOTDIR
         })?
     };
-    if path.is_empty() && flags & AT_EMPTY_PATH != 0 && dirfd != AT_FDCWD {
+    if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
         let name = try_text(format_args!("/dev/fd/{dirfd}"))?;
         return Source::at(&cred, start, name.as_bytes());
     }
@@ -210,6 +210,9 @@ pub fn prepare(
         }
     };
     space.set_brk_start(main.end + load::spread(SPREAD_PAGES));
+    if let Some(running) = source.take_running() {
+        space.keep(try_arc(running)?);
+    }
     let executing = own.executing(user, group, granted, grounds.doubt)?;
     let plain = own.uid == own.euid && own.gid == own.egid;
     if readable && plain && !executing.cred.departs_from(own) {

@@ -38,6 +38,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
         root: root.clone(),
         cred: &cred,
         umask: 0,
+        resolve: 0,
     };
     let covered = |name: &str| -> Result<Place> {
         let target = walk(&view, root.clone(), name.as_bytes(), true)?;
@@ -143,6 +144,7 @@ fn put<'a>(
         root: root.clone(),
         cred: &boss,
         umask: 0,
+        resolve: 0,
     };
     let target = reach(&view, root, entry.name)?;
     let kind = Kind::of_mode(entry.mode).ok_or(Errno::EINVAL)?;

@@ -12,6 +12,7 @@ use core::sync::atomic::AtomicU32;
 
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
+use super::busy::Busy;
 use super::perm::{self, Bits};
 use super::place::Place;
 use crate::file::{File, OpenFile};
@@ -134,6 +135,8 @@ pub trait Inode: Send + Sync + Any {
     ) -> Result<Arc<dyn Inode>> {
         Err(Errno::EOPNOTSUPP)
     }
+    /// A file without a name may be given one (`O_TMPFILE`).
+    fn let_link(&self) {}
     /// Gives `inode`, of the same file system, another name in this directory.
     fn link(&self, _name: &[u8], _inode: Arc<dyn Inode>) -> Result<()> {
         Err(Errno::EPERM)
@@ -194,6 +197,10 @@ pub trait Inode: Send + Sync + Any {
         _keep_group: bool,
     ) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
+    }
+    /// Who writes this file and who runs it, of one that can be run.
+    fn busy(&self) -> Option<&Busy> {
+        None
     }
     /// Where descriptions of this file wait for the next open, if they may.
     fn inactive(&self) -> Option<&crate::fs::inactive::Inactive> {

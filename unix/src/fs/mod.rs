@@ -7,6 +7,7 @@
 pub mod acl;
 pub mod attr;
 pub mod boot;
+pub mod busy;
 pub mod context;
 pub mod dev;
 pub mod directory;

@@ -12,6 +12,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 
 use super::attr::Kind;
+use super::busy::Writing;
 use super::inode::How;
 use super::perm;
 use super::place::{MS_NODEV, Place};
@@ -91,10 +92,19 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
 /// The description of a file that was just made: nobody's permission bits matter.
 fn made(place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     let inode = place.inode.clone();
-    inode.open(How {
+    let writing = Writing::begin(&inode).map(|w| w.filter(|_| writes(flags)))?;
+    let of = inode.open(How {
         flags,
         place: Some(place),
-    })
+    })?;
+    if let Some(writing) = writing {
+        of.keep_writing(writing);
+    }
+    Ok(of)
+}
+
+fn writes(flags: u32) -> bool {
+    matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR)
 }
 
 fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
@@ -130,11 +140,18 @@ fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
     if flags & O_NOATIME != 0 && !perm::owns(view.cred, &attr) {
         return Err(Errno::EPERM);
     }
+    let writing = match want & perm::WRITE != 0 && kind == Kind::Regular {
+        true => Writing::begin(&inode)?,
+        false => None,
+    };
     let of = inode.open(how)?;
     // A file of no kind (an anonymous one reached through `/proc`) has no length.
     if flags & O_TRUNC != 0 && attr.mode & S_IFMT == S_IFREG {
         place.inode.truncate(0)?;
         watch::file(&*place.inode, IN_MODIFY);
+    }
+    if let Some(writing) = writing.filter(|_| writes(flags)) {
+        of.keep_writing(writing);
     }
     Ok(of)
 }
@@ -146,8 +163,7 @@ fn temporary(
     flags: u32,
     mode: u32,
 ) -> Result<Arc<OpenFile>> {
-    let writes = matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR);
-    if flags & O_DIRECTORY == 0 || !writes || flags & O_CREAT != 0 {
+    if flags & O_DIRECTORY == 0 || !writes(flags) || flags & O_CREAT != 0 {
         return Err(Errno::EINVAL);
     }
     let dir = walk(view, start, path, flags & O_NOFOLLOW == 0)?.existing()?;
@@ -160,10 +176,10 @@ fn temporary(
     let inode = dir
         .inode
         .tmpfile(b"#", S_IFREG | mode & 0o7777, view.umask, view.cred)?;
-    inode.clone().open(How {
-        flags: flags & !TMPFILE,
-        place: Some(dir.beside(inode)),
-    })
+    if flags & O_EXCL == 0 {
+        inode.let_link();
+    }
+    made(dir.beside(inode), flags & !TMPFILE)
 }
 
 /// An `O_PATH` description: a place, and nothing that can be done there.

@@ -5,8 +5,12 @@
 //! `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP` after 40 links, `ENAMETOOLONG`.
 
 use abi::errno::{Errno, Result};
-use abi::linux::NAME_MAX;
+use abi::linux::{
+    NAME_MAX, RESOLVE_BENEATH, RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS,
+    RESOLVE_NO_XDEV,
+};
 use alloc::borrow::Cow;
+use alloc::sync::Arc;
 
 use super::attr::Kind;
 use super::perm;
@@ -25,6 +29,8 @@ pub struct View<'a> {
     pub cred: &'a Cred,
     /// Permissions that files it makes do not get, unless their directory says which they get.
     pub umask: u32,
+    /// `RESOLVE_*`: where the walk may not go.
+    pub resolve: u64,
 }
 
 /// What the last component of a path was.
@@ -69,6 +75,54 @@ pub fn searchable(place: &Place, cred: &Cred) -> Result<()> {
     place.inode.permits(cred, perm::EXEC)
 }
 
+impl View<'_> {
+    fn refuses(&self, what: u64) -> bool {
+        self.resolve & what != 0
+    }
+
+    /// EXDEV if the walk may not leave the mount of `here` for that of `next`.
+    fn stays(&self, here: &Place, next: &Place) -> Result<()> {
+        if self.refuses(RESOLVE_NO_XDEV) && !Arc::ptr_eq(&here.mount, &next.mount) {
+            return Err(Errno::EXDEV);
+        }
+        Ok(())
+    }
+
+    /// The root, for a path that begins there. EXDEV.
+    fn top(&self, here: Option<&Place>) -> Result<Place> {
+        if self.refuses(RESOLVE_BENEATH) {
+            return Err(Errno::EXDEV);
+        }
+        if let Some(here) = here {
+            self.stays(here, &self.root)?;
+        }
+        Ok(self.root.clone())
+    }
+
+    /// The directory above `here`. EXDEV.
+    fn above(&self, here: &Place) -> Result<Place> {
+        if self.refuses(RESOLVE_BENEATH) && here.same(&self.root) {
+            return Err(Errno::EXDEV);
+        }
+        let above = here.parent(&self.root);
+        self.stays(here, &above)?;
+        Ok(above)
+    }
+
+    /// Where a link leads that is more than its text. ELOOP, EXDEV.
+    fn jump(&self, here: &Place, to: Result<Place>) -> Result<Place> {
+        if self.refuses(RESOLVE_NO_MAGICLINKS) {
+            return Err(Errno::ELOOP);
+        }
+        let to = to?;
+        if self.refuses(RESOLVE_BENEATH | RESOLVE_IN_ROOT) {
+            return Err(Errno::EXDEV);
+        }
+        self.stays(here, &to)?;
+        Ok(to)
+    }
+}
+
 /// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash comes after it.
 pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Result<Target<'p>> {
     if path.is_empty() {
@@ -78,7 +132,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
     let mut at = 0;
     let mut links = 0;
     let mut here = if path[0] == b'/' {
-        view.root.clone()
+        view.top(None)?
     } else {
         start
     };
@@ -110,7 +164,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
         };
         let found = match last {
             Last::Dot => Ok(here.clone()),
-            Last::DotDot => Ok(here.parent(&view.root)),
+            Last::DotDot => view.above(&here),
             _ => here
                 .inode
                 .clone()
@@ -132,14 +186,15 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
         };
         let mut kind = Kind::Directory;
         if last == Last::Name {
+            view.stays(&here, &next)?;
             kind = next.inode.kind();
             if kind == Kind::Symlink && (!is_last || slash || follow) {
                 links += 1;
-                if links > MAX_LINKS {
+                if links > MAX_LINKS || view.refuses(RESOLVE_NO_SYMLINKS) {
                     return Err(Errno::ELOOP);
                 }
                 if let Some(jump) = next.inode.follow() {
-                    next = jump?;
+                    next = view.jump(&here, jump)?;
                     kind = next.inode.kind();
                 } else {
                     let mut target = next.inode.readlink()?;
@@ -151,7 +206,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
                         try_extend(&mut target, &text[after..])?;
                     }
                     if target[0] == b'/' {
-                        here = view.root.clone();
+                        here = view.top(Some(&here))?;
                     }
                     text = Cow::Owned(target);
                     at = 0;

@@ -156,6 +156,7 @@ fn make(path: &[u8]) -> Result<Place> {
         root: fs.root(),
         cred: &cred,
         umask: fs.umask(),
+        resolve: 0,
     };
     let target = walk(&view, fs.cwd(), path, false)?;
     if target.place.is_some() || target.last != Last::Name {
@@ -276,6 +277,7 @@ impl Family for Local {
             root: fs.root(),
             cred: &cred,
             umask: fs.umask(),
+            resolve: 0,
         };
         let place = walk(&view, fs.cwd(), name, true)?.existing()?;
         place.inode.permits(&cred, perm::WRITE)?;

@@ -114,6 +114,7 @@ pub fn mount(root: &Place) -> Result<()> {
         root: root.clone(),
         cred: &cred,
         umask: 0,
+        resolve: 0,
     };
     let at = walk(&view, root.clone(), b"/dev/pts", true)?.place;
     let fs = devpts::file_system();
@@ -158,6 +159,7 @@ fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
             root: root.clone(),
             cred: &cred,
             umask: 0,
+            resolve: 0,
         };
         walk(&view, root, b"/dev/console", true).ok()?.place
     });

@@ -61,6 +61,9 @@ impl<M: Memory> AddressSpace<M> {
         let habits = inner.habits.get_or_insert_with(|| Arc::new(Habits::new()));
         copy.habits_of_family = Some(habits.clone());
         copy.set_mark(self.mark());
+        if let Some(kept) = self.kept.get() {
+            copy.keep(kept.clone());
+        }
         let foresee = self.one_thread() && !inner.forks.is_multiple_of(ANEW);
         let mut lost = Lost {
             spared: if foresee { FEW } else { 0 },

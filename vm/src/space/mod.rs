@@ -35,12 +35,13 @@ use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use areas::Areas;
+use core::any::Any;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use gate::Gate;
 use habits::Habits;
 use resident::Resident;
-use sync::Monitor;
+use sync::{Monitor, Once};
 
 /// What an instruction wanted to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +108,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
     habits_of_family: Option<Arc<Habits>>,
     /// A word of whoever has made it.
     mark: AtomicU32,
+    /// Something of whoever has made it.
+    kept: Once<Arc<dyn Any + Send + Sync>>,
     /// Orders changes.
     monitor: Monitor<()>,
     /// Mutable in a change only (`guard`).
@@ -165,6 +168,7 @@ impl<M: Memory> AddressSpace<M> {
             threads: AtomicUsize::new(1),
             habits_of_family: None,
             mark: AtomicU32::new(0),
+            kept: Once::new(),
             monitor: Monitor::new(()),
             inner: UnsafeCell::new(Inner {
                 areas: Areas::default(),
@@ -194,6 +198,11 @@ impl<M: Memory> AddressSpace<M> {
     /// Sets [`AddressSpace::mark`].
     pub fn set_mark(&self, mark: u32) {
         self.mark.store(mark, Ordering::Release);
+    }
+
+    /// Keeps `what` as long as this space and each copy that `fork` makes of it are there. Once.
+    pub fn keep(&self, what: Arc<dyn Any + Send + Sync>) {
+        let _only = self.kept.set(what);
     }
 
     /// Physical address of the top page table, for CR3.

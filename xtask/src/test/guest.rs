@@ -194,6 +194,11 @@ pub const TESTS: &[Test] = &[
         run: splices,
     },
     Test {
+        name: "opens",
+        about: "openat2's ways, programs that are written and run, files without a name, places, times, on 1 and 4 CPUs",
+        run: opens,
+    },
+    Test {
         name: "sysv",
         about: "shared memory, semaphores and message queues of System V, on 1 and 4 CPUs",
         run: sysv,
@@ -744,6 +749,10 @@ fn splices(kit: &Kit) -> Vec<Check> {
         checks.extend(kit.tap(&machine, &["/tests/splices-glibc"], MINUTE));
     }
     checks
+}
+
+fn opens(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "opens", &["/tests/opens-glibc"])
 }
 
 fn sysv(kit: &Kit) -> Vec<Check> {

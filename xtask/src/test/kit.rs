@@ -131,6 +131,7 @@ impl Kit {
             "xattrs",
             "acls",
             "filecaps",
+            "opens",
             "refused",
             "load",
             "revoke",

@@ -13,6 +13,7 @@ use abi::nr;
 
 use super::{Caller, Object, unsigned, user_path};
 use crate::call::{Args, Handler};
+use crate::fs::busy::Writing;
 use crate::fs::perm::{self, Bits};
 use crate::fs::{Attr, Kind, Place, SetAttr, Time, now, watch};
 use crate::process::Capability;
@@ -22,6 +23,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::CHMOD, chmod),
     (nr::FCHMOD, fchmod),
     (nr::FCHMODAT, fchmodat),
+    (nr::FCHMODAT2, fchmodat2),
     (nr::CHOWN, chown),
     (nr::FCHOWN, fchown),
     (nr::LCHOWN, lchown),
@@ -113,6 +115,16 @@ fn fchmodat(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let place = caller.place(args.int(0), &user_path(args.word(1))?, true)?;
     change_mode(&caller, &place, args.uint(2))
+}
+
+fn fchmodat2(args: &mut Args) -> Result<usize> {
+    let flags = args.uint(3);
+    if flags & !(NOFOLLOW | EMPTY) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let caller = Caller::current();
+    let object = caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?;
+    change_mode(&caller, &object.place()?, args.uint(2))
 }
 
 fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<usize> {
@@ -290,10 +302,21 @@ fn utimensat(args: &mut Args) -> Result<usize> {
             };
         }
     }
+    if times == [Stamp::Omit; 2] {
+        // Not even the path is looked at.
+        return Ok(0);
+    }
     let caller = Caller::current();
     let object = if args.word(1) == 0 && args.int(0) != AT_FDCWD {
         // `futimens`: no path at all.
-        Object::Open(caller.files.get(args.int(0))?)
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let of = caller.files.get(args.int(0))?;
+        if of.flags() & abi::linux::O_PATH != 0 {
+            return Err(Errno::EBADF);
+        }
+        Object::Open(of)
     } else {
         caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?
     };
@@ -312,6 +335,7 @@ fn truncate(args: &mut Args) -> Result<usize> {
     }
     place.mount.writable()?;
     place.inode.permits(&caller.cred, perm::WRITE)?;
+    let _writing = Writing::begin(&place.inode)?;
     place.inode.truncate(size)?;
     watch::file(&*place.inode, IN_MODIFY);
     Ok(0)

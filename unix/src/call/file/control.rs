@@ -226,6 +226,9 @@ fn still_open(caller: &Caller, owner: Owner, fd: i32, of: &OpenFile) -> Result<(
 fn flock(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let of = caller.files.get(args.int(0))?;
+    if of.flags() & O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
     let operation = args.int(1);
     let file = match of.inode() {
         Some(inode) => inode.id(),

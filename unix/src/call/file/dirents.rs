@@ -58,7 +58,7 @@ fn getdents64(args: &mut Args) -> Result<usize> {
 }
 
 fn read(args: &Args, lay: fn(&mut Vec<u8>, &DirEntry, usize) -> bool) -> Result<usize> {
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Caller::current().files.opened(args.int(0))?;
     if !of.readable() {
         return Err(Errno::EBADF);
     }

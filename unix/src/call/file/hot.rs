@@ -10,7 +10,7 @@
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
-use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC};
+use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_LARGEFILE};
 use abi::nr;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
@@ -161,7 +161,7 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
             names::wait_again(of);
             return None;
         }
-        of.reopen(flags);
+        of.reopen(flags | O_LARGEFILE);
         // SAFETY: as above, and the table is the running thread's.
         match unsafe { files.install_now(of, flags & O_CLOEXEC != 0) } {
             Ok(fd) => Some(fd as isize),

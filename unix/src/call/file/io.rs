@@ -383,7 +383,7 @@ fn copy_file_range(args: &mut Args) -> Result<usize> {
 }
 
 fn fsync(args: &mut Args) -> Result<usize> {
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Caller::current().files.opened(args.int(0))?;
     match kind(&of) {
         Some(Kind::Regular | Kind::Directory | Kind::Block) => Ok(0),
         _ => Err(Errno::EINVAL),
@@ -395,7 +395,7 @@ fn sync(_args: &mut Args) -> Result<usize> {
 }
 
 fn syncfs(args: &mut Args) -> Result<usize> {
-    Caller::current().files.get(args.int(0))?;
+    Caller::current().files.opened(args.int(0))?;
     Ok(0)
 }
 
@@ -406,7 +406,7 @@ fn fadvise64(args: &mut Args) -> Result<usize> {
     const POSIX_FADV_WILLNEED: i32 = 3;
     const POSIX_FADV_DONTNEED: i32 = 4;
     const POSIX_FADV_NOREUSE: i32 = 5;
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Caller::current().files.opened(args.int(0))?;
     match kind(&of) {
         None | Some(Kind::Fifo) => Err(Errno::ESPIPE),
         _ if args.long(2) < 0 => Err(Errno::EINVAL),
@@ -423,7 +423,7 @@ fn fadvise64(args: &mut Args) -> Result<usize> {
 }
 
 fn readahead(args: &mut Args) -> Result<usize> {
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Caller::current().files.opened(args.int(0))?;
     check(&of, Way::Read)?;
     match kind(&of) {
         Some(Kind::Regular) => Ok(0),

@@ -84,6 +84,7 @@ impl Caller {
             root: self.fs.root(),
             cred: &self.cred,
             umask: self.fs.umask(),
+            resolve: 0,
         }
     }
 

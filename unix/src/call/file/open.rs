@@ -6,8 +6,10 @@
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{
-    AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_CREAT, O_LARGEFILE, O_NOCTTY, O_RDWR, O_TMPFILE, O_TRUNC,
-    O_WRONLY, OpenHow,
+    AT_FDCWD, O_ACCMODE, O_APPEND, O_ASYNC, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_DSYNC,
+    O_EXCL, O_LARGEFILE, O_NOATIME, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDWR, O_SYNC,
+    O_TMPFILE, O_TRUNC, O_WRONLY, OpenHow, RESOLVE_BENEATH, RESOLVE_CACHED, RESOLVE_IN_ROOT,
+    RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_NO_XDEV,
 };
 use abi::nr;
 use alloc::sync::Arc;
@@ -56,21 +58,75 @@ fn creat(args: &mut Args) -> Result<usize> {
 
 fn openat2(args: &mut Args) -> Result<usize> {
     const KNOWN: usize = size_of::<OpenHow>();
-    let size = args.word(3);
+    let (addr, size) = (args.word(2), args.word(3));
     if size < KNOWN {
         return Err(Errno::EINVAL);
     }
-    let how: OpenHow = vm::user::get(args.word(2))?;
+    if size > PAGE {
+        return Err(Errno::E2BIG);
+    }
+    let how: OpenHow = vm::user::get(addr)?;
+    // What a later Linux may want has to be zero.
+    let rest = vm::user::array::<u8>(addr.wrapping_add(KNOWN), size.wrapping_sub(KNOWN))?;
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let flags = checked(&how)?;
+    if how.resolve == 0 {
+        return do_open(args.int(0), args.word(1), flags, how.mode as u32);
+    }
+    walk_and_open(
+        (args.int(0), args.word(1)),
+        flags,
+        how.mode as u32,
+        how.resolve,
+        None,
+    )
+}
+
+/// The flags of `how`, of which nothing is let pass that does not fit. EINVAL; EAGAIN: it might wait, and is not to.
+fn checked(how: &OpenHow) -> Result<u32> {
+    const KNOWN: u32 = O_ACCMODE
+        | O_CREAT
+        | O_EXCL
+        | O_NOCTTY
+        | O_TRUNC
+        | O_APPEND
+        | O_NONBLOCK
+        | O_DSYNC
+        | O_SYNC
+        | O_ASYNC
+        | O_DIRECT
+        | O_LARGEFILE
+        | O_DIRECTORY
+        | O_NOFOLLOW
+        | O_NOATIME
+        | O_CLOEXEC
+        | O_PATH
+        | O_TMPFILE;
+    const WITH_PATH: u32 = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    const RESOLVE: u64 = RESOLVE_NO_XDEV
+        | RESOLVE_NO_MAGICLINKS
+        | RESOLVE_NO_SYMLINKS
+        | RESOLVE_BENEATH
+        | RESOLVE_IN_ROOT
+        | RESOLVE_CACHED;
+    const BOTH: u64 = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
     let flags = u32::try_from(how.flags).map_err(|_| Errno::EINVAL)?;
-    let makes = flags & O_CREAT != 0 || flags & O_TMPFILE == O_TMPFILE;
-    if how.mode & !0o7777 != 0 || (how.mode != 0 && !makes) {
+    let makes = flags & (O_CREAT | (O_TMPFILE & !O_DIRECTORY)) != 0;
+    if flags & !KNOWN != 0
+        || (flags & O_PATH != 0 && flags & !WITH_PATH != 0)
+        || how.mode & !0o7777 != 0
+        || (how.mode != 0 && !makes)
+        || how.resolve & !RESOLVE != 0
+        || how.resolve & BOTH == BOTH
+    {
         return Err(Errno::EINVAL);
     }
-    if how.resolve != 0 {
-        // Restricted walks: whoever asks for one has another way for kernels without this call.
-        return Err(Errno::ENOSYS);
+    if how.resolve & RESOLVE_CACHED != 0 && (makes || flags & O_TRUNC != 0) {
+        return Err(Errno::EAGAIN);
     }
-    do_open(args.int(0), args.word(1), flags, how.mode as u32)
+    Ok(flags)
 }
 
 fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
@@ -88,7 +144,7 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
         }
         names::wait_again(of);
     }
-    walk_and_open(dirfd, addr, flags, mode, who.map(|who| (&key, who)))
+    walk_and_open((dirfd, addr), flags, mode, 0, who.map(|who| (&key, who)))
 }
 
 /// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is short,
@@ -144,7 +200,7 @@ fn has_terminal() -> bool {
 #[inline]
 fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
     let cloexec = flags & O_CLOEXEC != 0;
-    of.reopen(flags);
+    of.reopen(flags | O_LARGEFILE);
     let installed = Task::here(|task| {
         task.process
             .files
@@ -160,10 +216,10 @@ fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
 /// The ordinary way. With `learn`, the path is noted for the next time.
 #[cold]
 fn walk_and_open(
-    dirfd: i32,
-    addr: usize,
+    (dirfd, addr): (i32, usize),
     flags: u32,
     mode: u32,
+    resolve: u64,
     learn: Option<(&Key, Who)>,
 ) -> Result<usize> {
     let caller = Caller::current();
@@ -172,8 +228,23 @@ fn walk_and_open(
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let start = caller.start(dirfd, &path)?;
-    let of = crate::fs::open::open(&caller.view(), start, &path, flags, mode)?;
+    let scoped = resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT) != 0;
+    let start = if scoped && path.first() == Some(&b'/') {
+        // Where it would start if it were relative.
+        caller.start(dirfd, b".")?
+    } else {
+        caller.start(dirfd, &path)?
+    };
+    let mut view = caller.view();
+    view.resolve = resolve;
+    if scoped {
+        view.root = start.clone();
+    }
+    let flags = match flags & O_PATH {
+        0 => flags | O_LARGEFILE,
+        _ => flags,
+    };
+    let of = crate::fs::open::open(&view, start, &path, flags, mode)?;
     watch::opened(&of);
     if let Some((key, who)) = learn
         && !of.tells()

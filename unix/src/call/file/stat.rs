@@ -5,7 +5,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{
     AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW, F_OK, PATH_MAX,
-    PIPEFS_MAGIC, R_OK, STATX_MNT_ID, Statfs, W_OK, X_OK,
+    PIPEFS_MAGIC, R_OK, STATX_ATTR_MOUNT_ROOT, STATX_BTIME, STATX_MNT_ID, Statfs, W_OK, X_OK,
 };
 use abi::nr;
 
@@ -13,7 +13,7 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::perm;
 use crate::fs::place::MS_NOEXEC;
-use crate::fs::{Attr, Kind};
+use crate::fs::{Attr, Kind, Place};
 use crate::process::Cred;
 
 /// Calls of this family.
@@ -83,7 +83,13 @@ fn statx(args: &mut Args) -> Result<usize> {
     let follow = flags & NOFOLLOW == 0;
     let object = Caller::current().object(args.int(0), args.word(1), flags, follow)?;
     let mut out = object.attr().to_statx();
+    // Told only to who asks.
+    out.mask &= !STATX_BTIME | mask & STATX_BTIME;
     if let Ok(place) = object.place() {
+        out.attributes_mask |= STATX_ATTR_MOUNT_ROOT;
+        if place.is_mount_root() {
+            out.attributes |= STATX_ATTR_MOUNT_ROOT;
+        }
         out.mnt_id = u64::from(place.mount.id);
         out.mask |= STATX_MNT_ID;
     }
@@ -182,16 +188,23 @@ fn readlinkat(args: &mut Args) -> Result<usize> {
 fn statfs(args: &mut Args) -> Result<usize> {
     let path = user_path(args.word(0))?;
     let place = Caller::current().place(AT_FDCWD, &path, true)?;
-    let mut out = place.mount.fs.statfs();
-    out.flags = place.mount.flags() as i64;
-    vm::user::put(args.word(1), &out)?;
+    vm::user::put(args.word(1), &of_mount(&place))?;
     Ok(0)
+}
+
+/// What is said of the file system and the mount of `place`.
+fn of_mount(place: &Place) -> Statfs {
+    /// The flags are meant.
+    const ST_VALID: i64 = 0x20;
+    let mut out = place.mount.fs.statfs();
+    out.flags = place.mount.flags() as i64 | ST_VALID;
+    out
 }
 
 fn fstatfs(args: &mut Args) -> Result<usize> {
     let of = Caller::current().files.get(args.int(0))?;
     let out = match of.place() {
-        Some(place) => place.mount.fs.statfs(),
+        Some(place) => of_mount(place),
         None => Statfs {
             kind: PIPEFS_MAGIC,
             bsize: 4096,

@@ -29,6 +29,7 @@ use sync::Monitor;
 
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
+use super::busy::Busy;
 use super::dev;
 use super::directory::Directory;
 use super::fifo::FifoSlot;
@@ -85,6 +86,9 @@ pub struct MemNode {
     /// What those who watch it want to know ([`super::watch`]).
     watched: AtomicU32,
     inactive: Inactive,
+    busy: Busy,
+    /// It may get a name although it has none.
+    nameless: AtomicBool,
     this: Weak<MemNode>,
 }
 
@@ -171,6 +175,8 @@ impl Super {
             mapped: AtomicBool::new(false),
             watched: AtomicU32::new(0),
             inactive: Inactive::new(),
+            busy: Busy::new(),
+            nameless: AtomicBool::new(false),
             this: this.clone(),
         })
     }
@@ -485,6 +491,10 @@ impl Inode for MemNode {
         Ok(node)
     }
 
+    fn let_link(&self) {
+        self.nameless.store(true, Ordering::Relaxed);
+    }
+
     fn link(&self, name: &[u8], inode: Arc<dyn Inode>) -> Result<()> {
         let node = self.node_of(inode)?;
         if node.kind == Kind::Directory {
@@ -493,10 +503,14 @@ impl Inode for MemNode {
         let _tree = self.fs.tree.lock();
         // A file's first name is counted with the file.
         let further = usize::from(node.meta.lock().nlink != 0);
+        if further == 0 && !node.nameless.load(Ordering::Relaxed) {
+            return Err(Errno::ENOENT);
+        }
         let taken = NODES.take(further)?;
         self.enter(name, &node)?;
         taken.keep();
         node.change_links(1);
+        node.nameless.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -685,6 +699,10 @@ impl Inode for MemNode {
         drop(old?);
         names::changed();
         Ok(())
+    }
+
+    fn busy(&self) -> Option<&Busy> {
+        self.store().map(|_| &self.busy)
     }
 
     fn inactive(&self) -> Option<&Inactive> {

@@ -39,6 +39,7 @@ impl World {
             root: self.root.clone(),
             cred: &self.cred,
             umask: 0,
+            resolve: 0,
         }
     }
 

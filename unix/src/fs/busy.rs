@@ -1,0 +1,116 @@
+//! Who writes a program's file, and who runs it: not both at a time (ETXTBSY).
+//!
+//! *Interface*: [`Writing`] is kept by each description that may write a file that could be run, [`Running`] by each memory that runs one. While one of a kind is
+//! there the other cannot be had. Descriptions that wait in an inactive list, or for a grace period, are let go of before anybody is refused for them.
+
+use abi::errno::{Errno, Result};
+use abi::linux::{O_RDWR, O_WRONLY};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicI32, Ordering};
+use sync::epoch;
+
+use super::inode::Inode;
+
+/// Of one file: how many write it, or below zero how many run it.
+#[derive(Default)]
+pub struct Busy(AtomicI32);
+
+impl Busy {
+    /// Nobody does either.
+    pub const fn new() -> Busy {
+        Busy(AtomicI32::new(0))
+    }
+
+    /// One more, `by` 1 or -1, unless there is one of the other kind.
+    fn enter(&self, by: i32) -> bool {
+        let more = |now: i32| match now.signum() == -by {
+            true => None,
+            false => now.checked_add(by),
+        };
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        self.0.fetch_update(set, fetch, more).is_ok()
+    }
+
+    fn leave(&self, by: i32) {
+        self.0.fetch_sub(by, Ordering::AcqRel);
+    }
+}
+
+/// A right to write that keeps a file from being run.
+pub struct Writing(Arc<dyn Inode>);
+
+/// A use that keeps a file from being written.
+pub struct Running(Arc<dyn Inode>);
+
+impl Writing {
+    /// For `inode`; `None` for one that nobody runs. ETXTBSY.
+    pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<Writing>> {
+        match inode.busy() {
+            None => Ok(None),
+            Some(busy) if busy.enter(1) => Ok(Some(Writing(inode.clone()))),
+            Some(_) => Err(Errno::ETXTBSY),
+        }
+    }
+}
+
+impl Running {
+    /// For `inode`; `None` for one that nobody writes. ETXTBSY. Thread context.
+    pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<Running>> {
+        let Some(busy) = inode.busy() else {
+            return Ok(None);
+        };
+        let done = busy.enter(-1)
+            || {
+                let waiting = inode
+                    .inactive()
+                    .map(|list| [O_WRONLY, O_RDWR].map(|mode| list.take(mode)));
+                drop(waiting);
+                busy.enter(-1)
+            }
+            || {
+                // Closed while others used the table: it goes after a grace period.
+                if epoch::pending() > 0 {
+                    epoch::synchronize();
+                }
+                busy.enter(-1)
+            };
+        match done {
+            true => Ok(Some(Running(inode.clone()))),
+            false => Err(Errno::ETXTBSY),
+        }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let Some(busy) = self.0.busy() {
+            busy.leave(1);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(busy) = self.0.busy() {
+            busy.leave(-1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_of_one_kind_and_none_of_the_other() {
+        let busy = Busy::new();
+        assert!(busy.enter(1) && busy.enter(1) && !busy.enter(-1));
+        busy.leave(1);
+        assert!(!busy.enter(-1));
+        busy.leave(1);
+        assert!(busy.enter(-1) && busy.enter(-1) && !busy.enter(1));
+        busy.leave(-1);
+        busy.leave(-1);
+        assert!(busy.enter(1));
+    }
+}

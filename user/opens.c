@@ -1,0 +1,394 @@
+/* Checks how files are opened, found and changed where calls have rules of their own: openat2's ways, running programs that are written (ETXTBSY), files without a name, descriptors of places, times,
+ * what statx and statfs say; passes on Linux and must pass here. For root.
+ *
+ * Interface: opens [GROUP...] runs all groups or those named; TAP on standard output. `opens --run` waits to be killed.
+ */
+#define _GNU_SOURCE
+#include "tap.h"
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FCHMODAT2 452
+#define LARGEFILE 0100000
+#define BASE "/dev/shm/opens"
+
+static void start(void)
+{
+    umount(BASE "/mount");
+    if (system("rm -rf " BASE))
+        exit(9);
+    umask(022);
+    int made = mkdir(BASE, 0755) == 0 && mkdir(BASE "/in", 0755) == 0 && mkdir(BASE "/in/deep", 0755) == 0 && mkdir(BASE "/mount", 0755) == 0;
+    int file = open(BASE "/in/file", O_RDWR | O_CREAT, 0644);
+    check(made && file >= 0 && symlink("file", BASE "/in/link") == 0 && symlink(BASE "/in/file", BASE "/in/absolute") == 0 && symlink("../in/file", BASE "/in/out") == 0 &&
+              symlink("/file", BASE "/in/top") == 0,
+          "files, directories and links");
+    close(file);
+}
+
+static int open2(int dir, const char *path, unsigned long flags, unsigned long mode, unsigned long resolve)
+{
+    struct open_how how = {flags, mode, resolve};
+    int opened = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+    if (opened >= 0)
+        close(opened);
+    return opened >= 0 ? 0 : -1;
+}
+
+static void ways(void)
+{
+    start();
+    int in = open(BASE "/in", O_RDONLY | O_DIRECTORY);
+    equal(open2(in, "file", O_RDONLY, 0, 0), 0, "without a restriction");
+    equal(open2(in, "file", O_RDONLY, 0, RESOLVE_BENEATH), 0, "beneath");
+    equal(open2(in, "deep/../file", O_RDONLY, 0, RESOLVE_BENEATH), 0, "down and up");
+    equal(open2(in, "link", O_RDONLY, 0, RESOLVE_BENEATH), 0, "by a link");
+    fails(open2(in, "../in/file", O_RDONLY, 0, RESOLVE_BENEATH), EXDEV, "above");
+    fails(open2(in, "out", O_RDONLY, 0, RESOLVE_BENEATH), EXDEV, "above by a link");
+    fails(open2(in, "absolute", O_RDONLY, 0, RESOLVE_BENEATH), EXDEV, "by an absolute link");
+    fails(open2(in, BASE "/in/file", O_RDONLY, 0, RESOLVE_BENEATH), EXDEV, "by an absolute path");
+    fails(open2(in, "none", O_RDONLY, 0, RESOLVE_BENEATH), ENOENT, "nothing there");
+    equal(open2(in, "/file", O_RDONLY, 0, RESOLVE_IN_ROOT), 0, "an absolute path in another root");
+    equal(open2(in, "../../file", O_RDONLY, 0, RESOLVE_IN_ROOT), 0, "no higher than that root");
+    equal(open2(in, "top", O_RDONLY, 0, RESOLVE_IN_ROOT), 0, "an absolute link there");
+    fails(open2(in, "absolute", O_RDONLY, 0, RESOLVE_IN_ROOT), ENOENT, "one that leads nowhere there");
+    equal(open2(in, "/new", O_WRONLY | O_CREAT, 0600, RESOLVE_IN_ROOT), 0, "a new file");
+    equal(access(BASE "/in/new", F_OK), 0, "is there");
+    fails(open2(in, "link", O_RDONLY, 0, RESOLVE_NO_SYMLINKS), ELOOP, "no links");
+    equal(open2(in, "file", O_RDONLY, 0, RESOLVE_NO_SYMLINKS), 0, "and there are none");
+    equal(open2(in, "link", O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS), 0, "the link itself");
+    fails(open2(AT_FDCWD, "/proc/self/fd/0", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), ELOOP, "no link of /proc");
+    fails(open2(AT_FDCWD, "/proc/self/root", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), ELOOP, "of another kind");
+    equal(open2(AT_FDCWD, "/proc/self/status", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), 0, "ordinary ones of it are");
+    int proc = open("/proc/self", O_RDONLY | O_DIRECTORY);
+    fails(open2(proc, "root", O_RDONLY, 0, RESOLVE_BENEATH), EXDEV, "none beneath either");
+    if (check(mount("none", BASE "/mount", "tmpfs", 0, 0) == 0, "a mount")) {
+        int base = open(BASE, O_RDONLY | O_DIRECTORY), inside = open(BASE "/mount", O_RDONLY | O_DIRECTORY);
+        fails(open2(base, "mount", O_RDONLY, 0, RESOLVE_NO_XDEV), EXDEV, "not into another mount");
+        fails(open2(inside, "../in", O_RDONLY, 0, RESOLVE_NO_XDEV), EXDEV, "nor out of it");
+        equal(open2(inside, ".", O_RDONLY, 0, RESOLVE_NO_XDEV), 0, "in it");
+        equal(open2(base, "mount", O_RDONLY, 0, RESOLVE_BENEATH), 0, "it lies beneath");
+        close(base);
+        close(inside);
+        umount(BASE "/mount");
+    }
+    equal(open2(in, "file", O_RDONLY, 0, RESOLVE_CACHED) == 0 || errno == EAGAIN, 1, "at once, or not at all");
+    fails(open2(in, "file", O_RDWR | O_TRUNC, 0, RESOLVE_CACHED), EAGAIN, "what cannot be at once");
+    fails(open2(in, "file", O_RDONLY, 0, RESOLVE_BENEATH | RESOLVE_IN_ROOT), EINVAL, "two roots");
+    fails(open2(in, "file", O_RDONLY, 0, 64), EINVAL, "a way that there is not");
+    fails(open2(in, "file", O_RDONLY, 0600, 0), EINVAL, "a mode for nothing new");
+    fails(open2(in, "file", O_RDONLY | O_CREAT, 010000, 0), EINVAL, "a mode that there is not");
+    fails(open2(in, "file", 1UL << 31, 0, 0), EINVAL, "a flag that there is not");
+    fails(open2(in, "file", 1UL << 40, 0, 0), EINVAL, "a high one");
+    fails(open2(in, "file", O_PATH | O_RDWR, 0, 0), EINVAL, "a place to be written");
+    char large[5000] = "";
+    fails(syscall(SYS_openat2, in, "file", large, 23), EINVAL, "too small");
+    fails(syscall(SYS_openat2, in, "file", large, sizeof large), E2BIG, "too large");
+    int opened = (int)syscall(SYS_openat2, in, "file", large, 4096);
+    check(opened >= 0, "larger, with zeros");
+    equal(fcntl(opened, F_GETFL), LARGEFILE, "has the flag of large files, as all have");
+    close(opened);
+    large[24] = 1;
+    fails(syscall(SYS_openat2, in, "file", large, 32), E2BIG, "with more that is wanted");
+    close(in);
+    close(proc);
+}
+
+static int copy(const char *to)
+{
+    char buffer[65536];
+    unlink(to);
+    int in = open("/proc/self/exe", O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0755);
+    ssize_t count;
+    while ((count = read(in, buffer, sizeof buffer)) > 0)
+        if (write(out, buffer, count) != count)
+            return -1;
+    close(in);
+    return close(out);
+}
+
+/* A process that runs `path`, when it does. */
+static pid_t run(const char *path, int *error)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        exit(9);
+    pid_t child = fork();
+    if (child == 0) {
+        execl(path, path, "--run", (char *)0);
+        *error = errno;
+        if (write(ends[1], error, sizeof *error) != sizeof *error)
+            _exit(1);
+        _exit(0);
+    }
+    close(ends[1]);
+    *error = 0;
+    if (read(ends[0], error, sizeof *error) != sizeof *error)
+        *error = 0;
+    close(ends[0]);
+    return child;
+}
+
+static void end(pid_t child)
+{
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+}
+
+static void *opener(void *path)
+{
+    int file = open(path, O_WRONLY);
+    close(file);
+    return 0;
+}
+
+static void busy(void)
+{
+    const char *const program = BASE "/program", *const script = BASE "/script";
+    int error;
+    start();
+    check(copy(program) == 0, "a program");
+    /* So often that the path is known. */
+    for (int i = 0; i < 4; i++)
+        close(open(program, O_WRONLY));
+    pid_t child = run(program, &error);
+    equal(error, 0, "runs, though it was written just now");
+    fails(open(program, O_WRONLY), ETXTBSY, "it is not to be written");
+    fails(open(program, O_RDWR), ETXTBSY, "read and written");
+    fails(open(program, O_RDONLY | O_TRUNC), ETXTBSY, "made empty");
+    fails(truncate(program, 0), ETXTBSY, "or cut off");
+    int reader = open(program, O_RDONLY);
+    check(reader >= 0, "it may be read");
+    close(reader);
+    check(rename(program, BASE "/other") == 0 && rename(BASE "/other", program) == 0 && chmod(program, 0700) == 0, "renamed, and its mode changed");
+    int second;
+    pid_t also = run(program, &second);
+    equal(second, 0, "run once more");
+    end(child);
+    fails(open(program, O_WRONLY), ETXTBSY, "one is left");
+    end(also);
+    int writer = open(program, O_WRONLY);
+    check(writer >= 0, "nobody runs it any more: it may be written");
+    child = run(program, &error);
+    equal(error, ETXTBSY, "and is not run meanwhile");
+    end(child);
+    int copied = dup(writer);
+    close(writer);
+    child = run(program, &error);
+    equal(error, ETXTBSY, "nor while there is a copy of the descriptor");
+    end(child);
+    close(copied);
+    pthread_t thread;
+    pthread_create(&thread, 0, opener, (void *)program);
+    pthread_join(thread, 0);
+    child = run(program, &error);
+    equal(error, 0, "nor is it held up by what a thread had open");
+    /* What it executed keeps it, its child too. */
+    pid_t child_of_it = child;
+    unlink(program);
+    end(child_of_it);
+    writer = open(script, O_WRONLY | O_CREAT, 0755);
+    check(write(writer, "#!/bin/sh\nexec sleep 100\n", 25) == 25, "a script");
+    child = run(script, &error);
+    equal(error, ETXTBSY, "is not run while it is written");
+    end(child);
+    close(writer);
+    int memory = memfd_create("program", 0);
+    char buffer[65536];
+    ssize_t count;
+    int in = open("/proc/self/exe", O_RDONLY);
+    while ((count = read(in, buffer, sizeof buffer)) > 0)
+        if (write(memory, buffer, count) != count)
+            check(0, "copied");
+    close(in);
+    snprintf(buffer, sizeof buffer, "/proc/self/fd/%d", memory);
+    child = run(buffer, &error);
+    equal(error, 0, "a file without a name that was never opened runs");
+    end(child);
+    writer = open(buffer, O_RDWR);
+    child = run(buffer, &error);
+    equal(error, ETXTBSY, "not if it is opened for writing");
+    end(child);
+    close(writer);
+    close(memory);
+}
+
+static void nameless(void)
+{
+    char path[64];
+    start();
+    int file = open(BASE "/in", O_TMPFILE | O_RDWR, 0600), alone = open(BASE "/in", O_TMPFILE | O_RDWR | O_EXCL, 0600);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", alone);
+    fails(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/alone", AT_SYMLINK_FOLLOW), ENOENT, "one that is to have no name gets none");
+    fails(linkat(alone, "", AT_FDCWD, BASE "/alone", AT_EMPTY_PATH), ENOENT, "not by number either");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    equal(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/linked", AT_SYMLINK_FOLLOW), 0, "another does");
+    struct stat now;
+    equal(fstat(file, &now) == 0 ? (long)now.st_nlink : -1, 1, "one");
+    equal(linkat(file, "", AT_FDCWD, BASE "/again", AT_EMPTY_PATH), 0, "and one more, by number");
+    unlink(BASE "/linked");
+    unlink(BASE "/again");
+    fails(linkat(file, "", AT_FDCWD, BASE "/again", AT_EMPTY_PATH), ENOENT, "without a name again it gets none any more");
+    int named = open(BASE "/named", O_RDWR | O_CREAT, 0600);
+    unlink(BASE "/named");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", named);
+    fails(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/named", AT_SYMLINK_FOLLOW), ENOENT, "nor one that was removed");
+    fails(open(BASE "/in", O_TMPFILE | O_RDONLY, 0600), EINVAL, "only for reading");
+    fails(open(BASE "/in/file", O_TMPFILE | O_RDWR, 0600), ENOTDIR, "in what is no directory");
+    close(file);
+    close(alone);
+    close(named);
+}
+
+static void places(void)
+{
+    char byte;
+    start();
+    int file = open(BASE "/in/file", O_PATH | O_RDWR | O_APPEND), dir = open(BASE "/in", O_PATH);
+    equal(fcntl(file, F_GETFL), O_PATH, "only the place is meant");
+    fails(read(file, &byte, 1), EBADF, "no reading");
+    fails(write(file, &byte, 1), EBADF, "no writing");
+    fails(fchmod(file, 0600), EBADF, "no mode");
+    fails(fchown(file, 0, 0), EBADF, "no owner");
+    fails(ftruncate(file, 0), EBADF, "no length");
+    fails(flock(file, LOCK_SH), EBADF, "no lock");
+    fails(ioctl(file, 0x5401, 0), EBADF, "no control");
+    fails(futimens(file, 0), EBADF, "no times");
+    fails((long)mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0), EBADF, "no mapping");
+    fails(fcntl(file, F_SETFL, 0), EBADF, "no flags");
+    fails(fsync(file), EBADF, "no sync");
+    struct stat now;
+    struct statfs all;
+    equal(fstat(file, &now), 0, "but it is looked at");
+    equal(fstatfs(file, &all), 0, "and its file system");
+    equal(fchdir(dir), 0, "a place to be in");
+    equal(openat(dir, "file", O_RDONLY) >= 0, 1, "and to start from");
+    equal(chdir("/"), 0, "back");
+    int link = open(BASE "/in/link", O_PATH | O_NOFOLLOW);
+    char text[16];
+    equal(readlinkat(link, "", text, sizeof text), 4, "the text of a link's place");
+    fails(readlinkat(file, "", text, sizeof text), ENOENT, "a file's place has none");
+    fails(readlink("", text, sizeof text), ENOENT, "no path, no text");
+    fails(readlink(BASE "/in/file", text, sizeof text), EINVAL, "a file is no link");
+    fails(readlink(BASE "/in/link", text, 0), EINVAL, "no room");
+    close(file);
+    close(link);
+    close(dir);
+    file = open(BASE "/in/file", O_RDWR);
+    equal(fcntl(file, F_GETFL), O_RDWR | LARGEFILE, "an ordinary one has the flag of large files");
+    close(file);
+    for (int i = 0; i < 4; i++) {
+        file = open(BASE "/in/file", O_RDONLY);
+        equal(fcntl(file, F_GETFL), LARGEFILE, "each time");
+        close(file);
+    }
+    int both[2];
+    equal(pipe(both) == 0 ? fcntl(both[0], F_GETFL) : -1, O_RDONLY, "a pipe has not");
+}
+
+static void changes(void)
+{
+    struct stat now, before;
+    char *const words[] = {"x", 0};
+    start();
+    equal(syscall(FCHMODAT2, AT_FDCWD, BASE "/in/link", 0600, 0), 0, "a mode by way of a link");
+    equal(stat(BASE "/in/file", &now) == 0 ? now.st_mode & 07777 : 0, 0600, "is the file's");
+    fails(syscall(FCHMODAT2, AT_FDCWD, BASE "/in/link", 0600, AT_SYMLINK_NOFOLLOW), EOPNOTSUPP, "a link has none");
+    int file = open(BASE "/in/file", O_PATH);
+    equal(syscall(FCHMODAT2, file, "", 0640, AT_EMPTY_PATH), 0, "by number");
+    equal(stat(BASE "/in/file", &now) == 0 ? now.st_mode & 07777 : 0, 0640, "as well");
+    fails(syscall(FCHMODAT2, file, "", 0640, 0), ENOENT, "without a path");
+    fails(syscall(FCHMODAT2, file, "", 0640, 1), EINVAL, "a flag that there is not");
+    close(file);
+    struct timespec omit[2] = {{0, UTIME_OMIT}, {0, UTIME_OMIT}}, mixed[2] = {{5, 6}, {0, UTIME_OMIT}}, wrong[2] = {{0, 1000000000}, {0, 0}};
+    stat(BASE "/in/file", &before);
+    equal(utimensat(AT_FDCWD, BASE "/none", omit, 0), 0, "no times at all: not even the path is looked at");
+    equal(utimensat(AT_FDCWD, BASE "/in/file", mixed, 0), 0, "one time");
+    stat(BASE "/in/file", &now);
+    check(now.st_atim.tv_sec == 5 && now.st_atim.tv_nsec == 6 && now.st_mtim.tv_sec == before.st_mtim.tv_sec && now.st_mtim.tv_nsec == before.st_mtim.tv_nsec, "and the other stays");
+    fails(utimensat(AT_FDCWD, BASE "/in/file", wrong, 0), EINVAL, "a second of nanoseconds");
+    fails(syscall(SYS_utimensat, 0, 0, mixed, AT_SYMLINK_NOFOLLOW), EINVAL, "flags for a number");
+    fails(syscall(SYS_utimensat, AT_FDCWD, 0, mixed, 0), EFAULT, "no path");
+    fails(utimensat(AT_FDCWD, BASE "/in/file", mixed, 1), EINVAL, "a flag that there is not");
+    pid_t child = fork();
+    if (child == 0) {
+        struct timespec half[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}}, nows[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+        if (chmod(BASE "/in/file", 0666) || setgid(1000) || setuid(1000))
+            _exit(9);
+        tap_failed = 0;
+        fails(utimensat(AT_FDCWD, BASE "/in/file", half, 0), EPERM, "who may write may not set one to now");
+        equal(utimensat(AT_FDCWD, BASE "/in/file", nows, 0), 0, "but both");
+        fails(utimensat(AT_FDCWD, BASE "/in/file", mixed, 0), EPERM, "and no other time");
+        _exit(tap_failed);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    tap_count += 3;
+    equal(status, 0, "all as they should be");
+    fails(execv("/", words), EACCES, "a directory is not executed");
+    fails(execv(BASE "/in/file/", words), ENOTDIR, "nor a file as a directory");
+    fails(execv("", words), ENOENT, "nor nothing");
+    fails(syscall(SYS_execveat, AT_FDCWD, "", words, words, AT_EMPTY_PATH), EACCES, "nor where one is");
+    fails(syscall(SYS_execveat, AT_FDCWD, BASE "/in/link", words, words, AT_SYMLINK_NOFOLLOW), ELOOP, "nor a link that is not followed");
+    fails(syscall(SYS_execveat, -1, "x", words, words, 0), EBADF, "nor from no directory");
+    fails(syscall(SYS_execveat, AT_FDCWD, "/", words, words, 1), EINVAL, "nor with a flag that there is not");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/in/link", RENAME_NOREPLACE), EEXIST, "no name is replaced");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", RENAME_EXCHANGE), ENOENT, "nor exchanged with nothing");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", 8), EINVAL, "a flag that there is not");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", RENAME_NOREPLACE | RENAME_EXCHANGE), EINVAL, "two that do not fit");
+    equal(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/in/deep", RENAME_EXCHANGE), 0, "a file and a directory change places");
+    check(stat(BASE "/in/file", &now) == 0 && S_ISDIR(now.st_mode) && stat(BASE "/in/deep", &now) == 0 && S_ISREG(now.st_mode), "and are there");
+    file = open(BASE "/in/deep", O_RDWR);
+    fails(fallocate(file, FALLOC_FL_COLLAPSE_RANGE, 0, 4096), EOPNOTSUPP, "nothing is collapsed");
+    fails(fallocate(file, FALLOC_FL_INSERT_RANGE, 0, 4096), EOPNOTSUPP, "nor inserted");
+    fails(fallocate(file, FALLOC_FL_PUNCH_HOLE, 0, 4096), EOPNOTSUPP, "a hole keeps the size");
+    close(file);
+}
+
+static void told(void)
+{
+    struct statx all;
+    struct statfs system_;
+    start();
+    equal(statx(AT_FDCWD, BASE "/in/file", 0, STATX_BASIC_STATS, &all), 0, "asked for the basic ones");
+    equal(all.stx_mask & (STATX_BASIC_STATS | STATX_BTIME), STATX_BASIC_STATS, "those are told");
+    equal(statx(AT_FDCWD, BASE "/in/file", 0, STATX_BASIC_STATS | STATX_BTIME, &all), 0, "asked for its birth, too");
+    equal(all.stx_mask & (STATX_BASIC_STATS | STATX_BTIME), STATX_BASIC_STATS | STATX_BTIME, "that too");
+    check(all.stx_btime.tv_sec > 0 && all.stx_btime.tv_sec <= all.stx_ctime.tv_sec, "which was before its last change");
+    check((all.stx_mask & 0x1000) && (all.stx_attributes_mask & 0x2000) && !(all.stx_attributes & 0x2000), "its mount, whose root it is not");
+    statx(AT_FDCWD, "/proc", 0, 0, &all);
+    check(all.stx_attributes & 0x2000, "which the root of one is");
+    fails(statx(AT_FDCWD, BASE, 0, 0x80000000u, &all), EINVAL, "a bit that is kept");
+    fails(statx(AT_FDCWD, BASE, 0x6000, 0, &all), EINVAL, "at once and not");
+    fails(statx(AT_FDCWD, BASE, 1, 0, &all), EINVAL, "a flag that there is not");
+    fails(statx(AT_FDCWD, BASE, 0, 0, (struct statx *)8), EFAULT, "to nowhere");
+    check(statfs(BASE, &system_) == 0 && system_.f_type == 0x01021994 && system_.f_namelen == 255 && (system_.f_flags & 0x20), "the file system");
+    int dir = open(BASE, O_RDONLY);
+    struct statfs same;
+    check(fstatfs(dir, &same) == 0 && same.f_type == system_.f_type && same.f_flags == system_.f_flags, "by number the same");
+    close(dir);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct group groups[] = {
+        {"ways", ways}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"changes", changes}, {"told", told},
+    };
+    if (argc == 2 && strcmp(argv[1], "--run") == 0)
+        for (;;)
+            pause();
+    run_groups(GROUPS(groups), 0, argc, argv);
+    if (system("rm -rf " BASE))
+        return 9;
+    return done();
+}
