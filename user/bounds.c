@@ -1,5 +1,5 @@
 /* Limits of a process: the length of its files (RLIMIT_FSIZE), its data (RLIMIT_DATA), its addresses (RLIMIT_AS), its CPU time (RLIMIT_CPU), the memory that it locks
- * (RLIMIT_MEMLOCK).
+ * (RLIMIT_MEMLOCK); and what a stack that grows, a program that is executed and a child may be.
  *
  * Interface: bounds [GROUP...]; TAP on standard output. As root, and all of it holds on Linux too.
  */
@@ -265,11 +265,24 @@ static void as_part(void)
     REFUSED(mmap(eight - PAGE, 9 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), ENOMEM, "and no more");
 }
 
+/* What the program's file has counts beside the heap. */
+static void own_data(void)
+{
+    static volatile char mine[20 * PAGE] = {1};
+    enum { MOST = 8 << 20 };
+    char *start = heap_end();
+    bound(RLIMIT_DATA, MOST, MOST);
+    fails(heap_to(start + MOST - 15 * PAGE), ENOMEM, "the heap without the program's own data");
+    equal(heap_to(start + MOST / 2), 0, "with it");
+    equal(mine[0], 1, "which is there");
+}
+
 static void data(void)
 {
     equal(apart(data_part), 0, "data under a limit");
     equal(apart(heap_part), 0, "a heap under a limit");
     equal(apart(as_part), 0, "addresses under a limit");
+    equal(apart(own_data), 0, "a heap beside data");
 }
 
 static void burn_until(int times)
@@ -465,9 +478,97 @@ static void tables(void)
     check(status("VmPTE:") - before <= 16, "that are there");
 }
 
+/* A kind of limit, what it is, and how deep the stack becomes, in pages. */
+static struct {
+    int resource;
+    long limit;
+    int pages, lock, user;
+} way;
+
+static int deep(int pages)
+{
+    volatile char page[PAGE];
+    page[0] = (char)pages;
+    return pages ? deep(pages - 1) + page[0] : 0;
+}
+
+static void go_deep(void)
+{
+    if (way.lock)
+        mlockall(MCL_CURRENT);
+    bound(way.resource, way.limit, way.limit);
+    if (way.user && as_user())
+        _exit(9);
+    deep(way.pages);
+}
+
+static int depth(int resource, long limit, int lock, int user)
+{
+    way.resource = resource, way.limit = limit, way.pages = 100, way.lock = lock, way.user = user;
+    return apart(go_deep);
+}
+
+static void stacks(void)
+{
+    long now = status("VmSize:") << 10;
+    equal(depth(RLIMIT_AS, now + (2 << 20), 0, 0), 0, "a stack grows");
+    ends_by(depth(RLIMIT_AS, now + 10 * PAGE, 0, 0), SIGSEGV, "as far as there are addresses");
+    equal(depth(RLIMIT_DATA, 0, 0, 0), 0, "it is no data");
+    equal(depth(RLIMIT_STACK, 1 << 20, 0, 0), 0, "as long as it may be");
+    ends_by(depth(RLIMIT_STACK, 64 << 10, 0, 0), SIGSEGV, "and no longer");
+    equal(depth(RLIMIT_MEMLOCK, now + (4 << 20), 1, 1), 0, "one that is locked");
+    ends_by(depth(RLIMIT_MEMLOCK, now + 10 * PAGE, 1, 1), SIGSEGV, "as far as may be");
+    equal(depth(RLIMIT_MEMLOCK, now + 10 * PAGE, 1, 0), 0, "further for who may");
+    equal(depth(RLIMIT_MEMLOCK, 10 * PAGE, 0, 1), 0, "and what is not locked");
+}
+
+static char long_word[100000];
+
+static void execute(void)
+{
+    char *words[] = {"bounds", "nothing", long_word, 0}, *none[] = {0};
+    bound(way.resource, way.limit, way.limit);
+    execve("/proc/self/exe", words, none);
+    _exit(100 + errno);
+}
+
+static int program(int resource, long limit)
+{
+    way.resource = resource, way.limit = limit;
+    return apart(execute);
+}
+
+static void fork_below(void)
+{
+    bound(RLIMIT_AS, 16 * PAGE, 16 * PAGE);
+    bound(RLIMIT_DATA, PAGE, PAGE);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    int left = -1;
+    equal(waitpid(child, &left, 0), child, "a child of who has more than may be");
+    equal(left, 0, "and its end");
+}
+
+static void programs(void)
+{
+    long most = 64L << 20;
+    equal(program(RLIMIT_AS, most), 0, "a program that has room");
+    ends_by(program(RLIMIT_AS, 20 * PAGE), SIGSEGV, "one without addresses");
+    ends_by(program(RLIMIT_DATA, PAGE), SIGSEGV, "one without data");
+    ends_by(program(RLIMIT_DATA, 0), SIGSEGV, "with none at all");
+    equal(program(RLIMIT_DATA, most), 0, "with much");
+    memset(long_word, 'x', sizeof long_word - 1);
+    equal(program(RLIMIT_AS, most), 0, "long words");
+    equal(WEXITSTATUS(program(RLIMIT_AS, 16 * PAGE)), 100 + E2BIG, "longer than all addresses");
+    equal(apart(fork_below), 0, "fork asks nothing");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"fsize", fsize}, {"data", data}, {"cpu", cpu}, {"memlock", memlock}, {"tables", tables}};
+    if (argc > 1 && strcmp(argv[1], "nothing") == 0)
+        return 0;
+    static const struct group groups[] = {{"fsize", fsize}, {"data", data}, {"cpu", cpu}, {"memlock", memlock}, {"tables", tables}, {"stacks", stacks}, {"programs", programs}};
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();
 }

@@ -181,6 +181,8 @@ pub struct Loaded {
     pub phdr: usize,
     /// The end of its last segment.
     pub end: usize,
+    /// How much of that the file has: the program's data.
+    pub data: usize,
 }
 
 /// What an image is for its process.
@@ -239,6 +241,7 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
             0
         },
         end: end.wrapping_add(bias),
+        data: image.segments.last().map_or(0, |last| last.filesz),
     })
 }
 

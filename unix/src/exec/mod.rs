@@ -97,6 +97,11 @@ pub fn execve(
         let source = find(&process, dirfd, &path, flags)?;
         let prepared = prepare(&process, source, strings(argv)?, strings(envp)?)?;
         had_threads |= end_other_threads(&process)?;
+        if !prepared.space.is_within(&process.bounds()) {
+            // What Linux finds out behind the point of no return.
+            process.end(status_signaled(SIGSEGV));
+            return Err(Errno::ENOMEM);
+        }
         if commit(&task, prepared, had_threads, a.frame)? {
             break;
         }
@@ -209,7 +214,7 @@ pub fn prepare(
             Some(load(&space, &loader, &loader_image, Part::Interpreter)?)
         }
     };
-    space.set_brk_start(main.end + load::spread(SPREAD_PAGES));
+    space.set_brk_start(main.end + load::spread(SPREAD_PAGES), main.data);
     if let Some(running) = source.take_running() {
         space.keep(try_arc(running)?);
     }
@@ -323,7 +328,8 @@ fn build_stack(
         ]
     };
     let made = stack::image(top, argv, envp, execfn, random, aux)?;
-    if top - made.sp > length / 4 * 3 {
+    let room = length.min(process.bounds().size);
+    if top - made.sp > room / 4 * 3 {
         return Err(Errno::E2BIG);
     }
     space

@@ -19,6 +19,7 @@ use abi::layout::PAGE;
 use abi::linux::{SIGKILL, status_signaled};
 use machine::clock::now_ns;
 use vm::frame;
+use vm::space::Bounds;
 
 use crate::process::{Task, tree};
 
@@ -45,6 +46,7 @@ const WORTHWHILE: usize = 256;
 /// Links the heap to this, and begins what the kernel's command line asks for. Before the first program.
 pub(crate) fn start(command_line: &str) {
     vm::heap::link_starved(starved);
+    vm::space::link_bounds(|| Task::here(|task| task.process.bounds()).unwrap_or(Bounds::NONE));
     fail::start(command_line);
 }
 

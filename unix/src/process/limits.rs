@@ -102,6 +102,7 @@ impl Process {
             },
             heap: data,
             locked: if may_lock { usize::MAX } else { locked },
+            stack: bytes(RLIMIT_STACK),
         }
     }
 }

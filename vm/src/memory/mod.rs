@@ -8,6 +8,7 @@ pub(crate) mod fake;
 pub(crate) mod raw;
 
 use crate::frame::{Frame, Frames};
+use crate::space::Bounds;
 use abi::errno::Result;
 
 /// Physical memory: its frames, and where the kernel sees a physical address.
@@ -52,6 +53,11 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// Tries to free memory that is held without need; `false` when there was none.
     fn reclaim(self) -> bool {
         false
+    }
+
+    /// What a space may become by what the running thread touches.
+    fn bounds(self) -> Bounds {
+        Bounds::NONE
     }
 
     /// The kernel's view of `frame`.
@@ -188,6 +194,10 @@ impl Memory for Kernel {
 
     fn reclaim(self) -> bool {
         crate::heap::trim() > 0
+    }
+
+    fn bounds(self) -> Bounds {
+        crate::space::bounds_of_caller()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a space may become: how large, how much of it data, how much of it locked; and locking.
 //!
 //! *Interface*: [`Bounds`] come from whoever changes a space, for one change; [`Lock`] is how an area stays in memory, which is where everything is anyway: so it is counted,
-//! and its pages are fetched by the caller. [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
+//! and its pages are fetched by the caller. [`link_bounds`] says whose bounds hold where nobody gives any: where a stack grows. [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
 use super::area::{Area, Content, Prot, Role};
 use super::{AddressSpace, Areas, Inner};
@@ -9,6 +9,7 @@ use crate::memory::Memory;
 use abi::errno::Errno;
 use abi::layout::{page_ceil, page_floor};
 use core::sync::atomic::Ordering;
+use sync::once::Once;
 
 /// How an area stays in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,10 +30,26 @@ pub struct Bounds {
     pub size: usize,
     /// Of those that are private and may be written, stacks left out.
     pub data: usize,
-    /// Of the heap.
+    /// Of the heap and the program's own data.
     pub heap: usize,
     /// Of those that are locked.
     pub locked: usize,
+    /// Of the stack.
+    pub stack: usize,
+}
+
+/// The running thread's.
+static CALLER: Once<fn() -> Bounds> = Once::new();
+
+/// From now on `bounds` says what the running thread may make of a space. Once.
+pub fn link_bounds(bounds: fn() -> Bounds) {
+    let _ = CALLER.set(bounds);
+}
+
+/// The running thread's bounds.
+#[cfg(target_os = "none")]
+pub(crate) fn bounds_of_caller() -> Bounds {
+    CALLER.get().map_or(Bounds::NONE, |bounds| bounds())
 }
 
 impl Bounds {
@@ -42,6 +59,7 @@ impl Bounds {
         data: usize::MAX,
         heap: usize::MAX,
         locked: usize::MAX,
+        stack: usize::MAX,
     };
 }
 
@@ -113,7 +131,7 @@ impl Inner {
         if self.size.saturating_add(added) > bounds.size {
             return Err(Errno::ENOMEM);
         }
-        match area.is_data(area.prot) {
+        match area.is_data(area.prot) && added != 0 {
             true => self.admit_data(bounds, added),
             false => Ok(()),
         }
@@ -121,7 +139,7 @@ impl Inner {
 
     /// Whether there may be `added` bytes of data more. `ENOMEM`.
     fn admit_data(&self, bounds: &Bounds, added: usize) -> Result<(), Errno> {
-        if bounds.data == usize::MAX || added == 0 {
+        if bounds.data == usize::MAX {
             return Ok(());
         }
         let data = self.bytes(|area| area.is_data(area.prot));
@@ -143,11 +161,20 @@ impl Inner {
             return Ok(());
         }
         let becomes = |area: &Area| area.is_data(prot) && !area.is_data(area.prot);
-        self.admit_data(bounds, self.bytes_in(start, end, becomes))
+        match self.bytes_in(start, end, becomes) {
+            0 => Ok(()),
+            more => self.admit_data(bounds, more),
+        }
     }
 }
 
 impl<M: Memory> AddressSpace<M> {
+    /// Whether all that there is, and the data, stays within `bounds`.
+    pub fn is_within(&self, bounds: &Bounds) -> bool {
+        let inner = self.held();
+        inner.size <= bounds.size && inner.admit_data(bounds, 0).is_ok()
+    }
+
     /// Bytes of the areas.
     pub fn sizes(&self) -> Sizes {
         let inner = self.held();

@@ -14,6 +14,7 @@
 //! A pager is asked without anything, since it may sleep and take its own locks; if the areas have changed meanwhile, all begins anew.
 
 use super::area::{Area, Content, Role};
+use super::bounds::Bounds;
 use super::guard::View;
 use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Prot};
@@ -100,7 +101,10 @@ impl<M: Memory> AddressSpace<M> {
                     self.let_go(page, frame);
                     return Ok(());
                 }
-                Ok(Step::Outside) => self.change().grow_stack(page),
+                Ok(Step::Outside) => {
+                    let bounds = self.memory.bounds();
+                    self.change().grow_stack(page, &bounds)
+                }
                 Ok(Step::Ask) => match question.take() {
                     Some(question) => match self.answer(page, question) {
                         Ok(true) => return Ok(()),
@@ -330,9 +334,9 @@ fn exchange(word: &AtomicU64, seen: u64, new: u64) -> bool {
 }
 
 impl Inner {
-    /// Grows the stack area above `page` down to it, unless the page lies in an area.
+    /// Grows the stack area above `page` down to it, within `bounds`, unless the page lies in an area.
     #[cold]
-    fn grow_stack(&mut self, page: usize) -> Result<(), FaultError> {
+    fn grow_stack(&mut self, page: usize, bounds: &Bounds) -> Result<(), FaultError> {
         if self.areas.at(page).is_some() {
             return Ok(());
         }
@@ -347,7 +351,12 @@ impl Inner {
         if page < floor || page < below.saturating_add(STACK_GAP) {
             return Err(FaultError::NotMapped);
         }
-        self.size += start - page;
+        let (more, length) = (start - page, area.end - page);
+        let admitted = self.admit_bytes(bounds, area, more, more);
+        if length > bounds.stack || admitted.is_err() {
+            return Err(FaultError::NotMapped);
+        }
+        self.size += more;
         self.areas.get_mut(index).0 = page;
         Ok(())
     }

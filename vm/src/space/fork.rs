@@ -84,7 +84,8 @@ impl<M: Memory> AddressSpace<M> {
         copy.areas = inner.areas.try_clone()?;
         self.unlock_copy(&mut copy.areas);
         *child.areas_bytes.get_mut() = copy.areas.bytes();
-        (copy.size, copy.brk_start, copy.brk) = (inner.size, inner.brk_start, inner.brk);
+        (copy.size, copy.own_data) = (inner.size, inner.own_data);
+        (copy.brk_start, copy.brk) = (inner.brk_start, inner.brk);
         let (tables, child_tables) = (self.tables(), child.tables());
         let mut copied = 0;
         for (start, area) in inner.areas.all() {

@@ -437,9 +437,10 @@ impl<M: Memory> AddressSpace<M> {
         Ok(target)
     }
 
-    /// Sets where the heap starts (after loading a program); it is empty.
-    pub fn set_brk_start(&self, start: usize) {
+    /// Sets where the heap of a program with `own` bytes of data starts (after loading it); it is empty.
+    pub fn set_brk_start(&self, start: usize, own: usize) {
         let mut inner = self.change();
+        inner.own_data = own;
         let start = page_ceil(start).unwrap_or(USER_END);
         (inner.brk_start, inner.brk) = (start, start);
     }
@@ -449,7 +450,9 @@ impl<M: Memory> AddressSpace<M> {
         let mut inner = self.change();
         let now = inner.brk;
         let heap = end.checked_sub(inner.brk_start);
-        if heap.is_none_or(|heap| heap > bounds.heap) || end > USER_END {
+        if heap.is_none_or(|heap| heap.saturating_add(inner.own_data) > bounds.heap)
+            || end > USER_END
+        {
             return now;
         }
         let (Some(old), Some(new)) = (page_ceil(now), page_ceil(end)) else {

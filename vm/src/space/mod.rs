@@ -24,7 +24,9 @@ mod resident;
 mod shared;
 
 pub use area::{AreaInfo, Backing, Placement, Prot, Role};
-pub use bounds::{Bounds, Lock, Sizes};
+#[cfg(target_os = "none")]
+pub(crate) use bounds::bounds_of_caller;
+pub use bounds::{Bounds, Lock, Sizes, link_bounds};
 pub use pager::{Label, Pager, PagerInfo};
 pub use presence::Present;
 
@@ -129,6 +131,8 @@ pub(crate) struct Inner {
     brk: usize,
     /// Bytes of all areas.
     size: usize,
+    /// Bytes of data that the program's file has.
+    own_data: usize,
     /// How new areas are locked.
     future_lock: Lock,
     /// Forks so far, in a byte.
@@ -175,6 +179,7 @@ impl<M: Memory> AddressSpace<M> {
                 brk_start: 0,
                 brk: 0,
                 size: 0,
+                own_data: 0,
                 future_lock: Lock::No,
                 forks: 0,
                 habits: None,

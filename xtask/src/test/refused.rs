@@ -69,12 +69,9 @@ fn boots(kit: &Kit) -> Result<Vec<Check>> {
 
 /// One boot: whether it was good, how many questions there were, and what it told.
 fn boot(kit: &Kit, plan: &str) -> Result<(bool, Option<u64>, String)> {
-    let mut machine = with(
-        kit,
-        &format!("refused-boot-{}", plan.replace(',', "-")),
-        1,
-        128,
-    );
+    // So small that the other programs are left out, which take longer to unpack than all the rest.
+    let name = format!("refused-boot-{}", plan.replace(',', "-"));
+    let mut machine = with(kit, &name, 1, 48);
     // Beside the word for a console that ends where the input does: a program whose `dup2` was refused reads from there, and a terminal would have it wait.
     machine.append.push_str(&format!(" fail={plan}"));
     let ran = kit.boot(&machine, &["/bin/sh", "-c", SESSION], Vec::new(), MINUTE)?;

@@ -603,7 +603,7 @@ fn the_stack_grows_to_its_floor_and_not_further() {
 #[test]
 fn the_heap_moves_with_brk() {
     let (space, memory, before) = space(500);
-    space.set_brk_start(A + 10);
+    space.set_brk_start(A + 10, 0);
     let start = A + PAGE;
     assert_eq!(space.brk(0, &Bounds::NONE), start);
     assert_eq!(space.brk(start + 5000, &Bounds::NONE), start + 5000);
