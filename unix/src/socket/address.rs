@@ -4,8 +4,17 @@
 #![expect(clippy::disallowed_methods, reason = "an address, short")]
 
 use abi::errno::{Errno, Result};
-use abi::linux::SOCKADDR_MAX;
+use abi::linux::{SOCKADDR_MAX, SockaddrIn};
 use smallvec::SmallVec;
+
+/// The address of a host, as in packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// Of IPv4.
+    Four([u8; 4]),
+    /// Of IPv6.
+    Six([u8; 16]),
+}
 
 /// An address, its family in the first two bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +30,19 @@ impl Address {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Of an address of IPv4 or IPv6: its bytes and its port. Zeros of any other.
+    pub fn host_and_port(&self) -> (Host, u16) {
+        let bytes = self.bytes();
+        let port = bytes.get(2..4).and_then(|two| two.try_into().ok());
+        let four = bytes.get(4..8).and_then(|four| four.try_into().ok());
+        let six = bytes.get(8..24).and_then(|six| six.try_into().ok());
+        let host = match six {
+            Some(six) if bytes.len() > size_of::<SockaddrIn>() => Host::Six(six),
+            _ => Host::Four(four.unwrap_or_default()),
+        };
+        (host, port.map_or(0, u16::from_be_bytes))
     }
 
     /// From the program: `length` bytes at `at`. EINVAL, EFAULT.

@@ -8,10 +8,6 @@
 //! it looks into the queue: with a record there nobody has begun to write to the queue since. One that is being read counts until all of it has been.
 //!
 //! Monitors: with a channel's records held nothing is allocated, dropped or copied from a program.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "room is made by `try_queue` before"
-)]
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -20,11 +16,11 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use quaject::pipe::{PipeCore, RING};
 use sync::monitor::RawMonitor;
-use sync::{Guard, Monitor, Once, WaitList};
+use sync::{Monitor, Once, WaitList};
 
 use super::record::Record;
 use super::{Kind, Patience, Socket};
-use crate::memory::fallible::try_queue;
+use crate::memory::room::roomy;
 use crate::poll::PollTable;
 use crate::process::quota;
 use crate::process::user::Charge;
@@ -312,34 +308,16 @@ impl Channel {
         self.look(|records| records.iter().next().map_or(0, Record::left))
     }
 
-    /// The records, with room for one more. ENOMEM.
-    fn roomy(&self) -> Result<Guard<'_, Records>> {
-        loop {
-            let records = self.records.lock();
-            let count = records.list.len();
-            if count < records.list.capacity() {
-                return Ok(records);
-            }
-            drop(records);
-            let mut larger = try_queue((2 * count).max(4))?;
-            let mut records = self.records.lock();
-            if records.list.len() < larger.capacity() {
-                larger.extend(records.list.drain(..));
-                core::mem::swap(&mut records.list, &mut larger);
-            }
-            drop(records);
-        }
-    }
-
     /// Puts `record` behind the others. EPIPE: nothing more may come; ENOMEM.
     pub fn push(&self, record: Record) -> Result<()> {
-        let mut records = self.roomy()?;
+        let mut records = roomy(&self.records, |records| &mut records.list, 1)?;
         if self.is_shut() {
             drop(records);
             return Err(Errno::EPIPE);
         }
         self.bytes.fetch_add(record.left(), Ordering::SeqCst);
         self.pending.fetch_add(1, Ordering::SeqCst);
+        #[expect(clippy::disallowed_methods, reason = "there is room")]
         records.list.push_back(record);
         self.follow();
         drop(records);

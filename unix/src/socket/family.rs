@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::message::{Received, Sending};
-use super::{Address, Kind, Socket, inet, local};
+use super::{Address, Kind, Socket, inet, local, netlink};
 use crate::io::IoBuf;
 
 /// How one end of a connection ends.
@@ -168,6 +168,7 @@ pub fn numbered(domain: i32) -> Option<&'static dyn Family> {
         AF_UNIX => Some(&local::LOCAL),
         AF_INET => Some(&inet::V4),
         AF_INET6 => Some(&inet::V6),
+        AF_NETLINK => Some(&netlink::NETLINK),
         _ => None,
     }
 }

@@ -12,22 +12,20 @@
 //! Monitors: with the table held nothing is allocated or dropped, since what is dropped may take it too.
 //!
 //! Source: unix(7); mark and sweep over references that are counted (as in Linux's `net/unix/garbage.c`, in words).
-#![expect(
-    clippy::disallowed_methods,
-    reason = "room is made by `try_reserve` before"
-)]
+#![expect(clippy::disallowed_methods, reason = "room is made before")]
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::{Guard, Monitor};
+use sync::Monitor;
 
 use super::{Channel, Socket};
 use crate::file::OpenFile;
 use crate::files::Taken;
 use crate::memory::fallible::{try_box, try_reserve};
+use crate::memory::room::roomy;
 use crate::process::quota;
 use crate::process::user::Charge;
 
@@ -117,26 +115,6 @@ fn each_load(socket: &Socket, step: &mut dyn FnMut(&Load)) {
     }
 }
 
-/// The table, with room for `more` further sockets. ENOMEM.
-fn roomy(more: usize) -> Result<Guard<'static, Flight>> {
-    loop {
-        let flight = FLIGHT.lock();
-        let count = flight.0.len();
-        if flight.0.capacity() - count >= more {
-            return Ok(flight);
-        }
-        drop(flight);
-        let mut larger = Vec::new();
-        try_reserve(&mut larger, 2 * count + more)?;
-        let mut flight = FLIGHT.lock();
-        if flight.0.len() <= larger.capacity() {
-            larger.append(&mut flight.0);
-            core::mem::swap(&mut flight.0, &mut larger);
-        }
-        drop(flight);
-    }
-}
-
 impl Rights {
     /// Puts `files` into flight. ETOOMANYREFS: too many of the user's are; ENOMEM.
     pub fn new(files: Vec<Arc<OpenFile>>) -> Result<Rights> {
@@ -152,7 +130,7 @@ impl Rights {
             before: None,
             _charge: charge,
         })?;
-        let mut flight = roomy(load.files.len())?;
+        let mut flight = roomy(&FLIGHT, |flight| &mut flight.0, load.files.len())?;
         for of in &load.files {
             of.slots.fetch_add(1, Ordering::AcqRel);
             let Ok(socket) = Socket::of(of) else {

@@ -14,12 +14,13 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use smallvec::SmallVec;
-use sync::{Guard, Monitor};
+use sync::Monitor;
 
 use super::{Address, Family, Kind, Socket, Standing, Want};
 use crate::fs::walk::{Last, View, walk};
 use crate::fs::{Kind as FileKind, Place, perm};
-use crate::memory::fallible::{try_arc, try_reserve};
+use crate::memory::fallible::try_arc;
+use crate::memory::room::roomy;
 use crate::process::Process;
 
 /// The family.
@@ -75,26 +76,6 @@ fn bucket(key: &Key) -> &'static Monitor<Names> {
 /// Of no bucket.
 static SPARE: Monitor<Names> = Monitor::new(Names(Vec::new()));
 
-/// The names of a bucket, with room for one more. ENOMEM.
-fn roomy(names: &'static Monitor<Names>) -> Result<Guard<'static, Names>> {
-    loop {
-        let held = names.lock();
-        let count = held.0.len();
-        if count < held.0.capacity() {
-            return Ok(held);
-        }
-        drop(held);
-        let mut larger = Vec::new();
-        try_reserve(&mut larger, (2 * count).max(4))?;
-        let mut held = names.lock();
-        if held.0.len() < larger.capacity() {
-            larger.append(&mut held.0);
-            core::mem::swap(&mut held.0, &mut larger);
-        }
-        drop(held);
-    }
-}
-
 /// The socket with this name.
 fn holder(key: &Key) -> Option<Arc<Socket>> {
     let held = bucket(key).lock();
@@ -134,7 +115,7 @@ fn enter(socket: &Arc<Socket>, key: Key, place: Option<Place>, name: Address) ->
         _place: place,
     })?;
     let entry = (key, Arc::downgrade(socket));
-    let mut names = roomy(bucket(&entry.0))?;
+    let mut names = roomy(bucket(&entry.0), |names| &mut names.0, 1)?;
     let taken = names.0.iter().any(|(other, _)| *other == entry.0);
     if taken {
         drop(names);
@@ -311,11 +292,16 @@ impl Family for Local {
 
     fn standing(&self, socket: &Socket) -> Standing {
         const UNCONNECTED: u8 = 1;
+        const CONNECTING: u8 = 2;
         const CONNECTED: u8 = 3;
         let (receive_queue, send_queue) = socket.queues();
         let connected = socket.peer().is_some() && socket.kind.connects();
         Standing {
-            state: if connected { CONNECTED } else { UNCONNECTED },
+            state: match connected {
+                true if socket.is_waiting() => CONNECTING,
+                true => CONNECTED,
+                false => UNCONNECTED,
+            },
             receive_queue,
             send_queue,
         }

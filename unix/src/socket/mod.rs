@@ -1,7 +1,7 @@
 //! Sockets: named ends of channels of bytes and messages.
 //!
 //! *Interface*: [`open`] and [`pair`] make them; [`Socket::of`] finds the one behind a description, whose methods are the calls. [`Family`] is what an address family
-//! gives: names, and what they lead to ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6). All else is here, and the same for all families. [`register`] lists all there are.
+//! gives: names, and what they lead to ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6; [`netlink`]: AF_NETLINK). All else is here, and the same for all families. [`register`] lists all there are.
 //!
 //! Each socket has an inbox, a [`Channel`]. A connection links two: what one sends goes into the inbox of the other. The channel of a stream is the queue of a
 //! pipe ([`quaject::pipe`]), so `read` and `write` of a connected stream are the routines of two pipes, crosswise. What stands at a position in the stream besides bytes (descriptors,
@@ -21,6 +21,7 @@ pub mod flight;
 pub mod inet;
 pub mod local;
 pub mod message;
+pub mod netlink;
 pub mod options;
 pub mod record;
 pub mod register;
@@ -40,7 +41,7 @@ use crate::memory::fallible::try_arc;
 use crate::process::{Cred, Process};
 
 pub use accept::Backlog;
-pub use address::Address;
+pub use address::{Address, Host};
 use channel::Queues;
 pub use channel::{Channel, Outbox};
 pub use family::{Ending, Family, Standing, Want};
@@ -152,6 +153,7 @@ pub struct Socket {
     pub changes: WaitList,
     shut: AtomicU8,
     error: AtomicI32,
+    entry: register::Entry,
 }
 
 static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
@@ -181,6 +183,7 @@ impl Socket {
             changes: WaitList::new(),
             shut: AtomicU8::new(0),
             error: AtomicI32::new(0),
+            entry: register::Entry::default(),
         })?;
         family.made(&socket)?;
         register::enter(&socket)?;
@@ -201,6 +204,11 @@ impl Socket {
             self.inbox.set_patient(false);
         }
         Ok(OpenFile::new(open, O_RDWR | flags & O_NONBLOCK))
+    }
+
+    /// Whether it is connected and nobody has accepted it yet.
+    pub fn is_waiting(&self) -> bool {
+        self.waits.load(Ordering::SeqCst)
     }
 
     /// Its other end.
@@ -547,11 +555,5 @@ impl Socket {
         let marked = wants(self) || peer.as_ref().is_some_and(|peer| wants(peer));
         self.inbox.set_marked(marked);
         link.outgoing.set_marked(marked);
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        register::leave(self.ino);
     }
 }

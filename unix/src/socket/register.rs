@@ -1,85 +1,110 @@
-//! All sockets that there are.
+//! All sockets that there are, for who lists them.
 //!
-//! *Interface*: [`each`] shows them all, in no order: those that nobody has accepted yet too, and those that were closed and are still looked at. [`enter`] and [`leave`] are for
-//! [`Socket`] itself.
+//! *Interface*: a socket is in the [`Entry`] that it keeps, from [`enter`] until it is dropped. [`from`] goes through all by places, which are numbers that grow.
 //!
-//! Monitors: with a shard held nothing is allocated or dropped.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "room is made by `try_reserve` before"
-)]
+//! Monitors: with a part of the list held nothing is allocated or dropped: the end of a socket takes it.
 
 use abi::errno::Result;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use sync::Monitor;
+use sync::{Monitor, Once};
 
 use super::Socket;
-use crate::memory::fallible::try_reserve;
+use crate::memory::room::roomy;
 
-/// Some of them, by their numbers.
-struct Shard(Vec<(u64, Weak<Socket>)>);
-
-const SHARDS: usize = 256;
-static ALL: [Monitor<Shard>; SHARDS] = [const { Monitor::new(Shard(Vec::new())) }; SHARDS];
-
-fn shard(ino: u64) -> Option<&'static Monitor<Shard>> {
-    ALL.get(ino as usize % SHARDS)
+/// One in [`PARTS`] of the sockets.
+struct Roster {
+    rows: Vec<Row>,
+    /// The first row that nobody has.
+    free: Option<usize>,
 }
 
-/// `socket` is there from now on. ENOMEM.
+enum Row {
+    Taken(Weak<Socket>),
+    /// Nobody has it; the next such row.
+    Free(Option<usize>),
+}
+
+const PARTS: usize = 16;
+
+static ROSTER: [Monitor<Roster>; PARTS] = [const {
+    Monitor::new(Roster {
+        rows: Vec::new(),
+        free: None,
+    })
+}; PARTS];
+
+/// Where a socket stands.
+#[derive(Default)]
+pub(super) struct Entry(Once<(usize, usize)>);
+
+/// Enters `socket`, which is new. ENOMEM.
 pub(super) fn enter(socket: &Arc<Socket>) -> Result<()> {
-    let Some(shard) = shard(socket.ino) else {
+    let part = socket.ino as usize % PARTS;
+    let Some(guard) = ROSTER.get(part) else {
         return Ok(());
     };
-    let mut entry = Some((socket.ino, Arc::downgrade(socket)));
-    loop {
-        let mut list = shard.lock();
-        let count = list.0.len();
-        if count < list.0.capacity() {
-            list.0.extend(entry.take());
-            return Ok(());
-        }
-        drop(list);
-        let mut larger = Vec::new();
-        try_reserve(&mut larger, (2 * count).max(4))?;
-        let mut list = shard.lock();
-        if list.0.len() < larger.capacity() {
-            larger.append(&mut list.0);
-            core::mem::swap(&mut list.0, &mut larger);
-        }
-        drop(list);
-    }
-}
-
-/// The socket with this number is gone.
-pub(super) fn leave(ino: u64) {
-    let Some(shard) = shard(ino) else {
-        return;
-    };
-    let mut list = shard.lock();
-    let at = list.0.iter().position(|(other, _)| *other == ino);
-    let gone = at.map(|at| list.0.swap_remove(at));
-    drop(list);
-    drop(gone);
-}
-
-/// Shows each socket to `look`, with nothing held. ENOMEM.
-pub fn each(mut look: impl FnMut(&Arc<Socket>)) -> Result<()> {
-    let mut some = Vec::new();
-    for shard in &ALL {
-        loop {
-            let list = shard.lock();
-            let count = list.0.len();
-            if count <= some.capacity() {
-                some.extend(list.0.iter().filter_map(|(_, socket)| socket.upgrade()));
-                drop(list);
-                break;
+    let row = Row::Taken(Arc::downgrade(socket));
+    let mut roster = roomy(guard, |roster| &mut roster.rows, 1)?;
+    let at = match roster.free {
+        Some(at) => {
+            if let Some(place) = roster.rows.get_mut(at)
+                && let Row::Free(next) = core::mem::replace(place, row)
+            {
+                roster.free = next;
             }
-            drop(list);
-            try_reserve(&mut some, count)?;
+            at
         }
-        some.drain(..).for_each(|socket| look(&socket));
-    }
+        None => {
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
+            roster.rows.push(row);
+            roster.rows.len() - 1
+        }
+    };
+    drop(roster);
+    // It is new.
+    let _none = socket.entry.0.set((part, at));
     Ok(())
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some((guard, at)) = self
+            .0
+            .get()
+            .and_then(|(part, at)| Some((ROSTER.get(*part)?, *at)))
+        else {
+            return;
+        };
+        let mut roster = guard.lock();
+        let free = Row::Free(roster.free);
+        let gone = roster
+            .rows
+            .get_mut(at)
+            .map(|row| core::mem::replace(row, free));
+        roster.free = Some(at);
+        drop(roster);
+        drop(gone);
+    }
+}
+
+/// The first socket at `place` or behind it, and its place.
+pub fn from(place: u64) -> Option<(u64, Arc<Socket>)> {
+    let (first, mut row) = ((place >> 32) as usize, place as u32 as usize);
+    for (part, guard) in ROSTER.iter().enumerate().skip(first) {
+        let roster = guard.lock();
+        let rows = roster.rows.iter().enumerate().skip(row);
+        let mut found = rows.filter_map(|(at, row)| match row {
+            // One that nobody has any more is about to leave.
+            Row::Taken(socket) => socket.upgrade().map(|socket| (at, socket)),
+            Row::Free(_) => None,
+        });
+        let found = found.next();
+        drop(roster);
+        if let Some((at, socket)) = found {
+            return Some(((part as u64) << 32 | at as u64, socket));
+        }
+        row = 0;
+    }
+    None
 }

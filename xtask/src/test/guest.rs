@@ -197,6 +197,9 @@ pub const TESTS: &[Test] = &[
         name: "opens",
         about: "openat2's ways, programs that are written and run, files without a name, places, times, on 1 and 4 CPUs",
         run: opens,
+        name: "netlinks",
+        about: "netlink: interfaces, addresses, routes, sockets; /proc/net, on 1 and 4 CPUs",
+        run: netlinks,
     },
     Test {
         name: "sysv",
@@ -747,6 +750,11 @@ fn splices(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("splices-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/splices-glibc"], MINUTE));
+fn netlinks(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("netlinks-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/netlinks-glibc"], MINUTE));
     }
     checks
 }

@@ -132,6 +132,7 @@ impl Kit {
             "acls",
             "filecaps",
             "opens",
+            "netlinks",
             "refused",
             "load",
             "revoke",

@@ -4,6 +4,7 @@
 
 mod descriptors;
 mod memory;
+mod net;
 mod oom;
 mod pid;
 pub(crate) use pid::look_into;

@@ -16,10 +16,12 @@ use vm::{AddressSpace, Prot};
 use super::descriptors::{Descriptors, Infos};
 use super::memory::Memory;
 use super::oom::Adjustment;
-use super::{smaps, status};
+use super::{net, smaps, status};
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
-use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, long_text, records, text};
+use crate::fs::text::{
+    Each, Fixed, Folder, Item, Magic, Out, Piece, Source, long_text, records, text,
+};
 use crate::memory::fallible::try_copy;
 use crate::process::access::{self, Sight, Wish};
 use crate::process::{Process, Program, Task};
@@ -40,7 +42,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 22] = [
+const NAMES: [(&str, Kind); 23] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -62,6 +64,7 @@ const NAMES: [(&str, Kind); 22] = [
     ("oom_score", Kind::Regular),
     ("oom_score_adj", Kind::Regular),
     ("wchan", Kind::Regular),
+    ("net", Kind::Directory),
     ("task", Kind::Directory),
 ];
 
@@ -145,6 +148,7 @@ impl Folder for Pid {
             })),
             "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
             "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
+            "net" => Item::Folder(Arc::new(Fixed(net::ALL))),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score_adj" => Item::Opened(Arc::new(Adjustment(process))),
             "oom_score" | "wchan" => text(|out| {

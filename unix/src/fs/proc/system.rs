@@ -89,6 +89,7 @@ pub const ROOT: Fixed = Fixed(&[
     ("loadavg", || text(loadavg)),
     ("meminfo", || text(meminfo)),
     ("mounts", || Item::Link(b"self/mounts".to_vec())),
+    ("net", || Item::Link(b"self/net".to_vec())),
     ("stat", || long_text(stat)),
     (
         "swaps",
