@@ -207,6 +207,8 @@ static void open_world(int user, int beside)
     chmod("sock", 0777);
     put_fd(FD_LISTENER, fd);
     put_fd(FD_SOCKET, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    put_fd(FD_ROUTES, socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, 0));
+    put_fd(FD_DIAGNOSIS, socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK, 4));
     put_fd(FD_MEMFD, raw(SYS_memfd_create, (long)"m", 2, 0, 0, 0, 0));
     put_fd(FD_FIFO, open("fifo", O_RDWR | O_NONBLOCK));
     put_fd(FD_PATH, open("a", O_PATH));
@@ -493,6 +495,23 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
             strcpy((char *)at + 2, names[below(s, 7)]);
         }
         return 112;
+    }
+    case P_NETLINK: {
+        /* Three messages whose heads may lie; then a fixed part and attributes. */
+        static const uint16_t types[] = {16, 18, 19, 20, 21, 22, 24, 26, 30, 20, 2, 3, 0, 0xffff};
+        for (int i = 0; i < 192; i += 8)
+            *(uint64_t *)(at + i) = below(s, 3) ? below(s, 256) : any_word(s);
+        for (int i = 0; i < 3; i++) {
+            char *head = at + 64 * i;
+            *(uint32_t *)head = below(s, 4) ? 64 : edge_number(s);
+            *(uint16_t *)(head + 4) = types[below(s, sizeof types / sizeof *types)];
+            *(uint16_t *)(head + 6) = below(s, 3) ? 1 | below(s, 2) * 0x300 | below(s, 2) * 4 : draw(s);
+            head[16] = below(s, 3) ? (int[]){0, 1, 2, 10}[below(s, 4)] : below(s, 256), head[17] = below(s, 2) ? 6 : below(s, 256);
+            /* An attribute behind the largest fixed part. */
+            *(uint16_t *)(head + 32) = below(s, 3) ? 7 : below(s, 70), *(uint16_t *)(head + 34) = below(s, 60);
+            strcpy((char *)head + 36, "lo");
+        }
+        return 192;
     }
     case P_MSGHDR:
         /* Four of them; names, pieces and control data lie behind, or nowhere. */

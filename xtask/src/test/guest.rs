@@ -197,6 +197,8 @@ pub const TESTS: &[Test] = &[
         name: "opens",
         about: "openat2's ways, programs that are written and run, files without a name, places, times, on 1 and 4 CPUs",
         run: opens,
+    },
+    Test {
         name: "netlinks",
         about: "netlink: interfaces, addresses, routes, sockets; /proc/net, on 1 and 4 CPUs",
         run: netlinks,
@@ -746,21 +748,15 @@ fn xattrs(kit: &Kit) -> Vec<Check> {
 }
 
 fn splices(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("splices-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/splices-glibc"], MINUTE));
-fn netlinks(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("netlinks-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/netlinks-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "splices", &["/tests/splices-glibc"])
 }
 
 fn opens(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "opens", &["/tests/opens-glibc"])
+}
+
+fn netlinks(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "netlinks", &["/tests/netlinks-glibc"])
 }
 
 fn sysv(kit: &Kit) -> Vec<Check> {
