@@ -265,10 +265,10 @@ static long look_at(const long *v)
 /* Lets a child of one's own that is traced go on from stop to stop. */
 static long trace(const struct actor *me, long pid, uint64_t seed)
 {
-    static const short resume[] = {PTRACE_CONT, PTRACE_SYSCALL, PTRACE_SYSCALL, PTRACE_SINGLESTEP, PTRACE_DETACH};
+    static const short resume[] = {PTRACE_CONT, PTRACE_SYSCALL, PTRACE_SYSCALL, PTRACE_SINGLESTEP, PTRACE_SYSEMU, PTRACE_SYSEMU_SINGLESTEP, PTRACE_DETACH};
     /* The last change what the child does: one of root's could then make any call, such as to stop everybody. */
-    enum { SAFE = 8 };
-    static const short looks[] = {PTRACE_PEEKDATA, PTRACE_PEEKUSER, PTRACE_GETREGS, PTRACE_GETREGSET, PTRACE_GETSIGINFO, PTRACE_GETEVENTMSG, PTRACE_LISTEN, PTRACE_INTERRUPT,
+    enum { SAFE = 9 };
+    static const short looks[] = {PTRACE_PEEKDATA, PTRACE_PEEKUSER, PTRACE_GETREGS, PTRACE_GETREGSET, PTRACE_GETSIGINFO, PTRACE_GETEVENTMSG, PTRACE_LISTEN, PTRACE_INTERRUPT, PTRACE_PEEKSIGINFO,
                                   PTRACE_SETSIGINFO, PTRACE_SETOPTIONS, PTRACE_POKEDATA, PTRACE_POKEUSER, PTRACE_SETREGS, PTRACE_SETREGSET};
     struct value registers = {STRUCTURE, P_REGISTERS - P_ACTION, 0, 0};
     int status = 0;

@@ -56,6 +56,9 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
     if traced {
         frame.rax = Errno::ENOSYS.to_rax();
         trace::at_call(frame, false);
+        if task.trace.emulates() {
+            return;
+        }
     }
     let result = call::dispatch(&mut Args::new(frame));
     frame.rax = match result {
@@ -81,7 +84,7 @@ fn return_to_user(frame: &mut TrapFrame) {
         let end = Task::here(|task| deliver::run(frame, task)).flatten();
         let killed = marks & thread::flags::KILLED != 0;
         if let Some(status) = end.or(killed.then_some(status_signaled(SIGKILL))) {
-            exit::exit_thread(status);
+            exit::leave(frame, status);
         }
         cpu::irq_disable();
     }
@@ -202,7 +205,7 @@ fn returned(frame: &mut TrapFrame) -> bool {
     }
     match thread::protected_return(frame) {
         Return::Resumed => true,
-        Return::Ended => exit::exit_thread(status_exited(0)),
+        Return::Ended => exit::leave(frame, status_exited(0)),
         Return::Stray => false,
     }
 }

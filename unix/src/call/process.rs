@@ -47,9 +47,13 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::EXECVEAT, |a| {
         exec::execve(a, a.int(0), a.word(1), a.word(2), a.word(3), a.int(4))
     }),
-    (nr::EXIT, |a| exit::exit_thread(status_exited(a.int(0)))),
+    (nr::EXIT, |a| {
+        let status = status_exited(a.int(0));
+        exit::leave(a.frame, status)
+    }),
     (nr::EXIT_GROUP, |a| {
-        exit::exit_group(status_exited(a.int(0)))
+        let status = status_exited(a.int(0));
+        exit::exit_group(a.frame, status)
     }),
     (nr::WAIT4, wait4),
     (nr::WAITID, waitid),

@@ -28,6 +28,8 @@ const OPTIONS: u64 = PTRACE_O_TRACESYSGOOD
     | PTRACE_O_TRACECLONE
     | PTRACE_O_TRACEEXEC
     | PTRACE_O_TRACEVFORKDONE
+    | PTRACE_O_TRACEEXIT
+    | PTRACE_O_TRACESECCOMP
     | PTRACE_O_EXITKILL;
 /// Offsets in `struct user` of the debug registers, and of its end.
 const DEBUG: usize = 848;
@@ -57,7 +59,11 @@ fn ptrace(a: &mut Args) -> Result<usize> {
             let stop = Siginfo::sent(SIGSTOP, SI_USER, Process::current().pid, 0);
             signal::send(&task.process, Some(&task), stop)?;
         }
-        PTRACE_SEIZE => drop(attach(tid, true, options(data)?)?),
+        // What no option is has another error here.
+        PTRACE_SEIZE => match options(data) {
+            Ok(options) if address == 0 => drop(attach(tid, true, options)?),
+            _ => return Err(Errno::EIO),
+        },
         request => return on(request, &trace::traced(tid)?, address, data),
     }
     Ok(0)
@@ -89,10 +95,15 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             let kill = Siginfo::sent(SIGKILL, SI_USER, Process::current().pid, 0);
             signal::send(&task.process, None, kill)?;
         }
-        PTRACE_INTERRUPT => trace::interrupt(task),
+        PTRACE_INTERRUPT => trace::interrupt(task)?,
+        PTRACE_LISTEN => trace::listen(task)?,
         PTRACE_CONT => trace::resume(task, How::Freely, signal_number(data)?)?,
         PTRACE_SYSCALL => trace::resume(task, How::ToCall, signal_number(data)?)?,
         PTRACE_SINGLESTEP => trace::resume(task, How::OneStep, signal_number(data)?)?,
+        PTRACE_SYSEMU => trace::resume(task, How::PastCall, signal_number(data)?)?,
+        PTRACE_SYSEMU_SINGLESTEP => {
+            trace::resume(task, How::OneStepPastCall, signal_number(data)?)?;
+        }
         PTRACE_DETACH => trace::detach(task, signal_number(data)?)?,
         PTRACE_SETOPTIONS => {
             let options = options(data)?;
@@ -109,13 +120,20 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         PTRACE_GETREGSET => return register_set(task, address, data, false),
         PTRACE_SETREGSET => return register_set(task, address, data, true),
         PTRACE_GETSIGINFO => {
-            let info = trace::halted(task, |state| state.info)?;
-            user::put(data, &info)?;
+            let info = trace::halted(task, |state| (!state.joins).then_some(state.info))?;
+            user::put(data, &info.ok_or(Errno::EINVAL)?)?;
         }
         PTRACE_SETSIGINFO => {
             let info: Siginfo = user::get(data)?;
-            trace::halted(task, |state| state.info = info)?;
+            trace::halted(task, |state| match state.joins {
+                true => Err(Errno::EINVAL),
+                false => {
+                    state.info = info;
+                    Ok(())
+                }
+            })??;
         }
+        PTRACE_PEEKSIGINFO => return peek_signals(task, address, data),
         PTRACE_GETEVENTMSG => {
             let message = trace::halted(task, |state| state.message)?;
             user::put(data, &message)?;
@@ -144,6 +162,7 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             user::copy_out(data, some)?;
             return Ok(len);
         }
+        PTRACE_ARCH_PRCTL => segment_base(task, data, address)?,
         PTRACE_GETFPREGS => {
             let count = fp::image_bytes().1;
             let image = trace::halted(task, |state| state.vectors.0)?;
@@ -184,6 +203,48 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         _ => return Err(Errno::EIO),
     }
     Ok(0)
+}
+
+/// Signals that wait, as the words at `what` ask for them, into the array at `to`. How many.
+fn peek_signals(task: &Task, what: usize, to: usize) -> Result<usize> {
+    let what: PeekSiginfo = user::get(what)?;
+    let count = usize::try_from(what.count).map_err(|_| Errno::EINVAL)?;
+    if what.flags & !PTRACE_PEEKSIGINFO_SHARED != 0 {
+        return Err(Errno::EINVAL);
+    }
+    trace::halted(task, |_| ())?;
+    let shared = what.flags & PTRACE_PEEKSIGINFO_SHARED != 0;
+    for done in 0..count {
+        let place = (what.from as usize).saturating_add(done);
+        let info = match shared {
+            true => task.process.signals.peek(place),
+            false => task.pending.lock().peek(place),
+        };
+        let Some(info) = info else {
+            return Ok(done);
+        };
+        let at = to.wrapping_add(done.wrapping_mul(size_of::<Siginfo>()));
+        match user::put(at, &info) {
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => return Ok(done),
+            Ok(()) if signal::is_dying() => return Err(Errno::EINTR),
+            Ok(()) => {}
+        }
+    }
+    Ok(count)
+}
+
+/// `arch_prctl` for another thread.
+fn segment_base(task: &Task, option: usize, address: usize) -> Result<()> {
+    let put = |base: u64| user::put(address, &base);
+    match option as i32 {
+        ARCH_SET_FS | ARCH_SET_GS if address >= abi::layout::USER_END => Err(Errno::EPERM),
+        ARCH_SET_FS => trace::halted(task, |state| state.registers.fs_base = address as u64),
+        ARCH_SET_GS => trace::halted(task, |state| state.registers.gs_base = address as u64),
+        ARCH_GET_FS => put(trace::halted(task, |state| state.registers.fs_base)?),
+        ARCH_GET_GS => put(trace::halted(task, |state| state.registers.gs_base)?),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 fn signal_number(data: usize) -> Result<i32> {

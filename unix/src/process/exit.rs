@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use abi::linux::*;
+use machine::trap::TrapFrame;
 use sync::epoch;
 
 use super::tree::{self, INIT};
@@ -65,12 +66,18 @@ fn forget_signals(task: &Task) {
     task.pending.lock().remove(&task.waiting, u64::MAX);
 }
 
+/// The same of a thread that leaves user mode by `trap` for the last time: its tracer may see that.
+pub fn leave(trap: &mut TrapFrame, status: i32) -> ! {
+    trace::leaving(trap, status);
+    exit_thread(status)
+}
+
 /// Ends the whole process with `status`, unless something else has ended it already.
-pub fn exit_group(status: i32) -> ! {
+pub fn exit_group(trap: &mut TrapFrame, status: i32) -> ! {
     let process = Process::current();
     let status = process.end(status);
     drop(process);
-    exit_thread(status)
+    leave(trap, status)
 }
 
 impl Process {
@@ -123,7 +130,11 @@ fn end_process(process: &Arc<Process>, status: i32) {
         reaper,
     } = tree::move_children(process, waits_for);
     if let Some(reaper) = reaper {
-        for child in children.iter().filter(|child| child.is_zombie()) {
+        // Of those that a tracer has still to hear of it hears later.
+        let told = |child: &&Arc<Process>| {
+            child.is_zombie() && child.traced_by.load(Ordering::Acquire) == 0
+        };
+        for child in children.iter().filter(told) {
             let status = child.wait_status.load(Ordering::Relaxed);
             signal_parent(&reaper, child, SIGCHLD, status);
         }
@@ -136,7 +147,15 @@ fn end_process(process: &Arc<Process>, status: i32) {
     let orphans = orphans_itself(process).then_some(own);
     let (parent, late) = become_zombie(process, status);
 
-    trace::ended(process, status);
+    // The tracer has heard of it, or there is none any more.
+    let parent = match process.traced_by.load(Ordering::Acquire) {
+        0 => Some(parent),
+        _ if trace::ended(process, status) => None,
+        _ => {
+            tell_parent(process);
+            None
+        }
+    };
     process.ended.wake_all();
     process.vfork_gate.open();
     for child in &children {
@@ -154,16 +173,43 @@ fn end_process(process: &Arc<Process>, status: i32) {
             wake_stopped_group(pgrp);
         }
     }
-    signal_parent(&parent, process, late, status);
-    parent.child_wait.wake_all();
+    if let Some(parent) = parent {
+        signal_parent(&parent, process, late, status);
+        parent.child_wait.wake_all();
+    }
     crate::init::process_ended(process, status);
 }
 
-/// The process waits for its parent from now on, or vanishes when that does not want to know. Returns the parent, and which signal it still gets.
+/// The process number `pid` is a zombie, and its tracer has heard of its end.
+pub(super) fn heard(pid: i32) {
+    if let Some(process) = tree::find(pid) {
+        tell_parent(&process);
+    }
+}
+
+/// The zombie's parent is the one that it waits for from now on, after a tracer.
+fn tell_parent(process: &Arc<Process>) {
+    let status = process.wait_status.load(Ordering::Relaxed);
+    let (parent, late) = become_zombie_of(process, status, true);
+    signal_parent(&parent, process, late, status);
+    parent.child_wait.wake_all();
+}
+
+/// The process waits for its parent from now on, or vanishes when that does not want to know; before that for a tracer who is another. Returns the
+/// parent, and which signal it still gets.
 fn become_zombie(process: &Arc<Process>, status: i32) -> (Arc<Process>, i32) {
     process.wait_status.store(status, Ordering::Relaxed);
+    become_zombie_of(process, status, false)
+}
+
+fn become_zombie_of(process: &Arc<Process>, status: i32, heard: bool) -> (Arc<Process>, i32) {
     let (parent, keep, signo) = tree::with_parent(process, |parent, children| {
         process.zombie.store(true, Ordering::Release);
+        if heard {
+            process.traced_by.store(0, Ordering::Release);
+        } else if process.traced_by.load(Ordering::Acquire) != 0 {
+            return (parent.clone(), true, 0);
+        }
         let keep = parent.pid != INIT && waits_for(parent, process);
         if !keep {
             children.retain(|child| child.pid != process.pid);

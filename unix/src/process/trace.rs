@@ -1,7 +1,7 @@
 //! Tracing: what one process sees of another's thread, and how the thread waits for it.
 //!
-//! *Interface*: [`Trace`] is a task's part. The tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`halted`]; the traced
-//! thread's is [`stop`], [`event`], [`at_call`], [`made`], [`tell`], [`executed`]; [`end_tracer`], [`end_traced`] and [`ended`] are for the end of either.
+//! *Interface*: [`Trace`] is a task's part. The tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`listen`], [`interrupt`], [`halted`]; the traced
+//! thread's is [`stop`], [`join_stop`], [`event`], [`at_call`], [`leaving`], [`made`], [`tell`], [`executed`]; [`end_tracer`], [`end_traced`] and [`ended`] are for the end of either.
 //!
 //! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While it waits, its registers are in its
 //! [`Trace`], where the tracer reads and changes them: nobody ever touches another thread's kernel stack. A traced thread's dispatcher answers
@@ -11,7 +11,7 @@
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::layout::USER_END;
@@ -72,6 +72,20 @@ pub enum How {
     ToCall,
     /// For one instruction.
     OneStep,
+    /// Until the next call, which is not made.
+    PastCall,
+    /// The same, or for one instruction.
+    OneStepPastCall,
+}
+
+impl How {
+    fn sees_calls(self) -> bool {
+        matches!(self, How::ToCall | How::PastCall | How::OneStepPastCall)
+    }
+
+    fn steps(self) -> bool {
+        matches!(self, How::OneStep | How::OneStepPastCall)
+    }
 }
 
 /// What tracer and traced thread share.
@@ -97,6 +111,8 @@ pub struct State {
     pub message: u64,
     /// `SYSCALL_INFO_…` of where it waits.
     pub call: u8,
+    /// There is no signal that it waits because of: it has joined a stop of its process.
+    pub joins: bool,
     /// The mask of blocked signals.
     pub blocked: u64,
     /// The mask is the tracer's.
@@ -107,7 +123,6 @@ pub struct State {
     pub vectors_are_new: bool,
     /// The debug registers as the tracer has set them: nothing is enabled there.
     pub debug: [u64; 8],
-    seized: bool,
 }
 
 /// An image of vector registers.
@@ -124,6 +139,16 @@ impl Default for Vectors {
 pub struct Trace {
     tracer: AtomicI32,
     calls: AtomicBool,
+    /// Calls are not made.
+    emulates: AtomicBool,
+    /// It was seized, and does not wait for its tracer as a child that asked for it. Changes with the state held.
+    seized: AtomicBool,
+    /// It is to stop for `PTRACE_EVENT_STOP`.
+    prodded: AtomicBool,
+    /// It waits, and its tracer wants to hear of what happens (`PTRACE_LISTEN`).
+    listens: AtomicBool,
+    /// The last stop of its process that it has joined while it was traced; 0 for none.
+    joined: AtomicU32,
     /// Nobody may begin to trace it. Changes with the state held.
     ended: AtomicBool,
     /// None before the first tracer.
@@ -149,6 +174,16 @@ impl Trace {
     /// Is it to stop at calls?
     pub fn wants_calls(&self) -> bool {
         self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Are calls not made?
+    pub fn emulates(&self) -> bool {
+        self.emulates.load(Ordering::Relaxed)
+    }
+
+    /// Has it joined the stop with this number, and been let go on?
+    pub fn has_joined(&self, stop: u32) -> bool {
+        self.joined.load(Ordering::Relaxed) == stop
     }
 
     /// Whether somebody traces it who may not trace everybody.
@@ -202,12 +237,23 @@ fn begin_as(
         Some(state) => state,
         None => held.insert(try_box(State::default())?),
     };
-    state.seized = seized;
     state.options = options;
     state.able = able;
     state.status = None;
     state.event = None;
+    for (flag, value) in [
+        (&task.trace.seized, seized),
+        (&task.trace.prodded, false),
+        (&task.trace.listens, false),
+    ] {
+        flag.store(value, Ordering::Relaxed);
+    }
+    task.trace.joined.store(0, Ordering::Relaxed);
     task.trace.tracer.store(tracer.pid, Ordering::Release);
+    if task.tid == task.process.pid {
+        let by = &task.process.traced_by;
+        by.store(tracer.pid, Ordering::Release);
+    }
     let tracee = Tracee {
         tid: task.tid,
         task: Arc::downgrade(task),
@@ -220,7 +266,10 @@ fn begin_as(
 /// `task`, which `tracer` has begun to trace, answers nothing itself any more. With no monitor held: whoever lets a table grow looks at the threads of
 /// processes meanwhile. ENOMEM: nobody traces it.
 pub fn begun(tracer: &Process, task: &Arc<Task>) -> Result<()> {
-    crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))
+    crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))?;
+    // One that has stopped with its process waits for its tracer from now on.
+    task.process.signals.tell_stopped();
+    Ok(())
 }
 
 /// The thread with number `tid`, which the calling process traces. ESRCH.
@@ -238,8 +287,65 @@ pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
     let mut state = task.trace.state.lock();
     // Who traces changes with the state held.
     match state.as_mut().filter(|_| task.trace.is_ours()) {
-        Some(state) if state.halted => Ok(look(state)),
+        Some(state) if state.halted && !task.trace.listens.load(Ordering::Relaxed) => {
+            Ok(look(state))
+        }
         _ => Err(Errno::ESRCH),
+    }
+}
+
+/// A waiting `task`, which was seized and stopped by `PTRACE_EVENT_STOP`, waits on until something happens. EIO: it stopped otherwise. ESRCH.
+pub fn listen(task: &Task) -> Result<()> {
+    halted(task, |state| {
+        if !task.trace.seized.load(Ordering::Relaxed) || state.info.code >> 8 != PTRACE_EVENT_STOP {
+            return Err(Errno::EIO);
+        }
+        state.status = None;
+        task.trace.listens.store(true, Ordering::SeqCst);
+        Ok(())
+    })??;
+    if task.trace.prodded.load(Ordering::SeqCst) {
+        heed(task);
+    }
+    Ok(())
+}
+
+/// Lets a `task` that its tracer listens to look what has happened.
+fn heed(task: &Task) {
+    if task.trace.listens.swap(false, Ordering::SeqCst) {
+        task.thread.release();
+    }
+}
+
+/// A seized `task` is to stop for `PTRACE_EVENT_STOP`.
+fn prod(task: &Task) {
+    task.trace.prodded.store(true, Ordering::SeqCst);
+    heed(task);
+    task.attend();
+}
+
+/// SIGCONT came for the process of `task`.
+pub fn continued(task: &Task) {
+    if task.trace.is_traced() && task.trace.seized.load(Ordering::Relaxed) {
+        prod(task);
+    }
+}
+
+/// The running task, traced, has joined a stop of its process because of `signo`, the one with the number `stop`.
+pub fn join_stop(task: &Task, trap: &mut TrapFrame, signo: i32, stop: u32) {
+    task.trace.joined.store(stop, Ordering::Relaxed);
+    if task.trace.seized.load(Ordering::Relaxed) {
+        task.trace.prodded.store(false, Ordering::Relaxed);
+        stop_by(task, trap, signo, PTRACE_EVENT_STOP);
+    } else {
+        let mut info = Siginfo::default();
+        stop_at(
+            task,
+            trap,
+            status_stopped(signo),
+            &mut info,
+            SYSCALL_INFO_NONE,
+        );
     }
 }
 
@@ -254,8 +360,10 @@ fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
     state.status = None;
     state.signal = signal;
     state.how = how;
-    let calls = how == How::ToCall;
-    task.trace.calls.store(calls, Ordering::Relaxed);
+    let emulates = matches!(how, How::PastCall | How::OneStepPastCall);
+    task.trace.calls.store(how.sees_calls(), Ordering::Relaxed);
+    task.trace.emulates.store(emulates, Ordering::Relaxed);
+    task.trace.listens.store(false, Ordering::SeqCst);
     task.thread.release();
 }
 
@@ -276,7 +384,13 @@ fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
     let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
     let ended = task.trace.tracer.compare_exchange(pid, 0, set, fetch);
     if ended.is_ok() {
-        task.trace.calls.store(false, Ordering::Relaxed);
+        for flag in [&task.trace.calls, &task.trace.emulates, &task.trace.prodded] {
+            flag.store(false, Ordering::Relaxed);
+        }
+        // Of one that has ended the tracer hears first.
+        if task.tid == task.process.pid && !task.trace.ended.load(Ordering::Relaxed) {
+            task.process.traced_by.store(0, Ordering::Release);
+        }
         if let Some(state) = held.as_mut().filter(|state| state.halted) {
             let untold = state.status.map_or(0, |_| state.info.signo);
             let_go(task, state, How::Freely, signal.unwrap_or(untold));
@@ -291,14 +405,19 @@ fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
     let _ = crate::dispatch::renew(task);
 }
 
-/// The calling process, its tracer, asks a thread to stop where it is (`PTRACE_INTERRUPT`). Nothing happens if another traces it by now.
-pub fn interrupt(task: &Task) {
-    let mut state = task.trace.state.lock();
-    if let Some(state) = state.as_mut().filter(|_| task.trace.is_ours()) {
-        state.event = Some((PTRACE_EVENT_STOP, 0));
+/// The calling process, its tracer, asks a seized thread to stop where it is (`PTRACE_INTERRUPT`). EIO: it was not seized. Nothing happens if
+/// another traces it by now.
+pub fn interrupt(task: &Task) -> Result<()> {
+    let state = task.trace.state.lock();
+    if !task.trace.seized.load(Ordering::Relaxed) {
+        return Err(Errno::EIO);
     }
+    let ours = task.trace.is_ours();
     drop(state);
-    task.attend();
+    if ours {
+        prod(task);
+    }
+    Ok(())
 }
 
 /// The running task, traced, waits for its tracer because of `info`, and tells it `status`. Returns the signal that it is to go on with.
@@ -317,6 +436,7 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
         state.registers = shown(task, trap);
         state.info = *info;
         state.call = call;
+        state.joins = info.signo == 0;
         state.blocked = task.blocked();
         crate::fp::snapshot(&mut state.vectors.0);
         (state.mask_is_new, state.vectors_are_new) = (false, false);
@@ -336,7 +456,7 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
     state.halted = false;
     state.status = None;
     take(task, trap, &state.registers);
-    if state.how == How::OneStep && task.trace.is_traced() {
+    if state.how.steps() && task.trace.is_traced() {
         trap.rflags |= RFLAGS_TF;
     }
     if state.vectors_are_new {
@@ -354,6 +474,11 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
 
 /// If there is something that the running task has to stop for, other than a signal, it does. Whether it did.
 pub fn event(task: &Task, trap: &mut TrapFrame) -> bool {
+    if task.trace.prodded.swap(false, Ordering::SeqCst) {
+        let signo = task.process.signals.stopping().unwrap_or(SIGTRAP);
+        stop_by(task, trap, signo, PTRACE_EVENT_STOP);
+        return true;
+    }
     let mut held = task.trace.state.lock();
     let Some(state) = held.as_mut() else {
         return false;
@@ -368,30 +493,53 @@ pub fn event(task: &Task, trap: &mut TrapFrame) -> bool {
 }
 
 fn stop_for(task: &Task, trap: &mut TrapFrame, event: i32) {
+    stop_by(task, trap, SIGTRAP, event);
+}
+
+fn stop_by(task: &Task, trap: &mut TrapFrame, signo: i32, event: i32) {
+    let code = signo | event << 8;
     let mut info = Siginfo {
         signo: SIGTRAP,
-        code: SIGTRAP | event << 8,
+        code,
         ..Siginfo::default()
     };
-    stop(task, trap, status_stopped(SIGTRAP | event << 8), &mut info);
+    stop(task, trap, status_stopped(code), &mut info);
+}
+
+/// The running task is about to end with `status`: its tracer, if it wants to know, sees it once more.
+pub fn leaving(trap: &mut TrapFrame, status: i32) {
+    Task::here(|task| {
+        if task.trace.is_traced() {
+            tell_of(
+                task,
+                trap,
+                PTRACE_EVENT_EXIT,
+                PTRACE_O_TRACEEXIT,
+                status as u64,
+            );
+        }
+    });
 }
 
 /// The running task stops for `event` about the child `number`, if its tracer wants to know of such (`option`).
 pub fn tell(trap: &mut TrapFrame, event: i32, option: u64, number: i32) {
-    let task = Task::current();
+    tell_of(&Task::current(), trap, event, option, number as u64);
+}
+
+fn tell_of(task: &Task, trap: &mut TrapFrame, event: i32, option: u64, message: u64) {
     let wanted = {
         let mut held = task.trace.state.lock();
         let state = held.as_mut().filter(|_| task.trace.is_traced());
         state.is_some_and(|state| {
             let wanted = state.options & option != 0;
             if wanted {
-                state.message = number as u64;
+                state.message = message;
             }
             wanted
         })
     };
     if wanted {
-        stop_for(&task, trap, event);
+        stop_for(task, trap, event);
     }
 }
 
@@ -411,7 +559,8 @@ pub fn made(child: &Arc<Task>, flags: u64, exit_signal: i32) -> Option<(i32, u64
     let (options, seized, able) = {
         let held = task.trace.state.lock();
         let state = held.as_ref()?;
-        (state.options, state.seized, state.able)
+        let seized = task.trace.seized.load(Ordering::Relaxed);
+        (state.options, seized, state.able)
     };
     if options & option == 0 && flags & CLONE_PTRACE == 0 {
         return None;
@@ -421,10 +570,7 @@ pub fn made(child: &Arc<Task>, flags: u64, exit_signal: i32) -> Option<(i32, u64
     begin_as(&tracer, child, seized, options, able).ok()?;
     begun(&tracer, child).ok()?;
     if seized {
-        if let Some(state) = child.trace.state.lock().as_mut() {
-            state.event = Some((PTRACE_EVENT_STOP, 0));
-        }
-        child.attend();
+        prod(child);
     } else {
         let info = Siginfo::sent(SIGSTOP, SI_USER, tracer.pid, 0);
         // A standard signal: adding it cannot fail.
@@ -474,7 +620,7 @@ pub fn executed(task: &Arc<Task>) {
         state.event = Some((PTRACE_EVENT_EXEC, task.tid as u64));
         drop(held);
         task.attend();
-    } else if !state.seized {
+    } else if !task.trace.seized.load(Ordering::Relaxed) {
         drop(held);
         let info = Siginfo::sent(SIGTRAP, SI_USER, task.process.pid, 0);
         // A standard signal: adding it cannot fail.
@@ -482,9 +628,14 @@ pub fn executed(task: &Arc<Task>) {
     }
 }
 
-/// `process` ends: those that it traces go on alone, or end if it wanted that.
+/// `process` ends: those that it traces go on alone, or end if it wanted that; of ends that it has not heard of the parents do.
 pub fn end_tracer(process: &Process) {
     let tracees = process.tracees.lock().take();
+    for tracee in tracees.iter().flatten() {
+        if let End::Process(..) = tracee.end {
+            exit::heard(tracee.tid);
+        }
+    }
     let living = |tracee: &Tracee| tracee.task.upgrade();
     for task in tracees.iter().flatten().filter_map(living) {
         if task.trace.tracer() != process.pid {
@@ -513,9 +664,9 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     let end = if task.tid != process.pid {
         End::Thread(status, process.cred.get().uid)
     } else if process.ppid() != tracer {
-        process.traced_by.store(tracer, Ordering::Release);
         End::Leads
     } else {
+        process.traced_by.store(0, Ordering::Release);
         End::Untold
     };
     let tracer_process = tree::find(tracer);
@@ -528,15 +679,20 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     }
     forget(task, tracer, None);
     if let Some(tracer) = tracer_process {
+        if let End::Thread(status, uid) = end {
+            let (code, value) = exit::how_ended(status);
+            let info = Siginfo::child(code, task.tid, uid, value, 0, 0);
+            // A standard signal: adding it cannot fail.
+            let _ = signal::send(&tracer, None, info);
+        }
         tracer.child_wait.wake_all();
     }
 }
 
-/// `process` has ended with `status`: who traced it and is not its parent hears of that.
-pub fn ended(process: &Process, status: i32) {
-    let tracer = process.traced_by.swap(0, Ordering::AcqRel);
-    let Some(tracer) = tree::find(tracer).filter(|_| tracer != 0) else {
-        return;
+/// `process`, a zombie, has ended with `status`: who traced it and is not its parent hears of that first. False: there is nobody any more.
+pub fn ended(process: &Process, status: i32) -> bool {
+    let Some(tracer) = tree::find(process.traced_by.load(Ordering::Acquire)) else {
+        return false;
     };
     let uid = process.cred.get().uid;
     let told = tracer.tracees.lock().as_mut().is_some_and(|list| {
@@ -553,6 +709,7 @@ pub fn ended(process: &Process, status: i32) {
         let _ = signal::send(&tracer, None, info);
         tracer.child_wait.wake_all();
     }
+    told
 }
 
 fn notify(task: &Task, status: i32) {
@@ -633,6 +790,10 @@ fn take(task: &Task, trap: &mut TrapFrame, r: &UserRegs) {
     };
     if r.fs_base < USER_END as u64 {
         task.thread.set_fs_base(r.fs_base);
+    }
+    if r.gs_base < USER_END as u64 && r.gs_base != task.thread.gs_base() {
+        // Without memory for the code that carries it it stays what it was.
+        let _ = task.thread.set_gs_base(r.gs_base);
     }
 }
 

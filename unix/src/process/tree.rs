@@ -217,7 +217,9 @@ fn adopt(
         child.ppid.store(heir.pid, Ordering::Relaxed);
         // The one who chose another is gone.
         child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
-        if !child.is_zombie() || waits(heir, child) {
+        // A zombie of which a tracer has still to hear waits for that.
+        let held = child.traced_by.load(Ordering::Acquire) != 0;
+        if !child.is_zombie() || held || waits(heir, child) {
             #[expect(
                 clippy::disallowed_methods,
                 reason = "`found` made room in the first process for as many as there can be"

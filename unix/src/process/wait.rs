@@ -9,7 +9,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 
 use super::trace::End;
-use super::{Process, Usage, tree};
+use super::{Process, Usage, exit, tree};
 use crate::signal::Change;
 
 /// Which children.
@@ -66,12 +66,17 @@ fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<
             continue;
         }
         exists = true;
+        let tracer = child.traced_by.load(Ordering::Acquire);
         if child.is_zombie() {
+            // A tracer has still to hear of that.
+            if tracer != 0 {
+                continue;
+            }
             if options & WEXITED != 0 {
                 found = Some((child.clone(), child.wait_status.load(Ordering::Relaxed)));
                 break;
             }
-        } else if let Some(status) = changed(child, options) {
+        } else if let Some(status) = changed(child, options, tracer == parent.pid) {
             found = Some((child.clone(), status));
             break;
         }
@@ -116,11 +121,8 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
                 Which::Pid(tid) => tracee.tid == tid,
                 Which::This(_) | Which::Group(_) => false,
             };
-            // A thread's end is for who asks for such.
-            let all = options & (WALL | WCLONE) != 0;
             let end = match tracee.end {
-                End::Process(status, uid) => Some((status, uid)),
-                End::Thread(status, uid) if all => Some((status, uid)),
+                End::Process(status, uid) | End::Thread(status, uid) => Some((status, uid)),
                 _ => None,
             };
             exists |= meant && (tracee.end == End::Leads || end.is_some());
@@ -155,7 +157,11 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
         return (exists, None);
     };
     if options & WNOWAIT == 0 {
-        list.remove(at);
+        let tracee = list.remove(at);
+        drop(tracees);
+        if let End::Process(..) = tracee.end {
+            exit::heard(pid);
+        }
     }
     let report = Report {
         pid,
@@ -166,10 +172,10 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
     (true, Some(report))
 }
 
-/// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`.
-fn changed(child: &Process, options: u32) -> Option<i32> {
+/// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`. Of stops a tracer hears from the threads that stop.
+fn changed(child: &Process, options: u32, traces: bool) -> Option<i32> {
     let wanted = |change: Change| match change {
-        Change::Stopped(_) => options & WSTOPPED != 0,
+        Change::Stopped(_) => options & WSTOPPED != 0 && !traces,
         Change::Continued => options & WCONTINUED != 0,
     };
     let change = child.signals.change(wanted, options & WNOWAIT == 0)?;

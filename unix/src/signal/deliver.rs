@@ -30,7 +30,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         if let Some(status) = process.signals.ending() {
             return Some(status);
         }
-        if join_stop(process, task) {
+        if join_stop(trap, process, task) {
             continue;
         }
         if task.trace.is_traced() && trace::event(task, trap) {
@@ -172,29 +172,39 @@ fn stop(task: &Task, signo: i32) {
         return;
     }
     state.stopping = Some(signo);
+    state.stops = state.stops.wrapping_add(1);
     drop(state);
     for task in process.threads.lock().iter() {
         task.attend();
     }
 }
 
-/// If a stop is under way, stops the running thread until it is over; returns whether there was one.
-fn join_stop(process: &Arc<Process>, _task: &Task) -> bool {
-    {
+/// If a stop is under way, stops the running thread until it is over, or until its tracer lets it go on; returns whether there was one.
+fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool {
+    let (signo, stops) = {
         let mut state = process.signals.state.lock();
-        if state.stopping.is_none() || state.ending.is_some() {
+        let Some(signo) = state.stopping.filter(|_| state.ending.is_none()) else {
+            return false;
+        };
+        if task.trace.is_traced() && task.trace.has_joined(state.stops) {
             return false;
         }
         state.stopped += 1;
-    }
+        (signo, state.stops)
+    };
     stop_if_complete(process);
-    process.signals.continued.wait_until(|| {
-        let state = process.signals.state.lock();
-        let over = state.stopping.is_none()
-            || state.ending.is_some()
-            || process.signals.waiting.get() & bit(SIGKILL) != 0;
-        over.then_some(())
-    });
+    if task.trace.is_traced() {
+        trace::join_stop(task, trap, signo, stops);
+    } else {
+        process.signals.continued.wait_until(|| {
+            let state = process.signals.state.lock();
+            let over = state.stopping.is_none()
+                || state.ending.is_some()
+                || process.signals.waiting.get() & bit(SIGKILL) != 0
+                || task.trace.is_traced();
+            over.then_some(())
+        });
+    }
     let mut state = process.signals.state.lock();
     state.stopped -= 1;
     if process.signals.waiting.get() & bit(SIGKILL) != 0 {
@@ -219,7 +229,10 @@ pub(super) fn stop_if_complete(process: &Arc<Process>) {
             _ => return,
         }
     };
-    notify_parent(process, CLD_STOPPED, signo);
+    // A parent that traces it is told by the thread that stops.
+    if process.traced_by.load(Ordering::Acquire) != process.ppid() {
+        notify_parent(process, CLD_STOPPED, signo);
+    }
 }
 
 /// Tells the parent that `process` stopped or went on.

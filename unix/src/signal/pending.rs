@@ -193,6 +193,15 @@ impl Pending {
         Some(origin)
     }
 
+    /// What is known about the one at `place`, in their order; none beyond the last.
+    pub fn peek(&self, place: usize) -> Option<Siginfo> {
+        let entry = self.queue.get(place)?;
+        Some(Siginfo {
+            pad0: 0,
+            ..entry.info
+        })
+    }
+
     /// Drops all of `set`. Returns the timers whose signals were among them, a bit each.
     pub fn remove(&mut self, mask: &Mask, set: u64) -> u64 {
         let mut timers = 0;

@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) ending: Option<i32>,
     /// The signal of the stop that threads are to join.
     pub(super) stopping: Option<i32>,
+    /// Counts the stops.
+    pub(super) stops: u32,
     /// Threads that have joined it.
     pub(super) stopped: usize,
     /// News for the parent.
@@ -165,6 +167,11 @@ impl ProcessSignals {
         process.timers.passed_over(process, timers);
     }
 
+    /// Lets the threads that have stopped look at what has changed.
+    pub(crate) fn tell_stopped(&self) {
+        self.continued.wake_all();
+    }
+
     /// Has a stop been completed?
     pub fn is_stopped(&self) -> bool {
         let state = self.state.lock();
@@ -179,6 +186,16 @@ impl ProcessSignals {
     /// Is the process, or the rest of it, about to end?
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire) || self.waiting.get() & bit(SIGKILL) != 0
+    }
+
+    /// What is known about the signal at `place` of those that wait for the process.
+    pub(crate) fn peek(&self, place: usize) -> Option<Siginfo> {
+        self.state.lock().pending.peek(place)
+    }
+
+    /// The signal of the stop that is under way or completed.
+    pub(crate) fn stopping(&self) -> Option<i32> {
+        self.state.lock().stopping
     }
 
     /// The status to end with, once decided.

@@ -12,7 +12,7 @@ use super::pending::{Added, Origin, has_place};
 use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::user::{Charge, Held};
-use crate::process::{Capability, Cred, Process, Task, quota, tree};
+use crate::process::{Capability, Cred, Process, Task, quota, trace, tree};
 use crate::time::settle;
 
 /// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing happens for a
@@ -79,6 +79,9 @@ pub(crate) fn queue(
             if state.stopping.take().is_some() {
                 state.change = Some(Change::Continued);
                 continued = true;
+            }
+            for task in threads.iter() {
+                trace::continued(task);
             }
         }
         if !dropped(process, to, &threads, this) {

@@ -139,6 +139,11 @@ pub const TESTS: &[Test] = &[
         run: tracers,
     },
     Test {
+        name: "stops",
+        about: "how traced processes stop, go on and end: seized ones, whole processes, who hears first, on 1 and 4 CPUs",
+        run: stops,
+    },
+    Test {
         name: "ptys",
         about: "pseudo-terminals: names, data both ways, packets, sessions, ends, on 1 and 4 CPUs",
         run: ptys,
@@ -638,6 +643,15 @@ fn tracers(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("tracers-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/tracers-glibc"], 2 * MINUTE));
+    }
+    checks
+}
+
+fn stops(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("stops-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/stops-glibc"], MINUTE));
     }
     checks
 }

@@ -153,6 +153,7 @@ impl Kit {
             "capabilities",
             "ptys",
             "tracers",
+            "stops",
             "epolls",
             "many",
             "polls",

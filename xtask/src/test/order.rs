@@ -25,6 +25,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("locks", &["/tests/locks-musl"]),
     ("trace", &["/tests/trace-glibc"]),
     ("tracers", &["/tests/tracers-glibc"]),
+    ("stops", &["/tests/stops-glibc"]),
     ("ptys", &["/tests/ptys-glibc"]),
     ("sockets", &["/tests/sockets-glibc"]),
     ("inets", &["/tests/inets-glibc"]),
