@@ -174,8 +174,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
         }
     }
     if let Some(parent) = parent {
-        signal_parent(&parent, process, late, status);
-        parent.child_wait.wake_all();
+        inform(&parent, process, late, status);
     }
     crate::init::process_ended(process, status);
 }
@@ -191,7 +190,12 @@ pub(super) fn heard(pid: i32) {
 fn tell_parent(process: &Arc<Process>) {
     let status = process.wait_status.load(Ordering::Relaxed);
     let (parent, late) = become_zombie_of(process, status, true);
-    signal_parent(&parent, process, late, status);
+    inform(&parent, process, late, status);
+}
+
+/// The end can be seen: `parent` gets the signal `late`, if any, and looks.
+fn inform(parent: &Arc<Process>, process: &Process, late: i32, status: i32) {
+    signal_parent(parent, process, late, status);
     parent.child_wait.wake_all();
 }
 

@@ -23,7 +23,12 @@ const ASIDE: &[&str] = &[
     "FUTEX_TID_MASK",
     "FUTEX_WAITERS",
 ];
-const ASIDE_BEGINNINGS: &[&str] = &["PTRACE_O_", "PTRACE_EVENT_", "PR_CAP_AMBIENT_"];
+const ASIDE_BEGINNINGS: &[&str] = &[
+    "PTRACE_O_",
+    "PTRACE_EVENT_",
+    "PTRACE_PEEKSIGINFO_",
+    "PR_CAP_AMBIENT_",
+];
 
 /// The calls (in lower case) and sub-commands that a file of the kernel answers.
 pub fn answered(text: &str) -> BTreeSet<String> {
