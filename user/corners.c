@@ -5,11 +5,15 @@
 #define _GNU_SOURCE
 #include "tap.h"
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <termio.h>
 #include <unistd.h>
 
 /* What the file says, as a number; -9999 if nothing. */
@@ -157,10 +161,81 @@ static void domain(void)
     setdomainname("(none)", 6);
 }
 
+static int may_not_know(void)
+{
+    void *head;
+    size_t size;
+    return setuid(1000) || syscall(SYS_get_robust_list, 1, &head, &size) != -1 || errno != EPERM;
+}
+
+static void robust(void)
+{
+    void *head = (void *)1;
+    size_t size = 0;
+    equal(syscall(SYS_get_robust_list, 1, &head, &size), 0, "the first process has a list of robust futexes");
+    check(size == 24, "a head of three words");
+    equal(of_child(may_not_know), 0, "which is no user's business");
+    fails(syscall(SYS_get_robust_list, 4000000, &head, &size), ESRCH, "nobody has none");
+}
+
+static void termio(void)
+{
+    struct termio old, now;
+    struct termios whole;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    equal(ioctl(master, TCGETA, &old), 0, "a terminal tells its settings in the older form");
+    tcgetattr(master, &whole);
+    equal(old.c_lflag, whole.c_lflag & 0xffff, "which has the lower halves");
+    equal(old.c_cc[0], whole.c_cc[0], "and the first characters");
+    now = old;
+    now.c_lflag ^= ECHO;
+    now.c_cc[VINTR] = 5;
+    equal(ioctl(master, TCSETAW, &now), 0, "they are set in it");
+    tcgetattr(master, &whole);
+    check((whole.c_lflag & ECHO) != (old.c_lflag & ECHO) && whole.c_cc[VINTR] == 5, "and have changed");
+    equal(ioctl(master, TCSETAF, &old), 0, "set when all is flushed");
+    equal(ioctl(master, TCSETA, &old), 0, "set at once");
+    fails(ioctl(master, TCGETA, 8), EFAULT, "settings to nowhere");
+    fails(ioctl(master, TCSETA, 8), EFAULT, "settings from nowhere");
+    close(master);
+    int fd = open("/dev/null", O_RDWR);
+    fails(ioctl(fd, TCGETA, &old), ENOTTY, "of what is no terminal");
+    close(fd);
+}
+
+static int may_not_separate(void)
+{
+    static const int flags[] = {CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP};
+    if (setuid(1000))
+        return 100;
+    for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++) {
+        if (unshare(flags[i]) != -1 || errno != EPERM)
+            return 1 + i;
+        long child = syscall(SYS_clone, flags[i] | SIGCHLD, 0, 0, 0, 0);
+        if (child == 0)
+            _exit(0);
+        if (child != -1 || errno != EPERM)
+            return 11 + i;
+    }
+    return 0;
+}
+
+static void namespaces(void)
+{
+    equal(of_child(may_not_separate), 0, "a user makes no namespaces");
+}
+
+static void cpuid(void)
+{
+    equal(syscall(SYS_arch_prctl, 0x1011, 0), 1, "everybody may execute cpuid");
+    fails(syscall(SYS_arch_prctl, 0x1012, 0), ENODEV, "and nobody can have it fault");
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"adjustment", adjustment}, {"both-ways", both_ways}, {"places", places}, {"no-path", no_path}, {"domain", domain},
+        {"robust", robust}, {"termio", termio}, {"namespaces", namespaces}, {"cpuid", cpuid},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);
     return done();

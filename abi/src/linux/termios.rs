@@ -10,6 +10,16 @@ plain! {
         pub line: u8,
         pub cc: [u8; 19],
     }
+    /// `struct termio`, its older form (18 bytes).
+    pub struct Termio {
+        pub iflag: u16,
+        pub oflag: u16,
+        pub cflag: u16,
+        pub lflag: u16,
+        pub line: u8,
+        pub cc: [u8; 8],
+        pub pad: u8,
+    }
     /// `struct winsize`.
     pub struct Winsize {
         pub row: u16,

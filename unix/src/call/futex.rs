@@ -362,14 +362,17 @@ fn set_robust_list(a: &mut Args) -> Result<usize> {
 
 fn get_robust_list(a: &mut Args) -> Result<usize> {
     let task = match a.int(0) {
-        0 => Task::current(),
-        tid => tree::find_task(tid).ok_or(Errno::ESRCH)?,
+        0 => Some(Task::current()),
+        tid => tree::find_task(tid),
     };
-    access::may(&task.process, Wish::Ask)?;
-    user::put(
-        a.word(1),
-        &(task.robust_list.load(Ordering::Relaxed) as u64),
-    )?;
+    let process = match &task {
+        Some(task) => task.process.clone(),
+        // The first process runs no code, and a zombie none any more.
+        None => tree::find(a.int(0)).ok_or(Errno::ESRCH)?,
+    };
+    access::may(&process, Wish::Ask)?;
+    let list = task.map_or(0, |task| task.robust_list.load(Ordering::Relaxed));
+    user::put(a.word(1), &(list as u64))?;
     user::put(a.word(2), &(size_of::<RobustListHead>() as u64))?;
     Ok(0)
 }

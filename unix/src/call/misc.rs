@@ -240,6 +240,9 @@ fn arch_prctl(a: &mut Args) -> Result<usize> {
         ARCH_SET_GS => thread.set_gs_base(base as u64).map_err(|_| Errno::ENOMEM)?,
         ARCH_GET_FS => user::put(base, &thread.fs_base())?,
         ARCH_GET_GS => user::put(base, &thread.gs_base())?,
+        // Everybody may execute it: nothing makes it fault.
+        ARCH_GET_CPUID => return Ok(1),
+        ARCH_SET_CPUID => return Err(Errno::ENODEV),
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

@@ -209,23 +209,32 @@ impl Tty {
         Ok(())
     }
 
+    /// `TCSETS` and its kin.
+    fn change(&self, new: Termios, when: When) -> Result<()> {
+        self.check_background_change()?;
+        if when != When::Now {
+            self.line.wait_drained();
+        }
+        if when == When::Flushed {
+            self.flush(TCIFLUSH)?;
+        }
+        self.set_settings(new);
+        Ok(())
+    }
+
     /// Answers an `ioctl`. ENOTTY for what a terminal does not know.
     pub(super) fn control(self: &Arc<Self>, of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
         use vm::user::{get, put};
         let address = arg;
         match cmd {
             TCGETS => put(address, &self.settings())?,
-            TCSETS | TCSETSW | TCSETSF => {
-                let new = get::<Termios>(address)?;
-                self.check_background_change()?;
-                if cmd != TCSETS {
-                    self.line.wait_drained();
-                }
-                if cmd == TCSETSF {
-                    self.flush(TCIFLUSH)?;
-                }
-                self.set_settings(new);
-            }
+            TCSETS => self.change(get(address)?, When::Now)?,
+            TCSETSW => self.change(get(address)?, When::Drained)?,
+            TCSETSF => self.change(get(address)?, When::Flushed)?,
+            TCGETA => put(address, &short(&self.settings()))?,
+            TCSETA => self.change(long(&get(address)?, self.settings()), When::Now)?,
+            TCSETAW => self.change(long(&get(address)?, self.settings()), When::Drained)?,
+            TCSETAF => self.change(long(&get(address)?, self.settings()), When::Flushed)?,
             TIOCGWINSZ => put(address, &self.size())?,
             TIOCSWINSZ => self.set_size(get::<Winsize>(address)?),
             TIOCGPGRP => {
@@ -288,6 +297,46 @@ impl Tty {
         }
         Ok(0)
     }
+}
+
+/// When settings change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    Now,
+    /// When all that was written has gone.
+    Drained,
+    /// And what was typed is thrown away.
+    Flushed,
+}
+
+/// Settings in their older form, which has the lower halves of the words and the first characters.
+fn short(settings: &Termios) -> Termio {
+    let mut old = Termio {
+        iflag: settings.iflag as u16,
+        oflag: settings.oflag as u16,
+        cflag: settings.cflag as u16,
+        lflag: settings.lflag as u16,
+        line: settings.line,
+        ..Termio::default()
+    };
+    let kept = old.cc.len();
+    old.cc.copy_from_slice(&settings.cc[..kept]);
+    old
+}
+
+/// `now` with what the older form says.
+fn long(old: &Termio, now: Termios) -> Termios {
+    let half = |whole: u32, low: u16| whole & !0xffff | u32::from(low);
+    let mut new = Termios {
+        iflag: half(now.iflag, old.iflag),
+        oflag: half(now.oflag, old.oflag),
+        cflag: half(now.cflag, old.cflag),
+        lflag: half(now.lflag, old.lflag),
+        line: old.line,
+        ..now
+    };
+    new.cc[..old.cc.len()].copy_from_slice(&old.cc);
+    new
 }
 
 /// A master that reads packets is told of a change of settings that it may have to follow.
