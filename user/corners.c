@@ -5,7 +5,12 @@
 #define _GNU_SOURCE
 #include "tap.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -231,11 +236,140 @@ static void cpuid(void)
     fails(syscall(SYS_arch_prctl, 0x1012, 0), ENODEV, "and nobody can have it fault");
 }
 
+static void mappings(void)
+{
+    int fd = open("/dev/zero", O_RDONLY), path = open("/dev/zero", O_PATH);
+    char *seen = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    check(seen != MAP_FAILED && seen[0] == 0, "zeros are mapped shared");
+    if (seen != MAP_FAILED)
+        fails(mprotect(seen, 4096, PROT_READ | PROT_WRITE), EACCES, "and never written by who opened them to read");
+    char *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    check(own != MAP_FAILED && (own[5] = 1) && own[0] == 0, "zeros are mapped privately");
+    fails(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0, EACCES, "who may not write maps none to write");
+    int both = open("/dev/zero", O_RDWR);
+    char *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, both, 0);
+    if (shared != MAP_FAILED) {
+        if (fork() == 0) {
+            shared[9] = 7;
+            _exit(0);
+        }
+        wait(NULL);
+        equal(shared[9], 7, "a child writes into the same");
+    }
+    fails(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, path, 0) == MAP_FAILED ? -1 : 0, EBADF, "a path alone is not mapped");
+    fails(mmap(NULL, 0, PROT_READ, MAP_PRIVATE, -1, 0) == MAP_FAILED ? -1 : 0, EBADF, "no file comes before no length");
+    fails(mmap(NULL, 4096, PROT_READ, 3 | 0x200000, fd, 0) == MAP_FAILED ? -1 : 0, EOPNOTSUPP, "a flag nobody knows, to be validated");
+    fails(mmap(NULL, 4096, PROT_READ, 3 | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0, EINVAL, "there is nothing to validate without a file");
+    close(fd);
+    close(path);
+    close(both);
+}
+
+static int sticky(void)
+{
+    struct timeval time = {0, 10000};
+    personality(STICKY_TIMEOUTS);
+    select(0, NULL, NULL, NULL, &time);
+    return time.tv_usec == 10000;
+}
+
+static int loose(void)
+{
+    struct timeval time = {0, 10000};
+    select(0, NULL, NULL, NULL, &time);
+    return time.tv_usec == 0;
+}
+
+static void timeouts(void)
+{
+    equal(of_child(loose), 1, "select tells what is left");
+    equal(of_child(sticky), 1, "but not to a personality with sticky timeouts");
+}
+
+static int tid_pipe[2];
+
+static void *say_and_wait(void *unused)
+{
+    pid_t tid = syscall(SYS_gettid);
+    (void)unused;
+    if (write(tid_pipe[1], &tid, sizeof tid) == sizeof tid)
+        pause();
+    return NULL;
+}
+
+static int threaded(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, say_and_wait, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+static void by_thread(void)
+{
+    pid_t tid = 0;
+    int status = 0;
+    siginfo_t info = {.si_code = SI_QUEUE, .si_signo = SIGTERM};
+    if (pipe(tid_pipe))
+        return;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(threaded());
+    check(read(tid_pipe[0], &tid, sizeof tid) == sizeof tid && tid != child, "a thread has a number");
+    equal(kill(tid, 0), 0, "which names its process for kill");
+    equal(syscall(SYS_rt_sigqueueinfo, tid, SIGTERM, &info), 0, "and for sigqueue");
+    waitpid(child, &status, 0);
+    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "the process ends of it");
+}
+
+static int usr1_seen;
+
+static void on_usr1(int signo)
+{
+    (void)signo;
+    usr1_seen++;
+}
+
+static void by_directory(void)
+{
+    int self = open("/proc/self", O_RDONLY | O_DIRECTORY), tmp = open("/tmp", O_RDONLY | O_DIRECTORY);
+    int task = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+    signal(SIGUSR1, on_usr1);
+    equal(syscall(SYS_pidfd_send_signal, self, SIGUSR1, NULL, 0), 0, "a process's directory takes a signal as its descriptor does");
+    equal(usr1_seen, 1, "which arrives");
+    fails(syscall(SYS_pidfd_send_signal, tmp, SIGUSR1, NULL, 0), EBADF, "another does not");
+    fails(syscall(SYS_pidfd_send_signal, task, SIGUSR1, NULL, 0), EBADF, "nor one below it");
+    close(self);
+    close(tmp);
+    close(task);
+}
+
+static void told_mask(void)
+{
+    char path[64], line[256];
+    unsigned mask = 0;
+    int fd = inotify_init();
+    inotify_add_watch(fd, ".", IN_MODIFY);
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        char *at = strstr(line, "mask:");
+        if (at && strncmp(line, "inotify", 7) == 0)
+            mask = strtoul(at + 5, NULL, 16);
+    }
+    if (file)
+        fclose(file);
+    equal(mask, IN_MODIFY, "fdinfo tells the mask of a watch as it was given");
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"adjustment", adjustment}, {"both-ways", both_ways}, {"places", places}, {"no-path", no_path}, {"domain", domain},
         {"robust", robust}, {"termio", termio}, {"namespaces", namespaces}, {"cpuid", cpuid},
+        {"mappings", mappings}, {"timeouts", timeouts}, {"by-thread", by_thread}, {"by-directory", by_directory},
+        {"told-mask", told_mask},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);
     return done();

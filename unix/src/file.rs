@@ -153,6 +153,10 @@ pub trait File: Send + Sync + Any {
             _ => Splices::Never,
         }
     }
+    /// Whether a mapping of it is fresh memory, as one of no file.
+    fn maps_as_fresh(&self) -> bool {
+        false
+    }
     /// Whether `RLIMIT_FSIZE` bounds what is written.
     fn is_bounded(&self) -> bool {
         false

@@ -60,7 +60,7 @@ constants! { u32:
 }
 
 constants! { u32:
-    UNAME26 = 0x002_0000, ADDR_NO_RANDOMIZE = 0x004_0000,
+    UNAME26 = 0x002_0000, ADDR_NO_RANDOMIZE = 0x004_0000, STICKY_TIMEOUTS = 0x400_0000,
 }
 
 constants! { u8:

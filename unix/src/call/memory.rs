@@ -12,6 +12,7 @@ use vm::space::{Backing, Bounds, Lock, Placement, Remap};
 use vm::{Access, AddressSpace, Prot, user};
 
 use super::{Args, Handler};
+use crate::file::OpenFile;
 use crate::process::Process;
 use crate::signal;
 
@@ -64,33 +65,32 @@ fn range(a: &Args) -> Result<(usize, usize)> {
 fn mmap(a: &mut Args) -> Result<usize> {
     let (address, length) = (a.word(0), a.word(1));
     let (prot, flags, offset) = (a.uint(2), a.uint(3), a.word(5));
-    if length == 0 || !offset.is_multiple_of(PAGE) {
+    if !offset.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    let process = Process::current();
+    let file = match flags & MAP_ANONYMOUS {
+        0 => Some(process.files.get().opened(a.int(4))?),
+        _ => None,
+    };
+    if length == 0 {
         return Err(Errno::EINVAL);
     }
     let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
-    let process = Process::current();
     let (space, bounds) = (space()?, process.bounds());
     let place = placement(address, flags)?;
     let shared = match flags & MAP_TYPE {
-        MAP_SHARED | MAP_SHARED_VALIDATE => true,
+        MAP_SHARED => true,
+        MAP_SHARED_VALIDATE if file.is_none() => return Err(Errno::EINVAL),
+        MAP_SHARED_VALIDATE if flags & !KNOWN != 0 => return Err(Errno::EOPNOTSUPP),
+        MAP_SHARED_VALIDATE => true,
         MAP_PRIVATE => false,
         _ => return Err(Errno::EINVAL),
     };
-    let backing = if flags & MAP_ANONYMOUS != 0 {
-        if shared {
-            Backing::AnonymousShared
-        } else {
-            Backing::Anonymous
-        }
-    } else {
-        file_backing(
-            &process,
-            a.int(4),
-            prot,
-            shared,
-            offset as u64,
-            length as u64,
-        )?
+    let backing = match file {
+        Some(of) => file_backing(&of, prot, shared, offset as u64, length as u64)?,
+        None if shared => Backing::AnonymousShared { may_write: true },
+        None => Backing::Anonymous,
     };
     let prot = Prot::from_bits(prot as usize);
     let lock = match flags & MAP_LOCKED {
@@ -224,15 +224,28 @@ fn fixed(address: usize) -> Result<usize> {
     }
 }
 
+/// The flags that MAP_SHARED_VALIDATE knows.
+const KNOWN: u32 = MAP_TYPE
+    | MAP_FIXED
+    | MAP_ANONYMOUS
+    | MAP_DENYWRITE
+    | MAP_EXECUTABLE
+    | MAP_GROWSDOWN
+    | MAP_LOCKED
+    | MAP_NORESERVE
+    | MAP_POPULATE
+    | MAP_NONBLOCK
+    | MAP_STACK
+    | MAP_HUGETLB
+    | MAP_32BIT;
+
 fn file_backing(
-    process: &Process,
-    fd: i32,
+    of: &Arc<OpenFile>,
     prot: u32,
     shared: bool,
     offset: u64,
     length: u64,
 ) -> Result<Backing> {
-    let of = process.files.get().opened(fd)?;
     offset
         .checked_add(length)
         .filter(|&end| end <= i64::MAX as u64)
@@ -240,9 +253,17 @@ fn file_backing(
     if !of.readable() || (shared && prot & PROT_WRITE != 0 && !of.writable()) {
         return Err(Errno::EACCES);
     }
-    let pager = of.file().pager(&of)?;
+    if of.file().maps_as_fresh() {
+        let may_write = of.writable();
+        return Ok(if shared {
+            Backing::AnonymousShared { may_write }
+        } else {
+            Backing::Anonymous
+        });
+    }
+    let pager = of.file().pager(of)?;
     if shared && of.writable() {
-        of.file().let_write(&of);
+        of.file().let_write(of);
     }
     Ok(if shared {
         Backing::FileShared {

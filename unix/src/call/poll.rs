@@ -8,6 +8,7 @@ use abi::nr;
 use alloc::vec::Vec;
 use bytemuck::Zeroable;
 use core::mem::offset_of;
+use core::sync::atomic::Ordering;
 use vm::user::{get, put};
 
 use super::signal::with_mask;
@@ -60,8 +61,19 @@ pub(super) fn relative(address: usize) -> Result<Deadline> {
 }
 
 /// Tells the caller how much time was left, as Linux does; failing to is no error.
+/// What is left until `deadline`, in nanoseconds, if the program wants to know it at `address`.
+fn left_to_tell(address: usize, deadline: Deadline) -> Option<u64> {
+    let sticky = || {
+        let personality = Process::current().personality.load(Ordering::Relaxed);
+        personality & STICKY_TIMEOUTS != 0
+    };
+    (address != 0 && !sticky())
+        .then(|| deadline.left_ns())
+        .flatten()
+}
+
 fn write_left(address: usize, deadline: Deadline) {
-    if let (true, Some(left)) = (address != 0, deadline.left_ns()) {
+    if let Some(left) = left_to_tell(address, deadline) {
         let time = Timespec {
             sec: (left / 1_000_000_000) as i64,
             nsec: (left % 1_000_000_000) as i64,
@@ -240,7 +252,7 @@ fn select(args: &mut Args) -> Result<usize> {
         Deadline::after_timeval(get::<Timeval>(address)?)?
     };
     let result = select_until(args, deadline);
-    if let (true, Some(left)) = (address != 0, deadline.left_ns()) {
+    if let Some(left) = left_to_tell(address, deadline) {
         let time = Timeval {
             sec: (left / 1_000_000_000) as i64,
             usec: (left % 1_000_000_000 / 1000) as i64,

@@ -14,6 +14,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use crate::event::process as pidfd;
+use crate::fs::text;
 use crate::process::{Process, Task, tree};
 use crate::signal::deliver::set_blocked;
 use crate::signal::set::UNBLOCKABLE;
@@ -259,6 +260,12 @@ fn own_info(signo: i32, code: i32) -> Siginfo {
     Siginfo::sent(signo, code, pid, uid)
 }
 
+/// The process that `pid` names, be it by one of its threads.
+fn named(pid: i32) -> Option<Arc<Process>> {
+    let of_thread = || tree::find_task(pid).map(|task| task.process.clone());
+    tree::find(pid).or_else(of_thread)
+}
+
 fn kill(a: &mut Args) -> Result<usize> {
     let (pid, signo) = (a.int(0), a.int(1));
     if signo != 0 && !valid(signo) {
@@ -280,7 +287,7 @@ fn kill(a: &mut Args) -> Result<usize> {
         }
         0 => drop(signal::each_of_group(caller.pgrp(), to)),
         pid if pid < 0 => drop(signal::each_of_group(pid.wrapping_neg(), to)),
-        pid => tree::find(pid).iter().for_each(&mut to),
+        pid => named(pid).iter().for_each(&mut to),
     }
     outcome
 }
@@ -317,7 +324,7 @@ fn queue(_: &Args, pid: i32, tid: i32, signo: i32, info: usize) -> Result<usize>
         return Err(Errno::EINVAL);
     }
     if tid == 0 {
-        let process = tree::find(pid).ok_or(Errno::ESRCH)?;
+        let process = named(pid).ok_or(Errno::ESRCH)?;
         send_checked(&process, None, info)?;
     } else {
         let task = tree::find_task(tid).filter(|task| task.process.pid == pid);
@@ -334,7 +341,11 @@ fn pidfd_send_signal(a: &mut Args) -> Result<usize> {
     }
     let caller = Process::current();
     let of = caller.files.get().get(a.int(0))?;
-    let process = pidfd::of(&of)?;
+    // A process's directory does as well as its descriptor.
+    let process = match text::process_of(&of) {
+        Some(process) => process,
+        None => pidfd::of(&of)?.clone(),
+    };
     let info = if at == 0 {
         own_info(signo, SI_USER)
     } else {
@@ -342,7 +353,7 @@ fn pidfd_send_signal(a: &mut Args) -> Result<usize> {
         if info.signo != signo {
             return Err(Errno::EINVAL);
         }
-        if (info.code >= 0 || info.code == SI_TKILL) && !Arc::ptr_eq(process, &caller) {
+        if (info.code >= 0 || info.code == SI_TKILL) && !Arc::ptr_eq(&process, &caller) {
             return Err(Errno::EPERM);
         }
         info
@@ -353,6 +364,6 @@ fn pidfd_send_signal(a: &mut Args) -> Result<usize> {
     if signo != 0 && !valid(signo) {
         return Err(Errno::EINVAL);
     }
-    send_checked(process, None, info)?;
+    send_checked(&process, None, info)?;
     Ok(0)
 }

@@ -322,6 +322,7 @@ impl File for Inotify {
     fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {
         let mut result = Ok(());
         watch::marks(&self.instance, |wd, (dev, ino), mask| {
+            let mask = mask & !IN_UNMOUNT;
             let line = writeln!(
                 out,
                 "inotify wd:{wd:x} ino:{ino:x} sdev:{dev:x} mask:{mask:x} ignored_mask:0"

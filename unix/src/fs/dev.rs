@@ -171,6 +171,10 @@ impl File for Memory {
         })
     }
 
+    fn maps_as_fresh(&self) -> bool {
+        *self == Memory::Zero
+    }
+
     fn reusable(&self) -> bool {
         *self != Memory::Log
     }

@@ -20,7 +20,7 @@ use super::perm;
 use super::place::{FileSystem, Place};
 use crate::file::{File, OpenFile};
 use crate::memory::fallible::{try_arc, try_copy, try_slice};
-use crate::process::Cred;
+use crate::process::{Cred, Process};
 use open::Text;
 pub use source::{Out, Piece, Source, records, whole};
 
@@ -89,6 +89,10 @@ pub trait Folder: Send + Sync {
     fn owner_inside(&self) -> (u32, u32) {
         self.owner()
     }
+    /// The process whose directory it is.
+    fn process(&self) -> Option<Arc<Process>> {
+        None
+    }
     /// Permission bits.
     fn permissions(&self) -> u32 {
         0o555
@@ -96,6 +100,15 @@ pub trait Folder: Send + Sync {
     /// Whether the caller may search and list it whatever its permission bits say.
     fn is_open_to_caller(&self) -> bool {
         false
+    }
+}
+
+/// The process whose directory of `/proc` is open.
+pub fn process_of(of: &OpenFile) -> Option<Arc<Process>> {
+    let node = of.inode()?.clone().into_any().downcast::<Node>().ok()?;
+    match &node.item {
+        Item::Folder(folder) => folder.process(),
+        _ => None,
     }
 }
 

@@ -52,7 +52,10 @@ pub enum Backing {
     /// Zeros at first, private to this space (copied on write after fork).
     Anonymous,
     /// Zeros at first, shared with the spaces forked from this one.
-    AnonymousShared,
+    AnonymousShared {
+        /// It may ever be written.
+        may_write: bool,
+    },
     /// A private copy of the object's pages from byte `offset` (a multiple of 4096) on.
     FilePrivate {
         /// Who supplies the pages.

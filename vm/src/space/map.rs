@@ -111,11 +111,11 @@ impl<M: Memory> AddressSpace<M> {
                 }
                 Content::Zeros
             }
-            Backing::AnonymousShared => Content::Pager {
+            Backing::AnonymousShared { may_write } => Content::Pager {
                 pager: Arc::new(Shared::new(self.memory)),
                 first: 0,
                 shared: true,
-                may_write: true,
+                may_write,
             },
             Backing::FilePrivate { pager, offset } => Content::Pager {
                 pager,

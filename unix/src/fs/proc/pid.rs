@@ -169,6 +169,10 @@ impl Folder for Pid {
         }
     }
 
+    fn process(&self) -> Option<Arc<Process>> {
+        self.task.is_none().then(|| self.process.clone())
+    }
+
     fn owner(&self) -> (u32, u32) {
         let cred = self.process.cred.get();
         (cred.euid, cred.egid)

@@ -170,6 +170,7 @@ const SYS_KERNEL: &[Named] = &[
     ("ostype", line!("Linux")),
     ("pid_max", line!(tree::NUMBERS_MAX)),
     ("random", || Item::Folder(Arc::new(Fixed(SYS_RANDOM)))),
+    ("tainted", line!(0)),
     ("threads-max", line!(tree::most())),
     ("version", line!(VERSION)),
     ("yama", || Item::Folder(Arc::new(Fixed(SYS_YAMA)))),

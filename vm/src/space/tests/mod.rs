@@ -257,7 +257,7 @@ fn shared_memory_is_seen_by_both_sides_of_a_fork() {
             Placement::Fixed(A),
             2 * PAGE,
             Prot::RW,
-            Backing::AnonymousShared,
+            Backing::AnonymousShared { may_write: true },
         )
         .unwrap();
     parent.write_at(A, b"p").unwrap();

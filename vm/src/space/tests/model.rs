@@ -124,7 +124,7 @@ impl Family {
                 let offset = (start % 3 * PAGE) as u64;
                 let backing = match kind {
                     0 => Backing::Anonymous,
-                    1 => Backing::AnonymousShared,
+                    1 => Backing::AnonymousShared { may_write: true },
                     2 => Backing::FilePrivate { pager, offset },
                     _ => Backing::FileShared {
                         pager,
