@@ -31,6 +31,7 @@ pub mod file;
 pub mod files;
 pub mod fp;
 pub mod fs;
+pub mod futex;
 pub mod init;
 pub mod io;
 mod ipc;

@@ -60,6 +60,13 @@ plain! {
         pub util_min: u32,
         pub util_max: u32,
     }
+    /// `struct futex_waitv`.
+    pub struct FutexWaitv {
+        pub val: u64,
+        pub uaddr: u64,
+        pub flags: u32,
+        pub reserved: u32,
+    }
     /// `struct __user_cap_header_struct`.
     pub struct CapHeader {
         pub version: u32,

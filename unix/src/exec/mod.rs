@@ -26,7 +26,7 @@ use crate::memory::fallible::{
 };
 use crate::process::cred::{Executing, Unsafe};
 use crate::process::shared::Exchanged;
-use crate::process::{Cred, Process, Program, Task, access};
+use crate::process::{Cred, Process, Program, Task, access, robust};
 use crate::signal::Actions;
 use load::{Loaded, Part, Source, load};
 use stack::{STRING_MAX, Strings};
@@ -406,6 +406,7 @@ fn commit(
         unshared?;
     }
     let most = process.most_resident();
+    robust::release(task, true);
     let Some(old) = exchange(process, &prepared) else {
         return Ok(false);
     };
@@ -427,7 +428,6 @@ fn commit(
         ..Sigaltstack::default()
     };
     task.clear_child_tid.store(0, Ordering::Relaxed);
-    task.robust_list.store(0, Ordering::Relaxed);
     task.thread.set_name(prepared.program.comm.as_bytes());
     thread::fp::forget();
     crate::call::speculation::forget();

@@ -12,7 +12,7 @@ use sync::epoch;
 
 use super::tree::{self, INIT};
 use super::{Process, Task, robust, trace};
-use crate::call::futex;
+use crate::futex;
 use crate::ipc::semaphore;
 use crate::signal;
 use crate::signal::pending::Origin;
@@ -22,10 +22,10 @@ pub fn exit_thread(status: i32) -> ! {
     let task = Task::current();
     let process = task.process.clone();
     trace::end_traced(&task, status);
-    robust::release(&task);
+    robust::release(&task, false);
     let cleared = task.clear_child_tid.load(Ordering::Relaxed);
     if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
-        futex::wake_user(&process, cleared, 1);
+        futex::wake_user(cleared, 1);
     }
     // Before the others can see that this thread is gone: the last one frees the page table.
     crate::dispatch::leave_space();

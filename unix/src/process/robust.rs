@@ -5,38 +5,57 @@
 //!
 //! Source: the `set_robust_list` contract as documented for user programs.
 
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
+use abi::Errno;
 use abi::linux::*;
 use vm::user;
 
 use super::Task;
-use crate::call::futex;
+use crate::futex::{self, pi};
 
 /// The most entries that are followed.
 const ENTRIES_MAX: usize = 2048;
 
-/// Releases the locks on the ending `task`'s robust list. The task's space is still active.
-pub(crate) fn release(task: &Task) {
+/// Releases the locks of the ending `task`, whose space is still active: those on its robust list, and those for which others wait in the kernel. `goes_on`: it goes on with another program.
+pub(crate) fn release(task: &Arc<Task>, goes_on: bool) {
     let head = task.robust_list.swap(0, Ordering::Relaxed);
     if head != 0 {
+        pi::ending(task);
         let _ = walk(task, head);
     }
+    pi::ended(task, goes_on);
+}
+
+/// A lock on the list.
+#[derive(Clone, Copy)]
+struct Lock {
+    address: usize,
+    /// Its waiters are the kernel's to see to ([`pi`]).
+    pi: bool,
+    /// It was about to be taken or given up.
+    pending: bool,
 }
 
 fn walk(task: &Task, at: usize) -> abi::Result<()> {
     let head: RobustListHead = user::get(at)?;
-    let lock = |entry: u64| (entry & !1).wrapping_add(head.futex_offset as u64) as usize;
+    let lock = |entry: u64| Lock {
+        address: (entry & !1).wrapping_add(head.futex_offset as u64) as usize,
+        pi: entry & 1 != 0,
+        pending: entry == head.list_op_pending,
+    };
     let mut entry = head.next;
     for _ in 0..ENTRIES_MAX {
         if entry & !1 == at as u64 {
             break;
         }
-        let next: u64 = user::get((entry & !1) as usize)?;
-        if entry != head.list_op_pending {
+        // Looked at before the lock is anybody's.
+        let next = user::get::<u64>((entry & !1) as usize);
+        if entry & !1 != head.list_op_pending & !1 {
             abandon(task, lock(entry))?;
         }
-        entry = next;
+        entry = next?;
     }
     if head.list_op_pending != 0 {
         abandon(task, lock(head.list_op_pending))?;
@@ -45,13 +64,20 @@ fn walk(task: &Task, at: usize) -> abi::Result<()> {
 }
 
 /// Marks one lock word if `task` holds it.
-fn abandon(task: &Task, address: usize) -> abi::Result<()> {
+fn abandon(task: &Task, lock: Lock) -> abi::Result<()> {
+    let address = lock.address;
     if !address.is_multiple_of(4) {
-        return Ok(());
+        return Err(Errno::EINVAL);
     }
     let mut word: u32 = user::get(address)?;
     loop {
-        if word & FUTEX_TID_MASK != task.tid as u32 {
+        let owner = word & FUTEX_TID_MASK;
+        if lock.pending && !lock.pi && owner == 0 {
+            // It was given up, and perhaps nobody was woken.
+            futex::wake_user(address, 1);
+            return Ok(());
+        }
+        if owner != task.tid as u32 {
             return Ok(());
         }
         let dead = word & FUTEX_WAITERS | FUTEX_OWNER_DIED;
@@ -61,8 +87,8 @@ fn abandon(task: &Task, address: usize) -> abi::Result<()> {
         }
         word = seen;
     }
-    if word & FUTEX_WAITERS != 0 {
-        futex::wake_user(&task.process, address, 1);
+    if !lock.pi && word & FUTEX_WAITERS != 0 {
+        futex::wake_user(address, 1);
     }
     Ok(())
 }

@@ -42,6 +42,8 @@ pub struct Task {
     /// Cleared, and its futex woken, at the end.
     pub(crate) clear_child_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
+    /// Its part in locks whose owners the kernel knows.
+    pub(crate) pi: crate::futex::pi::Part,
     /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
@@ -96,6 +98,7 @@ impl Task {
             }),
             clear_child_tid: AtomicUsize::new(0),
             robust_list: AtomicUsize::new(0),
+            pi: Default::default(),
             seat: AtomicUsize::new(0),
             link: Default::default(),
             trace: super::trace::Trace::default(),

@@ -159,6 +159,11 @@ pub const TESTS: &[Test] = &[
         run: many,
     },
     Test {
+        name: "futexes",
+        about: "futexes: clocks, locks with inheritance, robust ones, requeues, waits on several, on 1 and 4 CPUs",
+        run: futexes,
+    },
+    Test {
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
@@ -670,6 +675,15 @@ fn epolls(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("epolls-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/epolls-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn futexes(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("futexes-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/futexes-glibc"], 5 * MINUTE));
     }
     checks
 }

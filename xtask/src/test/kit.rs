@@ -156,6 +156,7 @@ impl Kit {
             "stops",
             "epolls",
             "many",
+            "futexes",
             "polls",
             "accounts",
             "settings",

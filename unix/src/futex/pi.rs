@@ -1,0 +1,484 @@
+//! Futexes whose owner the kernel knows: priority-inheritance locks.
+//!
+//! *Interface*: [`lock`], [`unlock`]; [`wait_requeue`] and [`requeue`] for condition variables; each task has a [`Part`], and [`ending`] and [`ended`] are for its end.
+//!
+//! The word holds the owner's number. Whoever finds it taken sets the waiters' bit and stands in the bucket with a [`Bond`] to the owner; unlocking hands the lock to the one of the highest priority that has waited
+//! longest, whose number the kernel writes. An owner that ends leaves its locks to an heir, which says so in the word itself, for the owner may not have had the word in its memory; until then nobody
+//! else takes the lock.
+//!
+//! Inheritance: what priority there is, is turns. Who comes to wait lends its own to the owner a few times before it sleeps.
+//!
+//! An owner that is ending is waited for; its stage is changed before it looks who waits for it, and who comes to wait looks at the stage behind its bond, so one of them sees the other.
+//!
+//! Source: the calls' contract as documented for user programs (`futex(2)`).
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use sync::callout;
+use vm::user;
+
+use super::{
+    BUCKETS, Buckets, Key, Role, Standing, TABLE, Waiter, begin, enter, exchange_user, sleep,
+    withdraw,
+};
+use crate::memory::fallible::try_reserve_kept;
+use crate::process::{Task, tree};
+use crate::time::Ended;
+
+/// What each task has.
+#[derive(Default)]
+pub(crate) struct Part {
+    /// Those who wait for a lock of its.
+    waiters: AtomicU32,
+    stage: AtomicU32,
+    /// The number of the owner it waits for; 0: none.
+    waits_for: AtomicI32,
+}
+
+/// It may own locks.
+const ALIVE: u32 = 0;
+/// It is about to say in the words of its robust list that it ended.
+const ENDING: u32 = 1;
+/// It has said so, and looks for who waits.
+const ENDED: u32 = 2;
+
+/// As many owners may wait for one another in a row (Linux: `max_lock_depth`).
+const DEPTH: usize = 1024;
+
+/// So often a waiter lends its turns to the owner before it sleeps.
+const TURNS: usize = 4;
+
+/// Somebody waits for a lock of an owner's.
+pub(super) struct Bond {
+    owner: Arc<Task>,
+    waiter: Arc<Task>,
+}
+
+impl Bond {
+    fn new(owner: Arc<Task>, waiter: Arc<Task>) -> Bond {
+        owner.pi.waiters.fetch_add(1, Ordering::SeqCst);
+        waiter.pi.waits_for.store(owner.tid, Ordering::SeqCst);
+        Bond { owner, waiter }
+    }
+
+    /// The lock is another's now. The former owner's count is for who has let go of the bucket.
+    fn pass(&mut self, to: &Arc<Task>) -> Arc<Task> {
+        to.pi.waiters.fetch_add(1, Ordering::SeqCst);
+        self.waiter.pi.waits_for.store(to.tid, Ordering::SeqCst);
+        self.owner.pi.waiters.fetch_sub(1, Ordering::SeqCst);
+        core::mem::replace(&mut self.owner, to.clone())
+    }
+}
+
+impl Drop for Bond {
+    fn drop(&mut self) {
+        self.waiter.pi.waits_for.store(0, Ordering::SeqCst);
+        self.owner.pi.waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What came of a claim to a lock.
+enum Claim {
+    /// It is the claimant's, and the word says so.
+    Taken,
+    /// It is another's.
+    Behind(Arc<Task>),
+    /// Something is changing: look again.
+    Again,
+}
+
+/// Claims the lock `key`, whose word is at `address`, for `task`; `list` is its bucket. With `mark` the word says that there are waiters. An owner that was found and is of no use goes to `aside`, for whoever has let go of the
+/// bucket. EDEADLK, ESRCH, EINVAL, EFAULT.
+fn claim(
+    list: &[Standing],
+    key: Key,
+    address: usize,
+    task: &Task,
+    mark: bool,
+    aside: &mut Option<Arc<Task>>,
+) -> Result<Claim> {
+    let word = user::get::<u32>(address)?;
+    let holder = word & FUTEX_TID_MASK;
+    if holder == task.tid as u32 {
+        return Err(Errno::EDEADLK);
+    }
+    if let Some(first) = list.iter().find(|entry| entry.key == key) {
+        let bond = match &first.role {
+            Role::Lock(bond) => bond,
+            Role::Heir => return Ok(Claim::Again),
+            Role::Plain | Role::Moves(_) => return Err(Errno::EINVAL),
+        };
+        let owner = &bond.owner;
+        if owner.pi.stage.load(Ordering::SeqCst) != ALIVE {
+            return Ok(Claim::Again);
+        }
+        let died = holder == 0 && word & FUTEX_OWNER_DIED != 0;
+        return if holder == owner.tid as u32 || died {
+            Ok(Claim::Behind(owner.clone()))
+        } else {
+            Err(Errno::EINVAL)
+        };
+    }
+    if holder == 0 {
+        let waiters = if mark { FUTEX_WAITERS } else { 0 };
+        let new = word & FUTEX_OWNER_DIED | task.tid as u32 | waiters;
+        return Ok(match exchange_user(address, word, new)? == word {
+            true => Claim::Taken,
+            false => Claim::Again,
+        });
+    }
+    let marked = word | FUTEX_WAITERS;
+    if exchange_user(address, word, marked)? != word {
+        return Ok(Claim::Again);
+    }
+    let owner = tree::find_task(holder as i32);
+    match owner
+        .as_ref()
+        .map(|owner| owner.pi.stage.load(Ordering::SeqCst))
+    {
+        Some(ALIVE) => return owner.map(Claim::Behind).ok_or(Errno::ESRCH),
+        Some(ENDING) => {
+            *aside = owner;
+            return Ok(Claim::Again);
+        }
+        _ => *aside = owner,
+    }
+    if user::get::<u32>(address)? == marked {
+        Err(Errno::ESRCH)
+    } else {
+        Ok(Claim::Again)
+    }
+}
+
+/// Whether `task` would wait for itself behind `owner`.
+fn is_circle(task: &Task, owner: i32) -> bool {
+    let mut at = owner;
+    for _ in 0..DEPTH {
+        if at == task.tid {
+            return true;
+        }
+        let next = tree::find_task(at).map_or(0, |task| task.pi.waits_for.load(Ordering::SeqCst));
+        if next == 0 {
+            return false;
+        }
+        at = next;
+    }
+    true
+}
+
+/// Lets others go on, between two looks. ERESTARTNOINTR: a signal is to be seen to first.
+fn look_again() -> Result<()> {
+    let callouts = callout::get();
+    (callouts.yield_now)();
+    if (callouts.interrupted)() {
+        return Err(Errno::ERESTARTNOINTR);
+    }
+    Ok(())
+}
+
+/// Takes the lock at `address`, or waits for it until the monotonic clock's `deadline`; `only_try`: does not wait. EAGAIN, EDEADLK, ESRCH, EINVAL, ETIMEDOUT, EFAULT, ENOMEM.
+pub fn lock(address: usize, private: bool, deadline: Option<u64>, only_try: bool) -> Result<usize> {
+    let task = Task::current();
+    let key = Key::of(address, private)?;
+    let waiter = Waiter::new(key, FUTEX_BITSET_MATCH_ANY, Some(task.clone()))?;
+    let owner = loop {
+        let mut aside = None;
+        let mut list = TABLE[key.bucket()].lock();
+        match claim(&list, key, address, &task, false, &mut aside)? {
+            Claim::Taken => return Ok(0),
+            Claim::Behind(owner) => {
+                // The last count is never given up under a bucket.
+                aside = Some(owner.clone());
+                if only_try {
+                    return Err(Errno::EAGAIN);
+                }
+                let bond = Bond::new(owner.clone(), task.clone());
+                if owner.pi.stage.load(Ordering::SeqCst) == ALIVE {
+                    if !enter(&mut list, key, Role::Lock(bond), &waiter) {
+                        return Err(Errno::ENOMEM);
+                    }
+                    break owner;
+                }
+            }
+            Claim::Again => {}
+        }
+        drop(list);
+        drop(aside);
+        look_again()?;
+    };
+    if is_circle(&task, owner.tid) {
+        return match withdraw(&waiter) {
+            Some(_) => Err(Errno::EDEADLK),
+            None => inherit(&waiter, key, address),
+        };
+    }
+    lend(&waiter, &owner);
+    drop(owner);
+    acquire(&waiter, key, address, deadline, Errno::ERESTARTNOINTR)
+}
+
+/// The owner runs in this thread's place, a few times.
+fn lend(waiter: &Waiter, owner: &Task) {
+    for _ in 0..TURNS {
+        if waiter.is_woken() || !(callout::get().donate)(owner.thread.address()) {
+            return;
+        }
+    }
+}
+
+/// Sleeps until the lock is the running thread's, which stands in its bucket. What a signal is answered with, ETIMEDOUT, EFAULT.
+fn acquire(
+    waiter: &Arc<Waiter>,
+    key: Key,
+    address: usize,
+    deadline: Option<u64>,
+    interrupted: Errno,
+) -> Result<usize> {
+    let ended = sleep(|| waiter.is_woken(), deadline);
+    match ended {
+        Err(ended) if withdraw(waiter).is_some() => Err(match ended {
+            Ended::TimedOut => Errno::ETIMEDOUT,
+            Ended::Interrupted => interrupted,
+        }),
+        _ => inherit(waiter, key, address),
+    }
+}
+
+/// The lock is the running thread's: after an owner that ended the word has to say so. EFAULT.
+fn inherit(waiter: &Arc<Waiter>, key: Key, address: usize) -> Result<usize> {
+    if !waiter.inherits.load(Ordering::SeqCst) {
+        return Ok(0);
+    }
+    let tid = Task::here(|task| task.tid as u32).unwrap_or_default();
+    let mut list = TABLE[key.bucket()].lock();
+    list.retain(|entry| !Arc::ptr_eq(&entry.waiter, waiter));
+    let mut word = user::get::<u32>(address)?;
+    loop {
+        let new = FUTEX_OWNER_DIED | FUTEX_WAITERS | tid;
+        let seen = exchange_user(address, word, new)?;
+        if seen == word {
+            return Ok(0);
+        }
+        word = seen;
+    }
+}
+
+/// Gives the lock at `address` up, to the one that has waited longest. EPERM, EINVAL, EAGAIN, EFAULT.
+pub fn unlock(address: usize, private: bool) -> Result<usize> {
+    let task = Task::current();
+    loop {
+        let word = user::get::<u32>(address)?;
+        if word & FUTEX_TID_MASK != task.tid as u32 {
+            return Err(Errno::EPERM);
+        }
+        let key = Key::of(address, private)?;
+        let mut list = TABLE[key.bucket()].lock();
+        let Some(first) = best(&list, |entry| entry.key == key) else {
+            let seen = exchange_user(address, word, 0)?;
+            return if seen == word {
+                Ok(0)
+            } else {
+                Err(Errno::EAGAIN)
+            };
+        };
+        let heir = match &list[first].role {
+            Role::Lock(bond) if Arc::ptr_eq(&bond.owner, &task) => bond.waiter.clone(),
+            _ => return Err(Errno::EINVAL),
+        };
+        let seen = exchange_user(address, word, FUTEX_WAITERS | heir.tid as u32)?;
+        if seen == word {
+            let entry = list.remove(first);
+            pass(&mut list, key, &task, &heir);
+            entry.waiter.release();
+            drop(list);
+            drop(entry);
+            return Ok(0);
+        }
+        if seen & FUTEX_TID_MASK != word {
+            return Err(Errno::EINVAL);
+        }
+        drop(list);
+    }
+}
+
+/// Of those who are `meant`, where the one with the highest priority stands that has waited longest.
+fn best(list: &[Standing], meant: impl Fn(&Standing) -> bool) -> Option<usize> {
+    let priority = |entry: &Standing| {
+        let task = entry.waiter.task.as_ref();
+        task.map_or(0, |task| task.pace.policy().priority)
+    };
+    let meant = list.iter().enumerate().filter(|(_, entry)| meant(entry));
+    // Of equals the last: from behind.
+    let best = meant.rev().max_by_key(|(_, entry)| priority(entry));
+    best.map(|(at, _)| at)
+}
+
+/// The lock `key` of `from`, which stays alive meanwhile, is `to`'s: so those say who wait for it.
+fn pass(list: &mut [Standing], key: Key, from: &Arc<Task>, to: &Arc<Task>) {
+    for entry in list.iter_mut().filter(|entry| entry.key == key) {
+        if let Role::Lock(bond) = &mut entry.role
+            && Arc::ptr_eq(&bond.owner, from)
+        {
+            // Not the last count: the caller has one.
+            drop(bond.pass(to));
+        }
+    }
+}
+
+/// The running task takes no more lock: from here on those who want one of its wait until it has said what became of that.
+pub(crate) fn ending(task: &Task) {
+    task.pi.stage.store(ENDING, Ordering::SeqCst);
+}
+
+/// The running task has said in its robust list's words that it ended: those who wait for its locks get them. With another program to follow it may own locks again.
+pub(crate) fn ended(task: &Arc<Task>, goes_on: bool) {
+    task.pi.stage.store(ENDED, Ordering::SeqCst);
+    if task.pi.waiters.load(Ordering::SeqCst) != 0 {
+        for bucket in &TABLE[..BUCKETS] {
+            while leave_one(&mut bucket.lock(), task) {}
+        }
+    }
+    if goes_on {
+        task.pi.stage.store(ALIVE, Ordering::SeqCst);
+    }
+}
+
+/// Leaves one lock of `task` to its heir. Whether there was one.
+fn leave_one(list: &mut [Standing], task: &Arc<Task>) -> bool {
+    let of_task = |entry: &Standing| match &entry.role {
+        Role::Lock(bond) => Arc::ptr_eq(&bond.owner, task),
+        _ => false,
+    };
+    let Some(some) = list.iter().position(of_task) else {
+        return false;
+    };
+    let lock = list[some].key;
+    let Some(first) = best(list, |entry| entry.key == lock) else {
+        return false;
+    };
+    let Role::Lock(bond) = core::mem::replace(&mut list[first].role, Role::Heir) else {
+        return false;
+    };
+    let (key, waiter) = (list[first].key, list[first].waiter.clone());
+    pass(list, key, task, &bond.waiter);
+    drop(bond);
+    waiter.inherits.store(true, Ordering::SeqCst);
+    waiter.release();
+    true
+}
+
+/// Sleeps while the word at `address` is `expected`, until a waker moves the thread to the lock at `target`, and then until it has that. EINVAL, EAGAIN, ETIMEDOUT, EFAULT, ENOMEM.
+pub fn wait_requeue(
+    address: usize,
+    target: usize,
+    private: bool,
+    expected: u32,
+    deadline: Option<u64>,
+) -> Result<usize> {
+    if address == target {
+        return Err(Errno::EINVAL);
+    }
+    let to = Key::of(target, private)?;
+    let from = Key::of(address, private)?;
+    let waiter = Waiter::new(from, FUTEX_BITSET_MATCH_ANY, Some(Task::current()))?;
+    if user::get::<u32>(address)? != expected {
+        return Err(Errno::EAGAIN);
+    }
+    if from == to {
+        return Err(Errno::EINVAL);
+    }
+    begin(&waiter, from, Role::Moves(to), address, expected, deadline)?;
+    let Err(ended) = sleep(|| waiter.is_woken(), deadline) else {
+        return inherit(&waiter, to, target);
+    };
+    match (withdraw(&waiter), ended) {
+        (None, _) => inherit(&waiter, to, target),
+        (_, Ended::TimedOut) => Err(Errno::ETIMEDOUT),
+        (Some(Role::Moves(_)), _) => Err(Errno::ERESTARTNOINTR),
+        // Made again, the call would find another word.
+        _ => Err(Errno::EAGAIN),
+    }
+}
+
+/// The lock at `target` for the first who waits on the word at `address`, which is `expected`; `moves` more wait for it from now on. How many there were. EAGAIN, EINVAL, EDEADLK, ESRCH, EFAULT.
+pub fn requeue(
+    address: usize,
+    target: usize,
+    private: bool,
+    wakes: i32,
+    moves: i32,
+    expected: u32,
+) -> Result<usize> {
+    if wakes != 1 || moves < 0 || address == target {
+        return Err(Errno::EINVAL);
+    }
+    let [from, to] = [Key::of(address, private)?, Key::of(target, private)?];
+    if from == to {
+        return Err(Errno::EINVAL);
+    }
+    let (source, index) = (from.bucket(), to.bucket());
+    loop {
+        let mut aside = None;
+        let mut first = None;
+        let mut buckets = Buckets::of([from, to]);
+        if user::get::<u32>(address)? != expected {
+            return Err(Errno::EAGAIN);
+        }
+        let Some(top) = next(buckets.at(source), from, to)? else {
+            return Ok(0);
+        };
+        let task = buckets.at(source)[top].waiter.task.clone();
+        let task = task.ok_or(Errno::EINVAL)?;
+        let list = buckets.at(index);
+        let (owner, taken) = match claim(list, to, target, &task, moves > 0, &mut aside)? {
+            Claim::Taken => {
+                let entry = buckets.at(source).remove(top);
+                entry.waiter.release();
+                first = Some(entry);
+                (task, 1)
+            }
+            Claim::Behind(owner) => (owner, 0),
+            Claim::Again => {
+                drop((buckets, aside));
+                look_again()?;
+                continue;
+            }
+        };
+        aside = Some(owner.clone());
+        let mut count = taken;
+        while count <= moves as usize
+            && let Some(at) = next(buckets.at(source), from, to)?
+            && owner.pi.stage.load(Ordering::SeqCst) == ALIVE
+            && try_reserve_kept(buckets.at(index), 1).is_ok()
+        {
+            let entry = buckets.at(source).remove(at);
+            let Some(task) = entry.waiter.task.clone() else {
+                return Err(Errno::EINVAL);
+            };
+            entry.waiter.bucket.store(index, Ordering::Release);
+            #[expect(clippy::disallowed_methods, reason = "room was made above")]
+            buckets.at(index).push(Standing {
+                key: to,
+                role: Role::Lock(Bond::new(owner.clone(), task)),
+                waiter: entry.waiter,
+            });
+            count += 1;
+        }
+        drop((buckets, first, aside));
+        return Ok(count);
+    }
+}
+
+/// Where the first waiter of `from` stands. EINVAL: it does not wait to be moved to `to`.
+fn next(list: &[Standing], from: Key, to: Key) -> Result<Option<usize>> {
+    let Some(at) = best(list, |entry| entry.key == from) else {
+        return Ok(None);
+    };
+    match list[at].role {
+        Role::Moves(key) if key == to => Ok(Some(at)),
+        _ => Err(Errno::EINVAL),
+    }
+}
