@@ -118,3 +118,28 @@ plain! {
         pub index: i32,
     }
 }
+
+plain! {
+    /// `struct ifreq`: an interface, and a value of several kinds.
+    pub struct Ifreq {
+        pub name: [u8; 16],
+        pub value: [u8; 24],
+    }
+    /// `struct ifconf`.
+    pub struct Ifconf {
+        pub length: i32,
+        pub pad: u32,
+        pub buffer: u64,
+    }
+}
+
+constants! { u32:
+    SIOCATMARK = 0x8905, SIOCGIFNAME = 0x8910, SIOCGIFCONF = 0x8912, SIOCGIFFLAGS = 0x8913, SIOCSIFFLAGS = 0x8914, SIOCGIFADDR = 0x8915,
+    SIOCSIFADDR = 0x8916, SIOCGIFDSTADDR = 0x8917, SIOCGIFBRDADDR = 0x8919, SIOCGIFNETMASK = 0x891b, SIOCSIFNETMASK = 0x891c,
+    SIOCGIFMETRIC = 0x891d, SIOCGIFMTU = 0x8921, SIOCSIFMTU = 0x8922, SIOCSIFHWADDR = 0x8924, SIOCGIFHWADDR = 0x8927,
+    SIOCGIFINDEX = 0x8933, SIOCGIFTXQLEN = 0x8942, SIOCETHTOOL = 0x8946, SIOCGIFMAP = 0x8970,
+}
+
+constants! { i32:
+    SOL_RAW = 255, ICMP_FILTER = 1, ICMPV6_FILTER = 1,
+}

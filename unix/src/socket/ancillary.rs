@@ -121,7 +121,7 @@ struct Room {
 
 impl Room {
     /// Writes one message, of which `length` bytes at most fit.
-    fn write(&mut self, kind: i32, data: &[u8]) -> Result<()> {
+    fn write(&mut self, level: i32, kind: i32, data: &[u8]) -> Result<()> {
         if self.left < HEADER {
             self.used.flags |= MSG_CTRUNC;
             return Ok(());
@@ -133,7 +133,7 @@ impl Room {
         }
         let head = Cmsghdr {
             len: length as u64,
-            level: SOL_SOCKET,
+            level,
             kind,
         };
         user::put(self.at, &head)?;
@@ -161,7 +161,7 @@ pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32
         },
         used: Used { bytes: 0, flags: 0 },
     };
-    if socket.options.pass_credentials() {
+    if socket.options.pass_credentials() && socket.family.tells_sender() {
         // Of bytes that nobody marked: nobody.
         let who = received.along.credentials.unwrap_or(Ucred {
             pid: 0,
@@ -171,8 +171,14 @@ pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32
         if room.at == 0 || room.left == 0 {
             room.used.flags |= MSG_CTRUNC;
         } else {
-            room.write(SCM_CREDENTIALS, bytemuck::bytes_of(&who))?;
+            room.write(SOL_SOCKET, SCM_CREDENTIALS, bytemuck::bytes_of(&who))?;
         }
+    }
+    if let Some(packet) = &received.along.packet {
+        let family = socket.family;
+        family.tell(socket, packet, &mut |level, kind, data| {
+            room.write(level, kind, data)
+        })?;
     }
     let cloexec = flags & MSG_CMSG_CLOEXEC != 0;
     if let Some(rights) = received.along.rights {

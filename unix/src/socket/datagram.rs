@@ -207,6 +207,7 @@ impl Socket {
             ..Received::default()
         };
         received.along.credentials = record.along.credentials;
+        received.along.packet = record.along.packet;
         if flags & MSG_PEEK != 0 {
             let files = record.along.rights.as_ref().map(|rights| rights.copy());
             self.inbox.put_back(record);

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::message::{Received, Sending};
+use super::record::Packet;
 use super::{Address, Kind, Socket, inet, local, netlink};
 use crate::io::IoBuf;
 
@@ -129,8 +130,17 @@ pub trait Family: Send + Sync {
     /// Option `name` of SOL_SOCKET has got another value.
     fn option_changed(&self, _socket: &Socket, _name: i32) {}
     /// A control operation that sockets of all families do not have. ENOTTY, …
-    fn control(&self, _socket: &Socket, _command: u32, _arg: usize) -> Result<usize> {
-        Err(Errno::ENOTTY)
+    fn control(&self, _socket: &Socket, command: u32, arg: usize) -> Result<usize> {
+        inet::interface::control(false, command, arg)
+    }
+    /// Writes, by `write(level, kind, data)`, what `socket` wants to know of how a message came.
+    fn tell(
+        &self,
+        _socket: &Socket,
+        _packet: &Packet,
+        _write: &mut dyn FnMut(i32, i32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        Ok(())
     }
     /// How `socket` stands, as `/proc/net` and those who ask the kernel for sockets say.
     fn standing(&self, socket: &Socket) -> Standing;

@@ -11,7 +11,7 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytemuck::Pod;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::{Party, Socket};
 use crate::memory::fallible::{try_copy, try_reserve};
@@ -21,6 +21,8 @@ use crate::process::{Capability, Process};
 const BUFFER: u32 = 212_992;
 const SMALLEST_SEND: u32 = 4608;
 const SMALLEST_RECEIVE: u32 = 2304;
+/// Bytes of an interface's name.
+const DEVICE: usize = 16;
 
 /// Options that are on or off, a bit each by their numbers.
 const SWITCHES: &[i32] = &[
@@ -50,6 +52,8 @@ pub struct Options {
     mark: AtomicI32,
     /// Seconds; less than 0 when it is off.
     linger: AtomicI32,
+    /// It is for `lo` alone.
+    loopback: AtomicBool,
     /// How long to wait for something to come, nanoseconds; 0 for ever.
     pub receive_timeout: AtomicU64,
     /// How long to wait for room.
@@ -67,6 +71,7 @@ impl Options {
             priority: AtomicI32::new(0),
             mark: AtomicI32::new(0),
             linger: AtomicI32::new(-1),
+            loopback: AtomicBool::new(false),
             receive_timeout: AtomicU64::new(0),
             send_timeout: AtomicU64::new(0),
         }
@@ -110,6 +115,12 @@ impl Options {
     pub fn set_buffers(&self, send: u32, receive: u32) {
         self.send_buffer.store(send, Ordering::Relaxed);
         self.receive_buffer.store(receive, Ordering::Relaxed);
+    }
+
+    /// Whether it is told when messages came.
+    pub fn wants_time(&self) -> bool {
+        const TIMES: u64 = 1 << SO_TIMESTAMP | 1 << SO_TIMESTAMPNS;
+        self.switches.load(Ordering::Relaxed) & TIMES != 0
     }
 
     /// Whether a close breaks the connection.
@@ -188,9 +199,22 @@ impl Socket {
         if level != SOL_SOCKET {
             return self.family.set_option(self, level, name, bytes);
         }
-        let number: i32 = value(bytes)?;
         let options = &self.options;
         let need = |right| Process::current().cred.get().need(right);
+        if name == SO_BINDTODEVICE {
+            let device = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+            if !matches!(device, b"" | b"lo") {
+                return Err(Errno::ENODEV);
+            }
+            if options.loopback.load(Ordering::Relaxed) {
+                need(Capability::NetRaw)?;
+            }
+            options
+                .loopback
+                .store(!device.is_empty(), Ordering::Relaxed);
+            return Ok(());
+        }
+        let number: i32 = value(bytes)?;
         match name {
             _ if SWITCHES.contains(&name) => {
                 if name == SO_DEBUG && number != 0 {
@@ -286,6 +310,14 @@ impl Socket {
                     linger: seconds.max(0),
                 }));
             }
+            SO_BINDTODEVICE if options.loopback.load(Ordering::Relaxed) => {
+                return match room >= DEVICE {
+                    true => try_copy(b"lo\0"),
+                    false => Err(Errno::EINVAL),
+                };
+            }
+            SO_BINDTODEVICE => return Ok(Vec::new()),
+            SO_BINDTOIFINDEX => i32::from(options.loopback.load(Ordering::Relaxed)),
             SO_RCVTIMEO => return time_of(&options.receive_timeout),
             SO_SNDTIMEO => return time_of(&options.send_timeout),
             SO_COOKIE => return try_copy(bytemuck::bytes_of(&self.ino)),

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::flight::{Rights, collect};
+use super::inet::name::Ip;
 use super::{Address, Outbox};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_filled;
@@ -21,6 +22,23 @@ pub struct Along {
     pub rights: Option<Rights>,
     /// Who sent it.
     pub credentials: Option<Ucred>,
+    /// How it came here.
+    pub packet: Option<Packet>,
+}
+
+/// How a message came to a socket of IP.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Where to it was.
+    pub to: Ip,
+    /// Which port there.
+    pub port: u16,
+    /// How many hosts it might have gone through.
+    pub hops: u8,
+    /// The type of service, or class.
+    pub class: u8,
+    /// When it came, nanoseconds of the real-time clock; 0: nobody wanted to know.
+    pub time_ns: u64,
 }
 
 /// A message.

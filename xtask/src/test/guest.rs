@@ -761,6 +761,8 @@ fn inets(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("inets-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/inets-glibc"], 2 * MINUTE));
+        let machine = with(kit, &format!("inet-messages-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/inet-messages-glibc"], 2 * MINUTE));
     }
     checks
 }

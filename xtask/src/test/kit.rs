@@ -167,6 +167,7 @@ impl Kit {
             "sockets",
             "inets",
             "splices",
+            "inet-messages",
             "sysv",
         ] {
             programs.push((

@@ -30,6 +30,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("sockets", &["/tests/sockets-glibc"]),
     ("inets", &["/tests/inets-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
+    ("inet-messages", &["/tests/inet-messages-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),

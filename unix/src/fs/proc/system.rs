@@ -9,6 +9,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+use abi::linux::SOMAXCONN;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -27,6 +28,7 @@ use crate::io::IoBuf;
 use crate::ipc::{memory as segments, message, semaphore};
 use crate::pipe::size::{limits as pipes, round};
 use crate::process::{Capability, Process, access, quota, tree};
+use crate::socket::inet::{self, icmp, ports};
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -35,6 +37,34 @@ macro_rules! line {
         || {
             text(|out| {
                 let _ = writeln!(out, "{}", $value);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// Two numbers, the first not the larger one, that root may set.
+macro_rules! pair {
+    ($at:expr, $kind:ty) => {
+        || {
+            let show = |out: &mut Out| {
+                let [low, high] = $at.each_ref().map(|end| end.load(Ordering::Relaxed));
+                let _ = writeln!(out, "{low}\t{high}");
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let mut words = text.split_whitespace().map(|word| word.parse::<$kind>());
+                let (Some(Ok(low)), Some(Ok(high)), None) =
+                    (words.next(), words.next(), words.next())
+                else {
+                    return Err(Errno::EINVAL);
+                };
+                if low > high {
+                    return Err(Errno::EINVAL);
+                }
+                for (end, number) in $at.iter().zip([low, high]) {
+                    end.store(number, Ordering::Relaxed);
+                }
                 Ok(())
             })
         }
@@ -107,6 +137,7 @@ pub const ROOT: Fixed = Fixed(&[
 const SYS: &[Named] = &[
     ("fs", || Item::Folder(Arc::new(Fixed(SYS_FS)))),
     ("kernel", || Item::Folder(Arc::new(Fixed(SYS_KERNEL)))),
+    ("net", || Item::Folder(Arc::new(Fixed(SYS_NET)))),
     ("vm", || Item::Folder(Arc::new(Fixed(SYS_VM)))),
 ];
 
@@ -139,6 +170,19 @@ const SYS_INOTIFY: &[Named] = &[
 const SYS_VM: &[Named] = &[
     ("max_map_count", line!(65530)),
     ("overcommit_memory", line!(1)),
+];
+
+const SYS_NET: &[Named] = &[
+    ("core", || Item::Folder(Arc::new(Fixed(SYS_NET_CORE)))),
+    ("ipv4", || Item::Folder(Arc::new(Fixed(SYS_NET_IPV4)))),
+];
+
+const SYS_NET_CORE: &[Named] = &[("somaxconn", line!(SOMAXCONN))];
+
+const SYS_NET_IPV4: &[Named] = &[
+    ("ip_local_port_range", pair!(ports::RANGE, u16)),
+    ("ip_unprivileged_port_start", line!(inet::UNPRIVILEGED)),
+    ("ping_group_range", pair!(icmp::GROUPS, i32)),
 ];
 
 const SYS_PTY: &[Named] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::ptys()))];

@@ -38,6 +38,11 @@ impl Groups {
         }
     }
 
+    /// Whether `group` is among them.
+    pub fn has(&self, group: Ip) -> bool {
+        self.joined.contains(&group)
+    }
+
     /// The address of the interface that it sends by; none if it did not say.
     pub fn address(&self) -> [u8; 4] {
         self.address

@@ -5,21 +5,26 @@
 //!
 //! A family's part (addresses, ports, who is found there) knows nothing of how bytes move, and the transports know of it what [`ports`] says.
 
+mod control;
 mod group;
+pub mod icmp;
+pub mod interface;
 pub mod name;
 mod options;
 pub mod ports;
 pub mod tcp;
+mod udp;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use sync::{Guard, Monitor};
 
 use super::message::{Received, Sending};
-use super::{Address, Ending, Family, Kind, Socket, Standing, Want};
+use super::record::Packet;
+use super::{Address, Ending, Family, Kind, Outbox, Socket, Standing, Want};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_arc;
 use crate::process::{Capability, Process};
@@ -36,6 +41,10 @@ pub enum Transport {
     Tcp,
     /// Messages.
     Udp,
+    /// Questions to hosts, and their answers.
+    Ping,
+    /// Messages of a protocol as they are.
+    Raw,
 }
 
 /// The ends of a socket.
@@ -70,6 +79,10 @@ pub struct Own {
     uid: u32,
     values: Values,
     groups: Monitor<Groups>,
+    /// Counts the messages that wait for it.
+    intake: Option<Arc<Outbox>>,
+    /// Kinds of messages that a raw one does not hear, a bit each.
+    filter: [AtomicU32; 8],
 }
 
 impl Own {
@@ -118,6 +131,53 @@ impl Own {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.values.inherit(&listener.values);
+    }
+
+    /// Whether it is told of errors that it did not connect to.
+    fn wants_errors(&self) -> bool {
+        self.values.number(IPPROTO_IP, IP_RECVERR) != 0
+            || self.six && self.values.number(IPPROTO_IPV6, IPV6_RECVERR) != 0
+    }
+
+    fn of_groups(&self, four: i32, six: i32) -> bool {
+        match self.six {
+            true => self.values.number(IPPROTO_IPV6, six) != 0,
+            false => self.values.number(IPPROTO_IP, four) != 0,
+        }
+    }
+
+    /// Whether it hears groups that another socket has joined.
+    fn hears_groups(&self) -> bool {
+        self.of_groups(IP_MULTICAST_ALL, IPV6_MULTICAST_ALL)
+    }
+
+    /// Whether what it sends to groups comes back to this host.
+    fn loops_groups(&self) -> bool {
+        self.of_groups(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP)
+    }
+
+    /// Through how many hosts what it sends to `to` may go, and its class.
+    fn marks(&self, to: Ip) -> (u8, u8) {
+        let (hops, class) = match (to.is_v4(), to.is_group()) {
+            (true, false) => ((IPPROTO_IP, IP_TTL), (IPPROTO_IP, IP_TOS)),
+            (true, true) => ((IPPROTO_IP, IP_MULTICAST_TTL), (IPPROTO_IP, IP_TOS)),
+            (false, false) => (
+                (IPPROTO_IPV6, IPV6_UNICAST_HOPS),
+                (IPPROTO_IPV6, IPV6_TCLASS),
+            ),
+            (false, true) => (
+                (IPPROTO_IPV6, IPV6_MULTICAST_HOPS),
+                (IPPROTO_IPV6, IPV6_TCLASS),
+            ),
+        };
+        let number = |(level, name)| self.values.number(level, name) as u8;
+        (number(hops), number(class))
+    }
+
+    /// Whether it does not hear messages of a kind.
+    fn filters(&self, kind: u8) -> bool {
+        let word = self.filter.get(usize::from(kind) / 32);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (kind % 32) != 0)
     }
 
     /// Whether connections come to it.
@@ -209,7 +269,7 @@ pub static V4: Internet = Internet { six: false };
 pub static V6: Internet = Internet { six: true };
 
 /// Ports below this are for who may have them (`ip_unprivileged_port_start`).
-const UNPRIVILEGED: u16 = 1024;
+pub const UNPRIVILEGED: u16 = 1024;
 
 impl Family for Internet {
     fn number(&self) -> i32 {
@@ -220,17 +280,37 @@ impl Family for Internet {
         if !(0..IPPROTO_MAX).contains(&protocol) {
             return Err(Errno::EINVAL);
         }
+        let ping = if self.six {
+            IPPROTO_ICMPV6
+        } else {
+            IPPROTO_ICMP
+        };
         match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => Ok((Kind::Stream, IPPROTO_TCP)),
-            (SOCK_STREAM | SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
+            (SOCK_DGRAM, 0 | IPPROTO_UDP) => Ok((Kind::Datagram, IPPROTO_UDP)),
+            (SOCK_DGRAM, _) if protocol == ping => {
+                icmp::may_ask()?;
+                Ok((Kind::Datagram, ping))
+            }
+            (SOCK_RAW, 1..=255) => {
+                Process::current().cred.get().need(Capability::NetRaw)?;
+                Ok((Kind::Raw, protocol))
+            }
+            (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, _) => Err(Errno::EPROTONOSUPPORT),
             _ => Err(Errno::ESOCKTNOSUPPORT),
         }
     }
 
     fn made(&self, socket: &Arc<Socket>) -> Result<()> {
-        let transport = match socket.kind {
-            Kind::Stream => Transport::Tcp,
-            _ => Transport::Udp,
+        let transport = match (socket.kind, socket.protocol) {
+            (Kind::Stream, _) => Transport::Tcp,
+            (Kind::Raw, _) => Transport::Raw,
+            (_, IPPROTO_UDP) => Transport::Udp,
+            _ => Transport::Ping,
+        };
+        let intake = match transport {
+            Transport::Tcp => None,
+            _ => Some(try_arc(Outbox::new())?),
         };
         if transport == Transport::Tcp {
             socket
@@ -257,9 +337,23 @@ impl Family for Internet {
             uid: socket.uid.load(Ordering::Relaxed),
             values: Values::new(),
             groups: Monitor::new(Groups::new()),
+            intake,
+            filter: [const { AtomicU32::new(0) }; 8],
         })?;
         // It is new.
-        let _none = socket.own.set(own);
+        let _none = socket.own.set(own.clone());
+        if transport == Transport::Raw {
+            // Its port is the protocol.
+            let name = Name {
+                port: socket.protocol as u16,
+                ..Name::any(self.six)
+            };
+            ports::enter_raw(socket, &own, name)?;
+            let mut ends = own.ends();
+            ends.bound = Some(name);
+            ends.local = name;
+            ends.fixed = true;
+        }
         Ok(())
     }
 
@@ -286,12 +380,25 @@ impl Family for Internet {
         if !name.ip.is_any() && !name.ip.is_own() && !group {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        if name.port != 0 && name.port < UNPRIVILEGED {
+        let numbered = matches!(own.transport, Transport::Tcp | Transport::Udp);
+        if numbered && name.port != 0 && name.port < UNPRIVILEGED {
             let cred = Process::current().cred.get();
             cred.need(Capability::NetBindService)
                 .map_err(|_| Errno::EACCES)?;
         }
         let _turn = socket.turn.lock();
+        if own.transport == Transport::Raw {
+            let mut ends = own.ends();
+            let name = Name {
+                port: ends.local.port,
+                ..name
+            };
+            ends.bound = Some(name);
+            ends.local = name;
+            drop(ends);
+            ports::move_to(own.transport, name.port, socket.ino, name.ip, None);
+            return Ok(());
+        }
         let known = own.ends().bound.is_some();
         if known || own.stage() != tcp::IDLE {
             return Err(Errno::EINVAL);
@@ -320,7 +427,10 @@ impl Family for Internet {
     }
 
     fn connect(&self, socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -> Result<()> {
-        tcp::connect(socket, address, nonblocking)
+        match socket.kind {
+            Kind::Stream => tcp::connect(socket, address, nonblocking),
+            _ => udp::connect(socket, address),
+        }
     }
 
     fn listens(&self, socket: &Arc<Socket>) -> Result<()> {
@@ -341,7 +451,11 @@ impl Family for Internet {
     }
 
     fn send(&self, socket: &Arc<Socket>, buf: &mut IoBuf, sending: Sending) -> Result<usize> {
-        tcp::send(socket, buf, sending)
+        match Own::of(socket)?.transport {
+            Transport::Tcp => tcp::send(socket, buf, sending),
+            Transport::Udp => udp::send(socket, buf, sending),
+            Transport::Ping | Transport::Raw => icmp::send(socket, buf, sending),
+        }
     }
 
     fn receive(
@@ -351,7 +465,10 @@ impl Family for Internet {
         flags: u32,
         nonblocking: bool,
     ) -> Result<Received> {
-        tcp::receive(socket, buf, flags, nonblocking)
+        match socket.kind {
+            Kind::Stream => tcp::receive(socket, buf, flags, nonblocking),
+            _ => udp::receive(socket, buf, flags, nonblocking),
+        }
     }
 
     fn refuses(&self, socket: &Socket, buf: &mut IoBuf) -> Result<()> {
@@ -372,7 +489,9 @@ impl Family for Internet {
 
     fn unbind(&self, socket: &Socket) {
         if let Ok(own) = Own::of(socket) {
-            tcp::closes(socket, own);
+            if own.transport == Transport::Tcp {
+                tcp::closes(socket, own);
+            }
             lose(socket, own);
         }
     }
@@ -388,7 +507,7 @@ impl Family for Internet {
 
     fn peer_name(&self, socket: &Socket) -> Result<Address> {
         let own = Own::of(socket)?;
-        if !tcp::is_connected(socket, own) {
+        if own.transport == Transport::Tcp && !tcp::is_connected(socket, own) {
             return Err(Errno::ENOTCONN);
         }
         let remote = own.names().1.ok_or(Errno::ENOTCONN)?;
@@ -397,6 +516,9 @@ impl Family for Internet {
 
     fn shuts_down(&self, socket: &Socket) -> Result<()> {
         let own = Own::of(socket)?;
+        if own.transport != Transport::Tcp {
+            return udp::shuts_down(socket, own);
+        }
         match own.is_listening() || own.stage() == tcp::WAITING || tcp::is_connected(socket, own) {
             true => Ok(()),
             false => Err(Errno::ENOTCONN),
@@ -426,6 +548,23 @@ impl Family for Internet {
         }
     }
 
+    fn control(&self, socket: &Socket, command: u32, arg: usize) -> Result<usize> {
+        match command {
+            // Nothing is urgent: no mark was passed.
+            SIOCATMARK if socket.kind == Kind::Stream => vm::user::put(arg, &0i32).map(|()| 0),
+            _ => interface::control(!self.six, command, arg),
+        }
+    }
+
+    fn tell(
+        &self,
+        socket: &Socket,
+        packet: &Packet,
+        write: &mut dyn FnMut(i32, i32, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        control::tell(socket, Own::of(socket)?, packet, write)
+    }
+
     fn set_option(&self, socket: &Arc<Socket>, level: i32, name: i32, value: &[u8]) -> Result<()> {
         options::set(socket, Own::of(socket)?, level, name, value)
     }
@@ -436,8 +575,13 @@ impl Family for Internet {
 
     fn standing(&self, socket: &Socket) -> Standing {
         let (receive_queue, send_queue) = socket.queues();
+        let state = match Own::of(socket) {
+            Ok(own) if own.transport == Transport::Tcp => tcp::state(socket),
+            Ok(own) if own.names().1.is_some() => tcp::ESTABLISHED,
+            _ => tcp::CLOSE,
+        };
         Standing {
-            state: tcp::state(socket),
+            state,
             receive_queue,
             send_queue,
         }

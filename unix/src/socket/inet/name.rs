@@ -128,26 +128,28 @@ impl Name {
                 port: u16::from_be_bytes(raw.port),
             });
         }
-        let bytes = bytes.get(..size_of::<SockaddrIn>()).ok_or(Errno::EINVAL)?;
-        if family != AF_INET {
-            return Err(Errno::EAFNOSUPPORT);
+        let name = Name::parse_unspecified(bytes)?;
+        match family {
+            AF_INET => Ok(name),
+            _ => Err(Errno::EAFNOSUPPORT),
         }
-        let raw: SockaddrIn = bytemuck::pod_read_unaligned(bytes);
-        Ok(Name {
-            ip: Ip::v4(raw.address),
-            port: u16::from_be_bytes(raw.port),
-        })
     }
 
     /// The name in an address of IPv4 that has no family. EAFNOSUPPORT: it is not any.
     pub fn unspecified(bytes: &[u8]) -> Result<Name> {
+        let name = Name::parse_unspecified(bytes)?;
+        match name.ip {
+            Ip::ANY4 => Ok(name),
+            _ => Err(Errno::EAFNOSUPPORT),
+        }
+    }
+
+    /// The name in an address of IPv4, whatever its family is said to be. EINVAL.
+    pub fn parse_unspecified(bytes: &[u8]) -> Result<Name> {
         let bytes = bytes.get(..size_of::<SockaddrIn>()).ok_or(Errno::EINVAL)?;
         let raw: SockaddrIn = bytemuck::pod_read_unaligned(bytes);
-        if raw.address != [0; 4] {
-            return Err(Errno::EAFNOSUPPORT);
-        }
         Ok(Name {
-            ip: Ip::ANY4,
+            ip: Ip::v4(raw.address),
             port: u16::from_be_bytes(raw.port),
         })
     }

@@ -159,6 +159,8 @@ fn has(own: &Own, level: i32) -> bool {
         IPPROTO_IPV6 => own.six,
         IPPROTO_TCP => own.transport == Transport::Tcp,
         IPPROTO_UDP => own.transport == Transport::Udp,
+        SOL_RAW => own.transport == Transport::Raw && !own.six,
+        IPPROTO_ICMPV6 => own.transport == Transport::Raw && own.six,
         _ => false,
     }
 }
@@ -210,6 +212,14 @@ pub fn set(socket: &Arc<Socket>, own: &Own, level: i32, name: i32, bytes: &[u8])
                 _ => Err(Errno::ENOENT),
             };
         }
+        (SOL_RAW, ICMP_FILTER) | (IPPROTO_ICMPV6, ICMPV6_FILTER) => {
+            let room = if own.six { own.filter.len() } else { 1 };
+            for (word, bytes) in own.filter.iter().take(room).zip(bytes.chunks_exact(4)) {
+                word.store(whole(bytes)?, Ordering::Relaxed);
+            }
+            return Ok(());
+        }
+        (IPPROTO_IPV6, IPV6_CHECKSUM) if own.transport == Transport::Raw => return Ok(()),
         (IPPROTO_TCP, TCP_ULP) => return Err(Errno::ENOENT),
         (IPPROTO_TCP, TCP_REPAIR) => return Err(Errno::EPERM),
         (IPPROTO_TCP, TCP_THIN_DUPACK) => return whole::<i32>(bytes).map(|_| ()),
@@ -312,6 +322,10 @@ pub fn get(socket: &Arc<Socket>, own: &Own, level: i32, name: i32) -> Result<Vec
             set => set.min(tcp::SEGMENT),
         },
         (IPPROTO_TCP, TCP_TIMESTAMP) => (machine::clock::now_ns() / 1_000_000) as i32,
+        (SOL_RAW, ICMP_FILTER) => {
+            let word = own.filter.first();
+            word.map_or(0, |word| word.load(Ordering::Relaxed)) as i32
+        }
         (IPPROTO_TCP, TCP_ULP) => return Ok(Vec::new()),
         (IPPROTO_TCP, TCP_CONGESTION) => {
             let mut name = [0; 16];

@@ -1,6 +1,7 @@
 //! Who has which port.
 //!
-//! *Interface*: [`bind`] gives a socket a port, [`unbind`] takes it; [`listen`] and [`listener`] are for who connects. [`join`] and [`part`] count
+//! *Interface*: [`bind`] gives a socket a port, [`unbind`] takes it; [`listen`] and [`listener`] are for who connects, [`receiver`] and [`receivers`] for messages.
+//! [`enter_raw`] is for who gets all messages of a protocol. [`join`] and [`part`] count
 //! connections that have the port of their listener; [`rest`] keeps a port for a while after a connection was ended from here (TIME_WAIT).
 //!
 //! Ports lie in chains by transport and number, so that a socket is found without a look at all. Connections that were accepted, and those that rest, count by address.
@@ -15,6 +16,7 @@ use abi::errno::{Errno, Result};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use smallvec::SmallVec;
 use sync::{Guard, Monitor};
 
 use super::name::{Ip, Name};
@@ -50,6 +52,8 @@ enum What {
 struct Entry {
     transport: Transport,
     name: Name,
+    /// Whom alone it hears.
+    remote: Option<Name>,
     /// Of IPv6 alone.
     only_six: bool,
     what: What,
@@ -69,6 +73,9 @@ const REST_NS: u64 = 60_000_000_000;
 /// So many entries of ports at rest; more are not remembered.
 const RESTS: usize = 4096;
 static RESTING: AtomicUsize = AtomicUsize::new(0);
+
+/// So many sockets get one message.
+const MOST: usize = 16;
 
 /// Of no chain.
 static SPARE: Monitor<Chain> = Monitor::new(Chain(Vec::new()));
@@ -190,6 +197,7 @@ fn enter(socket: &Arc<Socket>, own: &Arc<Own>, name: Name, sharing: Sharing) -> 
     let entry = Entry {
         transport: own.transport,
         name,
+        remote: None,
         only_six: own.is_only_six(),
         what: What::Socket {
             ino: socket.ino,
@@ -221,9 +229,12 @@ fn with(transport: Transport, port: u16, ino: u64, change: impl FnOnce(&mut Entr
     }
 }
 
-/// The address of a socket is `ip` from now on.
-pub fn move_to(transport: Transport, port: u16, ino: u64, ip: Ip) {
-    with(transport, port, ino, |entry| entry.name.ip = ip);
+/// The address of a socket is `ip` from now on, and it hears `remote` alone, if there is one.
+pub fn move_to(transport: Transport, port: u16, ino: u64, ip: Ip, remote: Option<Name>) {
+    with(transport, port, ino, |entry| {
+        entry.name.ip = ip;
+        entry.remote = remote;
+    });
 }
 
 /// The socket with number `ino` has its port no more.
@@ -287,6 +298,83 @@ pub fn listener(to: Name, from: Name) -> Option<Arc<Socket>> {
     }
 }
 
+/// `socket` gets all messages of the protocol that `name` has for a port. ENOMEM.
+pub fn enter_raw(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<()> {
+    let entry = Entry {
+        transport: own.transport,
+        name,
+        remote: None,
+        only_six: true,
+        what: What::Socket {
+            ino: socket.ino,
+            socket: Arc::downgrade(socket),
+            own: own.clone(),
+        },
+    };
+    let mut chain = roomy(chain(own.transport, name.port))?;
+    chain.0.push(entry);
+    Ok(())
+}
+
+impl Entry {
+    /// How well it suits a message from `from` to `to`.
+    fn hears(&self, transport: Transport, to: Name, from: Name) -> Option<u32> {
+        if !self.is(transport, to.port) {
+            return None;
+        }
+        let suits = self.suits(to.ip)?;
+        match self.remote {
+            None => Some(suits),
+            Some(remote) if remote == from => Some(suits + 4),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Who gets a message from `from` to `to`: of those who share it by SO_REUSEPORT the same for the same sender, of others the last.
+pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket>> {
+    let chain = chain(transport, to.port).lock();
+    let (mut best, mut count, mut found) = (0, 0, None);
+    for entry in &chain.0 {
+        match entry.hears(transport, to, from) {
+            Some(score) if score > best => (best, count, found) = (score, 1, Some(entry)),
+            Some(score) if score == best => (count, found) = (count + 1, Some(entry)),
+            _ => {}
+        }
+    }
+    let What::Socket { socket, own, .. } = &found?.what else {
+        return None;
+    };
+    if count == 1 || !own.sharing().port {
+        return socket.upgrade();
+    }
+    let is = |entry: &&Entry| entry.hears(transport, to, from) == Some(best);
+    let wanted = lot(from) % count;
+    match &chain.0.iter().filter(is).nth(wanted as usize)?.what {
+        What::Socket { socket, .. } => socket.upgrade(),
+        _ => None,
+    }
+}
+
+/// All who get a message from `from` to `to`, a group or all hosts, and whom `wants` does not leave out; as many as one message goes to.
+pub fn receivers(
+    transport: Transport,
+    to: Name,
+    from: Name,
+    wants: impl Fn(&Own) -> bool,
+) -> SmallVec<[Arc<Socket>; MOST]> {
+    let chain = chain(transport, to.port).lock();
+    let suiting = |entry: &Entry| match &entry.what {
+        What::Socket { socket, own, .. }
+            if entry.hears(transport, to, from).is_some() && wants(own) =>
+        {
+            socket.upgrade()
+        }
+        _ => None,
+    };
+    chain.0.iter().filter_map(suiting).take(MOST).collect()
+}
+
 /// A connection has the port of its listener. ENOMEM.
 pub fn join(name: Name, sharing: Sharing) -> Result<()> {
     let mut chain = roomy(chain(Transport::Tcp, name.port))?;
@@ -305,6 +393,7 @@ pub fn join(name: Name, sharing: Sharing) -> Result<()> {
     chain.0.push(Entry {
         transport: Transport::Tcp,
         name,
+        remote: None,
         only_six: false,
         what: What::Joined { sharing, count: 1 },
     });
@@ -359,6 +448,7 @@ pub fn rest(name: Name, sharing: Sharing) {
     chain.0.push(Entry {
         transport: Transport::Tcp,
         name,
+        remote: None,
         only_six: false,
         what: What::Resting { sharing, until },
     });

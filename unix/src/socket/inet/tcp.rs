@@ -35,6 +35,10 @@ const REFUSED: u8 = 4;
 /// Broken, or ended by both.
 const BROKEN: u8 = 5;
 
+/// States as Linux numbers them: connected, and not.
+pub(super) const ESTABLISHED: u8 = 1;
+pub(super) const CLOSE: u8 = 7;
+
 /// Bytes of buffers that options tell of at first.
 pub(super) const SEND_BUFFER: u32 = 16_384;
 pub(super) const RECEIVE_BUFFER: u32 = 131_072;
@@ -177,7 +181,7 @@ fn begin(socket: &Arc<Socket>, own: &Own, address: &[u8]) -> Result<()> {
     ends.remote = Some(to);
     ends.waits = Some((Arc::downgrade(&listener), Arc::downgrade(&other)));
     drop(ends);
-    ports::move_to(own.transport, from.port, socket.ino, from.ip);
+    ports::move_to(own.transport, from.port, socket.ino, from.ip, None);
     own.set_stage(WAITING);
     socket.connect_to(&other, queues, backlog.party(), Party::current());
     if backlog.put(&other) {
@@ -372,10 +376,8 @@ pub(super) fn receive(
 
 /// The state of a connection as Linux numbers them.
 pub(super) fn state(socket: &Socket) -> u8 {
-    const ESTABLISHED: u8 = 1;
     const SYN_SENT: u8 = 2;
     const FIN_WAIT2: u8 = 5;
-    const CLOSE: u8 = 7;
     const CLOSE_WAIT: u8 = 8;
     const LISTEN: u8 = 10;
     let Ok(own) = Own::of(socket) else {

@@ -1,0 +1,263 @@
+//! UDP: messages that go straight into the inbox of who gets them.
+//!
+//! *Interface*: what [`super::Internet`] says of datagrams.
+//!
+//! A message that finds nobody, or an inbox that is full, is gone; who sends it to a peer of his is told the first of these by his next call, as by an ICMP message on Linux.
+//!
+//! Source: udp(7); RFC 768.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::Arc;
+
+use super::name::{Ip, Name, family_of};
+use super::{Own, Transport, choose, lose, ports};
+use crate::io::IoBuf;
+use crate::memory::fallible::try_filled;
+use crate::pipe::broken;
+use crate::socket::message::{Received, Sending};
+use crate::socket::record::{Packet, Record, cost};
+use crate::socket::{NO_READ, NO_WRITE, Socket};
+use core::sync::atomic::Ordering;
+
+/// The longest message: what a packet of IP may have but for the headers.
+const MOST: usize = 65_507;
+const MOST_SIX: usize = 65_527;
+
+/// `connect`: `socket` sends to `address`, and hears nobody else; with AF_UNSPEC, all again. ENETUNREACH, EACCES, …
+pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
+    let own = Own::of(socket)?;
+    let _turn = socket.turn.lock();
+    if family_of(address)? == AF_UNSPEC {
+        return disconnect(socket, own);
+    }
+    let to = own.destination(socket, own.parse_any(address)?)?;
+    choose(socket, Errno::EAGAIN)?;
+    let mut ends = own.ends();
+    let mut local = ends.bound.unwrap_or(ends.local);
+    if local.ip.is_any() {
+        local.ip = source(to.ip);
+    }
+    ends.local = local;
+    ends.remote = Some(to);
+    drop(ends);
+    // Where there are no ports none is looked at.
+    let heard = match own.transport {
+        Transport::Udp => to,
+        _ => Name { port: 0, ..to },
+    };
+    ports::move_to(own.transport, local.port, socket.ino, local.ip, Some(heard));
+    socket.changes.wake_all();
+    Ok(())
+}
+
+fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
+    let mut ends = own.ends();
+    ends.remote = None;
+    let (bound, fixed) = (ends.bound, ends.fixed);
+    let local = bound.unwrap_or(Name::any(own.six));
+    ends.local = local;
+    drop(ends);
+    if fixed {
+        ports::move_to(own.transport, local.port, socket.ino, local.ip, None);
+    } else if bound.is_some() {
+        lose(socket, own);
+        own.ends().local = Name::any(own.six);
+    }
+    Ok(())
+}
+
+/// The own address that reaches `to`.
+fn source(to: Ip) -> Ip {
+    to.from()
+}
+
+impl Own {
+    /// The name in `bytes`; one of IPv4 does for a datagram of IPv6 too. EINVAL, EAFNOSUPPORT.
+    pub(super) fn parse_any(&self, bytes: &[u8]) -> Result<Name> {
+        match family_of(bytes)? {
+            AF_INET if self.six => Name::parse(bytes, false),
+            AF_UNSPEC if !self.six => Name::parse_unspecified(bytes),
+            _ => self.parse(bytes),
+        }
+    }
+
+    /// Where to a message to `to` goes. ENETUNREACH, EACCES, EINVAL.
+    pub(super) fn destination(&self, socket: &Socket, to: Name) -> Result<Name> {
+        if to.ip.is_group() {
+            let named = self.groups().index() != 0;
+            let bound = self.ends().bound;
+            let here = bound.is_some_and(|bound| bound.ip.is_own());
+            // As on Linux, to groups of IPv6 no way leads by `lo`.
+            return match to.ip.is_v4() && (named || here) {
+                true => Ok(to),
+                false => Err(Errno::ENETUNREACH),
+            };
+        }
+        if to.ip.is_broadcast() && to.ip != Ip::v4([255; 4]) {
+            return match socket.options.is_on(SO_BROADCAST) {
+                true => Ok(to),
+                false => Err(Errno::EACCES),
+            };
+        }
+        self.reach(to)
+    }
+}
+
+/// Where to `sending` goes, and from where. EDESTADDRREQ, EINVAL, …
+pub(super) fn route(
+    socket: &Arc<Socket>,
+    own: &Own,
+    sending: &mut Sending,
+) -> Result<(Name, Name)> {
+    let to = match sending.to.take() {
+        Some(address) => {
+            let to = own.destination(socket, own.parse_any(address.bytes())?)?;
+            if to.port == 0 && own.transport == Transport::Udp {
+                return Err(Errno::EINVAL);
+            }
+            to
+        }
+        None => own.names().1.ok_or(Errno::EDESTADDRREQ)?,
+    };
+    choose(socket, Errno::EAGAIN)?;
+    let mut from = own.names().0;
+    if from.ip.is_any() || from.ip.is_group() || from.ip.is_broadcast() {
+        from.ip = source(to.ip);
+    }
+    Ok((to, from))
+}
+
+/// What is refused to be sent whatever it is. EOPNOTSUPP, EPIPE, and an error that waits.
+pub(super) fn admit(socket: &Socket, sending: &Sending) -> Result<()> {
+    if sending.flags & MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    socket.take_error()?;
+    if socket.shut.load(Ordering::SeqCst) & NO_WRITE != 0 {
+        if sending.flags & MSG_NOSIGNAL == 0 {
+            broken();
+        }
+        return Err(Errno::EPIPE);
+    }
+    Ok(())
+}
+
+pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<usize> {
+    let own = Own::of(socket)?;
+    let length = buf.remaining();
+    if length > if own.six { MOST_SIX } else { MOST } {
+        return Err(Errno::EMSGSIZE);
+    }
+    let named = sending.to.is_some();
+    admit(socket, &sending)?;
+    let (to, from) = route(socket, own, &mut sending)?;
+    if length > MOST && to.ip.is_v4() {
+        return Err(Errno::EMSGSIZE);
+    }
+    if to.ip.is_group() || to.ip.is_broadcast() {
+        return send_to_many(own, buf, to, from);
+    }
+    match ports::receiver(Transport::Udp, to, from) {
+        Some(target) => deliver(&target, buf, length, own, (to, from))?,
+        None => {
+            lose_bytes(buf)?;
+            // What Linux is told by a message later.
+            if !named || own.wants_errors() {
+                socket.set_error(Errno::ECONNREFUSED);
+            }
+        }
+    }
+    Ok(length)
+}
+
+/// Reads all of `buf` for nobody. EFAULT.
+fn lose_bytes(buf: &mut IoBuf) -> Result<()> {
+    let mut piece = [0; 256];
+    while buf.remaining() > 0 {
+        buf.take(&mut piece)?;
+    }
+    Ok(())
+}
+
+/// Sends to all who have the port and hear the group, or all hosts.
+fn send_to_many(own: &Own, buf: &mut IoBuf, to: Name, from: Name) -> Result<usize> {
+    let length = buf.remaining();
+    let mut bytes = try_filled(0, length)?;
+    let mut taken = 0;
+    while let Some(rest) = bytes.get_mut(taken..).filter(|rest| !rest.is_empty()) {
+        taken += buf.take(rest)?;
+    }
+    let group = to.ip.is_group();
+    let joined = |own: &Own| own.groups().has(to.ip);
+    let all = ports::receivers(Transport::Udp, to, from, |own| {
+        !group || own.hears_groups() || joined(own)
+    });
+    // What nobody has joined goes nowhere.
+    let loops = own.loops_groups();
+    let heard = |socket: &Arc<Socket>| Own::of(socket).is_ok_and(joined);
+    if group && (!loops || !all.iter().any(heard)) {
+        return Ok(length);
+    }
+    for target in &all {
+        deliver(target, &mut IoBuf::drain(&bytes), length, own, (to, from))?;
+    }
+    Ok(length)
+}
+
+/// Puts the next `length` bytes of `buf` into the inbox of `target`, if they have room there. EFAULT, ENOBUFS, ENOMEM.
+pub(super) fn deliver(
+    target: &Arc<Socket>,
+    buf: &mut IoBuf,
+    length: usize,
+    sender: &Own,
+    (to, from): (Name, Name),
+) -> Result<()> {
+    let theirs = Own::of(target)?;
+    let intake = theirs.intake.as_ref().ok_or(Errno::EINVAL)?;
+    let room = target.options.receive_buffer();
+    // As on Linux, the last one may go beyond.
+    if intake.used() >= room || cost(length) > room && intake.used() > 0 {
+        return lose_bytes(buf);
+    }
+    let mut record = Record::new(buf, length, intake)?;
+    record.from = Some(from.write(theirs.six));
+    let (hops, class) = sender.marks(to.ip);
+    record.along.packet = Some(Packet {
+        to: to.ip,
+        port: to.port,
+        hops,
+        class,
+        time_ns: match target.options.wants_time() {
+            true => crate::time::real_ns(),
+            false => 0,
+        },
+    });
+    match target.inbox.push(record) {
+        // It was closed meanwhile.
+        Err(Errno::EPIPE) => Ok(()),
+        other => other,
+    }
+}
+
+pub(super) fn receive(
+    socket: &Socket,
+    buf: &mut IoBuf,
+    flags: u32,
+    nonblocking: bool,
+) -> Result<Received> {
+    if flags & MSG_ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN);
+    }
+    socket.receive_plainly(buf, flags, nonblocking)
+}
+
+/// `shutdown` of one that has no peer is refused, and wakes who waits all the same. ENOTCONN.
+pub(super) fn shuts_down(socket: &Socket, own: &Own) -> Result<()> {
+    if own.names().1.is_some() {
+        return Ok(());
+    }
+    socket.shut.fetch_or(NO_READ | NO_WRITE, Ordering::SeqCst);
+    socket.tell();
+    Err(Errno::ENOTCONN)
+}
