@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -280,6 +282,84 @@ static void do_unix_pingpong(long n)
     wait4(child, &status, 0, 0);
 }
 
+static int at_loopback(int kind, struct sockaddr_in *name)
+{
+    socklen_t length = sizeof *name;
+    int fd = socket(AF_INET, kind, 0);
+    *name = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    must(bind(fd, (struct sockaddr *)name, length) == 0 && getsockname(fd, (struct sockaddr *)name, &length) == 0, "bind");
+    return fd;
+}
+
+/* A byte there and back between two processes, by a connection over loopback. */
+static void do_tcp_lo_pingpong(long n)
+{
+    struct sockaddr_in name;
+    int listener = at_loopback(SOCK_STREAM, &name), status, on = 1;
+    char c = 0;
+    must(listen(listener, 1) == 0, "listen");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        int end = accept(listener, 0, 0);
+        setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        while (call(SYS_read, end, (long)&c, 1) == 1)
+            call(SYS_write, end, (long)&c, 1);
+        _exit(0);
+    }
+    int end = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    must(child > 0 && connect(end, (struct sockaddr *)&name, sizeof name) == 0, "connect");
+    while (n--) {
+        call(SYS_write, end, (long)&c, 1);
+        call(SYS_read, end, (long)&c, 1);
+    }
+    close(end);
+    close(listener);
+    wait4(child, &status, 0, 0);
+}
+
+/* A message of a byte there and back between two processes, by sockets that know each other. */
+static void do_udp_lo_pingpong(long n)
+{
+    struct sockaddr_in here, there;
+    int one = at_loopback(SOCK_DGRAM, &here), other = at_loopback(SOCK_DGRAM, &there), status;
+    char c = 0;
+    must(connect(one, (struct sockaddr *)&there, sizeof there) == 0 && connect(other, (struct sockaddr *)&here, sizeof here) == 0, "connect");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        while (call(SYS_read, other, (long)&c, 1) == 1)
+            call(SYS_write, other, (long)&c, 1);
+        _exit(0);
+    }
+    must(child > 0, "fork");
+    while (n--) {
+        call(SYS_write, one, (long)&c, 1);
+        call(SYS_read, one, (long)&c, 1);
+    }
+    call(SYS_write, one, (long)&c, 0);
+    wait4(child, &status, 0, 0);
+    close(one);
+    close(other);
+}
+
+/* A connection over loopback, made, accepted and closed at both ends. */
+static void do_connect_accept_close(long n)
+{
+    struct sockaddr_in name;
+    int listener = at_loopback(SOCK_STREAM, &name);
+    must(listen(listener, 5) == 0, "listen");
+    while (n--) {
+        int one = socket(AF_INET, SOCK_STREAM, 0);
+        must(connect(one, (struct sockaddr *)&name, sizeof name) == 0, "connect");
+        int other = accept(listener, 0, 0);
+        close(one);
+        close(other);
+    }
+    close(listener);
+}
+
 /* Two parties that only yield to each other; with `floating`, both use vector registers. */
 static volatile int floating;
 static long rounds;
@@ -477,6 +557,9 @@ static const struct operation {
     {"calls", "sched_yield", do_sched_yield, 5000, 100},
     {"calls", "pipe_pingpong", do_pipe_pingpong, 3000, 100},
     {"calls", "unix_pingpong", do_unix_pingpong, 3000, 100},
+    {"calls", "tcp_lo_pingpong", do_tcp_lo_pingpong, 2000, 100},
+    {"calls", "udp_lo_pingpong", do_udp_lo_pingpong, 2000, 100},
+    {"calls", "connect_accept_close", do_connect_accept_close, 500, 50},
     {"calls", "fork_exit_wait", do_fork_exit_wait, 100, 10},
     {"calls", "vfork_exec_wait", do_vfork_exec_wait, 50, 5},
     {"calls", "page_touch", do_page_touch, 1000, 0},

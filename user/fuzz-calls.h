@@ -139,15 +139,15 @@ static const struct set sets[KINDS - SET] = {
     [SHM_FLAG - SET] = SOME(0, 04000, 010000, 020000, 040000, 0100000),
     [INOTIFY_ - SET] = SOME(0xfff, 0xfff, 1, 2, 4, 0x20, 0x18, 0xc0, 0x300, 0xc00, 0x2000, 1 << 24, 1 << 25, 1 << 26, 1 << 28, 1 << 29, 1L << 31),
     [IOPRIO - SET] = ONE(1, 2, 3, 0, -1),
-    [SOCKET_FAMILY - SET] = ONE(1, 1, 1, 1, 2, 10, 0, 16, 17, 45, 46, -1),
+    [SOCKET_FAMILY - SET] = ONE(1, 1, 1, 1, 2, 2, 10, 10, 0, 16, 17, 45, 46, -1),
     [SOCKET_KIND - SET] = ONE(1, 2, 5, 1 | O_NONBLOCK, 2 | O_NONBLOCK, 5 | O_NONBLOCK, 1 | O_CLOEXEC, 3, 4, 10, 11, 1 | 0x100, -1),
     [SOCKET_FLAG - SET] = SOME(0, O_CLOEXEC, O_NONBLOCK, 1),
     [PROTOCOL - SET] = ONE(0, 0, 0, 1, 6, 17, 58, -1),
     [MSG_ - SET] = SOME(0x40, 0x40, 0x40, 1, 2, 4, 8, 0x20, 0x80, 0x100, 0x800, 0x2000, 0x4000, 0x8000, 0x10000, 0x40000000, 0x80000000),
     [SHUT_ - SET] = ONE(0, 1, 2, 3, -1),
-    [SOCKET_LEVEL - SET] = ONE(1, 1, 1, 1, 1, 0, 6, 17, 41, 270, -1),
+    [SOCKET_LEVEL - SET] = ONE(1, 1, 1, 1, 0, 0, 6, 6, 17, 41, 41, 58, 255, 270, -1),
     [SOCKET_OPTION - SET] = ONE(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 16, 17, 18, 19, 20, 21, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40,
-                                42, 46, 49, 55, 57, 59, 77, 100, -1),
+                                41, 42, 45, 46, 49, 50, 51, 52, 55, 57, 59, 60, 62, 66, 67, 70, 74, 77, 78, 100, 103, -1),
 };
 
 /* How often a row is taken: 8 unless told. What mostly ends the caller is rare. */

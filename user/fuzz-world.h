@@ -209,6 +209,19 @@ static void open_world(int user, int beside)
     put_fd(FD_SOCKET, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
     put_fd(FD_ROUTES, socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, 0));
     put_fd(FD_DIAGNOSIS, socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK, 4));
+    /* The same of IP: one that listens at a port that random addresses have, one that has a peer, one of messages. */
+    uint8_t here[16] = {2, 0, 0x80, 1, 127, 0, 0, 1};
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    int sharing = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &sharing, sizeof sharing);
+    bind(fd, (struct sockaddr *)here, 16);
+    listen(fd, 3);
+    put_fd(FD_INET_LISTENER, fd);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    connect(fd, (struct sockaddr *)here, 16);
+    put_fd(FD_INET, fd);
+    fd = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    put_fd(FD_INET_MESSAGES, fd);
     put_fd(FD_MEMFD, raw(SYS_memfd_create, (long)"m", 2, 0, 0, 0, 0));
     put_fd(FD_FIFO, open("fifo", O_RDWR | O_NONBLOCK));
     put_fd(FD_PATH, open("a", O_PATH));
@@ -483,6 +496,20 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
     case P_SOCKADDR: {
         static const char *const names[] = {"sock", "sock", "a", "d", "new", "nowhere/x", "/tmp/fuzz-socket"};
         memset(at, 0, 112);
+        if (below(s, 2)) {
+            /* Of IPv4 or IPv6: this host, any, a group, all, one elsewhere; few ports, so that they meet. */
+            static const uint8_t fours[6][4] = {{127, 0, 0, 1}, {0, 0, 0, 0}, {127, 0, 0, 2}, {224, 0, 0, 1}, {127, 255, 255, 255}, {10, 0, 0, 1}};
+            int six = below(s, 2), mapped = below(s, 3) == 0;
+            *(uint16_t *)at = below(s, 12) == 0 ? 0 : six ? 10 : 2;
+            at[2] = below(s, 8) ? 0x80 : 0, at[3] = below(s, 6);
+            if (six && mapped)
+                at[18] = at[19] = 0xff;
+            if (!six || mapped)
+                memcpy(at + (six ? 20 : 4), fours[below(s, 6)], 4);
+            else
+                at[8] = below(s, 8) ? 0 : 0xff, at[23] = below(s, 3);
+            return 112;
+        }
         *(uint16_t *)at = below(s, 8) ? 1 : below(s, 20);
         switch (below(s, 5)) {
         case 0:

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -374,6 +375,46 @@ static int take_socket(void)
 static struct told sockets(void)
 {
     return hog_descriptors(take_socket, 5000);
+}
+
+/* A connection over loopback with something unread. */
+static int take_connection(void)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof here;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), one = socket(AF_INET, SOCK_STREAM, 0), other = -1;
+    if (listener >= 0 && one >= 0 && bind(listener, (void *)&here, length) == 0 && listen(listener, 1) == 0 &&
+        getsockname(listener, (void *)&here, &length) == 0 && connect(one, (void *)&here, length) == 0)
+        other = accept(listener, 0, 0);
+    int error = errno;
+    close(listener);
+    errno = error;
+    return other < 0 || write(one, "x", 1) != 1 || write(other, "y", 1) != 1 ? -1 : 0;
+}
+
+static struct told connections(void)
+{
+    return hog_descriptors(take_connection, 5000);
+}
+
+/* A socket that has got messages over loopback, which nobody reads. */
+static int take_inbox(void)
+{
+    static char message[40000];
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof here;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    if (fd < 0 || bind(fd, (void *)&here, length) || getsockname(fd, (void *)&here, &length))
+        return -1;
+    for (int i = 0; i < 8; i++)
+        if (sendto(fd, message, sizeof message, 0, (void *)&here, length) < 0)
+            return -1;
+    return 0;
+}
+
+static struct told inboxes(void)
+{
+    return hog_descriptors(take_inbox, 20000);
 }
 
 /* Messages that nobody reads, each with two descriptors, as many as go into one socket and then into another. */
@@ -779,6 +820,8 @@ int main(int argc, char **argv)
         {"counters", counters, ENFILE, EMFILE, 0},
         {"bells", bells, ENFILE, ENOMEM, 0},
         {"sockets", sockets, ENOBUFS, ENFILE, 0},
+        {"connections", connections, ENOBUFS, ENFILE, 0},
+        {"inboxes", inboxes, ENOBUFS, ENOMEM, 0},
         {"messages", messages, ENOBUFS, ENOMEM, 0},
         {"terminals", terminals, ENOSPC, ENOMEM, 0},
         {"texts", texts, ENFILE, EMFILE, 0},

@@ -12,6 +12,9 @@ use super::record::Packet;
 use super::{Address, Kind, Socket, inet, local, netlink};
 use crate::io::IoBuf;
 
+/// Writes a control message: its level, its kind, its data.
+pub type Telling<'a> = &'a mut dyn FnMut(i32, i32, &[u8]) -> Result<()>;
+
 /// How one end of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -134,12 +137,7 @@ pub trait Family: Send + Sync {
         inet::interface::control(false, command, arg)
     }
     /// Writes, by `write(level, kind, data)`, what `socket` wants to know of how a message came.
-    fn tell(
-        &self,
-        _socket: &Socket,
-        _packet: &Packet,
-        _write: &mut dyn FnMut(i32, i32, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn tell(&self, _socket: &Socket, _packet: &Packet, _write: Telling<'_>) -> Result<()> {
         Ok(())
     }
     /// How `socket` stands, as `/proc/net` and those who ask the kernel for sockets say.

@@ -44,7 +44,7 @@ pub use accept::Backlog;
 pub use address::{Address, Host};
 use channel::Queues;
 pub use channel::{Channel, Outbox};
-pub use family::{Ending, Family, Standing, Want};
+pub use family::{Ending, Family, Standing, Telling, Want};
 use file::Open;
 use message::{Received, Sending};
 pub use options::Options;

@@ -8,16 +8,11 @@ use abi::linux::*;
 use super::Own;
 use super::group::LOOPBACK;
 use super::name::Ip;
-use crate::socket::Socket;
 use crate::socket::record::Packet;
+use crate::socket::{Socket, Telling};
 
 /// Writes, by `write(level, kind, data)`, what `socket` wants to know of how `packet` came.
-pub fn tell(
-    socket: &Socket,
-    own: &Own,
-    packet: &Packet,
-    write: &mut dyn FnMut(i32, i32, &[u8]) -> Result<()>,
-) -> Result<()> {
+pub fn tell(socket: &Socket, own: &Own, packet: &Packet, write: Telling<'_>) -> Result<()> {
     if packet.time_ns != 0 {
         let (seconds, ns) = (
             packet.time_ns / 1_000_000_000,

@@ -24,7 +24,7 @@ use sync::{Guard, Monitor};
 
 use super::message::{Received, Sending};
 use super::record::Packet;
-use super::{Address, Ending, Family, Kind, Outbox, Socket, Standing, Want};
+use super::{Address, Ending, Family, Kind, Outbox, Socket, Standing, Telling, Want};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_arc;
 use crate::process::{Capability, Process};
@@ -556,12 +556,7 @@ impl Family for Internet {
         }
     }
 
-    fn tell(
-        &self,
-        socket: &Socket,
-        packet: &Packet,
-        write: &mut dyn FnMut(i32, i32, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn tell(&self, socket: &Socket, packet: &Packet, write: Telling<'_>) -> Result<()> {
         control::tell(socket, Own::of(socket)?, packet, write)
     }
 
