@@ -158,6 +158,9 @@ pub const fn status_signaled(signal: i32) -> i32 {
     signal & 0x7f
 }
 
+/// In a `wait` status of an end by a signal: there is a core.
+pub const STATUS_CORE: i32 = 0x80;
+
 /// A `wait` status for a stop.
 pub const fn status_stopped(signal: i32) -> i32 {
     0x7f | (signal << 8)

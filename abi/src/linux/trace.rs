@@ -92,5 +92,6 @@ constants! { i32:
 }
 
 constants! { usize:
-    NT_PRSTATUS = 1, NT_PRFPREG = 2, NT_X86_XSTATE = 0x202,
+    NT_PRSTATUS = 1, NT_PRFPREG = 2, NT_PRPSINFO = 3, NT_AUXV = 6, NT_X86_XSTATE = 0x202,
+    NT_FILE = 0x4649_4c45, NT_SIGINFO = 0x5349_4749,
 }

@@ -239,6 +239,7 @@ pub fn prepare(
         place: source.place().cloned(),
         arguments: placed.arguments,
         environment: placed.environment,
+        aux: placed.aux,
         comm: short_name(&execfn)?,
     };
     let entry = start.as_ref().map_or(main.entry, |loader| loader.entry);

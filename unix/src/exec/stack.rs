@@ -69,6 +69,8 @@ pub struct Image {
     pub arguments: Range<usize>,
     /// Where those of the environment are.
     pub environment: Range<usize>,
+    /// Where the auxiliary vector is.
+    pub aux: Range<usize>,
 }
 
 /// The content of the stack that ends at `top`. E2BIG, ENOMEM.
@@ -113,6 +115,7 @@ pub fn image(
     }
     let sp = (random_at - 8 * words.len()) & !15;
 
+    let aux_at = sp + 8 * (words.len() - 2 * AUX);
     let mut bytes = Vec::new();
     try_reserve(&mut bytes, top - sp)?;
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
@@ -129,6 +132,7 @@ pub fn image(
         sp,
         arguments: arg_at..arg_at + argv.bytes.len(),
         environment: env_at..env_at + envp.bytes.len(),
+        aux: aux_at..aux_at + 16 * AUX,
     })
 }
 

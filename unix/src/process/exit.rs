@@ -44,6 +44,7 @@ pub fn exit_thread(status: i32) -> ! {
         files.leave();
         drop(files);
         process.signals.thread_gone(&process);
+        process.hall.left();
         out_of_sight(&process);
         // What an interrupt, or who sent a signal, has told this thread is for the others now.
         let waiting = process.pending();
@@ -92,14 +93,20 @@ impl Process {
 
     /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is returned.
     pub(crate) fn end(&self, status: i32) -> i32 {
+        self.end_first(status).unwrap_or_else(|decided| decided)
+    }
+
+    /// The same; an error is the status of who came first.
+    pub(crate) fn end_first(&self, status: i32) -> Result<i32, i32> {
         let (status, first) = self.signals.begin_end(status);
-        if first {
-            for task in self.threads.lock().iter() {
-                task.attend();
-                task.thread.release();
-            }
+        if !first {
+            return Err(status);
         }
-        status
+        for task in self.threads.lock().iter() {
+            task.attend();
+            task.thread.release();
+        }
+        Ok(status)
     }
 }
 
@@ -296,6 +303,7 @@ fn waits_for(parent: &Process, child: &Process) -> bool {
 pub fn how_ended(status: i32) -> (i32, i32) {
     match status & 0x7f {
         0 => (CLD_EXITED, status >> 8 & 0xff),
+        signo if status & STATUS_CORE != 0 => (CLD_DUMPED, signo),
         signo => (CLD_KILLED, signo),
     }
 }

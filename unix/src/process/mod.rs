@@ -54,7 +54,7 @@ pub use user::User;
 use crate::files::Files;
 use crate::fs::FsContext;
 use crate::memory::fallible::{try_arc, try_reserve, try_string};
-use crate::signal::ProcessSignals;
+use crate::signal::{self, ProcessSignals};
 use crate::time::Timers;
 
 /// What `PR_MCE_KILL_GET` tells of who has set nothing.
@@ -73,6 +73,8 @@ pub struct Program {
     pub arguments: Range<usize>,
     /// Where it has the environment of the start, each string ended by a NUL byte.
     pub environment: Range<usize>,
+    /// Where it has the auxiliary vector of the start.
+    pub aux: Range<usize>,
     /// The short name, at most 15 bytes.
     pub comm: String,
 }
@@ -132,6 +134,8 @@ pub struct Process {
     pub(crate) images: AtomicU32,
     /// That count of its parent's when the parent chose the exit signal.
     pub(crate) parent_images: u32,
+    /// Where its threads wait while a core is written.
+    pub(crate) hall: signal::dump::Hall,
     /// Orphans below it become its children.
     pub(crate) is_reaper: AtomicBool,
     /// What `prctl` has set, and nothing asks for: whether its memory may have huge pages, that it writes for who waits for memory, when it hears of poisoned memory.
@@ -327,13 +331,13 @@ impl Process {
         Ok(())
     }
 
-    /// Its state as `/proc` shows it: `R`, `S`, `T` or `Z`.
+    /// Its first thread's state as `/proc` shows it: `R`, `S`, `T` or `Z`.
     pub fn state(&self) -> char {
         if self.is_zombie() {
             'Z'
         } else if self.signals.is_stopped() {
             'T'
-        } else if self.threads.lock().iter().any(|task| !task.sleeping()) {
+        } else if self.a_thread().is_some_and(|first| !first.sleeping()) {
             'R'
         } else {
             'S'

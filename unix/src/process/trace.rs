@@ -724,7 +724,7 @@ fn notify(task: &Task, status: i32) {
 }
 
 /// The registers of `trap` as debuggers see them.
-fn shown(task: &Task, trap: &TrapFrame) -> UserRegs {
+pub(crate) fn shown(task: &Task, trap: &TrapFrame) -> UserRegs {
     UserRegs {
         r15: trap.r15,
         r14: trap.r14,

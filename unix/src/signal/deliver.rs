@@ -13,7 +13,7 @@ use machine::trap::TrapFrame;
 use super::pending::Origin;
 use super::process::Change;
 use super::set::{DefaultAction, UNBLOCKABLE, bit, default_action};
-use super::{frame, send};
+use super::{dump, frame, send};
 use crate::process::{Process, Task, trace, tree};
 
 /// Length of the `syscall` instruction.
@@ -28,6 +28,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     loop {
         task.thread.clear_alert();
         if let Some(status) = process.signals.ending() {
+            dump::join(task, trap);
             return Some(status);
         }
         if join_stop(trap, process, task) {
@@ -64,7 +65,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
             DefaultAction::Ignore => {}
             DefaultAction::Stop => stop(task, signo),
             DefaultAction::Terminate => {
-                return Some(process.end(status_signaled(signo)));
+                return Some(dump::end(process, task, trap, &info));
             }
         }
     }

@@ -18,6 +18,8 @@ pub fn is_dying() -> bool {
 
 pub mod action;
 pub mod deliver;
+pub mod dump;
+mod dump_file;
 pub mod frame;
 mod later;
 pub mod pending;

@@ -219,6 +219,13 @@ impl ProcessSignals {
         (status, true)
     }
 
+    /// Adds `bits` to the status with which the process ends.
+    pub(super) fn add_to_end(&self, bits: i32) {
+        if let Some(status) = &mut self.state.lock().ending {
+            *status |= bits;
+        }
+    }
+
     /// `exec` has outlived the other threads that it ended: the process goes on.
     pub(crate) fn cancel_end(&self) {
         self.state.lock().ending = None;

@@ -142,7 +142,11 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
 
 /// Whether the signal ends the process whoever takes it: then that is decided now, so that no other thread makes a child before (Linux: `complete_signal`). A process with one thread makes none.
 fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], signo: i32) -> bool {
-    if threads.len() < 2 || default_action(signo) != DefaultAction::Terminate {
+    // Whoever leaves a core does it himself, with all threads as they are.
+    if threads.len() < 2
+        || default_action(signo) != DefaultAction::Terminate
+        || super::dump::wanted(process, signo)
+    {
         return false;
     }
     let free = |task: &Arc<Task>| (task.blocked() | task.awaited.load(Relaxed)) & bit(signo) == 0;

@@ -6,6 +6,7 @@ use super::AddressSpace;
 use super::area::{Area, AreaInfo, Content};
 use crate::memory::Memory;
 use crate::table::{ACCESSED, DIRTY, frame_of, occupied};
+use abi::layout::PAGE;
 
 /// Pages of an area that are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,20 @@ impl<M: Memory> AddressSpace<M> {
                 return;
             }
         }
+    }
+
+    /// Which pages from `start` on are present, one for each of `found`.
+    pub fn present_in(&self, start: usize, found: &mut [bool]) {
+        found.fill(false);
+        let _still = self.held();
+        let end = start + found.len() * PAGE;
+        self.tables().each_entry(start, end, |address, _, entry| {
+            if occupied(entry)
+                && let Some(page) = found.get_mut((address - start) / PAGE)
+            {
+                *page = true;
+            }
+        });
     }
 
     fn present(&self, start: usize, area: &Area) -> Present {

@@ -244,6 +244,11 @@ pub const TESTS: &[Test] = &[
         run: settings,
     },
     Test {
+        name: "cores",
+        about: "core files: when there is one, its name, what it holds, on 1 and 4 CPUs",
+        run: cores,
+    },
+    Test {
         name: "extremes",
         about: "numbers at their ends: offsets, sizes, counts, times, addresses",
         run: extremes,
@@ -811,6 +816,10 @@ fn texts(kit: &Kit) -> Vec<Check> {
 
 fn accounts(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "accounts", &["/tests/accounts-glibc"])
+}
+
+fn cores(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "cores", &["/tests/cores-glibc"])
 }
 
 fn settings(kit: &Kit) -> Vec<Check> {

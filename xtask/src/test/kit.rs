@@ -160,6 +160,7 @@ impl Kit {
             "polls",
             "accounts",
             "settings",
+            "cores",
             "events",
             "pidfds",
             "corners",

@@ -20,6 +20,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("timers", &["/tests/timers-glibc"]),
     ("accounts", &["/tests/accounts-glibc"]),
     ("settings", &["/tests/settings-glibc"]),
+    ("cores", &["/tests/cores-glibc"]),
     ("tables", &["/tests/tables-musl"]),
     ("texts", &["/tests/texts-musl"]),
     ("locks", &["/tests/locks-musl"]),

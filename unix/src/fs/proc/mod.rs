@@ -5,13 +5,13 @@
 mod descriptors;
 mod memory;
 mod net;
-mod oom;
 mod pid;
 pub(crate) use pid::look_into;
 mod smaps;
 mod status;
 pub(crate) mod system;
 mod sysvipc;
+mod tuned;
 
 use abi::errno::{Errno, Result};
 use abi::linux::PROC_SUPER_MAGIC;

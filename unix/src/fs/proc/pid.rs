@@ -15,7 +15,7 @@ use vm::{AddressSpace, Prot};
 
 use super::descriptors::{Descriptors, Infos};
 use super::memory::Memory;
-use super::oom::Adjustment;
+use super::tuned::{self, Tuned};
 use super::{net, smaps, status};
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
@@ -42,7 +42,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 23] = [
+const NAMES: [(&str, Kind); 31] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -63,6 +63,14 @@ const NAMES: [(&str, Kind); 23] = [
     ("limits", Kind::Regular),
     ("oom_score", Kind::Regular),
     ("oom_score_adj", Kind::Regular),
+    ("oom_adj", Kind::Regular),
+    ("coredump_filter", Kind::Regular),
+    ("timerslack_ns", Kind::Regular),
+    ("auxv", Kind::Regular),
+    ("schedstat", Kind::Regular),
+    ("smaps_rollup", Kind::Regular),
+    ("loginuid", Kind::Regular),
+    ("sessionid", Kind::Regular),
     ("wchan", Kind::Regular),
     ("net", Kind::Directory),
     ("task", Kind::Directory),
@@ -97,6 +105,14 @@ impl Source for Looking {
         // Nobody reads it but by what `open` has made.
         Err(Errno::EACCES)
     }
+}
+
+fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> Item {
+    Item::Opened(Arc::new(Tuned {
+        process,
+        number,
+        private: false,
+    }))
 }
 
 impl Folder for Pid {
@@ -150,7 +166,32 @@ impl Folder for Pid {
             "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
             "net" => Item::Folder(Arc::new(Fixed(net::ALL))),
             "limits" => text(move |out| limits(&process, out)),
-            "oom_score_adj" => Item::Opened(Arc::new(Adjustment(process))),
+            "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
+            "oom_adj" => tuned(process, &tuned::OLD_ADJUSTMENT),
+            "coredump_filter" => tuned(process, &tuned::FILTER),
+            "timerslack_ns" => tuned(process, &tuned::SLACK),
+            "auxv" => Item::Private(looking(process, |sight, from, piece| {
+                if let Some((program, Some(space))) = sight.with(whole_program) {
+                    bytes(&space, &program.aux, from, piece);
+                }
+            })),
+            "schedstat" => text(move |out| {
+                let (cpu_ns, switches) = match &task {
+                    Some(task) => (task.cpu_ns(), task.thread.switches()),
+                    None => match process.a_thread() {
+                        Some(first) => (first.cpu_ns(), first.thread.switches()),
+                        None => (0, 0),
+                    },
+                };
+                // How long it waited nobody counts.
+                let _ = writeln!(out, "{cpu_ns} 0 {switches}");
+                Ok(())
+            }),
+            "smaps_rollup" => Item::Text(looking(process, smaps::rollup)),
+            "loginuid" | "sessionid" => text(|out| {
+                out.push_str("4294967295");
+                Ok(())
+            }),
             "oom_score" | "wchan" => text(|out| {
                 out.push_str("0\n");
                 Ok(())

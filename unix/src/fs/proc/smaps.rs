@@ -1,6 +1,6 @@
-//! `/proc/PID/smaps`: what there is of each area.
+//! `/proc/PID/smaps` and `smaps_rollup`: what there is of each area, and of all.
 //!
-//! *Interface.* One function.
+//! *Interface.* One function a text.
 
 use abi::layout::PAGE;
 use core::fmt::Write;
@@ -21,6 +21,58 @@ pub fn smaps(sight: &Sight, from: u64, piece: &mut Piece) {
             })
         });
     }
+}
+
+/// The sum of all areas, with the names that `smaps` has for the parts.
+pub fn rollup(sight: &Sight, from: u64, piece: &mut Piece) {
+    let Some(space) = sight.space().filter(|_| from == 0) else {
+        return;
+    };
+    let (mut sum, mut proportions, mut locked) = (Present::default(), 0, 0);
+    let (mut first, mut end) = (usize::MAX, 0);
+    space.for_each_area_with_pages(0, |area, pages| {
+        for at in [0, 1] {
+            sum.private[at] += pages.private[at];
+            sum.shared[at] += pages.shared[at];
+        }
+        sum.accessed += pages.accessed;
+        sum.own += pages.own;
+        proportions += pages.parts;
+        if area.lock != Lock::No {
+            locked += pages.parts;
+        }
+        (first, end) = (first.min(area.start), area.end);
+        true
+    });
+    let page = PAGE as u64 / 1024;
+    let share = |parts: u64| parts * page / Present::PARTS;
+    piece.record(1, |out| {
+        let start = out.written();
+        let _ = write!(
+            out,
+            "{:08x}-{end:08x} ---p 00000000 00:00 0 ",
+            first.min(end)
+        );
+        for _ in out.written() - start..73 {
+            out.push(' ');
+        }
+        out.push_str("[rollup]\n");
+        for (name, kibibytes) in [
+            ("Rss:", sum.all() as u64 * page),
+            ("Pss:", share(proportions)),
+            ("Shared_Clean:", sum.shared[0] as u64 * page),
+            ("Shared_Dirty:", sum.shared[1] as u64 * page),
+            ("Private_Clean:", sum.private[0] as u64 * page),
+            ("Private_Dirty:", sum.private[1] as u64 * page),
+            ("Referenced:", sum.accessed as u64 * page),
+            ("Anonymous:", sum.own as u64 * page),
+            ("Swap:", 0),
+            ("SwapPss:", 0),
+            ("Locked:", share(locked)),
+        ] {
+            let _ = writeln!(out, "{name:<15} {kibibytes:>8} kB");
+        }
+    });
 }
 
 fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {

@@ -28,6 +28,7 @@ use crate::io::IoBuf;
 use crate::ipc::{memory as segments, message, semaphore};
 use crate::pipe::size::{limits as pipes, round};
 use crate::process::{Capability, Process, access, quota, tree};
+use crate::signal::dump;
 use crate::socket::inet::{self, icmp, ports};
 
 const TICK_NS: u64 = 10_000_000;
@@ -188,6 +189,25 @@ const SYS_NET_IPV4: &[Named] = &[
 const SYS_PTY: &[Named] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::ptys()))];
 
 const SYS_KERNEL: &[Named] = &[
+    ("core_pattern", || {
+        let show = |out: &mut Out| {
+            out.push_bytes(&dump::pattern());
+            out.push('\n');
+            Ok(())
+        };
+        Item::Setting(whole(show), dump::set_pattern)
+    }),
+    ("core_uses_pid", || {
+        let show = |out: &mut Out| {
+            let _ = writeln!(out, "{}", u8::from(dump::USES_PID.load(Ordering::Relaxed)));
+            Ok(())
+        };
+        Item::Setting(whole(show), |text| {
+            let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+            dump::USES_PID.store(number != 0, Ordering::Relaxed);
+            Ok(())
+        })
+    }),
     ("dmesg_restrict", line!(1)),
     ("domainname", named!(misc::Named::Domain)),
     ("hostname", named!(misc::Named::Host)),
