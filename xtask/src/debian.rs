@@ -21,7 +21,6 @@ const FOR_SCRIPTS: &[&str] = &[
     "dpkg",
     "init-system-helpers",
     "install-info",
-    "libc-bin",
     "libpam-runtime",
     "lsb-base",
     "media-types",
@@ -93,8 +92,8 @@ pub fn unpacked(packages: &[&str]) -> Result<PathBuf> {
     let lock = std::fs::File::create(folder.join("lock")).context("build/debian/lock")?;
     // Two that want the same share one download.
     lock.lock().context("build/debian/lock")?;
-    // The shell of scripts.
-    let packages = &[packages, &["dash"]].concat();
+    // The shell of scripts, and what says how text is encoded.
+    let packages = &[packages, &["dash", "libc-bin"]].concat();
     let mut hasher = DefaultHasher::new();
     (packages, BASE, FOR_SCRIPTS, LEFT_OUT).hash(&mut hasher);
     let name = format!(
