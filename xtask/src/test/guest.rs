@@ -7,6 +7,7 @@ use super::tap::Check;
 use super::{cli, exhaust, faults, fuzz, ltp, mitigations, order, refused, session, threads};
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
+use crate::{debian, host};
 use std::time::Duration;
 
 /// One guest test.
@@ -279,6 +280,11 @@ pub const TESTS: &[Test] = &[
         run: programs,
     },
     Test {
+        name: "packages",
+        about: "programs from Debian's packages: servers, terminals, interpreters, on 2 CPUs",
+        run: packages,
+    },
+    Test {
         name: "corrupt",
         about: "corrupt and truncated ELF files",
         run: corrupt,
@@ -433,6 +439,45 @@ fn system(kit: &Kit) -> Vec<Check> {
 
 fn programs(kit: &Kit) -> Vec<Check> {
     script(kit, "programs", 1, 64)
+}
+
+/// What `tests/guest/packages.sh` runs.
+const PACKAGES: &[&str] = &[
+    "redis-server",
+    "redis-tools",
+    "iproute2",
+    "bsdutils",
+    "expect",
+    "screen",
+    "tmux",
+    "rsync",
+    "coreutils",
+    "socat",
+    "nginx",
+    "curl",
+    "fish",
+    "python3",
+];
+
+fn packages(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "packages", 2, 1024);
+    if kit.leaves_out(&machine) {
+        return Vec::new();
+    }
+    let root = debian::unpacked(PACKAGES).and_then(|folder| {
+        let mut root = Root::new(Some(&folder))?;
+        root.add(&format!(
+            "{}:/tests",
+            host::project().join("tests/guest").display()
+        ))?;
+        Ok(root)
+    });
+    kit.tap_in(
+        root,
+        &machine,
+        &["/bin/sh", "/tests/packages.sh"],
+        10 * MINUTE,
+    )
 }
 
 fn hungry(kit: &Kit) -> Vec<Check> {

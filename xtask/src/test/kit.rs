@@ -448,7 +448,20 @@ impl Kit {
         if self.leaves_out(machine) {
             return Vec::new();
         }
-        match self.boot(machine, command, Vec::new(), limit) {
+        let root = self.root(machine, command);
+        self.tap_in(root, machine, command, limit)
+    }
+
+    /// The same in another root.
+    pub fn tap_in(
+        &self,
+        root: Result<Root>,
+        machine: &Machine,
+        command: &[&str],
+        limit: Duration,
+    ) -> Vec<Check> {
+        let boot = |root| self.boot_root(root, machine, command, Vec::new(), limit);
+        match root.and_then(boot) {
             Err(failure) => vec![Check::new("boots", false, failure.message)],
             Ok(ran) => {
                 let mut checks = tap::parse(&ran.text());

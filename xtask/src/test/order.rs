@@ -30,6 +30,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("ptys", &["/tests/ptys-glibc"]),
     ("sockets", &["/tests/sockets-glibc"]),
     ("inets", &["/tests/inets-glibc"]),
+    ("netlinks", &["/tests/netlinks-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
     ("inet-messages", &["/tests/inet-messages-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
