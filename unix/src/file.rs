@@ -194,8 +194,8 @@ pub trait File: Send + Sync + Any {
         false
     }
     /// Where a description of a file without a name may wait after its last close for the next of its kind, as things stand
-    /// now. Must not sleep.
-    fn parking(&self) -> Option<Arc<dyn Park>> {
+    /// now, when nobody but the file itself knows of `of`: an epoll instance that does would take the next one for it. Must not sleep.
+    fn parking(&self, _of: &Arc<OpenFile>) -> Option<Arc<dyn Park>> {
         None
     }
     /// Bytes of the kernel's memory that go with the last descriptor: this, and what nobody else would find.

@@ -388,10 +388,11 @@ impl File for PipeEnd {
         self.pipe.parking.gone();
     }
 
-    fn parking(&self) -> Option<Arc<dyn Park>> {
+    fn parking(&self, of: &Arc<OpenFile>) -> Option<Arc<dyn Park>> {
         let pipe = &self.pipe;
+        let known = Arc::weak_count(of) > Sizing::COUNTS;
         let usual = pipe.first.size() == RING && pipe.later.get().is_none();
-        let may = !pipe.named && usual && pipe.parking.is_open() && plenty();
+        let may = !known && !pipe.named && usual && pipe.parking.is_open() && plenty();
         may.then(|| pipe.clone() as Arc<dyn Park>)
     }
 

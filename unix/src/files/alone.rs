@@ -77,11 +77,7 @@ impl Files {
         }
         let flags = of.flags();
         let Some(list) = of.list_for(flags) else {
-            if Arc::weak_count(&of) != 0 {
-                // An epoll instance would take the next pipe for this one.
-                return None;
-            }
-            let parking = of.file().parking()?;
+            let parking = of.file().parking(&of)?;
             self.vacate(fd, &place);
             of.slots.store(0, Ordering::Relaxed);
             parking.park(ManuallyDrop::into_inner(of));

@@ -58,10 +58,7 @@ impl Taken {
             let mode = of.flags() & abi::linux::O_ACCMODE;
             // SAFETY: `_inode` keeps the list.
             drop(unsafe { &*list }.put(mode, of));
-        } else if Arc::weak_count(&of) == 0
-            && let Some(parking) = of.file().parking()
-        {
-            // An epoll instance that knows it would take the next one for it.
+        } else if let Some(parking) = of.file().parking(&of) {
             parking.park(of);
         }
     }

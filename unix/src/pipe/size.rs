@@ -51,6 +51,9 @@ pub(crate) fn round(wanted: usize) -> Result<usize> {
 pub(super) struct Sizing([Weak<OpenFile>; 2]);
 
 impl Sizing {
+    /// Weak counts that are kept here of each of the two.
+    pub const COUNTS: usize = 1;
+
     pub fn know(&mut self, reading: &Arc<OpenFile>, writing: &Arc<OpenFile>) {
         self.0 = [reading, writing].map(Arc::downgrade);
     }
