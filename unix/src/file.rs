@@ -140,6 +140,10 @@ pub trait File: Send + Sync + Any {
     fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
         self.pager(of)
     }
+    /// As [`File::pager`], for a shared mapping that `writes` or not, and whether it may come to write. EPERM.
+    fn shared_pager(&self, of: &OpenFile, _writes: bool) -> Result<(Arc<dyn vm::Pager>, bool)> {
+        Ok((self.pager(of)?, of.writable()))
+    }
     /// The running process, which may write, gets a mapping by which it can do so without any call.
     fn let_write(&self, _of: &OpenFile) {}
     /// The source of this file's pages for `mmap`.

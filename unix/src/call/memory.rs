@@ -90,6 +90,7 @@ fn mmap(a: &mut Args) -> Result<usize> {
     let backing = match file {
         Some(of) => file_backing(&of, prot, shared, offset as u64, length as u64)?,
         None if shared => Backing::AnonymousShared { may_write: true },
+        None if flags & MAP_NORESERVE != 0 => Backing::Unreserved,
         None => Backing::Anonymous,
     };
     let prot = Prot::from_bits(prot as usize);
@@ -198,17 +199,23 @@ fn lock_all(a: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
+/// Where the addresses that `MAP_32BIT` means end.
+const LOW: usize = 1 << 31;
+
 fn placement(address: usize, flags: u32) -> Result<Placement> {
     if flags & MAP_FIXED_NOREPLACE != 0 {
         fixed(address).map(Placement::FixedNoReplace)
     } else if flags & MAP_FIXED != 0 {
         fixed(address).map(Placement::Fixed)
-    } else if flags & MAP_32BIT != 0 {
-        Ok(Placement::Below(1 << 31))
     } else if address != 0 {
         // A hint below the lowest address, or not aligned, is moved.
         let hint = page_ceil(address).unwrap_or(0).max(abi::layout::USER_START);
-        Ok(Placement::Hint(hint))
+        Ok(match flags & MAP_32BIT {
+            0 => Placement::Hint(hint),
+            _ => Placement::HintBelow(hint, LOW),
+        })
+    } else if flags & MAP_32BIT != 0 {
+        Ok(Placement::Below(LOW))
     } else {
         Ok(Placement::Anywhere)
     }
@@ -261,18 +268,18 @@ fn file_backing(
             Backing::Anonymous
         });
     }
-    let pager = of.file().pager(of)?;
-    if shared && of.writable() {
+    if !shared {
+        let pager = of.file().pager(of)?;
+        return Ok(Backing::FilePrivate { pager, offset });
+    }
+    let (pager, may_write) = of.file().shared_pager(of, prot & PROT_WRITE != 0)?;
+    if may_write {
         of.file().let_write(of);
     }
-    Ok(if shared {
-        Backing::FileShared {
-            pager,
-            offset,
-            may_write: of.writable(),
-        }
-    } else {
-        Backing::FilePrivate { pager, offset }
+    Ok(Backing::FileShared {
+        pager,
+        offset,
+        may_write,
     })
 }
 
@@ -305,16 +312,23 @@ fn mremap(a: &mut Args) -> Result<usize> {
     );
     if !address.is_multiple_of(PAGE)
         || new == 0
-        || flags & !(MREMAP_MAYMOVE | MREMAP_FIXED) != 0
-        || (flags & MREMAP_FIXED != 0 && flags & MREMAP_MAYMOVE == 0)
+        || flags & !(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) != 0
+        || (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) != 0 && flags & MREMAP_MAYMOVE == 0)
+        || (flags & MREMAP_DONTUNMAP != 0 && old != new)
     {
         return Err(Errno::EINVAL);
     }
     if address >= USER_END {
         return Err(Errno::EFAULT);
     }
-    let how = if flags & MREMAP_FIXED != 0 {
-        Remap::To(fixed(a.word(4))?)
+    let target = match flags & MREMAP_FIXED {
+        0 => None,
+        _ => Some(fixed(a.word(4))?),
+    };
+    let how = if flags & MREMAP_DONTUNMAP != 0 {
+        Remap::Leave(target)
+    } else if let Some(target) = target {
+        Remap::To(target)
     } else if flags & MREMAP_MAYMOVE != 0 {
         Remap::MayMove
     } else {
@@ -415,7 +429,7 @@ fn covered(a: &mut Args) -> Result<usize> {
 }
 
 /// Pages that `mincore` speaks of at a time.
-const IN_MEMORY: [u8; 1024] = [1; 1024];
+const MINCORE_PAGES: usize = 1024;
 
 fn mincore(a: &mut Args) -> Result<usize> {
     let (address, length) = range(a).map_err(|_| {
@@ -427,15 +441,19 @@ fn mincore(a: &mut Args) -> Result<usize> {
     })?;
     let pages = length / PAGE;
     user::check(a.word(2), pages)?;
-    if length != 0 && !space()?.covers(address, length) {
+    let space = space()?;
+    if length != 0 && !space.covers(address, length) {
         return Err(Errno::ENOMEM);
     }
-    for first in (0..pages).step_by(IN_MEMORY.len()) {
+    for first in (0..pages).step_by(MINCORE_PAGES) {
         if signal::is_dying() {
             return Err(Errno::EINTR);
         }
-        let part = IN_MEMORY.len().min(pages.saturating_sub(first));
-        user::copy_out(a.word(2).wrapping_add(first), &IN_MEMORY[..part])?;
+        let part = MINCORE_PAGES.min(pages.saturating_sub(first));
+        let mut found = [0; MINCORE_PAGES];
+        let found = found.get_mut(..part).unwrap_or_default();
+        space.in_memory(address.saturating_add(first.saturating_mul(PAGE)), found);
+        user::copy_out(a.word(2).wrapping_add(first), found)?;
     }
     Ok(0)
 }

@@ -215,20 +215,44 @@ fn reboot(a: &mut Args) -> Result<usize> {
 fn membarrier(a: &mut Args) -> Result<usize> {
     const QUERY: i32 = 0;
     const MEMBARRIER_CMD_GLOBAL: i32 = 1;
+    const MEMBARRIER_CMD_GLOBAL_EXPEDITED: i32 = 2;
+    const MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED: i32 = 4;
     const MEMBARRIER_CMD_PRIVATE_EXPEDITED: i32 = 8;
     const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 16;
+    const MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE: i32 = 32;
+    const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: i32 = 64;
     const SUPPORTED: i32 = MEMBARRIER_CMD_GLOBAL
+        | MEMBARRIER_CMD_GLOBAL_EXPEDITED
+        | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
         | MEMBARRIER_CMD_PRIVATE_EXPEDITED
-        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
-    match a.int(0) {
-        QUERY => Ok(SUPPORTED as usize),
-        MEMBARRIER_CMD_GLOBAL | MEMBARRIER_CMD_PRIVATE_EXPEDITED => {
-            sync::epoch::synchronize();
-            Ok(0)
-        }
-        MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED => Ok(0),
-        _ => Err(Errno::EINVAL),
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+        | MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE;
+    if a.uint(1) != 0 {
+        return Err(Errno::EINVAL);
     }
+    let process = Process::current();
+    let command = a.int(0);
+    match command {
+        QUERY => return Ok(SUPPORTED as usize),
+        MEMBARRIER_CMD_GLOBAL | MEMBARRIER_CMD_GLOBAL_EXPEDITED => {}
+        MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE => {
+            // Who registers for one says so by the next bit.
+            if process.barriers.load(Ordering::Relaxed) as i32 & (command << 1) == 0 {
+                return Err(Errno::EPERM);
+            }
+        }
+        MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE => {
+            process.barriers.fetch_or(command as u32, Ordering::Relaxed);
+            return Ok(0);
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    // Each CPU's next quiescent point is a serializing instruction.
+    sync::epoch::synchronize();
+    Ok(0)
 }
 
 fn arch_prctl(a: &mut Args) -> Result<usize> {

@@ -25,6 +25,7 @@ pub mod poll;
 pub mod prctl;
 pub mod process;
 pub mod ptrace;
+pub mod remote;
 pub mod schedule;
 pub mod signal;
 pub mod socket;
@@ -116,6 +117,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     prctl::CALLS,
     process::CALLS,
     ptrace::CALLS,
+    remote::CALLS,
     schedule::CALLS,
     signal::CALLS,
     socket::CALLS,

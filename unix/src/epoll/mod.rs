@@ -200,6 +200,14 @@ impl Epoll {
         Ok(())
     }
 
+    /// The file that the `which`th interest in number `fd` is about. ENOENT.
+    pub fn watched(&self, fd: usize, which: usize) -> Result<usize> {
+        let interests = self.interests.lock();
+        let mut of_number = interests.all.range((fd, 0)..=(fd, usize::MAX));
+        let found = of_number.nth(which);
+        found.map(|(&(_, file), _)| file).ok_or(Errno::ENOENT)
+    }
+
     /// Watches `file` no more. ENOENT.
     pub fn remove(&self, fd: i32, file: &Arc<OpenFile>) -> Result<()> {
         let mut interests = self.interests.lock();

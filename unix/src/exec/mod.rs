@@ -480,6 +480,7 @@ fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
 pub(crate) fn become_program(task: &Task, prepared: &Prepared) {
     task.thread.set_name(prepared.program.comm.as_bytes());
     *task.process.program.lock() = prepared.program.clone();
+    task.process.barriers.store(0, Ordering::Relaxed);
 }
 
 impl Prepared {

@@ -456,6 +456,7 @@ impl Process {
             poison: AtomicI32::new(super::POISON_DEFAULT),
             oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
             death_signal: AtomicI32::new(0),
+            barriers: AtomicU32::new(0),
             no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
             rights: Monitor::new(Rights),
             ptracer: Monitor::default(),

@@ -145,6 +145,8 @@ pub struct Process {
     /// How gladly it would be ended when memory is out, as somebody has written.
     pub(crate) oom_score_adj: AtomicI32,
     pub(crate) death_signal: AtomicI32,
+    /// Which barriers it has said it will ask for (`membarrier`).
+    pub(crate) barriers: AtomicU32,
     pub(crate) no_new_privileges: AtomicBool,
     /// Held while somebody is let at it, and while it gets other rights.
     pub(crate) rights: Monitor<access::Rights>,

@@ -51,6 +51,8 @@ impl Prot {
 pub enum Backing {
     /// Zeros at first, private to this space (copied on write after fork).
     Anonymous,
+    /// The same, of whatever length: the program says that it does not need all of it (`MAP_NORESERVE`).
+    Unreserved,
     /// Zeros at first, shared with the spaces forked from this one.
     AnonymousShared {
         /// It may ever be written.
@@ -83,6 +85,8 @@ pub enum Placement {
     Hint(usize),
     /// Below 4 GiB (`MAP_32BIT` means the lower 2 GiB there).
     Below(usize),
+    /// At the first address if there is room below the second, else below the second.
+    HintBelow(usize, usize),
     /// Exactly there; what was there before is unmapped.
     Fixed(usize),
     /// Exactly there, or `EEXIST`.

@@ -111,6 +111,7 @@ impl<M: Memory> AddressSpace<M> {
                 }
                 Content::Zeros
             }
+            Backing::Unreserved => Content::Zeros,
             Backing::AnonymousShared { may_write } => Content::Pager {
                 pager: Arc::new(Shared::new(self.memory)),
                 first: 0,
@@ -182,11 +183,16 @@ impl<M: Memory> AddressSpace<M> {
                 start
             }
             Placement::Hint(hint) if fits(&inner, page_floor(hint)) => page_floor(hint),
+            Placement::HintBelow(hint, limit)
+                if fits(&inner, page_floor(hint)) && page_floor(hint) + length <= limit =>
+            {
+                page_floor(hint)
+            }
             Placement::Hint(_) | Placement::Anywhere => inner
                 .areas
                 .room(length, USER_START, USER_MMAP_TOP)
                 .ok_or(Errno::ENOMEM)?,
-            Placement::Below(limit) => inner
+            Placement::Below(limit) | Placement::HintBelow(_, limit) => inner
                 .areas
                 .room(length, USER_START, page_floor(limit).min(USER_MMAP_TOP))
                 .ok_or(Errno::ENOMEM)?,
@@ -362,6 +368,30 @@ impl<M: Memory> AddressSpace<M> {
             let (_, area) = inner.areas.get(index);
             inner.admit_bytes(bounds, area, new - old, new - old)?;
         }
+        if let Remap::Leave(target) = how {
+            if new != old {
+                return Err(Errno::EINVAL);
+            }
+            if let Some(index) = index {
+                let (_, area) = inner.areas.get(index);
+                inner.admit_bytes(bounds, area, 0, old)?;
+            }
+            let target = match target {
+                Some(target) => {
+                    let (target, target_end) = range(target, new)?;
+                    if target < USER_START || (target < old_end && start < target_end) {
+                        return Err(Errno::EINVAL);
+                    }
+                    self.clear(&mut inner, target, target_end);
+                    target
+                }
+                None => inner
+                    .areas
+                    .room(new, USER_START, USER_MMAP_TOP)
+                    .ok_or(Errno::ENOMEM)?,
+            };
+            return self.relocate(&mut inner, start, old, target, new, true);
+        }
         if let Remap::To(target) = how {
             let (target, target_end) = range(target, new)?;
             if target < USER_START || (target < old_end && start < target_end) {
@@ -371,7 +401,7 @@ impl<M: Memory> AddressSpace<M> {
             if new < old {
                 self.clear(&mut inner, start + new, old_end);
             }
-            return self.relocate(&mut inner, start, old.min(new), target, new);
+            return self.relocate(&mut inner, start, old.min(new), target, new, false);
         }
         if new <= old {
             if new < old {
@@ -396,10 +426,10 @@ impl<M: Memory> AddressSpace<M> {
             .areas
             .room(new, USER_START, USER_MMAP_TOP)
             .ok_or(Errno::ENOMEM)?;
-        self.relocate(&mut inner, start, old, target, new)
+        self.relocate(&mut inner, start, old, target, new, false)
     }
 
-    /// Moves `old` bytes from `start` to the free range of `new` bytes at `target`, with their pages.
+    /// Moves `old` bytes from `start` to the free range of `new` bytes at `target`, with their pages; `leaves`: the range stays mapped, without a page.
     fn relocate(
         &self,
         inner: &mut Inner,
@@ -407,6 +437,7 @@ impl<M: Memory> AddressSpace<M> {
         old: usize,
         target: usize,
         new: usize,
+        leaves: bool,
     ) -> Result<usize, Errno> {
         let tables = self.tables();
         // All tables first, so that nothing can fail half-way.
@@ -430,8 +461,16 @@ impl<M: Memory> AddressSpace<M> {
             }
         });
         self.memory.forget(self.root, start, usize::MAX);
+        let left = leaves.then(|| Area {
+            lock: Lock::No,
+            ..area.clone()
+        });
         area.end = target + new;
         inner.add(target, area);
+        if let Some(left) = left {
+            inner.add(start, left);
+            return Ok(target);
+        }
         // Nothing is left in the old place but tables.
         self.clear(inner, start, start + old);
         Ok(target)

@@ -84,6 +84,8 @@ pub enum Remap {
     MayMove,
     /// Move to exactly there.
     To(usize),
+    /// Move the pages, to exactly there or anywhere, and leave the range mapped without them.
+    Leave(Option<usize>),
 }
 
 /// The memory of a process: areas and the page table that is built from them on demand.

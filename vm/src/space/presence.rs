@@ -1,6 +1,6 @@
 //! Which pages of an area are present, for people and `/proc`.
 //!
-//! *Interface*: [`AddressSpace::for_each_area_with_pages`].
+//! *Interface*: [`AddressSpace::for_each_area_with_pages`], [`AddressSpace::in_memory`].
 
 use super::AddressSpace;
 use super::area::{Area, AreaInfo, Content};
@@ -62,6 +62,34 @@ impl<M: Memory> AddressSpace<M> {
                 *page = true;
             }
         });
+    }
+
+    /// Which of the pages from `address` on, an element of `found` each, are in memory: 1 for those that this space has, and those that their object has.
+    pub fn in_memory(&self, address: usize, found: &mut [u8]) {
+        let inner = self.held();
+        let end = address.saturating_add(found.len().saturating_mul(PAGE));
+        let first = inner.areas.above(address);
+        for (start, area) in inner.areas.all().iter().skip(first) {
+            let (from, to) = ((*start).max(address), area.end.min(end));
+            if from >= to {
+                break;
+            }
+            if let Content::Pager { pager, first, .. } = &area.content {
+                for at in (from..to).step_by(PAGE) {
+                    let mut frame = [None];
+                    pager.resident(first + ((at - start) / PAGE) as u64, &mut frame);
+                    if let Some(place) = found.get_mut((at - address) / PAGE) {
+                        *place = u8::from(frame[0].is_some());
+                    }
+                }
+            }
+            self.tables().each_entry(from, to, |at, _, entry| {
+                if let (true, Some(place)) = (occupied(entry), found.get_mut((at - address) / PAGE))
+                {
+                    *place = 1;
+                }
+            });
+        }
     }
 
     fn present(&self, start: usize, area: &Area) -> Present {

@@ -200,6 +200,11 @@ pub const TESTS: &[Test] = &[
         run: xattrs,
     },
     Test {
+        name: "memories",
+        about: "sealed files, memory of other processes, what mappings promise, on 1 and 4 CPUs",
+        run: memories,
+    },
+    Test {
         name: "splices",
         about: "sizes of pipes, moves between pipes, files, sockets, memory, on 1 and 4 CPUs",
         run: splices,
@@ -823,6 +828,15 @@ fn xattrs(kit: &Kit) -> Vec<Check> {
     for program in ["xattrs", "acls", "filecaps"] {
         let path = format!("/tests/{program}-glibc");
         checks.extend(kit.tap(&machine, &[&path], MINUTE));
+    }
+    checks
+}
+
+fn memories(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("memories-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/memories-glibc"], MINUTE));
     }
     checks
 }

@@ -169,6 +169,7 @@ impl Kit {
             "inets",
             "splices",
             "inet-messages",
+            "memories",
             "sysv",
         ] {
             programs.push((

@@ -31,8 +31,6 @@ const F_OFD_GETLK: i32 = 36;
 const F_OFD_SETLK: i32 = 37;
 const F_OFD_SETLKW: i32 = 38;
 const F_GETOWN_EX: i32 = 16;
-const F_ADD_SEALS: i32 = 1033;
-const F_GET_SEALS: i32 = 1034;
 
 const FIONCLEX: u32 = 0x5450;
 const FIOCLEX: u32 = 0x5451;
@@ -104,7 +102,6 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         }
         F_GETOWN_EX => Err(Errno::EINVAL),
         F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
-        F_ADD_SEALS | F_GET_SEALS => Err(Errno::EINVAL),
         _ => of.file().control(&of, command, arg),
     }
 }

@@ -19,7 +19,7 @@ use crate::call::{Args, Handler};
 use crate::file::OpenFile;
 use crate::fs::Kind;
 use crate::fs::inode::How;
-use crate::fs::mem::MemFs;
+use crate::fs::mem::{MemFs, MemNode};
 use crate::fs::names::{self, Key, NOBODY, Who};
 use crate::fs::place::{self, FileSystem};
 use crate::fs::watch;
@@ -316,11 +316,22 @@ fn dup3(args: &mut Args) -> Result<usize> {
 fn memfd_create(args: &mut Args) -> Result<usize> {
     const MFD_CLOEXEC: u32 = 1;
     const MFD_ALLOW_SEALING: u32 = 2;
+    const MFD_HUGETLB: u32 = 4;
+    const MFD_NOEXEC_SEAL: u32 = 8;
+    const MFD_EXEC: u32 = 16;
     const MAX_NAME: usize = 249;
     let flags = args.uint(1);
-    if flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING) != 0 {
+    if flags & MFD_HUGETLB != 0 {
+        // As by a Linux without them.
+        return Err(Errno::ENOSYS);
+    }
+    if flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC) != 0
+        || flags & (MFD_NOEXEC_SEAL | MFD_EXEC) == MFD_NOEXEC_SEAL | MFD_EXEC
+    {
         return Err(Errno::EINVAL);
     }
+    let executes = flags & MFD_NOEXEC_SEAL == 0;
+    let mode = if executes { 0o777 } else { 0o666 };
     let name = vm::user::cstr(args.word(0), MAX_NAME + 1).map_err(|e| match e {
         Errno::ENAMETOOLONG => Errno::EINVAL,
         e => e,
@@ -328,11 +339,16 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let fs = MemFs::new("tmpfs", 0o700);
     let label = try_concat(&[&b"memfd:"[..], &name])?;
-    let inode = fs.root().tmpfile(&label, 0o777, 0, &caller.cred)?;
+    let inode = fs.root().tmpfile(&label, mode, 0, &caller.cred)?;
     let of = inode.clone().open(How {
         flags: O_RDWR | O_LARGEFILE,
         place: Some(place::detached(fs, inode)),
     })?;
+    if flags & (MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL) != 0
+        && let Some(node) = of.file_as::<MemNode>()
+    {
+        node.let_seal(executes);
+    }
     let fd = caller.files.install(of, flags & MFD_CLOEXEC != 0)?;
     Ok(fd as usize)
 }

@@ -19,7 +19,8 @@ mod tests;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    DT_DIR, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFMT, S_ISGID, S_ISUID, Statfs, TMPFS_MAGIC,
+    DT_DIR, F_SEAL_EXEC, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFMT, S_ISGID, S_ISUID, Statfs,
+    TMPFS_MAGIC,
 };
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -389,6 +390,12 @@ impl Inode for MemNode {
     }
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
+        let sealed = self.store().is_some_and(|s| s.seals() & F_SEAL_EXEC != 0);
+        if let (Some(mode), true) = (set.mode, sealed)
+            && (mode ^ self.meta.lock().mode) & 0o111 != 0
+        {
+            return Err(Errno::EPERM);
+        }
         let stripped = if set.mode.is_some() || set.strip {
             let closes = set.mode.is_some_and(|mode| mode & meta::SET_ID != 0);
             self.change(closes, |meta| meta.set(set))?
@@ -764,6 +771,13 @@ impl MemNode {
             store.close(closed);
             done
         })
+    }
+
+    /// Lets a file that nobody knows yet be sealed; one that is never to be executed is so at once.
+    pub fn let_seal(&self, executes: bool) {
+        if let Some(store) = self.store() {
+            store.start_with(if executes { 0 } else { F_SEAL_EXEC });
+        }
     }
 
     /// Before the running process writes: takes the file's capabilities away, and the set-id bits unless it may write such files.

@@ -5,6 +5,10 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+use abi::linux::{
+    F_ADD_SEALS, F_GET_SEALS, F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL,
+    F_SEAL_SHRINK, F_SEAL_WRITE,
+};
 use abi::linux::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -144,13 +148,19 @@ impl File for MemNode {
         if mode & FALLOC_FL_PUNCH_HOLE == 0 {
             self.admit_length(end)?;
         }
+        if mode & FALLOC_FL_PUNCH_HOLE == 0
+            && end > store.size()
+            && store.seals() & F_SEAL_GROW != 0
+        {
+            return Err(Errno::EPERM);
+        }
         self.drop_privileges();
         let keep = mode & FALLOC_FL_KEEP_SIZE != 0;
         match mode & !FALLOC_FL_KEEP_SIZE {
-            FALLOC_FL_PUNCH_HOLE if keep => store.punch(offset, end),
+            FALLOC_FL_PUNCH_HOLE if keep => store.punch(offset, end)?,
             0 | FALLOC_FL_ZERO_RANGE => {
                 if mode & FALLOC_FL_ZERO_RANGE != 0 {
-                    store.punch(offset, end);
+                    store.punch(offset, end)?;
                 }
                 let last = if keep { end.min(store.size()) } else { end };
                 store.fill_holes(offset, last)?;
@@ -173,7 +183,59 @@ impl File for MemNode {
         Ok(Arc::new(FilePager {
             node: self.this.upgrade().ok_or(Errno::ENODEV)?,
             path: try_arc(of.path()?)?,
+            may_write: false,
         }))
+    }
+
+    fn shared_pager(&self, of: &OpenFile, writes: bool) -> Result<(Arc<dyn Pager>, bool)> {
+        if !of.writable() {
+            return Ok((self.pager(of)?, false));
+        }
+        match self.contents()?.map_to_write(true) {
+            Ok(()) => {
+                let pager = FilePager {
+                    node: self.this.upgrade().ok_or(Errno::ENODEV)?,
+                    path: Arc::default(),
+                    may_write: true,
+                };
+                self.mapped.store(true, Ordering::Release);
+                let path = try_arc(of.path()?)?;
+                Ok((Arc::new(pager.at(path)), true))
+            }
+            // What is sealed may be mapped to be read for ever.
+            Err(_) if !writes => Ok((self.pager(of)?, false)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn control(&self, of: &OpenFile, command: i32, arg: usize) -> Result<usize> {
+        const ALL: u32 = F_SEAL_SEAL
+            | F_SEAL_SHRINK
+            | F_SEAL_GROW
+            | F_SEAL_WRITE
+            | F_SEAL_FUTURE_WRITE
+            | F_SEAL_EXEC;
+        let store = self.contents()?;
+        match command {
+            F_GET_SEALS => Ok(store.seals() as usize),
+            F_ADD_SEALS => {
+                let seals = u32::try_from(arg).map_err(|_| Errno::EINVAL)?;
+                if !of.writable() {
+                    return Err(Errno::EPERM);
+                }
+                if seals & !ALL != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let runs = self.attr().mode & 0o111 != 0;
+                let more = match seals & F_SEAL_EXEC != 0 && runs {
+                    true => F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE,
+                    false => 0,
+                };
+                store.seal(seals | more)?;
+                Ok(0)
+            }
+            _ => Err(Errno::EINVAL),
+        }
     }
 
     fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
@@ -196,7 +258,11 @@ impl File for MemNode {
         let node = self.fs.node(Kind::Regular, Meta::new(0, 0, uid, gid), body);
         taken.keep();
         let path = try_arc(of.path()?)?;
-        Ok(Arc::new(FilePager { node, path }))
+        Ok(Arc::new(FilePager {
+            node,
+            path,
+            may_write: false,
+        }))
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
@@ -251,9 +317,25 @@ impl File for MemNode {
 struct FilePager {
     node: Arc<MemNode>,
     path: Arc<String>,
+    /// It is counted among those that may write.
+    may_write: bool,
+}
+
+impl Drop for FilePager {
+    fn drop(&mut self) {
+        if let (true, Some(store)) = (self.may_write, self.node.store()) {
+            let _counted = store.map_to_write(false);
+        }
+    }
 }
 
 impl FilePager {
+    /// The same, called `path`.
+    fn at(mut self, path: Arc<String>) -> FilePager {
+        self.path = path;
+        self
+    }
+
     fn store_with(&self, index: u64) -> Result<&Store> {
         let store = self.node.contents()?;
         if index < store.size().div_ceil(PAGE as u64) {

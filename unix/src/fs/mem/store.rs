@@ -13,10 +13,11 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+use abi::linux::{F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
 use vm::frame::{self, Frame, FrameRef};
@@ -25,6 +26,9 @@ use super::budget::{PAGES, Taken};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_reserve_kept;
 use crate::signal;
+
+/// Seals against writing.
+const WRITES: u32 = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 
 /// The most pages an array may have.
 const MAX_PAGES: usize = 1 << 24;
@@ -37,6 +41,10 @@ pub struct Store {
     core: FileCore,
     writers: Monitor<()>,
     table: Monitor<Table>,
+    /// `F_SEAL_*`.
+    seals: AtomicU32,
+    /// Shared mappings that may write.
+    writable_maps: AtomicU32,
 }
 
 /// Owner of the array that `core` points to.
@@ -68,6 +76,84 @@ impl Store {
             core: FileCore::new(),
             writers: Monitor::new(()),
             table: Monitor::new(Table::default()),
+            seals: AtomicU32::new(F_SEAL_SEAL),
+            writable_maps: AtomicU32::new(0),
+        }
+    }
+
+    /// What may not be done with it any more.
+    pub fn seals(&self) -> u32 {
+        self.seals.load(Ordering::SeqCst)
+    }
+
+    /// Gives a file that nobody knows yet its first seals.
+    pub fn start_with(&self, seals: u32) {
+        self.seals.store(seals, Ordering::SeqCst);
+    }
+
+    /// Adds `seals`; from then on no call, and no routine, does what they forbid. EPERM: nothing may be sealed any more; EBUSY: who has it mapped may write.
+    pub fn seal(&self, seals: u32) -> Result<()> {
+        let _turn = self.writers.lock();
+        let old = self.seals();
+        if old & F_SEAL_SEAL != 0 {
+            return Err(Errno::EPERM);
+        }
+        // Before the look at the mappings: who makes one counts it, and looks at the seals then.
+        self.seals.store(old | seals, Ordering::SeqCst);
+        if seals & !old & F_SEAL_WRITE != 0 && self.writable_maps.load(Ordering::SeqCst) != 0 {
+            self.seals.store(old, Ordering::SeqCst);
+            return Err(Errno::EBUSY);
+        }
+        if self.holds_routines() {
+            self.close(true);
+        }
+        Ok(())
+    }
+
+    /// Whether there are seals that writing routines know nothing of.
+    fn holds_routines(&self) -> bool {
+        self.seals() & (WRITES | F_SEAL_GROW) != 0
+    }
+
+    /// One more shared mapping may write, or one fewer. EPERM: none may.
+    pub fn map_to_write(&self, more: bool) -> Result<()> {
+        if !more {
+            self.writable_maps.fetch_sub(1, Ordering::SeqCst);
+            return Ok(());
+        }
+        self.writable_maps.fetch_add(1, Ordering::SeqCst);
+        if self.seals() & WRITES != 0 {
+            self.writable_maps.fetch_sub(1, Ordering::SeqCst);
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
+    /// Whether it may become `size` bytes long. EPERM.
+    fn admit_size(&self, size: u64) -> Result<()> {
+        let now = self.size();
+        let forbidden = (if size < now { F_SEAL_SHRINK } else { 0 })
+            | (if size > now { F_SEAL_GROW } else { 0 });
+        if self.seals() & forbidden != 0 {
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
+    /// Bytes that may be written from `at` on, of `wanted`: all, or whole pages below a size that may not grow. EPERM.
+    fn admit_write(&self, at: u64, wanted: usize) -> Result<usize> {
+        let seals = self.seals();
+        if seals & WRITES != 0 {
+            return Err(Errno::EPERM);
+        }
+        let size = self.size();
+        if seals & F_SEAL_GROW == 0 || at.saturating_add(wanted as u64) <= size {
+            return Ok(wanted);
+        }
+        let whole = size - size % PAGE as u64;
+        match whole.checked_sub(at) {
+            None | Some(0) => Err(Errno::EPERM),
+            Some(room) => Ok(wanted.min(room as usize)),
         }
     }
 
@@ -85,6 +171,7 @@ impl Store {
     /// Keeps generated routines from writing, or lets them again. To close waits until none that has begun before is under way. By who is
     /// [`alone`](Self::alone) or the only one to know the file.
     pub fn close(&self, closed: bool) {
+        let closed = closed || self.holds_routines();
         let table = self.table.lock();
         let changes = self.core.is_closed() != closed;
         if changes {
@@ -251,6 +338,10 @@ impl Store {
             return Err(Errno::EFBIG);
         }
         buf.limit(usize::try_from(room).unwrap_or(usize::MAX));
+        if buf.remaining() > 0 {
+            let sealed = self.admit_write(offset, buf.remaining())?;
+            buf.limit(sealed);
+        }
         if offset > self.size() {
             self.mend();
         }
@@ -327,6 +418,7 @@ impl Store {
             return Err(Errno::EFBIG);
         }
         let _turn = self.writers.lock();
+        self.admit_size(size)?;
         let keep = size.div_ceil(PAGE as u64) as usize;
         if size > self.size() {
             self.mend();
@@ -377,11 +469,15 @@ impl Store {
     }
 
     /// Makes `from..to` read as zeros as far as it lies in the file; whole pages become holes (`FALLOC_FL_PUNCH_HOLE`).
-    pub fn punch(&self, from: u64, to: u64) {
+    /// EPERM: sealed.
+    pub fn punch(&self, from: u64, to: u64) -> Result<()> {
         let _turn = self.writers.lock();
+        if self.seals() & WRITES != 0 {
+            return Err(Errno::EPERM);
+        }
         let to = to.min(self.size());
         if from >= to {
-            return;
+            return Ok(());
         }
         let mut gone = Pages(Vec::new());
         let mut count = 0;
@@ -416,6 +512,7 @@ impl Store {
         if !gone.0.is_empty() {
             retire(gone);
         }
+        Ok(())
     }
 
     /// The next offset from `offset` on, below the size, whose page is a hole (`hole`) or is not; `None` at the end.
