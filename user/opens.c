@@ -379,10 +379,52 @@ static void told(void)
     close(dir);
 }
 
+/* What a file system may have. */
+static void bounded(void)
+{
+    static char page[4096];
+    struct statfs all;
+    struct stat now;
+    start();
+    fails(mount("none", BASE "/mount", "tmpfs", 0, "unheard=1"), EINVAL, "an option that there is not");
+    fails(mount("none", BASE "/mount", "tmpfs", 0, "size=many"), EINVAL, "a size that is none");
+    fails(mount("none", BASE "/mount", "tmpfs", 0, "nr_inodes=5x"), EINVAL, "a number that is none");
+    if (!check(mount("none", BASE "/mount", "tmpfs", 0, "size=64k,nr_inodes=5,mode=750,uid=1000,gid=50") == 0, "sixteen pages, five files"))
+        return;
+    check(stat(BASE "/mount", &now) == 0 && (now.st_mode & 07777) == 0750 && now.st_uid == 1000 && now.st_gid == 50, "of a user's");
+    check(statfs(BASE "/mount", &all) == 0 && all.f_blocks == 16 && all.f_bfree == 16 && all.f_files == 5, "told as such");
+    int file = open(BASE "/mount/a", O_RDWR | O_CREAT, 0600), pages = 0;
+    while (pages < 100 && write(file, page, sizeof page) == sizeof page)
+        pages++;
+    equal(pages, 16, "no more pages fit");
+    equal(errno, ENOSPC, "which is said");
+    check(statfs(BASE "/mount", &all) == 0 && all.f_bfree == 0, "none is free");
+    fails(mount("none", BASE "/mount", 0, MS_REMOUNT, "size=4k"), EINVAL, "it is not made smaller than what is there");
+    equal(mount("none", BASE "/mount", 0, MS_REMOUNT, "size=68k"), 0, "but larger");
+    equal(write(file, page, sizeof page), sizeof page, "there is room");
+    fails(write(file, page, 1), ENOSPC, "and then no more");
+    equal(ftruncate(file, 4096), 0, "what is given back");
+    equal(lseek(file, 0, SEEK_END) == 4096 && write(file, page, sizeof page) == sizeof page, 1, "is there again");
+    int made = 0;
+    char name[64];
+    for (; made < 100; made++) {
+        snprintf(name, sizeof name, BASE "/mount/%d", made);
+        int other = open(name, O_WRONLY | O_CREAT, 0600);
+        if (other < 0)
+            break;
+        close(other);
+    }
+    equal(made, 3, "root, one file and three more");
+    equal(errno, ENOSPC, "are all");
+    check(unlink(BASE "/mount/0") == 0 && mkdir(BASE "/mount/d", 0700) == 0, "one away, one more");
+    close(file);
+    umount(BASE "/mount");
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"ways", ways}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"changes", changes}, {"told", told},
+        {"ways", ways}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"changes", changes}, {"told", told}, {"bounded", bounded},
     };
     if (argc == 2 && strcmp(argv[1], "--run") == 0)
         for (;;)

@@ -25,6 +25,10 @@ pub trait FileSystem: Send + Sync {
     fn options(&self) -> &'static str {
         ""
     }
+    /// Bounds its pages and its files, of one that has such bounds. EINVAL: it has more.
+    fn bound(&self, _pages: Option<usize>, _nodes: Option<usize>) -> Result<()> {
+        Ok(())
+    }
     /// What `statfs` says.
     fn statfs(&self) -> Statfs;
 }

@@ -3,6 +3,7 @@
 //! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, `devpts` (the one that there is), and a directory in a second place.
 
 use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
 use abi::linux::{AT_FDCWD, PATH_MAX};
 use abi::nr;
 use alloc::string::String;
@@ -12,7 +13,7 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
-use crate::fs::{Kind, boot, proc, syn, sys};
+use crate::fs::{Kind, SetAttr, boot, proc, syn, sys};
 use crate::memory::fallible::try_string;
 use crate::process::Capability;
 use crate::tty::devpts;
@@ -28,15 +29,88 @@ fn optional(addr: usize) -> Result<String> {
     try_string(&bytes)
 }
 
-/// The `mode=` among mount options.
-fn mode(options: &str) -> Result<u32> {
-    let mut mode = 0o1777;
-    for option in options.split(',') {
-        if let Some(digits) = option.strip_prefix("mode=") {
-            mode = u32::from_str_radix(digits, 8).map_err(|_| Errno::EINVAL)?;
-        }
+/// What a mount of `tmpfs` is asked to be.
+#[derive(Default)]
+struct Options {
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    /// The most pages its files may have.
+    pages: Option<usize>,
+    /// The most files.
+    nodes: Option<usize>,
+}
+
+/// A number, perhaps with `k`, `m` or `g` behind it, and what comes then. EINVAL.
+fn number(text: &str) -> Result<(usize, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
+    let number: usize = digits.parse().map_err(|_| Errno::EINVAL)?;
+    let (shift, rest) = match rest.split_at_checked(1) {
+        Some(("k" | "K", rest)) => (10, rest),
+        Some(("m" | "M", rest)) => (20, rest),
+        Some(("g" | "G", rest)) => (30, rest),
+        _ => (0, rest),
+    };
+    let number = number.checked_mul(1 << shift).ok_or(Errno::EINVAL)?;
+    Ok((number, rest))
+}
+
+/// A bound, where 0 means that there is none. EINVAL.
+fn bound(text: &str) -> Result<usize> {
+    match number(text)? {
+        (0, "") => Ok(usize::MAX),
+        (most, "") => Ok(most),
+        _ => Err(Errno::EINVAL),
     }
-    Ok(mode & 0o7777)
+}
+
+/// A number of pages, given in bytes or in hundredths of memory. EINVAL.
+fn pages(text: &str) -> Result<usize> {
+    match number(text)? {
+        (0, "" | "%") => Ok(usize::MAX),
+        (bytes, "") => Ok(bytes.div_ceil(PAGE)),
+        (part, "%") => Ok(vm::frame::total().saturating_mul(part).div_euclid(100)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+impl Options {
+    /// What `text` says. EINVAL.
+    fn parse(text: &str) -> Result<Options> {
+        let mut options = Options::default();
+        let id = |text: &str| text.parse().map_err(|_| Errno::EINVAL);
+        for option in text.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            match name {
+                "mode" => {
+                    let mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
+                    options.mode = Some(mode & 0o7777);
+                }
+                "uid" => options.uid = Some(id(value)?),
+                "gid" => options.gid = Some(id(value)?),
+                "size" => options.pages = Some(pages(value)?),
+                "nr_blocks" => options.pages = Some(bound(value)?),
+                "nr_inodes" => options.nodes = Some(bound(value)?),
+                // How pages are placed, and how numbers are drawn.
+                "huge" | "mpol" | "inode32" | "inode64" => {}
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        Ok(options)
+    }
+
+    /// A file system like that. EINVAL.
+    fn make(&self) -> Result<Arc<MemFs>> {
+        let fs = MemFs::new("tmpfs", self.mode.unwrap_or(0o1777));
+        fs.bound(self.pages, self.nodes)?;
+        fs.root().set_attr(&SetAttr {
+            uid: self.uid,
+            gid: self.gid,
+            ..SetAttr::default()
+        })?;
+        Ok(fs)
+    }
 }
 
 fn mount(args: &mut Args) -> Result<usize> {
@@ -47,6 +121,10 @@ fn mount(args: &mut Args) -> Result<usize> {
     let flags = args.word(3) as u64;
     caller.cred.need(Capability::SysAdmin)?;
     if flags & MS_REMOUNT != 0 {
+        if at.is_mount_root() && at.mount.fs.kind() == "tmpfs" {
+            let options = Options::parse(&optional(args.word(4))?)?;
+            at.mount.fs.bound(options.pages, options.nodes)?;
+        }
         place::remount(&at, flags)?;
         return Ok(0);
     }
@@ -63,7 +141,7 @@ fn mount(args: &mut Args) -> Result<usize> {
         return Err(Errno::ENOTDIR);
     }
     let fs: Arc<dyn FileSystem> = match kind.as_str() {
-        "tmpfs" => MemFs::new("tmpfs", mode(&optional(args.word(4))?)?),
+        "tmpfs" => Options::parse(&optional(args.word(4))?)?.make()?,
         "ramfs" => MemFs::new("ramfs", 0o755),
         "proc" => proc::file_system(),
         "sysfs" => sys::file_system(),

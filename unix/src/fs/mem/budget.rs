@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`Bound::take`] counts before memory is taken; what it gives is kept with
 //! [`Taken::keep`] when there is something that will [`Bound::give`] it back. [`bind`] ends boot: until then nothing is refused, and what the root took counts for nothing afterwards.
-//! A sixteenth is left to the superuser.
+//! A sixteenth is left to the superuser. What one file system may have beside that (`size=`, `nr_inodes=`) is its [`Purse`].
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -78,6 +78,102 @@ impl Bound {
     }
 }
 
+/// What one file system may have of pages and of files.
+#[derive(Default)]
+pub struct Purse {
+    /// Pages of its files.
+    pub pages: Part,
+    /// Its files, and further names.
+    pub nodes: Part,
+}
+
+/// A count with a bound that may be none.
+pub struct Part {
+    used: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// What was counted in a file system and in all, until it is kept or dropped.
+#[must_use]
+pub struct Paid<'a> {
+    part: &'a Part,
+    count: usize,
+    taken: Option<Taken>,
+}
+
+impl Default for Part {
+    fn default() -> Part {
+        Part {
+            used: AtomicUsize::new(0),
+            most: AtomicUsize::new(usize::MAX),
+        }
+    }
+}
+
+impl Part {
+    /// Counts `count` more, here and in `all`. ENOSPC.
+    pub fn take(&self, count: usize, all: &'static Bound) -> Result<Paid<'_>> {
+        let most = self.most.load(Ordering::Relaxed);
+        let more = |used: usize| used.checked_add(count).filter(|&then| then <= most);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let counted = self.used.fetch_update(set, fetch, more);
+        counted.map_err(|_| Errno::ENOSPC)?;
+        let mut paid = Paid {
+            part: self,
+            count,
+            taken: None,
+        };
+        paid.taken = Some(all.take(count)?);
+        Ok(paid)
+    }
+
+    /// Counts one more, whatever the bounds.
+    pub fn force(&self, all: &'static Bound) {
+        self.used.fetch_add(1, Ordering::Relaxed);
+        all.force();
+    }
+
+    /// Gives back what was kept.
+    pub fn give(&self, count: usize, all: &'static Bound) {
+        self.used.fetch_sub(count, Ordering::Relaxed);
+        all.give(count);
+    }
+
+    /// Bounds it. EINVAL: there is more already.
+    pub fn bound(&self, most: usize) -> Result<()> {
+        if self.used.load(Ordering::Relaxed) > most {
+            return Err(Errno::EINVAL);
+        }
+        self.most.store(most, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The bound, and how much is left of it; of all where there is none.
+    pub fn room(&self, all: &'static Bound) -> (usize, usize) {
+        let used = self.used.load(Ordering::Relaxed);
+        match self.most.load(Ordering::Relaxed) {
+            usize::MAX => (all.most(), all.left()),
+            most => (most, most.saturating_sub(used).min(all.left())),
+        }
+    }
+}
+
+impl Paid<'_> {
+    /// It will be given back by [`Part::give`].
+    pub fn keep(mut self) {
+        self.count = 0;
+        if let Some(taken) = self.taken.take() {
+            taken.keep();
+        }
+    }
+}
+
+impl Drop for Paid<'_> {
+    fn drop(&mut self) {
+        self.part.used.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
 impl Taken {
     /// It will be given back by [`Bound::give`].
     pub fn keep(self) {
@@ -98,4 +194,27 @@ pub fn bind() {
     PAGES.bind(half);
     NODES.bind(half);
     machine::log!("files in memory: at most {half} pages, {half} more files");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purse_binds_beside_the_common_bound_and_gives_back_what_is_not_kept() {
+        static ALL: Bound = Bound::new();
+        let part = Part::default();
+        assert_eq!(part.bound(3), Ok(()));
+        part.take(2, &ALL).unwrap().keep();
+        drop(part.take(1, &ALL).unwrap());
+        assert_eq!(part.take(2, &ALL).err(), Some(Errno::ENOSPC));
+        assert_eq!(
+            (part.room(&ALL), ALL.used.load(Ordering::Relaxed)),
+            ((3, 1), 2)
+        );
+        assert_eq!(part.bound(1), Err(Errno::EINVAL));
+        part.give(2, &ALL);
+        assert_eq!(part.bound(1), Ok(()));
+        assert_eq!(ALL.used.load(Ordering::Relaxed), 0);
+    }
 }

@@ -44,7 +44,7 @@ use crate::file::OpenFile;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_copy;
 use crate::process::{Capability, Cred, Task};
-use budget::{NODES, PAGES};
+use budget::{NODES, PAGES, Purse};
 use dir::Dir;
 use extra::Extra;
 use meta::Meta;
@@ -56,6 +56,7 @@ pub struct Super {
     dev: u64,
     next_ino: AtomicU64,
     tree: Monitor<()>,
+    purse: Arc<Purse>,
 }
 
 /// A file system in memory.
@@ -118,11 +119,19 @@ impl MemFs {
             dev: anonymous_dev(),
             next_ino: AtomicU64::new(1),
             tree: Monitor::new(()),
+            purse: Arc::default(),
         });
         let body = Body::Directory(Monitor::new(Dir::new()));
-        NODES.force();
+        shared.purse.nodes.force(&NODES);
         let root = shared.node(Kind::Directory, Meta::new(mode, 2, 0, 0), body);
         Arc::new(MemFs { shared, root })
+    }
+
+    /// Bounds what it may have: pages of its files, and files. EINVAL: it has more.
+    pub fn bound(&self, pages: Option<usize>, nodes: Option<usize>) -> Result<()> {
+        let purse = &self.shared.purse;
+        pages.map_or(Ok(()), |most| purse.pages.bound(most))?;
+        nodes.map_or(Ok(()), |most| purse.nodes.bound(most))
     }
 
     /// The root directory.
@@ -140,18 +149,24 @@ impl FileSystem for MemFs {
         self.root.clone()
     }
 
+    fn bound(&self, pages: Option<usize>, nodes: Option<usize>) -> Result<()> {
+        MemFs::bound(self, pages, nodes)
+    }
+
     fn statfs(&self) -> Statfs {
         let frames = vm::frame::stats();
         let free = frames.free.saturating_sub(frames.reserve);
-        let left = PAGES.left().min(free) as u64;
+        let (most, left) = self.shared.purse.pages.room(&PAGES);
+        let left = left.min(free) as u64;
+        let (nodes, spare) = self.shared.purse.nodes.room(&NODES);
         Statfs {
             kind: TMPFS_MAGIC,
             bsize: abi::layout::PAGE as i64,
-            blocks: PAGES.most() as u64,
+            blocks: most as u64,
             bfree: left,
             bavail: left,
-            files: NODES.most() as u64,
-            ffree: NODES.left() as u64,
+            files: nodes as u64,
+            ffree: spare as u64,
             fsid: [self.shared.dev as i32, 0],
             namelen: abi::linux::NAME_MAX as i64,
             frsize: abi::layout::PAGE as i64,
@@ -248,7 +263,7 @@ impl MemNode {
         if let (Body::Regular(store), true) = (&body, meta.loses()) {
             store.close(true);
         }
-        let taken = NODES.take(1)?;
+        let taken = self.fs.purse.nodes.take(1, &NODES)?;
         let node = self.fs.node(kind, meta, body);
         taken.keep();
         Ok(node)
@@ -278,7 +293,7 @@ impl MemNode {
             names::forget(self);
         } else if self.kind != Kind::Directory {
             // It had a further name.
-            NODES.give(1);
+            self.fs.purse.nodes.give(1, &NODES);
         }
         names::changed();
     }
@@ -467,7 +482,7 @@ impl Inode for MemNode {
     ) -> Result<Arc<dyn Inode>> {
         let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
         let (nlink, body) = match kind {
-            Kind::Regular => (1, Body::Regular(Store::new())),
+            Kind::Regular => (1, Body::Regular(Store::new(&self.fs.purse))),
             Kind::Directory => (2, Body::Directory(Monitor::new(Dir::new()))),
             Kind::Char | Kind::Block => (1, Body::Device(rdev)),
             Kind::Fifo => (1, Body::Fifo(FifoSlot::new())),
@@ -482,7 +497,8 @@ impl Inode for MemNode {
 
     fn symlink(&self, name: &[u8], target: &[u8], cred: &Cred) -> Result<Arc<dyn Inode>> {
         let _tree = self.fs.tree.lock();
-        let taken = PAGES.take(pages_of_text(target.len()))?;
+        let pages = pages_of_text(target.len());
+        let taken = self.fs.purse.pages.take(pages, &PAGES)?;
         let body = Body::Symlink(try_copy(target)?);
         let node = self.make((0o777, 0), cred, 1, Kind::Symlink, body)?;
         taken.keep();
@@ -492,7 +508,7 @@ impl Inode for MemNode {
 
     fn tmpfile(&self, name: &[u8], mode: u32, umask: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
-        let body = Body::Regular(Store::new());
+        let body = Body::Regular(Store::new(&self.fs.purse));
         let node = self.make((mode, umask), cred, 0, Kind::Regular, body)?;
         node.set_home(self, name);
         Ok(node)
@@ -513,7 +529,7 @@ impl Inode for MemNode {
         if further == 0 && !node.nameless.load(Ordering::Relaxed) {
             return Err(Errno::ENOENT);
         }
-        let taken = NODES.take(further)?;
+        let taken = self.fs.purse.nodes.take(further, &NODES)?;
         self.enter(name, &node)?;
         taken.keep();
         node.change_links(1);
@@ -808,12 +824,14 @@ impl Drop for MemNode {
             watch::gone((self.fs.dev, self.ino), unmounted);
         }
         // Of a tree that goes as a whole files have their names still.
-        NODES.give(match self.kind {
+        let nodes = match self.kind {
             Kind::Directory => 1,
             _ => self.meta.get_mut().nlink.max(1) as usize,
-        });
+        };
+        self.fs.purse.nodes.give(nodes, &NODES);
         if let Body::Symlink(text) = &self.body {
-            PAGES.give(pages_of_text(text.len()));
+            let pages = pages_of_text(text.len());
+            self.fs.purse.pages.give(pages, &PAGES);
         }
         // A deep tree is taken apart here: recursion would be as deep as the tree, and a list of its directories needs memory.
         let Body::Directory(dir) = &mut self.body else {

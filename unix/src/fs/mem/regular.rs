@@ -239,7 +239,7 @@ impl File for MemNode {
     }
 
     fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
-        let copy = Store::new();
+        let copy = Store::new(&self.fs.purse);
         let from = self.contents()?;
         let mut page = try_filled(0, PAGE)?;
         let mut at = 0;
@@ -253,7 +253,12 @@ impl File for MemNode {
             at += count as u64;
         }
         let (uid, gid) = (self.bits().uid, self.bits().gid);
-        let taken = NODES.take(1).map_err(|_| Errno::ENOMEM)?;
+        let taken = self
+            .fs
+            .purse
+            .nodes
+            .take(1, &NODES)
+            .map_err(|_| Errno::ENOMEM)?;
         let body = Body::Regular(copy);
         let node = self.fs.node(Kind::Regular, Meta::new(0, 0, uid, gid), body);
         taken.keep();

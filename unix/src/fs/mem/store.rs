@@ -15,6 +15,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
 use vm::frame::{self, Frame, FrameRef};
 
-use super::budget::{PAGES, Taken};
+use super::budget::{PAGES, Paid, Purse};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_reserve_kept;
 use crate::signal;
@@ -38,6 +39,8 @@ const FIRST_CAPACITY: usize = 4;
 
 /// The pages and size of one file.
 pub struct Store {
+    /// What its file system may have.
+    purse: Arc<Purse>,
     core: FileCore,
     writers: Monitor<()>,
     table: Monitor<Table>,
@@ -70,9 +73,10 @@ fn share(word: &AtomicU64) -> Option<FrameRef> {
 }
 
 impl Store {
-    /// An empty file.
-    pub fn new() -> Store {
+    /// An empty file of a file system with `purse`.
+    pub fn new(purse: &Arc<Purse>) -> Store {
         Store {
+            purse: purse.clone(),
             core: FileCore::new(),
             writers: Monitor::new(()),
             table: Monitor::new(Table::default()),
@@ -216,13 +220,13 @@ impl Store {
         if let Some(page) = self.page(index) {
             return Ok(page);
         }
-        let taken = PAGES.take(1)?;
+        let taken = self.purse.pages.take(1, &PAGES)?;
         let fresh = frame::alloc_user_zeroed().ok_or(Errno::ENOSPC)?;
         self.publish(index, FrameRef::own(fresh), taken)
     }
 
     /// Puts `fresh` in the place of the hole `index`. Somebody else's page, if one came first, is the result instead.
-    fn publish(&self, index: u64, fresh: FrameRef, taken: Taken) -> Result<FrameRef> {
+    fn publish(&self, index: u64, fresh: FrameRef, taken: Paid<'_>) -> Result<FrameRef> {
         let index = usize::try_from(index)
             .ok()
             .filter(|i| *i < MAX_PAGES)
@@ -252,7 +256,8 @@ impl Store {
         let capacity = (table.pages.len() * 2)
             .clamp(FIRST_CAPACITY, MAX_PAGES)
             .max(needed);
-        let taken = PAGES.take(pages_of_array(capacity) - pages_of_array(table.pages.len()))?;
+        let more = pages_of_array(capacity) - pages_of_array(table.pages.len());
+        let taken = self.purse.pages.take(more, &PAGES)?;
         let mut larger: Vec<AtomicU64> = Vec::new();
         if refused() || larger.try_reserve_exact(capacity).is_err() {
             return Err(Errno::ENOSPC);
@@ -376,7 +381,7 @@ impl Store {
         if index >= MAX_PAGES as u64 {
             return Err(Errno::EFBIG);
         }
-        let taken = PAGES.take(1)?;
+        let taken = self.purse.pages.take(1, &PAGES)?;
         // A hole: the page is filled before anybody else sees it, so a whole one need not be cleared first.
         let whole = want == PAGE;
         let fresh = if whole {
@@ -449,7 +454,7 @@ impl Store {
         }
         table.resident -= count;
         drop(table);
-        PAGES.give(count);
+        self.purse.pages.give(count, &PAGES);
         if !gone.0.is_empty() {
             retire(gone);
         }
@@ -508,7 +513,7 @@ impl Store {
         }
         table.resident -= count;
         drop(table);
-        PAGES.give(count);
+        self.purse.pages.give(count, &PAGES);
         if !gone.0.is_empty() {
             retire(gone);
         }
@@ -535,16 +540,11 @@ impl Store {
     }
 }
 
-impl Default for Store {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Drop for Store {
     fn drop(&mut self) {
         let table = self.table.get_mut();
-        PAGES.give(table.resident + pages_of_array(table.pages.len()));
+        let held = table.resident + pages_of_array(table.pages.len());
+        self.purse.pages.give(held, &PAGES);
         // Without a list: a file may be what filled the memory.
         for page in table.pages.iter() {
             let address = page.load(Ordering::Relaxed);

@@ -321,7 +321,7 @@ fn frames_return_when_files_go() {
 
 #[test]
 fn a_hole_behind_the_end_clears_nothing() {
-    let store = store::Store::new();
+    let store = store::Store::new(&Arc::default());
     store.write(0, &mut IoBuf::drain(b"x")).unwrap();
     for (from, to) in [
         (100, 110),
