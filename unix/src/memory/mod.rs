@@ -3,8 +3,8 @@
 //! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs; [`coming`], for one that could do without; [`shrink`] lets go of what waits to be
 //! of use again; [`fail`] makes allocations fail on purpose.
 //!
-//! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]), or one of the largest family, and the first one only if it has more than all others and
-//! nobody else has been ended for a while; it need not be the one that asked last. It ends like after SIGKILL;
+//! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]) and moved by its `oom_score_adj`, or one of the largest family, and the first one only if
+//! it has more than all others and nobody else has been ended for a while; it need not be the one that asked last. It ends like after SIGKILL;
 //! the asking thread waits a little and tries again.
 
 pub(crate) mod admission;
@@ -102,7 +102,10 @@ fn relieve() -> bool {
     let own = Task::here(|task| task.process.pid);
     let ended = choose(|| {
         let most = tree::largest(first).filter(|most| {
-            own != Some(most.head) && most.victim.pid != first && most.pages >= WORTHWHILE
+            own != Some(most.head)
+                && most.victim.pid != first
+                && !most.spared
+                && most.pages >= WORTHWHILE
         });
         most.inspect(end).is_some()
     });

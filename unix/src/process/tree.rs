@@ -23,7 +23,7 @@ use super::names::Names;
 pub use super::reserve::NUMBERS_MAX;
 use super::{Process, Session, Task, index, reserve};
 use crate::memory::fallible::{try_push, try_reserve};
-use crate::memory::weight::weight;
+use crate::memory::weight::{points, share, weight};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
@@ -240,41 +240,52 @@ pub(crate) struct Most {
     pub(crate) pages: usize,
     /// The head of the family that is the heaviest, which may be the victim.
     pub(crate) head: i32,
+    /// All that could end are to be spared.
+    pub(crate) spared: bool,
 }
 
 /// The process whose end helps most when memory is out. Allocates nothing.
 ///
-/// A process counts with what it holds itself ([`weight`]) and half of its children's, so that one who multiplies outweighs a larger
-/// bystander; where the children weigh more than their parent, the largest and then youngest of them is chosen. The built-in first
+/// A process counts with its [`points`] and half of its children's [`share`]s, so that one who multiplies outweighs a larger
+/// bystander; where the children have more than their parent, the one with most points and then the youngest of them is chosen. The built-in first
 /// process's children are nobody's family. `first`, with which the machine ends, is chosen only if it has more than all others together.
+/// One that is spared is chosen only if all are, and nobody if all hold nothing.
 pub(crate) fn largest(first: i32) -> Option<Most> {
     let brood = |parent: &Arc<Process>| match parent.pid {
         INIT => 0,
-        _ => parent.children.lock().iter().map(weight).sum::<usize>() / 2,
+        _ => parent.children.lock().iter().map(share).sum::<isize>() / 2,
+    };
+    let most = |victim: Arc<Process>, head| Most {
+        pages: weight(&victim),
+        head,
+        spared: points(&victim).is_none(),
+        victim,
     };
     let others = || processes().filter(|process| process.pid != first);
     if let Some(first) = find(first)
+        && points(&first).is_some()
         && weight(&first) > others().map(|process| weight(&process)).sum()
     {
-        return Some(Most {
-            pages: weight(&first),
-            head: first.pid,
-            victim: first,
-        });
+        let head = first.pid;
+        return Some(most(first, head));
     }
-    let heaviest = others().max_by_key(|process| weight(process) + brood(process))?;
-    let head = heaviest.pid;
-    let victim = if brood(&heaviest) > weight(&heaviest) {
-        let children = heaviest.children.lock();
-        children.iter().max_by_key(|child| weight(child))?.clone()
-    } else {
-        heaviest
+    let rank = |process: &Arc<Process>| {
+        let own = points(process).map(|own| own + brood(process));
+        (own, own.map_or_else(|| weight(process), |_| 0))
     };
-    Some(Most {
-        pages: weight(&victim),
-        head,
-        victim,
-    })
+    let heaviest = others().max_by_key(rank)?;
+    if weight(&heaviest) == 0 {
+        return None;
+    }
+    let head = heaviest.pid;
+    let victim = match points(&heaviest) {
+        Some(own) if brood(&heaviest) > own.max(0) => {
+            let children = heaviest.children.lock();
+            children.iter().max_by_key(|child| points(child))?.clone()
+        }
+        _ => heaviest,
+    };
+    Some(most(victim, head))
 }
 
 /// The process with number `pid`. Waits for nobody.

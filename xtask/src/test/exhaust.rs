@@ -1,6 +1,6 @@
 //! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
 //!
-//! *Interface*: `roots`, `hogs`, `returns`, `limits`, `bounds`.
+//! *Interface*: `roots`, `hogs`, `chosen`, `returns`, `limits`, `bounds`.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -38,6 +38,16 @@ pub fn returns(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "returns", 4, 24);
     let rounds = if kit.long { "1000" } else { "100" };
     kit.tap(&machine, &["/tests/returns-musl", rounds], 10 * MINUTE)
+}
+
+/// Who ends when memory is out, as processes wish it.
+pub fn chosen(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("chosen-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/chosen-glibc"], MINUTE));
+    }
+    checks
 }
 
 /// Limits of a process: files' lengths, data, time, locked memory.

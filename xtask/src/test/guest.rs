@@ -300,6 +300,11 @@ pub const TESTS: &[Test] = &[
         run: hungry,
     },
     Test {
+        name: "chosen",
+        about: "oom_score_adj and oom_score: who ends when memory is out, on 1 and 4 CPUs",
+        run: exhaust::chosen,
+    },
+    Test {
         name: "scarce",
         about: "each kind of object until the kernel says no, at 64 MiB, on 1 and 4 CPUs",
         run: scarce,

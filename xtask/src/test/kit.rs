@@ -125,6 +125,7 @@ impl Kit {
             "timers",
             "corrupt",
             "hungry",
+            "chosen",
             "scarce",
             "lists",
             "lengths",

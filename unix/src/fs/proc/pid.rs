@@ -23,6 +23,7 @@ use crate::fs::text::{
     Each, Fixed, Folder, Item, Magic, Out, Piece, Source, long_text, records, text,
 };
 use crate::memory::fallible::try_copy;
+use crate::memory::weight::points;
 use crate::process::access::{self, Sight, Wish};
 use crate::process::{Process, Program, Task};
 
@@ -192,7 +193,14 @@ impl Folder for Pid {
                 out.push_str("4294967295");
                 Ok(())
             }),
-            "oom_score" | "wchan" => text(|out| {
+            "oom_score" => text(move |out| {
+                // From 0 to 2000; 667 for one that holds nothing.
+                let all = vm::frame::total() as isize;
+                let thousandths = |points: isize| (1000 + points * 1000 / all) * 2 / 3;
+                let _ = writeln!(out, "{}", points(&process).map_or(0, thousandths));
+                Ok(())
+            }),
+            "wchan" => text(|out| {
                 out.push_str("0\n");
                 Ok(())
             }),

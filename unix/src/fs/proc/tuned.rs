@@ -14,12 +14,13 @@ use crate::file::{File, OpenFile, moved};
 use crate::fs::text::Opened;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_arc;
+use crate::memory::weight::SPARED;
 use crate::process::{Capability, Process};
 
 /// The longest number that is heard or told.
 const LONGEST: usize = 24;
 /// From never to first.
-const LEAST: i32 = -1000;
+const LEAST: i32 = SPARED;
 const MOST: i32 = 1000;
 
 /// A number of a process.
@@ -28,7 +29,7 @@ pub struct Number {
     set: fn(&Process, &str) -> Result<()>,
 }
 
-/// `oom_score_adj`: how gladly a process is ended when memory is out. It is remembered and inherited; who is ended goes by weight alone.
+/// `oom_score_adj`: how gladly a process is ended when memory is out ([`points`](crate::memory::weight::points)).
 pub static ADJUSTMENT: Number = Number {
     show: |process, line| writeln!(line, "{}", process.oom_score_adj.load(Ordering::Relaxed)),
     set: |process, text| adjust(process, text.parse().map_err(|_| Errno::EINVAL)?),
