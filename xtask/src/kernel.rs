@@ -138,6 +138,12 @@ fn places(file: &object::File) -> Result<Vec<u8>> {
             }
         }
     }
+    if short.is_empty() {
+        return Err(Failure::new(
+            HOST,
+            "the kernel is linked without its relocations",
+        ));
+    }
     let mut out = Vec::new();
     for mut list in [short, long] {
         list.sort_unstable();

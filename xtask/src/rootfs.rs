@@ -227,7 +227,10 @@ impl Root {
     pub fn finish(mut self, tables: Tables, command: &[String], environment: &[String]) -> Vec<u8> {
         self.archive
             .add(SYMBOLS, Entry::file(0o444, tables.symbols));
-        self.archive.add(PLACES, Entry::file(0o400, tables.places));
+        // A kernel that is told of no places stays where it is linked; an empty list would say that nothing has to be changed.
+        if !tables.places.is_empty() {
+            self.archive.add(PLACES, Entry::file(0o400, tables.places));
+        }
         if !command.is_empty() {
             self.archive
                 .add(".synthesis/cmd", Entry::file(0o444, strings(command)));

@@ -26,7 +26,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let (root, command) = root(&options)?;
     host::need(&[host::QEMU])?;
     let (kernel, tables) = match &options.kernel {
-        Some(kernel) => (kernel.clone(), kernel::Tables::default()),
+        // Another project's kernel, or one without its names, has no tables.
+        Some(kernel) => (kernel.clone(), kernel::tables(kernel).unwrap_or_default()),
         None => {
             let kernel = kernel::build()?;
             let tables = kernel::tables(&kernel)?;
