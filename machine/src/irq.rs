@@ -6,6 +6,7 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub use crate::apic::{SPURIOUS_VECTOR, TIMER_VECTOR, eoi, eoi_address};
+use crate::cpu::MAX_CPUS;
 use crate::trap::TrapFrame;
 
 /// A handler in Rust: runs with interrupts off; the controller is told after it returns.
@@ -16,7 +17,9 @@ const LAST: usize = 0xef;
 
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 static HANDLERS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
-static COUNTS: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+/// By CPU, then by vector.
+static COUNTS: [[AtomicU64; 256]; MAX_CPUS] =
+    [const { [const { AtomicU64::new(0) }; 256] }; MAX_CPUS];
 
 /// A vector that nobody uses; `None` when all are taken. Vectors are the same on all CPUs and are never given back.
 pub fn alloc_vector() -> Option<u8> {
@@ -60,14 +63,21 @@ pub fn mask(gsi: u32) {
     crate::ioapic::mask(gsi);
 }
 
-/// Interrupts taken at `vector` through [`set_handler`], since boot.
-pub fn count(vector: u8) -> u64 {
-    COUNTS[vector as usize].load(Ordering::Relaxed)
+/// Interrupts taken at `vector` through [`set_handler`] by CPU number `cpu`, since boot.
+pub fn count_on(cpu: usize, vector: u8) -> u64 {
+    let counts = COUNTS.get(cpu);
+    counts.map_or(0, |counts| counts[vector as usize].load(Ordering::Relaxed))
 }
 
-pub(crate) fn dispatch(frame: &mut TrapFrame) {
+/// The same by all.
+pub fn count(vector: u8) -> u64 {
+    (0..MAX_CPUS).map(|cpu| count_on(cpu, vector)).sum()
+}
+
+/// An interrupt that CPU number `cpu`, the running one, has taken.
+pub(crate) fn dispatch(cpu: usize, frame: &mut TrapFrame) {
     let vector = frame.vector as usize & 0xff;
-    COUNTS[vector].fetch_add(1, Ordering::Relaxed);
+    COUNTS[cpu][vector].fetch_add(1, Ordering::Relaxed);
     let handler = HANDLERS[vector].load(Ordering::Acquire);
     if handler != 0 {
         // SAFETY: only `set_handler` stores here, and it takes a `Handler`.

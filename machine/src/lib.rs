@@ -32,6 +32,7 @@ pub mod selfcheck;
 pub mod step;
 pub mod symbols;
 pub mod syscall_entry;
+pub mod topology;
 pub mod trap;
 pub mod user;
 

@@ -462,7 +462,7 @@ mod bare {
                 sync::epoch::quiescent(cpu.number());
             }
             cpu.handling.store(true, Ordering::Relaxed);
-            crate::irq::dispatch(frame);
+            crate::irq::dispatch(cpu.number(), frame);
             cpu.handling.store(inside, Ordering::Relaxed);
             (callouts().irq_exit)(frame);
         } else {

@@ -237,6 +237,7 @@ pub fn prepare(
     let program = Program {
         exe: exe_path(process, &source)?,
         place: source.place().cloned(),
+        stack: placed.sp,
         arguments: placed.arguments,
         environment: placed.environment,
         aux: placed.aux,

@@ -69,6 +69,8 @@ pub struct Program {
     pub exe: Arc<String>,
     /// Where the executable file is.
     pub place: Option<crate::fs::Place>,
+    /// Where its first thread's stack pointer was at the start.
+    pub stack: usize,
     /// Where its memory has the arguments, each ended by a NUL byte.
     pub arguments: Range<usize>,
     /// Where it has the environment of the start, each string ended by a NUL byte.

@@ -230,6 +230,11 @@ pub const TESTS: &[Test] = &[
         run: polls,
     },
     Test {
+        name: "figures",
+        about: "/proc and /sys about processors, memory, devices and processes, on 1 and 4 CPUs",
+        run: figures,
+    },
+    Test {
         name: "texts",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         run: texts,
@@ -865,6 +870,10 @@ fn sysv(kit: &Kit) -> Vec<Check> {
         checks.extend(kit.tap(&machine, &["/tests/sysv-glibc"], MINUTE));
     }
     checks
+}
+
+fn figures(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "figures", &["/tests/figures-glibc"])
 }
 
 fn texts(kit: &Kit) -> Vec<Check> {

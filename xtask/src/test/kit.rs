@@ -172,6 +172,7 @@ impl Kit {
             "inet-messages",
             "memories",
             "sysv",
+            "figures",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -2,6 +2,7 @@
 //!
 //! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what concerns the whole machine.
 
+pub(crate) mod counts;
 mod descriptors;
 mod memory;
 mod net;

@@ -25,7 +25,7 @@ use crate::fs::text::{
 use crate::memory::fallible::try_copy;
 use crate::memory::weight::points;
 use crate::process::access::{self, Sight, Wish};
-use crate::process::{Process, Program, Task};
+use crate::process::{Process, Program, Task, tree};
 
 /// The directory of a process, or of one of its threads.
 pub struct Pid {
@@ -43,7 +43,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 31] = [
+const NAMES: [(&str, Kind); 32] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -74,6 +74,7 @@ const NAMES: [(&str, Kind); 31] = [
     ("sessionid", Kind::Regular),
     ("wchan", Kind::Regular),
     ("net", Kind::Directory),
+    ("children", Kind::Regular),
     ("task", Kind::Directory),
 ];
 
@@ -114,6 +115,24 @@ fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> Item {
         number,
         private: false,
     }))
+}
+
+/// Numbers of the processes that `task` has made: all of `process` are its first thread's here.
+fn children(process: &Process, task: Option<&Task>, from: u64, piece: &mut Piece) {
+    if task.is_none_or(|task| task.tid != process.pid) {
+        return;
+    }
+    for child in tree::from(from) {
+        let next = child.pid as u64 + 1;
+        let ours = child.ppid() == process.pid;
+        if ours
+            && !piece.record(next, |out| {
+                let _ = write!(out, "{} ", child.pid);
+            })
+        {
+            return;
+        }
+    }
 }
 
 impl Folder for Pid {
@@ -200,8 +219,13 @@ impl Folder for Pid {
                 let _ = writeln!(out, "{}", points(&process).map_or(0, thousandths));
                 Ok(())
             }),
+            // Nobody sleeps in a function with a name.
             "wchan" => text(|out| {
-                out.push_str("0\n");
+                out.push('0');
+                Ok(())
+            }),
+            "children" if self.task.is_some() => long_text(move |from, piece| {
+                children(&process, task.as_deref(), from, piece);
                 Ok(())
             }),
             "task" if self.task.is_none() => Item::Folder(Arc::new(Tasks(process))),
@@ -210,8 +234,15 @@ impl Folder for Pid {
     }
 
     fn list(&self, from: u64, each: Each) {
-        let names = NAMES.len() - usize::from(self.task.is_some());
-        for (place, (name, kind)) in (0..).zip(NAMES).take(names) {
+        let elsewhere = if self.task.is_some() {
+            "task"
+        } else {
+            "children"
+        };
+        for (place, (name, kind)) in (0..).zip(NAMES) {
+            if name == elsewhere {
+                continue;
+            }
             if place >= from && !each(place, name, kind) {
                 return;
             }

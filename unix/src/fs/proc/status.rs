@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
+use super::look_into;
 use crate::fs::text::{Out, Piece};
 use crate::process::user::Held;
 use crate::process::{Process, Task};
@@ -52,6 +53,18 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
     let (blocked, cpu) = first.map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
     let threads = process.thread_count();
     let nice = process.nice();
+    // Where things are is for those who may look into it.
+    let places = || {
+        [
+            program.stack,
+            program.arguments.start,
+            program.arguments.end,
+            program.environment.start,
+            program.environment.end,
+        ]
+    };
+    let [stack, places @ ..] = look_into(process, places).unwrap_or_default();
+    let [arguments, arguments_end, environment, environment_end] = places;
     // Writing to a string does not fail.
     let _ = write!(
         out,
@@ -70,7 +83,7 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
     );
     let _ = writeln!(
         out,
-        " 0 0 0 0 0 {} {} {} {} 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 0 0 0 0 0",
+        " 0 0 {stack} 0 0 {} {} {} {} 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 {arguments} {arguments_end} {environment} {environment_end} 0",
         process.pending(),
         blocked,
         actions.ignored(),

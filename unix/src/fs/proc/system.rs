@@ -18,8 +18,9 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::cpu::MAX_CPUS;
 use machine::mitigate::Bug;
+use machine::topology;
 
-use super::sysvipc;
+use super::{counts, sysvipc};
 use crate::call::misc::{self, RELEASE, VERSION};
 use crate::event::inotify::limits as inotify;
 use crate::file::{File, OpenFile};
@@ -113,14 +114,18 @@ macro_rules! named {
 pub const ROOT: Fixed = Fixed(&[
     ("cmdline", line!(machine::boot::info().cmdline)),
     ("cpuinfo", || long_text(cpuinfo)),
-    ("devices", || text(devices)),
+    ("devices", || text(counts::devices)),
+    ("diskstats", || text(counts::nothing)),
     ("filesystems", || text(filesystems)),
-    ("interrupts", || text(interrupts)),
+    ("interrupts", || long_text(counts::interrupts)),
     ("kmsg", || Item::Special(Arc::new(Kmsg))),
     ("loadavg", || text(loadavg)),
     ("meminfo", || text(meminfo)),
+    ("misc", || text(counts::nothing)),
     ("mounts", || Item::Link(b"self/mounts".to_vec())),
     ("net", || Item::Link(b"self/net".to_vec())),
+    ("partitions", || text(counts::nothing)),
+    ("softirqs", || text(counts::softirqs)),
     ("stat", || long_text(stat)),
     (
         "swaps",
@@ -133,6 +138,8 @@ pub const ROOT: Fixed = Fixed(&[
         "version",
         line!(format!("Linux version {RELEASE} ({VERSION}) #1 SMP")),
     ),
+    ("vmstat", || text(counts::vmstat)),
+    ("zoneinfo", || text(counts::zones)),
 ]);
 
 const SYS: &[Named] = &[
@@ -432,9 +439,20 @@ fn one_cpu(cpu: u64, out: &mut Out) {
     let [_, b, c, d] = machine::features::cpuid(0, 0);
     let vendor: alloc::vec::Vec<u8> = [b, d, c].iter().flat_map(|r| r.to_le_bytes()).collect();
     let [signature, ..] = machine::features::cpuid(1, 0);
+    let [widths, ..] = machine::features::cpuid(0x8000_0008, 0);
+    let siblings = (0..machine::cpu::cpus())
+        .filter(|other| topology::package_of(*other) == topology::package_of(cpu as usize));
+    let cores = siblings.clone().filter(|other| {
+        // The first of each core stands for it.
+        let core = topology::core_of(*other);
+        !siblings
+            .clone()
+            .take_while(|first| first < other)
+            .any(|first| topology::core_of(first) == core)
+    });
     let _ = write!(
         out,
-        "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
+        "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\nphysical id\t: {}\nsiblings\t: {}\ncore id\t\t: {}\ncpu cores\t: {}\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
         String::from_utf8_lossy(&vendor),
         (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
         (signature >> 4 & 0xf) | (signature >> 12 & 0xf0),
@@ -442,6 +460,10 @@ fn one_cpu(cpu: u64, out: &mut Out) {
         signature & 0xf,
         khz / 1000,
         khz % 1000,
+        topology::package_of(cpu as usize),
+        siblings.clone().count(),
+        topology::core_of(cpu as usize),
+        cores.count(),
     );
     let plan = machine::mitigate::plan();
     for name in features.names().chain(plan.facts.flags()) {
@@ -455,39 +477,17 @@ fn one_cpu(cpu: u64, out: &mut Out) {
     }
     let _ = write!(
         out,
-        "\nbogomips\t: {}.{:02}\naddress sizes\t: 48 bits virtual\n\n",
+        "\nbogomips\t: {}.{:02}\naddress sizes\t: {} bits physical, {} bits virtual\n\n",
         khz / 500,
-        khz / 5 % 100
+        khz / 5 % 100,
+        widths & 0xff,
+        widths >> 8 & 0xff
     );
-}
-
-fn devices(out: &mut Out) -> Result<()> {
-    out.push_str(
-        "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n\nBlock devices:\n",
-    );
-    Ok(())
 }
 
 fn filesystems(out: &mut Out) -> Result<()> {
     for kind in crate::fs::KINDS {
         let _ = writeln!(out, "nodev\t{kind}");
-    }
-    Ok(())
-}
-
-/// Interrupts taken so far, by vector, handled in Rust; those of generated handlers are counted in `/syn/interrupts`.
-pub fn interrupts(out: &mut Out) -> Result<()> {
-    let _ = writeln!(out, "{:>14}", "all CPUs");
-    for vector in 0..=u8::MAX {
-        let count = machine::irq::count(vector);
-        if count != 0 {
-            let name = match vector {
-                machine::irq::TIMER_VECTOR => "timer",
-                machine::irq::SPURIOUS_VECTOR => "spurious",
-                _ => "device or other CPU",
-            };
-            let _ = writeln!(out, "{vector:3}: {count:10} {name}");
-        }
     }
     Ok(())
 }

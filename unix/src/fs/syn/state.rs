@@ -12,7 +12,6 @@ use quaject::class::{Class, Header};
 use thread::{Thread, flags};
 
 use crate::call;
-use crate::fs::proc::system;
 use crate::fs::text::{Out, Piece};
 use crate::process::tree;
 
@@ -170,7 +169,18 @@ pub fn nosys(out: &mut Out) -> Result<()> {
 
 /// Interrupts by vector: those that Rust handles, then those of the devices' generated handlers.
 pub fn interrupts(out: &mut Out) -> Result<()> {
-    system::interrupts(out)?;
+    let _ = writeln!(out, "{:>14}", "all CPUs");
+    for vector in 0..=u8::MAX {
+        let count = machine::irq::count(vector);
+        if count != 0 {
+            let name = match vector {
+                machine::irq::TIMER_VECTOR => "timer",
+                machine::irq::SPURIOUS_VECTOR => "spurious",
+                _ => "device or other CPU",
+            };
+            let _ = writeln!(out, "{vector:3}: {count:10} {name}");
+        }
+    }
     device::names::for_each(|name, device| {
         let Device::Serial(line) = device else { return };
         if let Some((vector, count)) = line.interrupts() {

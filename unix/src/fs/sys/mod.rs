@@ -1,13 +1,14 @@
-//! `/sys`: what programs ask of Linux's about the processors.
+//! `/sys`: what programs ask of Linux's about processors, memory, blocks and the network.
 //!
-//! *Interface.* [`file_system`]. `devices/system/cpu` has the lists of processors, and in `vulnerabilities` a text for each defect of processors that Linux
-//! names: what is done about it here (`machine::mitigate`).
+//! *Interface.* [`file_system`]. `devices/system/cpu` is [`cpu`], `devices/virtual/net/lo` is [`net`]; there is one node of memory, and no block device.
+
+mod cpu;
+mod net;
 
 use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::fmt::Write;
-use machine::cpu;
-use machine::mitigate::{self, Bug};
 
 use super::attr::Kind;
 use super::place::FileSystem;
@@ -21,55 +22,122 @@ pub fn file_system() -> Arc<dyn FileSystem> {
     TextFs::new("sysfs", SYSFS_MAGIC, Arc::new(Fixed(ROOT)))
 }
 
-const ROOT: &[Named] = &[("devices", || Item::Folder(Arc::new(Fixed(DEVICES))))];
-const DEVICES: &[Named] = &[("system", || Item::Folder(Arc::new(Fixed(SYSTEM))))];
-const SYSTEM: &[Named] = &[("cpu", || Item::Folder(Arc::new(Fixed(CPU))))];
-const CPU: &[Named] = &[
-    ("kernel_max", || {
-        text(|out| {
-            // Writing to a string does not fail, here and below.
-            let _ = writeln!(out, "{}", cpu::MAX_CPUS - 1);
-            Ok(())
-        })
+const ROOT: &[Named] = &[
+    ("block", || folder(&[])),
+    ("class", || folder(CLASS)),
+    ("devices", || folder(DEVICES)),
+];
+const CLASS: &[Named] = &[("block", || folder(&[])), ("net", || folder(NETS))];
+const NETS: &[Named] = &[("lo", || link("../../devices/virtual/net/lo"))];
+const DEVICES: &[Named] = &[
+    ("system", || folder(SYSTEM)),
+    ("virtual", || folder(VIRTUAL)),
+];
+const VIRTUAL: &[Named] = &[("net", || folder(LO))];
+const LO: &[Named] = &[("lo", || folder(net::LO))];
+const SYSTEM: &[Named] = &[
+    ("clocksource", || folder(CLOCKS)),
+    ("cpu", || Item::Folder(Arc::new(cpu::Cpus))),
+    ("node", || folder(NODES)),
+];
+const CLOCKS: &[Named] = &[("clocksource0", || folder(CLOCK))];
+const CLOCK: &[Named] = &[
+    ("available_clocksource", || line("tsc ")),
+    ("current_clocksource", || line("tsc")),
+];
+const NODES: &[Named] = &[
+    ("has_cpu", || line("0")),
+    ("has_memory", || line("0")),
+    ("has_normal_memory", || line("0")),
+    ("node0", || folder(NODE)),
+    ("online", || line("0")),
+    ("possible", || line("0")),
+];
+const NODE: &[Named] = &[
+    ("cpulist", || {
+        text(|out| cpu::list(machine::cpu::cpus(), out))
     }),
-    ("online", || text(|out| first(cpu::cpus(), out))),
-    ("possible", || text(|out| first(cpu::present(), out))),
-    ("present", || text(|out| first(cpu::present(), out))),
-    ("vulnerabilities", || {
-        Item::Folder(Arc::new(Vulnerabilities))
-    }),
+    ("cpumap", || text(|out| cpu::mask(|_| true, out))),
+    // Of a node to itself.
+    ("distance", || line("10")),
+    ("meminfo", || text(memory)),
 ];
 
-/// The numbers of the first `count` processors, as a list of ranges.
-fn first(count: usize, out: &mut Out) -> Result<()> {
-    let _ = match count {
-        1 => writeln!(out, "0"),
-        count => writeln!(out, "0-{}", count - 1),
-    };
+fn folder(names: &'static [Named]) -> Item {
+    Item::Folder(Arc::new(Fixed(names)))
+}
+
+fn line(value: impl core::fmt::Display + Send + Sync + 'static) -> Item {
+    text(move |out| {
+        // Writing to a string does not fail, here and in the files beside.
+        let _ = writeln!(out, "{value}");
+        Ok(())
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "a short text")]
+fn link(to: &str) -> Item {
+    Item::Link(to.as_bytes().to_vec())
+}
+
+/// All memory is the one node's.
+fn memory(out: &mut Out) -> Result<()> {
+    let frames = vm::frame::stats();
+    let kib = |frames: usize| frames * PAGE / 1024;
+    for (name, value) in [
+        ("MemTotal", frames.total),
+        ("MemFree", frames.free),
+        ("MemUsed", frames.total.saturating_sub(frames.free)),
+    ] {
+        let _ = writeln!(
+            out,
+            "Node 0 {name}:{:>width$} kB",
+            kib(value),
+            width = 23 - name.len()
+        );
+    }
     Ok(())
 }
 
-struct Vulnerabilities;
+/// The texts about something with a number.
+struct About<T: 'static>(T, Texts<T>);
 
-impl Folder for Vulnerabilities {
+/// Names, and what they stand for.
+type Texts<T> = &'static [(&'static str, fn(T) -> Item)];
+
+impl<T: Copy + Send + Sync> Folder for About<T> {
     fn get(&self, name: &str) -> Result<Item> {
-        let known = |bug: &&Bug| !name.is_empty() && bug.file() == name;
-        let bug = *Bug::ALL.iter().find(known).ok_or(Errno::ENOENT)?;
-        Ok(text(move |out| {
-            let _ = mitigate::plan().tell(bug, out);
-            out.push('\n');
-            Ok(())
-        }))
+        let found = self.1.iter().find(|(known, _)| *known == name);
+        found.map(|(_, item)| item(self.0)).ok_or(Errno::ENOENT)
     }
 
     fn list(&self, from: u64, each: Each) {
-        let files = (0..)
-            .zip(Bug::ALL)
-            .filter(|(_, bug)| !bug.file().is_empty());
-        for (place, bug) in files {
-            if place >= from && !each(place, bug.file(), Kind::Regular) {
+        for (place, (name, item)) in (0..).zip(self.1) {
+            if place >= from && !each(place, name, item(self.0).kind()) {
                 return;
             }
         }
+    }
+}
+
+/// Folders whose names are a word and a number: those below `count`, from place `first` on.
+#[expect(clippy::disallowed_macros, reason = "a word and a number")]
+fn numbered(word: &str, count: usize, first: u64, from: u64, each: Each) {
+    for number in 0..count {
+        let place = first + number as u64;
+        if place >= from && !each(place, &alloc::format!("{word}{number}"), Kind::Directory) {
+            return;
+        }
+    }
+}
+
+/// The number behind `word`, if it is one below `count`.
+fn number_of(name: &str, word: &str, count: usize) -> Result<usize> {
+    let digits = name.strip_prefix(word).ok_or(Errno::ENOENT)?;
+    let number = digits.parse().map_err(|_| Errno::ENOENT)?;
+    let plain = digits == "0" || !digits.starts_with(['0', '+']);
+    match plain && number < count {
+        true => Ok(number),
+        false => Err(Errno::ENOENT),
     }
 }

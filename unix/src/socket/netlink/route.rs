@@ -22,10 +22,11 @@ pub static ROUTE: Route = Route;
 pub const LOOPBACK: u32 = 1;
 const NAME: &[u8] = b"lo\0";
 /// Bytes of the largest packet.
-const MTU: u32 = 65536;
+pub const MTU: u32 = 65536;
 /// Packets that a queue holds.
-const QUEUE: u32 = 1000;
-const FLAGS: u32 = IFF_UP | IFF_LOOPBACK | IFF_RUNNING | IFF_LOWER_UP;
+pub const QUEUE: u32 = 1000;
+/// What it is, and that it is up.
+pub const FLAGS: u32 = IFF_UP | IFF_LOOPBACK | IFF_RUNNING | IFF_LOWER_UP;
 
 /// An address of `lo`, and the bits that are the network's.
 pub const ADDRESSES: [(IpAddr, u8); 2] = [
