@@ -418,9 +418,63 @@ static void messages(void)
     check(msgctl(0, IPC_INFO, (void *)&limits) >= 0 && limits.msgmax > 0, "the limits");
 }
 
+/* Writes a number into a setting; 0 or the error. */
+static int ask(const char *path, int number)
+{
+    int fd = open(path, O_WRONLY), error = 0;
+    if (fd < 0 || dprintf(fd, "%d", number) < 0)
+        error = errno;
+    close(fd);
+    return error;
+}
+
+static int setting(const char *path)
+{
+    int number = -2;
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fscanf(file, "%d", &number) != 1)
+        number = -3;
+    if (file != NULL)
+        fclose(file);
+    return number;
+}
+
+/* Numbers on demand, for each kind. */
+static void numbers(void)
+{
+    static const char *const paths[] = {"/proc/sys/kernel/msg_next_id", "/proc/sys/kernel/sem_next_id", "/proc/sys/kernel/shm_next_id"};
+    if (geteuid() != 0) {
+        printf("# numbers on demand are root's to set\n");
+        return;
+    }
+    for (int kind = 0; kind < 3; kind++) {
+        int wanted = 7 << 15 | (70 + kind), ids[3];
+        equal(setting(paths[kind]), -1, "any number");
+        equal(ask(paths[kind], -1), EINVAL, "which is no number to ask for");
+        equal(ask(paths[kind], wanted), 0, "one on demand");
+        equal(setting(paths[kind]), wanted, "asked for");
+        for (int count = 0; count < 3; count++) {
+            if (count == 1)
+                ask(paths[kind], wanted);
+            ids[count] = kind == 0   ? msgget(IPC_PRIVATE, 0600)
+                         : kind == 1 ? semget(IPC_PRIVATE, 1, 0600)
+                                     : shmget(IPC_PRIVATE, PAGE, 0600);
+        }
+        equal(ids[0], wanted, "is given");
+        equal(setting(paths[kind]), -1, "once");
+        equal(ids[1], wanted + 1, "a place that is taken: the next one");
+        check(ids[2] >= 0 && ids[2] != wanted && ids[2] != wanted + 1, "then any again");
+        for (int count = 0; count < 3; count++)
+            equal(kind == 0   ? msgctl(ids[count], IPC_RMID, NULL)
+                  : kind == 1 ? semctl(ids[count], 0, IPC_RMID)
+                              : shmctl(ids[count], IPC_RMID, NULL),
+                  0, "removed");
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"memory", memory}, {"semaphores", semaphores}, {"messages", messages}};
+    static const struct group groups[] = {{"memory", memory}, {"semaphores", semaphores}, {"messages", messages}, {"numbers", numbers}};
     key_now = 0x5e000000 + getpid() * 16;
     run_groups(groups, sizeof groups / sizeof *groups, NULL, argc, argv);
     return done();

@@ -54,6 +54,8 @@ pub struct Namespace<T> {
     slots: Monitor<Slots<T>>,
     /// As many may be there.
     pub most: AtomicUsize,
+    /// The number that the next object shall have, once, if its place is free; else one behind. -1: any.
+    pub next: AtomicI32,
 }
 
 struct Slots<T> {
@@ -79,6 +81,7 @@ impl<T> Namespace<T> {
                 last: None,
             }),
             most: AtomicUsize::new(most),
+            next: AtomicI32::new(-1),
         }
     }
 
@@ -124,7 +127,7 @@ impl<T> Namespace<T> {
                 cgid: cred.egid,
                 mode: flags & 0o777,
             };
-            return slots.add(|id| Entry {
+            return slots.add(&self.next, |id| Entry {
                 id,
                 key: AtomicI32::new(key),
                 perm: Monitor::new(perm),
@@ -196,20 +199,36 @@ impl<T> Namespace<T> {
 }
 
 impl<T> Slots<T> {
-    fn add(&mut self, make: impl FnOnce(i32) -> Entry<T>) -> Result<Arc<Entry<T>>> {
-        let free = self.entries.iter().position(Option::is_none);
-        let place = free.unwrap_or(self.entries.len());
+    fn add(
+        &mut self,
+        next: &AtomicI32,
+        make: impl FnOnce(i32) -> Entry<T>,
+    ) -> Result<Arc<Entry<T>>> {
+        let asked = u32::try_from(next.load(Ordering::Relaxed)).ok();
+        let first = asked.map_or(0, |id| id as usize & ((1 << PLACE_BITS) - 1));
+        let mut behind = self.entries.iter().enumerate().skip(first);
+        let free = behind.find_map(|(place, entry)| entry.is_none().then_some(place));
+        let place = free.unwrap_or(self.entries.len().max(first));
         if place >> PLACE_BITS != 0 {
             return Err(Errno::ENOSPC);
         }
-        if free.is_none() {
+        while place >= self.entries.len() {
             try_push(&mut self.entries, None)?;
         }
-        let again = self.last.is_some_and(|last| place <= last);
-        let round = self.round.wrapping_add(u16::from(again));
+        let round = match asked {
+            Some(id) => (id >> PLACE_BITS) as u16,
+            None => {
+                let again = self.last.is_some_and(|last| place <= last);
+                self.round.wrapping_add(u16::from(again))
+            }
+        };
         let id = (u32::from(round) << PLACE_BITS | place as u32) & i32::MAX as u32;
         let entry = try_arc(make(id as i32))?;
-        (self.round, self.last) = (round, Some(place));
+        if asked.is_some() {
+            next.store(-1, Ordering::Relaxed);
+        } else {
+            (self.round, self.last) = (round, Some(place));
+        }
         self.count += 1;
         if let Some(slot) = self.entries.get_mut(place) {
             *slot = Some(entry.clone());

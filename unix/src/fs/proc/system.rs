@@ -91,6 +91,26 @@ macro_rules! number {
     };
 }
 
+/// The number that the next object of System V shall have, -1 for any.
+macro_rules! next_id {
+    ($at:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                let _ = writeln!(out, "{}", $at.next.load(Ordering::Relaxed));
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+                if number < 0 {
+                    return Err(Errno::EINVAL);
+                }
+                $at.next.store(number, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    };
+}
+
 /// A name of the machine that root may set.
 macro_rules! named {
     ($which:expr) => {
@@ -224,6 +244,9 @@ const SYS_KERNEL: &[Named] = &[
     ("msgmax", number!(message::limits::MESSAGE)),
     ("msgmnb", number!(message::limits::QUEUE)),
     ("msgmni", number!(message::QUEUES.most)),
+    ("msg_next_id", next_id!(message::QUEUES)),
+    ("sem_next_id", next_id!(semaphore::SETS)),
+    ("shm_next_id", next_id!(segments::SEGMENTS)),
     (
         "sem",
         line!(format!(

@@ -1,7 +1,8 @@
 //! The Linux Test Project's programs, static, from its source archive.
 //!
 //! *Interface*: [`Tree::open`] unpacks and configures it in `build/ltp`, or says that the archive is not there; `commands` are the cases
-//! that it lists; `build` makes the folders that some cases need, once; `programs` finds what a case runs.
+//! that it lists; `build` makes the folders that some cases need, once; `programs` finds what a case runs. `each_file` and `logged` are for
+//! the neighbour `posix`.
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host::{self, Need};
@@ -56,7 +57,8 @@ const TOOLS: [Need; 8] = [
 
 /// The unpacked and configured source.
 pub struct Tree {
-    top: PathBuf,
+    /// Where it is.
+    pub top: PathBuf,
     /// The folders that have a source of this name, without its end.
     sources: BTreeMap<String, BTreeSet<PathBuf>>,
     /// The folder of the archive, where lists of others are too.
@@ -235,7 +237,11 @@ fn executable(path: &Path) -> bool {
         .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-fn each_file(dir: &Path, act: &mut impl FnMut(&Path)) -> Result<()> {
+/// Calls `act` for each file below `dir`.
+///
+/// # Errors
+/// Host failure when a folder cannot be read.
+pub fn each_file(dir: &Path, act: &mut impl FnMut(&Path)) -> Result<()> {
     for item in std::fs::read_dir(dir).context(dir.display())? {
         let path = item.context(dir.display())?.path();
         if path.is_dir() && path.file_name() != Some(OsStr::new(".git")) {
@@ -247,8 +253,11 @@ fn each_file(dir: &Path, act: &mut impl FnMut(&Path)) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command in the tree; what it says is added to `make.log` beside it.
-fn logged(command: &mut Command, top: &Path) -> Result<()> {
+/// Runs a command in `top`; what it says is added to `make.log` beside it.
+///
+/// # Errors
+/// Host failure when it fails.
+pub fn logged(command: &mut Command, top: &Path) -> Result<()> {
     let path = top.with_file_name("make.log");
     let mut options = std::fs::OpenOptions::new();
     let log = options.create(true).append(true).open(&path);

@@ -3,6 +3,7 @@
 //! *Interface*: [`run`]. Another guest takes what is left when one ends before its last case; the case that was running then has failed.
 
 use super::build::Tree;
+use super::posix;
 use crate::bench::linux::CLOUD;
 use crate::failure::{Context, Result};
 use crate::machine::{Log, Machine, Running, Status, Streams};
@@ -152,7 +153,8 @@ pub fn run(
 fn fitting(tree: &Tree, all: &BTreeMap<String, String>, cases: &[Case]) -> Result<usize> {
     let mut bytes = 0;
     for (count, (_, command)) in cases.iter().enumerate() {
-        for path in tree.programs(&[command], all)? {
+        let alone = posix::host_path(tree, command);
+        for path in tree.programs(&[command], all)?.into_iter().chain(alone) {
             bytes += path.metadata().context(path.display())?.len();
         }
         if bytes > ROOM && count > 0 {
@@ -232,6 +234,16 @@ fn prepare(
     for path in tree.programs(&commands, all)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         root.add(&format!("{}:/ltp/testcases/bin/{name}", path.display()))?;
+    }
+    let mut libraries: &[&str] = &[];
+    for command in &commands {
+        if let Some(path) = posix::host_path(tree, command) {
+            root.add(&format!("{}:{command}", path.display()))?;
+            libraries = &posix::LIBRARIES;
+        }
+    }
+    for library in libraries {
+        root.add(&format!("{library}:{library}"))?;
     }
     let lines: String = cases
         .iter()

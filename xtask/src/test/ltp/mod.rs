@@ -6,6 +6,7 @@
 mod build;
 mod expected;
 mod guest;
+mod posix;
 
 use super::kit::Kit;
 use super::tap::Check;
@@ -15,6 +16,7 @@ use build::Tree;
 use expected::Expected;
 use guest::{Case, Done, On, Tell};
 use lexopt::prelude::*;
+use posix::Posix;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,22 +25,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const HELP: &str = "\
-usage: cargo xtask ltp [--linux] [--suites DIR] [--verbose] [--list FILE] [--all] [CASE...]
+usage: cargo xtask ltp [--linux] [--suites DIR] [--verbose] [--list FILE] [--all]
+                       [--posix] [CASE...]
 
 Runs cases of the Linux Test Project in a guest with 1 GiB, and prints name, exit code and seconds of each; only
 0 counts as passed. Without CASE: those that tests/ltp/expected.txt knows. What failed ones said last is kept
-in build/ltp/said-KERNEL, the table in build/ltp/table-KERNEL.
+in build/ltp/said-KERNEL, the table in build/ltp/table-KERNEL; with --posix those end in -posix.
 
   --linux        on Debian's Linux instead
   --suites DIR   the folder of ltp-*.tar.xz (the variable SYNTHESIS_SUITES, or ../shared/suites)
   --list FILE    the cases in this file, also one of the folder of suites
   --all          all that LTP lists of system calls
+  --posix        all of the open POSIX suite, which is part of LTP
   --verbose      show what failed ones said
 ";
 
 /// `cargo xtask ltp`.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    let (mut linux, mut verbose, mut every) = (false, false, false);
+    let (mut linux, mut verbose, mut every, mut posix) = (false, false, false, false);
     let (mut suites, mut lists, mut names) = (None, Vec::new(), Vec::new());
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -47,6 +51,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             Long("suites") => suites = Some(PathBuf::from(parser.value()?)),
             Long("list") => lists.push(PathBuf::from(parser.value()?)),
             Long("all") => every = true,
+            Long("posix") => posix = true,
             Short('v') | Long("verbose") => verbose = true,
             Short('h') | Long("help") => {
                 print!("{HELP}");
@@ -60,7 +65,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         Ok(tree) => tree,
         Err(why) => return Err(Failure::new(USAGE, why)),
     };
-    let all = tree.commands()?;
+    let mut all = tree.commands()?;
     for list in &lists {
         let path = Some(list.clone()).filter(|path| path.exists());
         let path = path.unwrap_or_else(|| tree.suites.join(list));
@@ -70,6 +75,12 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if every {
         names.extend(all.keys().cloned());
     }
+    let suite = Posix::open(&tree)?;
+    let its = suite.commands();
+    if posix {
+        names.extend(its.keys().cloned());
+    }
+    all.extend(its);
     if names.is_empty() {
         names = Expected::read()?.wanted(true);
     }
@@ -80,7 +91,10 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     };
     let cases = cases(&all, &names);
     tree.build(&commands(&cases))?;
-    let tell = kept(if linux { "linux" } else { "synthesis" }, true)?;
+    suite.build(&commands(&cases))?;
+    let kernel = if linux { "linux" } else { "synthesis" };
+    let part = if posix { "-posix" } else { "" };
+    let tell = kept(&format!("{kernel}{part}"), true)?;
     let done = guest::run(&tree, &all, &cases, &on, &tell)?;
     let failed: Vec<_> = done.iter().filter(|done| done.code != Some(0)).collect();
     println!("\n{} of {} passed", done.len() - failed.len(), done.len());
@@ -146,9 +160,12 @@ fn suite(kit: &Kit) -> Result<Vec<Check>> {
         }
     };
     let expected = Expected::read()?;
-    let all = tree.commands()?;
+    let suite = Posix::open(&tree)?;
+    let mut all = tree.commands()?;
+    all.extend(suite.commands());
     let cases = cases(&all, &expected.wanted(kit.long));
     tree.build(&commands(&cases))?;
+    suite.build(&commands(&cases))?;
     let on = On::Synthesis(kit.kernel().to_owned());
     let tell = kept("synthesis", kit.long)?;
     let done = guest::run(&tree, &all, &cases, &on, &tell)?;
