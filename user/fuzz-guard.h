@@ -2,7 +2,7 @@
  *
  * Interface: lay_canaries() makes the files and notes what is there; guard_fault() says what has changed, or null;
  * what privileged actors may change it puts right. end_strangers() kills who has
- * left his sequence. clear_directory() and refresh_program() make a worker's directory new. memory_level() in KiB.
+ * left his sequence, remove_objects() removes what outlives processes. clear_directory() and refresh_program() make a worker's directory new. memory_level() in KiB.
  */
 #ifndef FUZZ_GUARD_H
 #define FUZZ_GUARD_H
@@ -10,8 +10,12 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/ipc.h>
 #include <sys/mount.h>
+#include <sys/msg.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,6 +30,8 @@ static const char *const canaries[] = {"/canary", "/canary/secret", "/canary/pub
                                        "/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/console"};
 enum { CANARIES = sizeof canaries / sizeof *canaries };
 static struct stat canary_stat[CANARIES];
+/* Where what is to be told goes. */
+static int kmsg = -1;
 static uint64_t canary_hash[CANARIES];
 static struct rlimit own_limits[16];
 
@@ -136,14 +142,15 @@ static void lay_canaries(void)
         getrlimit(i, &own_limits[i]);
 }
 
+/* Into the log, which stays when the terminal is somebody's. */
 static void show_file(const char *path)
 {
-    char block[4096];
-    int fd = open(path, O_RDONLY);
-    ssize_t got;
-    while ((got = read(fd, block, sizeof block)) > 0)
-        (void)!write(1, block, got);
-    close(fd);
+    char line[240];
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        (void)!write(kmsg, line, strlen(line));
+    if (file)
+        fclose(file);
 }
 
 /* A user who shares descriptors or directories with one of root's actors may let that change modes and owners, and make names, where he likes. */
@@ -231,6 +238,29 @@ static void end_strangers(const struct common *common, void (*bad)(const char *,
             show_file("/syn/threads");
             return;
         }
+    }
+}
+
+/* Objects of System V IPC stay when all who know them have ended. */
+static void remove_objects(void)
+{
+    static const char *const lists[] = {"/proc/sysvipc/shm", "/proc/sysvipc/msg", "/proc/sysvipc/sem"};
+    for (int kind = 0; kind < 3; kind++) {
+        FILE *list = fopen(lists[kind], "r");
+        char line[400];
+        int id;
+        while (list && fgets(line, sizeof line, list)) {
+            if (sscanf(line, "%*d %d", &id) != 1)
+                continue;
+            if (kind == 0)
+                shmctl(id, IPC_RMID, 0);
+            else if (kind == 1)
+                msgctl(id, IPC_RMID, 0);
+            else
+                semctl(id, 0, IPC_RMID);
+        }
+        if (list)
+            fclose(list);
     }
 }
 

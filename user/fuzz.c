@@ -40,7 +40,7 @@ static struct totals {
     unsigned long calls, sequences, nudges, kills, kept;
     int bad;
 } *totals;
-static int kmsg = -1, blind;
+static int blind;
 static struct termios terminal;
 static unsigned arrangements = ~0U;
 #define WITH_ROOT (1 << BESIDE | 1 << ALL_ROOT | 1 << ROOT_FAMILY)
@@ -318,6 +318,7 @@ static void guard(int workers)
     if (fault)
         bad("guard:", fault);
     end_strangers(common, bad);
+    remove_objects();
     /* Whoever had the terminal may have stopped it. */
     ioctl(1, TCXONC, TCOON);
     tcsetattr(1, TCSANOW, &terminal);

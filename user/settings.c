@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "tap.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -310,6 +311,11 @@ static void names(void)
     timex.modes = ADJ_TICK;
     timex.tick = 100;
     fails(adjtimex(&timex), EINVAL, "a tick that is far too short");
+    static const long odd[] = {-1, 1000000, LONG_MAX, LONG_MIN};
+    for (int i = 0; i < 4; i++) {
+        struct timex step = {.modes = ADJ_SETOFFSET, .time.tv_usec = odd[i]};
+        fails(adjtimex(&step), EINVAL, "a step by microseconds that are more than a second");
+    }
     timex.modes = 0;
     fails(syscall(SYS_clock_adjtime, CLOCK_MONOTONIC, &timex), EOPNOTSUPP, "the monotonic clock is not adjusted");
     fails(syscall(SYS_clock_adjtime, 77, &timex), EINVAL, "nor one that is none");

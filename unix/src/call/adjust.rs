@@ -59,7 +59,7 @@ fn adjust(at: usize) -> Result<usize> {
     if modes & ADJ_SETOFFSET != 0 && !single {
         let part = if modes & ADJ_NANO != 0 { 1 } else { 1000 };
         let most = 1_000_000_000 / part;
-        let nanoseconds = (0..most).contains(&new.usec).then_some(new.usec * part);
+        let nanoseconds = (0..most).contains(&new.usec).then(|| new.usec * part);
         let by = nanoseconds
             .zip(new.sec.checked_mul(1_000_000_000))
             .and_then(|(part, seconds)| seconds.checked_add(part))
