@@ -1,6 +1,6 @@
-//! Guest programs in C: compiled from `user/` into `build/user`, static.
+//! Guest programs: compiled from `user/` into `build/user`, static.
 //!
-//! *Interface*: `program(name, compiler)`; the two compilers.
+//! *Interface*: `program(name, compiler)` compiles one in C; the two compilers; `go(name)` one in Go.
 
 use crate::failure::Result;
 use crate::host::{self, Need};
@@ -64,5 +64,27 @@ pub fn program(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         command.arg("-fPIE");
     }
     host::run_quietly(command.arg("-o").arg(&target).arg(&source))?;
+    Ok(target)
+}
+
+/// Compiles `user/NAME.go`; gives the path of the program. It uses nothing but Go's own library.
+///
+/// # Errors
+/// Host failure when the compiler cannot be had or refuses.
+pub fn go(name: &str) -> Result<PathBuf> {
+    host::need(&[host::GO])?;
+    let target = host::build_dir("user")?.join(format!("{name}-go"));
+    let source = host::project().join("user").join(format!("{name}.go"));
+    let mut command = Command::new(host::GO.program);
+    command
+        .args(["build", "-trimpath", "-ldflags", "-s -w", "-o"])
+        .args([&target, &source])
+        .env("CGO_ENABLED", "0")
+        .env("GO111MODULE", "off");
+    // Where nobody has a home, the compiler has no place for what it keeps.
+    if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
+        command.env("GOCACHE", host::build_dir("go")?);
+    }
+    host::run_quietly(&mut command)?;
     Ok(target)
 }

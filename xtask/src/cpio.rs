@@ -102,6 +102,24 @@ impl Archive {
 
     /// The entry that a guest path names, following symbolic links.
     pub fn resolve(&self, path: &str) -> Option<&Entry> {
+        self.entries.get(&self.followed(path)?)
+    }
+
+    /// The name under which a file is put so that the guest finds it at `path`: folders of the path that are links lead elsewhere.
+    pub fn place(&self, path: &str) -> String {
+        path.rmatch_indices('/')
+            .find_map(|(at, _)| {
+                Some(format!(
+                    "{}/{}",
+                    self.followed(&path[..at])?,
+                    &path[at + 1..]
+                ))
+            })
+            .unwrap_or_else(|| path.to_owned())
+    }
+
+    /// What an entry that is there is called, after all links.
+    fn followed(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();
         // As many links as Linux follows.
         'links: for _ in 0..40 {
@@ -128,7 +146,7 @@ impl Archive {
                     continue 'links;
                 }
             }
-            return self.entries.get(&here);
+            return self.entries.contains_key(&here).then_some(here);
         }
         None
     }
@@ -278,6 +296,17 @@ mod tests {
         assert!(archive.resolve("/sbin/sh").unwrap().is_file());
         assert!(archive.resolve("/bin/../sbin/./busybox").unwrap().is_file());
         assert!(archive.resolve("/bin/none").is_none());
+    }
+
+    #[test]
+    fn what_is_added_lands_behind_links() {
+        let mut archive = sample();
+        archive.add("usr/bin", Entry::directory(0o755));
+        archive.add("linked", Entry::link("usr/bin"));
+        assert_eq!(archive.place("linked/a/b"), "usr/bin/a/b");
+        assert_eq!(archive.place("usr/bin/a"), "usr/bin/a");
+        assert_eq!(archive.place("none/a"), "none/a");
+        assert_eq!(archive.place("a"), "a");
     }
 
     #[test]

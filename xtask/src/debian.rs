@@ -13,7 +13,8 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Packages that others depend on for what they do while they are installed.
+/// Packages that others depend on for what they do while they are installed, or for what no guest is asked
+/// (postgres compiles its queries by `libllvm14`, which takes a hundred megabytes, when they are large).
 const FOR_SCRIPTS: &[&str] = &[
     "adduser",
     "ca-certificates",
@@ -21,12 +22,17 @@ const FOR_SCRIPTS: &[&str] = &[
     "dpkg",
     "init-system-helpers",
     "install-info",
+    "libllvm14",
     "libpam-runtime",
+    "locales",
     "lsb-base",
     "media-types",
     "passwd",
     "perl",
+    "postgresql-client-common",
+    "postgresql-common",
     "sensible-utils",
+    "ssl-cert",
     "systemd",
     "sysvinit-utils",
     "ucf",

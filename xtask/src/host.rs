@@ -37,6 +37,12 @@ pub const MUSL_GCC: Need = Need {
     package: "musl-tools",
 };
 
+/// The compiler of Go, for what shows that language's run-time.
+pub const GO: Need = Need {
+    program: "go",
+    package: "golang-go",
+};
+
 /// Says which files belong to the project.
 pub const GIT: Need = Need {
     program: "git",

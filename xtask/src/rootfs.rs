@@ -124,11 +124,11 @@ impl Root {
         } else {
             format!("{HOME}/{target}")
         };
-        let target = target.trim_matches('/');
+        let target = self.archive.place(target.trim_matches('/'));
         if path.is_dir() {
-            self.tree(path, target)
+            self.tree(path, &target)
         } else {
-            self.file(path, target)
+            self.file(path, &target)
         }
     }
 

@@ -5,9 +5,10 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{cli, exhaust, faults, fuzz, ltp, mitigations, order, refused, session, threads};
+use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
-use crate::{debian, host};
+use crate::{compile, debian, host};
 use std::time::Duration;
 
 /// One guest test.
@@ -295,6 +296,11 @@ pub const TESTS: &[Test] = &[
         run: packages,
     },
     Test {
+        name: "servers",
+        about: "postgres, ssh, Go and node.js, from Debian's packages, on 2 CPUs",
+        run: servers,
+    },
+    Test {
         name: "corrupt",
         about: "corrupt and truncated ELF files",
         run: corrupt,
@@ -475,22 +481,52 @@ const PACKAGES: &[&str] = &[
 ];
 
 fn packages(kit: &Kit) -> Vec<Check> {
-    let machine = with(kit, "packages", 2, 1024);
+    of_packages(kit, "packages", PACKAGES, |_| Ok(()))
+}
+
+/// What `tests/guest/servers.sh` runs.
+const SERVERS: &[&str] = &[
+    "postgresql-15",
+    "openssh-server",
+    "openssh-client",
+    "apache2-utils",
+    "nodejs",
+    "curl",
+    "procps",
+    "coreutils",
+];
+
+fn servers(kit: &Kit) -> Vec<Check> {
+    of_packages(kit, "servers", SERVERS, |root| {
+        let serve = compile::go("serve")?;
+        root.add(&format!("{}:/bin/serve", serve.display()))
+    })
+}
+
+/// Runs `tests/guest/NAME.sh` in a root of packages, and of what `more` adds.
+fn of_packages(
+    kit: &Kit,
+    name: &str,
+    packages: &[&str],
+    more: impl Fn(&mut Root) -> Result<()>,
+) -> Vec<Check> {
+    let machine = with(kit, name, 2, 1024);
     if kit.leaves_out(&machine) {
         return Vec::new();
     }
-    let root = debian::unpacked(PACKAGES).and_then(|folder| {
+    let root = debian::unpacked(packages).and_then(|folder| {
         let mut root = Root::new(Some(&folder))?;
         root.add(&format!(
             "{}:/tests",
             host::project().join("tests/guest").display()
         ))?;
+        more(&mut root)?;
         Ok(root)
     });
     kit.tap_in(
         root,
         &machine,
-        &["/bin/sh", "/tests/packages.sh"],
+        &["/bin/sh", &format!("/tests/{name}.sh")],
         10 * MINUTE,
     )
 }
