@@ -388,7 +388,6 @@ impl Process {
         };
         let heritage = Heritage {
             cred: parent.cred.get(),
-            limits: parent.limits.lock().clone(),
             program: parent.program(),
             session: parent.session.get(),
             ppid,
@@ -400,6 +399,8 @@ impl Process {
             oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
             no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
+            // Held to the end of this: the last.
+            limits: parent.limits.lock().clone(),
         };
         Process::with(pid, files, fs, actions, heritage)
     }

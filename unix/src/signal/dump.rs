@@ -151,9 +151,11 @@ impl Stand {
 
 /// Whether `process` leaves a core when `signo` ends it.
 pub(super) fn wanted(process: &Process, signo: i32) -> bool {
-    bit(signo) & LEAVE_CORES != 0
-        && process.limits.lock().cur(RLIMIT_CORE) >= LEAST
-        && is_dumpable(process)
+    if bit(signo) & LEAVE_CORES == 0 {
+        return false;
+    }
+    let room = process.limits.lock().cur(RLIMIT_CORE);
+    room >= LEAST && is_dumpable(process)
 }
 
 /// Ends the process of `task`, the running one, by the signal of `info`. The status with which its threads end.
