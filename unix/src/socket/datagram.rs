@@ -35,15 +35,29 @@ impl Socket {
             }
         };
         let mut slot = self.target.lock();
+        let again = match (&*slot, &target) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (old, _) => old.is_none(),
+        };
         let old = core::mem::replace(&mut *slot, target);
         drop(slot);
-        if old.is_some() {
-            // What came from the former one is not for the next.
+        if !again && self.inbox.has_data() {
+            // What came from the former one is not for the next, and it is told that this is lost.
             self.inbox.clear();
+            let mutual = old.as_ref().filter(|old| old.sends_to(self));
+            if let Some(former) = mutual {
+                former.set_error(Errno::ECONNRESET);
+            }
         }
         drop(old);
         self.changes.wake_all();
         Ok(())
+    }
+
+    /// Whether datagrams go to `other` that name nobody.
+    fn sends_to(&self, other: &Arc<Socket>) -> bool {
+        let target = self.target.lock().clone();
+        target.is_some_and(|target| Arc::ptr_eq(&target, other))
     }
 
     /// Whether `target` takes datagrams from this one. EPERM.
@@ -60,8 +74,7 @@ impl Socket {
         if target.inbox.pending() <= MOST || self.kind != Kind::Datagram {
             return false;
         }
-        let theirs = target.target.lock().clone();
-        !theirs.is_some_and(|theirs| Arc::ptr_eq(&theirs, self))
+        !target.sends_to(self)
     }
 
     /// Whether its own target has as many.
