@@ -19,6 +19,7 @@
 #include <sys/shm.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -544,6 +545,49 @@ static void *thread(void *arg)
     return arg;
 }
 
+/* Says who it is, and ends when it may. */
+static void *short_life(void *ends)
+{
+    int *pipes = ends, tid = gettid();
+    char go;
+    if (write(pipes[1], &tid, sizeof tid) != sizeof tid || read(pipes[2], &go, 1) != 1)
+        _exit(6);
+    return 0;
+}
+
+/* Threads that end while they are traced, of whose ends nobody asks. */
+static struct told tracees(void)
+{
+    struct told told = {0, 0};
+    pid_t self = getpid();
+    int ends[4], tid;
+    if (pipe(ends) || pipe(ends + 2))
+        _exit(8);
+    if (fork() == 0) {
+        pthread_t one;
+        pthread_attr_t small;
+        end_with(self);
+        prctl(PR_SET_DUMPABLE, 1);
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 16384);
+        while (pthread_create(&one, &small, short_life, ends) == 0)
+            pthread_join(one, 0);
+        _exit(5);
+    }
+    close(ends[1]);
+    for (; told.made < 60000; told.made++) {
+        if (read(ends[0], &tid, sizeof tid) != sizeof tid)
+            break;
+        if (ptrace(PTRACE_SEIZE, tid, 0, 0)) {
+            told.error = errno;
+            break;
+        }
+        if (write(ends[3], "", 1) != 1)
+            break;
+    }
+    return told;
+}
+
 static struct told threads(void)
 {
     struct told told = {0, 0};
@@ -813,6 +857,7 @@ int main(int argc, char **argv)
     static const struct kind all[] = {
         {"processes", processes, EAGAIN, ENOMEM, 0},
         {"threads", threads, EAGAIN, ENOMEM, 0},
+        {"tracees", tracees, ENOMEM, ENOMEM, 0},
         {"pipes", pipes, ENFILE, EMFILE, 0},
         {"descriptions", descriptions, ENFILE, EMFILE, 0},
         {"memfds", memfds, ENFILE, ENOSPC, 0},

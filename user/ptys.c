@@ -539,8 +539,27 @@ static void packets(void)
     t.c_lflag &= ~EXTERNAL;
     tcsetattr(p.slave, TCSANOW, &t);
     equal(packet(p.master), PKT_IOCTL, "its end");
+    tcflow(p.slave, TCOOFF);
+    tcflow(p.slave, TCOON);
+    write(p.slave, "more", 4);
+    equal(packet(p.master), TIOCPKT_START, "what is no longer so is not told; a status comes before data");
+    check(gives(p.master, "\0more", 5), "then the data");
+    pthread_t thread;
+    struct task reader = {p.master, 0, NULL, 0, 1};
+    pthread_create(&thread, NULL, reads_one, &reader);
+    sleeps(thread);
+    tcflush(p.slave, TCIFLUSH);
+    pthread_join(thread, NULL);
+    equal(reader.done, 0, "who waits is told a status");
+    tcflush(p.slave, TCIFLUSH);
     on = 0;
     ioctl(p.master, TIOCPKT, &on);
+    on = 1;
+    ioctl(p.master, TIOCPKT, &on);
+    equal(events(p.master, POLLIN | POLLPRI, 0), 0, "a status from before is forgotten");
+    on = 0;
+    ioctl(p.master, TIOCPKT, &on);
+    tcflush(p.slave, TCIFLUSH);
     write(p.slave, "x", 1);
     check(gives(p.master, "x", 1), "no packets any more");
     drop(p);
@@ -824,6 +843,17 @@ static void exclusive(void)
     else
         check(fd == -1 && errno == EBUSY, "nobody else opens it");
     close(fd);
+    if (geteuid() == 0) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            (void)!setgid(1000), (void)!setuid(1000);
+            _exit(ioctl(p.master, TIOCGPTPEER, O_RDWR | O_NOCTTY) == -1 && errno == EBUSY ? 0 : 1);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        equal(status, 0, "and nobody else");
+    }
     equal(ioctl(p.slave, TIOCNXCL, 0), 0, "TIOCNXCL");
     fd = ioctl(p.master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
     check(fd >= 0, "anybody does");

@@ -294,6 +294,43 @@ static void many_writers(void)
     close(s[0]), close(s[1]);
 }
 
+/* Until `pid`, which may be a thread, sleeps. */
+static void until_asleep(pid_t pid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", getpid(), pid);
+    while (state != 'S') {
+        FILE *file = fopen(path, "r");
+        if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        if (file)
+            fclose(file);
+        usleep(1000);
+    }
+}
+
+static void *send_rest(void *fd)
+{
+    until_asleep(getpid());
+    return (void *)(long)write((long)fd, "def", 3);
+}
+
+static void whole(void)
+{
+    int s[2];
+    char text[16] = {0};
+    pthread_t thread;
+    socketpair(AF_UNIX, SOCK_STREAM, 0, s);
+    write(s[0], "abc", 3);
+    pthread_create(&thread, 0, send_rest, (void *)(long)s[0]);
+    equal(recv(s[1], text, 6, MSG_WAITALL) == 6 && memcmp(text, "abcdef", 6) == 0, 1, "MSG_WAITALL waits for all");
+    pthread_join(thread, 0);
+    write(s[0], "abc", 3);
+    close(s[0]);
+    equal(recv(s[1], text, 6, MSG_WAITALL), 3, "or the end");
+    close(s[1]);
+}
+
 /* --- the ends of streams --- */
 
 static void ends(void)
@@ -587,6 +624,95 @@ static void backlogs(void)
     close(fd), close((long)end);
     for (int i = 0; i < 3; i++)
         close(waiting[i]);
+}
+
+static atomic_int waiter;
+
+static void *connect_in_vain(void *name)
+{
+    waiter = gettid();
+    int fd = reached(SOCK_STREAM, name), error = errno;
+    close(fd);
+    return (void *)(long)(fd >= 0 ? 0 : error);
+}
+
+static void *accept_in_vain(void *fd)
+{
+    waiter = gettid();
+    int got = accept((long)fd, 0, 0), error = errno;
+    close(got);
+    return (void *)(long)(got >= 0 ? 0 : error);
+}
+
+/* Runs `body` in a thread, which sleeps when this returns. */
+static pthread_t asleep_in(void *(*body)(void *), void *argument)
+{
+    pthread_t thread;
+    waiter = 0;
+    pthread_create(&thread, 0, body, argument);
+    while (!waiter)
+        sched_yield();
+    until_asleep(waiter);
+    return thread;
+}
+
+/* Who waits at a listener is told that it has gone. */
+static void listeners_end(void)
+{
+    void *told;
+    int fd = listener(SOCK_STREAM, "@e", 0), first_in = reached(SOCK_STREAM, "@e");
+    pthread_t thread = asleep_in(connect_in_vain, "@e");
+    close(fd);
+    pthread_join(thread, &told);
+    equal((long)told, ECONNREFUSED, "who waits for room hears that the listener is closed");
+    close(first_in);
+    fd = listener(SOCK_STREAM, "@e", 0);
+    thread = asleep_in(accept_in_vain, (void *)(long)fd);
+    shutdown(fd, SHUT_RD);
+    pthread_join(thread, &told);
+    equal((long)told, EINVAL, "who waits to accept hears that it is shut");
+    close(fd);
+}
+
+enum { RUSHES = 300, RUSHING = 4 };
+static pthread_barrier_t rush;
+static atomic_int rushed;
+
+static void *rush_in(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < RUSHES; i++) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        pthread_barrier_wait(&rush);
+        rushed += reach(fd, "@rush") == 0;
+        pthread_barrier_wait(&rush);
+        pthread_barrier_wait(&rush);
+        close(fd);
+    }
+    return 0;
+}
+
+/* Several at once for one place. */
+static void rushes(void)
+{
+    int fd = listener(SOCK_STREAM, "@rush", 0), wrong = 0;
+    pthread_t threads[RUSHING];
+    pthread_barrier_init(&rush, 0, RUSHING + 1);
+    for (int i = 0; i < RUSHING; i++)
+        pthread_create(&threads[i], 0, rush_in, 0);
+    for (int i = 0; i < RUSHES; i++) {
+        rushed = 0;
+        pthread_barrier_wait(&rush);
+        pthread_barrier_wait(&rush);
+        wrong += rushed != 1;
+        close(accept(fd, 0, 0));
+        pthread_barrier_wait(&rush);
+    }
+    for (int i = 0; i < RUSHING; i++)
+        pthread_join(threads[i], 0);
+    equal(wrong, 0, "of four at once one gets the only place");
+    pthread_barrier_destroy(&rush);
+    close(fd);
 }
 
 static void *serve(void *listening)
@@ -1101,6 +1227,22 @@ static void datagrams(void)
     from.sun_family = AF_UNSPEC;
     equal(connect(a, (void *)&from, 2), 0, "the choice is taken back");
     equal(write(c, "x", 1) == 1 && read(a, text, 64) == 1, 1, "then from all");
+    /* Another choice. */
+    connect(a, (void *)&to_b, lb);
+    equal(write(b, "old", 3) == 3 && connect(a, (void *)&to_b, lb) == 0 && recv(a, text, 64, MSG_DONTWAIT) == 3, 1,
+          "the same choice again changes nothing");
+    int d = bound(SOCK_DGRAM, "@dd");
+    struct sockaddr_un to_d;
+    socklen_t ld = named(&to_d, "@dd");
+    write(b, "old", 3);
+    equal(connect(a, (void *)&to_d, ld), 0, "another choice");
+    fails(recv(a, text, 64, MSG_DONTWAIT), EAGAIN, "what the former one sent is gone");
+    fails(write(b, "x", 1), ECONNRESET, "which that one is told");
+    fails(write(b, "x", 1), EPERM, "and sends no more");
+    connect(d, (void *)&to_a, la);
+    equal(write(d, "new", 3) == 3 && recv(a, text, 64, MSG_DONTWAIT) == 3 && memcmp(text, "new", 3) == 0, 1, "the new one does");
+    close(d);
+    connect(a, (void *)&from, 2);
     close(a);
     fails(write(c, "x", 1), ECONNREFUSED, "one that has gone");
     fails(write(c, "x", 1), ENOTCONN, "is no choice");
@@ -1543,8 +1685,8 @@ static void traffic(void)
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
-        {"pairs", pairs}, {"floods", floods}, {"many_writers", many_writers}, {"ends", ends},
-        {"names", names}, {"backlogs", backlogs}, {"calls", calls}, {"rights", rights}, {"cycles", cycles},
+        {"pairs", pairs}, {"floods", floods}, {"many_writers", many_writers}, {"whole", whole}, {"ends", ends},
+        {"names", names}, {"backlogs", backlogs}, {"listeners_end", listeners_end}, {"rushes", rushes}, {"calls", calls}, {"rights", rights}, {"cycles", cycles},
         {"too_many", too_many}, {"credentials", credentials}, {"datagrams", datagrams}, {"packets", packets}, {"many_messages", many_messages},
         {"hostile", hostile}, {"options", options}, {"watched", watched}, {"permissions", permissions}, {"traffic", traffic},
     };

@@ -141,6 +141,17 @@ static void memory(void)
             _exit(good ? 0 : 1);
         }
         equal(ended(child), 0, "others may not");
+        change.shm_perm.mode = 0604;
+        shmctl(id, IPC_SET, &change);
+        child = fork();
+        if (child == 0) {
+            (void)!setgid(1000), (void)!setuid(1000);
+            int good = shmat(id, NULL, 0) == (void *)-1 && errno == EACCES;
+            good &= shmat(id, NULL, SHM_RDONLY | SHM_EXEC) == (void *)-1 && errno == EACCES;
+            good &= shmat(id, NULL, SHM_RDONLY) != (void *)-1;
+            _exit(good ? 0 : 1);
+        }
+        equal(ended(child), 0, "nor write where they may read");
     }
     equal(shmctl(id, IPC_RMID, NULL), 0, "doomed");
     equal(one[0], 7, "but there while it is mapped");
@@ -294,7 +305,34 @@ static void semaphores(void)
             _exit(good ? 0 : 1);
         }
         equal(ended(child), 0, "others may not");
+        semctl(id, 0, IPC_STAT, (union semun){.buf = &about});
+        about.sem_perm.mode = 0604;
+        semctl(id, 0, IPC_SET, (union semun){.buf = &about});
+        child = fork();
+        if (child == 0) {
+            (void)!setgid(1000), (void)!setuid(1000);
+            int good = get(id, 0, GETVAL) == 1;
+            good &= operate(id, 0, 1, 0) == -1 && errno == EACCES;
+            good &= operate(id, 0, -1, 0) == -1 && errno == EACCES;
+            good &= operate(id, 0, 0, IPC_NOWAIT) == -1 && errno == EAGAIN;
+            good &= set(id, 0, 2) == -1 && errno == EACCES;
+            _exit(good ? 0 : 1);
+        }
+        equal(ended(child), 0, "nor change what they may read");
     }
+    set(id, 0, 0);
+    child = fork();
+    if (child == 0)
+        _exit(operate(id, 0, -1, 0) == 0 ? 0 : 1);
+    until_asleep(child);
+    set(id, 0, 1);
+    equal(ended(child), 0, "SETVAL wakes who waits");
+    child = fork();
+    if (child == 0)
+        _exit(operate(id, 0, -1, 0) == 0 ? 0 : 1);
+    until_asleep(child);
+    semctl(id, 0, SETALL, (union semun){.array = values});
+    equal(ended(child), 0, "and so does SETALL");
     child = fork();
     if (child == 0)
         _exit(operate(id, 2, -30, 0) == -1 && errno == EIDRM ? 0 : 1);
@@ -374,12 +412,14 @@ static void messages(void)
     pid_t child = fork();
     if (child == 0)
         _exit(put(id, 2, "late", 0) == 0 ? 0 : 1);
+    until_asleep(child);
     equal(take(id, 0, 0) != -1, 1, "one goes");
     equal(ended(child), 0, "so another can come");
     take(id, 0, 0), take(id, 0, 0);
     child = fork();
     if (child == 0)
         _exit(take(id, 7, 0) == 'z' ? 0 : 1);
+    until_asleep(child);
     put(id, 6, "w", 0);
     put(id, 7, "z", 0);
     equal(ended(child), 0, "who waits for a type gets it");
@@ -406,6 +446,17 @@ static void messages(void)
             _exit(good ? 0 : 1);
         }
         equal(ended(child), 0, "others may not");
+        about.msg_perm.mode = 0604, about.msg_qbytes = 16384;
+        msgctl(id, IPC_SET, &about);
+        put(id, 1, "r", 0);
+        child = fork();
+        if (child == 0) {
+            (void)!setgid(1000), (void)!setuid(1000);
+            int good = put(id, 1, "a", IPC_NOWAIT) == -1 && errno == EACCES;
+            good &= take(id, 0, IPC_NOWAIT) == 'r';
+            _exit(good ? 0 : 1);
+        }
+        equal(ended(child), 0, "nor send where they may receive");
     }
     child = fork();
     if (child == 0)

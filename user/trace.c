@@ -335,6 +335,18 @@ static void tracers(void)
         _exit(0);
     }
     check(exited(status_of(tracer), 0), "a tracer that is not the parent");
+    ptrace(PTRACE_SEIZE, child, 0, 0);
+    fflush(stdout);
+    tracer = fork();
+    if (tracer == 0) {
+        int refused = ptrace(PTRACE_ATTACH, child, 0, 0) == -1 && errno == EPERM;
+        refused &= ptrace(PTRACE_SEIZE, child, 0, 0) == -1 && errno == EPERM;
+        _exit(refused ? 0 : 1);
+    }
+    check(exited(status_of(tracer), 0), "one that is traced has no second tracer");
+    ptrace(PTRACE_INTERRUPT, child, 0, 0);
+    check(stopped(status_of(child), SIGTRAP), "and still its first");
+    ptrace(PTRACE_DETACH, child, 0, 0);
     kill(child, SIGUSR1);
     check(exited(status_of(child), 9), "whom it traced goes on when it ends");
 }

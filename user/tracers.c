@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -185,6 +186,28 @@ static void clones(void)
     check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "its end is told");
     status = next(pid);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 4, "and the process's");
+}
+
+/* A fork that nobody is told of, by the call itself: no library has it. */
+static void hidden_fork(void)
+{
+    int status = -1;
+    long inner = syscall(SYS_clone, CLONE_UNTRACED | SIGCHLD, 0, 0, 0, 0);
+    if (inner == 0)
+        syscall(SYS_exit, 5);
+    waitpid(inner, &status, 0);
+    _exit(WEXITSTATUS(status) + 1);
+}
+
+static void untraced(void)
+{
+    pid_t pid = child_of(hidden_fork, PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK);
+    go(pid);
+    int status = next(pid);
+    check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGCHLD && status >> 16 == 0, "CLONE_UNTRACED is no event");
+    go(pid);
+    status = next(pid);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 6, "its child is traced by nobody");
 }
 
 static void one_call(void)
@@ -403,7 +426,7 @@ static void personalities(void)
 }
 
 static const struct group all[] = {
-    {"children", children}, {"borrowers", borrowers}, {"clones", clones}, {"calls", calls},         {"signals", signals},
+    {"children", children}, {"borrowers", borrowers}, {"clones", clones}, {"untraced", untraced}, {"calls", calls},         {"signals", signals},
     {"vectors", vectors},   {"users", users},         {"memory", memory}, {"personalities", personalities},
 };
 
