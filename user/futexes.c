@@ -80,8 +80,10 @@ struct caller {
     long result;
     int error;
     uint32_t seen;
-    int unlock;
+    int unlock, turn;
 };
+
+static atomic_int turns;
 
 static void *calls(void *arg)
 {
@@ -89,6 +91,7 @@ static void *calls(void *arg)
     c->tid = tid();
     c->result = futex(c->at, c->op, c->value, c->time, c->other, c->third);
     c->error = c->result < 0 ? errno : 0;
+    c->turn = ++turns;
     word *lock = c->op == FUTEX_WAIT_REQUEUE_PI ? c->other : c->at;
     c->seen = *lock;
     if (c->unlock && c->result == 0)
@@ -221,6 +224,15 @@ static void handing(void)
     end(&c), end(&d), end(&e);
     equal(c.result == 0 && d.result == 0 && e.result == 0, 1, "from one to the next");
     equal(w, 0, "until it is free");
+    struct sched_param urgent = {.sched_priority = 5};
+    c.tid = d.tid = 0;
+    futex(&w, FUTEX_LOCK_PI_PRIVATE, 0, 0, 0, 0);
+    begin(&c), begin(&d);
+    int ranked = sched_setscheduler(d.tid, SCHED_FIFO, &urgent) == 0;
+    futex(&w, FUTEX_UNLOCK_PI_PRIVATE, 0, 0, 0, 0);
+    end(&c), end(&d);
+    if (ranked)
+        check(d.turn < c.turn, "who has the higher priority comes first");
     /* A plain waiter at a lock. */
     w = 1;
     struct caller plain = {.at = &w, .op = FUTEX_WAIT_PRIVATE, .value = 1};
@@ -454,6 +466,15 @@ static void *wakes_one(void *which)
     return NULL;
 }
 
+static atomic_long woken_last;
+
+static void *waits_for_two(void *of)
+{
+    woken_last = -1;
+    woken_last = waitv(of, 2, 0, NULL, CLOCK_MONOTONIC);
+    return NULL;
+}
+
 static void several(void)
 {
     struct waitv v[129];
@@ -492,6 +513,18 @@ static void several(void)
         pthread_join(thread, NULL);
     }
     equal(futex(&several_words[0], FUTEX_WAKE_PRIVATE, 9, 0, 0, 0), 0, "nobody is left");
+    /* Both by one call; it is made until it finds the thread in both places. */
+    int both = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
+    do {
+        pthread_create(&thread, NULL, waits_for_two, v);
+        long woken;
+        while ((woken = futex(&several_words[0], FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, &several_words[1], both)) == 0)
+            sched_yield();
+        pthread_join(thread, NULL);
+        if (woken == 2)
+            break;
+    } while (1);
+    equal(woken_last, 1, "of two that were woken the last is told");
 }
 
 static pthread_mutex_t mutex;

@@ -384,6 +384,26 @@ static void waits(void)
     close(b);
 }
 
+/* Of two at one port the one that hears a sender alone gets what that sends. */
+static void nearer(void)
+{
+    char bytes[64];
+    int sender = bound("127.0.0.1", 0), a = udp("127.0.0.1"), b = udp("127.0.0.1");
+    set(a, SOL_SOCKET, SO_REUSEADDR, 1), set(b, SOL_SOCKET, SO_REUSEADDR, 1);
+    bind_to(a, "127.0.0.1", 0);
+    int port = port_of(a);
+    equal(bind_to(b, "127.0.0.1", port), 0, "two at one port");
+    for (int i = 0; i < 2; i++) {
+        int chosen = i ? b : a, other = i ? a : b;
+        connect_to(chosen, "127.0.0.1", port_of(sender));
+        equal(send_to(sender, "127.0.0.1", port, "x", 1), 1, "to both");
+        equal(receive(chosen, bytes, 64, 0), 1, "who has chosen the sender gets it");
+        fails(recv(other, bytes, 64, MSG_DONTWAIT), EAGAIN, "and not the other");
+        disconnect(chosen);
+    }
+    close(sender), close(a), close(b);
+}
+
 /* --- groups --- */
 
 static void groups_of_hosts(void)
@@ -402,6 +422,14 @@ static void groups_of_hosts(void)
     const char *from;
     equal(receive(b, bytes, 64, &from), 5, "which hears it");
     same(from, text("127.0.0.1", port_of(a)), "from this host");
+    int c = udp("0.0.0.0");
+    set(c, SOL_SOCKET, SO_REUSEPORT, 1), set(b, SOL_SOCKET, SO_REUSEPORT, 1);
+    set(c, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    equal(bind_to(c, "0.0.0.0", port), 0, "another at the same port");
+    equal(send_to(a, "239.1.2.3", port, "more", 4), 4, "to the group again");
+    equal(receive(b, bytes, 64, 0), 4, "who has joined hears it");
+    fails(recv(c, bytes, 64, MSG_DONTWAIT), EAGAIN, "who has not, and does not hear all, does not");
+    close(c);
     equal(send_to(a, "239.9.9.9", port, "other", 5), 5, "to a group that nobody has joined");
     fails(recv(b, bytes, 64, MSG_DONTWAIT), EAGAIN, "nobody hears");
     equal(setsockopt(b, IPPROTO_IP, IP_DROP_MEMBERSHIP, &join, sizeof join), 0, "leaves it");
@@ -548,7 +576,7 @@ static void interfaces(void)
 
 static const struct group groups[] = {
     {"messages", messages}, {"names", names},         {"full", full},           {"tellings", tellings},
-    {"waits", waits},       {"groups", groups_of_hosts}, {"questions", questions}, {"interfaces", interfaces},
+    {"waits", waits},       {"nearer", nearer}, {"groups", groups_of_hosts}, {"questions", questions}, {"interfaces", interfaces},
 };
 
 int main(int argc, char **argv)

@@ -325,6 +325,19 @@ static void ports(void)
         set(many[i], SOL_SOCKET, SO_REUSEPORT, 1);
         equal(bind_to(many[i], "127.0.0.1", port) == 0 && listen(many[i], 64) == 0, 1, "who shares listens there too");
     }
+    if (geteuid() == 0) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            setresgid(1000, 1000, 1000), setresuid(1000, 1000, 1000);
+            int fd = tcp("127.0.0.1");
+            set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+            _exit(!(bind_to(fd, "127.0.0.1", port) == -1 && errno == EADDRINUSE));
+        }
+        int status;
+        waitpid(child, &status, 0);
+        equal(status, 0, "nobody shares with another user");
+    }
     for (int i = 0; i < 60; i++) {
         int c = reached("127.0.0.1", port);
         struct pollfd p[3] = {{many[0], POLLIN, 0}, {many[1], POLLIN, 0}, {many[2], POLLIN, 0}};
@@ -411,6 +424,14 @@ static void rests(void)
     close(c);
     l = listener("127.0.0.1", port, 4);
     check(l >= 0, "leaves its port at once");
+    c = reached("127.0.0.1", port), s = accept(l, 0, 0);
+    write(c, "x", 1);
+    awaited(s, POLLIN);
+    close(s), close(l);
+    fails(read(c, &byte, 1), ECONNRESET, "one that is closed with something unread");
+    close(c);
+    l = listener("127.0.0.1", port, 4);
+    check(l >= 0, "does so, too");
     close(l);
 }
 

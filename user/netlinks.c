@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -395,6 +396,41 @@ static int in_text(unsigned ino, char *line, size_t size) {
     return found;
 }
 
+// A list that is longer than what may wait to be read.
+static void long_lists(void) {
+    enum { MANY = 1500 };
+    static int pairs[MANY][2];
+    struct rlimit most;
+    getrlimit(RLIMIT_NOFILE, &most);
+    most.rlim_cur = most.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &most);
+    int made = 0;
+    while (made < MANY && socketpair(AF_UNIX, SOCK_DGRAM, 0, pairs[made]) == 0)
+        made++;
+    check(made == MANY, "many sockets");
+    int fd = netlink(SOCK_DGRAM, NETLINK_SOCK_DIAG), refused = 0, ends = 0;
+    struct unix_diag_req all = {.sdiag_family = AF_UNIX, .udiag_states = -1, .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN};
+    rows = 0;
+    ask(fd, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, &all, sizeof all);
+    ask(fd, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, &all, sizeof all);
+    for (ssize_t got; !ends && (got = recv(fd, reply, sizeof reply, MSG_DONTWAIT)) > 0;) {
+        int left = got;
+        for (struct nlmsghdr *head = (struct nlmsghdr *)reply; NLMSG_OK(head, left); head = NLMSG_NEXT(head, left)) {
+            if (head->nlmsg_type == NLMSG_ERROR)
+                refused += ((struct nlmsgerr *)NLMSG_DATA(head))->error == -EBUSY;
+            ends += head->nlmsg_type == NLMSG_DONE;
+            rows += head->nlmsg_type == SOCK_DIAG_BY_FAMILY;
+        }
+    }
+    check(rows >= 2 * MANY && ends == 1, "all of a long list");
+    check(refused == 1, "no second one meanwhile");
+    struct sockaddr_nl nobody = {.nl_family = AF_NETLINK, .nl_pid = 4000000};
+    check(sendto(fd, &all, sizeof all, 0, (void *)&nobody, sizeof nobody) < 0 && errno == (geteuid() ? EPERM : ECONNREFUSED), "nothing is sent to a number that nobody has");
+    close(fd);
+    for (int i = 0; i < made; i++)
+        close(pairs[i][0]), close(pairs[i][1]);
+}
+
 static void sockets(void) {
     int fd = netlink(SOCK_DGRAM, NETLINK_SOCK_DIAG);
     struct unix_diag_req all = {.sdiag_family = AF_UNIX, .udiag_states = -1, .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN};
@@ -531,6 +567,7 @@ int main(void) {
     lists();
     libc();
     sockets();
+    long_lists();
     hosts();
     texts();
     return done();

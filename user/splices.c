@@ -423,7 +423,24 @@ static void moves(void)
     equal(count, 5000, "socket to pipe");
     equal(read(q[0], back, sizeof back), 5000, "there");
     check(memcmp(back, block, 5000) == 0, "the same");
+    /* What a socket has no room for stays where it was. */
+    fcntl(sock[0], F_SETFL, O_NONBLOCK);
+    long put = 0, sent = 0, taken = 0;
+    for (int full = 0; !full;) {
+        while (left(p[0]) + PAGE <= 65536 / 2)
+            put += write(p[1], block, PAGE);
+        got = splice(p[0], NULL, sock[0], NULL, 65536, 0);
+        full = got < 0;
+        sent += full ? 0 : got;
+    }
+    equal(errno, EAGAIN, "a full socket");
+    equal(left(p[0]), put - sent, "what it did not take is in the pipe");
+    fcntl(sock[0], F_SETFL, 0);
     fcntl(sock[1], F_SETFL, O_NONBLOCK);
+    while ((got = read(sock[1], back, sizeof back)) > 0)
+        taken += got;
+    equal(taken, sent, "what it took comes");
+    equal(read(p[0], back, sizeof back), put - sent, "and the rest");
     fails(splice(sock[1], NULL, q[1], NULL, 10, 0), EAGAIN, "no bytes in it");
     pid_t child = fork();
     fcntl(sock[1], F_SETFL, 0);
@@ -492,6 +509,19 @@ static void moves(void)
     fails(splice(file, &off, p[1], NULL, 100, 0), EINVAL, "past all offsets");
     fails(splice(file, NULL, p[1], NULL, SIZE_MAX, 0), EINVAL, "a negative count");
     close(p[0]), close(p[1]), close(file), close(to);
+}
+
+/* Nobody writes to the one, and nobody reads from the other. */
+static void dead_ends(void)
+{
+    int p[2], q[2];
+    signal(SIGPIPE, SIG_IGN);
+    pipe(p), pipe(q);
+    close(p[1]), close(q[0]);
+    fails(splice(p[0], NULL, q[1], NULL, 10, 0), EPIPE, "the end, for nobody");
+    fails(tee(p[0], q[1], 10, 0), EPIPE, "nor a copy of it");
+    close(p[0]), close(q[1]);
+    signal(SIGPIPE, SIG_DFL);
 }
 
 static void memory(void)
@@ -670,7 +700,7 @@ static void crowds(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"sizes", sizes}, {"bounds", bounds}, {"moves", moves}, {"memory", memory}, {"files", files}, {"crowds", crowds}};
+    static const struct group groups[] = {{"sizes", sizes}, {"bounds", bounds}, {"moves", moves}, {"dead_ends", dead_ends}, {"memory", memory}, {"files", files}, {"crowds", crowds}};
     unsigned random = 1;
     for (size_t i = 0; i < sizeof block; i++)
         block[i] = (random = random * 1103515245 + 12345) >> 16;
