@@ -854,6 +854,11 @@ static void exclusive(void)
         waitpid(child, &status, 0);
         equal(status, 0, "and nobody else");
     }
+    if (geteuid() == 0) {
+        close(p.slave);
+        p.slave = ioctl(p.master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
+        equal(ioctl(p.slave, 0x80045440, &is) == 0 && is, 1, "still so when it is opened again");
+    }
     equal(ioctl(p.slave, TIOCNXCL, 0), 0, "TIOCNXCL");
     fd = ioctl(p.master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
     check(fd >= 0, "anybody does");

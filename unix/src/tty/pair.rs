@@ -274,7 +274,6 @@ impl Tty {
         let mut open = pair.open.lock();
         open.slaves = open.slaves.saturating_sub(1);
         if open.slaves == 0 {
-            open.exclusive = false;
             pair.deserted.store(true, Ordering::SeqCst);
         }
         drop(open);
