@@ -99,6 +99,12 @@ static int plain_policies(void)
     struct attr attr = {sizeof attr, 6, 0, 0, 0, 10000000, 20000000, 30000000, 0, 0};
     if (syscall(SYS_sched_setattr, 0, &attr, 0) != -1 || errno != EPERM)
         return 7;
+    if (syscall(SYS_ioprio_set, 1, getppid(), 2 << 13 | 7) != -1 || errno != EPERM || syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 7))
+        return 8;
+    if (sched_setscheduler(0, SCHED_IDLE | SCHED_RESET_ON_FORK, &param))
+        return 9;
+    if (sched_setscheduler(0, SCHED_IDLE, &param) != -1 || errno != EPERM)
+        return 10;
     return 0;
 }
 
@@ -143,6 +149,12 @@ static void policies(void)
     attr = (struct attr){.size = 48, .policy = SCHED_BATCH, .nice = 4};
     equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "sched_setattr");
     check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 4, "sets policy and niceness");
+    attr = (struct attr){.size = 48, .policy = SCHED_OTHER, .nice = 9, .flags = 0x10};
+    equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "what is to stay");
+    check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 4, "stays, the policy too");
+    attr = (struct attr){.size = 48, .policy = SCHED_OTHER, .nice = 3, .flags = 8};
+    equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "a niceness alone");
+    check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 3, "keeps the policy");
     attr.size = 20;
     fails(syscall(SYS_sched_setattr, 0, &attr, 0), E2BIG, "too small");
     check(attr.size >= 48, "and says how large");

@@ -210,11 +210,11 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
             reset: kind & SCHED_RESET_ON_FORK != 0,
         },
     };
-    set_policy(&task, policy, task.pace.nice())
+    set_policy(&task, policy, task.pace.nice(), false)
 }
 
-/// Gives `task` another policy and niceness. EINVAL, EPERM; EBUSY: nobody is promised so much time in every period.
-fn set_policy(task: &Task, new: Policy, nice: i32) -> Result<usize> {
+/// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL, EPERM; EBUSY: nobody is promised so much time in every period.
+fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> {
     let old = task.pace.policy();
     let real_time = Policy::is_real_time(new.kind);
     match new.kind {
@@ -242,8 +242,10 @@ fn set_policy(task: &Task, new: Policy, nice: i32) -> Result<usize> {
     if new.kind == SCHED_DEADLINE {
         return Err(Errno::EBUSY);
     }
+    let reset = new.reset;
+    let new = if keep { Policy { reset, ..old } } else { new };
     task.pace.set_policy(new);
-    if !real_time {
+    if !real_time && !keep {
         task.set_nice(nice);
     }
     Ok(0)
@@ -300,10 +302,11 @@ fn sched_setattr(a: &mut Args) -> Result<usize> {
     if attr.flags & KEEP_POLICY != 0 {
         (new.kind, new.reset) = (old.kind, old.reset);
     }
-    if attr.flags & KEEP_PARAMS != 0 {
+    let keep = attr.flags & KEEP_PARAMS != 0;
+    if keep {
         (new.priority, nice) = (old.priority, task.pace.nice());
     }
-    set_policy(&task, new, nice)
+    set_policy(&task, new, nice, keep)
 }
 
 fn sched_getattr(a: &mut Args) -> Result<usize> {
