@@ -170,6 +170,13 @@ static void *content(Elf64_Nhdr *n)
     return (char *)(n + 1) + ((n->n_namesz + 3) & ~3);
 }
 
+static void aborts_as_user(void)
+{
+    (void)!chdir("sticky"), (void)!setgid(1000), (void)!setuid(1000);
+    prctl(PR_SET_DUMPABLE, 1);
+    aborts();
+}
+
 static int exists(const char *path)
 {
     return access(path, F_OK) == 0;
@@ -206,6 +213,20 @@ static void when(void)
     status = status_of(aborts);
     check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status), "where there is no room for the name there is none");
     rmdir("core");
+    int victim = open("victim", O_CREAT | O_RDWR, 0600);
+    symlink("victim", "core");
+    status = status_of(aborts);
+    check(WCOREDUMP(status) && lstat("core", &st) == 0 && S_ISREG(st.st_mode) && fstat(victim, &st) == 0 && st.st_size == 0, "it is written in the place of a link, not through it");
+    close(victim), unlink("victim"), unlink("core");
+    if (geteuid() == 0) {
+        /* Where all may make files and nobody takes away those of others. */
+        mkdir("sticky", 0700), chmod("sticky", 01777), chmod(".", 0711);
+        victim = open("sticky/core", O_CREAT | O_RDWR, 0666);
+        status = status_of(aborts_as_user);
+        check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status) && fstat(victim, &st) == 0 && st.st_nlink == 1 && st.st_size == 0,
+              "nor in the place of another's file that its user may not remove");
+        close(victim), unlink("sticky/core"), rmdir("sticky");
+    }
     pid_t child = fork();
     if (child == 0)
         aborts();

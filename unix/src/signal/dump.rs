@@ -21,6 +21,7 @@ use sync::{Monitor, WaitList};
 
 use super::dump_file::{self, Note, Segment};
 use super::set::bit;
+use crate::call::file::names::remove;
 use crate::call::misc::{Named, name};
 use crate::file::OpenFile;
 use crate::fs::walk::{View, walk};
@@ -307,18 +308,9 @@ fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
         umask: context.umask(),
         resolve: 0,
     };
-    if let Ok(target) = walk(&view, context.cwd(), path, false)
-        && let Some(old) = &target.place
-        && old.inode.kind() != Kind::Directory
-        && crate::fs::perm::may(
-            &cred,
-            &target.dir.inode.attr(),
-            crate::fs::perm::WRITE | crate::fs::perm::EXEC,
-        )
-        .is_ok()
-    {
-        // The new one may fail for it, or not.
-        let _ = target.dir.inode.unlink(&target.name);
+    if let Ok(target) = walk(&view, context.cwd(), path, false) {
+        // What may not go is found to be there.
+        let _old = remove(&cred, target);
     }
     let flags = O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW;
     let of = open::open(&view, context.cwd(), path, flags, 0o600)?;

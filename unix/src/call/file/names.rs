@@ -1,6 +1,6 @@
 //! Changing the tree: directories, links, removals, renames, and where a process stands in it.
 //!
-//! *Interface.* [`CALLS`].
+//! *Interface.* [`CALLS`]; [`remove`] for who writes a core in the place of an older one.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -151,11 +151,16 @@ fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
     let caller = Caller::current();
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
+    remove(&caller.cred, target).map(|()| 0)
+}
+
+/// Removes the name `target`, which is no directory's, for `cred`. Errors of unlink(2).
+pub(crate) fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
     if target.last != Last::Name {
         return Err(Errno::EISDIR);
     }
     let victim = target.place.ok_or(Errno::ENOENT)?;
-    may_remove(&caller.cred, &target.dir, &victim.inode.attr())?;
+    may_remove(cred, &target.dir, &victim.inode.attr())?;
     if victim.inode.kind() == Kind::Directory {
         return Err(Errno::EISDIR);
     }
@@ -164,7 +169,7 @@ fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
     // Those who watch it hear of its end first.
     drop(victim);
     watch::name(&*target.dir.inode, &target.name, IN_DELETE, false);
-    Ok(0)
+    Ok(())
 }
 
 fn rmdir(args: &mut Args) -> Result<usize> {
