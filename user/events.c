@@ -400,11 +400,85 @@ static void clock_jumps(void)
     close(fd);
 }
 
+/* Sets the clock of the day so many seconds on. */
+static void jump(int seconds)
+{
+    struct timespec day;
+    clock_gettime(CLOCK_REALTIME, &day);
+    day.tv_sec += seconds;
+    clock_settime(CLOCK_REALTIME, &day);
+}
+
+/* A timer of the day that takes SIGUSR1, an hour from now. */
+static timer_t in_an_hour(int flags)
+{
+    timer_t timer;
+    struct sigevent how = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    struct itimerspec when = {.it_value.tv_sec = 3600};
+    timer_create(CLOCK_REALTIME, &how, &timer);
+    if (flags & TIMER_ABSTIME) {
+        clock_gettime(CLOCK_REALTIME, &when.it_value);
+        when.it_value.tv_sec += 3600;
+    }
+    timer_settime(timer, flags, &when, NULL);
+    return timer;
+}
+
+/* What sleeps or rings by a moment of the day follows the clock; what does after some time does not. */
+static void clock_jumps_sleepers(void)
+{
+    struct timespec day, soon = {.tv_sec = 5}, none = {0};
+    clock_gettime(CLOCK_REALTIME, &day);
+    if (geteuid() != 0 || clock_settime(CLOCK_REALTIME, &day) != 0)
+        return;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    timer_t at = in_an_hour(TIMER_ABSTIME), after = in_an_hour(0);
+    jump(7200);
+    equal(sigtimedwait(&set, NULL, &soon), SIGUSR1, "a timer's moment that was jumped over has come");
+    equal(sigtimedwait(&set, NULL, &none), -1, "after an hour is another thing");
+    struct itimerspec left;
+    timer_gettime(after, &left);
+    check(left.it_value.tv_sec > 3000 && left.it_value.tv_sec <= 3600, "of which all is left");
+    jump(-7200);
+    timer_delete(at);
+    timer_delete(after);
+    pid_t child = fork();
+    if (child == 0) {
+        clock_gettime(CLOCK_REALTIME, &day);
+        day.tv_sec += 3600;
+        _exit(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &day, NULL));
+    }
+    char state = 0;
+    while (state != 'S') {
+        char path[64], text[256] = "";
+        snprintf(path, sizeof path, "/proc/%d/stat", child);
+        FILE *file = fopen(path, "r");
+        if (file != NULL && fgets(text, sizeof text, file) != NULL && strchr(text, ')') != NULL)
+            state = strchr(text, ')')[2];
+        if (file != NULL)
+            fclose(file);
+        sched_yield();
+    }
+    jump(7200);
+    equal(sigtimedwait(&set, NULL, &soon), SIGCHLD, "a sleeper's moment has come");
+    kill(child, SIGKILL);
+    int status = -1;
+    waitpid(child, &status, 0);
+    equal(status, 0, "and it goes on");
+    jump(-7200);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
         {"counters", counters}, {"handover", handover}, {"semaphores", semaphores}, {"interrupted", interrupted},
         {"flags", flags}, {"room", room}, {"adders", adders}, {"timers", timers}, {"clock_jumps", clock_jumps},
+        {"clock_jumps", clock_jumps_sleepers},
     };
     run_groups(GROUPS(all), "clock_jumps", argc, argv);
     return done();

@@ -77,6 +77,13 @@ fn mmap(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
+    if flags & MAP_HUGETLB != 0 {
+        // No file has huge pages, and there is no file system of them.
+        return Err(Errno::EINVAL);
+    }
+    if length > USER_END {
+        return Err(Errno::ENOMEM);
+    }
     let (space, bounds) = (space()?, process.bounds());
     let place = placement(address, flags)?;
     let shared = match flags & MAP_TYPE {

@@ -12,7 +12,9 @@ use super::{Args, Handler};
 use crate::memory::fallible::try_box;
 use crate::process::{Capability, Process, Task, tree};
 use crate::signal::valid;
-use crate::time::{Account, Clock, Ended, FIXED, Notify, real_ns, set_real_ns, sleep_until};
+use crate::time::{
+    Account, Clock, Ended, FIXED, Notify, real_ns, set_real_ns, sleep_until, sleep_until_real,
+};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -102,7 +104,6 @@ fn set_clock(ns: Option<u64>) -> Result<usize> {
     let ns = ns.filter(|&ns| ns < LATEST_NS).ok_or(Errno::EINVAL)?;
     Process::current().cred.get().need(Capability::SysTime)?;
     set_real_ns(ns);
-    crate::event::timer::clock_was_set();
     Ok(0)
 }
 
@@ -136,7 +137,11 @@ fn sleep_for(clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usi
         };
     }
     if absolute {
-        return match sleep_until(clock.deadline(time)?) {
+        let ended = match clock {
+            Clock::Real => sleep_until_real(time),
+            _ => sleep_until(clock.deadline(time)?),
+        };
+        return match ended {
             Ended::TimedOut => Ok(0),
             Ended::Interrupted => Err(Errno::ERESTARTNOHAND),
         };

@@ -13,17 +13,21 @@ pub(crate) use rung::{Bell, alarm_rang};
 pub(crate) use timers::{FIXED, settle};
 pub use timers::{Notify, Timers};
 
-use core::sync::atomic::{AtomicI64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use machine::clock::now_ns;
 use sync::WaitList;
 
-use crate::process::Task;
+use crate::process::{Task, tree};
 
 /// What `clock_settime` has added to the clock of the day, nanoseconds.
 static ADJUSTED: AtomicI64 = AtomicI64::new(0);
+/// How often it did.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+/// Who sleeps until a moment of that clock.
+static SLEEPERS: WaitList = WaitList::new();
 
 /// A clock of the ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +86,16 @@ pub fn real_ns() -> u64 {
         .saturating_add_signed(ADJUSTED.load(Ordering::Relaxed))
 }
 
-/// Sets the clock of the day.
+/// Sets the clock of the day. Sleepers and timers that have a moment of it follow. Thread context, no monitor held.
 pub fn set_real_ns(ns: u64) {
     let by = ns.wrapping_sub(real_ns()) as i64;
-    ADJUSTED.fetch_add(by, Ordering::Relaxed);
+    ADJUSTED.fetch_add(by, Ordering::SeqCst);
+    STEPS.fetch_add(1, Ordering::SeqCst);
+    SLEEPERS.wake_all();
+    for process in tree::from(0) {
+        process.timers.follow(&process);
+    }
+    crate::event::timer::clock_was_set();
 }
 
 /// Why a wait ended without its condition.
@@ -131,6 +141,19 @@ pub fn wait_deadline<T>(
         },
     };
     outcome.unwrap_or(Err(Ended::Interrupted))
+}
+
+/// Sleeps until the clock of the day, which may be set meanwhile, reaches `at`, or a signal arrives.
+pub fn sleep_until_real(at: u64) -> Ended {
+    loop {
+        let steps = STEPS.load(Ordering::SeqCst);
+        let stepped = || (STEPS.load(Ordering::SeqCst) != steps).then_some(());
+        let left = at.saturating_sub(real_ns());
+        match wait_deadline(&SLEEPERS, Some(now_ns().saturating_add(left)), stepped) {
+            Ok(()) => {}
+            Err(ended) => return ended,
+        }
+    }
 }
 
 /// Sleeps until the monotonic clock reaches `at`, or a signal arrives.

@@ -38,8 +38,10 @@ pub struct Notify {
 
 struct Timer {
     clock: Clock,
+    /// The clock that `expires` is of: what is set to expire after some time does not follow when the clock of the day is set.
+    base: Clock,
     notify: Notify,
-    /// When it expires next, or when it did if its signal waits, on its clock; 0: disarmed.
+    /// When it expires next, or when it did if its signal waits, on `base`; 0: disarmed.
     expires: u64,
     interval: u64,
     /// Of the signal that was taken last.
@@ -88,6 +90,7 @@ fn fixed(pid: i32, which: usize) -> Timer {
     };
     Timer {
         clock,
+        base: clock,
         notify,
         expires: 0,
         interval: 0,
@@ -145,7 +148,7 @@ impl Timer {
     /// After an expiration that has been told, or need not be: goes on to the next. Returns how many others were missed.
     fn advance(&mut self, process: &Process, index: usize) -> u64 {
         self.waiting = false;
-        let now = self.clock.now();
+        let now = self.base.now();
         match now.saturating_sub(self.expires).checked_div(self.interval) {
             Some(missed) => {
                 let passed = missed.saturating_add(1).saturating_mul(self.interval);
@@ -179,8 +182,12 @@ impl Timers {
             .get_mut(index)
             .and_then(Option::as_mut)
             .ok_or(Errno::EINVAL)?;
-        let now = timer.clock.now();
-        let old = (timer.remaining(now), timer.interval);
+        let old = (timer.remaining(timer.base.now()), timer.interval);
+        timer.base = match timer.clock {
+            Clock::Real if !absolute => Clock::Monotonic,
+            clock => clock,
+        };
+        let now = timer.base.now();
         timer.alarm = None;
         timer.overrun = 0;
         timer.waiting = false;
@@ -202,7 +209,7 @@ impl Timers {
         settle(process);
         let timers = self.table.lock();
         match timers.get(index) {
-            Some(Some(timer)) => Ok((timer.remaining(timer.clock.now()), timer.interval)),
+            Some(Some(timer)) => Ok((timer.remaining(timer.base.now()), timer.interval)),
             _ if index < FIXED => Ok((0, 0)),
             _ => Err(Errno::EINVAL),
         }
@@ -231,6 +238,7 @@ impl Timers {
         };
         timers[index] = Some(Timer {
             clock,
+            base: clock,
             notify,
             posix: true,
             _charge: Some(charge),
@@ -266,6 +274,19 @@ impl Timers {
     /// The end of the process: from here on none rings that has not begun to.
     pub fn cancel_all(&self) {
         self.table.lock().clear();
+    }
+
+    /// The clock of the day was set: alarms for moments of it ring by the new time.
+    pub(super) fn follow(&self, process: &Process) {
+        for (index, timer) in self.table.lock().iter_mut().enumerate() {
+            if let Some(timer) = timer
+                && timer.base == Clock::Real
+                && timer.expires != 0
+                && !timer.waiting
+            {
+                timer.arm(process, index, timer.base.now());
+            }
+        }
     }
 
     /// The process gets a limit of CPU time. Not once it ends.
@@ -354,7 +375,7 @@ impl Timers {
         if timer.expires == 0 || timer.waiting {
             return None;
         }
-        let now = timer.clock.now();
+        let now = timer.base.now();
         if now < timer.expires {
             timer.arm(process, index, now);
             return None;
