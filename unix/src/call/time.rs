@@ -293,6 +293,9 @@ fn timer_create(a: &mut Args) -> Result<usize> {
 }
 
 fn timer_settime(a: &mut Args) -> Result<usize> {
+    if a.word(2) == 0 {
+        return Err(Errno::EINVAL);
+    }
     let new: Itimerspec = user::get(a.word(2))?;
     let value = new.value.to_ns().ok_or(Errno::EINVAL)?;
     let interval = new.interval.to_ns().ok_or(Errno::EINVAL)?;

@@ -16,10 +16,11 @@ pub const PLACE: &str = "/ltp/posix/";
 /// The parts whose programs are cases.
 const PARTS: [&str; 2] = ["conformance", "functional"];
 /// The host's interpreter and C library.
-pub const LIBRARIES: [&str; 3] = [
+pub const LIBRARIES: [&str; 4] = [
     "/lib64/ld-linux-x86-64.so.2",
     "/lib/x86_64-linux-gnu/libc.so.6",
     "/lib/x86_64-linux-gnu/libm.so.6",
+    "/lib/x86_64-linux-gnu/libgcc_s.so.1",
 ];
 
 /// How its own makefiles compile.
