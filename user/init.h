@@ -3,9 +3,12 @@
  * Interface: as_init(argv[0]) says whether it is, and mounts what the C library and the measurements need; last_words() ends the machine
  * (status 0 of QEMU's debug exit). On a system where another program is the first neither is called for.
  */
+#include <net/if.h>
 #include <string.h>
 #include <sys/io.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -22,6 +25,11 @@ static int as_init(const char *self)
     mount("devpts", "/dev/pts", "devpts", 0, 0);
     mount("proc", "/proc", "proc", 0, 0);
     mount("tmp", "/tmp", "tmpfs", 0, 0);
+    /* Nobody else brings the loopback interface up. */
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    ioctl(fd, SIOCSIFFLAGS, &lo);
+    close(fd);
     return 1;
 }
 

@@ -391,6 +391,13 @@ impl OpenFile {
         })
     }
 
+    /// Whether any routines were generated.
+    pub(crate) fn has_entries(&self) -> bool {
+        [Sharing::Exclusive, Sharing::Shared]
+            .iter()
+            .any(|&sharing| self.ready_entries(sharing).is_some())
+    }
+
     /// Generates the routines for how it is shared now, if they are not there.
     pub(crate) fn make_ready(&self) {
         let sharing = self.sharing();

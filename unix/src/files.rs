@@ -313,6 +313,23 @@ impl Files {
             return Err(Errno::EINVAL);
         }
         self.prepare(&of);
+        self.enter(from, of, cloexec)
+    }
+
+    /// As [`Files::install`]; the first call that takes the plain path has the code made, if there is ever one.
+    pub fn install_cold(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
+        crate::process::quota::admit_description()?;
+        of.slots.fetch_add(1, Ordering::AcqRel);
+        if self.threaded() {
+            of.share();
+        }
+        self.enter(0, of, cloexec)
+    }
+
+    /// Puts `of`, which is prepared, at the lowest free descriptor from `from` on.
+    #[inline]
+    fn enter(&self, from: usize, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
+        let limit = self.limit.load(Ordering::Relaxed);
         let word = word_of(of, cloexec);
         let claimed = self.claim(from, limit, word);
         if claimed.is_err() {

@@ -10,12 +10,18 @@
 //!
 //! Source: dissertation, sections 3.3.1 and 5.2.2; Massalin and Pu 1989, figure 1.
 
+mod message;
 mod read;
+mod receive;
 mod resize;
 mod ring;
+mod send;
 mod write;
 
+pub use message::{LONGEST, MESSAGES, receiver, sender};
 pub use read::synthesize_read;
+pub use receive::synthesize_receive;
+pub use send::synthesize_send;
 pub use write::synthesize_write;
 
 use crate::guard::{Flag, Guard};
@@ -256,6 +262,11 @@ impl PipeCore {
     /// Says whether any writer is left. Without one a reading routine that finds nothing leaves by the slow exit.
     pub fn set_writers(&self, any: bool) {
         self.ended.store(!any, Ordering::SeqCst);
+    }
+
+    /// Whether none is left.
+    fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
     }
 
     /// Says whether readers want to wait (`O_NONBLOCK` is not set). Otherwise patient routines leave by the slow exit too.
@@ -580,10 +591,13 @@ pub(crate) mod offset {
     pub const TAIL: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, tail)) as i32;
     pub const FOR_READER: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, for_reader)) as i32;
     pub const FOR_READER_FLAGS: i32 = FOR_READER + FLAG_BYTE;
+    pub const ENDED: i32 = offset_of!(PipeCore, ended) as i32;
     pub const SLEEP: i32 = offset_of!(PipeCore, sleep) as i32;
     pub const READING: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, reading)) as i32;
 }
 
+#[cfg(all(test, not(loom)))]
+mod message_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

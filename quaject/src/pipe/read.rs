@@ -148,7 +148,7 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
 
     dynasm!(d ; .arch x64 ; wrap:);
     d.fault_begin();
-    ring.copy_round(d, Index::Esi);
+    ring.copy_round(d, Index::Esi, 0);
     d.fault_end(fault);
     dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
     emit::close_user(d, v.guarded_user);

@@ -1,5 +1,6 @@
 //! The small generators that both ends of a pipe share: what knows the ring.
 
+use super::message::HEADER;
 use crate::emit;
 use crate::seam::Variant;
 use codegen::{Draft, dynasm};
@@ -43,8 +44,8 @@ impl Ring {
         }
     }
 
-    /// Copies edx bytes that go round the ring's end; eax = the last one's end behind the ring's start, which is more than its size.
-    pub fn copy_round(self, d: &mut Draft, index: Index) {
+    /// Copies edx bytes that begin `skip` bytes behind the counter's place and go round the ring's end; eax = the last one's end behind the ring's start, which is more than its size.
+    pub fn copy_round(self, d: &mut Draft, index: Index, skip: i32) {
         let Ring {
             counter,
             bytes,
@@ -52,7 +53,11 @@ impl Ring {
         } = self;
         dynasm!(d ; .arch x64 ; mov ecx, edx ; sub eax, size ; sub ecx, eax);
         emit::copy_ecx(d);
-        dynasm!(d ; .arch x64 ; mov ecx, [counter] ; and ecx, self.mask() ; lea ecx, [rcx + rdx - size]);
+        dynasm!(d ; .arch x64 ; mov ecx, [counter]);
+        if skip != 0 {
+            dynasm!(d ; .arch x64 ; add ecx, skip);
+        }
+        dynasm!(d ; .arch x64 ; and ecx, self.mask() ; lea ecx, [rcx + rdx - size]);
         match index {
             Index::Edi => dynasm!(d ; .arch x64 ; mov rdi, bytes),
             _ => dynasm!(d ; .arch x64 ; mov rsi, bytes),
@@ -67,6 +72,17 @@ impl Ring {
             dynasm!(d ; .arch x64 ; lock add [counter], rdx);
         } else {
             dynasm!(d ; .arch x64 ; add [counter], rdx);
+        }
+    }
+
+    /// Moves the counter past a message of rcx bytes. Changes rcx.
+    pub fn publish_message(self, d: &mut Draft, v: Variant) {
+        let (counter, whole) = (self.counter, -(HEADER as i32));
+        dynasm!(d ; .arch x64 ; add ecx, 2 * HEADER as i32 - 1 ; and ecx, whole);
+        if v.several_cpus {
+            dynasm!(d ; .arch x64 ; lock add [counter], rcx);
+        } else {
+            dynasm!(d ; .arch x64 ; add [counter], rcx);
         }
     }
 }

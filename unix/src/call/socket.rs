@@ -92,7 +92,7 @@ fn kind_and_flags(kind: i32) -> Result<(i32, u32)> {
 
 fn install(socket: &Arc<Socket>, flags: u32) -> Result<i32> {
     let of = socket.description(flags & SOCK_NONBLOCK)?;
-    files().install(of, flags & SOCK_CLOEXEC != 0)
+    files().install_cold(of, flags & SOCK_CLOEXEC != 0)
 }
 
 fn make(a: &mut Args) -> Result<usize> {
@@ -132,7 +132,8 @@ fn connect(a: &mut Args) -> Result<usize> {
     let stage = of.file().stage();
     let result = socket.connect(address.bytes(), of.nonblocking());
     // One that does not wait may have got its other end all the same.
-    if of.file().stage() != stage {
+    // One that has no routines gets them by the first call that would have a use for them.
+    if of.file().stage() != stage && of.has_entries() {
         files().plug_again(a.int(0), &of);
     }
     result.map(|()| 0)
@@ -157,7 +158,7 @@ fn accept(a: &mut Args, flags: u32) -> Result<usize> {
         let name = name.unwrap_or_else(|_| socket.family.nameless());
         name.put(a.word(1), a.word(2))?;
     }
-    Ok(files().install(new, flags & SOCK_CLOEXEC != 0)? as usize)
+    Ok(files().install_cold(new, flags & SOCK_CLOEXEC != 0)? as usize)
 }
 
 fn refuse_compat(flags: u32) -> Result<()> {

@@ -7,6 +7,8 @@
 //! queue is *barred*: for its routines it has no reader and no writer, so that a write, and a read that finds it empty, take the plain paths. A reader looks for records before
 //! it looks into the queue: with a record there nobody has begun to write to the queue since. One that is being read counts until all of it has been.
 //!
+//! Messages of one sender may go by a queue too ([`Channel::lay`]), in the same way, until it is *retired*: from then on there are records only.
+//!
 //! Monitors: with a channel's records held nothing is allocated, dropped or copied from a program.
 
 use abi::errno::{Errno, Result};
@@ -14,10 +16,11 @@ use abi::layout::PAGE;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use quaject::pipe::{PipeCore, RING};
+use quaject::pipe::{MESSAGES, PipeCore, RING};
 use sync::monitor::RawMonitor;
 use sync::{Monitor, Once, WaitList};
 
+use super::parked;
 use super::record::Record;
 use super::{Kind, Patience, Socket};
 use crate::memory::room::roomy;
@@ -103,8 +106,17 @@ impl Records {
 
 /// The queue of a stream, and who pays for it.
 struct Queue {
-    core: Arc<PipeCore>,
+    /// Until it is given up.
+    core: Option<Arc<PipeCore>>,
     _charge: Charge,
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if let Some(core) = self.core.take().filter(|core| core.size() == LARGE) {
+            parked::park(core);
+        }
+    }
 }
 
 /// What is on its way to one socket.
@@ -130,6 +142,8 @@ pub struct Channel {
     /// Who waits for room for a record.
     pub room: WaitList,
     impatient: AtomicBool,
+    /// Messages go by the queue no more.
+    retired: AtomicBool,
 }
 
 /// The right to read.
@@ -159,10 +173,10 @@ impl Queues {
             return;
         };
         for ((to, from), queue) in [(one, other), (other, one)].into_iter().zip(queues) {
-            queue
-                .core
-                .set_patient(!to.inbox.impatient.load(Ordering::SeqCst));
-            let _none = from.outbox.queue.set(queue.core.clone());
+            if let Some(core) = &queue.core {
+                core.set_patient(!to.inbox.impatient.load(Ordering::SeqCst));
+                let _none = from.outbox.queue.set(core.clone());
+            }
             let _none = to.inbox.queue.set(queue);
         }
     }
@@ -170,11 +184,19 @@ impl Queues {
 
 impl Queue {
     fn new() -> Result<Queue> {
-        let (large, small) = ((LARGE / PAGE) as u64, (SMALL / PAGE) as u64);
-        let (charge, pages) = quota::channel(large, small)?;
-        let core = PipeCore::new(pages as usize * PAGE).ok_or(Errno::ENOMEM)?;
+        Self::of(LARGE, SMALL)
+    }
+
+    fn of(large: usize, small: usize) -> Result<Queue> {
+        let (charge, pages) = quota::channel((large / PAGE) as u64, (small / PAGE) as u64)?;
+        let size = pages as usize * PAGE;
+        let waiting = if size == LARGE { parked::take() } else { None };
+        let core = match waiting {
+            Some(core) => core,
+            None => PipeCore::new(size).ok_or(Errno::ENOMEM)?.into(),
+        };
         Ok(Queue {
-            core: core.into(),
+            core: Some(core),
             _charge: charge,
         })
     }
@@ -199,12 +221,45 @@ impl Channel {
             readers: WaitList::new(),
             room: WaitList::new(),
             impatient: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
         }
     }
 
-    /// The queue of a connected stream.
+    /// Messages go by a queue from now on, if there is memory for one and it has none and is not retired. Whether they do. Nobody else lays it.
+    pub fn lay(&self) -> bool {
+        if self.is_retired() {
+            return false;
+        }
+        if self.queue().is_none() {
+            let Ok(queue) = Queue::of(MESSAGES, MESSAGES) else {
+                return false;
+            };
+            let _none = self.queue.set(queue);
+            self.set_patient(!self.impatient.load(Ordering::SeqCst));
+            let records = self.records.lock();
+            self.follow();
+            drop(records);
+        }
+        true
+    }
+
+    /// Messages go by the queue no more, for ever: its routines leave everything to the plain paths.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+        if let Some(queue) = self.queue() {
+            queue.set_readers(false);
+            queue.set_writers(false);
+        }
+    }
+
+    /// Whether they never will.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+
+    /// The queue of a connected stream, or of messages.
     pub fn queue(&self) -> Option<&Arc<PipeCore>> {
-        self.queue.get().map(|queue| &queue.core)
+        self.queue.get().and_then(|queue| queue.core.as_ref())
     }
 
     /// Readers may sleep in their routine.
@@ -225,6 +280,10 @@ impl Channel {
             && !self.marked.load(Ordering::SeqCst);
         queue.set_readers(open);
         queue.set_writers(open && !self.deaf.load(Ordering::SeqCst));
+        // Looked at last: who retires it says so first, and closes the queue then.
+        if self.is_retired() {
+            self.retire();
+        }
     }
 
     /// Nothing that comes is waited for, though it may come.
@@ -305,6 +364,9 @@ impl Channel {
 
     /// Bytes of the first record.
     pub fn first_length(&self) -> usize {
+        if let Some(length) = self.queue().and_then(|queue| queue.first_message()) {
+            return length;
+        }
         self.look(|records| records.iter().next().map_or(0, Record::left))
     }
 
@@ -395,7 +457,8 @@ impl Channel {
     pub fn wait(&self, patience: &Patience, ready: impl Fn() -> bool) -> Result<()> {
         match self.queue() {
             Some(queue) => patience.wait_by(ready, |done| queue.wait_for_data(done)),
-            None => patience.wait(&self.readers, ready),
+            // With a queue it is waited elsewhere.
+            None => patience.wait(&self.readers, || ready() || self.queue().is_some()),
         }
     }
 

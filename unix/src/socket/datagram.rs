@@ -6,6 +6,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use quaject::pipe::ReadEnd;
 
 use super::message::{Received, Sending};
 use super::record::Record;
@@ -192,28 +193,57 @@ impl Socket {
         let patience = self.patience(nonblocking, &self.options.receive_timeout);
         loop {
             self.take_error()?;
+            let mut end = self.inbox.queue().map(|queue| queue.read_end());
             let turn = self.inbox.reading();
-            if let Some(record) = self.inbox.take() {
+            // Looked at first: with a record there, nobody begins to write to the queue.
+            let records = self.inbox.pending() != 0;
+            if let Some(end) = &mut end
+                && let Some(received) = self.open_message(end, buf, flags)
+            {
+                return received;
+            }
+            if records && let Some(record) = self.inbox.take() {
                 return self.open_record(record, buf, flags);
             }
             drop(turn);
+            drop(end);
             if self.reads_no_more() && (packets || !patience.is_none()) {
                 return Ok(Received::default());
             }
-            let ready = || self.inbox.pending() != 0 || self.reads_no_more() || self.has_error();
+            let ready = || self.inbox.has_data() || self.reads_no_more() || self.has_error();
             self.inbox.wait(&patience, ready)?;
         }
+    }
+
+    /// Moves the first message of a queue to who reads it.
+    fn open_message(
+        &self,
+        end: &mut ReadEnd<'_>,
+        buf: &mut IoBuf,
+        flags: u32,
+    ) -> Option<Result<Received>> {
+        let (length, [first, second]) = end.message()?;
+        let copied = match put_whole(buf, first) {
+            Ok(count) => put_whole(buf, second).map(|more| count + more),
+            error => error,
+        };
+        if flags & MSG_PEEK == 0 {
+            end.consume_message(length);
+        }
+        let (from, packet) = self.family.heard(self);
+        let mut received = Received {
+            found: true,
+            from,
+            ..Received::default()
+        };
+        received.along.packet = packet;
+        Some(copied.map(|copied| counted(received, copied, length, flags)))
     }
 
     /// Moves what a record has to who reads it, who has its turn.
     fn open_record(&self, mut record: Record, buf: &mut IoBuf, flags: u32) -> Result<Received> {
         let length = record.left();
-        let copied = match buf.put(record.unread()) {
-            Ok(_) if length > 0 && buf.remaining() == 0 && buf.done() < length => Ok(buf.done()),
-            Ok(count) if count == length || buf.remaining() == 0 => Ok(count),
-            Ok(_) => Err(Errno::EFAULT),
-            Err(error) => Err(error),
-        };
+        let copied = put_whole(buf, record.unread());
         let mut received = Received {
             found: true,
             from: record.from.clone(),
@@ -230,14 +260,27 @@ impl Socket {
             drop(record);
             self.inbox.done(length);
         }
-        let copied = copied?;
-        if copied < length {
-            received.flags |= MSG_TRUNC;
-        }
-        received.count = match flags & MSG_TRUNC {
-            0 => copied,
-            _ => length,
-        };
-        Ok(received)
+        Ok(counted(received, copied?, length, flags))
     }
+}
+
+/// Moves `bytes` into `buf`, or as many as it has room for. EFAULT.
+fn put_whole(buf: &mut IoBuf, bytes: &[u8]) -> Result<usize> {
+    let count = buf.put(bytes)?;
+    match count == bytes.len() || buf.remaining() == 0 {
+        true => Ok(count),
+        false => Err(Errno::EFAULT),
+    }
+}
+
+/// Says of a message of `length` bytes that `copied` were.
+fn counted(mut received: Received, copied: usize, length: usize, flags: u32) -> Received {
+    if copied < length {
+        received.flags |= MSG_TRUNC;
+    }
+    received.count = match flags & MSG_TRUNC {
+        0 => copied,
+        _ => length,
+    };
+    received
 }

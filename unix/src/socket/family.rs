@@ -140,6 +140,10 @@ pub trait Family: Send + Sync {
     fn tell(&self, _socket: &Socket, _packet: &Packet, _write: Telling<'_>) -> Result<()> {
         Ok(())
     }
+    /// Of a message that came by the queue: the name of who sent it, and how it came.
+    fn heard(&self, _socket: &Socket) -> (Option<Address>, Option<Packet>) {
+        (None, None)
+    }
     /// How `socket` stands, as `/proc/net` and those who ask the kernel for sockets say.
     fn standing(&self, socket: &Socket) -> Standing;
     /// `socket` is closed: its name leads nowhere.

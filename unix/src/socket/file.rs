@@ -53,7 +53,13 @@ impl File for Open {
             nonblocking: of.nonblocking(),
             ..Sending::default()
         };
-        self.0.send(buf, sending)
+        let stage = self.stage();
+        let result = self.0.send(buf, sending);
+        if self.stage() != stage {
+            // The next call has its routines made.
+            of.forget_entries();
+        }
+        result
     }
 
     fn splices(&self, _of: &OpenFile) -> Splices {
@@ -115,6 +121,11 @@ impl File for Open {
     }
 
     fn stage(&self) -> u8 {
+        let socket = &self.0;
+        if socket.kind == Kind::Datagram {
+            let queue = socket.inbox.queue().is_some();
+            return u8::from(queue) | u8::from(socket.lane().is_some()) << 1;
+        }
         u8::from(self.is_piped())
     }
 
@@ -161,6 +172,14 @@ impl File for Open {
         {
             routines.read = plug(pipe::reader(incoming, seam, sharing, Patience::Patient))?;
             routines.write = plug(pipe::writer(outgoing, seam, sharing))?;
+        }
+        if socket.kind == Kind::Datagram {
+            if let Some(queue) = socket.inbox.queue() {
+                routines.read = plug(pipe::receiver(queue, seam, sharing, Patience::Patient))?;
+            }
+            if let Some(lane) = socket.lane() {
+                routines.write = plug(pipe::sender(lane, seam))?;
+            }
         }
         Ok(routines)
     }

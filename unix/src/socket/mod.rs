@@ -23,6 +23,7 @@ pub mod local;
 pub mod message;
 pub mod netlink;
 pub mod options;
+mod parked;
 pub mod record;
 pub mod register;
 mod stream;
@@ -32,6 +33,7 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use quaject::pipe::PipeCore;
 use sync::{Monitor, Once, WaitList};
 
 use crate::deadline::Deadline;
@@ -149,11 +151,18 @@ pub struct Socket {
     backlog: Once<Backlog>,
     /// Where a datagram socket sends to.
     target: Monitor<Option<Arc<Socket>>>,
+    /// The inbox that all its messages go to, by the queue there, until that is retired.
+    lane: Once<Arc<Channel>>,
     /// Told of changes that are neither data nor space.
     pub changes: WaitList,
     shut: AtomicU8,
     error: AtomicI32,
     entry: register::Entry,
+}
+
+/// Frees the queues that wait for the next connection.
+pub(crate) fn give_up_waiting() {
+    parked::clear();
 }
 
 static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
@@ -180,6 +189,7 @@ impl Socket {
             link: Once::new(),
             backlog: Once::new(),
             target: Monitor::new(None),
+            lane: Once::new(),
             changes: WaitList::new(),
             shut: AtomicU8::new(0),
             error: AtomicI32::new(0),
@@ -314,9 +324,21 @@ impl Socket {
         self.error.load(Ordering::SeqCst) != 0 || self.inbox.is_reset()
     }
 
+    /// The routines of a datagram socket, and of who sends to it, leave everything to the plain paths from now on.
+    pub(super) fn leave_lane(&self) {
+        if self.kind != Kind::Datagram {
+            return;
+        }
+        self.inbox.retire();
+        if let Some(lane) = self.lane.get() {
+            lane.retire();
+        }
+    }
+
     /// Leaves an error to be reported.
     pub fn set_error(&self, error: Errno) {
         self.error.store(error.0, Ordering::SeqCst);
+        self.leave_lane();
         self.tell();
     }
 
@@ -325,6 +347,11 @@ impl Socket {
         self.inbox.wake_readers();
         self.outbox.wake();
         self.changes.wake_all();
+    }
+
+    /// The queue that its messages go to.
+    fn lane(&self) -> Option<&Arc<PipeCore>> {
+        self.lane.get().and_then(|inbox| inbox.queue())
     }
 
     /// `shutdown`. EINVAL; what the family says of one that is not connected.
@@ -337,6 +364,7 @@ impl Socket {
         };
         self.family.shuts_down(self)?;
         let before = self.shut.fetch_or(bits, Ordering::SeqCst);
+        self.leave_lane();
         if let Some(link) = self.link() {
             if bits & NO_READ != 0 {
                 match self.family.refuses_after_shutdown() {

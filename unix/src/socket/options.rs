@@ -193,9 +193,21 @@ fn timeval(ns: u64) -> Timeval {
     }
 }
 
+/// Options that say nothing about a message.
+const QUIET: [i32; 5] = [
+    SO_REUSEADDR,
+    SO_REUSEPORT,
+    SO_BROADCAST,
+    SO_RCVTIMEO,
+    SO_SNDTIMEO,
+];
+
 impl Socket {
     /// `setsockopt`. ENOPROTOOPT, EINVAL, EPERM, …
     pub fn set_option(self: &Arc<Self>, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
+        if level != SOL_SOCKET || !QUIET.contains(&name) {
+            self.leave_lane();
+        }
         if level != SOL_SOCKET {
             return self.family.set_option(self, level, name, bytes);
         }

@@ -46,6 +46,10 @@ const AIMS: &[Aim] = &[
     ),
     aim("pty_1", 8.0, 8.0, ""),
     aim("socketpair_1", 15.0, 15.0, ""),
+    aim("unix_pingpong", 8.0, 8.0, ""),
+    aim("tcp_lo_pingpong", 8.0, 8.0, ""),
+    aim("udp_lo_pingpong", 8.0, 8.0, ""),
+    aim("connect_accept_close", 5.0, 5.0, ""),
     aim(
         "pipe_1024",
         4.0,

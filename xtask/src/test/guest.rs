@@ -864,6 +864,8 @@ fn inets(kit: &Kit) -> Vec<Check> {
         checks.extend(kit.tap(&machine, &["/tests/inets-glibc"], 2 * MINUTE));
         let machine = with(kit, &format!("inet-messages-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/inet-messages-glibc"], 2 * MINUTE));
+        let machine = with(kit, &format!("udp-pairs-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/udp-pairs-glibc"], 2 * MINUTE));
     }
     checks
 }

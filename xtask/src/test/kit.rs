@@ -171,6 +171,7 @@ impl Kit {
             "splices",
             "inet-messages",
             "memories",
+            "udp-pairs",
             "sysv",
             "figures",
         ] {

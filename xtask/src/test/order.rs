@@ -33,6 +33,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("netlinks", &["/tests/netlinks-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
     ("inet-messages", &["/tests/inet-messages-glibc"]),
+    ("udp-pairs", &["/tests/udp-pairs-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
     ("threads", &["/tests/threads-glibc"]),
     ("files", &["/bin/sh", "/tests/files.sh"]),

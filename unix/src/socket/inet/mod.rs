@@ -20,11 +20,11 @@ use abi::linux::*;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use sync::{Guard, Monitor};
+use sync::{Guard, Monitor, Once};
 
 use super::message::{Received, Sending};
 use super::record::Packet;
-use super::{Address, Ending, Family, Kind, Outbox, Socket, Standing, Telling, Want};
+use super::{Address, Channel, Ending, Family, Kind, Outbox, Socket, Standing, Telling, Want};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_arc;
 use crate::process::{Capability, Process};
@@ -81,6 +81,9 @@ pub struct Own {
     groups: Monitor<Groups>,
     /// Counts the messages that wait for it.
     intake: Option<Arc<Outbox>>,
+    inbox: Arc<Channel>,
+    /// Who sends what comes by the queue there, and to which name.
+    heard: Once<(Name, Name)>,
     /// Kinds of messages that a raw one does not hear, a bit each.
     filter: [AtomicU32; 8],
 }
@@ -114,6 +117,11 @@ impl Own {
             port: self.share_port.load(Ordering::Relaxed),
             uid: self.uid,
         }
+    }
+
+    /// Who has its port has changed, or may hear something else: no queue leads to it any more.
+    fn unsettle(&self) {
+        self.inbox.retire();
     }
 
     /// Whether it has nothing to do with IPv4.
@@ -338,6 +346,8 @@ impl Family for Internet {
             values: Values::new(),
             groups: Monitor::new(Groups::new()),
             intake,
+            inbox: socket.inbox.clone(),
+            heard: Once::new(),
             filter: [const { AtomicU32::new(0) }; 8],
         })?;
         // It is new.
@@ -566,6 +576,10 @@ impl Family for Internet {
 
     fn option(&self, socket: &Arc<Socket>, level: i32, name: i32) -> Result<Vec<u8>> {
         options::get(socket, Own::of(socket)?, level, name)
+    }
+
+    fn heard(&self, socket: &Socket) -> (Option<Address>, Option<Packet>) {
+        udp::heard(socket).unzip()
     }
 
     fn standing(&self, socket: &Socket) -> Standing {

@@ -214,13 +214,30 @@ fn enter(socket: &Arc<Socket>, own: &Arc<Own>, name: Name, sharing: Sharing) -> 
         drop(chain);
         return Err(Errno::EADDRINUSE);
     }
+    unsettle(&chain, own.transport, name.port, socket.ino);
     chain.0.push(entry);
     Ok(())
+}
+
+/// Messages to others with this port than the socket with number `ino` may go elsewhere from now on.
+fn unsettle(chain: &Chain, transport: Transport, port: u16, ino: u64) {
+    if transport != Transport::Udp {
+        return;
+    }
+    for entry in chain.0.iter().filter(|entry| entry.is(transport, port)) {
+        match &entry.what {
+            What::Socket {
+                ino: other, own, ..
+            } if *other != ino => own.unsettle(),
+            _ => {}
+        }
+    }
 }
 
 /// Calls `change` for the entry of the socket with number `ino`.
 fn with(transport: Transport, port: u16, ino: u64, change: impl FnOnce(&mut Entry)) {
     let mut chain = chain(transport, port).lock();
+    unsettle(&chain, transport, port, ino);
     let mut entries = chain.0.iter_mut();
     if let Some(entry) =
         entries.find(|entry| matches!(entry.what, What::Socket { ino: i, .. } if i == ino))
@@ -240,6 +257,7 @@ pub fn move_to(transport: Transport, port: u16, ino: u64, ip: Ip, remote: Option
 /// The socket with number `ino` has its port no more.
 pub fn unbind(transport: Transport, port: u16, ino: u64) {
     let mut chain = chain(transport, port).lock();
+    unsettle(&chain, transport, port, ino);
     let is = |entry: &Entry| matches!(entry.what, What::Socket { ino: i, .. } if i == ino);
     let at = chain.0.iter().position(is);
     let gone = at.map(|at| chain.0.swap_remove(at));
@@ -331,7 +349,7 @@ impl Entry {
     }
 }
 
-/// Who gets a message from `from` to `to`: of those who share it by SO_REUSEPORT the same for the same sender, of others the last.
+/// Who gets a message from `from` to `to`: of those who share it by SO_REUSEPORT and have no peer the same for the same sender, of others the last.
 pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket>> {
     let chain = chain(transport, to.port).lock();
     let (mut best, mut count, mut found) = (0, 0, None);
@@ -342,10 +360,11 @@ pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket
             _ => {}
         }
     }
-    let What::Socket { socket, own, .. } = &found?.what else {
+    let found = found?;
+    let What::Socket { socket, own, .. } = &found.what else {
         return None;
     };
-    if count == 1 || !own.sharing().port {
+    if count == 1 || !own.sharing().port || found.remote.is_some() {
         return socket.upgrade();
     }
     let is = |entry: &&Entry| entry.hears(transport, to, from) == Some(best);

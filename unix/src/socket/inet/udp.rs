@@ -17,7 +17,7 @@ use crate::memory::fallible::try_filled;
 use crate::pipe::broken;
 use crate::socket::message::{Received, Sending};
 use crate::socket::record::{Packet, Record, cost};
-use crate::socket::{NO_READ, NO_WRITE, Socket};
+use crate::socket::{Address, NO_READ, NO_WRITE, Socket};
 use core::sync::atomic::Ordering;
 
 /// The longest message: what a packet of IP may have but for the headers.
@@ -28,6 +28,10 @@ const MOST_SIX: usize = 65_527;
 pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     let own = Own::of(socket)?;
     let _turn = socket.turn.lock();
+    // Of what is there, or comes by a routine that is just being executed, it is known who sent it.
+    if own.names().1.is_some() {
+        socket.leave_lane();
+    }
     if family_of(address)? == AF_UNSPEC {
         return disconnect(socket, own);
     }
@@ -47,8 +51,44 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
         _ => Name { port: 0, ..to },
     };
     ports::move_to(own.transport, local.port, socket.ino, local.ip, Some(heard));
+    if own.transport == Transport::Udp && !to.ip.is_group() && !to.ip.is_broadcast() {
+        if own.heard.set((to, local)).is_ok() && socket.inbox.lay() {
+            // Who waits does so in the queue from now on.
+            socket.inbox.wake_readers();
+        }
+        if let Some(target) = ports::receiver(Transport::Udp, to, local) {
+            link(socket, &target, (to, local));
+        }
+    }
     socket.changes.wake_all();
     Ok(())
+}
+
+/// All that `socket` sends goes by the queue of `target`, who gets it, if `target` hears nobody else and nothing is to be said of a message but its bytes.
+fn link(socket: &Socket, target: &Socket, (to, from): (Name, Name)) {
+    let Ok(theirs) = Own::of(target) else {
+        return;
+    };
+    let hears = theirs.heard.get().copied() == Some((from, to));
+    let plain = !socket.inbox.is_retired() && !target.inbox.is_retired();
+    if hears && plain && target.inbox.queue().is_some() {
+        let _known = socket.lane.set(target.inbox.clone());
+    }
+}
+
+/// Of what comes by the queue of `socket`: who sent it, and how it came.
+pub(super) fn heard(socket: &Socket) -> Option<(Address, Packet)> {
+    let own = Own::of(socket).ok()?;
+    let (from, to) = own.heard.get().copied()?;
+    let (hops, class) = own.marks(from.ip);
+    let packet = Packet {
+        to: to.ip,
+        port: to.port,
+        hops,
+        class,
+        time_ns: 0,
+    };
+    Some((from.write(own.six), packet))
 }
 
 fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
@@ -159,7 +199,12 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         return send_to_many(own, buf, to, from);
     }
     match ports::receiver(Transport::Udp, to, from) {
-        Some(target) => deliver(&target, buf, length, own, (to, from))?,
+        Some(target) => {
+            deliver(&target, buf, length, own, (to, from))?;
+            if !named && socket.lane.get().is_none() {
+                link(socket, &target, (to, from));
+            }
+        }
         None => {
             lose_bytes(buf)?;
             // What Linux is told by a message later.
@@ -258,6 +303,7 @@ pub(super) fn shuts_down(socket: &Socket, own: &Own) -> Result<()> {
         return Ok(());
     }
     socket.shut.fetch_or(NO_READ | NO_WRITE, Ordering::SeqCst);
+    socket.leave_lane();
     socket.tell();
     Err(Errno::ENOTCONN)
 }
