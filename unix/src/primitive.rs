@@ -1,3 +1,8 @@
 //! The atomics of the model-checked parts. `tests/*_model.rs` compile those against loom's instead.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
+pub(crate) use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence,
+};
+
+/// Stands between a `SeqCst` store or read-modify-write and a `SeqCst` load that must not pass it: they are ordered without it, but loom's are not.
+pub(crate) fn in_order() {}

@@ -6,6 +6,7 @@
 //! Waiters stand in buckets by a hash of their key: the space and the address for private memory, the object and the byte for memory that may be shared.
 //! The word is compared under the bucket's monitor, which every waker takes, so no wake-up is lost. A waiter sleeps on its thread's token alone, which a waker gives it after it has said so in the waiter.
 
+pub(crate) mod bond;
 pub mod pi;
 pub mod several;
 
@@ -111,7 +112,7 @@ enum Role {
     /// To be moved to the lock of this key.
     Moves(Key),
     /// For a lock.
-    Lock(pi::Bond),
+    Lock(bond::Bond<Task>),
     /// It has the lock of an owner that ended, which the word does not say yet.
     Heir,
 }

@@ -1,6 +1,6 @@
 //! Futexes whose owner the kernel knows: priority-inheritance locks.
 //!
-//! *Interface*: [`lock`], [`unlock`]; [`wait_requeue`] and [`requeue`] for condition variables; each task has a [`Part`], and [`ending`] and [`ended`] are for its end.
+//! *Interface*: [`lock`], [`unlock`]; [`wait_requeue`] and [`requeue`] for condition variables; [`ending`] and [`ended`] are for its end.
 //!
 //! The word holds the owner's number. Whoever finds it taken sets the waiters' bit and stands in the bucket with a [`Bond`] to the owner; unlocking hands the lock to the one of the highest priority that has waited
 //! longest, whose number the kernel writes. An owner that ends leaves its locks to an heir, which says so in the word itself, for the owner may not have had the word in its memory; until then nobody
@@ -8,18 +8,19 @@
 //!
 //! Inheritance: what priority there is, is turns. Who comes to wait lends its own to the owner a few times before it sleeps.
 //!
-//! An owner that is ending is waited for; its stage is changed before it looks who waits for it, and who comes to wait looks at the stage behind its bond, so one of them sees the other.
+//! An owner that is ending is waited for ([`super::bond`]).
 //!
 //! Source: the calls' contract as documented for user programs (`futex(2)`).
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use sync::callout;
 use vm::user;
 
+use super::bond::{ALIVE, Bond, ENDING, Part, Party};
 use super::{
     BUCKETS, Buckets, Key, Role, Standing, TABLE, Waiter, begin, enter, exchange_user, sleep,
     withdraw,
@@ -28,55 +29,19 @@ use crate::memory::fallible::try_reserve_kept;
 use crate::process::{Task, tree};
 use crate::time::Ended;
 
-/// What each task has.
-#[derive(Default)]
-pub(crate) struct Part {
-    /// Those who wait for a lock of its.
-    waiters: AtomicU32,
-    stage: AtomicU32,
-    /// The number of the owner it waits for; 0: none.
-    waits_for: AtomicI32,
-}
-
-/// It may own locks.
-const ALIVE: u32 = 0;
-/// It is about to say in the words of its robust list that it ended.
-const ENDING: u32 = 1;
-/// It has said so, and looks for who waits.
-const ENDED: u32 = 2;
-
 /// As many owners may wait for one another in a row (Linux: `max_lock_depth`).
 const DEPTH: usize = 1024;
 
 /// So often a waiter lends its turns to the owner before it sleeps.
 const TURNS: usize = 4;
 
-/// Somebody waits for a lock of an owner's.
-pub(super) struct Bond {
-    owner: Arc<Task>,
-    waiter: Arc<Task>,
-}
-
-impl Bond {
-    fn new(owner: Arc<Task>, waiter: Arc<Task>) -> Bond {
-        owner.pi.waiters.fetch_add(1, Ordering::SeqCst);
-        waiter.pi.waits_for.store(owner.tid, Ordering::SeqCst);
-        Bond { owner, waiter }
+impl Party for Task {
+    fn part(&self) -> &Part {
+        &self.pi
     }
 
-    /// The lock is another's now. The former owner's count is for who has let go of the bucket.
-    fn pass(&mut self, to: &Arc<Task>) -> Arc<Task> {
-        to.pi.waiters.fetch_add(1, Ordering::SeqCst);
-        self.waiter.pi.waits_for.store(to.tid, Ordering::SeqCst);
-        self.owner.pi.waiters.fetch_sub(1, Ordering::SeqCst);
-        core::mem::replace(&mut self.owner, to.clone())
-    }
-}
-
-impl Drop for Bond {
-    fn drop(&mut self) {
-        self.waiter.pi.waits_for.store(0, Ordering::SeqCst);
-        self.owner.pi.waiters.fetch_sub(1, Ordering::SeqCst);
+    fn number(&self) -> i32 {
+        self.tid
     }
 }
 
@@ -112,7 +77,7 @@ fn claim(
             Role::Plain | Role::Moves(_) => return Err(Errno::EINVAL),
         };
         let owner = &bond.owner;
-        if owner.pi.stage.load(Ordering::SeqCst) != ALIVE {
+        if owner.pi.stage() != ALIVE {
             return Ok(Claim::Again);
         }
         let died = holder == 0 && word & FUTEX_OWNER_DIED != 0;
@@ -135,10 +100,7 @@ fn claim(
         return Ok(Claim::Again);
     }
     let owner = tree::find_task(holder as i32);
-    match owner
-        .as_ref()
-        .map(|owner| owner.pi.stage.load(Ordering::SeqCst))
-    {
+    match owner.as_ref().map(|owner| owner.pi.stage()) {
         Some(ALIVE) => return owner.map(Claim::Behind).ok_or(Errno::ESRCH),
         Some(ENDING) => {
             *aside = owner;
@@ -160,7 +122,7 @@ fn is_circle(task: &Task, owner: i32) -> bool {
         if at == task.tid {
             return true;
         }
-        let next = tree::find_task(at).map_or(0, |task| task.pi.waits_for.load(Ordering::SeqCst));
+        let next = tree::find_task(at).map_or(0, |task| task.pi.waits_for());
         if next == 0 {
             return false;
         }
@@ -196,7 +158,7 @@ pub fn lock(address: usize, private: bool, deadline: Option<u64>, only_try: bool
                     return Err(Errno::EAGAIN);
                 }
                 let bond = Bond::new(owner.clone(), task.clone());
-                if owner.pi.stage.load(Ordering::SeqCst) == ALIVE {
+                if owner.pi.may_own() {
                     if !enter(&mut list, key, Role::Lock(bond), &waiter) {
                         return Err(Errno::ENOMEM);
                     }
@@ -330,20 +292,16 @@ fn pass(list: &mut [Standing], key: Key, from: &Arc<Task>, to: &Arc<Task>) {
 
 /// The running task takes no more lock: from here on those who want one of its wait until it has said what became of that.
 pub(crate) fn ending(task: &Task) {
-    task.pi.stage.store(ENDING, Ordering::SeqCst);
+    task.pi.begin_end();
 }
 
 /// The running task has said in its robust list's words that it ended: those who wait for its locks get them. With another program to follow it may own locks again.
 pub(crate) fn ended(task: &Arc<Task>, goes_on: bool) {
-    task.pi.stage.store(ENDED, Ordering::SeqCst);
-    if task.pi.waiters.load(Ordering::SeqCst) != 0 {
+    task.pi.end(goes_on, || {
         for bucket in &TABLE[..BUCKETS] {
             while leave_one(&mut bucket.lock(), task) {}
         }
-    }
-    if goes_on {
-        task.pi.stage.store(ALIVE, Ordering::SeqCst);
-    }
+    });
 }
 
 /// Leaves one lock of `task` to its heir. Whether there was one.
@@ -451,18 +409,21 @@ pub fn requeue(
         let mut count = taken;
         while count <= moves as usize
             && let Some(at) = next(buckets.at(source), from, to)?
-            && owner.pi.stage.load(Ordering::SeqCst) == ALIVE
             && try_reserve_kept(buckets.at(index), 1).is_ok()
         {
-            let entry = buckets.at(source).remove(at);
-            let Some(task) = entry.waiter.task.clone() else {
+            let Some(task) = buckets.at(source)[at].waiter.task.clone() else {
                 return Err(Errno::EINVAL);
             };
+            let bond = Bond::new(owner.clone(), task);
+            if !owner.pi.may_own() {
+                break;
+            }
+            let entry = buckets.at(source).remove(at);
             entry.waiter.bucket.store(index, Ordering::Release);
             #[expect(clippy::disallowed_methods, reason = "room was made above")]
             buckets.at(index).push(Standing {
                 key: to,
-                role: Role::Lock(Bond::new(owner.clone(), task)),
+                role: Role::Lock(bond),
                 waiter: entry.waiter,
             });
             count += 1;

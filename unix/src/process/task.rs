@@ -43,7 +43,7 @@ pub struct Task {
     pub(crate) clear_child_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
     /// Its part in locks whose owners the kernel knows.
-    pub(crate) pi: crate::futex::pi::Part,
+    pub(crate) pi: crate::futex::bond::Part,
     /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
