@@ -301,6 +301,11 @@ pub const TESTS: &[Test] = &[
         run: servers,
     },
     Test {
+        name: "tmpfiles",
+        about: "systemd-tmpfiles, from Debian's package",
+        run: tmpfiles,
+    },
+    Test {
         name: "corrupt",
         about: "corrupt and truncated ELF files",
         run: corrupt,
@@ -501,6 +506,13 @@ fn servers(kit: &Kit) -> Vec<Check> {
         let serve = compile::go("serve")?;
         root.add(&format!("{}:/bin/serve", serve.display()))
     })
+}
+
+/// What `tests/guest/tmpfiles.sh` runs.
+const TMPFILES: &[&str] = &["systemd", "coreutils", "bsdutils"];
+
+fn tmpfiles(kit: &Kit) -> Vec<Check> {
+    of_packages(kit, "tmpfiles", TMPFILES, |_| Ok(()))
 }
 
 /// Runs `tests/guest/NAME.sh` in a root of packages, and of what `more` adds.
