@@ -209,6 +209,7 @@ pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
     };
     if !nothing_else {
         if me.on_ring.load(Ordering::Relaxed) {
+            me.note_sequence();
             me.preempted.store(
                 me.preempted.load(Ordering::Relaxed).wrapping_add(1),
                 Ordering::Relaxed,

@@ -17,8 +17,8 @@ pub const CALL: u32 = 1 << 4;
 pub const HELD: u32 = 1 << 5;
 /// A single-step is under way (the advisory lock of section 5.3.2).
 pub const STEP: u32 = 1 << 6;
-/// The token is here: the next `suspend` takes it and does not sleep.
-pub const TOKEN: u32 = 1 << 7;
+/// It may have been interrupted in a restartable sequence, or runs on another CPU than before.
+pub const SEQUENCE: u32 = 1 << 7;
 /// Sleeps, in no ring; the one who clears this bit puts the thread back.
 pub const ASLEEP: u32 = 1 << 8;
 /// Created, never started; tokens do not start it, only `start` does.
@@ -32,8 +32,11 @@ pub const POKED: u32 = 1 << 12;
 /// Has ended; its stack waits for the next thread to free it.
 pub const DEAD: u32 = 1 << 13;
 
+/// The token is here: the next `suspend` takes it and does not sleep.
+pub const TOKEN: u32 = 1 << 14;
+
 /// Any of these sends a thread that is about to enter user mode through its slow path. They are the lowest bits: one constant is both this
 /// mask and all components of the vector registers in `switch`.
-pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | CALL | STEP | HELD;
+pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | CALL | STEP | HELD | SEQUENCE;
 /// Any of these ends an interruptible sleep.
 pub const INTERRUPTS: u32 = KILLED | SIGNAL;

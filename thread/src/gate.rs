@@ -5,7 +5,7 @@
 //! Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
 
 use crate::block::preempt;
-use crate::flags::{ATTENTION, CALL, HELD, KILLED, PENDING, SIGNAL, STEP, STOPME};
+use crate::flags::{ATTENTION, CALL, HELD, KILLED, PENDING, SEQUENCE, SIGNAL, STEP, STOPME};
 use crate::local::here;
 use crate::signal::Mode;
 use crate::tte::{Tte, current};
@@ -36,7 +36,7 @@ pub fn irq_exit(frame: &mut TrapFrame) {
 }
 
 /// Before each return to user mode: stops, steps, and runs procedures as the thread's marks say. Returns the marks that are left to the
-/// room above, `SIGNAL` and `KILLED`. Interrupts are off before and after, and on in between when there is something to do.
+/// room above: `SIGNAL` and `KILLED`, or `SEQUENCE` alone. Interrupts are off before and after, and on in between when there is something to do.
 #[inline]
 pub fn before_user(frame: &mut TrapFrame) -> u32 {
     let (cpu, _, me) = here();
@@ -58,13 +58,19 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
             irq_enable();
             ops::stop_here(me);
             irq_disable();
+            me.note_sequence();
         } else if flags & PENDING != 0 {
             irq_enable();
             ops::run_supervisor(me);
             irq_disable();
+            me.note_sequence();
         } else if flags & SIGNAL != 0 {
-            // Before the procedures, so that an interrupted call is made again after them.
+            // Before the procedures, so that an interrupted call is made again after them. The room above may have the thread sleep.
+            me.note_sequence();
             return SIGNAL;
+        } else if flags & SEQUENCE != 0 {
+            // Before the procedures, which are no part of the sequence.
+            return SEQUENCE;
         } else if flags & CALL != 0 {
             irq_enable();
             me.state.fetch_and(!CALL, Ordering::AcqRel);
@@ -80,6 +86,7 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
             irq_enable();
             ops::stop_here(me);
             irq_disable();
+            me.note_sequence();
         } else {
             if flags & STEP != 0 {
                 // A system call was the one instruction.

@@ -47,6 +47,7 @@ pub mod sample;
 #[cfg(target_os = "none")]
 mod saved;
 pub mod selftest;
+mod sequence;
 pub mod shelf;
 pub mod signal;
 mod spawn;

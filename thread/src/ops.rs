@@ -13,13 +13,13 @@
 
 use crate::block::{resume, suspend, switch, wake};
 use crate::flags::{
-    ASLEEP, CALL, HELD, KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN,
+    ASLEEP, CALL, HELD, KILLED, PENDING, POKED, SEQUENCE, SIGNAL, STEP, STOPME, STOPPED, TOKEN,
 };
 use crate::local::here;
 use crate::signal::{Mode, Procedure, Refused};
 use crate::token::{self, Given, Taken};
 use crate::tte::{Tte, current};
-use crate::{kick, tte};
+use crate::{kick, sequence, tte};
 use abi::native;
 use core::sync::atomic::Ordering;
 use machine::cpu::{irq_disable, irq_enable};
@@ -160,6 +160,37 @@ impl Tte {
     /// Whether the thread is marked killed.
     pub fn is_killed(&self) -> bool {
         self.flags() & KILLED != 0
+    }
+
+    /// The running thread, which this is, has restartable sequences from now on, and is to look before it is in user mode again.
+    pub fn watch_sequences(&self) {
+        self.sequences.store(SEQUENCE, Ordering::Relaxed);
+        self.note_sequence();
+    }
+
+    /// It has none any more.
+    pub fn forget_sequences(&self) {
+        self.sequences.store(0, Ordering::Relaxed);
+        self.take_sequence();
+    }
+
+    /// So has `child`, which has not started.
+    pub fn bequeath_sequences(&self, child: &Tte) {
+        child
+            .sequences
+            .store(self.sequences.load(Ordering::Relaxed), Ordering::Relaxed);
+        child.note_sequence();
+    }
+
+    /// If it has some, it is to look before it is in user mode again.
+    #[inline(always)]
+    pub fn note_sequence(&self) {
+        sequence::note(&self.sequences, &self.state);
+    }
+
+    /// The running thread is about to look.
+    pub fn take_sequence(&self) {
+        sequence::take(&self.state);
     }
 
     fn attention(&self, mark: u32) {

@@ -99,6 +99,8 @@ pub struct Tte {
     pub(crate) gs_base: AtomicU64,
     /// Bits of [`crate::speculation::Asked`], with [`Kind::ASKED`].
     pub(crate) speculation: AtomicU32,
+    /// What it is asked when it is interrupted: `flags::SEQUENCE` of one that has restartable sequences, else nothing.
+    pub(crate) sequences: AtomicU32,
     pub(crate) quantum_ns: AtomicU64,
     /// Address of the stack base, the end of the kernel stack.
     pub(crate) stack_top: AtomicUsize,
@@ -175,6 +177,7 @@ impl Tte {
             read_again: AtomicUsize::new(0),
             gs_base: AtomicU64::new(0),
             speculation: AtomicU32::new(0),
+            sequences: AtomicU32::new(0),
             quantum_ns: AtomicU64::new(QUANTUM_NS),
             stack_top: AtomicUsize::new(0),
             events: AtomicU64::new(0),
@@ -335,6 +338,7 @@ impl Tte {
                 Ordering::Relaxed,
             );
             self.cpu.store(cpu as u32, Ordering::Relaxed);
+            self.note_sequence();
         }
         // SAFETY: the stack that the thread was made with ends in its base, and stays as long as the thread.
         let base = unsafe { &*(self.stack_top() as *const StackBase) };
@@ -527,6 +531,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.tag.store(0, Ordering::Relaxed);
     tte.ends.store(false, Ordering::Relaxed);
     tte.beginning.store(0, Ordering::Relaxed);
+    tte.sequences.store(0, Ordering::Relaxed);
     tte.pinned.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
     tte.quantum_ns.store(QUANTUM_NS, Ordering::Relaxed);

@@ -21,7 +21,7 @@ use vm::{Access, AddressSpace};
 use crate::call::{self, Args};
 use crate::dispatch;
 use crate::memory;
-use crate::process::{Task, exit, trace};
+use crate::process::{Task, exit, rseq, trace};
 use crate::signal::{self, deliver};
 
 /// Bits of the processor's page fault error code.
@@ -81,6 +81,11 @@ fn return_to_user(frame: &mut TrapFrame) {
             break;
         }
         cpu::irq_enable();
+        if marks == thread::flags::SEQUENCE {
+            Task::here(|task| rseq::look(frame, task, 0));
+            cpu::irq_disable();
+            continue;
+        }
         let end = Task::here(|task| deliver::run(frame, task)).flatten();
         let killed = marks & thread::flags::KILLED != 0;
         if let Some(status) = end.or(killed.then_some(status_signaled(SIGKILL))) {
@@ -216,6 +221,7 @@ fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
         if outcome.is_ok() {
             let faults = &task.faults;
             faults.store(faults.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            task.rseq.after_fault(task);
         }
         outcome
     };

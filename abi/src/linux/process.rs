@@ -47,6 +47,30 @@ plain! {
         pub futex_offset: i64,
         pub list_op_pending: u64,
     }
+    /// The fields of `struct rseq` that 6.1 reads and writes.
+    pub struct RseqArea {
+        pub cpu_id_start: u32,
+        pub cpu_id: u32,
+        pub sequence: u64,
+        pub flags: u32,
+        pub pad: u32,
+    }
+    /// `struct rseq_cs`.
+    pub struct RseqCs {
+        pub version: u32,
+        pub flags: u32,
+        pub start: u64,
+        pub length: u64,
+        pub abort: u64,
+    }
+    /// `struct ptrace_rseq_configuration`.
+    pub struct RseqConfiguration {
+        pub area: u64,
+        pub size: u32,
+        pub signature: u32,
+        pub flags: u32,
+        pub pad: u32,
+    }
     /// `struct sched_attr`.
     pub struct SchedAttr {
         pub size: u32,
@@ -141,6 +165,15 @@ constants! { i32:
     ARCH_GET_CPUID = 0x1011, ARCH_SET_CPUID = 0x1012,
 }
 
+constants! { u32:
+    RSEQ_FLAG_UNREGISTER = 1, RSEQ_CPU_ID_UNINITIALIZED = u32::MAX,
+}
+
+/// Bytes of the area of restartable sequences, and what its address is a multiple of.
+pub const RSEQ_SIZE: usize = 32;
+/// Where the address of the description is in it.
+pub const RSEQ_SEQUENCE: usize = 8;
+
 constants! { u64:
     AT_NULL = 0, AT_IGNORE = 1, AT_EXECFD = 2, AT_PHDR = 3, AT_PHENT = 4, AT_PHNUM = 5, AT_PAGESZ = 6,
     AT_BASE = 7, AT_FLAGS = 8, AT_ENTRY = 9, AT_UID = 11, AT_EUID = 12, AT_GID = 13, AT_EGID = 14,
@@ -177,5 +210,6 @@ mod tests {
     fn sizes_are_linux() {
         assert_eq!(core::mem::size_of::<Rusage>(), 144);
         assert_eq!(core::mem::size_of::<CloneArgs>(), 88);
+        assert_eq!(core::mem::offset_of!(RseqArea, sequence), RSEQ_SEQUENCE);
     }
 }

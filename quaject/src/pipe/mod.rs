@@ -603,3 +603,5 @@ mod tests;
 
 #[cfg(all(test, loom))]
 pub(crate) mod model;
+#[cfg(all(test, loom))]
+mod resize_model;

@@ -26,6 +26,7 @@ pub mod prctl;
 pub mod process;
 pub mod ptrace;
 pub mod remote;
+pub mod rseq;
 pub mod schedule;
 pub mod signal;
 pub mod socket;
@@ -118,6 +119,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     process::CALLS,
     ptrace::CALLS,
     remote::CALLS,
+    rseq::CALLS,
     schedule::CALLS,
     signal::CALLS,
     socket::CALLS,

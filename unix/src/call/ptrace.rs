@@ -162,6 +162,18 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             user::copy_out(data, some)?;
             return Ok(len);
         }
+        PTRACE_GET_RSEQ_CONFIGURATION => {
+            let (area, signature) = trace::halted(task, |_| task.rseq.shown())?;
+            let found = RseqConfiguration {
+                area: area as u64,
+                size: RSEQ_SIZE as u32,
+                signature,
+                ..RseqConfiguration::default()
+            };
+            let bytes = bytemuck::bytes_of(&found);
+            user::copy_out(data, bytes.get(..address).unwrap_or(bytes))?;
+            return Ok(bytes.len());
+        }
         PTRACE_ARCH_PRCTL => segment_base(task, data, address)?,
         PTRACE_GETFPREGS => {
             let count = fp::image_bytes().1;

@@ -430,6 +430,7 @@ fn commit(
         ..Sigaltstack::default()
     };
     task.clear_child_tid.store(0, Ordering::Relaxed);
+    task.rseq.forget(task);
     task.thread.set_name(prepared.program.comm.as_bytes());
     thread::fp::forget();
     crate::call::speculation::forget();

@@ -14,6 +14,7 @@ use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
 use super::access::Rights;
+use super::rseq::Rseq;
 use super::tree::{self, INIT};
 use super::usage::Account;
 use super::user::Charge;
@@ -360,6 +361,9 @@ fn new_task(
         child
             .clear_child_tid
             .store(spec.child_tid, Ordering::Relaxed);
+    }
+    if spec.flags & CLONE_VM == 0 {
+        Rseq::bequeath(parent, &child);
     }
     if spec.flags & (CLONE_VM | CLONE_VFORK) != CLONE_VM {
         *child.altstack.lock() = *parent.altstack.lock();

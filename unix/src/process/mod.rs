@@ -21,6 +21,7 @@ mod register;
 mod reserve;
 pub mod robust;
 mod roll;
+pub(crate) mod rseq;
 pub mod session;
 pub mod shared;
 mod space;

@@ -42,6 +42,7 @@ pub struct Task {
     /// Cleared, and its futex woken, at the end.
     pub(crate) clear_child_tid: AtomicUsize,
     pub(crate) robust_list: AtomicUsize,
+    pub(crate) rseq: super::rseq::Rseq,
     /// Its part in locks whose owners the kernel knows.
     pub(crate) pi: crate::futex::bond::Part,
     /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
@@ -98,6 +99,7 @@ impl Task {
             }),
             clear_child_tid: AtomicUsize::new(0),
             robust_list: AtomicUsize::new(0),
+            rseq: Default::default(),
             pi: Default::default(),
             seat: AtomicUsize::new(0),
             link: Default::default(),

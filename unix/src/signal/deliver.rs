@@ -14,7 +14,7 @@ use super::pending::Origin;
 use super::process::Change;
 use super::set::{DefaultAction, UNBLOCKABLE, bit, default_action};
 use super::{dump, frame, send};
-use crate::process::{Process, Task, trace, tree};
+use crate::process::{Process, Task, rseq, trace, tree};
 
 /// Length of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
@@ -127,6 +127,9 @@ pub fn restart_quietly(trap: &mut TrapFrame) {
 /// Builds the frame of a handler, so that it runs next.
 fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigaction) {
     restart(trap, task, Some(action));
+    if task.rseq.is_registered() {
+        rseq::look(trap, task, info.signo);
+    }
     let blocked = task.blocked();
     let old = if task.mask_is_saved.swap(false, Ordering::Relaxed) {
         task.saved_mask.load(Ordering::Relaxed)

@@ -166,6 +166,11 @@ pub const TESTS: &[Test] = &[
         run: futexes,
     },
     Test {
+        name: "rseqs",
+        about: "restartable sequences, on 1 and 4 CPUs",
+        run: rseqs,
+    },
+    Test {
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
@@ -797,6 +802,15 @@ fn futexes(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("futexes-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/futexes-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn rseqs(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("rseqs-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/rseqs-glibc"], 5 * MINUTE));
     }
     checks
 }

@@ -158,6 +158,7 @@ impl Kit {
             "epolls",
             "many",
             "futexes",
+            "rseqs",
             "polls",
             "accounts",
             "settings",
