@@ -81,12 +81,14 @@ fn return_to_user(frame: &mut TrapFrame) {
             break;
         }
         cpu::irq_enable();
-        if marks == thread::flags::SEQUENCE {
-            Task::here(|task| rseq::look(frame, task, 0));
-            cpu::irq_disable();
-            continue;
-        }
-        let end = Task::here(|task| deliver::run(frame, task)).flatten();
+        let end = Task::here(|task| {
+            if marks == thread::flags::SEQUENCE {
+                rseq::look(frame, task, 0);
+                return None;
+            }
+            deliver::run(frame, task)
+        })
+        .flatten();
         let killed = marks & thread::flags::KILLED != 0;
         if let Some(status) = end.or(killed.then_some(status_signaled(SIGKILL))) {
             exit::leave(frame, status);

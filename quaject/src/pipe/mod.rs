@@ -379,27 +379,27 @@ impl PipeCore {
             return None;
         }
         let mut end = ReadEnd { pipe: self };
-        let count = end.available().min(into.len());
-        let some = end.available() > 0;
+        // Looked at once: more may come at any time.
+        let available = end.available();
+        let count = available.min(into.len());
         let [first, second] = end.pieces();
         let split = count.min(first.len());
         into[..split].copy_from_slice(&first[..split]);
         into[split..count].copy_from_slice(&second[..count - split]);
         end.consume(count);
         end.leave(sharing);
-        some.then_some(count)
+        (available > 0).then_some(count)
     }
 
     /// Plain twin of the writing routine: all of `from` or nothing. None where the routine takes the slow exit.
     pub fn write(&self, sharing: Sharing, from: &[u8]) -> Option<usize> {
-        if self.for_writer.is_raised(Flag::Closed) {
-            return None;
-        }
         if sharing == Sharing::Shared && !self.writing.try_lock() {
             return None;
         }
         let mut end = WriteEnd { pipe: self };
-        let fits = from.len() <= end.free();
+        // With the end, so that no other queue comes into the place of this one in between.
+        let open = !self.for_writer.is_raised(Flag::Closed);
+        let fits = open && from.len() <= end.free();
         if fits {
             end.put(from);
         }

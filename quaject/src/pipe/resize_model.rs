@@ -3,10 +3,10 @@
 //! What the room above does around [`PipeCore::hand_over`] is here as [`Sized`]: the queue of the day behind a monitor, and whoever finds a queue retired goes to that one.
 
 use super::PipeCore;
+use super::model::{be, link};
 use crate::Sharing::Shared;
 use crate::primitive::{AtomicUsize, Ordering};
 use alloc::sync::Arc;
-use core::ptr::NonNull;
 use loom::sync::Mutex;
 
 /// A pipe.
@@ -15,17 +15,15 @@ struct Sized {
     later: Mutex<Option<Arc<PipeCore>>>,
 }
 
-fn core(size: usize) -> PipeCore {
-    let ring: &'static mut [u8] = Box::leak(std::vec![0; size].into());
-    // SAFETY: the ring is leaked.
-    unsafe { PipeCore::lent(NonNull::from(ring).cast(), size) }
+fn core(size: usize) -> Arc<PipeCore> {
+    PipeCore::new(size).unwrap().into()
 }
 
 impl Sized {
     fn new() -> Arc<Sized> {
-        super::model::link();
+        link();
         Arc::new(Sized {
-            first: Arc::new(core(4096)),
+            first: core(4096),
             later: Mutex::new(None),
         })
     }
@@ -37,9 +35,7 @@ impl Sized {
 
     /// Another size, once.
     fn resize(&self, size: usize) -> bool {
-        let mut next = core(size);
-        next.home = Some(self.first.clone());
-        let next = Arc::new(next);
+        let next: Arc<PipeCore> = self.first.succeed(size).unwrap().into();
         let published = next.clone();
         let publish = || *self.later.lock().unwrap() = Some(published);
         let resized = self.first.hand_over(&next, publish);
@@ -98,6 +94,7 @@ impl Sized {
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
+    builder.max_branches = 10_000;
     builder.check(model);
 }
 
@@ -108,6 +105,7 @@ fn a_writer_loses_nothing_to_another_size() {
         let writer = {
             let pipe = pipe.clone();
             loom::thread::spawn(move || {
+                be(2);
                 pipe.write(1);
                 pipe.write(2);
             })
@@ -129,7 +127,10 @@ fn a_reader_reads_each_byte_once_and_in_order() {
         pipe.write(2);
         let reader = {
             let pipe = pipe.clone();
-            loom::thread::spawn(move || [(); 2].map(|()| pipe.read()))
+            loom::thread::spawn(move || {
+                be(2);
+                [(); 2].map(|()| pipe.read())
+            })
         };
         assert!(pipe.resize(8192));
         assert_eq!(reader.join().unwrap(), [Some(1), Some(2)]);
@@ -144,11 +145,17 @@ fn bytes_go_from_a_writer_to_a_reader_past_another_size() {
         pipe.write(1);
         let writer = {
             let pipe = pipe.clone();
-            loom::thread::spawn(move || pipe.write(2))
+            loom::thread::spawn(move || {
+                be(2);
+                pipe.write(2);
+            })
         };
         let resizer = {
             let pipe = pipe.clone();
-            loom::thread::spawn(move || assert!(pipe.resize(8192)))
+            loom::thread::spawn(move || {
+                be(3);
+                assert!(pipe.resize(8192));
+            })
         };
         let first = pipe.read();
         writer.join().unwrap();
@@ -164,6 +171,7 @@ fn who_waits_for_a_byte_is_woken_in_the_new_queue() {
         let other = {
             let pipe = pipe.clone();
             loom::thread::spawn(move || {
+                be(2);
                 assert!(pipe.resize(8192));
                 pipe.write(7);
             })
@@ -183,14 +191,15 @@ fn who_waits_for_a_byte_is_woken_in_the_new_queue() {
 #[test]
 fn what_is_too_much_for_the_new_size_stays() {
     check(|| {
-        let pipe = Sized::new();
+        link();
         let left = Arc::new(AtomicUsize::new(0));
         // A pipe of 8192 bytes that is to have 4096.
-        let big = Arc::new(core(8192));
+        let big = core(8192);
         assert_eq!(big.write(Shared, &[5; 4097]), Some(4097));
         let reader = {
             let (big, left) = (big.clone(), left.clone());
             loom::thread::spawn(move || {
+                be(2);
                 let mut byte = [0];
                 let read = big.read(Shared, &mut byte);
                 left.fetch_add(4097 - read.unwrap_or(0), Ordering::SeqCst);
@@ -202,6 +211,5 @@ fn what_is_too_much_for_the_new_size_stays() {
         let left = left.load(Ordering::SeqCst);
         assert_eq!(big.is_retired(), over);
         assert_eq!(big.available() + next.available(), left);
-        drop(pipe);
     });
 }

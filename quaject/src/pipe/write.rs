@@ -101,12 +101,10 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     }
 
     emit::look(d, v, monitor, leave);
-    dynasm!(d ; .arch x64
-        ; test BYTE [flags], closed
-        ; jnz =>leave
-        ; push rcx
-    );
+    dynasm!(d ; .arch x64 ; push rcx);
     emit::enter(d, v, monitor, leave);
+    // With the end, so that no other queue comes into the place of this one in between.
+    dynasm!(d ; .arch x64 ; test BYTE [flags], closed ; jnz =>unlock);
     // Places left after this write; the sign also catches a count or an address with the top bit.
     dynasm!(d ; .arch x64
         ; mov rax, [tail]
