@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <mqueue.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
@@ -332,6 +333,26 @@ static int take_letters(int *id)
 static int give_letters(int id) { return msgctl(id, IPC_RMID, 0); }
 
 static struct told letters(void) { return hog_objects(take_letters, give_letters, 40000); }
+
+/* Queues of POSIX that are full, each with one who is to be told: without names, and then with them. */
+static int take_mailbox(void)
+{
+    static int number;
+    struct sigevent silent = {.sigev_notify = SIGEV_NONE};
+    struct mq_attr attr = {.mq_maxmsg = 1, .mq_msgsize = 64};
+    char name[40];
+    snprintf(name, sizeof name, "/hog.%d.%d", getpid(), number++);
+    mqd_t q = mq_open(name, O_CREAT | O_EXCL | O_RDWR | O_NONBLOCK, 0600, &attr);
+    if (q < 0)
+        return -1;
+    mq_unlink(name);
+    mq_notify(q, &silent);
+    while (mq_send(q, name, sizeof name, 0) == 0)
+        ;
+    return 0;
+}
+
+static struct told mailboxes(void) { return hog_descriptors(take_mailbox, 5000); }
 
 static int take_notice(void)
 {
@@ -880,6 +901,7 @@ int main(int argc, char **argv)
         {"segments", segments, ENOSPC, ENOMEM, 0},
         {"semaphores", semaphores, ENOSPC, ENOMEM, 0},
         {"letters", letters, ENOSPC, ENOMEM, 0},
+        {"mailboxes", mailboxes, ENFILE, EMFILE, 0},
         {"notices", notices, EMFILE, EMFILE, 0},
         {"marks", marks, ENOSPC, ENOMEM, 0},
         {"timers", timers, EAGAIN, EAGAIN, 0},

@@ -25,6 +25,7 @@ mod growth;
 mod kpt;
 mod slots;
 mod taken;
+pub mod ties;
 mod visit;
 
 use abi::errno::{Errno, Result};

@@ -1,6 +1,14 @@
-//! System V IPC: shared memory, semaphores, message queues.
+//! IPC: System V's shared memory, semaphores and message queues, and POSIX message queues.
 
 plain! {
+    /// `struct mq_attr`.
+    pub struct MqAttr {
+        pub flags: i64,
+        pub maxmsg: i64,
+        pub msgsize: i64,
+        pub curmsgs: i64,
+        pub reserved: [i64; 4],
+    }
     /// `struct ipc64_perm`.
     pub struct IpcPerm {
         pub key: i32,
@@ -107,6 +115,7 @@ constants! { u32:
     SHM_DEST = 0o1000, SHM_LOCKED = 0o2000,
     MSG_NOERROR = 0o10000, MSG_EXCEPT = 0o20000, MSG_COPY = 0o40000,
     SEM_UNDO = 0x1000,
+    MQ_PRIO_MAX = 32768,
 }
 
 constants! { i32:

@@ -19,6 +19,7 @@ pub mod futex;
 pub mod ipc;
 pub mod memory;
 pub mod misc;
+pub mod mqueue;
 pub mod native;
 pub mod pipe;
 pub mod poll;
@@ -113,6 +114,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     ipc::CALLS,
     memory::CALLS,
     misc::CALLS,
+    mqueue::CALLS,
     pipe::CALLS,
     poll::CALLS,
     prctl::CALLS,

@@ -10,9 +10,9 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
 
 use super::slots::Place;
+use super::ties;
 use super::{Files, briefly, file_of, kpt, word_of};
 use crate::file::{OpenFile, Sharing};
-use crate::fs::lock;
 
 impl Files {
     /// As [`Files::install`], if the running thread, one of the table's, is alone and no more than a few words are to be done; otherwise `of` back.
@@ -67,7 +67,7 @@ impl Files {
         let fd = fd as u32 as usize;
         let place = self.slots.place(fd)?;
         let word = place.slot.load(Ordering::Acquire);
-        if word == 0 || !self.company.alone() || lock::any() {
+        if word == 0 || !self.company.alone() || ties::any() {
             return None;
         }
         // SAFETY: alone, the count is this thread's to take; it is put back into the slot, or this is all that is left of it.

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use sync::epoch;
 
 use crate::file::OpenFile;
-use crate::fs::lock;
+use crate::files::ties;
 use crate::socket::flight;
 
 /// A description that was taken out of a table, with the count that it had there.
@@ -38,8 +38,8 @@ impl Taken {
         if of.writable() {
             of.file().settle(&of);
         }
-        if lock::any() {
-            lock::descriptor_closed(self.owner, &of);
+        if ties::any() {
+            ties::cut(self.owner, &of);
         }
         if !self.alone {
             if Arc::strong_count(&of) == 1 {

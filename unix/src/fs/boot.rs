@@ -15,6 +15,7 @@ use super::inode::Inode;
 use super::mem::MemFs;
 use super::place::{self, FileSystem, Place};
 use super::walk::{Target, View, walk};
+use crate::ipc::mqueue;
 use crate::memory::fallible::try_string;
 use crate::process::Cred;
 use machine::cpio::{self, Entry};
@@ -61,6 +62,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
         Ok(())
     };
     put(devices()?, "/dev")?;
+    put(mqueue::names::file_system(), "/dev/mqueue")?;
     put(super::proc::file_system(), "/proc")?;
     put(super::syn::file_system(), "/syn")?;
     put(super::sys::file_system(), "/sys")?;
@@ -99,7 +101,7 @@ pub fn devices() -> Result<Arc<MemFs>> {
     for (name, target) in dev::LINKS {
         dir.symlink(name.as_bytes(), target.as_bytes(), &cred)?;
     }
-    for name in ["pts", "shm"] {
+    for name in ["pts", "shm", "mqueue"] {
         dir.create(name.as_bytes(), S_IFDIR | 0o1777, 0, 0, &cred)?;
     }
     Ok(fs)

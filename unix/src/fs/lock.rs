@@ -13,10 +13,11 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
 use crate::file::OpenFile;
+use crate::files::ties::Tie;
 use crate::memory::fallible::try_reserve_kept;
 use crate::process::User;
 use crate::process::user::{self, Charge, Held};
@@ -104,6 +105,7 @@ struct Entry {
     /// How many [`Use`]s there are.
     uses: usize,
     locks: Arc<Locks>,
+    _tie: Tie,
 }
 
 /// The files with locks whose numbers fall together, by rising number.
@@ -111,14 +113,6 @@ type Bucket = Monitor<Vec<Entry>>;
 
 const BUCKETS: usize = 64;
 static TABLE: [Bucket; BUCKETS] = [const { Monitor::new(Vec::new()) }; BUCKETS];
-/// How many entries there are.
-static LOCKED: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether any lock exists.
-#[inline]
-pub fn any() -> bool {
-    LOCKED.load(Ordering::Relaxed) != 0
-}
 
 fn bucket(file: FileId) -> &'static Bucket {
     &TABLE[(file.0.wrapping_mul(7) ^ file.1) as usize % BUCKETS]
@@ -166,10 +160,10 @@ impl Use {
                         held: Monitor::new(Ranges::default()),
                         released: WaitList::new(),
                     }),
+                    _tie: Tie::new(),
                 };
                 #[expect(clippy::disallowed_methods, reason = "room was made above")]
                 bucket.insert(place, entry);
-                LOCKED.fetch_add(1, Ordering::Relaxed);
                 place
             }
         };
@@ -186,7 +180,6 @@ impl Drop for Use {
         bucket[place].uses -= 1;
         if bucket[place].uses == 0 && self.locks.held.lock().is_empty() {
             let gone = bucket.remove(place);
-            LOCKED.fetch_sub(1, Ordering::Relaxed);
             drop(bucket);
             drop(gone);
         }

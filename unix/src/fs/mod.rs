@@ -38,7 +38,7 @@ pub use place::{FileSystem, Mount, Place};
 
 /// The kinds of file systems.
 pub(crate) const KINDS: &[&str] = &[
-    "tmpfs", "ramfs", "devtmpfs", "devpts", "proc", "sysfs", "synfs",
+    "tmpfs", "ramfs", "devtmpfs", "devpts", "mqueue", "proc", "sysfs", "synfs",
 ];
 
 /// The time of day.

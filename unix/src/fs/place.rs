@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use sync::Monitor;
+use sync::{Monitor, epoch};
 
 use super::inode::Inode;
 use crate::memory::fallible::{try_arc, try_copy, try_extend, try_push, try_reserve};
@@ -251,6 +251,10 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
     drop(inode);
     if mount.covers.is_none() || mount.covered.load(Ordering::Relaxed) != 0 {
         return Err(Errno::EBUSY);
+    }
+    if !detach && Arc::strong_count(&mount) > 2 && epoch::pending() > 0 {
+        // What was closed while others had the table is given up a grace period later.
+        epoch::synchronize();
     }
     let mut table = TABLE.lock();
     // One count is the table's, one is ours; whoever else is inside the mount has another.

@@ -1,12 +1,14 @@
 //! System V IPC: objects with numbers instead of descriptors, which outlive who made them.
 //!
 //! *Interface*: a [`Namespace`] for each kind has its objects by number and by key; [`Entry`] is one with its [`Perm`]. [`memory`], [`semaphore`] and [`message`] are the kinds.
+//! Beside them stands [`mqueue`], POSIX's message queues, which have names and descriptors.
 //!
 //! A number is a place in the table and, above that, how often places have come round, so that a number of before names nothing. Monitors: the table's, then that of one
 //! entry's permissions; an object's own is not taken with either.
 
 pub mod memory;
 pub mod message;
+pub mod mqueue;
 pub mod semaphore;
 
 use abi::errno::{Errno, Result};

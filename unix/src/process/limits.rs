@@ -38,7 +38,10 @@ impl Limits {
             cur: 1024,
             max: 1024,
         };
-        limits[RLIMIT_MSGQUEUE] = Rlimit { cur: 0, max: 0 };
+        limits[RLIMIT_MSGQUEUE] = Rlimit {
+            cur: 819_200,
+            max: 819_200,
+        };
         limits[RLIMIT_NICE] = Rlimit { cur: 0, max: 0 };
         limits[RLIMIT_RTPRIO] = Rlimit { cur: 0, max: 0 };
         Limits(limits)

@@ -6,7 +6,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use abi::linux::{RLIMIT_NOFILE, RLIMIT_NPROC};
+use abi::linux::{RLIMIT_MSGQUEUE, RLIMIT_NOFILE, RLIMIT_NPROC};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
@@ -196,6 +196,14 @@ pub fn bytes_max() -> u64 {
 /// `bytes` of kernel memory for the running thread's user. `None`: that would be more than [`bytes_max`].
 pub fn bytes(bytes: u64) -> Option<Charge> {
     Payer::current().charge(Held::Bytes, bytes, bytes_max())
+}
+
+/// A queue of POSIX's that may come to hold `bytes`: as much as `RLIMIT_MSGQUEUE` says of all the user's, the superuser's too. EMFILE.
+pub fn queue(bytes: u64) -> Result<Charge> {
+    let limit = Task::here(|task| task.process.limits.lock().cur(RLIMIT_MSGQUEUE));
+    let most = limit.unwrap_or(u64::MAX);
+    let user = Payer::current().user;
+    insist(|| user.charge(Held::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
 }
 
 /// One whom `tracer` traces, until its end has been asked for: a user's may take a twenty-fifth of memory, with other things. ENOMEM.

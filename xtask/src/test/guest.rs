@@ -211,6 +211,11 @@ pub const TESTS: &[Test] = &[
         run: memories,
     },
     Test {
+        name: "mqueues",
+        about: "POSIX message queues: names, order, waits, notices, rights, their file system, on 1 and 4 CPUs",
+        run: mqueues,
+    },
+    Test {
         name: "splices",
         about: "sizes of pipes, moves between pipes, files, sockets, memory, on 1 and 4 CPUs",
         run: splices,
@@ -904,6 +909,10 @@ fn xattrs(kit: &Kit) -> Vec<Check> {
         checks.extend(kit.tap(&machine, &[&path], MINUTE));
     }
     checks
+}
+
+fn mqueues(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "mqueues", &["/tests/mqueues-glibc"])
 }
 
 fn memories(kit: &Kit) -> Vec<Check> {

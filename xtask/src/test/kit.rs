@@ -173,6 +173,7 @@ impl Kit {
             "inet-messages",
             "memories",
             "udp-pairs",
+            "mqueues",
             "sysv",
             "figures",
         ] {

@@ -32,6 +32,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("inets", &["/tests/inets-glibc"]),
     ("netlinks", &["/tests/netlinks-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
+    ("mqueues", &["/tests/mqueues-glibc"]),
     ("inet-messages", &["/tests/inet-messages-glibc"]),
     ("udp-pairs", &["/tests/udp-pairs-glibc"]),
     ("rights", &["/tests/rights-glibc"]),

@@ -1,6 +1,6 @@
 //! Mounting and unmounting.
 //!
-//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, `devpts` (the one that there is), and a directory in a second place.
+//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, `devpts` and `mqueue` (the one that there is of each), and a directory in a second place.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -14,6 +14,7 @@ use crate::call::{Args, Handler};
 use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
 use crate::fs::{Kind, SetAttr, boot, proc, syn, sys};
+use crate::ipc::mqueue;
 use crate::memory::fallible::try_string;
 use crate::process::Capability;
 use crate::tty::devpts;
@@ -148,6 +149,7 @@ fn mount(args: &mut Args) -> Result<usize> {
         "synfs" => syn::file_system(),
         "devtmpfs" => boot::devices()?,
         "devpts" => devpts::file_system(),
+        "mqueue" => mqueue::names::file_system(),
         _ => return Err(Errno::ENODEV),
     };
     let source = if source.is_empty() { kind } else { source };

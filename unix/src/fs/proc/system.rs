@@ -26,6 +26,7 @@ use crate::event::inotify::limits as inotify;
 use crate::file::{File, OpenFile};
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
+use crate::ipc::mqueue::limits as queues;
 use crate::ipc::{memory as segments, message, semaphore};
 use crate::pipe::size::{limits as pipes, round};
 use crate::process::{Capability, Process, access, quota, tree};
@@ -111,6 +112,26 @@ macro_rules! next_id {
     };
 }
 
+/// A number from a range that root may set.
+macro_rules! ranged {
+    ($at:expr, $range:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let number: usize = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+                if !$range.contains(&number) {
+                    return Err(Errno::EINVAL);
+                }
+                $at.store(number, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    };
+}
+
 /// A name of the machine that root may set.
 macro_rules! named {
     ($which:expr) => {
@@ -172,6 +193,7 @@ const SYS: &[Named] = &[
 const SYS_FS: &[Named] = &[
     ("file-max", line!(quota::descriptions_max())),
     ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
+    ("mqueue", || Item::Folder(Arc::new(Fixed(SYS_MQUEUE)))),
     ("nr_open", line!(crate::files::MAX_CAPACITY)),
     ("pipe-max-size", || {
         let show = |out: &mut Out| {
@@ -187,6 +209,26 @@ const SYS_FS: &[Named] = &[
     ("pipe-user-pages-hard", number!(pipes::HARD)),
     ("pipe-user-pages-soft", number!(pipes::SOFT)),
     ("suid_dumpable", line!(0)),
+];
+
+const SYS_MQUEUE: &[Named] = &[
+    (
+        "msg_default",
+        ranged!(queues::MESSAGES_DEFAULT, 1..=queues::MESSAGES_HARD),
+    ),
+    (
+        "msg_max",
+        ranged!(queues::MESSAGES, 1..=queues::MESSAGES_HARD),
+    ),
+    (
+        "msgsize_default",
+        ranged!(queues::BYTES_DEFAULT, 128..=queues::BYTES_HARD),
+    ),
+    (
+        "msgsize_max",
+        ranged!(queues::BYTES, 128..=queues::BYTES_HARD),
+    ),
+    ("queues_max", number!(queues::QUEUES)),
 ];
 
 const SYS_INOTIFY: &[Named] = &[

@@ -137,6 +137,18 @@ fn port_of(socket: &Arc<Socket>) -> Result<&Port> {
     Port::of(socket).ok_or(Errno::ENOMEM)
 }
 
+/// `socket`, of this family, can be told something from now on. ENOMEM.
+pub fn enlist(socket: &Arc<Socket>) -> Result<()> {
+    port_of(socket).map(|_| ())
+}
+
+/// Tells `socket`, which was enlisted, these bytes.
+pub fn pass(socket: &Socket, bytes: &[u8]) {
+    if let Some(port) = Port::of(socket) {
+        port.tell_bytes(socket, Ok(bytes));
+    }
+}
+
 /// The address in `bytes`. EINVAL.
 fn address(bytes: &[u8]) -> Result<SockaddrNl> {
     let bytes = bytes.get(..size_of::<SockaddrNl>()).ok_or(Errno::EINVAL)?;
@@ -387,8 +399,7 @@ fn serve(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<
 }
 
 /// What the kernel has to say to a socket.
-fn record(message: &Message, port: &Port) -> Result<Record> {
-    let bytes = message.bytes()?;
+fn record(bytes: &[u8], port: &Port) -> Result<Record> {
     let mut record = Record::new(&mut IoBuf::drain(bytes), bytes.len(), &port.unread)?;
     record.from = Some(named(0, 0));
     record.along.credentials = Some(Ucred {

@@ -119,8 +119,13 @@ impl Port {
 
     /// Tells `socket`, whose port it is. One that does not read finds ENOBUFS instead.
     pub fn tell(&self, socket: &Socket, message: &Message) {
+        self.tell_bytes(socket, message.bytes());
+    }
+
+    /// Tells it `bytes`, if there was memory for them.
+    pub fn tell_bytes(&self, socket: &Socket, bytes: Result<&[u8]>) {
         let full = self.unread.used() > socket.options.receive_buffer();
-        let put = || socket.inbox.push(record(message, self)?);
+        let put = || socket.inbox.push(record(bytes?, self)?);
         if (full || put().is_err()) && !self.is_on(NETLINK_NO_ENOBUFS) {
             socket.set_error(Errno::ENOBUFS);
         }

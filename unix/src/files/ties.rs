@@ -1,0 +1,47 @@
+//! What a process has by way of its descriptors and loses when it closes one, although the file stays open: record locks, and notices of message queues.
+//!
+//! *Interface*: a [`Tie`] counts such a thing; while there are none ([`any`]) a close looks for none. [`cut`] is for who closes.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::file::OpenFile;
+use crate::fs::lock;
+use crate::ipc::mqueue;
+
+static TIES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there are such things.
+#[inline]
+pub fn any() -> bool {
+    TIES.load(Ordering::Relaxed) != 0
+}
+
+/// There is one as long as this is kept.
+pub struct Tie(());
+
+impl Tie {
+    /// One more.
+    pub fn new() -> Tie {
+        TIES.fetch_add(1, Ordering::Relaxed);
+        Tie(())
+    }
+}
+
+impl Default for Tie {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Tie {
+    fn drop(&mut self) {
+        TIES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The table whose locks are `owner`'s has closed a descriptor of `of`.
+#[cold]
+pub fn cut(owner: usize, of: &OpenFile) {
+    lock::descriptor_closed(owner, of);
+    mqueue::descriptor_closed(of);
+}
