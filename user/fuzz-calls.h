@@ -448,6 +448,7 @@ static const struct call calls[] = {
     C(splice, 16, FD, NONE, FD, NONE, SIZE, SPLICE_),
     C(process_vm_readv, 8, PID, P_IOVEC, COUNT, P_IOVEC, COUNT, NONE),
     C(process_vm_writev, 8, PID, P_IOVEC, COUNT, P_IOVEC, COUNT, NONE),
+    C(process_madvise, 6, FD, P_IOVEC, COUNT, MADV, NONE),
     C(kcmp, 6, PID, PID, COUNT, FD, FD),
     C(kcmp, 4, PID, PID, COUNT, FD, BUF),
     C(tee, 10, FD, FD, SIZE, SPLICE_),

@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END, page_ceil, page_floor};
 use abi::linux::*;
 use abi::nr;
-use vm::space::{Backing, Bounds, Lock, Placement, Remap};
+use vm::space::{Backing, Bounds, Lock, Placement, Remap, Wish};
 use vm::{Access, AddressSpace, Prot, user};
 
 use super::{Args, Handler};
@@ -364,16 +364,10 @@ const FAVOURS: &[u32] = &[
     MADV_RANDOM,
     MADV_SEQUENTIAL,
     MADV_WILLNEED,
-    MADV_DONTFORK,
-    MADV_DOFORK,
     MADV_MERGEABLE,
     MADV_UNMERGEABLE,
     MADV_HUGEPAGE,
     MADV_NOHUGEPAGE,
-    MADV_DONTDUMP,
-    MADV_DODUMP,
-    MADV_WIPEONFORK,
-    MADV_KEEPONFORK,
     MADV_COLD,
     MADV_PAGEOUT,
 ];
@@ -381,10 +375,21 @@ const FAVOURS: &[u32] = &[
 fn madvise(a: &mut Args) -> Result<usize> {
     let (address, length) = range(a).map_err(|_| Errno::EINVAL)?;
     let space = space()?;
+    let end = address.saturating_add(length);
+    let wish = |wish: Wish| space.wish(address, end, wish).map(|()| 0);
     match a.uint(2) {
         _ if length == 0 => Ok(0),
         MADV_DONTNEED | MADV_FREE if space.any_locked(address, length) => Err(Errno::EINVAL),
-        MADV_DONTNEED | MADV_FREE => space.discard(address, length).map(|()| 0),
+        MADV_FREE if !space.is_anonymous(address, end) => Err(Errno::EINVAL),
+        MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => {
+            space.discard(address, length).map(|()| 0)
+        }
+        MADV_DONTFORK => wish(Wish::LeaveOut(true)),
+        MADV_DOFORK => wish(Wish::LeaveOut(false)),
+        MADV_WIPEONFORK => wish(Wish::Wipe(true)),
+        MADV_KEEPONFORK => wish(Wish::Wipe(false)),
+        MADV_DONTDUMP => wish(Wish::Conceal(true)),
+        MADV_DODUMP => wish(Wish::Conceal(false)),
         MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
             let write = a.uint(2) == MADV_POPULATE_WRITE;
             let access = if write { Access::Write } else { Access::Read };

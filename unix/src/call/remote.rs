@@ -1,4 +1,4 @@
-//! Calls that look at other processes: `process_vm_readv`, `process_vm_writev`, `kcmp`.
+//! Calls that look at other processes: `process_vm_readv`, `process_vm_writev`, `process_madvise`, `kcmp`.
 //!
 //! *Interface*: [`CALLS`]. Who may is asked as for `ptrace` ([`access`]).
 
@@ -6,7 +6,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use abi::linux::{IOV_MAX, Iovec};
+use abi::linux::{IOV_MAX, Iovec, MADV_COLD, MADV_PAGEOUT, MADV_WILLNEED};
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,17 +15,19 @@ use vm::AddressSpace;
 
 use super::{Args, Handler};
 use crate::epoll::Epoll;
+use crate::event;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_filled;
 use crate::process::access::{self, Wish};
-use crate::process::{Process, Task, tree};
+use crate::process::{Capability, Process, Task, tree};
 use crate::signal;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::PROCESS_VM_READV, |a| across(a, Way::Read)),
     (nr::PROCESS_VM_WRITEV, |a| across(a, Way::Write)),
+    (nr::PROCESS_MADVISE, process_madvise),
     (nr::KCMP, kcmp),
 ];
 
@@ -86,6 +88,48 @@ fn across(a: &mut Args, way: Way) -> Result<usize> {
             }
             at = at.wrapping_add(count);
             left = left.saturating_sub(count);
+        }
+    }
+    Ok(total)
+}
+
+/// Advice about another's memory: taken, as far as that has it. Nothing comes of it.
+fn process_madvise(a: &mut Args) -> Result<usize> {
+    if a.uint(4) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let pieces = pieces(a.word(1), a.word(2))?;
+    let of = Process::current().files.get().get(a.int(0))?;
+    let process = event::process::of(&of)?;
+    if process.is_gone() {
+        return Err(Errno::ESRCH);
+    }
+    match a.uint(3) {
+        MADV_COLD | MADV_PAGEOUT | MADV_WILLNEED => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    // Unlike the other calls this one says that it is the access that is refused.
+    let space = access::space(process, Wish::See).map_err(|error| match error {
+        Errno::EPERM => Errno::EACCES,
+        error => error,
+    })?;
+    let space = space.ok_or(Errno::ESRCH)?;
+    let caller = Process::current();
+    if !Arc::ptr_eq(&caller, process) {
+        caller.cred.get().need(Capability::SysNice)?;
+    }
+    let mut total = 0usize;
+    for piece in &pieces {
+        let (at, length) = (piece.base as usize, piece.len as usize);
+        let lack = if at.is_multiple_of(PAGE) {
+            (length != 0 && !space.covers(at, length)).then_some(Errno::ENOMEM)
+        } else {
+            Some(Errno::EINVAL)
+        };
+        match lack {
+            Some(error) if total == 0 => return Err(error),
+            Some(_) => break,
+            None => total = total.saturating_add(length),
         }
     }
     Ok(total)

@@ -376,7 +376,9 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
             (Some(_), false) => PRIVATE_FILES,
         };
         let own = area.pager.is_some() && !area.shared && pages.own != 0;
-        let kept = if filter & kind != 0 || own && filter & PRIVATE != 0 {
+        let kept = if area.wishes.concealed {
+            0
+        } else if filter & kind != 0 || own && filter & PRIVATE != 0 {
             length
         } else if kind == PRIVATE_FILES && filter & HEADERS != 0 && area.offset == 0 {
             PAGE

@@ -4,6 +4,7 @@
 
 use super::bounds::Lock;
 use super::pager::{Pager, PagerInfo};
+use super::wishes::Wishes;
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 
@@ -114,6 +115,7 @@ pub(super) struct Area {
     pub(super) prot: Prot,
     pub(super) role: Role,
     pub(super) lock: Lock,
+    pub(super) wishes: Wishes,
     pub(super) content: Content,
 }
 
@@ -153,7 +155,11 @@ impl Area {
 
     /// Could this area, from `start` on, and `next`, which starts where it ends, be one?
     pub(super) fn joins(&self, start: usize, next: &Area) -> bool {
-        if self.prot != next.prot || self.role != next.role || self.lock != next.lock {
+        if self.prot != next.prot
+            || self.role != next.role
+            || self.lock != next.lock
+            || self.wishes != next.wishes
+        {
             return false;
         }
         match (&self.content, &next.content) {
@@ -197,6 +203,7 @@ impl Area {
             prot: self.prot,
             role: self.role,
             lock: self.lock,
+            wishes: self.wishes,
             shared,
             offset,
             pager,
@@ -217,6 +224,8 @@ pub struct AreaInfo {
     pub role: Role,
     /// How it stays in memory.
     pub lock: Lock,
+    /// What is wanted of it in a child, and in a core.
+    pub wishes: Wishes,
     /// Are writes seen by others?
     pub shared: bool,
     /// Byte offset in the object.

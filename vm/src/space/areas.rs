@@ -205,6 +205,18 @@ impl Areas {
         self.list.drain(first..end);
     }
 
+    /// Removes the areas that a child is not to have. Answers how many bytes those were.
+    pub(super) fn leave_out(&mut self) -> usize {
+        let mut bytes = 0;
+        self.list.retain(|(start, area)| {
+            if area.wishes.left_out {
+                bytes += area.end - start;
+            }
+            !area.wishes.left_out
+        });
+        bytes
+    }
+
     /// Takes out one area.
     pub(super) fn take(&mut self, index: usize) -> Area {
         self.list.remove(index).1

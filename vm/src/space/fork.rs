@@ -83,12 +83,20 @@ impl<M: Memory> AddressSpace<M> {
         // Areas first: whatever pages the child gets are freed by way of them.
         copy.areas = inner.areas.try_clone()?;
         self.unlock_copy(&mut copy.areas);
+        let left_out = match inner.wished {
+            true => copy.areas.leave_out(),
+            false => 0,
+        };
+        copy.wished = inner.wished;
         *child.areas_bytes.get_mut() = copy.areas.bytes();
-        (copy.size, copy.own_data) = (inner.size, inner.own_data);
+        (copy.size, copy.own_data) = (inner.size - left_out, inner.own_data);
         (copy.brk_start, copy.brk) = (inner.brk_start, inner.brk);
         let (tables, child_tables) = (self.tables(), child.tables());
         let mut copied = 0;
         for (start, area) in inner.areas.all() {
+            if !area.wishes.inherits() {
+                continue;
+            }
             let strip = if area.private() { WRITE } else { 0 };
             let mut failed = false;
             tables.each_leaf_table(*start, area.end, |base, words| {

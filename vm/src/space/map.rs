@@ -7,6 +7,7 @@ use super::bounds::{Bounds, Lock};
 use super::gather::Gather;
 use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
+use super::wishes::Wishes;
 use super::{Access, AddressSpace, FaultError, Inner, Remap};
 use crate::memory::Memory;
 use crate::table::{self, PRESENT, frame_of};
@@ -69,6 +70,7 @@ impl<M: Memory> AddressSpace<M> {
             prot,
             role: Role::Plain,
             lock,
+            wishes: Wishes::default(),
             content,
         };
         self.map_content(place, length, area, bounds)
@@ -85,6 +87,7 @@ impl<M: Memory> AddressSpace<M> {
             prot,
             role: Role::Stack { floor },
             lock: Lock::No,
+            wishes: Wishes::default(),
             content: Content::Zeros,
         };
         self.map_content(place, top - start, area, &Bounds::NONE)?;
@@ -504,6 +507,7 @@ impl<M: Memory> AddressSpace<M> {
                 prot: Prot::RW,
                 role: Role::Heap,
                 lock: inner.future_lock,
+                wishes: Wishes::default(),
                 content: Content::Zeros,
             };
             if new > USER_END

@@ -22,6 +22,7 @@ mod pager;
 mod presence;
 mod resident;
 mod shared;
+mod wishes;
 
 pub use area::{AreaInfo, Backing, Placement, Prot, Role};
 #[cfg(target_os = "none")]
@@ -29,6 +30,7 @@ pub(crate) use bounds::bounds_of_caller;
 pub use bounds::{Bounds, Lock, Sizes, link_bounds};
 pub use pager::{Label, Pager, PagerInfo};
 pub use presence::Present;
+pub use wishes::{Wish, Wishes};
 
 use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};
@@ -135,6 +137,8 @@ pub(crate) struct Inner {
     size: usize,
     /// Bytes of data that the program's file has.
     own_data: usize,
+    /// Something was ever wanted of an area in a child.
+    wished: bool,
     /// How new areas are locked.
     future_lock: Lock,
     /// Forks so far, in a byte.
@@ -182,6 +186,7 @@ impl<M: Memory> AddressSpace<M> {
                 brk: 0,
                 size: 0,
                 own_data: 0,
+                wished: false,
                 future_lock: Lock::No,
                 forks: 0,
                 habits: None,

@@ -216,6 +216,11 @@ pub const TESTS: &[Test] = &[
         run: mqueues,
     },
     Test {
+        name: "advices",
+        about: "advice about memory: what a child has, what is given up, another's memory, on 1 and 4 CPUs",
+        run: advices,
+    },
+    Test {
         name: "splices",
         about: "sizes of pipes, moves between pipes, files, sockets, memory, on 1 and 4 CPUs",
         run: splices,
@@ -913,6 +918,10 @@ fn xattrs(kit: &Kit) -> Vec<Check> {
 
 fn mqueues(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "mqueues", &["/tests/mqueues-glibc"])
+}
+
+fn advices(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "advices", &["/tests/advices-glibc"])
 }
 
 fn memories(kit: &Kit) -> Vec<Check> {

@@ -174,6 +174,7 @@ impl Kit {
             "memories",
             "udp-pairs",
             "mqueues",
+            "advices",
             "sysv",
             "figures",
         ] {

@@ -109,6 +109,9 @@ fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
         (true, "mr mw me "),
         (matches!(area.role, Role::Stack { .. }), "gd "),
         (area.lock != Lock::No, "lo "),
+        (area.wishes.left_out, "dc "),
+        (area.wishes.concealed, "dd "),
+        (area.wishes.wiped, "wf "),
     ];
     out.push_str("VmFlags: ");
     for (_, word) in flags.iter().filter(|(has, _)| *has) {

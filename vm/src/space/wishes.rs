@@ -1,0 +1,81 @@
+//! What a program wants done with a part of its memory when it forks or leaves a core (`madvise`).
+//!
+//! *Interface*: [`AddressSpace::wish`] says a [`Wish`]; areas keep [`Wishes`].
+
+use super::AddressSpace;
+use super::area::{Area, Content};
+use crate::memory::Memory;
+use abi::errno::Errno;
+
+/// One of them, wanted or no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// A child does not have it (`MADV_DONTFORK`).
+    LeaveOut(bool),
+    /// A child has zeros there (`MADV_WIPEONFORK`).
+    Wipe(bool),
+    /// It is in no core (`MADV_DONTDUMP`).
+    Conceal(bool),
+}
+
+/// What is wanted of one area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wishes {
+    /// A child does not have it.
+    pub left_out: bool,
+    /// A child has zeros there.
+    pub wiped: bool,
+    /// It is in no core.
+    pub concealed: bool,
+}
+
+impl Wishes {
+    /// Whether a child gets the pages.
+    pub(super) fn inherits(self) -> bool {
+        !self.left_out && !self.wiped
+    }
+}
+
+impl Area {
+    /// EINVAL: only private memory of no file can be wiped.
+    fn wish(&mut self, wish: Wish) -> Result<(), Errno> {
+        match wish {
+            Wish::LeaveOut(on) => self.wishes.left_out = on,
+            Wish::Wipe(true) if !matches!(self.content, Content::Zeros) => {
+                return Err(Errno::EINVAL);
+            }
+            Wish::Wipe(on) => self.wishes.wiped = on,
+            Wish::Conceal(on) => self.wishes.concealed = on,
+        }
+        Ok(())
+    }
+}
+
+impl<M: Memory> AddressSpace<M> {
+    /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; what there is has been noted. `EINVAL`: it cannot be so of one of them, and those before have it.
+    pub fn wish(&self, start: usize, end: usize, wish: Wish) -> Result<(), Errno> {
+        let mut inner = self.change();
+        inner.areas.reserve()?;
+        inner.wished = true;
+        let whole = inner.areas.covers(start, end);
+        let first = inner.areas.cut(start);
+        let last = inner.areas.cut(end);
+        let mut noted = Ok(());
+        for index in first..last {
+            noted = inner.areas.get_mut(index).1.wish(wish);
+            if noted.is_err() {
+                break;
+            }
+        }
+        inner.areas.join(first, last);
+        noted?;
+        if whole { Ok(()) } else { Err(Errno::ENOMEM) }
+    }
+
+    /// Whether all that there is of a range is private memory of no file (`MADV_FREE`).
+    pub fn is_anonymous(&self, start: usize, end: usize) -> bool {
+        let inner = self.held();
+        let mut all = inner.areas.touching(start, end).iter();
+        all.all(|(_, area)| matches!(area.content, Content::Zeros))
+    }
+}
