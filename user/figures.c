@@ -123,6 +123,7 @@ static void devices(void)
     check(whole("/proc/partitions") >= 0, "partitions: is there");
     struct stat about;
     check(stat("/sys/block", &about) == 0 && S_ISDIR(about.st_mode), "/sys/block is a folder");
+    check(stat("/sys/dev/block", &about) == 0 && S_ISDIR(about.st_mode), "/sys/dev/block too");
     check(stat("/sys/class/block", &about) == 0 && S_ISDIR(about.st_mode), "/sys/class/block too");
 }
 
@@ -188,6 +189,22 @@ static unsigned long field(int pid, int wanted)
     return strtoul(at, 0, 10);
 }
 
+static int link_mode(int fd)
+{
+    char path[64];
+    struct stat about;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return lstat(path, &about) ? -1 : (int)(about.st_mode & 07777);
+}
+
+static void descriptors(void)
+{
+    equal(link_mode(open("/dev/null", O_RDONLY)), 0500, "the link of what is open for reading");
+    equal(link_mode(open("/dev/null", O_WRONLY)), 0300, "for writing");
+    equal(link_mode(open("/dev/null", O_RDWR)), 0700, "for both");
+    equal(link_mode(open("/dev/null", O_PATH)), 0, "for neither");
+}
+
 static void processes(char **argv, char **environment)
 {
     char path[96], wanted[16];
@@ -233,7 +250,7 @@ static void process_group(void)
 
 static const struct group groups[] = {
     {"counts", counts},   {"devices", devices},         {"processors", processors},
-    {"network", network}, {"processes", process_group},
+    {"network", network}, {"processes", process_group}, {"descriptors", descriptors},
 };
 
 int main(int argc, char **argv, char **environment)

@@ -262,6 +262,9 @@ static long look_at(const long *v)
     return result;
 }
 
+/* Where `struct user` has a debug register. */
+#define DEBUGGED(number) (848 + 8 * (number))
+
 /* Lets a child of one's own that is traced go on from stop to stop. */
 static long trace(const struct actor *me, long pid, uint64_t seed)
 {
@@ -281,6 +284,12 @@ static long trace(const struct actor *me, long pid, uint64_t seed)
         long address = request == PTRACE_GETREGSET || request == PTRACE_SETREGSET ? 1 + (long)below(&seed, 3) : below(&seed, 2) ? place_address(&where) : 8 * (long)below(&seed, 120);
         if (below(&seed, 3) == 0)
             raw(SYS_ptrace, request, pid, address, data, 0, 0);
+        if (below(&seed, 6) == 0) {
+            /* Debug registers: an address of a place, and a control that often fits. */
+            long debugged = below(&seed, 4), fields = below(&seed, 3) ? 1 + 4 * (long)below(&seed, 4) : (long)below(&seed, 16);
+            raw(SYS_ptrace, PTRACE_POKEUSER, pid, DEBUGGED(debugged), place_address(&where) & (below(&seed, 4) ? -8l : -1l), 0, 0);
+            raw(SYS_ptrace, PTRACE_POKEUSER, pid, DEBUGGED(7), below(&seed, 8) ? 1l << 2 * debugged | fields << (16 + 4 * debugged) : (long)draw(&seed), 0, 0);
+        }
         int signal = status >> 8 & 0x7f;
         raw(SYS_ptrace, resume[below(&seed, sizeof resume / sizeof *resume)], pid, 0, below(&seed, 3) ? (signal == SIGSTOP || signal == SIGTRAP ? 0 : signal) : (int)below(&seed, 65), 0, 0);
     }

@@ -43,7 +43,7 @@ pub const STACK_SLOT: usize = 32 << 10;
 pub const STACK_SIZE: usize = STACK_SLOT / 2;
 
 /// The first slots hold the boot and interrupt stacks of every CPU (`machine` maps them).
-pub const MACHINE_STACK_SLOTS: usize = 32;
+pub const MACHINE_STACK_SLOTS: usize = 40;
 
 /// Device registers, uncached.
 pub const MMIO: usize = 0xffff_ffff_f000_0000;

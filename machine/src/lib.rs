@@ -16,6 +16,7 @@ pub mod boot;
 pub mod clock;
 pub mod cpio;
 pub mod cpu;
+pub mod debug;
 pub mod features;
 pub mod fpu;
 pub mod guard;

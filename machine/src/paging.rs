@@ -150,7 +150,7 @@ pub fn window_len() -> usize {
     }
 }
 
-/// The stacks that every CPU has from boot on. The numbers of the last three are their IST numbers.
+/// The stacks that every CPU has from boot on. The numbers of all but the first are their IST numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MachineStack {
@@ -162,11 +162,31 @@ pub enum MachineStack {
     Nmi = 2,
     /// For machine checks.
     MachineCheck = 3,
+    /// Where debug exceptions begin: they come at any instruction of the kernel's, also before it has a stack.
+    Debug = 4,
+}
+
+impl MachineStack {
+    /// All of them.
+    pub const ALL: [MachineStack; 5] = [
+        MachineStack::Boot,
+        MachineStack::DoubleFault,
+        MachineStack::Nmi,
+        MachineStack::MachineCheck,
+        MachineStack::Debug,
+    ];
+
+    /// Those that interrupts begin on.
+    pub(crate) fn of_interrupts() -> impl Iterator<Item = MachineStack> {
+        Self::ALL
+            .into_iter()
+            .filter(|stack| *stack != MachineStack::Boot)
+    }
 }
 
 /// Address of the [`StackBase`] of a machine stack of CPU number `cpu`; the stack grows down from it.
 pub fn machine_stack(cpu: usize, stack: MachineStack) -> usize {
-    stack_slot(cpu * 4 + stack as usize) + STACK_SLOT - StackBase::SIZE
+    stack_slot(cpu * MachineStack::ALL.len() + stack as usize) + STACK_SLOT - StackBase::SIZE
 }
 
 /// The address of the `number`th slot for stacks. The machine's come first; where the first lies is drawn by lot, and behind the last slot of
@@ -181,7 +201,8 @@ pub(crate) const SLEEP_REGISTER_PAGE: usize = abi::layout::MMIO + 15 * PAGE;
 
 const _: () =
     assert!(SLEEP_REGISTER_PAGE + PAGE == abi::layout::MMIO + abi::layout::MACHINE_MMIO_LEN);
-const _: () = assert!(crate::cpu::MAX_CPUS * 4 <= abi::layout::MACHINE_STACK_SLOTS);
+const _: () =
+    assert!(crate::cpu::MAX_CPUS * MachineStack::ALL.len() <= abi::layout::MACHINE_STACK_SLOTS);
 const _: () = assert!(WINDOW & (PAGE - 1) == 0);
 
 #[cfg(target_os = "none")]
@@ -427,12 +448,7 @@ mod bare {
         fn map_stacks(&mut self, cpus: usize) {
             let data = self.data();
             for cpu in 0..cpus {
-                for stack in [
-                    MachineStack::Boot,
-                    MachineStack::DoubleFault,
-                    MachineStack::Nmi,
-                    MachineStack::MachineCheck,
-                ] {
+                for stack in MachineStack::ALL {
                     // Interrupt stacks carry at most the panic report.
                     let size = if stack == MachineStack::Boot {
                         STACK_SIZE

@@ -1,7 +1,7 @@
 //! Segment descriptors, task state and control registers of one CPU.
 //!
 //! *Interface*: `init_this_cpu` on each CPU as it comes up. Selectors are Linux's, so that what a program sees of
-//! them is what it expects. Double fault, NMI and machine check have stacks of their own (IST).
+//! them is what it expects. Double fault, NMI, machine check and debug exceptions have stacks of their own (IST).
 
 /// Words in a descriptor table: null, unused, kernel code and data, user 32-bit code (unused), user data, user code, unused,
 /// task state (two words).
@@ -130,6 +130,7 @@ mod bare {
                 trap::exception::DOUBLE_FAULT => (MachineStack::DoubleFault as u8, 0),
                 trap::exception::NMI => (MachineStack::Nmi as u8, 0),
                 trap::exception::MACHINE_CHECK => (MachineStack::MachineCheck as u8, 0),
+                trap::exception::DEBUG => (MachineStack::Debug as u8, 0),
                 trap::exception::BREAKPOINT | trap::exception::OVERFLOW => (0, 3),
                 _ => (0, 0),
             };
@@ -176,11 +177,7 @@ mod bare {
         // SAFETY: the caller is alone with this CPU's structures.
         unsafe {
             let tss = cpu.tss.get();
-            for stack in [
-                MachineStack::DoubleFault,
-                MachineStack::Nmi,
-                MachineStack::MachineCheck,
-            ] {
+            for stack in MachineStack::of_interrupts() {
                 (*tss).ist[stack as usize - 1] = paging::machine_stack(cpu.number(), stack) as u64;
             }
             (*tss).rsp0 = paging::machine_stack(cpu.number(), MachineStack::Boot) as u64;

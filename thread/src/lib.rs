@@ -59,6 +59,7 @@ pub mod token;
 mod tte;
 mod turn;
 mod waiting;
+pub mod watch;
 mod yielding;
 
 pub use block::{resume, resume_address, start, suspend, yield_now};

@@ -32,6 +32,7 @@
 use crate::flags::ATTENTION;
 use crate::speculation;
 use crate::tte::Tte;
+use crate::watch;
 use crate::yielding;
 use codegen::methods::jump_through;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Template, dynasm};
@@ -58,6 +59,8 @@ impl Kind {
     pub const GS: Kind = Kind(4);
     /// Has asked for less speculation ([`crate::speculation`]).
     pub const ASKED: Kind = Kind(64);
+    /// Has debug registers ([`crate::watch`]).
+    pub const WATCHED: Kind = Kind(128);
     const FSGSBASE: u8 = 8;
     const XSAVE: u8 = 16;
     const XSAVEOPT: u8 = 32;
@@ -128,7 +131,7 @@ pub struct SwitchCode {
 
 /// Bytes in front of `sw_in` that change the address space.
 const MM_LEN: usize = 8 + 4 + 3;
-const VARIANTS: usize = 128;
+const VARIANTS: usize = 256;
 
 /// One constant says which marks a thread looks for and which components of the vector registers it has loaded.
 const _: () = assert!(ATTENTION as u64 & fpu::MOST_COMPONENTS == fpu::MOST_COMPONENTS);
@@ -142,14 +145,22 @@ static YIELD_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; V
 macro_rules! templates {
     ($generate:ident: $($v:literal)*) => { [$(Template::new(&SWITCH, $generate::<$v>)),*] };
 }
-/// By variant; those with [`Kind::FP`] are in [`VECTOR`].
-static PLAIN: [Template<4>; 80] = templates!(plain:
-    0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0  0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
-    0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0  0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
-    64 65 0 0 68 69 0 0 72 73 0 0 76 77 0 0);
+/// By variant without the bits for vector registers ([`place_of`]); those with [`Kind::FP`] are in [`VECTOR`].
+static PLAIN: [Template<4>; 64] = templates!(plain:
+    0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0
+    64 65 0 0 68 69 0 0 72 73 0 0 76 77 0 0
+    128 129 0 0 132 133 0 0 136 137 0 0 140 141 0 0
+    192 193 0 0 196 197 0 0 200 201 0 0 204 205 0 0);
 /// By variant less the bits below [`Kind::FSGSBASE`]: without and with a GS base.
-static VECTOR: [Template<5>; 32] = templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63
-    67 71 75 79 83 87 91 95 99 103 107 111 115 119 123 127);
+static VECTOR: [Template<5>; 64] = templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63
+    67 71 75 79 83 87 91 95 99 103 107 111 115 119 123 127
+    131 135 139 143 147 151 155 159 163 167 171 175 179 183 187 191
+    195 199 203 207 211 215 219 223 227 231 235 239 243 247 251 255);
+
+/// Where the template of a variant without vector registers is.
+fn place_of(variant: usize) -> usize {
+    variant & 15 | variant >> 6 << 4
+}
 
 impl SwitchCode {
     /// Switch code of `kind` for the thread with these keys; `owner` is what listings show.
@@ -169,7 +180,7 @@ impl SwitchCode {
         let variant = kind.0 as usize;
         let [slow, over] = exits.map(|exit| exit as i64);
         let sealed = if kind.0 & Kind::FP.0 == 0 {
-            PLAIN[variant].instantiate("switch", owner, &[tte, top, slow, over])?
+            PLAIN[place_of(variant)].instantiate("switch", owner, &[tte, top, slow, over])?
         } else {
             VECTOR[variant >> 2].instantiate("switch", owner, &[tte, top, slow, over, area])?
         };
@@ -284,6 +295,9 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
     );
     if has(VARIANT, Kind::ASKED) {
         speculation::end(d, base);
+    }
+    if has(VARIANT, Kind::WATCHED) {
+        watch::end(d);
     }
     end::<VARIANT>(d, tte, area);
     dynasm!(d
@@ -401,6 +415,9 @@ fn yield_way<const VARIANT: u8>(
     if has(VARIANT, Kind::ASKED) {
         speculation::end(d, base);
     }
+    if has(VARIANT, Kind::WATCHED) {
+        watch::end(d);
+    }
     end::<VARIANT>(d, tte, area);
     dynasm!(d
         ; .arch x64
@@ -451,6 +468,9 @@ fn begin<const VARIANT: u8>(d: &mut Draft, tte: i32, base: i32) {
     }
     if has(VARIANT, Kind::ASKED) {
         speculation::begin(d, tte);
+    }
+    if has(VARIANT, Kind::WATCHED) {
+        watch::begin(d, tte);
     }
 }
 

@@ -16,6 +16,7 @@ use crate::protect::Interrupted;
 use crate::sample::Samples;
 use crate::signal::Signals;
 use crate::switch::{Kind, SwitchCode};
+use crate::watch::Watched;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -101,6 +102,8 @@ pub struct Tte {
     pub(crate) speculation: AtomicU32,
     /// What it is asked when it is interrupted: `flags::SEQUENCE` of one that has restartable sequences, else nothing.
     pub(crate) sequences: AtomicU32,
+    /// Its debug registers.
+    pub(crate) watched: Watched,
     pub(crate) quantum_ns: AtomicU64,
     /// Address of the stack base, the end of the kernel stack.
     pub(crate) stack_top: AtomicUsize,
@@ -178,6 +181,7 @@ impl Tte {
             gs_base: AtomicU64::new(0),
             speculation: AtomicU32::new(0),
             sequences: AtomicU32::new(0),
+            watched: Watched::new(),
             quantum_ns: AtomicU64::new(QUANTUM_NS),
             stack_top: AtomicUsize::new(0),
             events: AtomicU64::new(0),
@@ -524,6 +528,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
         word.store(0, Ordering::Relaxed);
     }
     tte.samples.reset();
+    tte.watched.reset();
     tte.nice.store(false, Ordering::Relaxed);
     for word in [&tte.owner, &tte.dispatch, &tte.link] {
         word.store(0, Ordering::Relaxed);

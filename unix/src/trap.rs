@@ -12,6 +12,7 @@ use abi::Errno;
 use abi::layout::PROTECTED_RETURN;
 use abi::linux::*;
 use core::sync::atomic::Ordering;
+use machine::debug::STEP;
 use machine::trap::{Callouts, RFLAGS_IF, TrapFrame, exception, fault_address};
 use machine::{cpu, report};
 use thread::Return;
@@ -125,8 +126,8 @@ fn on_other_exception(frame: &mut TrapFrame) {
             memory::short();
             cpu::irq_disable();
         }
-    } else if frame.vector == exception::DEBUG && thread::debug_trap(frame) {
-        // The end of a step: the thread stops at the crossing.
+    } else if frame.vector == exception::DEBUG && frame.from_user() {
+        debugged(frame);
     } else if frame.from_user() {
         cpu::irq_enable();
         if !old_call(frame) {
@@ -135,6 +136,29 @@ fn on_other_exception(frame: &mut TrapFrame) {
     } else if !fix_up(frame) {
         report::fatal_exception(frame);
     }
+}
+
+/// A debug exception in user mode: the end of a step, or what the thread's debug registers watch.
+fn debugged(frame: &mut TrapFrame) {
+    /// The next instruction is not watched.
+    const RESUME: u64 = 1 << 16;
+    let cause = frame.error as u32;
+    let hits = thread::current().told_by(cause);
+    // Where an instruction is watched, it has not been done, and is to be done when the thread goes on; for the rest the flag means nothing.
+    frame.rflags |= if hits != 0 { RESUME } else { 0 };
+    // The end of a native step: the thread stops at the crossing.
+    let stepped = cause & STEP != 0 && thread::debug_trap(frame);
+    if stepped && hits == 0 {
+        return;
+    }
+    let code = match (cause & STEP != 0 && !stepped, hits) {
+        (true, _) => TRAP_TRACE,
+        (false, 0) => TRAP_BRKPT,
+        (false, _) => TRAP_HWBKPT,
+    };
+    let info = Siginfo::fault(SIGTRAP, code, frame.rip);
+    cpu::irq_enable();
+    signal::force(info);
 }
 
 /// `int 0x80`, the way to the calls of 32-bit programs: none of them is there.
@@ -250,7 +274,6 @@ fn fault_signal(frame: &TrapFrame) -> Siginfo {
     let rip = frame.rip;
     match frame.vector {
         exception::DIVIDE => Siginfo::fault(SIGFPE, FPE_INTDIV, rip),
-        exception::DEBUG => Siginfo::fault(SIGTRAP, TRAP_TRACE, rip),
         exception::BREAKPOINT => Siginfo {
             signo: SIGTRAP,
             code: SI_KERNEL,

@@ -1,6 +1,6 @@
-//! Guest programs: compiled from `user/` into `build/user`, static.
+//! Guest programs: compiled from `user/` into `build/user`.
 //!
-//! *Interface*: `program(name, compiler)` compiles one in C; the two compilers; `go(name)` one in Go.
+//! *Interface*: `program(name, compiler)` compiles one in C; the compilers; `go(name)` one in Go.
 
 use crate::failure::Result;
 use crate::host::{self, Need};
@@ -12,27 +12,36 @@ use std::process::Command;
 pub struct Compiler {
     need: Need,
     suffix: &'static str,
-    /// What the linker is told.
-    link: &'static str,
+    /// What the compiler is told besides.
+    options: &'static [&'static str],
 }
+
+/// What most programs want.
+const STATIC: &[&str] = &["-O2", "-s", "-static"];
 
 /// gcc with Debian's glibc.
 pub const GLIBC: Compiler = Compiler {
     need: host::GCC,
     suffix: "glibc",
-    link: "-static",
+    options: STATIC,
 };
 /// The same, position-independent.
 pub const GLIBC_PIE: Compiler = Compiler {
     need: host::GCC,
     suffix: "glibc-pie",
-    link: "-static-pie",
+    options: &["-O2", "-s", "-static-pie", "-fPIE"],
+};
+/// The same for debuggers, linked with shared libraries: for a root that has them.
+pub const DEBUGGED: Compiler = Compiler {
+    need: host::GCC,
+    suffix: "debugged",
+    options: &["-O0", "-g", "-pie", "-fPIE"],
 };
 /// musl's wrapper of gcc.
 pub const MUSL: Compiler = Compiler {
     need: host::MUSL_GCC,
     suffix: "musl",
-    link: "-static",
+    options: STATIC,
 };
 
 /// Compiles `user/NAME.c`; gives the path of the program.
@@ -59,10 +68,8 @@ pub fn program(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         return Ok(target);
     }
     let mut command = Command::new(compiler.need.program);
-    command.args(["-O2", "-s", "-Wall", "-Wextra", compiler.link, "-pthread"]);
-    if compiler.link == "-static-pie" {
-        command.arg("-fPIE");
-    }
+    command.args(compiler.options);
+    command.args(["-Wall", "-Wextra", "-pthread"]);
     host::run_quietly(command.arg("-o").arg(&target).arg(&source))?;
     Ok(target)
 }

@@ -4,7 +4,7 @@
 //! *Interface*: the entries that `trap.rs` chooses where `guarded()` says so. Nobody runs ahead past the question whether it was user mode: an `lfence` or the write to the
 //! register itself is between.
 
-use super::{USER_CS, USER_SS, VECTOR_SYSCALL, VECTOR_TAIL};
+use super::{RFLAGS_TF, USER_CS, USER_SS, VECTOR_SYSCALL, VECTOR_TAIL, exception};
 use crate::cpu::{Cpu, StackBase};
 use crate::guard::SELECTOR;
 use crate::mitigate::{IBPB, PRED_CMD, SPEC_CTRL};
@@ -36,11 +36,17 @@ global_asm!(
     "pushq $0",
     ".endif",
     "pushq $vector",
+    ".if vector == {debug}",
+    "jmp {debug_entry}",
+    ".else",
     "jmp {common}",
+    ".endif",
     ".set vector, vector + 1",
     ".endr",
     ".popsection",
     common = sym common,
+    debug = const exception::DEBUG,
+    debug_entry = sym debug_entry,
     options(att_syntax),
 );
 
@@ -74,6 +80,21 @@ macro_rules! enter_if_user {
              2: lfence"
         )
     };
+}
+
+/// As its twin.
+#[unsafe(naked)]
+unsafe extern "C" fn debug_entry() {
+    naked_asm!(
+        begin_debug!(),
+        mask = const StackBase::SLOT - 1,
+        less = const StackBase::SIZE - 1,
+        cpu = const StackBase::CPU,
+        rsp0 = const Cpu::RSP0,
+        tf = const RFLAGS_TF,
+        nothing = const crate::debug::NOTHING,
+        common = sym common,
+    )
 }
 
 #[unsafe(naked)]

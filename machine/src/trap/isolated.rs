@@ -62,7 +62,9 @@ static PAGES: [Page; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-const _: () = assert!(size_of::<Page>() == PAGE && offset_of!(Page, stacks) <= PAGE / 2);
+const _: () = assert!(
+    size_of::<Page>() == PAGE && offset_of!(Page, stacks) <= PAGE - MachineStack::ALL.len() * STACK
+);
 
 /// Where the stack for interrupts without one of their own begins.
 const TOP: usize = PAGE;
@@ -109,6 +111,8 @@ global_asm!(
     "jmp gate_double_fault",
     ".elseif vector == {machine_check}",
     "jmp gate_machine_check",
+    ".elseif vector == {debug}",
+    "jmp gate_debug",
     ".else",
     "jmp gate_common",
     ".endif",
@@ -136,6 +140,22 @@ global_asm!(
     "1: popq %rcx",
     "popq %rax",
     "jmp gate_inner_kernel",
+
+    // As `debug_entry`, whatever root is loaded.
+    "gate_debug:",
+    "testb $3, 24(%rsp)",
+    "jnz gate_common",
+    "testl ${tf}, 32(%rsp)",
+    "jnz 1f",
+    "pushq %rax",
+    "movl ${nothing}, %eax",
+    "movq %rax, %dr6",
+    "popq %rax",
+    "addq $16, %rsp",
+    "iretq",
+    "1: pushq %rax",
+    "pushq %rcx",
+    "jmp gate_inner_step",
 
     "gate_nmi:",
     "pushq %rax",
@@ -208,6 +228,9 @@ global_asm!(
     nmi = const exception::NMI,
     double_fault = const exception::DOUBLE_FAULT,
     machine_check = const exception::MACHINE_CHECK,
+    debug = const exception::DEBUG,
+    tf = const super::RFLAGS_TF,
+    nothing = const crate::debug::NOTHING,
     kernel_root = const offset_of!(Page, kernel_root),
     user_root = const offset_of!(Page, user_root),
     user_rsp = const offset_of!(Page, user_rsp),
@@ -263,6 +286,11 @@ global_asm!(
     "jmp 1f",
     "gate_inner_machine_check:",
     "to_stack {ist_machine_check}",
+    "jmp 1f",
+    // The kernel's own step: back to the stack that it is on.
+    "gate_inner_step:",
+    "movq 56(%rsp), %rcx",
+    "andq $-16, %rcx",
     "jmp 1f",
     "gate_inner_user:",
     "to_stack {rsp0}",
@@ -413,11 +441,7 @@ pub(crate) fn prepare(cpu: &Cpu) -> &'static Page {
     unsafe {
         let tss = page.tss.get();
         (*tss).rsp0 = (at + TOP) as u64;
-        for stack in [
-            MachineStack::DoubleFault,
-            MachineStack::Nmi,
-            MachineStack::MachineCheck,
-        ] {
+        for stack in MachineStack::of_interrupts() {
             (*tss).ist[stack as usize - 1] = (at + top(stack)) as u64;
         }
     }

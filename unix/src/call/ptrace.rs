@@ -34,8 +34,6 @@ const OPTIONS: u64 = PTRACE_O_TRACESYSGOOD
 /// Offsets in `struct user` of the debug registers, and of its end.
 const DEBUG: usize = 848;
 const USER: usize = 928;
-/// Bits of the last debug register that enable the others.
-const ENABLED: u64 = 0xff;
 const WORD: usize = 8;
 
 fn ptrace(a: &mut Args) -> Result<usize> {
@@ -187,9 +185,8 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         PTRACE_PEEKUSER => {
             let word = match register(address)? {
                 Some(at) => trace::halted(task, |state| words(&mut state.registers)[at])?,
-                None => trace::halted(task, |state| match debug(address) {
-                    Some(at) => state.debug[at],
-                    None => 0,
+                None => trace::halted(task, |state| {
+                    debug(address).map_or(0, |at| state.debug.get(at))
                 })?,
             };
             user::put(data, &word)?;
@@ -200,7 +197,11 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             }
             None => {
                 let at = debug(address).ok_or(Errno::EIO)?;
-                trace::halted(task, |state| set_debug(state, at, data as u64))??;
+                trace::halted(task, |state| {
+                    state.debug.set(at, data as u64)?;
+                    state.debug_is_new = true;
+                    Ok::<(), Errno>(())
+                })??;
             }
         },
         PTRACE_PEEKTEXT | PTRACE_PEEKDATA => {
@@ -292,18 +293,6 @@ fn register(offset: usize) -> Result<Option<usize>> {
 /// The number of the debug register there.
 fn debug(offset: usize) -> Option<usize> {
     Some(offset.checked_sub(DEBUG)? / WORD).filter(|at| *at < 8)
-}
-
-/// A debug register gets a value; none is ever enabled. EIO: there is no such register. EINVAL: that is no address. ENOSPC: nothing is free to watch it.
-fn set_debug(state: &mut trace::State, at: usize, value: u64) -> Result<()> {
-    match at {
-        0..=3 if value >= abi::layout::USER_END as u64 => return Err(Errno::EINVAL),
-        4 | 5 => return Err(Errno::EIO),
-        7 if value & ENABLED != 0 => return Err(Errno::ENOSPC),
-        _ => {}
-    }
-    state.debug[at] = value;
-    Ok(())
 }
 
 /// What is told of the call where a thread waits, and how many bytes of it.

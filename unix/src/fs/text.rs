@@ -63,6 +63,10 @@ pub trait Magic: Send + Sync {
     fn text(&self) -> Result<Vec<u8>>;
     /// Where it leads.
     fn place(&self) -> Result<Place>;
+    /// Permission bits.
+    fn permissions(&self) -> u32 {
+        0o777
+    }
 }
 
 /// A text of one record, which `write` writes.
@@ -153,7 +157,8 @@ impl Item {
             Item::Private(_) | Item::Special(_) => 0o400,
             Item::Opened(opened) => opened.permissions(),
             Item::Setting(..) => 0o644,
-            Item::Link(_) | Item::Magic(_) => 0o777,
+            Item::Link(_) => 0o777,
+            Item::Magic(magic) => magic.permissions(),
         }
     }
 }

@@ -9,6 +9,7 @@
 pub mod access;
 pub mod capability;
 pub mod cred;
+pub mod debug;
 pub mod exit;
 pub mod fork;
 pub(crate) mod index;

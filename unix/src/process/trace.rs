@@ -19,6 +19,7 @@ use abi::linux::*;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
+use super::debug::Registers;
 use super::user::Charge;
 use super::{Capability, Process, Task, exit, quota, tree};
 use crate::memory::fallible::{try_box, try_push, try_reserve};
@@ -121,8 +122,10 @@ pub struct State {
     pub vectors: Vectors,
     /// The vector registers are the tracer's.
     pub vectors_are_new: bool,
-    /// The debug registers as the tracer has set them: nothing is enabled there.
-    pub debug: [u64; 8],
+    /// The debug registers.
+    pub debug: Registers,
+    /// They are the tracer's.
+    pub debug_is_new: bool,
 }
 
 /// An image of vector registers.
@@ -440,6 +443,7 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
         state.blocked = task.blocked();
         crate::fp::snapshot(&mut state.vectors.0);
         (state.mask_is_new, state.vectors_are_new) = (false, false);
+        state.debug.see(task);
         state.status = Some(status);
         state.halted = true;
         state.signal = 0;
@@ -461,6 +465,9 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
     }
     if state.vectors_are_new {
         crate::fp::replace(&mut state.vectors.0);
+    }
+    if core::mem::take(&mut state.debug_is_new) {
+        state.debug.give(task);
     }
     *info = state.info;
     let (signo, mask) = (state.signal, state.blocked);
@@ -609,6 +616,9 @@ pub fn at_call(trap: &mut TrapFrame, end: bool) {
 
 /// The running task, perhaps traced, runs another program.
 pub fn executed(task: &Arc<Task>) {
+    if let Some(state) = task.trace.state.lock().as_mut() {
+        state.debug.forget(task);
+    }
     if !task.trace.is_traced() {
         return;
     }

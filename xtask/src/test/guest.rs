@@ -321,6 +321,16 @@ pub const TESTS: &[Test] = &[
         run: tmpfiles,
     },
     Test {
+        name: "tools",
+        about: "tools from Debian's packages that look at programs and the machine: gdb, strace, ps, top, lsof, lscpu, sbcl, on 2 CPUs",
+        run: tools,
+    },
+    Test {
+        name: "watchpoints",
+        about: "debug registers by ptrace, on 1 and 4 CPUs, with and without mitigations",
+        run: watchpoints,
+    },
+    Test {
         name: "corrupt",
         about: "corrupt and truncated ELF files",
         run: corrupt,
@@ -528,6 +538,26 @@ const TMPFILES: &[&str] = &["systemd", "coreutils", "bsdutils"];
 
 fn tmpfiles(kit: &Kit) -> Vec<Check> {
     of_packages(kit, "tmpfiles", TMPFILES, |_| Ok(()))
+}
+
+/// What `tests/guest/tools.sh` runs.
+const TOOLS: &[&str] = &[
+    "gdb-minimal",
+    "strace",
+    "procps",
+    "htop",
+    "lsof",
+    "util-linux",
+    "bsdutils",
+    "ncurses-base",
+    "sbcl",
+];
+
+fn tools(kit: &Kit) -> Vec<Check> {
+    of_packages(kit, "tools", TOOLS, |root| {
+        let stepped = kit.program_path("stepped");
+        root.add(&format!("{}:/tmp/stepped", stepped.display()))
+    })
 }
 
 /// Runs `tests/guest/NAME.sh` in a root of packages, and of what `more` adds.
@@ -950,6 +980,16 @@ fn sysv(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("sysv-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/sysv-glibc"], MINUTE));
+    }
+    checks
+}
+
+fn watchpoints(kit: &Kit) -> Vec<Check> {
+    let mut checks = on_one_and_four(kit, "watchpoints", &["/tests/watchpoints-glibc"]);
+    for measures in ["off", "all"] {
+        let mut machine = with(kit, &format!("watchpoints-{measures}"), 2, 128);
+        machine.append.push_str(&format!(" mitigations={measures}"));
+        checks.extend(kit.tap(&machine, &["/tests/watchpoints-glibc"], MINUTE));
     }
     checks
 }

@@ -177,6 +177,7 @@ impl Kit {
             "advices",
             "sysv",
             "figures",
+            "watchpoints",
         ] {
             programs.push((
                 format!("{name}-glibc"),
@@ -186,6 +187,10 @@ impl Kit {
         programs.push((
             "hello-glibc-pie".into(),
             compile::program("hello", &compile::GLIBC_PIE)?,
+        ));
+        programs.push((
+            "stepped".into(),
+            compile::program("stepped", &compile::DEBUGGED)?,
         ));
         // Small, for the machine with little memory has them all.
         for name in [

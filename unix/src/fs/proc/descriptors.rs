@@ -48,10 +48,12 @@ fn list(process: &Process, kind: Kind, from: u64, each: Each) {
 
 impl Folder for Descriptors {
     fn get(&self, name: &str) -> Result<Item> {
-        let (fd, _) = get(&self.0, name)?;
+        let (fd, of) = get(&self.0, name)?;
+        let may = |has, bits| if has { bits } else { 0 };
         Ok(Item::Magic(Arc::new(Link {
             process: self.0.clone(),
             fd,
+            permissions: may(of.readable(), 0o500) | may(of.writable(), 0o300),
         })))
     }
 
@@ -127,6 +129,8 @@ fn info(process: &Process, fd: i32, out: &mut Out) -> Result<()> {
 struct Link {
     process: Arc<Process>,
     fd: i32,
+    /// As it was opened.
+    permissions: u32,
 }
 
 impl Link {
@@ -137,6 +141,10 @@ impl Link {
 }
 
 impl Magic for Link {
+    fn permissions(&self) -> u32 {
+        self.permissions
+    }
+
     fn text(&self) -> Result<Vec<u8>> {
         Ok(self.open_file()?.path()?.into_bytes())
     }

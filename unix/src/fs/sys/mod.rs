@@ -25,8 +25,10 @@ pub fn file_system() -> Arc<dyn FileSystem> {
 const ROOT: &[Named] = &[
     ("block", || folder(&[])),
     ("class", || folder(CLASS)),
+    ("dev", || folder(DEV)),
     ("devices", || folder(DEVICES)),
 ];
+const DEV: &[Named] = &[("block", || folder(&[])), ("char", || folder(&[]))];
 const CLASS: &[Named] = &[("block", || folder(&[])), ("net", || folder(NETS))];
 const NETS: &[Named] = &[("lo", || link("../../devices/virtual/net/lo"))];
 const DEVICES: &[Named] = &[
