@@ -1,7 +1,7 @@
 //! Advisory locks: `fcntl` record locks, open file description locks and `flock`.
 //!
 //! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files. Record locks belong to a descriptor table (a
-//! process), the other two kinds to a description. [`Payer`] counts them for a user. [`any`] is a cheap guard for the hooks at close.
+//! process), the other two kinds to a description. [`Payer`] counts them for a user. `files::ties` tells a close whether there are any.
 //! Errors: `EAGAIN` when another owner is in the way, `ENOLCK` when the payer may have no more or memory is out, `EDEADLK` when those who wait would wait for each other.
 //!
 //! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by file. Locks are kept in order of their starts (`ranges`).
