@@ -423,7 +423,7 @@ static struct told connections(void)
 /* A socket that has got messages over loopback, which nobody reads. */
 static int take_inbox(void)
 {
-    static char message[40000];
+    static char message[4000];
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof here;
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
