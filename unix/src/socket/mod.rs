@@ -478,7 +478,8 @@ impl Patience {
         self.deadline.is_now()
     }
 
-    /// Sleeps by `sleep`, which is told a condition that ends the sleep, until `ready`. EAGAIN, EINTR, ERESTARTSYS, ENOMEM.
+    /// Sleeps by `sleep`, which is told a condition that ends the sleep, until `ready`. Another thread may be faster and take what
+    /// there was, so the caller looks again. EAGAIN, EINTR, ERESTARTSYS, ENOMEM.
     pub fn wait_by(
         &self,
         ready: impl Fn() -> bool,
@@ -491,7 +492,8 @@ impl Patience {
         let slept = sleep(&|| ready() || self.deadline.has_passed());
         match slept {
             _ if ready() => Ok(()),
-            Ok(()) => Err(Errno::EAGAIN),
+            Ok(()) if self.deadline.has_passed() => Err(Errno::EAGAIN),
+            Ok(()) => Ok(()),
             // With an end in time it is not begun anew.
             Err(sync::Interrupted) if self.timed => Err(Errno::EINTR),
             Err(sync::Interrupted) => Err(Errno::ERESTARTSYS),
