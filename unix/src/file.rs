@@ -444,6 +444,12 @@ impl OpenFile {
         self.exchange(SHARED, ALONE);
     }
 
+    /// It was said that it is never one alone ([`OpenFile::share_for_ever`]).
+    #[inline]
+    pub(crate) fn is_shared_for_ever(&self) -> bool {
+        self.shared.load(Ordering::Acquire) == FOR_EVER
+    }
+
     /// As [`OpenFile::share`], until it is opened anew.
     pub(crate) fn share_for_ever(&self) {
         self.shared.store(FOR_EVER, Ordering::Release);

@@ -456,6 +456,7 @@ impl Files {
             new.never_alone();
             new.bounded.store(true, Ordering::SeqCst);
         }
+        let mut elsewhere = false;
         for fd in self.slots.in_use() {
             // What another thread opens meanwhile may be beyond the copy.
             let Some(place) = new.slots.place(fd) else {
@@ -464,11 +465,19 @@ impl Files {
             let Ok((of, cloexec)) = self.look(fd) else {
                 continue;
             };
-            of.slots.fetch_add(1, Ordering::AcqRel);
-            of.share();
+            let others = of.slots.fetch_add(1, Ordering::AcqRel) > 1;
+            // Whoever marked a file before saw to its code here, or is about to when it is marked for ever.
+            let marked = of.share();
+            if marked || of.is_shared_for_ever() {
+                self.follow(fd);
+            }
+            elsewhere |= marked && others;
             let word = word_of(of, cloexec);
-            self.follow(fd);
             new.change(fd, &place, |slot| slot.store(word, Ordering::Release));
+        }
+        if elsewhere {
+            // Of those that were marked, one has another number, too.
+            self.slots.in_use().for_each(|fd| self.follow(fd));
         }
         Ok(new)
     }

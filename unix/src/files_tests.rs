@@ -106,6 +106,28 @@ fn sharing_follows_fork_and_close() {
 }
 
 #[test]
+fn a_fork_leaves_no_exclusive_code_at_any_number_of_a_file() {
+    /// Stands for exclusive code.
+    const ALONE: usize = 77;
+    let (parent, count) = table(1024);
+    let of = file(&count, O_RDWR);
+    for fd in 0..3 {
+        parent.install(of.clone(), false).unwrap();
+        parent.arrays().set(fd, [ALONE; 3]);
+    }
+    assert_eq!(words(&parent, 2), [ALONE; 3]);
+    let _child = parent.fork_copy().unwrap();
+    for fd in 0..3 {
+        assert_eq!(words(&parent, fd), [SLOW; 3]);
+    }
+    // One who marks it for ever comes to this table only later: its code is seen to all the same.
+    parent.arrays().set(1, [ALONE; 3]);
+    of.share_for_ever();
+    let _other = parent.fork_copy().unwrap();
+    assert_eq!(words(&parent, 1), [SLOW; 3]);
+}
+
+#[test]
 fn a_table_of_several_threads_plugs_no_exclusive_code() {
     let (files, count) = table(1024);
     files.install(file(&count, O_RDWR), false).unwrap();

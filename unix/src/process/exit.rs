@@ -312,9 +312,8 @@ pub fn how_ended(status: i32) -> (i32, i32) {
 fn signal_parent(parent: &Arc<Process>, process: &Process, signo: i32, status: i32) {
     if signo != 0 {
         let (code, value) = how_ended(status);
-        let usage = process.usage();
-        let [user, system] =
-            [usage.user_ns, usage.system_ns].map(|ns| ns / (NSEC_PER_SEC / CLK_TCK));
+        let times = process.times_ns();
+        let [user, system] = times.map(|ns| ns / (NSEC_PER_SEC / CLK_TCK));
         let uid = process.cred.get().uid;
         let mut info = Siginfo::child(code, process.pid, uid, value, user, system);
         info.signo = signo;

@@ -161,11 +161,24 @@ impl Process {
     pub fn usage(&self) -> Usage {
         let most = self.most_resident();
         let account = self.usage.lock();
+        let counts = self.counts(&account);
+        counts.usage(&account.told, account.max_resident.max(most))
+    }
+
+    /// CPU time of the user and of the kernel, as in [`Process::usage`].
+    pub(crate) fn times_ns(&self) -> [u64; 2] {
+        let account = self.usage.lock();
+        let counts = self.counts(&account);
+        account.told.divide(&counts).into()
+    }
+
+    /// What its threads have counted, ended ones included.
+    fn counts(&self, account: &Account) -> Counts {
         let mut counts = account.ended_threads;
         for task in self.threads.lock().iter() {
             counts.add(&Counts::of(task));
         }
-        counts.usage(&account.told, account.max_resident.max(most))
+        counts
     }
 
     /// CPU time of all its threads, nanoseconds.

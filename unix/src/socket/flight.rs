@@ -253,8 +253,18 @@ fn unearth() -> Option<Box<Load>> {
 }
 
 /// Lets go of sockets in flight that nobody can reach. Nothing is allocated: it is done where memory is short, too.
+#[inline]
 pub fn collect() {
-    if SOCKETS.load(Ordering::SeqCst) == 0 || COLLECTING.swap(true, Ordering::SeqCst) {
+    // Each close asks, and mostly there are none.
+    if SOCKETS.load(Ordering::SeqCst) != 0 {
+        collect_some();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn collect_some() {
+    if COLLECTING.swap(true, Ordering::SeqCst) {
         return;
     }
     let mut garbage = sweep();
