@@ -147,6 +147,55 @@ static void seized_stops(void)
     end(pid);
 }
 
+static void too_late(int signal) { (void)signal; }
+
+/* One that stops itself is seized where it stands and continued at once, as strace begins: whichever comes first, it goes on. With `more`, its tracer asks
+ * for a stop as well. How it ended, -1: its tracer waited in vain. */
+static int seized_and_continued(int more)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        raise(SIGSTOP);
+        _exit(7);
+    }
+    int status, continued = 0;
+    if (waitpid(pid, &status, WUNTRACED) != pid || trace(PTRACE_SEIZE, pid, 0, PTRACE_O_EXITKILL) || kill(pid, SIGCONT) || (more && trace(PTRACE_INTERRUPT, pid, 0, 0)))
+        status = -1;
+    else
+        while (WIFSTOPPED(status = next(pid)) && status != -1) {
+            int signal = WSTOPSIG(status), event = status >> 16;
+            continued |= event == 0 && signal == SIGCONT;
+            if (event == PTRACE_EVENT_STOP && signal != SIGTRAP)
+                trace(PTRACE_LISTEN, pid, 0, 0);
+            else
+                go(pid, event ? 0 : signal);
+        }
+    if (status == -1) {
+        kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, __WALL) > 0 || errno == EINTR)
+            ;
+    }
+    return continued ? status : -1;
+}
+
+static void continued_at_once(void)
+{
+    enum { ROUNDS = 1500 };
+    struct sigaction act = {.sa_handler = too_late}, old;
+    sigaction(SIGALRM, &act, &old);
+    for (int more = 0; more < 2; more++) {
+        int lost = 0;
+        fflush(stdout);
+        for (int i = 0; i < ROUNDS && lost == 0; i++) {
+            alarm(10);
+            lost += seized_and_continued(more) != 7 << 8;
+        }
+        equal(lost, 0, more ? "nor when its tracer asks for a stop meanwhile" : "SIGCONT right after PTRACE_SEIZE of a stopped one is not lost");
+    }
+    alarm(0);
+    sigaction(SIGALRM, &old, NULL);
+}
+
 static void stops_twice(void)
 {
     raise(SIGSTOP);
@@ -367,7 +416,7 @@ static void fakes(void)
 }
 
 static const struct group all[] = {
-    {"interrupts", interrupts}, {"seized", seized_stops}, {"plain", plain_stops}, {"exits", exits}, {"ends", ends}, {"peeks", peeks}, {"fakes", fakes},
+    {"interrupts", interrupts}, {"seized", seized_stops}, {"continued", continued_at_once}, {"plain", plain_stops}, {"exits", exits}, {"ends", ends}, {"peeks", peeks}, {"fakes", fakes},
 };
 
 int main(int argc, char **argv)

@@ -11,7 +11,7 @@
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::layout::USER_END;
@@ -137,6 +137,38 @@ impl Default for Vectors {
     }
 }
 
+/// Whether the tracer of a waiting thread wants to hear of what happens (`PTRACE_LISTEN`): not, or it does, or something has, and the thread is on its way to
+/// tell. In the last two it answers no requests.
+#[derive(Default)]
+struct Ear(AtomicU8);
+
+impl Ear {
+    const SHUT: u8 = 0;
+    const OPEN: u8 = 1;
+    const ROUSED: u8 = 2;
+
+    fn is_shut(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::SHUT
+    }
+
+    fn open(&self) {
+        self.0.store(Self::OPEN, Ordering::SeqCst);
+    }
+
+    /// Something has happened. Whether the caller, alone, has to release the thread.
+    fn rouse(&self) -> bool {
+        let (set, fetch) = (Ordering::SeqCst, Ordering::SeqCst);
+        self.0
+            .compare_exchange(Self::OPEN, Self::ROUSED, set, fetch)
+            .is_ok()
+    }
+
+    /// The thread does not wait any more. False: somebody else releases it.
+    fn shut(&self) -> bool {
+        self.0.swap(Self::SHUT, Ordering::SeqCst) != Self::ROUSED
+    }
+}
+
 /// A task's part in being traced.
 #[derive(Default)]
 pub struct Trace {
@@ -148,8 +180,8 @@ pub struct Trace {
     seized: AtomicBool,
     /// It is to stop for `PTRACE_EVENT_STOP`.
     prodded: AtomicBool,
-    /// It waits, and its tracer wants to hear of what happens (`PTRACE_LISTEN`).
-    listens: AtomicBool,
+    /// Whether its tracer listens to it, while it waits.
+    ear: Ear,
     /// The last stop of its process that it has joined while it was traced; 0 for none.
     joined: AtomicU32,
     /// Nobody may begin to trace it. Changes with the state held.
@@ -182,6 +214,12 @@ impl Trace {
     /// Are calls not made?
     pub fn emulates(&self) -> bool {
         self.emulates.load(Ordering::Relaxed)
+    }
+
+    /// It joins a stop of its process, whose signals are held, and its tracer hears of that: what it was to stop for before is part of this. A SIGCONT from
+    /// here on is not.
+    pub fn joins(&self) {
+        self.prodded.store(false, Ordering::SeqCst);
     }
 
     /// Has it joined the stop with this number, and been let go on?
@@ -244,11 +282,7 @@ fn begin_as(
     state.able = able;
     state.status = None;
     state.event = None;
-    for (flag, value) in [
-        (&task.trace.seized, seized),
-        (&task.trace.prodded, false),
-        (&task.trace.listens, false),
-    ] {
+    for (flag, value) in [(&task.trace.seized, seized), (&task.trace.prodded, false)] {
         flag.store(value, Ordering::Relaxed);
     }
     task.trace.joined.store(0, Ordering::Relaxed);
@@ -290,9 +324,7 @@ pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
     let mut state = task.trace.state.lock();
     // Who traces changes with the state held.
     match state.as_mut().filter(|_| task.trace.is_ours()) {
-        Some(state) if state.halted && !task.trace.listens.load(Ordering::Relaxed) => {
-            Ok(look(state))
-        }
+        Some(state) if state.halted && task.trace.ear.is_shut() => Ok(look(state)),
         _ => Err(Errno::ESRCH),
     }
 }
@@ -304,7 +336,7 @@ pub fn listen(task: &Task) -> Result<()> {
             return Err(Errno::EIO);
         }
         state.status = None;
-        task.trace.listens.store(true, Ordering::SeqCst);
+        task.trace.ear.open();
         Ok(())
     })??;
     if task.trace.prodded.load(Ordering::SeqCst) {
@@ -315,7 +347,7 @@ pub fn listen(task: &Task) -> Result<()> {
 
 /// Lets a `task` that its tracer listens to look what has happened.
 fn heed(task: &Task) {
-    if task.trace.listens.swap(false, Ordering::SeqCst) {
+    if task.trace.ear.rouse() {
         task.thread.release();
     }
 }
@@ -338,7 +370,6 @@ pub fn continued(task: &Task) {
 pub fn join_stop(task: &Task, trap: &mut TrapFrame, signo: i32, stop: u32) {
     task.trace.joined.store(stop, Ordering::Relaxed);
     if task.trace.seized.load(Ordering::Relaxed) {
-        task.trace.prodded.store(false, Ordering::Relaxed);
         stop_by(task, trap, signo, PTRACE_EVENT_STOP);
     } else {
         let mut info = Siginfo::default();
@@ -366,8 +397,9 @@ fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
     let emulates = matches!(how, How::PastCall | How::OneStepPastCall);
     task.trace.calls.store(how.sees_calls(), Ordering::Relaxed);
     task.trace.emulates.store(emulates, Ordering::Relaxed);
-    task.trace.listens.store(false, Ordering::SeqCst);
-    task.thread.release();
+    if task.trace.ear.shut() {
+        task.thread.release();
+    }
 }
 
 /// Ends the tracing of `task`, which goes on with `signal`. ESRCH: it does not wait for the calling process.
@@ -459,6 +491,7 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
     // SIGKILL asks nobody.
     state.halted = false;
     state.status = None;
+    task.trace.ear.shut();
     take(task, trap, &state.registers);
     if state.how.steps() && task.trace.is_traced() {
         trap.rflags |= RFLAGS_TF;

@@ -193,6 +193,7 @@ fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool 
         if task.trace.is_traced() && task.trace.has_joined(state.stops) {
             return false;
         }
+        task.trace.joins();
         state.stopped += 1;
         (signo, state.stops)
     };
