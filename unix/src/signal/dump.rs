@@ -27,7 +27,7 @@ use crate::file::OpenFile;
 use crate::fs::walk::{View, walk};
 use crate::fs::{Attr, Kind, open};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_box, try_extend, try_push, try_text};
+use crate::memory::fallible::{try_box, try_extend, try_filled, try_push, try_text};
 use crate::process::access::is_dumpable;
 use crate::process::{Process, Task, trace};
 
@@ -450,7 +450,7 @@ fn contents(
     /// Pages that are looked for at a time.
     const AT_A_TIME: usize = 512;
     let mut present = [false; AT_A_TIME];
-    let mut page = [0; PAGE];
+    let mut page = try_filled(0, PAGE)?;
     for segment in segments {
         let end = segment.start + segment.kept;
         for first in (segment.start..end).step_by(AT_A_TIME * PAGE) {
