@@ -31,6 +31,7 @@ mod torture;
 #[unsafe(no_mangle)]
 extern "C" fn kernel_main() -> ! {
     hello::greet(); // say what machine this is
+    session::root_fits(); // or a line that says what would do
     vm::init(); // frames, heap, address spaces, code space
     others::synthesize_entry(); // this processor's system-call entry
     report::link(); // names for the panic report

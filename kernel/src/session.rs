@@ -1,6 +1,6 @@
 //! The part of boot that may wait, and so has a thread: console, root file system, first program.
 //!
-//! *Interface*: [`spawn`]; [`needed`] for what cannot be done without: the machine ends with a report that names it.
+//! *Interface*: [`spawn`]; [`root_fits`] before there is an allocator; [`needed`] for what cannot be done without: the machine ends with a report that names it.
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, memory_for_root};
@@ -36,12 +36,12 @@ fn bring_up() -> Result<()> {
     let info = boot::info();
     let mut archive = Archive::of(&info);
     if vm::frame::stats().free * PAGE < LEAST {
-        archive.does_not_fit();
+        does_not_fit();
     }
     unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
     unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
     let root = match unix::fs::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
-        Err(Errno::ENOSPC | Errno::ENOMEM) => archive.does_not_fit(),
+        Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(),
         root => root?, // names and files
     };
     unix::tty::mount(&root)?; // and terminals' names
@@ -88,30 +88,35 @@ impl Archive {
             unsafe { vm::frame::add_late(start..end) };
         }
     }
+}
 
-    /// Ends the machine with a line that says what would do.
-    fn does_not_fit(&self) -> ! {
-        let usable = boot::info()
-            .memory
-            .iter()
-            .filter(|r| r.kind == boot::Kind::Usable);
-        let has: usize = usable.map(|region| region.len).sum();
-        let enough = memory_for_root(self.bytes.len()).max(has + self.left.len);
-        log!(
-            "the root archive of {} MiB does not fit into {} MiB of memory: {} MiB would do",
-            self.bytes.len().div_ceil(MIB),
-            has / MIB,
-            enough.div_ceil(MIB),
-        );
-        unix::init::power_off(NO_ROOM)
+/// Ends the machine with a line that says what would do, when the root archive leaves no memory to begin with. There need be no heap yet.
+pub fn root_fits() {
+    let free: usize = boot::info().regions.iter().map(|region| region.len).sum();
+    if free < LEAST {
+        does_not_fit();
     }
+}
+
+fn does_not_fit() -> ! {
+    let info = boot::info();
+    let usable = (info.memory.iter()).filter(|region| region.kind == boot::Kind::Usable);
+    let has: usize = usable.map(|region| region.len).sum();
+    let archive = info.initrd.len();
+    let enough = memory_for_root(archive).max(has);
+    log!(
+        "the root archive of {} MiB does not fit into {} MiB of memory: {} MiB would do",
+        archive.div_ceil(MIB),
+        has / MIB,
+        enough.div_ceil(MIB),
+    );
+    machine::power::report("exit 125");
+    machine::power::off()
 }
 
 const MIB: usize = 1 << 20;
 /// What must be free beside the archive for anything to begin.
 const LEAST: usize = 3 * MIB;
-/// The status when the root does not fit.
-const NO_ROOM: i32 = 125;
 
 /// The words of the command line that docs/run-contract.md names.
 fn console_mode(line: &str) -> Mode {

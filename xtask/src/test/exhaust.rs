@@ -64,7 +64,7 @@ pub fn bounds(kit: &Kit) -> Vec<Check> {
 pub fn limits(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for cpus in [1, 4] {
-        let machine = with(kit, &format!("limits-{cpus}"), cpus, 64);
+        let machine = with(kit, &format!("limits-{cpus}"), cpus, 96);
         checks.extend(kit.tap(&machine, &["/tests/limits-musl"], MINUTE));
     }
     checks
