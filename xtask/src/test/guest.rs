@@ -714,7 +714,7 @@ fn adverse(kit: &Kit) -> Vec<Check> {
 fn rip(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for cpus in [1, 4] {
-        let machine = with(kit, &format!("rip-{cpus}"), cpus, 64);
+        let machine = with(kit, &format!("rip-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/rip-glibc"], MINUTE));
     }
     checks
