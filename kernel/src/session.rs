@@ -36,12 +36,12 @@ fn bring_up() -> Result<()> {
     let info = boot::info();
     let mut archive = Archive::of(&info);
     if vm::frame::stats().free * PAGE < LEAST {
-        does_not_fit();
+        does_not_fit(archive.left.len);
     }
     unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
     unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
     let root = match unix::fs::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
-        Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(),
+        Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(archive.left.len),
         root => root?, // names and files
     };
     unix::tty::mount(&root)?; // and terminals' names
@@ -92,18 +92,20 @@ impl Archive {
 
 /// Ends the machine with a line that says what would do, when the root archive leaves no memory to begin with. There need be no heap yet.
 pub fn root_fits() {
-    let free: usize = boot::info().regions.iter().map(|region| region.len).sum();
+    let info = boot::info();
+    let free: usize = info.regions.iter().map(|region| region.len).sum();
     if free < LEAST {
-        does_not_fit();
+        does_not_fit(info.initrd.len());
     }
 }
 
-fn does_not_fit() -> ! {
+/// `left` bytes of the archive are neither files nor free memory yet.
+fn does_not_fit(left: usize) -> ! {
     let info = boot::info();
     let usable = (info.memory.iter()).filter(|region| region.kind == boot::Kind::Usable);
     let has: usize = usable.map(|region| region.len).sum();
     let archive = info.initrd.len();
-    let enough = memory_for_root(archive).max(has);
+    let enough = memory_for_root(archive).max(has + left);
     log!(
         "the root archive of {} MiB does not fit into {} MiB of memory: {} MiB would do",
         archive.div_ceil(MIB),

@@ -105,8 +105,7 @@ impl Cache {
 
     /// Whether the CPUs with these numbers share it.
     pub fn shares(&self, one: usize, other: usize) -> bool {
-        let place = |cpu| identifier(cpu).checked_shr(self.shift).unwrap_or(0);
-        place(one) == place(other)
+        self.number(one) == self.number(other)
     }
 
     /// The number by which Linux tells this one, as CPU number `cpu` has it, from others of its level.
