@@ -10,6 +10,7 @@
 //!
 //! Source: dissertation, sections 3.3.1 and 5.2.2; Massalin and Pu 1989, figure 1.
 
+mod end;
 mod message;
 mod read;
 mod receive;
@@ -598,6 +599,8 @@ pub(crate) mod offset {
 
 #[cfg(all(test, not(loom)))]
 mod message_tests;
+#[cfg(all(test, not(loom)))]
+mod rig;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

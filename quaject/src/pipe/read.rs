@@ -3,18 +3,25 @@
 //! One byte goes straight through; everything else through the general part, which gives what is there, wraps around, and wakes a waiting
 //! writer after it published. An empty pipe is left to the slow exit.
 
-use super::ring::{Index, Ring};
-use super::{Patience, PipeCore, RING, offset};
+use super::end::{End, Kind, reading};
+use super::ring::Index;
+use super::{Patience, PipeCore, RING};
 use crate::emit;
 use crate::guard::Flag;
-use crate::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, near, templates};
+use crate::seam::{DescFn, Seam, Sharing, Unmade, Variant, templates};
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
+use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("pipe read");
 
-static TEMPLATES: [Template<6>; VARIANTS] = templates!(&CLASS, usual);
+static READ: Kind<6> = Kind {
+    class: &CLASS,
+    call: "read",
+    usual: RING,
+    templates: templates!(&CLASS, usual),
+    generate,
+};
 
 fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 6]) {
     generate(d, Variant::new(V), RING, holes);
@@ -34,53 +41,19 @@ pub unsafe fn synthesize_read(
     sharing: Sharing,
     patience: Patience,
 ) -> Result<Routine<DescFn>, Unmade> {
-    let variant = seam.variant(sharing);
-    let values = [
-        near(pipe)?,
-        near(pipe.buffer.as_ptr())?,
-        seam.slow() as i64,
-        seam.space_came.entry() as i64,
-        seam.wake_next.entry() as i64,
-        match patience {
-            Patience::Patient => seam.wait_for_data(),
-            Patience::Impatient => seam.impatient_read.entry(),
-        } as i64,
-    ];
-    let sealed = if pipe.size == RING {
-        TEMPLATES[variant.index()].instantiate("read", 0, &values)?
-    } else {
-        let mut draft = Draft::new(&CLASS, "read");
-        generate(&mut draft, variant, pipe.size, &values.map(Hole::value));
-        draft.seal()?
-    };
+    let sealed = READ.seal(pipe, seam, sharing, reading(pipe, seam, patience)?)?;
     // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `pipe`.
     Ok(unsafe { Routine::from(sealed) })
 }
 
 fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
-    let &[core, ring, slow, space_came, wake_next, nothing] = holes;
-    let [head, tail, guard, flags, monitor] = [
-        offset::HEAD,
-        offset::TAIL,
-        offset::FOR_READER,
-        offset::FOR_READER_FLAGS,
-        offset::READING,
-    ]
-    .map(|field| core.imm32() + field);
-    let ring = Ring {
-        counter: tail,
-        bytes: ring.imm32(),
-        size: size as i32,
-    };
-    if !v.takes_monitor() {
-        d.spare(wake_next);
-    }
-    let waited = Flag::Waited.bit();
-    let [leave, unlock, byte_fault, fault, wake, empty] = core::array::from_fn(|_| d.label());
+    let end = End::reading(d, v, size, 0, holes);
+    let (ring, head, tail, guard) = (end.ring, end.head, end.tail, end.guard);
+    let [byte_fault, empty] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
-        emit::look(d, v, monitor, leave);
+        end.look(d);
         // Bytes there less one, or less than nothing when the guard is raised; or the sign of a kernel address.
         dynasm!(d ; .arch x64
             ; mov rax, [head]
@@ -100,15 +73,15 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
         ring.publish(d, v);
         dynasm!(d ; .arch x64 ; mov eax, edx);
         if v.several_cpus {
-            dynasm!(d ; .arch x64 ; test BYTE [flags], waited ; jz =>wake);
+            dynasm!(d ; .arch x64 ; test BYTE [end.flags], Flag::Waited.bit() ; jz =>end.wake);
         }
         dynasm!(d ; .arch x64 ; ret ; general:);
     }
 
-    emit::look(d, v, monitor, leave);
-    dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
+    end.look(d);
+    dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>end.leave ; push rcx);
     clamp(d, Reg::Rsi);
-    emit::enter(d, v, monitor, leave);
+    end.enter(d);
     dynasm!(d ; .arch x64
         ; mov rax, [head]
         ; sub rax, [tail]
@@ -122,46 +95,17 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
     );
     ring.load_index(d, Index::Esi);
     dynasm!(d ; .arch x64 ; lea eax, [rsi + rdx] ; add rsi, ring.bytes ; cmp eax, ring.size);
-    emit::open_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; ja >wrap);
-    d.fault_begin();
-    emit::copy_edx(d);
-    d.fault_end(fault);
-    dynasm!(d ; .arch x64 ; copied:);
-    emit::close_user(d, v.guarded_user);
+    end.copy(d);
     ring.publish(d, v);
-    dynasm!(d ; .arch x64 ; mov eax, edx ; pop rdi ; pop rsi ; pop rdx);
-    emit::give(d, v, monitor, wake_next);
-    // The guard's calm word is negative, so its flags are cleared bits.
-    dynasm!(d ; .arch x64
-        ; pop rcx
-        ; test BYTE [flags], waited
-        ; jz =>wake
-        ; ret
-        ; =>wake
-        ; push rax
-        ; mov rax, core.imm32()
-        ; call extern space_came
-        ; pop rax
-        ; ret
-    );
+    end.has_read(d);
 
-    dynasm!(d ; .arch x64 ; wrap:);
-    d.fault_begin();
-    ring.copy_round(d, Index::Esi, 0);
-    d.fault_end(fault);
-    dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
-    emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; pop rdx ; =>unlock);
-    emit::give(d, v, monitor, wake_next);
-    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
-    emit::leave_slowly(d, abi::nr::READ, slow);
+    end.copy_round(d);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; pop rdx);
+    end.ways_out(d, abi::nr::READ);
     // Nothing there: wait, unless nothing was asked for.
-    dynasm!(d ; .arch x64 ; =>empty ; test rdx, rdx ; jz =>unlock);
-    emit::give(d, v, monitor, wake_next);
-    dynasm!(d ; .arch x64 ; pop rcx ; mov rax, core.imm32() + offset::SLEEP);
-    d.jmp_abs(nothing);
+    dynasm!(d ; .arch x64 ; =>empty ; test rdx, rdx ; jz =>end.unlock);
+    end.wait(d, holes[5]);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; jmp =>leave);
+    dynasm!(d ; .arch x64 ; jmp =>end.leave);
 }

@@ -1,106 +1,20 @@
 //! Pipe routines against their twins, on the same inputs.
 
+use super::rig::{Load, Pair, every_variant, queue};
 use super::*;
 use crate::seam::{Conv, Seam};
-use crate::testing::{
-    Ended, Random, UserMemory, call, either, hot_path, listing, low, low_block, seam,
-};
-use abi::nr;
+use crate::testing::{Ended, Random, UserMemory, call, either, hot_path, listing, seam};
 
-fn pipe<const N: usize>() -> &'static PipeCore {
-    let ring = NonNull::from(low_block::<N>()).cast();
-    // SAFETY: the ring is leaked.
-    low(unsafe { PipeCore::lent(ring, N) })
+fn pair<const N: usize>(seam: &Seam, sharing: Sharing) -> Pair {
+    Pair::new::<N>(Load::Bytes, seam, sharing)
 }
 
-/// The same pipe twice: one for routines, one for twins.
-struct Pair {
-    made: &'static PipeCore,
-    twin: &'static PipeCore,
-    read: codegen::Routine<crate::DescFn>,
-    write: codegen::Routine<crate::DescFn>,
-    sharing: Sharing,
-    user: UserMemory,
-}
-
-impl Pair {
-    fn new<const N: usize>(seam: &Seam, sharing: Sharing) -> Pair {
-        let made = pipe::<N>();
-        Pair {
-            made,
-            twin: pipe::<N>(),
-            // SAFETY: the pipe is leaked, and this thread is the only one.
-            read: unsafe { synthesize_read(made, seam, sharing, Patience::Patient).unwrap() },
-            // SAFETY: as above.
-            write: unsafe { synthesize_write(made, seam, sharing).unwrap() },
-            sharing,
-            user: UserMemory::new(2 * RING),
-        }
-    }
-
-    fn write(&mut self, at: usize, bytes: &[u8]) {
-        self.user.bytes()[at..at + bytes.len()].copy_from_slice(bytes);
-        let ended = call(&self.write, [7, self.user.at(at), bytes.len() as u64]);
-        let wanted = self.twin.write(self.sharing, bytes);
-        assert_eq!(
-            ended,
-            expected(wanted, nr::WRITE),
-            "write of {}",
-            bytes.len()
-        );
-    }
-
-    fn read(&mut self, at: usize, count: usize) {
-        self.user.bytes().fill(0xa5);
-        let ended = call(&self.read, [7, self.user.at(at), count as u64]);
-        let mut wanted = vec![0xa5; 2 * RING];
-        let result = self.twin.read(self.sharing, &mut wanted[at..at + count]);
-        assert_eq!(ended, expected(result, nr::READ), "read of {count}");
-        assert!(
-            self.user.bytes() == wanted,
-            "read of {count} moved other bytes"
-        );
-    }
-
-    fn agree(&self) {
-        assert_eq!(self.made.available(), self.twin.available());
-        assert_eq!(
-            self.made.tail.tail.load(Ordering::Relaxed),
-            self.twin.tail.tail.load(Ordering::Relaxed)
-        );
-    }
-}
-
-fn expected(result: Option<usize>, number: usize) -> Ended {
-    result.map_or(Ended::Slowly(number), |count| Ended::With(count as isize))
-}
-
-fn every_variant(mut check: impl FnMut(&Seam, Sharing)) {
-    for cpus in [1, 2] {
-        let seam = seam(cpus, Conv::Host);
-        check(&seam, Sharing::Exclusive);
-        check(&seam, Sharing::Shared);
-    }
-}
-
-fn random_traffic<const N: usize>(seam: &Seam, sharing: Sharing, seed: u64) {
-    let mut random = Random::new(seed);
-    let mut pair = Pair::new::<N>(seam, sharing);
-    for _ in 0..400 {
-        let count = match random.below(5) {
-            0 | 1 => 1,
-            2 => random.below(20),
-            3 => random.below(5000),
-            _ => random.below(RING as u64 + 10),
-        } as usize;
-        let at = random.below(64) as usize;
-        if random.below(2) == 0 {
-            let bytes = random.bytes(count);
-            pair.write(at, &bytes);
-        } else {
-            pair.read(at, count);
-        }
-        pair.agree();
+fn count(random: &mut Random) -> u64 {
+    match random.below(5) {
+        0 | 1 => 1,
+        2 => random.below(20),
+        3 => random.below(5000),
+        _ => random.below(RING as u64 + 10),
     }
 }
 
@@ -108,8 +22,8 @@ fn random_traffic<const N: usize>(seam: &Seam, sharing: Sharing, seed: u64) {
 fn routines_and_twins_move_the_same_bytes() {
     every_variant(|seam, sharing| {
         for seed in 0..3 {
-            random_traffic::<RING>(seam, sharing, seed);
-            random_traffic::<4096>(seam, sharing, seed);
+            pair::<RING>(seam, sharing).traffic(400, seed, count);
+            pair::<4096>(seam, sharing).traffic(400, seed, count);
         }
     });
 }
@@ -117,7 +31,7 @@ fn routines_and_twins_move_the_same_bytes() {
 #[test]
 fn bytes_one_at_a_time_fill_and_drain_the_ring() {
     every_variant(|seam, sharing| {
-        let mut pair = Pair::new::<4096>(seam, sharing);
+        let mut pair = pair::<4096>(seam, sharing);
         for n in 0..4097 {
             pair.write(0, &[n as u8]);
         }
@@ -131,25 +45,15 @@ fn bytes_one_at_a_time_fill_and_drain_the_ring() {
 #[test]
 fn a_kernel_address_or_an_absurd_count_leaves_slowly() {
     every_variant(|seam, sharing| {
-        let mut pair = Pair::new::<RING>(seam, sharing);
+        let mut pair = pair::<RING>(seam, sharing);
         pair.write(0, b"something");
         for address in [u64::MAX, 1 << 63, 0xffff_8000_0000_0000] {
             for count in [1, 2, 8] {
-                assert_eq!(
-                    call(&pair.read, [0, address, count]),
-                    Ended::Slowly(nr::READ)
-                );
-                assert_eq!(
-                    call(&pair.write, [0, address, count]),
-                    Ended::Slowly(nr::WRITE)
-                );
+                pair.leaves_slowly(address, count);
             }
         }
         for count in [u64::MAX, 1 << 63, (RING + 1) as u64] {
-            assert_eq!(
-                call(&pair.write, [0, pair.user.at(0), count]),
-                Ended::Slowly(nr::WRITE)
-            );
+            pair.writes_slowly(pair.user.at(0), count);
         }
         let all = call(&pair.read, [0, pair.user.at(0), u64::MAX]);
         assert_eq!(all, Ended::With(9));
@@ -159,7 +63,7 @@ fn a_kernel_address_or_an_absurd_count_leaves_slowly() {
 #[test]
 fn a_count_of_zero_moves_nothing() {
     every_variant(|seam, sharing| {
-        let mut pair = Pair::new::<RING>(seam, sharing);
+        let mut pair = pair::<RING>(seam, sharing);
         pair.write(0, b"");
         pair.write(0, b"x");
         pair.read(0, 0);
@@ -170,19 +74,12 @@ fn a_count_of_zero_moves_nothing() {
 #[test]
 fn a_fault_leaves_slowly_and_publishes_nothing() {
     every_variant(|seam, sharing| {
-        let mut pair = Pair::new::<4096>(seam, sharing);
-        let end = 2 * RING;
+        let mut pair = pair::<4096>(seam, sharing);
+        let end = pair.room;
         pair.write(0, &[3; 100]);
         for (before, count) in [(0, 1), (0, 8), (3, 8), (20, 64), (99, 100)] {
             let address = pair.user.at(end - before);
-            assert_eq!(
-                call(&pair.read, [0, address, count]),
-                Ended::Slowly(nr::READ)
-            );
-            assert_eq!(
-                call(&pair.write, [0, address, count]),
-                Ended::Slowly(nr::WRITE)
-            );
+            pair.leaves_slowly(address, count);
             pair.agree();
         }
         // And across the ring's end.
@@ -190,15 +87,12 @@ fn a_fault_leaves_slowly_and_publishes_nothing() {
         pair.write(0, &[4; 3990]);
         pair.read(0, 3980);
         let address = pair.user.at(end - 40);
-        assert_eq!(
-            call(&pair.write, [0, address, 41]),
-            Ended::Slowly(nr::WRITE)
-        );
+        pair.writes_slowly(address, 41);
         pair.write(0, &[5; 50]);
         let address = pair.user.at(end - 20);
-        assert_eq!(call(&pair.read, [0, address, 30]), Ended::Slowly(nr::READ));
+        pair.reads_slowly(address, 30);
         let address = pair.user.at(end - 58);
-        assert_eq!(call(&pair.read, [0, address, 60]), Ended::Slowly(nr::READ));
+        pair.reads_slowly(address, 60);
         pair.read(0, 60);
         assert!(pair.made.writing.try_lock() && pair.made.tail.reading.try_lock());
     });
@@ -208,16 +102,12 @@ fn a_fault_leaves_slowly_and_publishes_nothing() {
 fn a_held_end_is_left_alone_when_shared() {
     for cpus in [1, 2] {
         let seam = seam(cpus, Conv::Host);
-        let mut pair = Pair::new::<RING>(&seam, Sharing::Shared);
+        let mut pair = pair::<RING>(&seam, Sharing::Shared);
         pair.write(0, b"abc");
         let (reader, writer) = (pair.made.read_end(), pair.made.write_end());
         for count in [1, 2] {
             let user = pair.user.at(0);
-            assert_eq!(call(&pair.read, [0, user, count]), Ended::Slowly(nr::READ));
-            assert_eq!(
-                call(&pair.write, [0, user, count]),
-                Ended::Slowly(nr::WRITE)
-            );
+            pair.leaves_slowly(user, count);
         }
         drop((reader, writer));
         pair.read(0, 3);
@@ -227,7 +117,7 @@ fn a_held_end_is_left_alone_when_shared() {
 #[test]
 fn the_last_reader_gone_leaves_every_write_to_the_slow_exit() {
     every_variant(|seam, sharing| {
-        let mut pair = Pair::new::<RING>(seam, sharing);
+        let mut pair = pair::<RING>(seam, sharing);
         for core in [pair.made, pair.twin] {
             core.set_readers(false);
         }
@@ -245,7 +135,7 @@ fn the_last_reader_gone_leaves_every_write_to_the_slow_exit() {
 fn who_waits_is_woken_by_the_routine() {
     every_variant(|seam, sharing| {
         for count in [1, 2, 100] {
-            let mut pair = Pair::new::<4096>(seam, sharing);
+            let mut pair = pair::<4096>(seam, sharing);
             let (node, twins) = (sync::WaitNode::new(), sync::WaitNode::new());
             pair.made.expect_data(|list| assert!(list.enroll(&node)));
             pair.twin.expect_data(|list| assert!(list.enroll(&twins)));
@@ -271,7 +161,7 @@ fn who_waits_is_woken_by_the_routine() {
 fn threads_pass_bytes_through_exclusive_routines() {
     let seam = seam(2, Conv::Host);
     for step in [1u64, 7, 1000] {
-        let pair = Pair::new::<4096>(&seam, Sharing::Exclusive);
+        let pair = pair::<4096>(&seam, Sharing::Exclusive);
         let total = 20_000 * step;
         let (write, user) = (pair.write.clone(), pair.user.at(0) as usize);
         let mut pattern = UserMemory::new(8192);
@@ -310,7 +200,7 @@ fn threads_pass_bytes_through_exclusive_routines() {
 #[test]
 fn threads_share_an_end_without_losing_a_byte() {
     let seam = seam(2, Conv::Host);
-    let pair = Pair::new::<4096>(&seam, Sharing::Shared);
+    let pair = pair::<4096>(&seam, Sharing::Shared);
     let source = pair.user.at(0);
     let writers: Vec<_> = (0..3)
         .map(|_| {
@@ -346,7 +236,7 @@ fn threads_share_an_end_without_losing_a_byte() {
 #[test]
 fn the_hot_paths_keep_their_budget() {
     let seam = seam(1, Conv::Kernel);
-    let core = pipe::<RING>();
+    let core = queue::<RING>();
     // SAFETY: never called.
     let (read, write) = unsafe {
         (
