@@ -18,9 +18,20 @@ use std::time::Instant;
 /// Machines at a time.
 const WORKERS: usize = 2;
 
-/// What the list has that the source has not.
+/// What the list has that the source has not, or has twice in one place.
 pub fn faults() -> Result<Vec<String>> {
-    Ok(list::faults(&list::read()?, &suites()))
+    let all = list::read()?;
+    let mut faults = list::faults(&all, &suites());
+    if faults.is_empty() {
+        let planted = Copy::new("source")?.plant(&switched(&all));
+        faults.extend(planted.err().map(|failure| failure.message));
+    }
+    Ok(faults)
+}
+
+/// Those that go into one copy of the source, by their places in the whole list: a part of it needs no other build.
+fn switched(all: &[Mutant]) -> Vec<(usize, &Mutant)> {
+    (1..).zip(all).filter(|(_, mutant)| !mutant.built).collect()
 }
 
 fn suites() -> Vec<&'static str> {
@@ -33,29 +44,21 @@ pub fn main(names: &[String]) -> Result<i32> {
     if let Some(fault) = list::faults(&all, &suites()).first() {
         return Err(Failure::new(USAGE, fault.clone()));
     }
-    // Numbers are places in the whole list, so that a part of it needs no other build.
-    let numbered: Vec<_> = (1..).zip(&all).collect();
     let wanted = |mutant: &Mutant| {
         names.is_empty()
             || names
                 .iter()
                 .any(|name| mutant.name.starts_with(name.as_str()))
     };
-    let chosen: Vec<_> = numbered
-        .iter()
-        .copied()
+    let chosen: Vec<_> = (1..)
+        .zip(&all)
         .filter(|(_, mutant)| wanted(mutant))
         .collect();
     if chosen.is_empty() {
         return Err(Failure::new(USAGE, "no mutant has such a name"));
     }
-    let switched: Vec<_> = numbered
-        .iter()
-        .copied()
-        .filter(|(_, mutant)| !mutant.built)
-        .collect();
     let mut copy = Copy::new("source")?;
-    copy.plant(&switched)?;
+    copy.plant(&switched(&all))?;
     copy.write()?;
     let laboratory = Laboratory {
         copy,
