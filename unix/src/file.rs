@@ -8,7 +8,9 @@
 
 mod code;
 mod look;
+pub mod told;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -36,6 +38,7 @@ use crate::process::{Task, quota};
 pub use code::Probes;
 use code::{Made, Variant};
 pub use look::Looked;
+use told::{Tells, Told};
 
 use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};
@@ -111,6 +114,10 @@ pub trait File: Send + Sync + Any {
     /// Whether an epoll instance may watch it: [`File::poll`] enrols whoever asks.
     fn can_be_watched(&self) -> bool {
         false
+    }
+    /// What it tells of by signals (`O_ASYNC`).
+    fn tells(&self) -> Tells {
+        Tells::Never
     }
     /// A control operation; `arg` is the user's third argument unchecked.
     fn ioctl(&self, _of: &OpenFile, _cmd: u32, _arg: usize) -> Result<usize> {
@@ -258,6 +265,8 @@ pub struct OpenFile {
     writing: Once<Writing>,
     code: Code,
     look: look::Look,
+    /// How it tells by signals. One that does is never opened again.
+    told: Once<Box<Told>>,
 }
 
 // SAFETY: all fields but `list` are `Send` and `Sync` themselves; `list` points to a part of the inode that `place` keeps, and is.
@@ -326,6 +335,7 @@ impl OpenFile {
             writing: Once::new(),
             code: Code::default(),
             look: look::Look::new(),
+            told: Once::new(),
         })
     }
 
@@ -539,6 +549,13 @@ impl OpenFile {
         self.list()
             .filter(|_| flags & !(O_ACCMODE | O_LARGEFILE) == 0)
             .filter(|_| self.code.apart.load(Ordering::Relaxed) == 0)
+            .filter(|_| self.told().is_none())
+    }
+
+    /// Where it may wait after its last close for the next of its kind ([`File::parking`]).
+    #[inline]
+    pub(crate) fn parking(self: &Arc<Self>) -> Option<Arc<dyn Park>> {
+        self.file.parking(self).filter(|_| self.told().is_none())
     }
 
     /// Whether it is one of the console.

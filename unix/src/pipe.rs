@@ -19,6 +19,7 @@ use quaject::look::Looker;
 use quaject::pipe::{self, ATOMIC, Patience, PipeCore, RING, ReadEnd, WriteEnd};
 use sync::{Monitor, Once, WaitList};
 
+use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, Looked, OpenFile, Park, SMALL_WEIGHT};
 use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
@@ -298,6 +299,10 @@ impl File for PipeEnd {
         true
     }
 
+    fn tells(&self) -> Tells {
+        Tells::Changes
+    }
+
     fn poll<'a>(
         &'a self,
         _of: &'a OpenFile,
@@ -315,7 +320,9 @@ impl File for PipeEnd {
                 if self.writes {
                     pipe.first.expect_space(|list| lists[1] = Some(list));
                 }
-                lists.iter().flatten().for_each(|list| table.watch(list));
+                for (list, events) in lists.iter().zip([POLLIN, POLLOUT]) {
+                    list.iter().for_each(|list| table.watch_for(events, list));
+                }
                 let core = pipe.now();
                 core.expect_data(|_| ());
                 core.expect_space(|_| ());

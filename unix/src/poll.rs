@@ -24,8 +24,8 @@ pub struct PollTable<'a>(To<'a>);
 enum To<'a> {
     /// The running thread, one of this process, is to be woken.
     Thread(Watch<'a>, &'a Process),
-    /// A member of a list of ready ones is to be noted.
-    Member(&'a mut Arms, &'a mut Whose),
+    /// A member of a list of ready ones is to be noted, when there may be one of these events.
+    Member(&'a mut Arms, &'a mut Whose, u32),
     /// That member leaves.
     Leave(&'a mut Arms, &'a mut Whose),
 }
@@ -36,7 +36,12 @@ pub type Whose = Option<Weak<Process>>;
 impl<'a> PollTable<'a> {
     /// Enrols `arms`.
     pub fn member(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
-        PollTable(To::Member(arms, whose))
+        PollTable(To::Member(arms, whose, u32::MAX))
+    }
+
+    /// Enrols `arms` where `events` may come.
+    pub fn one_side(arms: &'a mut Arms, whose: &'a mut Whose, events: u32) -> Self {
+        PollTable(To::Member(arms, whose, events))
     }
 
     /// Takes `arms` out.
@@ -46,9 +51,15 @@ impl<'a> PollTable<'a> {
 
     /// `list` is woken when the file's state changes.
     pub fn watch(&mut self, list: &'a WaitList) {
+        self.watch_for(u32::MAX, list);
+    }
+
+    /// `list` is woken when some of `events` may have come.
+    pub fn watch_for(&mut self, events: u32, list: &'a WaitList) {
         match &mut self.0 {
             To::Thread(watch, _) => watch.watch(list),
-            To::Member(arms, _) => arms.watch(list),
+            To::Member(_, _, wanted) if *wanted & events == 0 => {}
+            To::Member(arms, _, _) => arms.watch(list),
             To::Leave(arms, _) => arms.leave(list),
         }
     }
@@ -58,7 +69,7 @@ impl<'a> PollTable<'a> {
     pub fn watch_signals(&mut self) {
         match &mut self.0 {
             To::Thread(watch, process) => watch.watch(process.signals.arrivals()),
-            To::Member(arms, whose) => {
+            To::Member(arms, whose, _) => {
                 let own = || Task::here(|task| Arc::downgrade(&task.process)).unwrap_or_default();
                 let whose = whose.get_or_insert_with(own);
                 if let Some(process) = whose.upgrade() {

@@ -131,6 +131,9 @@ fn connect(a: &mut Args) -> Result<usize> {
     let address = Address::get(a.word(1), a.int(2))?;
     let stage = of.file().stage();
     let result = socket.connect(address.bytes(), of.nonblocking());
+    if result == Err(Errno::EINPROGRESS) {
+        of.fell_short();
+    }
     // One that does not wait may have got its other end all the same.
     // One that has no routines gets them by the first call that would have a use for them.
     if of.file().stage() != stage && of.has_entries() {
@@ -182,7 +185,11 @@ fn sendto(a: &mut Args) -> Result<usize> {
         to,
         ..Sending::default()
     };
-    Socket::of(&of)?.send(&mut buf, sending)
+    let sent = Socket::of(&of)?.send(&mut buf, sending);
+    if buf.remaining() > 0 {
+        of.fell_short();
+    }
+    sent
 }
 
 fn recvfrom(a: &mut Args) -> Result<usize> {

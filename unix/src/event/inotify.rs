@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use quaject::Sharing;
 use sync::{Monitor, WaitList};
 
+use crate::file::told::Tells;
 use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::watch;
 use crate::io::IoBuf;
@@ -291,7 +292,7 @@ impl File for Inotify {
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
         if let Some(table) = table {
-            table.watch(&self.instance.readers);
+            table.watch_for(POLLIN, &self.instance.readers);
         }
         if self.instance.bytes() != 0 {
             events & (POLLIN | POLLRDNORM)
@@ -302,6 +303,10 @@ impl File for Inotify {
 
     fn can_be_watched(&self) -> bool {
         true
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Changes
     }
 
     fn ioctl(&self, _of: &OpenFile, command: u32, arg: usize) -> Result<usize> {

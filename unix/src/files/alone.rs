@@ -77,7 +77,7 @@ impl Files {
         }
         let flags = of.flags();
         let Some(list) = of.list_for(flags) else {
-            let parking = of.file().parking(&of)?;
+            let parking = of.parking()?;
             self.vacate(fd, &place);
             of.slots.store(0, Ordering::Relaxed);
             parking.park(ManuallyDrop::into_inner(of));

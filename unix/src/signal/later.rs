@@ -8,9 +8,13 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::linux::{SI_KERNEL, Siginfo};
-use sync::WaitList;
+use alloc::sync::Arc;
+use sync::Once;
+use sync::ready::ReadyList;
 
 use super::send::{send, send_group};
+use crate::file::told;
+use crate::memory::fallible::try_arc;
 use crate::process::tree;
 
 /// Who is to get a signal.
@@ -33,7 +37,8 @@ static RING: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// There was no room for a process whose timers have rung.
 static MISSED: AtomicBool = AtomicBool::new(false);
-static SENDER: WaitList = WaitList::new();
+/// Where the thread that sends sleeps: descriptions that tell of readiness by signals come there too ([`crate::file::told`]).
+static READY: Once<Arc<ReadyList>> = Once::new();
 
 /// Sends `signo` soon. Returns whether there was room to note it. From any context.
 pub fn send_later(target: Target, signo: i32) -> bool {
@@ -52,7 +57,9 @@ pub fn send_later(target: Target, signo: i32) -> bool {
     if !noted && matches!(target, Target::Timers(_)) {
         MISSED.store(true, Ordering::Release);
     }
-    SENDER.wake_all();
+    if let Some(ready) = READY.get() {
+        ready.sleepers.wake_all();
+    }
     noted
 }
 
@@ -84,24 +91,40 @@ enum Note {
     Taken(Target, i32),
     /// There was no room for it: all processes' timers may have rung.
     Missed,
+    /// Descriptions are ready.
+    Ready,
 }
 
 fn next() -> Option<Note> {
     match take() {
         Some((target, signo)) => Some(Note::Taken(target, signo)),
-        None => missed().then_some(Note::Missed),
+        None if missed() => Some(Note::Missed),
+        None => READY
+            .get()
+            .is_some_and(|ready| !ready.is_empty())
+            .then_some(Note::Ready),
     }
 }
 
 fn run(_: usize) {
+    let Some(ready) = READY.get() else {
+        return;
+    };
     loop {
-        let note = SENDER.wait_until(|| {
+        let note = ready.sleepers.wait_until(|| {
             thread::safe_point();
             next()
         });
-        let Note::Taken(target, signo) = note else {
-            tree::each(|_| true, crate::time::settle);
-            continue;
+        let (target, signo) = match note {
+            Note::Taken(target, signo) => (target, signo),
+            Note::Missed => {
+                tree::each(|_| true, crate::time::settle);
+                continue;
+            }
+            Note::Ready => {
+                told::tell_ready();
+                continue;
+            }
         };
         let info = Siginfo {
             signo,
@@ -125,8 +148,15 @@ fn run(_: usize) {
     }
 }
 
+/// The list of descriptions that are ready, for those that tell of it.
+pub fn ready() -> Option<&'static Arc<ReadyList>> {
+    READY.get()
+}
+
 /// Makes the thread that sends what interrupt handlers noted. ENOMEM.
 pub fn start() -> abi::Result<()> {
+    // Once, at boot.
+    let _first = READY.set(try_arc(ReadyList::new())?);
     thread::spawn(b"signals", run, 0)
         .map(drop)
         .map_err(|_| abi::Errno::ENOMEM)

@@ -21,7 +21,7 @@ pub mod deliver;
 pub mod dump;
 mod dump_file;
 pub mod frame;
-mod later;
+pub(crate) mod later;
 pub mod pending;
 pub mod process;
 pub mod send;

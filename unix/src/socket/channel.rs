@@ -13,6 +13,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+use abi::linux::POLLIN;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -474,8 +475,8 @@ impl Channel {
     /// Lets a poller be told of what comes.
     pub fn expect_data<'a>(&'a self, table: &mut PollTable<'a>) {
         match self.queue() {
-            Some(queue) => queue.expect_data(|list| table.watch(list)),
-            None => table.watch(&self.readers),
+            Some(queue) => queue.expect_data(|list| table.watch_for(POLLIN, list)),
+            None => table.watch_for(POLLIN, &self.readers),
         }
     }
 }

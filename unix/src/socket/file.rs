@@ -12,6 +12,7 @@ use quaject::{DescFn, Sharing, Unmade};
 
 use super::message::{Sending, discard};
 use super::{Kind, Socket};
+use crate::file::told::{Tells, Told};
 use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Splices};
 use crate::fs::Attr;
 use crate::io::IoBuf;
@@ -70,6 +71,10 @@ impl File for Open {
         true
     }
 
+    fn tells(&self) -> Tells {
+        Tells::Socket
+    }
+
     fn poll<'a>(
         &'a self,
         _of: &'a OpenFile,
@@ -78,11 +83,12 @@ impl File for Open {
     ) -> u32 {
         let socket = &self.0;
         if let Some(table) = table {
-            table.watch(&socket.changes);
+            // What may be read from then on is told by its own list.
+            table.watch_for(POLLOUT, &socket.changes);
             socket.inbox.expect_data(table);
             match socket.link().and_then(|link| link.outgoing.queue()) {
-                Some(queue) => queue.expect_space(|list| table.watch(list)),
-                None => table.watch(&socket.outbox.space),
+                Some(queue) => queue.expect_space(|list| table.watch_for(POLLOUT, list)),
+                None => table.watch_for(POLLOUT, &socket.outbox.space),
             }
         }
         let mut found = 0;
@@ -129,8 +135,19 @@ impl File for Open {
         u8::from(self.is_piped())
     }
 
-    fn ioctl(&self, _of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
+    fn ioctl(&self, of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
         let socket = &self.0;
+        match cmd {
+            FIOSETOWN | SIOCSPGRP => {
+                let who: i32 = vm::user::get(arg)?;
+                return of.tell_by_signals()?.set_owner(who).map(|()| 0);
+            }
+            FIOGETOWN | SIOCGPGRP => {
+                let who = of.told().map_or(0, Told::owner_number);
+                return vm::user::put(arg, &who).map(|()| 0);
+            }
+            _ => {}
+        }
         let number = match cmd {
             FIONREAD if socket.backlog().is_some() => return Err(Errno::EINVAL),
             FIONREAD => socket.unread(),

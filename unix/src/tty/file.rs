@@ -9,12 +9,13 @@ use quaject::cook_tty_in::{self, Mode};
 
 use super::Tty;
 use crate::deadline::Deadline;
+use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::fs::How;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_arc;
 use crate::poll::PollTable;
-use crate::process::Process;
+use crate::process::{Process, Terminal};
 
 /// The largest piece that one pass through an editor moves, in bytes.
 const PIECE: usize = 4096;
@@ -242,6 +243,10 @@ impl File for TtyFile {
 
     fn can_be_watched(&self) -> bool {
         true
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Terminal(Terminal::foreground(&*self.tty))
     }
 
     fn poll<'a>(

@@ -13,6 +13,7 @@ use vm::user::{get, put};
 use super::Tty;
 use super::devpts;
 use super::pair::Pair;
+use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_filled;
@@ -142,6 +143,10 @@ impl File for Master {
         true
     }
 
+    fn tells(&self) -> Tells {
+        Tells::Terminal(0)
+    }
+
     fn poll<'a>(
         &'a self,
         _of: &'a OpenFile,
@@ -150,7 +155,7 @@ impl File for Master {
     ) -> u32 {
         let Some(pair) = &self.tty.pair else { return 0 };
         if let Some(table) = table {
-            table.watch(pair.channel.arrived());
+            table.watch_for(POLLIN, pair.channel.arrived());
             if events & (POLLOUT | POLLWRNORM) != 0 {
                 table.watch(self.tty.typed.room());
             }

@@ -12,6 +12,7 @@ use device::serial::Serial;
 use quaject::cook_tty_out::{self, Rule};
 use quaject::queue;
 
+use crate::file::told::Tells;
 use crate::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
 use crate::poll::PollTable;
@@ -97,6 +98,10 @@ impl File for StreamFile {
 
     fn can_be_watched(&self) -> bool {
         true
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Terminal(0)
     }
 
     fn poll<'a>(

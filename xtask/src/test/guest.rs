@@ -156,6 +156,11 @@ pub const TESTS: &[Test] = &[
         run: epolls,
     },
     Test {
+        name: "sigios",
+        about: "signals about open files: O_ASYNC, whose and which, on 1 and 4 CPUs",
+        run: sigios,
+    },
+    Test {
         name: "many",
         about: "descriptors by the ten thousand, and the highest numbers, on 1 and 4 CPUs",
         run: many,
@@ -833,6 +838,15 @@ fn epolls(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("epolls-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/epolls-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn sigios(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("sigios-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/sigios-glibc"], 5 * MINUTE));
     }
     checks
 }

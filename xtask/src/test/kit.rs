@@ -156,6 +156,7 @@ impl Kit {
             "tracers",
             "stops",
             "epolls",
+            "sigios",
             "many",
             "futexes",
             "rseqs",

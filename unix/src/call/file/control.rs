@@ -18,6 +18,7 @@ use core::sync::atomic::Ordering;
 use super::Caller;
 use crate::call::{Args, Handler};
 use crate::file::OpenFile;
+use crate::file::told::{self, Tells, Told};
 use crate::files;
 use crate::fs::Kind;
 use crate::fs::lock::{self, Lock, Owner, Payer};
@@ -30,7 +31,9 @@ pub const CALLS: &[(usize, Handler)] =
 const F_OFD_GETLK: i32 = 36;
 const F_OFD_SETLK: i32 = 37;
 const F_OFD_SETLKW: i32 = 38;
+const F_SETOWN_EX: i32 = 15;
 const F_GETOWN_EX: i32 = 16;
+const F_GETOWNER_UIDS: i32 = 17;
 
 const FIONCLEX: u32 = 0x5450;
 const FIOCLEX: u32 = 0x5451;
@@ -41,7 +44,7 @@ const FIGETBSZ: u32 = 2;
 const FIOQSIZE: u32 = 0x5460;
 
 /// Flags that `F_SETFL` changes.
-const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
+const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME;
 
 /// Changes status flags, and with them what the routines may assume.
 fn set_flags(of: &Arc<OpenFile>, flags: u32) {
@@ -84,7 +87,11 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         }
         F_GETFL => Ok(of.flags() as usize),
         F_SETFL => {
-            set_flags(&of, args.uint(2));
+            let flags = args.uint(2);
+            if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != Tells::Never {
+                told::set_async(&of, fd, flags & O_ASYNC != 0)?;
+            }
+            set_flags(&of, flags);
             Ok(0)
         }
         F_GETLK | F_SETLK | F_SETLKW => {
@@ -96,14 +103,33 @@ fn fcntl(args: &mut Args) -> Result<usize> {
             let command = command.wrapping_sub(F_OFD_GETLK - F_GETLK);
             record(&caller, &of, owner, command, args)
         }
-        F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG => {
-            // No signal-driven input: remembered by nobody, refused by nobody.
-            Ok(0)
+        F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG | F_GETOWN_EX | F_SETOWN_EX | F_GETOWNER_UIDS => {
+            owner(&of, command, arg)
         }
-        F_GETOWN_EX => Err(Errno::EINVAL),
         F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
         _ => of.file().control(&of, command, arg),
     }
+}
+
+/// Who is told by signals of what happens, and by what signal.
+fn owner(of: &OpenFile, command: i32, arg: usize) -> Result<usize> {
+    let told = of.told();
+    match command {
+        F_SETOWN => of.tell_by_signals()?.set_owner(arg as i32)?,
+        F_GETOWN => return Ok(told.map_or(0, Told::owner_number) as usize),
+        F_SETOWN_EX => {
+            let [kind, number]: [i32; 2] = vm::user::get(arg)?;
+            of.tell_by_signals()?.set_owner_by(kind, number)?;
+        }
+        F_GETOWN_EX => {
+            let (kind, number) = told.map_or((0, 0), Told::owner);
+            vm::user::put(arg, &[kind, number])?;
+        }
+        F_GETOWNER_UIDS => vm::user::put(arg, &told.map_or([0; 2], Told::said_by))?,
+        F_SETSIG => of.tell_by_signals()?.set_signal(arg)?,
+        _ => return Ok(told.map_or(0, Told::signal) as usize),
+    }
+    Ok(0)
 }
 
 /// The bytes that a `struct flock` means.
@@ -270,19 +296,21 @@ fn ioctl(args: &mut Args) -> Result<usize> {
             caller.files.set_cloexec(fd, command == FIOCLEX)?;
             Ok(0)
         }
-        FIONBIO | FIOASYNC => {
+        FIONBIO => {
             let on: i32 = vm::user::get(arg)?;
-            let flag = if command == FIONBIO {
-                O_NONBLOCK
-            } else {
-                O_ASYNC
-            };
-            let flags = if on != 0 {
-                of.flags() | flag
-            } else {
-                of.flags() & !flag
+            let flags = of.flags();
+            let flags = match on {
+                0 => flags & !O_NONBLOCK,
+                _ => flags | O_NONBLOCK,
             };
             set_flags(&of, flags);
+            Ok(0)
+        }
+        FIOASYNC => {
+            let on: i32 = vm::user::get(arg)?;
+            if (on != 0) != (of.flags() & O_ASYNC != 0) {
+                told::set_async(&of, fd, on != 0)?;
+            }
             Ok(0)
         }
         FIONREAD if of.inode().is_some_and(|i| i.kind() == Kind::Regular) => {

@@ -92,7 +92,13 @@ fn has_no_places(of: &OpenFile) -> bool {
 pub(super) fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
     match (way, at) {
         (Way::Read, At::Offset) => of.file().read(of, buf),
-        (Way::Write, At::Offset) => of.file().write(of, buf),
+        (Way::Write, At::Offset) => {
+            let written = of.file().write(of, buf);
+            if buf.remaining() > 0 {
+                of.fell_short();
+            }
+            written
+        }
         (Way::Read, At::Position(offset)) => of.file().read_at(of, offset, buf),
         (Way::Write, At::Position(offset)) => of.file().write_at(of, offset, buf),
     }

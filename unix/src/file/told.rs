@@ -1,0 +1,457 @@
+//! Who is sent a signal about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when its directory changes.
+//!
+//! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes: whom it tells ([`Told::set_owner`], [`Told::own`]) and by what signal. [`Told::send`] sends.
+//! [`set_async`] begins and ends telling of readiness; [`tell_ready`] is called by the kernel thread that sends signals.
+//!
+//! Readiness comes by the lists that feed epoll: a description that tells has two members of one list of ready ones, one in the wait lists that are woken when there is something to read, one in
+//! those for room. A description that does not tell has neither, and pays a word. Who wakes notes the member; the thread that sends signals for interrupt handlers takes it, lets it wait again, and then looks. So
+//! what comes twice before that thread has looked is told once, as one signal of a standard number would be.
+//!
+//! Source: dissertation, figure 4.3 (callbacks from the queue to those who wait on many); fcntl(2) says what is told to whom.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use sync::Monitor;
+use sync::ready::{Arms, Line, Member};
+
+use super::OpenFile;
+use crate::memory::fallible::{try_arc, try_box, try_insert};
+use crate::poll::{PollTable, Whose};
+use crate::process::user::Charge;
+use crate::process::{Cred, Process, Task, quota, tree};
+use crate::signal::{self, later};
+
+/// What kind of file tells of readiness by signals, and so of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    /// None: nobody is told.
+    Never,
+    /// A pipe, or a queue of events: of each change.
+    Changes,
+    /// A socket: of what comes, of the other end's going, and of room after there was none.
+    Socket,
+    /// A terminal, which has this foreground group: of what comes, and of room after there was none.
+    Terminal(i32),
+}
+
+/// Whom a description tells.
+#[derive(Clone, Default)]
+enum Whom {
+    /// Nobody; a thread that was there once (as Linux counts).
+    #[default]
+    Nobody,
+    Thread(Weak<Task>),
+    Process(Weak<Process>),
+    Group(i32),
+}
+
+/// Whom a description tells, and who said so.
+#[derive(Default)]
+struct Hearer {
+    whom: Whom,
+    /// The identity of who said it: it decides who may be told.
+    uid: u32,
+    euid: u32,
+}
+
+/// How a description tells by signals.
+#[derive(Default)]
+pub struct Told {
+    owner: Monitor<Hearer>,
+    /// The signal; 0 for SIGIO without more.
+    signal: AtomicI32,
+    /// There was no room for something: who waits for room is told of it, once.
+    short: AtomicBool,
+    ready: Monitor<Option<Box<Ready>>>,
+}
+
+/// A description's part in telling of readiness.
+struct Ready {
+    /// The descriptor by which it was asked for.
+    fd: i32,
+    id: usize,
+    sides: [Side; 2],
+    /// What has ended, as events have it: that is told once.
+    ended: u32,
+    _charge: Charge,
+}
+
+/// One direction.
+struct Side {
+    member: Arc<Member>,
+    arms: Arms,
+    whose: Whose,
+}
+
+/// What the sides ask for.
+const ASKED: [u32; 2] = [
+    POLLIN | POLLRDNORM | POLLPRI | POLLRDHUP,
+    POLLOUT | POLLWRNORM,
+];
+/// The side that reads, in [`ASKED`].
+const READS: usize = 0;
+
+/// Descriptions that tell, by the number that their members have. Taken last of all.
+static TELLING: Monitor<BTreeMap<usize, Weak<OpenFile>>> = Monitor::new(BTreeMap::new());
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// A reason to tell, as `si_code` has it, and the events that `si_band` has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason(i32, u32);
+
+/// There is something to read.
+pub const INPUT: Reason = Reason(1, POLLIN | POLLRDNORM);
+/// There is room.
+pub const OUTPUT: Reason = Reason(2, POLLOUT | POLLWRNORM | POLLWRBAND);
+/// Something has happened.
+pub const MESSAGE: Reason = Reason(3, POLLIN | POLLRDNORM | POLLMSG);
+/// The other end has gone.
+pub const HANG_UP: Reason = Reason(6, POLLHUP | POLLERR);
+
+impl OpenFile {
+    /// How it tells by signals, if anybody has asked for that.
+    #[inline]
+    pub fn told(&self) -> Option<&Told> {
+        self.told.get().map(|told| &**told)
+    }
+
+    /// The same, made if need be. ENOMEM.
+    pub fn tell_by_signals(&self) -> Result<&Told> {
+        if self.told.get().is_none() {
+            // Whoever was faster has made the same.
+            let _same = self.told.set(try_box(Told::default())?);
+        }
+        self.told().ok_or(Errno::EAGAIN)
+    }
+
+    /// Not all that was given found room.
+    #[inline]
+    pub(crate) fn fell_short(&self) {
+        if let Some(told) = self.told() {
+            told.short.store(true, Ordering::SeqCst);
+            // There may be room by now, which nobody was told of.
+            if let Some(ready) = told.ready.lock().as_ref() {
+                ready
+                    .sides
+                    .last()
+                    .iter()
+                    .for_each(|side| side.member.note());
+            }
+        }
+    }
+}
+
+impl Whom {
+    /// As `F_SETOWN` and its kin have it: a process's number, or that of a group below zero. ESRCH, EINVAL.
+    fn by_number(who: i32) -> Result<Whom> {
+        match who {
+            0.. => Whom::by_kind(F_OWNER_PID, who),
+            _ => Whom::by_kind(F_OWNER_PGRP, who.checked_neg().ok_or(Errno::EINVAL)?),
+        }
+    }
+
+    /// As `F_SETOWN_EX` has it. ESRCH, EINVAL.
+    fn by_kind(kind: i32, number: i32) -> Result<Whom> {
+        let process = tree::find(number);
+        let task = tree::find_task(number);
+        let there = process.is_some() || task.is_some() || tree::members(number) != 0;
+        if !matches!(kind, F_OWNER_TID | F_OWNER_PID | F_OWNER_PGRP) {
+            return Err(Errno::EINVAL);
+        }
+        if number != 0 && !there {
+            return Err(Errno::ESRCH);
+        }
+        let process = || process.as_ref().map(Arc::downgrade).unwrap_or_default();
+        Ok(match kind {
+            _ if number == 0 => Whom::Nobody,
+            F_OWNER_TID => Whom::Thread(task.map(|task| Arc::downgrade(&task)).unwrap_or_default()),
+            F_OWNER_PID => Whom::Process(process()),
+            _ => Whom::Group(number),
+        })
+    }
+
+    /// Kind and number, 0 for who is not there any more.
+    fn number(&self) -> (i32, i32) {
+        match self {
+            Whom::Nobody => (F_OWNER_TID, 0),
+            Whom::Thread(task) => (F_OWNER_TID, task.upgrade().map_or(0, |task| task.tid)),
+            Whom::Process(process) => {
+                let there = process.upgrade().filter(|process| !process.is_gone());
+                (F_OWNER_PID, there.map_or(0, |process| process.pid))
+            }
+            Whom::Group(group) => {
+                let there = tree::members(*group) != 0;
+                (F_OWNER_PGRP, if there { *group } else { 0 })
+            }
+        }
+    }
+}
+
+impl Hearer {
+    fn new(whom: Whom) -> Hearer {
+        let cred = Process::current().cred.get();
+        let (uid, euid) = match whom {
+            Whom::Nobody => (0, 0),
+            _ => (cred.uid, cred.euid),
+        };
+        Hearer { whom, uid, euid }
+    }
+
+    /// Whether who said it may have `to` told (Linux: `sigio_perm`).
+    fn may_tell(&self, to: &Cred) -> bool {
+        self.euid == 0
+            || [self.euid, self.uid]
+                .iter()
+                .any(|id| *id == to.suid || *id == to.uid)
+    }
+}
+
+impl Told {
+    /// Sets whom it tells, as `F_SETOWN` has it. ESRCH, EINVAL.
+    pub fn set_owner(&self, who: i32) -> Result<()> {
+        let new = Hearer::new(Whom::by_number(who)?);
+        *self.owner.lock() = new;
+        Ok(())
+    }
+
+    /// The same, as `F_SETOWN_EX` has it.
+    pub fn set_owner_by(&self, kind: i32, number: i32) -> Result<()> {
+        let new = Hearer::new(Whom::by_kind(kind, number)?);
+        *self.owner.lock() = new;
+        Ok(())
+    }
+
+    /// It tells the running process, or the group `foreground` if there is one, unless it tells somebody.
+    pub fn own(&self, foreground: i32) {
+        let new = match foreground {
+            0 => Whom::Process(Arc::downgrade(&Process::current())),
+            group => Whom::Group(group),
+        };
+        let new = Hearer::new(new);
+        let mut owner = self.owner.lock();
+        if matches!(owner.whom, Whom::Nobody) {
+            *owner = new;
+        }
+    }
+
+    /// Whom it tells: kind and number.
+    pub fn owner(&self) -> (i32, i32) {
+        let whom = self.owner.lock().whom.clone();
+        whom.number()
+    }
+
+    /// The same as one number: a group's is below zero.
+    pub fn owner_number(&self) -> i32 {
+        match self.owner() {
+            (F_OWNER_PGRP, group) => -group,
+            (_, number) => number,
+        }
+    }
+
+    /// Who said whom it tells: real and effective user.
+    pub fn said_by(&self) -> [u32; 2] {
+        let owner = self.owner.lock();
+        [owner.uid, owner.euid]
+    }
+
+    /// The signal that it tells by, 0 for SIGIO without more.
+    pub fn signal(&self) -> i32 {
+        self.signal.load(Ordering::Relaxed)
+    }
+
+    /// Sets it. EINVAL.
+    pub fn set_signal(&self, signo: usize) -> Result<()> {
+        let signo = i32::try_from(signo).ok().filter(|&signo| signo <= SIGMAX);
+        self.signal
+            .store(signo.ok_or(Errno::EINVAL)?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Tells for `reason`, of descriptor `fd`. May sleep.
+    pub fn send(&self, fd: i32, reason: Reason) {
+        let owner = {
+            let owner = self.owner.lock();
+            Hearer {
+                whom: owner.whom.clone(),
+                ..*owner
+            }
+        };
+        let signo = self.signal();
+        let tell = |process: &Arc<Process>, task: Option<&Arc<Task>>| {
+            let to = process.cred.get();
+            if !owner.may_tell(&to) {
+                return;
+            }
+            if signo != 0 && signal::send(process, task, siginfo(signo, fd, reason)).is_ok() {
+                return;
+            }
+            let plain = Siginfo::sent(SIGIO, SI_KERNEL, 0, 0);
+            // Who cannot be told even so has more to hear than there is room for.
+            let _untold = signal::send(process, task, plain);
+        };
+        match &owner.whom {
+            Whom::Nobody => {}
+            Whom::Thread(task) => {
+                if let Some(task) = task.upgrade() {
+                    tell(&task.process, Some(&task));
+                }
+            }
+            Whom::Process(process) => {
+                if let Some(process) = process.upgrade() {
+                    tell(&process, None);
+                }
+            }
+            Whom::Group(group) => {
+                signal::each_of_group(*group, |process| tell(process, None));
+            }
+        }
+    }
+}
+
+/// What is told by a signal of one's choice.
+fn siginfo(signo: i32, fd: i32, reason: Reason) -> Siginfo {
+    // Their codes mean something else.
+    const SPECIFIC: [i32; 7] = [SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGTRAP, SIGCHLD, SIGSYS];
+    let mut info = Siginfo {
+        signo,
+        code: match SPECIFIC.contains(&signo) {
+            true => SI_SIGIO,
+            false => reason.0,
+        },
+        ..Siginfo::default()
+    };
+    info.fields[0] = u64::from(reason.1);
+    info.fields[1] = u64::from(fd as u32);
+    info
+}
+
+impl Side {
+    fn new(list: &Arc<sync::ready::ReadyList>, key: (usize, usize)) -> Result<Side> {
+        let member = try_arc(Member::new(list, key))?;
+        Ok(Side {
+            arms: Arms::new(member.clone()),
+            member,
+            whose: None,
+        })
+    }
+
+    /// Has the member noted when something changes on side `side`, and says what holds.
+    fn watch(&mut self, of: &OpenFile, side: usize) -> u32 {
+        let asked = ASKED[side.min(1)];
+        let mut table = PollTable::one_side(&mut self.arms, &mut self.whose, asked);
+        of.file().poll(of, asked | POLLHUP, Some(&mut table))
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        let _known = TELLING.lock().remove(&self.id);
+    }
+}
+
+/// Begins or ends telling of what happens to `of` by descriptor `fd`. ENOTTY for a file that tells nothing; ENOMEM.
+pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
+    let kind = of.file().tells();
+    if kind == Tells::Never {
+        return Err(Errno::ENOTTY);
+    }
+    if !on {
+        if let Some(told) = of.told() {
+            let mut ready = told.ready.lock();
+            let gone = ready.take();
+            of.flags.fetch_and(!O_ASYNC, Ordering::Relaxed);
+            drop(ready);
+            drop(gone);
+        }
+        return Ok(());
+    }
+    let told = of.tell_by_signals()?;
+    if let Tells::Terminal(foreground) = kind {
+        told.own(foreground);
+    }
+    let mut ready = told.ready.lock();
+    if let Some(ready) = ready.as_mut() {
+        ready.fd = fd;
+        return Ok(());
+    }
+    let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
+    let list = later::ready().ok_or(Errno::ENOMEM)?;
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut new = try_box(Ready {
+        fd,
+        id,
+        sides: [Side::new(list, (id, 0))?, Side::new(list, (id, 1))?],
+        ended: 0,
+        _charge: charge,
+    })?;
+    {
+        let mut telling = TELLING.lock();
+        try_insert(&mut telling, id, Arc::downgrade(of))?;
+    }
+    for (i, side) in new.sides.iter_mut().enumerate() {
+        side.watch(of, i);
+    }
+    *ready = Some(new);
+    of.flags.fetch_or(O_ASYNC, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Tells of all descriptions whose members stand in the list of ready ones. Whether there was one.
+pub fn tell_ready() -> bool {
+    let mut line = Line::new();
+    if let Some(list) = later::ready() {
+        line.refill(list);
+    }
+    let some = !line.is_empty();
+    while let Some(member) = line.take() {
+        let (id, side) = member.key;
+        let of = TELLING.lock().get(&id).and_then(Weak::upgrade);
+        if let Some(of) = of
+            && let Some(told) = of.told()
+        {
+            tell(&of, told, id, side);
+        }
+    }
+    some
+}
+
+/// The member of `of` on `side` was noted.
+fn tell(of: &OpenFile, told: &Told, id: usize, side: usize) {
+    let mut ready = told.ready.lock();
+    let Some(there) = ready.as_mut().filter(|ready| ready.id == id) else {
+        return;
+    };
+    let fd = there.fd;
+    let kind = of.file().tells();
+    let Some(found) = there.sides.get_mut(side).map(|one| one.watch(of, side)) else {
+        return;
+    };
+    if side == READS {
+        let before = core::mem::replace(&mut there.ended, found & (POLLHUP | POLLRDHUP));
+        if before != 0 && before == there.ended {
+            return;
+        }
+    }
+    drop(ready);
+    if let Some(reason) = reason(kind, side, found, told) {
+        told.send(fd, reason);
+    }
+}
+
+/// What is to be told of `found` on `side`, if anything is.
+fn reason(kind: Tells, side: usize, found: u32, told: &Told) -> Option<Reason> {
+    let ended = found & POLLHUP != 0;
+    let (input, output) = (found & POLLIN != 0, found & (POLLOUT | POLLERR) != 0);
+    match (kind, side) {
+        (Tells::Changes, READS) => (input || ended).then_some(INPUT),
+        (Tells::Changes, _) => output.then_some(OUTPUT),
+        (Tells::Socket, READS) if ended => Some(HANG_UP),
+        (Tells::Terminal(_), _) if ended => None,
+        (_, READS) => input.then_some(INPUT),
+        _ => (output && told.short.swap(false, Ordering::SeqCst)).then_some(OUTPUT),
+    }
+}
