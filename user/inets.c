@@ -528,6 +528,19 @@ static void endings(void)
     equal(read(s[0], bytes, 64), 0, "told by an option");
     close(s[0]);
 
+    /* Who has gone hears no gigabyte: the answer comes before that has left. */
+    couple(s);
+    close(s[1]);
+    awaited(s[0], POLLIN);
+    static char page[65536];
+    struct iovec pieces[1024];
+    for (int i = 0; i < 1024; i++)
+        pieces[i] = (struct iovec){page, sizeof page};
+    ssize_t sent = writev(s[0], pieces, 1024);
+    check(sent > 0 && sent <= 16 << 20, "a part of 64 MiB leaves");
+    fails(write(s[0], "x", 1), EPIPE, "and nothing after them");
+    close(s[0]);
+
     couple(s);
     setsockopt(s[1], SOL_SOCKET, SO_LINGER, &later, sizeof later);
     socklen_t length = sizeof now;

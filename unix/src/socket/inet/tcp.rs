@@ -302,15 +302,25 @@ pub(super) fn deafened(listener: &Socket) {
     }
 }
 
-/// Something is to be sent to who does not listen, or by who says no more. Who has gone gets it all the same the first time, and that breaks the connection. EPIPE, ECONNRESET, EFAULT.
+/// As many bytes leave before the answer comes that nobody is there any more.
+const UNHEARD: usize = 512 << 10;
+
+/// Something is to be sent to who does not listen, or by who says no more. Who has gone gets it all the same the first time, [`UNHEARD`] of it at most, and that breaks the connection. EPIPE, ECONNRESET, EFAULT.
 pub(super) fn refuses(socket: &Socket, buf: &mut IoBuf) -> Result<()> {
     let own = Own::of(socket)?;
     let shut = || socket.shut.load(Ordering::SeqCst) & NO_WRITE != 0;
     if shut() || own.stage() == BROKEN {
-        return Err(socket.take_error().err().unwrap_or(Errno::EPIPE));
+        // Of what was sent in part, the next call tells.
+        let told = if buf.done() > 0 {
+            Errno::EPIPE
+        } else {
+            socket.take_error().err().unwrap_or(Errno::EPIPE)
+        };
+        return Err(told);
     }
+    let most = buf.done().saturating_add(UNHEARD);
     let mut piece = [0; 64];
-    while buf.remaining() > 0 {
+    while buf.remaining() > 0 && buf.done() < most {
         buf.take(&mut piece)?;
     }
     own.set_stage(BROKEN);
