@@ -87,6 +87,7 @@ comes curl -s http://localhost:8080/
 is "nginx and curl: a page" "page page" "$(echo $(of curl -s http://127.0.0.1:8080/ 'http://[::1]:8080/'))"
 of curl -s -o large http://localhost:8080/large
 runs "nginx and curl: 300,000 bytes" cmp large www/large
+is "nginx and ab: five hundred pages" "500 0" "$(of ab -q -n 500 -c 10 http://127.0.0.1:8080/ | sed -n 's/^\(Complete\|Failed\) requests: *//p' | xargs)"
 is "curl: nobody there" 7 "$(of curl -s http://localhost:8081/ >/dev/null; echo $?)"
 kill "$(cat nginx.pid)"
 

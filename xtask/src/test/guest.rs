@@ -4,7 +4,9 @@
 
 use super::kit::Kit;
 use super::tap::Check;
-use super::{cli, exhaust, faults, fuzz, ltp, mitigations, order, refused, session, threads};
+use super::{
+    cli, exhaust, faults, fuzz, ltp, mitigations, order, refused, runtimes, session, threads,
+};
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
 use crate::rootfs::Root;
@@ -321,6 +323,11 @@ pub const TESTS: &[Test] = &[
         run: servers,
     },
     Test {
+        name: "runtimes",
+        about: "python's and Go's own tests of what they ask of a kernel, on 2 CPUs",
+        run: runtimes::run,
+    },
+    Test {
         name: "tmpfiles",
         about: "systemd-tmpfiles, from Debian's package",
         run: tmpfiles,
@@ -511,6 +518,7 @@ const PACKAGES: &[&str] = &[
     "socat",
     "nginx",
     "curl",
+    "apache2-utils",
     "fish",
     "python3",
 ];

@@ -15,6 +15,7 @@ mod ltp;
 mod mitigations;
 mod order;
 mod refused;
+mod runtimes;
 mod session;
 mod tap;
 mod threads;
