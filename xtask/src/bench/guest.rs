@@ -1,7 +1,7 @@
 //! One measuring program on one kernel: Synthesis, or one of Debian's.
 //!
 //! *Interface*: `Kernel`; `run` boots it on a machine that the caller describes, with the program as the first process, and gives
-//! what it printed; `prepare` gives that machine and its root archive without booting; `start` boots any machine.
+//! what it printed; `prepare` gives that machine and its root archive without booting, `prepare_in` one with another root; `start` boots any machine.
 
 use super::linux::{self, Peer};
 use crate::failure::{Failure, HOST, Result, USAGE};
@@ -70,7 +70,20 @@ impl Kernel {
         words: &[String],
         describe: impl Fn(&mut Machine),
     ) -> Result<(Machine, Vec<u8>)> {
-        let mut root = Root::new(None)?;
+        self.prepare_in(Root::new(None)?, program, words, describe)
+    }
+
+    /// The same with this root.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_in(
+        &self,
+        mut root: Root,
+        program: &Path,
+        words: &[String],
+        describe: impl Fn(&mut Machine),
+    ) -> Result<(Machine, Vec<u8>)> {
         let inside = format!("/bin/{}", stem(program));
         root.add(&format!("{}:{inside}", program.display()))?;
         let prepare = |image: &Path, append: String| -> Result<Machine> {

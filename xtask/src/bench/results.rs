@@ -1,7 +1,7 @@
 //! `docs/results.md` and the README's table.
 //!
-//! *Interface*: `write` the tables of a whole measurement; `put` the block of one measurement that stands apart. Each keeps
-//! what the other and a person wrote.
+//! *Interface*: `write` the tables of a whole measurement; `put` the block of one measurement that stands apart, `put_readme` its table in
+//! the README. Each keeps what the other and a person wrote.
 
 use super::aims;
 use super::guest::MEMORY;
@@ -75,17 +75,27 @@ fn replaced(old: &str, name: &str, text: &str) -> String {
 
 /// Puts the figures that matter most into the README.
 fn write_readme(rows: &[Row]) -> Result<()> {
-    const BEGIN: &str = "<!-- table: written by `cargo xtask bench` -->\n";
-    const END: &str = "<!-- end of table -->";
+    let begin = "<!-- table: written by `cargo xtask bench` -->\n";
+    between(begin, "<!-- end of table -->", &table::short(rows))
+}
+
+/// Puts the table `name` of one measurement into the README.
+pub fn put_readme(name: &str, text: &str) -> Result<()> {
+    let begin = format!("<!-- {name}: written by `cargo xtask bench {name}` -->\n");
+    between(&begin, &format!("<!-- end of {name} -->"), text)
+}
+
+/// Puts the text between the README's marks; without them nowhere.
+fn between(begin: &str, end: &str, text: &str) -> Result<()> {
     let path = host::project().join("README.md");
     let old = std::fs::read_to_string(&path).context("cannot read README.md")?;
-    let Some((before, rest)) = old.split_once(BEGIN) else {
+    let Some((before, rest)) = old.split_once(begin) else {
         return Ok(());
     };
-    let Some((_, after)) = rest.split_once(END) else {
+    let Some((_, after)) = rest.split_once(end) else {
         return Ok(());
     };
-    let text = format!("{before}{BEGIN}{}{END}{after}", table::short(rows));
+    let text = format!("{before}{begin}{text}{end}{after}");
     std::fs::write(&path, text).context("cannot write README.md")
 }
 

@@ -162,7 +162,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         for known in &mut known {
             known.rounds.push([None; SETTINGS.len()]);
         }
-        let ended = turns::run(&groups, SLICE, LIMIT)?;
+        let ended = turns::run(&groups, SLICE, LIMIT, |_| 0)?;
         for (number, ended) in ended.into_iter().enumerate() {
             let (at, of) = places[number];
             let (kernel, setting) = (&kernels[of], SETTINGS[at].name().replace('_', " "));

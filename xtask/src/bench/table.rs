@@ -95,7 +95,8 @@ pub fn figure(value: Option<f64>) -> String {
     }
 }
 
-fn ratio(row: &Row) -> String {
+/// The ratio as a reader wants it.
+pub fn ratio(row: &Row) -> String {
     row.ratio().map_or("–".into(), |ratio| {
         if ratio < 10.0 {
             format!("{ratio:.2}")

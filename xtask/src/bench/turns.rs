@@ -1,6 +1,7 @@
 //! Machines that take turns: all are booted, and a slice of the host's time goes to one group after the other until all have ended.
 //!
-//! *Interface*: `Group` says which machines run side by side; `run` boots all groups and gives what became of each. A machine that
+//! *Interface*: `Group` says which machines run side by side; `run` boots all groups and gives what became of each; who is ahead of another, as the caller counts
+//! what was printed, has no turn. A machine that
 //! stands still does not notice: its clock and its time-stamp counter stand still, too. So groups whose figures are compared have
 //! the same host, however its speed changes from second to second.
 
@@ -23,6 +24,8 @@ pub struct Group {
 pub struct Ended {
     /// What each machine printed.
     pub printed: std::result::Result<Vec<String>, Trouble>,
+    /// What each had printed then, whatever became of it.
+    pub until: Vec<String>,
     /// Processor time, and the time of the slices in which it was used, seconds; of slices that all its machines saw the end of.
     pub processor: (f64, f64),
 }
@@ -36,15 +39,21 @@ pub struct Trouble {
     pub what: String,
 }
 
-/// Runs all groups in slices of this length until each has ended. One that has had `limit` and has not is ended.
+/// Runs all groups in slices of this length until each has ended. One that has had `limit` and has not is ended. `steps` counts how far a machine is by what it has printed;
+/// only groups behind which nobody is have a slice.
 ///
 /// # Errors
 /// Host failure when a machine cannot be booted.
-pub fn run(groups: &[Group], slice: Duration, limit: Duration) -> Result<Vec<Ended>> {
+pub fn run(
+    groups: &[Group],
+    slice: Duration,
+    limit: Duration,
+    steps: fn(&str) -> usize,
+) -> Result<Vec<Ended>> {
     let mut running: Vec<_> = groups.iter().map(Turner::boot).collect::<Result<_>>()?;
     for number in 0.. {
-        let alive: Vec<bool> = running.iter().map(Turner::alive).collect();
-        let turn = turn(number, &alive);
+        let far: Vec<_> = running.iter().map(|turner| turner.far(steps)).collect();
+        let turn = turn(number, &last(&far));
         if turn.is_empty() {
             break;
         }
@@ -53,6 +62,14 @@ pub fn run(groups: &[Group], slice: Duration, limit: Duration) -> Result<Vec<End
         }
     }
     Ok(running.into_iter().map(Turner::ended).collect())
+}
+
+/// Who of those who live is not ahead of another.
+fn last(far: &[Option<usize>]) -> Vec<bool> {
+    let least = far.iter().flatten().min();
+    far.iter()
+        .map(|far| far.is_some() && far.as_ref() == least)
+        .collect()
 }
 
 /// Who has a slice in this turn, in order: those who live, forwards and backwards in turn, so that nobody always follows the same one.
@@ -126,8 +143,10 @@ impl Turner {
         })
     }
 
-    fn alive(&self) -> bool {
-        self.living() > 0
+    /// How many steps its machines have made, the slowest of them; none when all have ended.
+    fn far(&self, steps: fn(&str) -> usize) -> Option<usize> {
+        let living = self.boots.iter().filter(|boot| boot.running.is_some());
+        living.map(|boot| steps(&boot.printed())).min()
     }
 
     fn living(&self) -> usize {
@@ -201,6 +220,7 @@ impl Turner {
 
     fn ended(self) -> Ended {
         Ended {
+            until: self.boots.iter().map(Boot::printed).collect(),
             printed: match self.trouble {
                 Some(trouble) => Err(trouble),
                 None => Ok(self.boots.iter().map(Boot::printed).collect()),
@@ -234,6 +254,13 @@ mod tests {
         assert_eq!(turn(3, &[true, false, true, true]), [3, 2, 0]);
         assert!(turn(4, &[false; 4]).is_empty());
         assert!(turn(5, &[]).is_empty());
+    }
+
+    #[test]
+    fn who_is_ahead_waits_for_who_lives() {
+        assert_eq!(last(&[Some(2), Some(1), None]), [false, true, false]);
+        assert_eq!(last(&[Some(2), None, Some(2)]), [true, false, true]);
+        assert_eq!(last(&[None; 2]), [false; 2]);
     }
 
     #[test]
