@@ -1,19 +1,6 @@
 # Programs from Debian's packages, as they are: servers and their clients, terminals, interpreters.
-. /tests/lib.sh
-export LANG=C.UTF-8 TERM=xterm HOME=/root
-cd /tmp || exit 1
-
-# Runs the command again and again, for a minute at most, until it succeeds.
-comes() {
-    tries=0
-    until "$@" >/dev/null 2>&1; do
-        tries=$((tries + 1))
-        [ $tries -lt 600 ] || return 1
-        sleep 0.1
-    done
-}
-
-of() { timeout 60 "$@" 2>&1; }
+PATIENCE=60
+. /tests/debian.sh
 
 # redis, by a path and by a port.
 redis-server --port 6379 --bind 127.0.0.1 --unixsocket /tmp/redis --save '' --daemonize yes >/dev/null

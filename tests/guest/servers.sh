@@ -1,23 +1,11 @@
 # Servers from Debian's packages with their clients, as users of their own, and what a program of Go and one of node.js do.
-. /tests/lib.sh
-export LANG=C.UTF-8 TERM=xterm HOME=/root PGBIN=/usr/lib/postgresql/15/bin
+PATIENCE=300
+. /tests/debian.sh
+export PGBIN=/usr/lib/postgresql/15/bin
 export PATH=$PATH:$PGBIN
-cd /tmp || exit 1
-
-# Runs the command again and again, for minutes at most, until it succeeds.
-comes() {
-    tries=0
-    until "$@" >/dev/null 2>&1; do
-        tries=$((tries + 1))
-        [ $tries -lt 3000 ] || return 1
-        sleep 0.1
-    done
-}
-
-of() { timeout 300 "$@" 2>&1; }
 
 # postgres, which refuses to be root's.
-pg() { timeout 300 su postgres -c "PATH=$PATH; $1" 2>&1; }
+pg() { of su postgres -c "PATH=$PATH; $1"; }
 mkdir -p /var/lib/postgresql /var/run/postgresql
 chown postgres:postgres /var/lib/postgresql /var/run/postgresql
 like "postgres: not as root" "*cannot be run as root*" "$(of initdb -D /tmp/data)"
@@ -55,7 +43,7 @@ Subsystem sftp /usr/lib/openssh/sftp-server
 C
 /usr/sbin/sshd -f /tmp/sshd.conf -E /tmp/sshd.log
 comes test -s /tmp/sshd.pid
-there() { timeout 300 ssh -q -o BatchMode=yes -p 2222 "$@" 2>&1; }
+there() { of ssh -q -o BatchMode=yes -p 2222 "$@"; }
 is "ssh: a command and its status" "hello 3" "$(echo $(there 127.0.0.1 "echo hello; exit 3" </dev/null; echo $?))"
 is "ssh: what is written is read" "HELLO" "$(echo hello | there 127.0.0.1 tr a-z A-Z)"
 like "ssh: a terminal" "/dev/pts/[0-9]*" "$(there -tt 127.0.0.1 tty </dev/null | tr -d '\r')"

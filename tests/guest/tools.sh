@@ -1,9 +1,7 @@
 # Tools from Debian's packages that look at programs and at the machine: debuggers, lists of processes, of files, of processors. What they say is what they say on Linux.
-. /tests/lib.sh
-export LANG=C.UTF-8 TERM=xterm HOME=/root COLUMNS=120
-cd /tmp || exit 1
-
-of() { timeout 100 "$@" 2>&1; }
+PATIENCE=100
+. /tests/debian.sh
+export COLUMNS=120
 
 # The debugger: a program with threads and shared libraries, at an address that it has to find out.
 gdb() { of /usr/bin/gdb -nx -batch "$@" </dev/null; }
