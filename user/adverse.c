@@ -4,7 +4,7 @@
  * Interface: adverse [GROUP...]; TAP on standard output. A race is tried for as long as a count says, never by the clock.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -44,13 +44,6 @@ static int file(const char *name, uid_t owner, mode_t mode)
     if (fd < 0 || write(fd, "x", 1) != 1 || fchown(fd, owner, owner) || fchmod(fd, mode))
         check(0, name);
     return fd;
-}
-
-static int status_of(pid_t child)
-{
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
 }
 
 /* chown that changes no owner takes the set-id bits away: that is a change of mode, and only the owner's right. */
@@ -212,19 +205,10 @@ static void *sleep_in_read(void *how)
     return 0;
 }
 
-static void until_asleep(void)
+static void until_it_sleeps(void)
 {
-    char path[64], text[256];
-    do {
+    while (!sleeper_tid || !thread_sleeps(sleeper_tid))
         sched_yield();
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat", sleeper_tid);
-        FILE *stat = sleeper_tid ? fopen(path, "r") : 0;
-        text[0] = 0;
-        if (stat && !fgets(text, sizeof text, stat))
-            text[0] = 0;
-        if (stat)
-            fclose(stat);
-    } while (!strstr(text, ") S"));
 }
 
 /* What was a sleeping read's buffer is taken away, or becomes a page that may only be read, or another's. */
@@ -237,7 +221,7 @@ static void group_sleeper(void)
         sleeper_tid = 0;
         if (pipe(ends) || pthread_create(&thread, 0, sleep_in_read, way & 4 ? buffer : 0))
             check(0, "pipe and thread");
-        until_asleep();
+        until_it_sleeps();
         char *moved = 0;
         if (kind == 0)
             munmap(buffer, 2 * PAGE);
@@ -412,7 +396,7 @@ static void group_cut(void)
     sleeper_tid = 0;
     if (pthread_create(&thread, 0, wait_there, 0))
         check(0, "thread");
-    until_asleep();
+    until_it_sleeps();
     (void)!ftruncate(fd, 0);
     fails(syscall(SYS_futex, word, 1, 1, 0, 0, 0), EFAULT, "there is no page to wake somebody on");
     (void)!ftruncate(fd, PAGE);

@@ -5,7 +5,7 @@
  * status what it has got of signals by exec.)
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -354,21 +354,6 @@ static void stop_pestering(pid_t child)
 }
 
 static void nothing(int number) { (void)number; }
-
-/* Whether a process sleeps in the kernel. */
-static int sleeps(pid_t process)
-{
-    char name[40], text[256], *state;
-    sprintf(name, "/proc/%d/stat", process);
-    int fd = open(name, O_RDONLY);
-    long length = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (length <= 0)
-        return 0;
-    text[length] = 0;
-    state = strrchr(text, ')');
-    return state && state[2] == 'S';
-}
 
 static void interrupted(void)
 {

@@ -4,7 +4,7 @@
  * Interface: calls-waits [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -53,21 +53,6 @@ static void *sleep_on(void *argument)
     return 0;
 }
 
-/* Whether the thread sleeps in the kernel. */
-static int sleeps(pid_t id)
-{
-    char name[64], text[256], *state;
-    sprintf(name, "/proc/self/task/%d/stat", id);
-    int fd = open(name, O_RDONLY);
-    long length = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (length <= 0)
-        return 0;
-    text[length] = 0;
-    state = strrchr(text, ')');
-    return state && state[2] == 'S';
-}
-
 static struct sleeper sleepers[SLEEPERS];
 
 /* Returns when all sleep. */
@@ -78,7 +63,7 @@ static void put_to_sleep(int first, int count, uint32_t *word, uint32_t bits, in
         pthread_create(&sleepers[i].thread, 0, sleep_on, &sleepers[i]);
     }
     for (int i = first; i < first + count; i++)
-        while (!sleepers[i].id || !sleeps(sleepers[i].id))
+        while (!sleepers[i].id || !thread_sleeps(sleepers[i].id))
             usleep(500);
 }
 
@@ -348,7 +333,7 @@ static void last_reader(void)
     fcntl(full_pipe[1], F_SETFL, 0);
     pthread_t writer;
     pthread_create(&writer, 0, write_one, 0);
-    while (!writer_id || !sleeps(writer_id))
+    while (!writer_id || !thread_sleeps(writer_id))
         usleep(1000);
     close(full_pipe[0]);
     void *error;

@@ -3,7 +3,7 @@
  * Interface: calls [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,13 +35,6 @@
 static char *pages(int count, int protection)
 {
     return mmap(0, count * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
 /* Status of a child that runs `body`. */
@@ -1069,20 +1062,20 @@ static void times(void)
     clock_gettime(CLOCK_MONOTONIC, &u);
     check(u.tv_sec > t.tv_sec || (u.tv_sec == t.tv_sec && u.tv_nsec >= t.tv_nsec), "never goes back");
     fails(clock_gettime(9999, &t), EINVAL, "an unknown clock");
-    double before = now();
+    double before = seconds();
     usleep(50000);
-    double passed = now() - before;
+    double passed = seconds() - before;
     check(passed >= 0.05 && passed < 2, "usleep takes its time");
     t = (struct timespec){0, 2000000000};
     fails(nanosleep(&t, 0), EINVAL, "nanosleep with wrong nanoseconds");
-    before = now();
+    before = seconds();
     struct pollfd none;
     equal(poll(&none, 0, 30), 0, "poll of nothing");
-    check(now() - before >= 0.03, "waits");
+    check(seconds() - before >= 0.03, "waits");
     struct timeval v = {0, 30000};
-    before = now();
+    before = seconds();
     equal(select(0, 0, 0, 0, &v), 0, "select of nothing");
-    check(now() - before >= 0.03, "waits");
+    check(seconds() - before >= 0.03, "waits");
     signal(SIGALRM, count_signal);
     counted = 0;
     struct itimerval every = {{0, 10000}, {0, 10000}}, off = {{0, 0}, {0, 0}};

@@ -3,7 +3,7 @@
  * Interface: futexes [GROUP...] runs all groups, or those named; TAP on standard output. `futexes child ADDRESS...` is what a program finds that exec has begun.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -55,20 +55,6 @@ static struct timespec in(clockid_t clock, long ms)
     return t;
 }
 
-/* Whether thread `number` of this process sleeps. */
-static int sleeps(int number)
-{
-    char path[64], text[256] = "";
-    sprintf(path, "/proc/self/task/%d/stat", number);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return 0;
-    fgets(text, sizeof text, file);
-    fclose(file);
-    char *end = strrchr(text, ')');
-    return end && end[2] == 'S';
-}
-
 /* A thread that makes one call, and how that ended. */
 struct caller {
     pthread_t thread;
@@ -104,7 +90,7 @@ static void begin(struct caller *c)
 {
     c->tid = 0;
     pthread_create(&c->thread, NULL, calls, c);
-    while (!c->tid || !sleeps(c->tid))
+    while (!c->tid || !thread_sleeps(c->tid))
         sched_yield();
     /* It may have slept for something else before. */
     usleep(2000);
@@ -292,7 +278,7 @@ static void circles(void)
     pthread_t thread;
     futex(&first, FUTEX_LOCK_PI, 0, 0, 0, 0);
     pthread_create(&thread, NULL, other_way, (void *)result);
-    while (!result[1] || !sleeps(result[1]))
+    while (!result[1] || !thread_sleeps(result[1]))
         sched_yield();
     usleep(2000);
     fails(futex(&second, FUTEX_LOCK_PI, 0, 0, 0, 0), EDEADLK, "each would wait for the other");

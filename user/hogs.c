@@ -4,7 +4,7 @@
  * as long as there is any. tests/kinds.txt says which call makes which kind.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -662,13 +662,6 @@ static struct told arguments(void)
             break;
     }
     return told;
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
 }
 
 /* What a shell does: a process, a pipe, a file, a program. The errno, or 0. */

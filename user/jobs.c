@@ -3,7 +3,7 @@
  * Interface: jobs [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -33,13 +33,6 @@ static void handle(int number, int flags)
 {
     struct sigaction action = {.sa_handler = see, .sa_flags = flags};
     sigaction(number, &action, 0);
-}
-
-static int status_of(pid_t child)
-{
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
 }
 
 /* The same, within two seconds; else the child is killed, and it is no status. */

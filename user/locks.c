@@ -4,7 +4,7 @@
  * are nobody else's business, and that RLIMIT_LOCKS binds.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -106,32 +106,6 @@ static void heard(int told)
     if (read(told, &byte, 1) != 1)
         check(0, "a child takes its lock");
     close(told);
-}
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
-}
-
-/* Waits until `pid` sleeps in the kernel. */
-static void until_asleep(pid_t pid)
-{
-    char name[64], text[256], state = 0;
-    sprintf(name, "/proc/%d/stat", pid);
-    for (double end = seconds() + 30; state != 'S' && seconds() < end; sched_yield()) {
-        int fd = open(name, O_RDONLY);
-        long count = read(fd, text, sizeof text - 1);
-        close(fd);
-        text[count > 0 ? count : 0] = 0;
-        char *at = strrchr(text, ')');
-        state = at ? at[2] : 0;
-    }
-    if (state != 'S') {
-        check(0, "a child comes to wait");
-        printf("# its state is %c\n", state);
-    }
 }
 
 static int exit_of(pid_t child)

@@ -3,7 +3,7 @@
  * Interface: many [GROUP...] runs all groups, or those named; TAP on standard output. `many count FIRST LAST` prints how many descriptors are open there.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,13 +39,6 @@ static int limit(unsigned long soft)
     getrlimit(RLIMIT_NOFILE, &now);
     now.rlim_cur = soft;
     return setrlimit(RLIMIT_NOFILE, &now);
-}
-
-static int ended(pid_t child)
-{
-    int status;
-    waitpid(child, &status, 0);
-    return status;
 }
 
 static void limits(void)
@@ -200,7 +193,7 @@ static void counters(void)
             bad += write(made[i], &one, 8) != 8;
         _exit(bad != 0);
     }
-    equal(ended(child), 0, "a child counts all of them up");
+    equal(status_of(child), 0, "a child counts all of them up");
     struct epoll_event all[64];
     int seen = 0, got;
     while ((got = epoll_wait(instance, all, 64, 0)) > 0)
@@ -270,7 +263,7 @@ static void programs(void)
         execl(self, self, "count", first, last, NULL);
         _exit(9);
     }
-    equal(ended(child), 0, "a program begins");
+    equal(status_of(child), 0, "a program begins");
     read(fd[0], text, sizeof text - 1);
     equal(atoi(text), COUNT / 2, "with half of them");
     child = fork();
@@ -280,7 +273,7 @@ static void programs(void)
         execl(self, self, "count", first, last, NULL);
         _exit(9);
     }
-    equal(ended(child), 0, "another");
+    equal(status_of(child), 0, "another");
     read(fd[0], text, sizeof text - 1);
     equal(atoi(text), COUNT / 4, "with the half of the upper half");
     equal(close_range(made[100], made[COUNT - 101], 0), 0, "close_range");
@@ -329,7 +322,7 @@ static void users(void)
             setpgid(0, 0);
             _exit(largest());
         }
-        equal(ended(child), 0, "the largest tables of a user's processes");
+        equal(status_of(child), 0, "the largest tables of a user's processes");
     }
     limit(MOST);
     equal(dup2(0, MOST - 1), MOST - 1, "root's is there as before");

@@ -3,7 +3,7 @@
  * Interface: memories [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -31,13 +31,6 @@
 #endif
 
 static char block[8 * 4096] __attribute__((aligned(4096)));
-
-static int ended(pid_t child)
-{
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
-}
 
 static int sealable(void)
 {
@@ -110,7 +103,7 @@ static void seals(void)
     munmap(map, PAGE);
     fails(fcntl(other, F_ADD_SEALS, F_SEAL_WRITE), EBUSY, "or a child");
     kill(child, SIGKILL);
-    ended(child);
+    status_of(child);
     map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, other, 0);
     equal(fcntl(other, F_ADD_SEALS, F_SEAL_WRITE), 0, "a copy does not count");
     munmap(map, PAGE);
@@ -165,7 +158,7 @@ static void seals(void)
         fstat(fd, &about);
     while (about.st_size < 8);
     equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0, "sealed under a writer");
-    equal(ended(child), 0, "who is told");
+    equal(status_of(child), 0, "who is told");
     close(fd);
 }
 
@@ -253,13 +246,13 @@ static void others(void)
             bad |= !(KCMP(getpid(), child, 1, 0, 0) == -1 && (errno == EPERM || errno == ENOSYS)) << 2;
             _exit(bad);
         }
-        equal(ended(user), 0, "an ordinary user may not");
+        equal(status_of(user), 0, "an ordinary user may not");
     }
     kill(child, SIGKILL);
     siginfo_t info;
     waitid(P_PID, child, &info, WEXITED | WNOWAIT);
     fails(process_vm_readv(child, to, 1, from, 1, 0), ESRCH, "the dead have no memory");
-    ended(child);
+    status_of(child);
     close(fd), close(same), close(different);
 }
 
@@ -338,7 +331,7 @@ static void barriers(void)
         bad |= (BARRIER(32, 0) != 0) << 5;
         _exit(bad);
     }
-    equal(ended(child), 0, "who has said so may");
+    equal(status_of(child), 0, "who has said so may");
     equal(BARRIER(1, 0), 0, "of all");
     equal(BARRIER(2, 0), 0, "of all who have said so");
     equal(BARRIER(4, 0), 0, "who says so");

@@ -3,7 +3,7 @@
  * Interface: mqueues [GROUP...]: TAP on standard output. As root; `text` and `sysctl` want /proc and, to be mounted, the file system `mqueue`.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,27 +43,6 @@ static struct timespec in_ms(int ms)
     t.tv_sec += t.tv_nsec / 1000000000;
     t.tv_nsec %= 1000000000;
     return t;
-}
-
-/* Whether thread or process `pid` sleeps. */
-static int sleeps(int pid)
-{
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY);
-    ssize_t count = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (count <= 0)
-        return 0;
-    text[count] = 0;
-    char *at = strrchr(text, ')');
-    return at && at[2] == 'S';
-}
-
-static void until_asleep(int pid)
-{
-    while (!sleeps(pid))
-        sched_yield();
 }
 
 static long count_of(mqd_t q)

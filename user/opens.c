@@ -4,7 +4,7 @@
  * Interface: opens [GROUP...] runs all groups or those named; TAP on standard output. `opens --run` waits to be killed.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
@@ -139,12 +139,6 @@ static pid_t run(const char *path, int *error)
     return child;
 }
 
-static void end(pid_t child)
-{
-    kill(child, SIGKILL);
-    waitpid(child, 0, 0);
-}
-
 static void *opener(void *path)
 {
     int file = open(path, O_WRONLY);
@@ -174,19 +168,19 @@ static void busy(void)
     int second;
     pid_t also = run(program, &second);
     equal(second, 0, "run once more");
-    end(child);
+    kill_child(child);
     fails(open(program, O_WRONLY), ETXTBSY, "one is left");
-    end(also);
+    kill_child(also);
     int writer = open(program, O_WRONLY);
     check(writer >= 0, "nobody runs it any more: it may be written");
     child = run(program, &error);
     equal(error, ETXTBSY, "and is not run meanwhile");
-    end(child);
+    kill_child(child);
     int copied = dup(writer);
     close(writer);
     child = run(program, &error);
     equal(error, ETXTBSY, "nor while there is a copy of the descriptor");
-    end(child);
+    kill_child(child);
     close(copied);
     pthread_t thread;
     pthread_create(&thread, 0, opener, (void *)program);
@@ -196,12 +190,12 @@ static void busy(void)
     /* What it executed keeps it, its child too. */
     pid_t child_of_it = child;
     unlink(program);
-    end(child_of_it);
+    kill_child(child_of_it);
     writer = open(script, O_WRONLY | O_CREAT, 0755);
     check(write(writer, "#!/bin/sh\nexec sleep 100\n", 25) == 25, "a script");
     child = run(script, &error);
     equal(error, ETXTBSY, "is not run while it is written");
-    end(child);
+    kill_child(child);
     close(writer);
     int memory = memfd_create("program", 0);
     char buffer[65536];
@@ -214,11 +208,11 @@ static void busy(void)
     snprintf(buffer, sizeof buffer, "/proc/self/fd/%d", memory);
     child = run(buffer, &error);
     equal(error, 0, "a file without a name that was never opened runs");
-    end(child);
+    kill_child(child);
     writer = open(buffer, O_RDWR);
     child = run(buffer, &error);
     equal(error, ETXTBSY, "not if it is opened for writing");
-    end(child);
+    kill_child(child);
     close(writer);
     close(memory);
 }

@@ -3,7 +3,7 @@
  * Interface: returns [ROUNDS], 50 without; TAP on standard output. For several processors, and memory of which half is filled in a moment.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,13 +16,6 @@
 enum { WRITERS = 3, PIPES = 20, PATIENCE = 10 };
 
 static const char name[] = "/tmp/returns";
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
-}
 
 /* Without opening anything: that could give something back. */
 static long free_kib(void)

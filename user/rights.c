@@ -4,7 +4,7 @@
  * Interface: rights [GROUP…]; TAP on standard output. `rights as WHAT` is the program with set-id bits that the tests execute.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include "synthesis.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -113,12 +113,6 @@ static const char *of(pid_t pid, const char *name)
     static char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
     return path;
-}
-
-static int status_of(pid_t child)
-{
-    int status = -1;
-    return waitpid(child, &status, __WALL) == child ? status : -1;
 }
 
 static int code_of(pid_t child)

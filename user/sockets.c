@@ -3,7 +3,7 @@
  * Interface: sockets [GROUP...] runs all groups, or those named; TAP on standard output. Files are made in a folder of its own below /tmp.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -295,23 +295,15 @@ static void many_writers(void)
 }
 
 /* Until `pid`, which may be a thread, sleeps. */
-static void until_asleep(pid_t pid)
+static void until_thread_sleeps(pid_t thread)
 {
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", getpid(), pid);
-    while (state != 'S') {
-        FILE *file = fopen(path, "r");
-        if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-            state = 0;
-        if (file)
-            fclose(file);
-        usleep(1000);
-    }
+    while (!thread_sleeps(thread))
+        sched_yield();
 }
 
 static void *send_rest(void *fd)
 {
-    until_asleep(getpid());
+    until_thread_sleeps(getpid());
     return (void *)(long)write((long)fd, "def", 3);
 }
 
@@ -652,7 +644,7 @@ static pthread_t asleep_in(void *(*body)(void *), void *argument)
     pthread_create(&thread, 0, body, argument);
     while (!waiter)
         sched_yield();
-    until_asleep(waiter);
+    until_thread_sleeps(waiter);
     return thread;
 }
 

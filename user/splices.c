@@ -3,7 +3,7 @@
  * Interface: splices [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -32,25 +32,6 @@ static void ring(int signal)
 {
     (void)signal;
     rung++;
-}
-
-static int ended(pid_t child)
-{
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
-}
-
-static void until_asleep(pid_t pid)
-{
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    while (state != 'S') {
-        FILE *file = fopen(path, "r");
-        (void)!fscanf(file, "%*d %*s %c", &state);
-        fclose(file);
-        usleep(1000);
-    }
 }
 
 static int file_with(size_t size)
@@ -139,7 +120,7 @@ static void sizes(void)
     until_asleep(child);
     equal(fcntl(other[1], F_SETPIPE_SZ, PAGE), PAGE, "smaller under a reader that sleeps");
     equal(write(other[1], "new", 3), 3, "written then");
-    equal(ended(child), 0, "it reads that");
+    equal(status_of(child), 0, "it reads that");
     equal(fcntl(other[1], F_SETFL, O_NONBLOCK), 0, "no waiting");
     equal(fill(other[1]), PAGE, "filled");
     fcntl(other[1], F_SETFL, 0);
@@ -148,7 +129,7 @@ static void sizes(void)
         _exit(write(other[1], "late", 4) == 4 ? 0 : 1);
     until_asleep(child);
     equal(fcntl(other[0], F_SETPIPE_SZ, 2 * PAGE), 2 * PAGE, "larger under a writer that sleeps");
-    equal(ended(child), 0, "it has written");
+    equal(status_of(child), 0, "it has written");
     equal(left(other[0]), PAGE + 4, "that many are there");
     /* A poller, and an epoll instance, that were there before. */
     drain(other[0] + 0 * fcntl(other[0], F_SETFL, O_NONBLOCK));
@@ -165,7 +146,7 @@ static void sizes(void)
     equal(fcntl(other[0], F_SETPIPE_SZ, 4 * PAGE), 4 * PAGE, "a size under those who watch");
     equal(epoll_wait(poller, &got, 1, 0), 0, "still nothing");
     equal(write(other[1], "x", 1), 1, "a byte");
-    equal(ended(child), 0, "the poller is told");
+    equal(status_of(child), 0, "the poller is told");
     equal(epoll_wait(poller, &got, 1, -1), 1, "and the instance");
     close(poller);
     /* End of file and the broken pipe, as before. */
@@ -237,7 +218,7 @@ static void sizes(void)
     }
     equal(total, 300000, "sized a hundred times while bytes run");
     check(same, "none lost or doubled");
-    equal(ended(child), 0, "who wrote them");
+    equal(status_of(child), 0, "who wrote them");
     close(p[0]);
 }
 
@@ -285,7 +266,7 @@ static void bounds(void)
         _exit(bad);
     }
     if (geteuid() == 0)
-        equal(ended(child) >> 8, 0, "an ordinary user is bounded");
+        equal(status_of(child) >> 8, 0, "an ordinary user is bounded");
     else
         waitpid(child, NULL, 0);
     if (geteuid() == 0) {
@@ -450,7 +431,7 @@ static void moves(void)
     }
     until_asleep(child);
     equal(write(sock[0], "abc", 3), 3, "a late message");
-    equal(ended(child), 0, "was waited for");
+    equal(status_of(child), 0, "was waited for");
     equal(read(q[0], back, 100), 3, "and came");
     close(sock[0]);
     equal(splice(sock[1], NULL, q[1], NULL, 10, 0), 0, "end of the socket");
@@ -469,7 +450,7 @@ static void moves(void)
     }
     until_asleep(child);
     equal(write(p[1], "late", 4), 4, "late bytes");
-    equal(ended(child), 0, "splice waited for them");
+    equal(status_of(child), 0, "splice waited for them");
     struct sigaction action = {.sa_handler = ring};
     sigaction(SIGALRM, &action, NULL);
     child = fork();
@@ -479,7 +460,7 @@ static void moves(void)
     }
     until_asleep(child);
     kill(child, SIGALRM);
-    equal(ended(child), 0, "a signal ends the wait");
+    equal(status_of(child), 0, "a signal ends the wait");
     close(p[1]);
     equal(splice(p[0], NULL, to, NULL, 100, 0), 0, "no writer: the end");
     equal(splice(p[0], NULL, q[1], NULL, 100, 0), 0, "to a pipe, too");
@@ -557,7 +538,7 @@ static void memory(void)
         _exit(vmsplice(p[0], in, 1, 0) == 5 ? 0 : 1);
     until_asleep(child);
     equal(write(p[1], "later", 5), 5, "later");
-    equal(ended(child), 0, "vmsplice waits");
+    equal(status_of(child), 0, "vmsplice waits");
     equal(vmsplice(p[1], pieces, 1, SPLICE_F_GIFT), 100, "given away");
     equal(read(p[0], back, 1000), 100, "arrives");
     close(p[1]);
@@ -692,9 +673,9 @@ static void crowds(void)
     }
     equal(total, 8 * MIB, "eight megabytes through three pipes");
     check(same, "unchanged");
-    equal(ended(writer), 0, "the writer");
-    equal(ended(first), 0, "who splices");
-    equal(ended(second), 0, "who takes memory");
+    equal(status_of(writer), 0, "the writer");
+    equal(status_of(first), 0, "who splices");
+    equal(status_of(second), 0, "who takes memory");
     close(r[0]);
 }
 

@@ -3,7 +3,7 @@
  * Interface: stops [GROUP...] runs all groups, or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "tracing.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,31 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef PTRACE_EVENT_STOP
-#define PTRACE_EVENT_STOP 128
-#endif
 #define PEEK_SIGNALS 0x4209
 #define ARCH_PRCTL 30
 #define SYSEMU 31
-
-static long trace(long request, pid_t pid, long address, long data) { return syscall(SYS_ptrace, request, pid, address, data); }
-
-static unsigned long message(pid_t pid)
-{
-    unsigned long told = 0;
-    trace(PTRACE_GETEVENTMSG, pid, 0, (long)&told);
-    return told;
-}
-
-static int next(pid_t pid)
-{
-    int status = -1;
-    return waitpid(pid, &status, __WALL) < 0 ? -1 : status;
-}
-
-static int stopped_by(int status, int signal, int event) { return WIFSTOPPED(status) && status >> 8 == (signal | event << 8); }
-
-static void go(pid_t pid, int signal) { trace(PTRACE_CONT, pid, 0, signal); }
 
 /* A child that waits for signals, asleep by the time this returns as far as anybody can see. */
 static pid_t sleeper(void)

@@ -3,7 +3,7 @@
  * Interface: sysv [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -26,13 +26,6 @@
 
 static int key_now;
 
-static int ended(pid_t child)
-{
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
-}
-
 /* Whether a line of the text has this number in column two. */
 static int listed(const char *path, int id)
 {
@@ -44,19 +37,6 @@ static int listed(const char *path, int id)
     if (file)
         fclose(file);
     return found;
-}
-
-/* Returns when the process sleeps. */
-static void until_asleep(pid_t pid)
-{
-    char path[64], state = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    while (state != 'S') {
-        FILE *file = fopen(path, "r");
-        (void)!fscanf(file, "%*d %*s %c", &state);
-        fclose(file);
-        usleep(1000);
-    }
 }
 
 static void on_signal(int signal) { (void)signal; }
@@ -102,7 +82,7 @@ static void memory(void)
         good &= shmctl(id, IPC_STAT, &about) == 0 && about.shm_nattch == 3;
         _exit(good ? 0 : 1);
     }
-    equal(ended(child), 0, "a child has both");
+    equal(status_of(child), 0, "a child has both");
     equal(two[1], 8, "what it wrote is there");
     equal(shmctl(id, IPC_STAT, &about) == 0 && about.shm_nattch == 2, 1, "its end took its own");
     child = fork();
@@ -110,7 +90,7 @@ static void memory(void)
         two[0] = 1;
         _exit(0);
     }
-    equal(WTERMSIG(ended(child)), SIGSEGV, "one for reading cannot be written");
+    equal(WTERMSIG(status_of(child)), SIGSEGV, "one for reading cannot be written");
     fails(mprotect(two, PAGE, PROT_READ | PROT_WRITE), EACCES, "nor become so");
     equal(shmdt(two), 0, "unmapped");
     fails(shmdt(two), EINVAL, "once");
@@ -140,7 +120,7 @@ static void memory(void)
             good &= listed("/proc/sysvipc/shm", id);
             _exit(good ? 0 : 1);
         }
-        equal(ended(child), 0, "others may not");
+        equal(status_of(child), 0, "others may not");
         change.shm_perm.mode = 0604;
         shmctl(id, IPC_SET, &change);
         child = fork();
@@ -151,7 +131,7 @@ static void memory(void)
             good &= shmat(id, NULL, SHM_RDONLY) != (void *)-1;
             _exit(good ? 0 : 1);
         }
-        equal(ended(child), 0, "nor write where they may read");
+        equal(status_of(child), 0, "nor write where they may read");
     }
     equal(shmctl(id, IPC_RMID, NULL), 0, "doomed");
     equal(one[0], 7, "but there while it is mapped");
@@ -160,7 +140,7 @@ static void memory(void)
     child = fork();
     if (child == 0)
         _exit(shmat(id, NULL, 0) == (void *)-1);
-    equal(ended(child), 0, "its number is its own still");
+    equal(status_of(child), 0, "its number is its own still");
     equal(shmdt(one), 0, "the last mapping");
     fails(shmctl(id, IPC_STAT, &about), EINVAL, "and it is gone");
     fails((long)shmat(id, NULL, 0), EINVAL, "so is its number");
@@ -245,7 +225,7 @@ static void semaphores(void)
     equal(operate(id, 0, 1, 0), 0, "one is not enough");
     equal(get(id, 0, GETNCNT), 1, "for who waits for two");
     equal(operate(id, 0, 1, 0), 0, "two are");
-    equal(ended(child), 0, "woken");
+    equal(status_of(child), 0, "woken");
     equal(get(id, 0, GETVAL) + get(id, 0, GETNCNT), 0, "nothing is left");
     set(id, 0, 1);
     child = fork();
@@ -254,7 +234,7 @@ static void semaphores(void)
     while (get(id, 0, GETZCNT) != 1)
         usleep(1000);
     equal(operate(id, 0, -1, 0), 0, "to zero");
-    equal(ended(child), 0, "which was waited for");
+    equal(status_of(child), 0, "which was waited for");
     ring(1);
     fails(operate(id, 0, -1, 0), EINTR, "a signal ends the wait, whatever its handler");
     ring(0);
@@ -269,7 +249,7 @@ static void semaphores(void)
     child = fork();
     if (child == 0)
         _exit(operate(id, 0, -3, SEM_UNDO) == 0 && operate(id, 0, 1, SEM_UNDO) == 0 && get(id, 0, GETVAL) == 3 ? 0 : 1);
-    equal(ended(child), 0, "SEM_UNDO");
+    equal(status_of(child), 0, "SEM_UNDO");
     equal(get(id, 0, GETVAL), 5, "gives back");
     int gate[2];
     (void)!pipe(gate);
@@ -286,14 +266,14 @@ static void semaphores(void)
     while (get(id, 0, GETVAL) != 1)
         usleep(1000);
     close(gate[1]);
-    ended(child);
+    status_of(child);
     equal(get(id, 0, GETVAL), 1, "a value that is set forgets what was to be undone");
     child = fork();
     if (child == 0) {
         operate(id, 0, -1, SEM_UNDO);
         raise(SIGKILL);
     }
-    ended(child);
+    status_of(child);
     equal(get(id, 0, GETVAL), 1, "also of who is killed");
     if (geteuid() == 0) {
         child = fork();
@@ -304,7 +284,7 @@ static void semaphores(void)
             good &= semctl(id, 0, IPC_RMID) == -1 && errno == EPERM;
             _exit(good ? 0 : 1);
         }
-        equal(ended(child), 0, "others may not");
+        equal(status_of(child), 0, "others may not");
         semctl(id, 0, IPC_STAT, (union semun){.buf = &about});
         about.sem_perm.mode = 0604;
         semctl(id, 0, IPC_SET, (union semun){.buf = &about});
@@ -318,7 +298,7 @@ static void semaphores(void)
             good &= set(id, 0, 2) == -1 && errno == EACCES;
             _exit(good ? 0 : 1);
         }
-        equal(ended(child), 0, "nor change what they may read");
+        equal(status_of(child), 0, "nor change what they may read");
     }
     set(id, 0, 0);
     child = fork();
@@ -326,20 +306,20 @@ static void semaphores(void)
         _exit(operate(id, 0, -1, 0) == 0 ? 0 : 1);
     until_asleep(child);
     set(id, 0, 1);
-    equal(ended(child), 0, "SETVAL wakes who waits");
+    equal(status_of(child), 0, "SETVAL wakes who waits");
     child = fork();
     if (child == 0)
         _exit(operate(id, 0, -1, 0) == 0 ? 0 : 1);
     until_asleep(child);
     semctl(id, 0, SETALL, (union semun){.array = values});
-    equal(ended(child), 0, "and so does SETALL");
+    equal(status_of(child), 0, "and so does SETALL");
     child = fork();
     if (child == 0)
         _exit(operate(id, 2, -30, 0) == -1 && errno == EIDRM ? 0 : 1);
     while (get(id, 2, GETNCNT) != 1)
         usleep(1000);
     equal(semctl(id, 0, IPC_RMID), 0, "removed");
-    equal(ended(child), 0, "which who waits is told");
+    equal(status_of(child), 0, "which who waits is told");
     fails(get(id, 0, GETVAL), EINVAL, "its number is nobody's");
     struct seminfo limits;
     check(semctl(0, 0, IPC_INFO, (union semun){.info = &limits}) >= 0 && limits.semvmx == 32767, "the limits");
@@ -414,7 +394,7 @@ static void messages(void)
         _exit(put(id, 2, "late", 0) == 0 ? 0 : 1);
     until_asleep(child);
     equal(take(id, 0, 0) != -1, 1, "one goes");
-    equal(ended(child), 0, "so another can come");
+    equal(status_of(child), 0, "so another can come");
     take(id, 0, 0), take(id, 0, 0);
     child = fork();
     if (child == 0)
@@ -422,7 +402,7 @@ static void messages(void)
     until_asleep(child);
     put(id, 6, "w", 0);
     put(id, 7, "z", 0);
-    equal(ended(child), 0, "who waits for a type gets it");
+    equal(status_of(child), 0, "who waits for a type gets it");
     equal(take(id, 0, IPC_NOWAIT), 'w', "and no other");
     ring(1);
     fails(take(id, 0, 0), EINTR, "a signal ends that wait");
@@ -445,7 +425,7 @@ static void messages(void)
             msgctl(own, IPC_RMID, NULL);
             _exit(good ? 0 : 1);
         }
-        equal(ended(child), 0, "others may not");
+        equal(status_of(child), 0, "others may not");
         about.msg_perm.mode = 0604, about.msg_qbytes = 16384;
         msgctl(id, IPC_SET, &about);
         put(id, 1, "r", 0);
@@ -456,14 +436,14 @@ static void messages(void)
             good &= take(id, 0, IPC_NOWAIT) == 'r';
             _exit(good ? 0 : 1);
         }
-        equal(ended(child), 0, "nor send where they may receive");
+        equal(status_of(child), 0, "nor send where they may receive");
     }
     child = fork();
     if (child == 0)
         _exit(take(id, 0, 0) == -1 && errno == EIDRM ? 0 : 1);
     until_asleep(child);
     equal(msgctl(id, IPC_RMID, NULL), 0, "removed");
-    equal(ended(child), 0, "who waits is told");
+    equal(status_of(child), 0, "who waits is told");
     fails(put(id, 1, "a", 0), EINVAL, "its number is nobody's");
     struct msginfo limits;
     check(msgctl(0, IPC_INFO, (void *)&limits) >= 0 && limits.msgmax > 0, "the limits");

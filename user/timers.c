@@ -5,7 +5,7 @@
  * An expiration is waited for by the clock where the signal itself is what may not be looked at.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -26,13 +26,6 @@
 #endif
 
 static const char *self;
-
-static int64_t now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 * MS + t.tv_nsec;
-}
 
 static void until(int64_t ns)
 {
@@ -120,7 +113,7 @@ static void handle(int number)
 /* Whether so many handlers have run within two seconds; looks without calling the kernel for long. */
 static int ran(int how_many)
 {
-    for (int64_t end = now() + 2000 * MS; runs < how_many && now() < end;)
+    for (int64_t end = nanoseconds() + 2000 * MS; runs < how_many && nanoseconds() < end;)
         for (volatile int i = 0; i < 10000 && runs < how_many; i++)
             ;
     return runs >= how_many;
@@ -131,27 +124,27 @@ static void blocked(void)
     siginfo_t info;
     block(FIRST);
     timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 77, 0);
-    int64_t start = now();
+    int64_t start = nanoseconds();
     arm(timer, 20 * MS, 20 * MS);
-    int64_t armed = now();
+    int64_t armed = nanoseconds();
     until(armed + 110 * MS);
     check(waits(FIRST), "a blocked timer's signal waits");
     int64_t to_go = left(timer);
     check(to_go > 0 && to_go <= 20 * MS, "meanwhile the timer tells when it would expire next");
-    int64_t before = now();
+    int64_t before = nanoseconds();
     equal(take(FIRST, &info, 0), FIRST, "it can be taken");
-    int64_t after = now();
+    int64_t after = nanoseconds();
     arm(timer, 0, 0);
     check(info.si_code == SI_TIMER && info.si_value.sival_int == 77, "it says that it is a timer's, and the value");
     check(info.si_overrun >= (before - armed) / (20 * MS) - 1 && info.si_overrun <= (after - start) / (20 * MS) - 1,
           "it stands for all expirations until it was taken");
     /* Unless another instant has come since. */
-    int another = (now() - start) / (20 * MS) != (before - armed) / (20 * MS);
+    int another = (nanoseconds() - start) / (20 * MS) != (before - armed) / (20 * MS);
     check(another || !take(FIRST, &info, 0), "a timer has one signal waiting at most");
     take(FIRST, &info, 0);
     arm(timer, 20 * MS, 20 * MS);
     take(FIRST, &info, 2000);
-    before = now();
+    before = nanoseconds();
     until(before + 50 * MS);
     take(FIRST, &info, 0);
     check(info.si_overrun >= 1 && timer_getoverrun(timer) == info.si_overrun, "timer_getoverrun tells the same");
@@ -162,14 +155,14 @@ static void blocked(void)
     take(FIRST, &info, 2000);
     check(info.si_overrun == 0 && timer_getoverrun(timer) == 0 && left(timer) == 0, "a timer that expires once");
     arm(timer, MS, 0);
-    until(now() + 5 * MS);
+    until(nanoseconds() + 5 * MS);
     check(left(timer) == 0 && waits(FIRST), "has nothing left while its signal waits");
     handle(FIRST);
     unblock(FIRST);
     equal(runs, 1, "who unblocks the signal gets it before the call returns");
     block(FIRST);
     arm(timer, MS, 0);
-    until(now() + 5 * MS);
+    until(nanoseconds() + 5 * MS);
     sigset_t none;
     sigemptyset(&none);
     sigsuspend(&none);
@@ -181,7 +174,7 @@ static void blocked(void)
 
     timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 0, 0);
     arm(timer, MS, 0);
-    until(now() + 5 * MS);
+    until(nanoseconds() + 5 * MS);
     char line[128];
     uint64_t shared = 0;
     FILE *status = fopen("/proc/self/status", "r");
@@ -202,7 +195,7 @@ static void several(void)
     timer_t two = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 2, 0);
     arm(one, 10 * MS, 0);
     arm(two, MS, 0);
-    until(now() + 20 * MS);
+    until(nanoseconds() + 20 * MS);
     union sigval value = {3};
     sigqueue(getpid(), FIRST, value);
     int order = 0;
@@ -220,7 +213,7 @@ static void several(void)
     kill(getpid(), SIGUSR1);
     arm(one, MS, 0);
     arm(two, 2 * MS, 0);
-    until(now() + 10 * MS);
+    until(nanoseconds() + 10 * MS);
     unblock(SIGUSR1);
     check(runs == 3 && codes[0] == SI_USER && codes[1] == SI_TIMER && codes[2] == SI_TIMER,
           "each timer's waits by itself beside a sent one");
@@ -231,7 +224,7 @@ static void several(void)
     block(SIGALRM);
     kill(getpid(), SIGALRM);
     setitimer(ITIMER_REAL, &soon, 0);
-    until(now() + 30 * MS);
+    until(nanoseconds() + 30 * MS);
     check(take(SIGALRM, &info, 0) && info.si_code == SI_USER, "setitimer's");
     fails(take(SIGALRM, &info, 0) ? 0 : -1, EAGAIN, "does not,");
     equal(take(SIGALRM, &info, 2000), SIGALRM, "and goes on");
@@ -251,7 +244,7 @@ static void ignored(void)
     check(ran(2), "the timer has gone on, for the handler that comes later");
     block(SIGALRM);
     arm(timer, MS, 500 * MS);
-    until(now() + 5 * MS);
+    until(nanoseconds() + 5 * MS);
     check(waits(SIGALRM), "one waits,");
     signal(SIGALRM, SIG_IGN);
     check(!waits(SIGALRM), "is thrown away when it is ignored,");
@@ -356,7 +349,7 @@ static void threads(void)
     signal(FIRST, SIG_DFL);
     timer = create(CLOCK_MONOTONIC, SIGEV_THREAD_ID, FIRST, 0, one.tid);
     arm(timer, MS, MS);
-    until(now() + 20 * MS);
+    until(nanoseconds() + 20 * MS);
     step(&one);
     check(one.waited, "it waits for the thread,");
     block(FIRST);
@@ -364,23 +357,15 @@ static void threads(void)
     end(&one);
     fails(take(FIRST, &info, 50) ? 0 : -1, EAGAIN, "not after the thread's end either");
     while (syscall(SYS_tgkill, getpid(), one.tid, 0) == 0)
-        until(now() + MS);
+        until(nanoseconds() + MS);
     arm(timer, MS, 0);
-    until(now() + 5 * MS);
+    until(nanoseconds() + 5 * MS);
     check(!waits(FIRST), "what expires after that is for nobody");
     arm(timer, 20 * MS, 0);
     fails(take(FIRST, &info, 60) ? 0 : -1, EAGAIN, "and disturbs nobody who waits");
     timer_delete(timer);
     unblock(FIRST);
     unblock(SIGUSR2);
-}
-
-/* A child's end. */
-static int end_of(pid_t child)
-{
-    int status = -1;
-    waitpid(child, &status, 0);
-    return status;
 }
 
 static int killed(int status, int number) { return WIFSIGNALED(status) && WTERMSIG(status) == number; }
@@ -395,7 +380,7 @@ static void whole(void)
         for (;;)
             pause();
     }
-    check(killed(end_of(child), SIGALRM), "SIGALRM ends who sleeps");
+    check(killed(status_of(child), SIGALRM), "SIGALRM ends who sleeps");
     child = fork();
     if (child == 0) {
         signal(SIGALRM, SIG_DFL);
@@ -403,7 +388,7 @@ static void whole(void)
         for (;;)
             ;
     }
-    check(killed(end_of(child), SIGALRM), "and who computes");
+    check(killed(status_of(child), SIGALRM), "and who computes");
     child = fork();
     if (child == 0) {
         signal(SIGALRM, SIG_DFL);
@@ -411,7 +396,7 @@ static void whole(void)
         execl(self, self, "pause", (char *)0);
         _exit(1);
     }
-    check(killed(end_of(child), SIGALRM), "an alarm outlives exec");
+    check(killed(status_of(child), SIGALRM), "an alarm outlives exec");
 
     int status;
     child = fork();
@@ -423,10 +408,10 @@ static void whole(void)
     }
     waitpid(child, &status, WUNTRACED);
     check(WIFSTOPPED(status), "a process stops before its timer expires,");
-    until(now() + 60 * MS);
+    until(nanoseconds() + 60 * MS);
     equal(waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED), 0, "which changes nothing,");
     kill(child, SIGCONT);
-    status = end_of(child);
+    status = status_of(child);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 11, "and gets the signal when it goes on");
 
     child = fork();
@@ -437,7 +422,7 @@ static void whole(void)
         _exit(5);
     }
     waitpid(child, &status, WUNTRACED);
-    status = end_of(child);
+    status = status_of(child);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 5, "a timer's SIGCONT continues a stopped process");
     child = fork();
     if (child == 0) {
@@ -449,7 +434,7 @@ static void whole(void)
         for (;;)
             sigsuspend(&all);
     }
-    check(killed(end_of(child), SIGKILL), "a timer's SIGKILL kills");
+    check(killed(status_of(child), SIGKILL), "a timer's SIGKILL kills");
     child = fork();
     if (child == 0) {
         timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGSTOP, 0, 0);
@@ -460,18 +445,18 @@ static void whole(void)
     waitpid(child, &status, WUNTRACED);
     check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "a timer's SIGSTOP stops");
     kill(child, SIGKILL);
-    end_of(child);
+    status_of(child);
 
     handle(SIGALRM);
     setitimer(ITIMER_REAL, &soon, 0);
     child = vfork();
     if (child == 0) {
-        int64_t end = now() + 60 * MS;
-        while (now() < end)
+        int64_t end = nanoseconds() + 60 * MS;
+        while (nanoseconds() < end)
             ;
         _exit(runs);
     }
-    status = end_of(child);
+    status = status_of(child);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 0 && runs == 1, "a vfork parent has it after its child");
 }
 
@@ -512,10 +497,10 @@ static void quiet(void)
     timer_t timer = create(CLOCK_MONOTONIC, SIGEV_NONE, 0, 0, 0);
     arm(timer, 10 * MS, 0);
     int64_t before = left(timer);
-    until(now() + 20 * MS);
+    until(nanoseconds() + 20 * MS);
     check(before > 0 && before <= 10 * MS && left(timer) == 0, "a timer that tells nobody runs down");
     arm(timer, 10 * MS, 10 * MS);
-    until(now() + 35 * MS);
+    until(nanoseconds() + 35 * MS);
     int64_t after = left(timer);
     check(after > 0 && after <= 10 * MS && timer_getoverrun(timer) == 0, "or goes on");
     timer_delete(timer);
@@ -549,12 +534,12 @@ static void crowds(void)
             arm(timer, MS / 10, MS / 10);
             pthread_t thread;
             pthread_create(&thread, 0, nothing, 0);
-            int64_t end = now() + i * MS / 100;
-            while (now() < end)
+            int64_t end = nanoseconds() + i * MS / 100;
+            while (nanoseconds() < end)
                 ;
             _exit(3);
         }
-        int status = end_of(child);
+        int status = status_of(child);
         good &= WIFEXITED(status) && WEXITSTATUS(status) == 3;
     }
     check(good, "processes end while their timers ring");
@@ -564,7 +549,7 @@ static void crowds(void)
 static void family(void)
 {
     enum { GENERATIONS = 60 };
-    int64_t when = now() + 400 * MS;
+    int64_t when = nanoseconds() + 400 * MS;
     pid_t first = fork();
     if (first == 0) {
         for (int generation = 0;; generation++) {
@@ -584,7 +569,7 @@ static void family(void)
             _exit(0);
         }
     }
-    equal(end_of(first), 0, "a family of stopped processes is continued by its timers");
+    equal(status_of(first), 0, "a family of stopped processes is continued by its timers");
 }
 
 /* What is no time, and which timer a signal is of. */

@@ -3,7 +3,7 @@
  * Interface: trace; TAP on standard output. (`trace exit N` only exits, for the test of exec.)
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <elf.h>
 #include <pthread.h>
 #include <sched.h>
@@ -21,12 +21,6 @@
 
 static volatile long word = 41;
 static volatile int handled;
-
-static int status_of(pid_t child)
-{
-    int status = -1;
-    return waitpid(child, &status, __WALL) == child ? status : -1;
-}
 
 static int stopped(int status, int signal) { return WIFSTOPPED(status) && WSTOPSIG(status) == signal; }
 static int exited(int status, int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; }

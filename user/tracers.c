@@ -3,7 +3,7 @@
  * Interface: tracers [GROUP...] runs all groups, or those named; TAP on standard output. `tracers --where` says where its stack is.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "tracing.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -23,9 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef PTRACE_EVENT_STOP
-#define PTRACE_EVENT_STOP 128
-#endif
 #define SYSCALL_INFO 0x420e
 #define GET_MASK 0x420a
 #define SET_MASK 0x420b
@@ -35,23 +32,6 @@ struct syscall_info {
     uint32_t arch;
     uint64_t ip, sp, number, args[6];
 };
-
-static long trace(long request, pid_t pid, long address, long data) { return syscall(SYS_ptrace, request, pid, address, data); }
-
-static unsigned long message(pid_t pid)
-{
-    unsigned long told = 0;
-    trace(PTRACE_GETEVENTMSG, pid, 0, (long)&told);
-    return told;
-}
-
-static int next(pid_t pid)
-{
-    int status = -1;
-    return waitpid(pid, &status, __WALL) < 0 ? -1 : status;
-}
-
-static int stopped_by(int status, int event) { return WIFSTOPPED(status) && status >> 8 == (SIGTRAP | event << 8); }
 
 /* A child that stops itself, traced by its own wish, and does `body` when it goes on. */
 static pid_t child_of(void (*body)(void), long options)
@@ -71,8 +51,6 @@ static pid_t child_of(void (*body)(void), long options)
     return pid;
 }
 
-static void go(pid_t pid) { trace(PTRACE_CONT, pid, 0, 0); }
-
 static void forks(void)
 {
     int status;
@@ -86,8 +64,8 @@ static void forks(void)
 static void children(void)
 {
     pid_t pid = child_of(forks, PTRACE_O_TRACEFORK);
-    go(pid);
-    check(stopped_by(next(pid), PTRACE_EVENT_FORK), "a fork is an event");
+    go(pid, 0);
+    check(stopped_by(next(pid), SIGTRAP, PTRACE_EVENT_FORK), "a fork is an event");
     pid_t inner = message(pid);
     check(inner > 0 && inner != pid, "whose message is the child");
     siginfo_t info;
@@ -95,8 +73,8 @@ static void children(void)
     equal(info.si_code, SIGTRAP | PTRACE_EVENT_FORK << 8, "what event");
     int status = next(inner);
     check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP && status >> 16 == 0, "the child is traced and stops at once");
-    go(pid);
-    go(inner);
+    go(pid, 0);
+    go(inner, 0);
     status = next(inner);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 5, "its end is told to the tracer, who is not its parent");
     do {
@@ -119,10 +97,10 @@ static void children(void)
     }
     equal(trace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEFORK | PTRACE_O_TRACESYSGOOD), 0, "seized with options");
     write(ready[1], "x", 1);
-    check(stopped_by(next(pid), PTRACE_EVENT_FORK), "the fork of a seized one");
+    check(stopped_by(next(pid), SIGTRAP, PTRACE_EVENT_FORK), "the fork of a seized one");
     inner = message(pid);
-    check(stopped_by(next(inner), PTRACE_EVENT_STOP), "whose child stops by an event, too");
-    go(inner);
+    check(stopped_by(next(inner), SIGTRAP, PTRACE_EVENT_STOP), "whose child stops by an event, too");
+    go(inner, 0);
     status = next(inner);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 5, "and ends");
     trace(PTRACE_DETACH, pid, 0, 0);
@@ -144,19 +122,19 @@ static void vforks(void)
 static void borrowers(void)
 {
     pid_t pid = child_of(vforks, PTRACE_O_TRACEVFORK | PTRACE_O_TRACEVFORKDONE);
-    go(pid);
-    check(stopped_by(next(pid), PTRACE_EVENT_VFORK), "a vfork, before its child has run");
+    go(pid, 0);
+    check(stopped_by(next(pid), SIGTRAP, PTRACE_EVENT_VFORK), "a vfork, before its child has run");
     pid_t inner = message(pid);
     int status = next(inner);
     check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "its child");
-    go(pid);
+    go(pid, 0);
     trace(PTRACE_CONT, inner, 0, 0);
     status = next(inner);
     check(WIFEXITED(status), "ends");
-    check(stopped_by(next(pid), PTRACE_EVENT_VFORK_DONE), "the memory is the parent's again");
+    check(stopped_by(next(pid), SIGTRAP, PTRACE_EVENT_VFORK_DONE), "the memory is the parent's again");
     equal(message(pid), inner, "because of that child");
     do {
-        go(pid);
+        go(pid, 0);
         status = next(pid);
     } while (WIFSTOPPED(status));
     check(WIFEXITED(status) && WEXITSTATUS(status) == 3, "it goes on");
@@ -175,13 +153,13 @@ static void threads(void)
 static void clones(void)
 {
     pid_t pid = child_of(threads, PTRACE_O_TRACECLONE);
-    go(pid);
-    check(stopped_by(next(pid), PTRACE_EVENT_CLONE), "a new thread is an event");
+    go(pid, 0);
+    check(stopped_by(next(pid), SIGTRAP, PTRACE_EVENT_CLONE), "a new thread is an event");
     pid_t inner = message(pid);
     int status = next(inner);
     check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "the thread stops");
-    go(inner);
-    go(pid);
+    go(inner, 0);
+    go(pid, 0);
     status = next(inner);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "its end is told");
     status = next(pid);
@@ -202,10 +180,10 @@ static void hidden_fork(void)
 static void untraced(void)
 {
     pid_t pid = child_of(hidden_fork, PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK);
-    go(pid);
+    go(pid, 0);
     int status = next(pid);
     check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGCHLD && status >> 16 == 0, "CLONE_UNTRACED is no event");
-    go(pid);
+    go(pid, 0);
     status = next(pid);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 6, "its child is traced by nobody");
 }
@@ -281,7 +259,7 @@ static void signals(void)
     equal(trace(SET_MASK, pid, 8, (long)&mask), 0, "until now");
     trace(GET_MASK, pid, 8, (long)&mask);
     equal(mask & 1 << (SIGKILL - 1), 0, "SIGKILL cannot be");
-    go(pid);
+    go(pid, 0);
     int status = next(pid);
     equal(WSTOPSIG(status), SIGUSR1, "a signal");
     siginfo_t info;
@@ -306,7 +284,7 @@ static void vectors(void)
 {
     number = 2.5;
     pid_t pid = child_of(with_vectors, 0);
-    go(pid);
+    go(pid, 0);
     equal(WSTOPSIG(next(pid)), SIGTRAP, "a breakpoint among vectors");
     struct user_fpregs_struct f;
     double x = 0;
@@ -346,7 +324,7 @@ static void users(void)
     fails(trace(PTRACE_PEEKUSER, pid, 928, (long)&word), EIO, "beyond the end");
     fails(trace(PTRACE_PEEKUSER, pid, 4, (long)&word), EIO, "between two words");
     fails(trace(PTRACE_POKEUSER, pid, offsetof(struct user, u_debugreg[4]), 0), EIO, "one that there is not");
-    go(pid);
+    go(pid, 0);
     next(pid);
 }
 
@@ -373,7 +351,7 @@ static void memory(void)
     fails(pread(fd, &word, 8, 8), EIO, "nothing there");
     static char much[20000];
     check(pread(fd, much, sizeof much, (off_t)&shown & ~0xfff) >= 4096, "pages");
-    go(pid);
+    go(pid, 0);
     int status = next(pid);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 1, "the program has seen it");
     equal(read(fd, &word, 8), 0, "of one that has ended there is none");

@@ -3,7 +3,7 @@
  * Interface: watchpoints [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "tap.h"
+#include "kit.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -92,12 +92,6 @@ static uint64_t rip(pid_t child)
 static int trapped(int status)
 {
     return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
-}
-
-static void end(pid_t child)
-{
-    kill(child, SIGKILL);
-    waitpid(child, 0, 0);
 }
 
 static void write_words(void)
@@ -265,14 +259,14 @@ static void inherited(void)
     set(child, 7, control(0, WRITTEN, 8));
     status = go(child, PTRACE_CONT);
     check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &word, 0) == 7, "a thread has none of its maker's");
-    end(child);
+    kill_child(child);
     child = begin(execute);
     set(child, 0, (uint64_t)bytes);
     set(child, 7, control(0, WRITTEN, 8));
     status = go(child, PTRACE_CONT);
     check(trapped(status), "it executes a program");
     check(get(child, 7) == 0 && get(child, 0) == 0, "which has none");
-    end(child);
+    kill_child(child);
 }
 
 /* Calls that write and read what is watched; gives way; then the write itself. */

@@ -1,0 +1,75 @@
+/* What several test programs do: wait for children, see whether somebody sleeps, tell the time, copy a file.
+ *
+ * Interface: status_of(child) waits for an end or a stop, kill_child(child) ends it; sleeps(process), thread_sleeps(thread) and until_asleep(process) look at
+ * a state; seconds() and nanoseconds() are the monotonic clock.
+ */
+#ifndef KIT_H
+#define KIT_H
+#include "tap.h"
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline int status_of(pid_t child)
+{
+    int status = -1;
+    return waitpid(child, &status, __WALL) == child ? status : -1;
+}
+
+static inline void kill_child(pid_t child)
+{
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+}
+
+static inline int64_t nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static inline double seconds(void) { return nanoseconds() / 1e9; }
+
+/* The state in the text of a `stat` in /proc; 0: there is none. */
+static inline char state_in(const char *path)
+{
+    char text[512];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t count = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[count > 0 ? count : 0] = 0;
+    const char *end = strrchr(text, ')');
+    return end && end[1] ? end[2] : 0;
+}
+
+static inline int sleeps(pid_t process)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    return state_in(path) == 'S';
+}
+
+/* A thread of this process. */
+static inline int thread_sleeps(pid_t thread)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    return state_in(path) == 'S';
+}
+
+/* Until `process` sleeps: a minute at most, then a check has failed. */
+static inline void until_asleep(pid_t process)
+{
+    for (double end = seconds() + 60; !sleeps(process); sched_yield())
+        if (seconds() > end) {
+            check(0, "somebody comes to wait");
+            return;
+        }
+}
+#endif
