@@ -203,16 +203,83 @@ macro_rules! restore {
 /// Source: CVE-2018-8897; Linux, exc_debug_kernel.
 #[cfg(target_os = "none")]
 macro_rules! begin_debug {
-    () => {
-        "test byte ptr [rsp + 24], 3\njz 3f\n\
-         push rax\npush rcx\nmov rax, rsp\nmov rcx, rsp\nor rcx, {mask}\n\
-         mov rcx, [rcx - {less} + {cpu}]\nmov rsp, [rcx + {rsp0}]\n\
-         2: push qword ptr [rax + 64]\npush qword ptr [rax + 56]\npush qword ptr [rax + 48]\n\
-         push qword ptr [rax + 40]\npush qword ptr [rax + 32]\npush qword ptr [rax + 24]\n\
-         push qword ptr [rax + 16]\nmov rcx, [rax]\nmov rax, [rax + 8]\njmp {common}\n\
-         3: test dword ptr [rsp + 32], {tf}\njnz 4f\n\
-         push rax\nmov eax, {nothing}\nmov dr6, rax\npop rax\nadd rsp, 16\niretq\n\
-         4: push rax\npush rcx\nmov rax, rsp\nmov rsp, [rax + 56]\nand rsp, -16\njmp 2b"
+    ($common:path) => {
+        core::arch::naked_asm!(
+            "test byte ptr [rsp + 24], 3",
+            "jz 3f",
+            "push rax",
+            "push rcx",
+            "mov rax, rsp",
+            "mov rcx, rsp",
+            "or rcx, {mask}",
+            "mov rcx, [rcx - {less} + {cpu}]",
+            "mov rsp, [rcx + {rsp0}]",
+            "2: push qword ptr [rax + 64]",
+            "push qword ptr [rax + 56]",
+            "push qword ptr [rax + 48]",
+            "push qword ptr [rax + 40]",
+            "push qword ptr [rax + 32]",
+            "push qword ptr [rax + 24]",
+            "push qword ptr [rax + 16]",
+            "mov rcx, [rax]",
+            "mov rax, [rax + 8]",
+            "jmp {common}",
+            "3: test dword ptr [rsp + 32], {tf}",
+            "jnz 4f",
+            "push rax",
+            "mov eax, {nothing}",
+            "mov dr6, rax",
+            "pop rax",
+            "add rsp, 16",
+            "iretq",
+            "4: push rax",
+            "push rcx",
+            "mov rax, rsp",
+            "mov rsp, [rax + 56]",
+            "and rsp, -16",
+            "jmp 2b",
+            mask = const $crate::cpu::StackBase::SLOT - 1,
+            less = const $crate::cpu::StackBase::SIZE - 1,
+            cpu = const $crate::cpu::StackBase::CPU,
+            rsp0 = const $crate::cpu::Cpu::RSP0,
+            tf = const $crate::trap::RFLAGS_TF,
+            nothing = const $crate::debug::NOTHING,
+            common = sym $common,
+        )
+    };
+}
+
+/// One 16-byte stub a vector, from the symbol on: an error code of zero where the processor pushes none, then the number.
+#[cfg(target_os = "none")]
+macro_rules! stubs {
+    ($symbol:literal, $common:path, $debug_entry:path) => {
+        core::arch::global_asm!(
+            ".pushsection .text.trap,\"ax\"",
+            ".balign 16",
+            concat!(".global ", $symbol),
+            concat!(".type ", $symbol, ", @function"),
+            concat!($symbol, ":"),
+            ".set vector, 0",
+            ".rept 256",
+            ".balign 16",
+            ".if (vector == 8) || (vector >= 10 && vector <= 14) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)",
+            ".else",
+            "pushq $0",
+            ".endif",
+            "pushq $vector",
+            ".if vector == {debug}",
+            "jmp {debug_entry}",
+            ".else",
+            "jmp {common}",
+            ".endif",
+            ".set vector, vector + 1",
+            ".endr",
+            ".popsection",
+            common = sym $common,
+            debug = const $crate::trap::exception::DEBUG,
+            debug_entry = sym $debug_entry,
+            options(att_syntax),
+        );
     };
 }
 
@@ -234,34 +301,7 @@ mod bare {
     use core::mem::offset_of;
     use core::sync::atomic::AtomicUsize;
 
-    // One 16-byte stub a vector: an error code of zero where the processor pushes none, then the number.
-    global_asm!(
-        ".pushsection .text.trap,\"ax\"",
-        ".balign 16",
-        ".global trap_stubs",
-        ".type trap_stubs, @function",
-        "trap_stubs:",
-        ".set vector, 0",
-        ".rept 256",
-        ".balign 16",
-        ".if (vector == 8) || (vector >= 10 && vector <= 14) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)",
-        ".else",
-        "pushq $0",
-        ".endif",
-        "pushq $vector",
-        ".if vector == {debug}",
-        "jmp {debug_entry}",
-        ".else",
-        "jmp {common}",
-        ".endif",
-        ".set vector, vector + 1",
-        ".endr",
-        ".popsection",
-        common = sym trap_common,
-        debug = const exception::DEBUG,
-        debug_entry = sym debug_entry,
-        options(att_syntax),
-    );
+    stubs!("trap_stubs", trap_common, debug_entry);
 
     // Until an entry is generated for each CPU: one jump through its word, 8 bytes apart.
     global_asm!(
@@ -356,16 +396,7 @@ mod bare {
 
     #[unsafe(naked)]
     unsafe extern "C" fn debug_entry() {
-        naked_asm!(
-            begin_debug!(),
-            mask = const cpu::StackBase::SLOT - 1,
-            less = const cpu::StackBase::SIZE - 1,
-            cpu = const cpu::StackBase::CPU,
-            rsp0 = const cpu::Cpu::RSP0,
-            tf = const RFLAGS_TF,
-            nothing = const crate::debug::NOTHING,
-            common = sym trap_common,
-        )
+        begin_debug!(trap_common)
     }
 
     #[unsafe(naked)]

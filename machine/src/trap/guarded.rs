@@ -4,11 +4,11 @@
 //! *Interface*: the entries that `trap.rs` chooses where `guarded()` says so. Nobody runs ahead past the question whether it was user mode: an `lfence` or the write to the
 //! register itself is between.
 
-use super::{RFLAGS_TF, USER_CS, USER_SS, VECTOR_SYSCALL, VECTOR_TAIL, exception};
+use super::{USER_CS, USER_SS, VECTOR_SYSCALL, VECTOR_TAIL};
 use crate::cpu::{Cpu, StackBase};
 use crate::guard::SELECTOR;
 use crate::mitigate::{IBPB, PRED_CMD, SPEC_CTRL};
-use core::arch::{global_asm, naked_asm};
+use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU32;
 
@@ -21,34 +21,7 @@ pub(super) static BARRIER: AtomicU32 = AtomicU32::new(0);
 /// Of a saved frame.
 const CS: usize = offset_of!(super::TrapFrame, cs);
 
-// As `trap_stubs`, to the other common part.
-global_asm!(
-    ".pushsection .text.trap,\"ax\"",
-    ".balign 16",
-    ".global guarded_stubs",
-    ".type guarded_stubs, @function",
-    "guarded_stubs:",
-    ".set vector, 0",
-    ".rept 256",
-    ".balign 16",
-    ".if (vector == 8) || (vector >= 10 && vector <= 14) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)",
-    ".else",
-    "pushq $0",
-    ".endif",
-    "pushq $vector",
-    ".if vector == {debug}",
-    "jmp {debug_entry}",
-    ".else",
-    "jmp {common}",
-    ".endif",
-    ".set vector, vector + 1",
-    ".endr",
-    ".popsection",
-    common = sym common,
-    debug = const exception::DEBUG,
-    debug_entry = sym debug_entry,
-    options(att_syntax),
-);
+stubs!("guarded_stubs", common, debug_entry);
 
 unsafe extern "C" {
     pub(super) fn guarded_stubs();
@@ -82,65 +55,74 @@ macro_rules! enter_if_user {
     };
 }
 
+/// The body of an entry with what [`write_if_user!`] names, which writes this word of the CPU.
+macro_rules! guarded_asm {
+    ($word:expr, [$($template:expr),* $(,)?], $($operands:tt)*) => {
+        naked_asm!(
+            $($template,)*
+            cs = const CS,
+            by_entry = sym BY_ENTRY,
+            mask = const StackBase::SLOT - 1,
+            less = const StackBase::SIZE - 1,
+            cpu = const StackBase::CPU,
+            word = const $word,
+            register = const SPEC_CTRL,
+            $($operands)*
+        )
+    };
+}
+
+/// The rest of an entry, behind what `first` pushes: tells Rust.
+macro_rules! entered {
+    ([$($first:expr),* $(,)?], $tell:path, $($operands:tt)*) => {
+        guarded_asm!(
+            Cpu::SPEC_RUNNING,
+            [
+                $($first,)*
+                save!(),
+                clac!(),
+                "cld",
+                enter_if_user!(),
+                "mov rdi, rsp",
+                "call {tell}",
+                "jmp {leave}",
+            ],
+            barrier = sym BARRIER,
+            command = const PRED_CMD,
+            forget = const IBPB,
+            tell = sym $tell,
+            leave = sym leave,
+            $($operands)*
+        )
+    };
+}
+
 /// As its twin.
 #[unsafe(naked)]
 unsafe extern "C" fn debug_entry() {
-    naked_asm!(
-        begin_debug!(),
-        mask = const StackBase::SLOT - 1,
-        less = const StackBase::SIZE - 1,
-        cpu = const StackBase::CPU,
-        rsp0 = const Cpu::RSP0,
-        tf = const RFLAGS_TF,
-        nothing = const crate::debug::NOTHING,
-        common = sym common,
-    )
+    begin_debug!(common)
 }
 
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn common() {
-    naked_asm!(
-        save!(),
-        clac!(),
-        "cld",
-        enter_if_user!(),
-        "mov rdi, rsp",
-        "call {trap}",
-        "jmp {leave}",
-        cs = const CS,
-        by_entry = sym BY_ENTRY,
-        barrier = sym BARRIER,
-        command = const PRED_CMD,
-        forget = const IBPB,
-        mask = const StackBase::SLOT - 1,
-        less = const StackBase::SIZE - 1,
-        cpu = const StackBase::CPU,
-        word = const Cpu::SPEC_RUNNING,
-        register = const SPEC_CTRL,
-        trap = sym super::bare::trap,
-        leave = sym leave,
-    )
+    entered!([], super::bare::trap,)
 }
 
 /// As `trap_leave`.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn leave() {
-    naked_asm!(
-        write_if_user!("2"),
-        restore!(),
-        "cmp dword ptr [{isolated}], 0",
-        "jne {isolated_end}",
-        "test byte ptr [rsp + {cs} - {vector}], 3",
-        "jz 3f",
-        "verw word ptr [{selector}]",
-        "3: jmp {end}",
-        cs = const CS,
-        by_entry = sym BY_ENTRY,
-        mask = const StackBase::SLOT - 1,
-        less = const StackBase::SIZE - 1,
-        cpu = const StackBase::CPU,
-        word = const Cpu::SPEC_RESTING,
-        register = const SPEC_CTRL,
+    guarded_asm!(
+        Cpu::SPEC_RESTING,
+        [
+            write_if_user!("2"),
+            restore!(),
+            "cmp dword ptr [{isolated}], 0",
+            "jne {isolated_end}",
+            "test byte ptr [rsp + {cs} - {vector}], 3",
+            "jz 3f",
+            "verw word ptr [{selector}]",
+            "3: jmp {end}",
+        ],
         selector = sym SELECTOR,
         vector = const offset_of!(super::TrapFrame, vector),
         isolated = sym super::isolated::ISOLATED,
@@ -152,39 +134,35 @@ pub(super) unsafe extern "C" fn leave() {
 /// As `syscall_slow_entry`. The entry of `syscall` has set IBRS.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn syscall_slow_entry() {
-    naked_asm!(
-        "or rsp, {mask}",
-        "sub rsp, {less}",
-        "push {ss}",
-        "push qword ptr [rsp + 8 + {user_rsp}]",
-        "push r11",
-        "push {user_cs}",
-        "push rcx",
-        "push rax",
-        "push {vector}",
-        save!(),
-        "mov rdi, rsp",
-        "call {syscall}",
-        "test al, al",
-        "jz {leave}",
-        write_if_user!("2"),
-        restore!(),
-        "cmp dword ptr [{isolated}], 0",
-        "jne {isolated_sysret}",
-        "mov rsp, [rsp + 40]",
-        "verw word ptr [{selector}]",
-        "sysretq",
-        mask = const StackBase::SLOT - 1,
-        less = const StackBase::SIZE - 1,
+    guarded_asm!(
+        Cpu::SPEC_RESTING,
+        [
+            "or rsp, {mask}",
+            "sub rsp, {less}",
+            "push {ss}",
+            "push qword ptr [rsp + 8 + {user_rsp}]",
+            "push r11",
+            "push {user_cs}",
+            "push rcx",
+            "push rax",
+            "push {vector}",
+            save!(),
+            "mov rdi, rsp",
+            "call {syscall}",
+            "test al, al",
+            "jz {leave}",
+            write_if_user!("2"),
+            restore!(),
+            "cmp dword ptr [{isolated}], 0",
+            "jne {isolated_sysret}",
+            "mov rsp, [rsp + 40]",
+            "verw word ptr [{selector}]",
+            "sysretq",
+        ],
         user_rsp = const StackBase::USER_RSP,
         ss = const USER_SS,
         user_cs = const USER_CS,
         vector = const VECTOR_SYSCALL,
-        cs = const CS,
-        by_entry = sym BY_ENTRY,
-        cpu = const StackBase::CPU,
-        word = const Cpu::SPEC_RESTING,
-        register = const SPEC_CTRL,
         selector = sym SELECTOR,
         isolated = sym super::isolated::ISOLATED,
         isolated_sysret = sym super::isolated::sysret_slow,
@@ -196,28 +174,9 @@ pub(super) unsafe extern "C" fn syscall_slow_entry() {
 /// As `irq_tail_entry`.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn irq_tail_entry() {
-    naked_asm!(
-        "push 0",
-        "push {vector}",
-        save!(),
-        clac!(),
-        "cld",
-        enter_if_user!(),
-        "mov rdi, rsp",
-        "call {tail}",
-        "jmp {leave}",
+    entered!(
+        ["push 0", "push {vector}"],
+        super::bare::irq_tail_body,
         vector = const VECTOR_TAIL,
-        cs = const CS,
-        by_entry = sym BY_ENTRY,
-        barrier = sym BARRIER,
-        command = const PRED_CMD,
-        forget = const IBPB,
-        mask = const StackBase::SLOT - 1,
-        less = const StackBase::SIZE - 1,
-        cpu = const StackBase::CPU,
-        word = const Cpu::SPEC_RUNNING,
-        register = const SPEC_CTRL,
-        tail = sym super::bare::irq_tail_body,
-        leave = sym leave,
     )
 }
