@@ -281,7 +281,7 @@ fn preemption() {
         SPUN[which].store(0, Ordering::Relaxed);
         here(spinner, which, 0)
     });
-    let times = || [0, 1].map(|i: usize| threads[i].cpu_time_ns() / 1000);
+    let times = || [0, 1].map(|i: usize| threads[i].cpu_ns() / 1000);
     // Neither ever yields, so each turn but the first came by a quantum's end.
     until("a thread got no quantum", || {
         times().iter().all(|t| *t > 10_000)

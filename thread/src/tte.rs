@@ -359,20 +359,8 @@ impl Tte {
 
     /// CPU time so far, nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        let counts = self.time.load(Ordering::Relaxed);
-        // While the thread runs, the count at its switch-in stands subtracted, and is always the larger part.
-        let counts = if counts as i64 <= 0 && counts != 0 {
-            counts.wrapping_add(machine::clock::tsc())
-        } else {
-            counts
-        };
-        (u128::from(counts) * 1_000_000 / u128::from(machine::clock::tsc_khz().max(1))) as u64
-    }
-
-    /// CPU time used so far, nanoseconds.
-    pub fn cpu_time_ns(&self) -> u64 {
         let time = self.time.load(Ordering::Relaxed);
-        // While it runs, the count at its switch-in has been taken off.
+        // While the thread runs, the count at its switch-in stands subtracted, and is always the larger part.
         let ticks = match time as i64 {
             ..0 => time.wrapping_add(machine::clock::tsc()),
             _ => time,

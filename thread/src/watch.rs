@@ -70,7 +70,7 @@ impl Tte {
     /// control.
     ///
     /// # Errors
-    /// No memory for the switch code: nothing has changed.
+    /// No memory for the switch code: it has none watched.
     pub fn watch(&self, addresses: [u64; 4], control: u64) -> Result<(), NoMemory> {
         let kind = self.kind();
         let wanted = match control & ENABLED {
@@ -83,13 +83,10 @@ impl Tte {
         for (word, address) in self.watched.addresses.iter().zip(addresses) {
             word.store(address, Ordering::Relaxed);
         }
-        let former = self.watched.control.swap(0, Ordering::Relaxed);
+        self.watched.control.store(0, Ordering::Relaxed);
         irq_restore(irq);
         if wanted != kind {
-            self.replug(wanted, FpChange::Keep).inspect_err(|_| {
-                // What was there before was none: it has no code for any.
-                debug_assert!(former == 0 || !kind.contains(Kind::WATCHED));
-            })?;
+            self.replug(wanted, FpChange::Keep)?;
         }
         let irq = irq_save();
         let control = match control & ENABLED {

@@ -165,6 +165,11 @@ impl<M: Memory> AddressSpace<M> {
                 && start.checked_add(length).is_some_and(|end| end <= USER_END)
                 && inner.areas.is_free(start, start + length)
         };
+        let place = match place {
+            Placement::Hint(hint) => Placement::Hint(page_floor(hint)),
+            Placement::HintBelow(hint, limit) => Placement::HintBelow(page_floor(hint), limit),
+            sure => sure,
+        };
         let start = match place {
             Placement::Fixed(start) | Placement::FixedNoReplace(start) => {
                 let (start, end) = match range(start, length) {
@@ -185,11 +190,11 @@ impl<M: Memory> AddressSpace<M> {
                 }
                 start
             }
-            Placement::Hint(hint) if fits(&inner, page_floor(hint)) => page_floor(hint),
-            Placement::HintBelow(hint, limit)
-                if fits(&inner, page_floor(hint)) && page_floor(hint) + length <= limit =>
+            Placement::Hint(start) if fits(&inner, start) => start,
+            Placement::HintBelow(start, limit)
+                if fits(&inner, start) && start + length <= limit =>
             {
-                page_floor(hint)
+                start
             }
             Placement::Hint(_) | Placement::Anywhere => inner
                 .areas
