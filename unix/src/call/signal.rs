@@ -169,10 +169,12 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
     let process = task.process.clone();
     task.awaited.store(set, Ordering::SeqCst);
     let nobody = WaitList::new();
-    let taken = wait_deadline(&nobody, deadline, || {
+    let take = || {
         let mut info = Siginfo::default();
         process.signals.take(&task, set, &mut info).then_some(info)
-    });
+    };
+    // One that came behind the last look ends the wait as any other does.
+    let taken = wait_deadline(&nobody, deadline, take).or_else(|ended| take().ok_or(ended));
     task.awaited.store(0, Ordering::SeqCst);
     // One that it took leaves others that were left to it as well.
     let left = process.pending() & set & task.blocked.load(Ordering::SeqCst);
