@@ -8,6 +8,7 @@
 
 mod code;
 mod look;
+mod offset;
 pub mod told;
 
 use alloc::boxed::Box;
@@ -22,7 +23,6 @@ use abi::linux::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_LARGEFILE, O_NOCTTY,
     O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDWR, O_TRUNC, O_WRONLY,
 };
-use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use sync::{Monitor, Once};
 
 use crate::files;
@@ -33,23 +33,16 @@ use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_concat, try_extend, try_string};
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable};
 use crate::process::{Task, quota};
 pub use code::Probes;
 use code::{Made, Variant};
 pub use look::Looked;
+pub use offset::{Turn, moved};
 use told::{Tells, Told};
 
 use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};
-
-/// Where an offset of a description goes that moves by `by` from `base`. EINVAL before the beginning, and past the last offset that a program can
-/// be told.
-pub fn moved(base: u64, by: i64) -> Result<u64> {
-    base.checked_add_signed(by)
-        .filter(|&to| i64::try_from(to).is_ok())
-        .ok_or(Errno::EINVAL)
-}
 
 /// A generated descriptor routine.
 pub type DescRoutine = codegen::Routine<DescFn>;
@@ -109,7 +102,7 @@ pub trait File: Send + Sync + Any {
         events: u32,
         _table: Option<&mut PollTable<'a>>,
     ) -> u32 {
-        events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM)
+        events & poll::events(true, true)
     }
     /// Whether an epoll instance may watch it: [`File::poll`] enrols whoever asks.
     fn can_be_watched(&self) -> bool {
@@ -585,12 +578,6 @@ impl OpenFile {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the offset: held while a call reads, uses and advances it.
-    pub fn turn(&self) -> Turn<'_> {
-        self.cursor.monitor.lock();
-        Turn(self)
-    }
-
     /// Tells the behaviour that the last descriptor is gone, once.
     pub(crate) fn finish(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
@@ -659,15 +646,6 @@ impl OpenFile {
     /// Whether writes go to the end of the file.
     pub fn appending(&self) -> bool {
         self.flags() & O_APPEND != 0
-    }
-}
-
-/// The right to move the offset of a description.
-pub struct Turn<'a>(&'a OpenFile);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.cursor.monitor.unlock();
     }
 }
 

@@ -24,7 +24,7 @@ use crate::file::{DescRoutine, DescRoutines, File, Looked, OpenFile, Park, SMALL
 use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
 use crate::io::IoBuf;
-use crate::poll::PollTable;
+use crate::poll::{PollTable, READS, WRITES};
 use crate::process::user::Charge;
 use crate::process::{Task, quota};
 use crate::{seam, signal};
@@ -333,7 +333,7 @@ impl File for PipeEnd {
         let mut found = 0;
         if self.reads {
             if core.available() > 0 {
-                found |= POLLIN | POLLRDNORM;
+                found |= READS;
             }
             if pipe.no_writer() {
                 found |= POLLHUP;
@@ -341,7 +341,7 @@ impl File for PipeEnd {
         }
         if self.writes {
             if core.free() >= ATOMIC {
-                found |= POLLOUT | POLLWRNORM;
+                found |= WRITES;
             }
             if pipe.no_reader() {
                 found |= POLLERR;
@@ -435,17 +435,13 @@ impl File for PipeEnd {
         let mut looker = Looker::new(&self.pipe);
         if self.reads {
             looker = looker
-                .differ(|pipe| pipe.first.counters(), POLLIN | POLLRDNORM)
+                .differ(|pipe| pipe.first.counters(), READS)
                 .zero(|pipe| &pipe.writers, POLLHUP);
         }
         if self.writes {
             let most = self.pipe.first.size() - ATOMIC;
             looker = looker
-                .within(
-                    |pipe| pipe.first.counters(),
-                    most as i32,
-                    POLLOUT | POLLWRNORM,
-                )
+                .within(|pipe| pipe.first.counters(), most as i32, WRITES)
                 .zero(|pipe| &pipe.readers, POLLERR);
         }
         seam::made(looker.make())

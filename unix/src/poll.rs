@@ -9,7 +9,7 @@
 //! Source: dissertation, section 4.1.4 (the same data channel, blocking or not, by how it is linked).
 
 use abi::errno::{Errno, Result};
-use abi::linux::{POLLERR, POLLHUP};
+use abi::linux::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use alloc::sync::{Arc, Weak};
 use sync::ready::Arms;
 use sync::{WaitList, Watch};
@@ -17,6 +17,24 @@ use sync::{WaitList, Watch};
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::process::{Process, Task};
+
+/// The events of a file of which something can be read, or which has room.
+pub const fn events(reads: bool, writes: bool) -> u32 {
+    let mut found = 0;
+    if reads {
+        found |= POLLIN | POLLRDNORM;
+    }
+    if writes {
+        found |= POLLOUT | POLLWRNORM;
+    }
+    found
+}
+
+/// There is something to read.
+pub const READS: u32 = events(true, false);
+
+/// There is room to write.
+pub const WRITES: u32 = events(false, true);
 
 /// What a file's wait lists are shown to, by `table.watch(&list)` in [`crate::file::File::poll`].
 pub struct PollTable<'a>(To<'a>);

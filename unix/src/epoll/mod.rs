@@ -25,7 +25,7 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 use crate::deadline::Deadline;
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::memory::fallible::{try_arc, try_box, try_insert, try_string};
-use crate::poll::{PollTable, Whose};
+use crate::poll::{self, PollTable, Whose};
 use crate::process::quota;
 use crate::process::user::Charge;
 
@@ -367,11 +367,7 @@ impl File for Epoll {
         if let Some(table) = table {
             table.watch(&self.ready.watchers);
         }
-        if self.is_ready() {
-            events & (POLLIN | POLLRDNORM)
-        } else {
-            0
-        }
+        events & poll::events(self.is_ready(), false)
     }
 
     fn weight(&self, _of: &OpenFile) -> usize {

@@ -14,7 +14,7 @@ use super::{NUMBER, put_number, room_for_number};
 use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_string};
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable, READS, WRITES};
 use crate::seam;
 
 /// A counter that is open.
@@ -86,14 +86,7 @@ impl File for EventFd {
             table.watch(self.0.expect_room());
         }
         let count = self.0.count();
-        let mut found = 0;
-        if count > 0 {
-            found |= POLLIN | POLLRDNORM;
-        }
-        if count < counter::MOST {
-            found |= POLLOUT | POLLWRNORM;
-        }
-        found & events
+        events & poll::events(count > 0, count < counter::MOST)
     }
 
     fn can_be_watched(&self) -> bool {
@@ -116,8 +109,8 @@ impl File for EventFd {
 
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
         let looker = Looker::new(&self.0)
-            .differ(CounterCore::something, POLLIN | POLLRDNORM)
-            .differ(CounterCore::room, POLLOUT | POLLWRNORM);
+            .differ(CounterCore::something, READS)
+            .differ(CounterCore::room, WRITES);
         seam::made(looker.make())
     }
 

@@ -22,7 +22,7 @@ use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::watch;
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_copy, try_string};
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable};
 use crate::process::quota;
 use crate::process::user::Charge;
 use crate::seam;
@@ -294,11 +294,7 @@ impl File for Inotify {
         if let Some(table) = table {
             table.watch_for(POLLIN, &self.instance.readers);
         }
-        if self.instance.bytes() != 0 {
-            events & (POLLIN | POLLRDNORM)
-        } else {
-            0
-        }
+        events & poll::events(self.instance.bytes() != 0, false)
     }
 
     fn can_be_watched(&self) -> bool {

@@ -12,7 +12,7 @@ use core::fmt::{self, Write};
 
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::memory::fallible::{try_arc, try_string};
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable};
 use crate::process::Process;
 
 /// A process as a file.
@@ -40,11 +40,7 @@ impl File for PidFd {
         if let Some(table) = table {
             table.watch(&self.0.ended);
         }
-        if self.0.is_zombie() {
-            events & (POLLIN | POLLRDNORM)
-        } else {
-            0
-        }
+        events & poll::events(self.0.is_zombie(), false)
     }
 
     fn can_be_watched(&self) -> bool {

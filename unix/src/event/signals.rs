@@ -17,7 +17,7 @@ use quaject::Sharing;
 use crate::file::{DescRoutines, File, OpenFile};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_string};
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable};
 use crate::process::Task;
 use crate::seam;
 use crate::signal::set::UNBLOCKABLE;
@@ -142,11 +142,7 @@ impl File for SignalFd {
             table.watch_signals();
         }
         let waits = Task::here(|task| task.pending_here() & self.wanted() != 0);
-        if waits == Some(true) {
-            events & (POLLIN | POLLRDNORM)
-        } else {
-            0
-        }
+        events & poll::events(waits == Some(true), false)
     }
 
     fn can_be_watched(&self) -> bool {

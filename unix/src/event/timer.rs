@@ -22,7 +22,7 @@ use super::{put_number, room_for_number};
 use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_push, try_string};
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable, READS};
 use crate::process::quota;
 use crate::process::user::Charge;
 use crate::seam;
@@ -285,11 +285,7 @@ impl File for TimerFd {
         if let Some(table) = table {
             table.watch(counter.expect_count());
         }
-        if counter.count() > 0 {
-            events & (POLLIN | POLLRDNORM)
-        } else {
-            0
-        }
+        events & poll::events(counter.count() > 0, false)
     }
 
     fn can_be_watched(&self) -> bool {
@@ -310,7 +306,7 @@ impl File for TimerFd {
 
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
         let looker = Looker::new(&self.bell.counter);
-        let looker = looker.differ(CounterCore::something, POLLIN | POLLRDNORM);
+        let looker = looker.differ(CounterCore::something, READS);
         seam::made(looker.make())
     }
 

@@ -8,7 +8,6 @@ use abi::linux::{O_ACCMODE, O_WRONLY};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::Ordering;
 use sync::Monitor;
 
 use super::inode::How;
@@ -120,13 +119,7 @@ impl File for Memory {
             Memory::Null => Ok(0),
             Memory::Zero | Memory::Full => buf.put_zeros(buf.remaining()),
             Memory::Random => put_random(buf),
-            Memory::Log => {
-                let _turn = of.turn();
-                let (next, count) =
-                    put_log(of.cursor.offset.load(Ordering::Relaxed) as usize, buf)?;
-                of.cursor.offset.store(next as u64, Ordering::Relaxed);
-                Ok(count)
-            }
+            Memory::Log => read_log(of, buf),
         }
     }
 
@@ -198,19 +191,22 @@ fn put_random(buf: &mut IoBuf) -> Result<usize> {
     Ok(total)
 }
 
-/// Copies the kernel's log from position `at` on; the position after, and the count of bytes.
-pub fn put_log(at: usize, buf: &mut IoBuf) -> Result<(usize, usize)> {
-    let mut at = at;
+/// `read` of the kernel's log, whose offset is a position in it; nothing at its end.
+pub fn read_log(of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
     let mut total = 0;
-    while buf.remaining() > 0 {
-        let mut bytes = [0; 256];
-        let want = bytes.len().min(buf.remaining());
-        let (from, count) = machine::log::copy(at, &mut bytes[..want]);
-        if count == 0 {
-            break;
+    of.put_offset(|at| {
+        let mut at = at as usize;
+        while buf.remaining() > 0 {
+            let mut bytes = [0; 256];
+            let want = bytes.len().min(buf.remaining());
+            let (from, count) = machine::log::copy(at, &mut bytes[..want]);
+            if count == 0 {
+                break;
+            }
+            total += buf.put(&bytes[..count])?;
+            at = from + count;
         }
-        total += buf.put(&bytes[..count])?;
-        at = from + count;
-    }
-    Ok((at, total))
+        Ok(at as u64)
+    })?;
+    Ok(total)
 }

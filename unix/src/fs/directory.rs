@@ -3,12 +3,10 @@
 //! *Interface.* [`Directory`] is the behaviour; the offset of its description is a place in the inode's `readdir` order.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{SEEK_CUR, SEEK_SET};
 use core::any::Any;
-use core::sync::atomic::Ordering;
 
 use super::inode::DirSink;
-use crate::file::{File, OpenFile, moved};
+use crate::file::{File, OpenFile};
 use crate::io::IoBuf;
 
 /// The behaviour of an open directory.
@@ -24,24 +22,12 @@ impl File for Directory {
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.turn();
-        let base = match whence as i32 {
-            SEEK_SET => 0,
-            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
-            _ => return Err(Errno::EINVAL),
-        };
-        let to = moved(base, offset)?;
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(to)
+        of.sought(offset, whence, || None)
     }
 
     fn readdir(&self, of: &OpenFile, sink: &mut dyn DirSink) -> Result<()> {
         let inode = of.inode().ok_or(Errno::ENOTDIR)?;
-        let _turn = of.turn();
-        let from = of.cursor.offset.load(Ordering::Relaxed);
-        let to = inode.readdir(from, sink)?;
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(())
+        of.put_offset(|from| inode.readdir(from, sink)).map(drop)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -42,6 +42,30 @@ impl<F: FnMut(DirEntry<'_>) -> bool> DirSink for F {
     }
 }
 
+/// Hands `sink` the entries of a directory that always stand first, each a name, an inode and a `DT_*`, from place `at` on. The place behind them; as an
+/// error that of the one for which there was no room.
+pub fn fixed_entries(
+    fixed: &[(&[u8], u64, u8)],
+    at: u64,
+    sink: &mut dyn DirSink,
+) -> core::result::Result<u64, u64> {
+    let mut at = at;
+    while let Some(&(name, ino, kind)) = fixed.get(at as usize) {
+        let next = at + 1;
+        let entry = DirEntry {
+            ino,
+            next,
+            kind,
+            name,
+        };
+        if !sink.entry(entry) {
+            return Err(at);
+        }
+        at = next;
+    }
+    Ok(at)
+}
+
 /// Whether an extended attribute may be new, or has to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetValue {

@@ -19,6 +19,7 @@ pub mod lock;
 pub mod mem;
 pub mod names;
 pub mod open;
+pub mod ownership;
 pub mod perm;
 pub mod place;
 pub mod proc;

@@ -5,7 +5,7 @@
 //! a change of names ([`super::names::changed`]).
 
 use abi::errno::{Errno, Result};
-use abi::linux::Statfs;
+use abi::linux::{NAME_MAX, Statfs};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -31,6 +31,17 @@ pub trait FileSystem: Send + Sync {
     }
     /// What `statfs` says.
     fn statfs(&self) -> Statfs;
+}
+
+/// What `statfs` says of a file system of this `kind` that has no room to speak of.
+pub fn without_room(kind: i64) -> Statfs {
+    Statfs {
+        kind,
+        bsize: 4096,
+        frsize: 4096,
+        namelen: NAME_MAX as i64,
+        ..Statfs::default()
+    }
 }
 
 /// Mounted read-only (`MS_RDONLY`).

@@ -15,9 +15,9 @@ use core::any::Any;
 
 use super::attr::{Attr, Kind, SetAttr};
 use super::directory::Directory;
-use super::inode::{DirEntry, DirSink, How, Inode};
+use super::inode::{DirEntry, DirSink, How, Inode, fixed_entries};
 use super::perm;
-use super::place::{FileSystem, Place};
+use super::place::{self, FileSystem, Place};
 use crate::file::{File, OpenFile};
 use crate::memory::fallible::{try_arc, try_copy, try_slice};
 use crate::process::{Cred, Process};
@@ -199,13 +199,7 @@ impl FileSystem for TextFs {
     }
 
     fn statfs(&self) -> Statfs {
-        Statfs {
-            kind: self.magic,
-            bsize: 4096,
-            frsize: 4096,
-            namelen: abi::linux::NAME_MAX as i64,
-            ..Statfs::default()
-        }
+        place::without_room(self.magic)
     }
 }
 
@@ -354,26 +348,11 @@ impl Inode for Node {
     fn readdir(&self, from: u64, sink: &mut dyn DirSink) -> Result<u64> {
         let folder = self.folder()?;
         let above = self.parent.as_ref().map_or(self.ino, |p| p.ino);
-        let mut at = from;
-        let mut full = false;
-        for (place, name, ino) in [(0, ".", self.ino), (1, "..", above)] {
-            if place < from || full {
-                continue;
-            }
-            let entry = DirEntry {
-                ino,
-                next: place + 1,
-                kind: DT_DIR,
-                name: name.as_bytes(),
-            };
-            full = !sink.entry(entry);
-            if !full {
-                at = place + 1;
-            }
-        }
-        if full {
-            return Ok(at);
-        }
+        let dots: [(&[u8], u64, u8); 2] = [(b".", self.ino, DT_DIR), (b"..", above, DT_DIR)];
+        let mut at = match fixed_entries(&dots, from, sink) {
+            Ok(at) => at,
+            Err(full) => return Ok(full),
+        };
         folder.list(from.saturating_sub(2), &mut |place, name, kind| {
             let entry = DirEntry {
                 ino: number(self.ino, name),

@@ -21,44 +21,36 @@ pub(crate) trait Growing: Sized {
     fn move_to(&mut self, other: &mut Self);
 }
 
-impl<T> Growing for Vec<T> {
-    fn roomy(count: usize) -> Result<Self> {
-        let mut list = Vec::new();
-        try_reserve(&mut list, count)?;
-        Ok(list)
-    }
+macro_rules! growing {
+    ($list:ident, $empty:expr) => {
+        impl<T> Growing for $list<T> {
+            fn roomy(count: usize) -> Result<Self> {
+                $empty(count)
+            }
 
-    fn count(&self) -> usize {
-        self.len()
-    }
+            fn count(&self) -> usize {
+                self.len()
+            }
 
-    fn room(&self) -> usize {
-        self.capacity()
-    }
+            fn room(&self) -> usize {
+                self.capacity()
+            }
 
-    #[expect(clippy::disallowed_methods, reason = "there is room")]
-    fn move_to(&mut self, other: &mut Self) {
-        other.append(self);
-    }
+            #[expect(clippy::disallowed_methods, reason = "there is room")]
+            fn move_to(&mut self, other: &mut Self) {
+                other.append(self);
+            }
+        }
+    };
 }
 
-impl<T> Growing for VecDeque<T> {
-    fn roomy(count: usize) -> Result<Self> {
-        try_queue(count)
-    }
+growing!(Vec, try_list);
+growing!(VecDeque, try_queue);
 
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn room(&self) -> usize {
-        self.capacity()
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "there is room")]
-    fn move_to(&mut self, other: &mut Self) {
-        other.append(self);
-    }
+fn try_list<T>(count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    try_reserve(&mut list, count)?;
+    Ok(list)
 }
 
 /// What `guard` guards, as soon as its list `of` has room for `more` elements. ENOMEM.

@@ -2,10 +2,7 @@
 //!
 //! *Interface*: the methods of [`Socket`] with these names. A connection is made whole by `connect`: the other end is a new socket, which waits in the
 //! listener's [`Backlog`] for `accept`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "room is made by `try_queue` before"
-)]
+#![expect(clippy::disallowed_methods, reason = "room is made by `roomy` before")]
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -16,7 +13,7 @@ use sync::{Monitor, WaitList};
 
 use super::channel::Queues;
 use super::{Ending, Kind, NO_READ, Party, Socket, Want};
-use crate::memory::fallible::try_queue;
+use crate::memory::room::{Growing, roomy};
 use crate::process::Process;
 
 /// Connections that nobody has accepted yet.
@@ -24,6 +21,26 @@ struct Waiting {
     list: VecDeque<Arc<Socket>>,
     /// Places for others that are on their way; there is room for them.
     claims: usize,
+}
+
+impl Growing for Waiting {
+    fn roomy(count: usize) -> Result<Self> {
+        let list = Growing::roomy(count)?;
+        Ok(Waiting { list, claims: 0 })
+    }
+
+    fn count(&self) -> usize {
+        self.list.len() + self.claims
+    }
+
+    fn room(&self) -> usize {
+        self.list.capacity()
+    }
+
+    fn move_to(&mut self, other: &mut Self) {
+        self.list.move_to(&mut other.list);
+        other.claims = self.claims;
+    }
 }
 
 /// What a listener has besides.
@@ -97,33 +114,21 @@ impl Backlog {
 
     /// Claims a place for a connection, `beyond` those that may wait too. ECONNREFUSED, EAGAIN, ENOMEM.
     pub(super) fn claim(&self, beyond: bool) -> Result<()> {
-        loop {
-            let mut waiting = self.waiting.lock();
-            let count = waiting.list.len() + waiting.claims;
-            let refusal = match () {
-                () if self.is_closed() => Some(Errno::ECONNREFUSED),
-                () if !beyond && count > self.most.load(Ordering::SeqCst) => Some(Errno::EAGAIN),
-                () => None,
-            };
-            if let Some(error) = refusal {
-                drop(waiting);
-                return Err(error);
-            }
-            if count < waiting.list.capacity() {
-                waiting.claims += 1;
-                self.count.store(count + 1, Ordering::SeqCst);
-                drop(waiting);
-                return Ok(());
-            }
+        let mut waiting = roomy(&self.waiting, |waiting| waiting, 1)?;
+        let count = waiting.count();
+        let refusal = match () {
+            () if self.is_closed() => Some(Errno::ECONNREFUSED),
+            () if !beyond && count > self.most.load(Ordering::SeqCst) => Some(Errno::EAGAIN),
+            () => None,
+        };
+        if let Some(error) = refusal {
             drop(waiting);
-            let mut larger = try_queue((2 * count).max(4))?;
-            let mut waiting = self.waiting.lock();
-            if waiting.list.len() + waiting.claims < larger.capacity() {
-                larger.extend(waiting.list.drain(..));
-                core::mem::swap(&mut waiting.list, &mut larger);
-            }
-            drop(waiting);
+            return Err(error);
         }
+        waiting.claims += 1;
+        self.count.store(count + 1, Ordering::SeqCst);
+        drop(waiting);
+        Ok(())
     }
 
     /// Puts `socket` where a place was claimed. Whether it is among those that may wait. The listener may have gone.
@@ -152,8 +157,7 @@ impl Backlog {
     }
 
     fn count_again(&self, waiting: &Waiting) {
-        let count = waiting.list.len() + waiting.claims;
-        self.count.store(count, Ordering::SeqCst);
+        self.count.store(waiting.count(), Ordering::SeqCst);
         self.some.store(!waiting.list.is_empty(), Ordering::SeqCst);
     }
 

@@ -17,7 +17,7 @@ use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Splices};
 use crate::fs::Attr;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_text;
-use crate::poll::PollTable;
+use crate::poll::{PollTable, READS, WRITES};
 use crate::seam;
 
 /// A socket that is open.
@@ -100,14 +100,14 @@ impl File for Open {
         }
         let (no_read, no_write) = (socket.reads_no_more(), socket.writes_no_more());
         if no_read {
-            found |= POLLRDHUP | POLLIN | POLLRDNORM;
+            found |= POLLRDHUP | READS;
         }
         if no_read && no_write {
             found |= POLLHUP;
         }
         let listens = socket.backlog().filter(|backlog| !backlog.is_closed());
         if socket.inbox.has_data() || listens.is_some_and(|backlog| backlog.has_some()) {
-            found |= POLLIN | POLLRDNORM;
+            found |= READS;
         }
         if listens.is_none() {
             if socket.kind.connects() && socket.link().is_none() {
@@ -115,7 +115,7 @@ impl File for Open {
             }
             let full = socket.kind == Kind::Datagram && socket.is_target_full();
             if socket.is_writable() && !full {
-                found |= POLLOUT | POLLWRNORM | socket.family.band();
+                found |= WRITES | socket.family.band();
             }
         }
         found & (events | POLLHUP | POLLERR)

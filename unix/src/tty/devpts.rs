@@ -12,13 +12,15 @@ use core::any::Any;
 use sync::{Monitor, Once};
 
 use super::file::TtyFile;
-use super::pair::{self, MAJOR, Node};
+use super::pair::{self, MAJOR};
 use super::{PTMX, Tty};
 use crate::file::OpenFile;
 use crate::fs::directory::Directory;
+use crate::fs::inode::fixed_entries;
 use crate::fs::mem::anonymous_dev;
+use crate::fs::ownership::Ownership;
 use crate::fs::place::{self, FileSystem};
-use crate::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, names, now};
+use crate::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, names};
 use crate::memory::fallible::{try_arc, try_slice, try_text};
 
 /// What `statfs` shows.
@@ -32,7 +34,7 @@ const FIRST: u64 = 3;
 struct DevPts {
     dev: u64,
     /// `ptmx`'s attributes (`ptmxmode=000`).
-    ptmx: Monitor<Node>,
+    ptmx: Monitor<Ownership>,
 }
 
 static ALL: Once<Arc<DevPts>> = Once::new();
@@ -44,17 +46,9 @@ pub fn file_system() -> Arc<dyn FileSystem> {
 
 fn all() -> Arc<DevPts> {
     let new = || {
-        let now = now();
         Arc::new(DevPts {
             dev: anonymous_dev(),
-            ptmx: Monitor::new(Node {
-                mode: S_IFCHR,
-                uid: 0,
-                gid: 0,
-                atime: now,
-                mtime: now,
-                ctime: now,
-            }),
+            ptmx: Monitor::new(Ownership::new(S_IFCHR, 0, 0)),
         })
     };
     if ALL.get().is_none() {
@@ -81,13 +75,7 @@ impl FileSystem for DevPts {
     }
 
     fn statfs(&self) -> Statfs {
-        Statfs {
-            kind: DEVPTS_MAGIC,
-            bsize: 4096,
-            frsize: 4096,
-            namelen: 255,
-            ..Statfs::default()
-        }
+        place::without_room(DEVPTS_MAGIC)
     }
 }
 
@@ -110,7 +98,7 @@ impl File {
     }
 
     /// Number, device number, and what may be changed.
-    fn node(&self) -> Option<(u64, u64, &Monitor<Node>)> {
+    fn node(&self) -> Option<(u64, u64, &Monitor<Ownership>)> {
         match &self.what {
             What::Root => None,
             What::Ptmx => Some((MULTIPLEXER, makedev(PTMX.0, PTMX.1), &self.fs.ptmx)),
@@ -126,34 +114,13 @@ impl File {
 impl Inode for File {
     fn attr(&self) -> Attr {
         let Some((ino, rdev, node)) = self.node() else {
-            let now = now();
-            return Attr {
-                dev: self.fs.dev,
-                ino: ROOT,
-                mode: S_IFDIR | 0o755,
-                nlink: 2,
-                atime: now,
-                mtime: now,
-                ctime: now,
-                btime: now,
-                ..Attr::default()
-            };
+            return Ownership::new(S_IFDIR | 0o755, 0, 0).attr(self.id(), 2);
         };
         let node = *node.lock();
         let gone = matches!(&self.what, What::Slave(tty) if tty.is_gone());
         Attr {
-            dev: self.fs.dev,
-            ino,
-            mode: node.mode,
-            nlink: u32::from(!gone),
-            uid: node.uid,
-            gid: node.gid,
             rdev,
-            atime: node.atime,
-            mtime: node.mtime,
-            ctime: node.ctime,
-            btime: node.ctime,
-            ..Attr::default()
+            ..node.attr((self.fs.dev, ino), u32::from(!gone))
         }
     }
 
@@ -170,24 +137,7 @@ impl Inode for File {
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
         let (_, _, node) = self.node().ok_or(Errno::EPERM)?;
-        let mut node = node.lock();
-        let bits = crate::fs::perm::Bits {
-            mode: node.mode,
-            uid: node.uid,
-            gid: node.gid,
-        };
-        if set.seen.is_some_and(|seen| seen != bits) {
-            return Err(Errno::EAGAIN);
-        }
-        if let Some(mode) = set.mode {
-            node.mode = node.mode & S_IFMT | mode & !S_IFMT;
-        }
-        node.uid = set.uid.unwrap_or(node.uid);
-        node.gid = set.gid.unwrap_or(node.gid);
-        node.atime = set.atime.unwrap_or(node.atime);
-        node.mtime = set.mtime.unwrap_or(node.mtime);
-        node.ctime = now();
-        drop(node);
+        node.lock().set(set)?;
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
             names::changed();
         }
@@ -241,19 +191,10 @@ impl Inode for File {
             (b"..", ROOT, DT_DIR),
             (b"ptmx", MULTIPLEXER, DT_CHR),
         ];
-        let mut at = from;
-        while let Some((name, ino, kind)) = fixed.get(at as usize) {
-            let entry = DirEntry {
-                ino: *ino,
-                next: at + 1,
-                kind: *kind,
-                name,
-            };
-            if !sink.entry(entry) {
-                return Ok(at);
-            }
-            at += 1;
-        }
+        let mut at = match fixed_entries(&fixed, from, sink) {
+            Ok(at) => at,
+            Err(full) => return Ok(full),
+        };
         loop {
             let number = u32::try_from(at - FIRST).unwrap_or(u32::MAX);
             let Some(number) = pair::named_from(number) else {

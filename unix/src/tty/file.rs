@@ -14,7 +14,7 @@ use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::fs::How;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_arc;
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable, READS, WRITES};
 use crate::process::{Process, Terminal};
 
 /// The largest piece that one pass through an editor moves, in bytes.
@@ -257,10 +257,10 @@ impl File for TtyFile {
     ) -> u32 {
         let tty = &*self.tty;
         if let Some(table) = table {
-            if events & (POLLIN | POLLRDNORM) != 0 {
+            if events & READS != 0 {
                 table.watch(tty.typed.readable());
             }
-            if events & (POLLOUT | POLLWRNORM) != 0 {
+            if events & WRITES != 0 {
                 table.watch(tty.line.drained());
                 table.watch(&tty.released);
             }
@@ -268,9 +268,8 @@ impl File for TtyFile {
                 table.watch(&tty.hung_up);
             }
         }
-        const BOTH: u32 = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
         if tty.is_gone() {
-            return (BOTH | POLLERR | POLLHUP) & (events | POLLERR | POLLHUP);
+            return (READS | WRITES | POLLERR | POLLHUP) & (events | POLLERR | POLLHUP);
         }
         let (stopped, settings) = {
             let d = tty.editor.lock();
@@ -280,14 +279,8 @@ impl File for TtyFile {
             Mode::Bytes(least) if settings.cc[VTIME] == 0 => usize::from(least),
             _ => 0,
         };
-        let mut found = 0;
-        if !tty.typed.is_empty() && tty.typed.available() >= least {
-            found |= POLLIN | POLLRDNORM;
-        }
-        if !stopped && tty.line.room() > 0 {
-            found |= POLLOUT | POLLWRNORM;
-        }
-        found & events
+        let reads = !tty.typed.is_empty() && tty.typed.available() >= least;
+        events & poll::events(reads, !stopped && tty.line.room() > 0)
     }
 
     /// One code for all, however the description is shared.

@@ -17,7 +17,7 @@ use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_filled;
-use crate::poll::PollTable;
+use crate::poll::{PollTable, READS, WRITES};
 use crate::process::Process;
 
 /// The largest piece that one pass moves, in bytes.
@@ -156,23 +156,23 @@ impl File for Master {
         let Some(pair) = &self.tty.pair else { return 0 };
         if let Some(table) = table {
             table.watch_for(POLLIN, pair.channel.arrived());
-            if events & (POLLOUT | POLLWRNORM) != 0 {
+            if events & WRITES != 0 {
                 table.watch(self.tty.typed.room());
             }
         }
         let mut found = 0;
         let deserted = pair.is_deserted();
         if !pair.channel.queue().is_empty() {
-            found |= POLLIN | POLLRDNORM;
+            found |= READS;
         }
         if pair.has_status() {
-            found |= POLLIN | POLLRDNORM | POLLPRI;
+            found |= READS | POLLPRI;
         }
         if deserted {
             found |= POLLHUP;
         }
         if self.tty.has_room() {
-            found |= POLLOUT | POLLWRNORM;
+            found |= WRITES;
         }
         found & (events | POLLHUP)
     }

@@ -20,7 +20,8 @@ use super::Tty;
 use super::line::Line;
 use super::master::Master;
 use crate::file::OpenFile;
-use crate::fs::{How, Time};
+use crate::fs::How;
+use crate::fs::ownership::Ownership;
 use crate::memory::fallible::{try_arc, try_push, try_reserve};
 use crate::process::user::Charge;
 use crate::process::{Process, quota, tree};
@@ -87,17 +88,6 @@ pub(super) fn named_from(from: u32) -> Option<u32> {
     u32::try_from(at).ok()
 }
 
-/// What `stat` tells of the slave's name, and may be changed.
-#[derive(Clone, Copy)]
-pub(super) struct Node {
-    pub mode: u32,
-    pub uid: u32,
-    pub gid: u32,
-    pub atime: Time,
-    pub mtime: Time,
-    pub ctime: Time,
-}
-
 /// Who has it open.
 #[derive(Default)]
 struct Open {
@@ -122,7 +112,8 @@ pub(super) struct Pair {
     packets: AtomicBool,
     /// What the master is to be told in its next packet (`TIOCPKT_*`).
     status: AtomicU8,
-    pub node: Monitor<Node>,
+    /// What `stat` tells of the slave's name.
+    pub node: Monitor<Ownership>,
     _charge: Charge,
 }
 
@@ -131,7 +122,6 @@ impl Pair {
         let charge = quota::pty()?;
         let several = seam::get()?.several_cpus();
         let channel = Channel::new(CHANNEL, several).map_err(|_| Errno::ENOMEM)?;
-        let now = crate::fs::now();
         Ok(Pair {
             number: Number::take()?,
             channel: try_arc(channel)?,
@@ -141,14 +131,11 @@ impl Pair {
             deserted: AtomicBool::new(false),
             packets: AtomicBool::new(false),
             status: AtomicU8::new(0),
-            node: Monitor::new(Node {
-                mode: S_IFCHR | MODE,
-                uid: Process::current().cred.get().fsuid,
-                gid: TTY_GROUP,
-                atime: now,
-                mtime: now,
-                ctime: now,
-            }),
+            node: Monitor::new(Ownership::new(
+                S_IFCHR | MODE,
+                Process::current().cred.get().fsuid,
+                TTY_GROUP,
+            )),
             _charge: charge,
         })
     }

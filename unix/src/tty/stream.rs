@@ -5,7 +5,6 @@
 //! here waits, and does what they leave.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use alloc::vec;
 use core::any::Any;
 use device::serial::Serial;
@@ -15,7 +14,7 @@ use quaject::queue;
 use crate::file::told::Tells;
 use crate::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable, READS, WRITES};
 use crate::seam;
 
 const PIECE: usize = 4096;
@@ -111,21 +110,15 @@ impl File for StreamFile {
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
         if let Some(table) = table {
-            if events & (POLLIN | POLLRDNORM) != 0 {
+            if events & READS != 0 {
                 table.watch(self.line.arrived());
             }
-            if events & (POLLOUT | POLLWRNORM) != 0 {
+            if events & WRITES != 0 {
                 table.watch(self.line.drained());
             }
         }
-        let mut found = 0;
-        if self.line.waiting() > 0 || self.line.at_end() {
-            found |= POLLIN | POLLRDNORM;
-        }
-        if self.line.room() > 0 {
-            found |= POLLOUT | POLLWRNORM;
-        }
-        found & events
+        let reads = self.line.waiting() > 0 || self.line.at_end();
+        events & poll::events(reads, self.line.room() > 0)
     }
 
     fn synthesize(&self, of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {

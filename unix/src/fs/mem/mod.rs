@@ -35,7 +35,7 @@ use super::dev;
 use super::directory::Directory;
 use super::fifo::FifoSlot;
 use super::inactive::Inactive;
-use super::inode::{DirEntry, DirSink, How, Inode, SetValue};
+use super::inode::{DirEntry, DirSink, How, Inode, SetValue, fixed_entries};
 use super::names;
 use super::perm::{self, Bits};
 use super::place::FileSystem;
@@ -635,20 +635,11 @@ impl Inode for MemNode {
 
     fn readdir(&self, from: u64, sink: &mut dyn DirSink) -> Result<u64> {
         let above = self.parent().map_or(self.ino, |p| p.id().1);
-        let dots: [(&[u8], u64); 2] = [(b".", self.ino), (b"..", above)];
-        let mut at = from;
-        while let Some((name, ino)) = dots.get(at as usize) {
-            let entry = DirEntry {
-                ino: *ino,
-                next: at + 1,
-                kind: DT_DIR,
-                name,
-            };
-            if !sink.entry(entry) {
-                return Ok(at);
-            }
-            at += 1;
-        }
+        let dots: [(&[u8], u64, u8); 2] = [(b".", self.ino, DT_DIR), (b"..", above, DT_DIR)];
+        let mut at = match fixed_entries(&dots, from, sink) {
+            Ok(at) => at,
+            Err(full) => return Ok(full),
+        };
         let dir = self.dir()?.lock();
         if dir.dead {
             return Err(Errno::ENOENT);

@@ -9,7 +9,7 @@ use abi::linux::{
     F_ADD_SEALS, F_GET_SEALS, F_SEAL_EXEC, F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL,
     F_SEAL_SHRINK, F_SEAL_WRITE,
 };
-use abi::linux::{SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+use abi::linux::{SEEK_DATA, SEEK_HOLE};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -22,9 +22,7 @@ use super::budget::NODES;
 use super::meta::Meta;
 use super::store::{MAX_SIZE, Store};
 use super::{Body, MemNode};
-use crate::file::{
-    DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, Splices, moved,
-};
+use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, Splices};
 use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::fs::length;
@@ -75,11 +73,8 @@ impl File for MemNode {
     }
 
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed);
-        let count = self.contents()?.read(at, buf)?;
-        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
-        Ok(count)
+        let store = self.contents()?;
+        of.onward(|at| store.read(at, buf))
     }
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
@@ -110,22 +105,15 @@ impl File for MemNode {
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         let store = self.contents()?;
-        let _turn = of.turn();
-        let from = |base: u64| moved(base, offset);
         let search = |hole| {
             let start = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
             store.seek(start, hole).ok_or(Errno::ENXIO)
         };
-        let to = match whence as i32 {
-            SEEK_SET => from(0)?,
-            SEEK_CUR => from(of.cursor.offset.load(Ordering::Relaxed))?,
-            SEEK_END => from(store.size())?,
-            SEEK_DATA => search(false)?,
-            SEEK_HOLE => search(true)?,
-            _ => return Err(Errno::EINVAL),
-        };
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(to)
+        match whence as i32 {
+            SEEK_DATA => of.put_offset(|_| search(false)),
+            SEEK_HOLE => of.put_offset(|_| search(true)),
+            _ => of.sought(offset, whence, || Some(store.size())),
+        }
     }
 
     fn truncate(&self, _of: &OpenFile, size: u64) -> Result<()> {

@@ -7,7 +7,6 @@ use abi::layout::PAGE;
 use abi::linux::{SEEK_CUR, SEEK_SET};
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::Ordering;
 
 use crate::file::{File, OpenFile};
 use crate::fs::text::Opened;
@@ -42,21 +41,11 @@ impl Seen {
 
 impl File for Seen {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed);
-        let count = self.read_at(of, at, buf)?;
-        let next = at.wrapping_add(count as u64);
-        of.cursor.offset.store(next, Ordering::Relaxed);
-        Ok(count)
+        of.onward(|at| self.read_at(of, at, buf))
     }
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed);
-        let count = self.write_at(of, at, buf)?;
-        let next = at.wrapping_add(count as u64);
-        of.cursor.offset.store(next, Ordering::Relaxed);
-        Ok(count)
+        of.onward(|at| self.write_at(of, at, buf))
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
@@ -108,18 +97,11 @@ impl File for Seen {
 
     /// Every number is an offset.
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.turn();
-        let to = match whence as i32 {
-            SEEK_SET => offset as u64,
-            SEEK_CUR => of
-                .cursor
-                .offset
-                .load(Ordering::Relaxed)
-                .wrapping_add(offset as u64),
-            _ => return Err(Errno::EINVAL),
-        };
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(to)
+        of.put_offset(|at| match whence as i32 {
+            SEEK_SET => Ok(offset as u64),
+            SEEK_CUR => Ok(at.wrapping_add(offset as u64)),
+            _ => Err(Errno::EINVAL),
+        })
     }
 
     fn as_any(&self) -> &dyn Any {

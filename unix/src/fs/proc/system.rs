@@ -562,11 +562,7 @@ struct Kmsg;
 
 impl File for Kmsg {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed) as usize;
-        let (next, count) = crate::fs::dev::put_log(at, buf)?;
-        of.cursor.offset.store(next as u64, Ordering::Relaxed);
-        Ok(count)
+        crate::fs::dev::read_log(of, buf)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -3,14 +3,13 @@
 //! *Interface*: [`Tuned`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may be about.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{SEEK_CUR, SEEK_SET};
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
 use super::pid::look_into;
-use crate::file::{File, OpenFile, moved};
+use crate::file::{File, OpenFile};
 use crate::fs::text::Opened;
 use crate::io::IoBuf;
 use crate::memory::fallible::try_arc;
@@ -138,11 +137,7 @@ impl Write for Line {
 
 impl File for Opening {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed);
-        let count = self.read_at(of, at, buf)?;
-        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
-        Ok(count)
+        of.onward(|at| self.read_at(of, at, buf))
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
@@ -169,15 +164,7 @@ impl File for Opening {
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.turn();
-        let base = match whence as i32 {
-            SEEK_SET => 0,
-            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
-            _ => return Err(Errno::EINVAL),
-        };
-        let to = moved(base, offset)?;
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(to)
+        of.sought(offset, whence, || None)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -5,16 +5,14 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use abi::linux::{SEEK_CUR, SEEK_SET};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::sync::atomic::Ordering;
 use sync::Monitor;
 
 use super::Setter;
 use super::source::{Piece, Source};
-use crate::file::{File, OpenFile, moved};
+use crate::file::{File, OpenFile};
 use crate::io::IoBuf;
 use crate::signal;
 
@@ -131,11 +129,7 @@ impl Text {
 
 impl File for Text {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed);
-        let count = self.read_at(of, at, buf)?;
-        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
-        Ok(count)
+        of.onward(|at| self.read_at(of, at, buf))
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
@@ -158,16 +152,8 @@ impl File for Text {
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.turn();
-        let base = match whence as i32 {
-            SEEK_SET => 0,
-            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
-            // Where the end is nobody knows before it was read.
-            _ => return Err(Errno::EINVAL),
-        };
-        let to = moved(base, offset)?;
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(to)
+        // Where the end is nobody knows before it was read.
+        of.sought(offset, whence, || None)
     }
 
     fn as_any(&self) -> &dyn Any {

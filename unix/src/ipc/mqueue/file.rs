@@ -3,17 +3,15 @@
 //! *Interface*: [`Open`] is the behaviour, [`of`] the queue behind a description.
 
 use abi::errno::{Errno, Result};
-use abi::linux::*;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
-use core::sync::atomic::Ordering;
 
 use super::Queue;
-use crate::file::{File, OpenFile, moved};
+use crate::file::{File, OpenFile};
 use crate::io::IoBuf;
 use crate::memory::fallible::try_text;
-use crate::poll::PollTable;
+use crate::poll::{self, PollTable};
 
 /// A queue that is open.
 pub struct Open(pub Arc<Queue>);
@@ -44,11 +42,7 @@ impl fmt::Display for Text<'_> {
 
 impl File for Open {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let _turn = of.turn();
-        let at = of.cursor.offset.load(Ordering::Relaxed);
-        let count = self.read_at(of, at, buf)?;
-        of.cursor.offset.store(at + count as u64, Ordering::Relaxed);
-        Ok(count)
+        of.onward(|at| self.read_at(of, at, buf))
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
@@ -67,16 +61,7 @@ impl File for Open {
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        let _turn = of.turn();
-        let base = match whence as i32 {
-            SEEK_SET => 0,
-            SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed),
-            SEEK_END => self.stat(of).size,
-            _ => return Err(Errno::EINVAL),
-        };
-        let to = moved(base, offset)?;
-        of.cursor.offset.store(to, Ordering::Relaxed);
-        Ok(to)
+        of.sought(offset, whence, || Some(self.stat(of).size))
     }
 
     fn poll<'a>(
@@ -90,14 +75,7 @@ impl File for Open {
             table.watch(&self.0.went);
         }
         let waiting = self.0.state.lock().messages.len();
-        let mut found = 0;
-        if waiting > 0 {
-            found |= POLLIN | POLLRDNORM;
-        }
-        if waiting < self.0.most {
-            found |= POLLOUT | POLLWRNORM;
-        }
-        found & events
+        events & poll::events(waiting > 0, waiting < self.0.most)
     }
 
     fn can_be_watched(&self) -> bool {

@@ -24,7 +24,8 @@ use sync::{Monitor, WaitList};
 pub use file::of;
 use notice::Notice;
 
-use crate::fs::{Time, now};
+use crate::fs::now;
+use crate::fs::ownership::Ownership;
 use crate::process::user::Charge;
 use crate::process::{Capability, Cred, Process, quota};
 use crate::time::{Ended, wait_deadline};
@@ -61,7 +62,7 @@ pub struct Queue {
     most: usize,
     /// Bytes of the longest.
     size: usize,
-    node: Monitor<Owner>,
+    node: Monitor<Ownership>,
     state: Monitor<Contents>,
     /// There is a message.
     came: WaitList,
@@ -71,17 +72,6 @@ pub struct Queue {
     named: AtomicBool,
     /// Of who made it: all that it may come to hold.
     _charge: Charge,
-}
-
-/// Owner, permissions and times.
-#[derive(Clone, Copy)]
-struct Owner {
-    mode: u32,
-    uid: u32,
-    gid: u32,
-    atime: Time,
-    mtime: Time,
-    ctime: Time,
 }
 
 #[derive(Default)]
@@ -192,19 +182,11 @@ impl Queue {
         };
         let heads = HEAD * (most + most.min(MQ_PRIO_MAX as usize)) as u64;
         let charge = quota::queue(most as u64 * size as u64 + heads)?;
-        let now = now();
         Ok(Queue {
             ino,
             most,
             size,
-            node: Monitor::new(Owner {
-                mode: S_IFREG | mode,
-                uid: cred.fsuid,
-                gid: cred.fsgid,
-                atime: now,
-                mtime: now,
-                ctime: now,
-            }),
+            node: Monitor::new(Ownership::new(S_IFREG | mode, cred.fsuid, cred.fsgid)),
             state: Monitor::default(),
             came: WaitList::new(),
             went: WaitList::new(),

@@ -13,11 +13,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{Monitor, Once};
 
 use super::file::Open;
-use super::{Owner, Queue, limits};
+use super::{Queue, limits};
 use crate::file::OpenFile;
 use crate::fs::directory::Directory;
+use crate::fs::inode::fixed_entries;
 use crate::fs::mem::anonymous_dev;
-use crate::fs::perm::{self, Bits};
+use crate::fs::ownership::Ownership;
+use crate::fs::perm;
 use crate::fs::place::{self, FileSystem};
 use crate::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, names, now};
 use crate::memory::fallible::{try_arc, try_insert_at, try_slice};
@@ -36,7 +38,7 @@ const FIRST: u64 = 2;
 /// The file system.
 struct Queues {
     dev: u64,
-    root: Monitor<Owner>,
+    root: Monitor<Ownership>,
     named: Monitor<Vec<Named>>,
     next: AtomicU64,
 }
@@ -56,17 +58,9 @@ pub fn file_system() -> Arc<dyn FileSystem> {
 
 fn all() -> Arc<Queues> {
     let new = || {
-        let now = now();
         Arc::new(Queues {
             dev: anonymous_dev(),
-            root: Monitor::new(Owner {
-                mode: S_IFDIR | 0o1777,
-                uid: 0,
-                gid: 0,
-                atime: now,
-                mtime: now,
-                ctime: now,
-            }),
+            root: Monitor::new(Ownership::new(S_IFDIR | 0o1777, 0, 0)),
             named: Monitor::new(Vec::new()),
             next: AtomicU64::new(ROOT + 1),
         })
@@ -88,13 +82,7 @@ impl FileSystem for Queues {
     }
 
     fn statfs(&self) -> Statfs {
-        Statfs {
-            kind: MQUEUE_MAGIC,
-            bsize: 4096,
-            frsize: 4096,
-            namelen: NAME_MAX as i64,
-            ..Statfs::default()
-        }
+        place::without_room(MQUEUE_MAGIC)
     }
 }
 
@@ -172,7 +160,7 @@ impl File {
         Ok(try_arc(File { fs, queue })?)
     }
 
-    fn node(&self) -> &Monitor<Owner> {
+    fn node(&self) -> &Monitor<Ownership> {
         match &self.queue {
             Some(queue) => &queue.node,
             None => &self.fs.root,
@@ -195,18 +183,8 @@ impl Inode for File {
         };
         let node = *self.node().lock();
         Attr {
-            dev: self.fs.dev,
-            ino: self.id().1,
-            mode: node.mode,
-            nlink,
-            uid: node.uid,
-            gid: node.gid,
             size,
-            atime: node.atime,
-            mtime: node.mtime,
-            ctime: node.ctime,
-            btime: node.ctime,
-            ..Attr::default()
+            ..node.attr(self.id(), nlink)
         }
     }
 
@@ -223,24 +201,7 @@ impl Inode for File {
     }
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
-        let mut node = self.node().lock();
-        let bits = Bits {
-            mode: node.mode,
-            uid: node.uid,
-            gid: node.gid,
-        };
-        if set.seen.is_some_and(|seen| seen != bits) {
-            return Err(Errno::EAGAIN);
-        }
-        if let Some(mode) = set.mode {
-            node.mode = node.mode & S_IFMT | mode & !S_IFMT;
-        }
-        node.uid = set.uid.unwrap_or(node.uid);
-        node.gid = set.gid.unwrap_or(node.gid);
-        node.atime = set.atime.unwrap_or(node.atime);
-        node.mtime = set.mtime.unwrap_or(node.mtime);
-        node.ctime = now();
-        drop(node);
+        self.node().lock().set(set)?;
         names::changed();
         Ok(())
     }
@@ -293,19 +254,11 @@ impl Inode for File {
 
     fn readdir(&self, from: u64, sink: &mut dyn DirSink) -> Result<u64> {
         self.directory()?;
-        let mut at = from;
-        for name in [&b"."[..], b".."].into_iter().skip(from as usize) {
-            let entry = DirEntry {
-                ino: ROOT,
-                next: at + 1,
-                kind: DT_DIR,
-                name,
-            };
-            if !sink.entry(entry) {
-                return Ok(at);
-            }
-            at += 1;
-        }
+        let dots: [(&[u8], u64, u8); 2] = [(b".", ROOT, DT_DIR), (b"..", ROOT, DT_DIR)];
+        let mut at = match fixed_entries(&dots, from, sink) {
+            Ok(at) => at,
+            Err(full) => return Ok(full),
+        };
         loop {
             // The number of a queue is its place, behind the first two.
             let named = self.fs.named.lock();

@@ -7,10 +7,7 @@
 //! Ports lie in chains by transport and number, so that a socket is found without a look at all. Connections that were accepted, and those that rest, count by address.
 //!
 //! Monitors: with a chain held nothing is allocated or dropped.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "room is made by `try_reserve` before"
-)]
+#![expect(clippy::disallowed_methods, reason = "room is made by `roomy` before")]
 
 use abi::errno::{Errno, Result};
 use alloc::sync::{Arc, Weak};
@@ -21,7 +18,7 @@ use sync::{Guard, Monitor};
 
 use super::name::{Ip, Name};
 use super::{Own, Transport};
-use crate::memory::fallible::try_reserve;
+use crate::memory::room::roomy;
 use crate::socket::Socket;
 
 /// With whom a port may be shared.
@@ -86,24 +83,12 @@ fn chain(transport: Transport, port: u16) -> &'static Monitor<Chain> {
 }
 
 /// A chain with room for one more. ENOMEM.
-fn roomy(chain: &'static Monitor<Chain>) -> Result<Guard<'static, Chain>> {
-    loop {
-        let mut held = chain.lock();
-        wake_up(&mut held.0);
-        let count = held.0.len();
-        if count < held.0.capacity() {
-            return Ok(held);
-        }
-        drop(held);
-        let mut larger = Vec::new();
-        try_reserve(&mut larger, (2 * count).max(4))?;
-        let mut held = chain.lock();
-        if held.0.len() < larger.capacity() {
-            larger.append(&mut held.0);
-            core::mem::swap(&mut held.0, &mut larger);
-        }
-        drop(held);
+fn with_room(chain: &'static Monitor<Chain>) -> Result<Guard<'static, Chain>> {
+    fn awake(chain: &mut Chain) -> &mut Vec<Entry> {
+        wake_up(&mut chain.0);
+        &mut chain.0
     }
+    roomy(chain, awake, 1)
 }
 
 /// Forgets what has rested long enough.
@@ -205,7 +190,7 @@ fn enter(socket: &Arc<Socket>, own: &Arc<Own>, name: Name, sharing: Sharing) -> 
             own: own.clone(),
         },
     };
-    let mut chain = roomy(chain(own.transport, name.port))?;
+    let mut chain = with_room(chain(own.transport, name.port))?;
     let taken = chain
         .0
         .iter()
@@ -329,7 +314,7 @@ pub fn enter_raw(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<()>
             own: own.clone(),
         },
     };
-    let mut chain = roomy(chain(own.transport, name.port))?;
+    let mut chain = with_room(chain(own.transport, name.port))?;
     chain.0.push(entry);
     Ok(())
 }
@@ -396,7 +381,7 @@ pub fn receivers(
 
 /// A connection has the port of its listener. ENOMEM.
 pub fn join(name: Name, sharing: Sharing) -> Result<()> {
-    let mut chain = roomy(chain(Transport::Tcp, name.port))?;
+    let mut chain = with_room(chain(Transport::Tcp, name.port))?;
     for entry in &mut chain.0 {
         if let What::Joined {
             sharing: theirs,
@@ -445,7 +430,7 @@ pub fn rest(name: Name, sharing: Sharing) {
             wake_up(&mut chain.lock().0);
         }
     }
-    let Ok(mut chain) = roomy(chain(Transport::Tcp, name.port)) else {
+    let Ok(mut chain) = with_room(chain(Transport::Tcp, name.port)) else {
         return;
     };
     for entry in &mut chain.0 {

@@ -1,0 +1,71 @@
+//! The offset of a description: who moves it, and where to.
+//!
+//! *Interface*: [`OpenFile::turn`] takes it for a whole call. [`OpenFile::onward`] and [`OpenFile::sought`] are what most files do for `read` and
+//! `lseek`; [`OpenFile::put_offset`] serves the others.
+
+use abi::errno::{Errno, Result};
+use abi::linux::{SEEK_CUR, SEEK_END, SEEK_SET};
+use core::sync::atomic::Ordering;
+
+use super::OpenFile;
+
+/// Where an offset of a description goes that moves by `by` from `base`. EINVAL before the beginning, and past the last offset that a program can
+/// be told.
+pub fn moved(base: u64, by: i64) -> Result<u64> {
+    base.checked_add_signed(by)
+        .filter(|&to| i64::try_from(to).is_ok())
+        .ok_or(Errno::EINVAL)
+}
+
+/// The right to move the offset of a description.
+pub struct Turn<'a>(&'a OpenFile);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.cursor.monitor.unlock();
+    }
+}
+
+impl OpenFile {
+    /// Takes the offset: held while a call reads, uses and advances it.
+    pub fn turn(&self) -> Turn<'_> {
+        self.cursor.monitor.lock();
+        Turn(self)
+    }
+
+    /// Puts the offset where `to` says, which learns where it is, and returns that.
+    pub fn put_offset(&self, to: impl FnOnce(u64) -> Result<u64>) -> Result<u64> {
+        let _turn = self.turn();
+        let to = to(self.cursor.offset.load(Ordering::Relaxed))?;
+        self.cursor.offset.store(to, Ordering::Relaxed);
+        Ok(to)
+    }
+
+    /// A call at the offset, which moves on past the bytes that `at` says it moved.
+    pub fn onward(&self, at: impl FnOnce(u64) -> Result<usize>) -> Result<usize> {
+        let mut count = 0;
+        self.put_offset(|from| {
+            count = at(from)?;
+            Ok(from.wrapping_add(count as u64))
+        })?;
+        Ok(count)
+    }
+
+    /// `lseek`; `end` is asked where the file ends, if anybody knows. EINVAL.
+    pub fn sought(
+        &self,
+        offset: i64,
+        whence: u32,
+        end: impl FnOnce() -> Option<u64>,
+    ) -> Result<u64> {
+        self.put_offset(|at| {
+            let base = match whence as i32 {
+                SEEK_SET => 0,
+                SEEK_CUR => at,
+                SEEK_END => end().ok_or(Errno::EINVAL)?,
+                _ => return Err(Errno::EINVAL),
+            };
+            moved(base, offset)
+        })
+    }
+}
