@@ -2,7 +2,7 @@
 //!
 //! *Interface*: `roots`, `hogs`, `chosen`, `returns`, `limits`, `bounds`.
 
-use super::guest::with;
+use super::guest::{on_one_and_four, with};
 use super::kit::Kit;
 use super::tap::Check;
 use crate::failure::Result;
@@ -42,32 +42,17 @@ pub fn returns(kit: &Kit) -> Vec<Check> {
 
 /// Who ends when memory is out, as processes wish it.
 pub fn chosen(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("chosen-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/chosen-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "chosen", 128, &["/tests/chosen-glibc"], MINUTE)
 }
 
 /// Limits of a process: files' lengths, data, time, locked memory.
 pub fn bounds(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("bounds-{cpus}"), cpus, 64);
-        checks.extend(kit.tap(&machine, &["/tests/bounds-musl"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "bounds", 64, &["/tests/bounds-musl"], MINUTE)
 }
 
 /// Limits that count a user over all its processes.
 pub fn limits(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("limits-{cpus}"), cpus, 96);
-        checks.extend(kit.tap(&machine, &["/tests/limits-musl"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "limits", 96, &["/tests/limits-musl"], MINUTE)
 }
 
 const PROGRAM: &str = "/tests/hogs-musl";

@@ -616,14 +616,10 @@ fn scarce(kit: &Kit) -> Vec<Check> {
 }
 
 fn lists(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        // With less, no process may have so many that a list of them is longer than a page.
-        let machine = with(kit, &format!("lists-{cpus}"), cpus, 256);
-        checks.extend(kit.tap(&machine, &["/tests/lists-glibc"], 5 * MINUTE));
-        let machine = with(kit, &format!("lengths-{cpus}"), cpus, 256);
-        checks.extend(kit.tap(&machine, &["/tests/lengths-glibc"], 5 * MINUTE));
-    }
+    // With less, no process may have so many that a list of them is longer than a page.
+    let on = |name, program| on_one_and_four(kit, name, 256, &[program], 5 * MINUTE);
+    let mut checks = on("lists", "/tests/lists-glibc");
+    checks.extend(on("lengths", "/tests/lengths-glibc"));
     checks
 }
 
@@ -648,13 +644,32 @@ fn calls_smp(kit: &Kit) -> Vec<Check> {
     )
 }
 
-fn on_one_and_four(kit: &Kit, name: &str, command: &[&str]) -> Vec<Check> {
+/// Runs a command on a machine of so much memory with one CPU, and on one with four.
+pub fn on_one_and_four(
+    kit: &Kit,
+    name: &str,
+    mebibytes: u64,
+    command: &[&str],
+    limit: Duration,
+) -> Vec<Check> {
     let mut checks = Vec::new();
     for cpus in [1, 4] {
-        let machine = with(kit, &format!("{name}-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, command, 5 * MINUTE));
+        let machine = with(kit, &format!("{name}-{cpus}"), cpus, mebibytes);
+        checks.extend(kit.tap(&machine, command, limit));
     }
     checks
+}
+
+/// The same for each of some programs; the machines' names begin with `prefix`.
+fn each_on_one_and_four(kit: &Kit, prefix: &str, programs: &[&str]) -> Vec<Check> {
+    let each = programs.iter().map(|program| {
+        let (name, path) = (
+            format!("{prefix}{program}"),
+            format!("/tests/{program}-glibc"),
+        );
+        on_one_and_four(kit, &name, 128, &[&path], 2 * MINUTE)
+    });
+    each.flatten().collect()
 }
 
 fn calls_rights(kit: &Kit) -> Vec<Check> {
@@ -663,15 +678,33 @@ fn calls_rights(kit: &Kit) -> Vec<Check> {
 }
 
 fn calls_files(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "calls-files", &["/tests/calls-files-glibc"])
+    on_one_and_four(
+        kit,
+        "calls-files",
+        128,
+        &["/tests/calls-files-glibc"],
+        5 * MINUTE,
+    )
 }
 
 fn calls_signals(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "calls-signals", &["/tests/calls-signals-glibc"])
+    on_one_and_four(
+        kit,
+        "calls-signals",
+        128,
+        &["/tests/calls-signals-glibc"],
+        5 * MINUTE,
+    )
 }
 
 fn calls_waits(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "calls-waits", &["/tests/calls-waits-glibc"])
+    on_one_and_four(
+        kit,
+        "calls-waits",
+        128,
+        &["/tests/calls-waits-glibc"],
+        5 * MINUTE,
+    )
 }
 
 /// What an ordinary user runs, too: nothing in these needs root.
@@ -699,11 +732,7 @@ fn calls_user(kit: &Kit) -> Vec<Check> {
 }
 
 fn jobs(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("jobs-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/jobs-glibc"], 5 * MINUTE));
-    }
+    let mut checks = on_one_and_four(kit, "jobs", 128, &["/tests/jobs-glibc"], 5 * MINUTE);
     // Where time goes by instructions nothing breaks a chain of wake-ups but the kernel.
     let mut machine = with(kit, "jobs-icount", 1, 128);
     machine.icount = Some(0);
@@ -716,21 +745,11 @@ fn holes(kit: &Kit) -> Vec<Check> {
 }
 
 fn adverse(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("adverse-{cpus}"), cpus, 64);
-        checks.extend(kit.tap(&machine, &["/tests/adverse-glibc"], 2 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "adverse", 64, &["/tests/adverse-glibc"], 2 * MINUTE)
 }
 
 fn rip(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("rip-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/rip-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "rip", 128, &["/tests/rip-glibc"], MINUTE)
 }
 
 fn survey(kit: &Kit) -> Vec<Check> {
@@ -784,24 +803,11 @@ fn lots(kit: &Kit) -> Vec<Check> {
 }
 
 fn access(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        for program in ["rights", "secrets", "capabilities"] {
-            let machine = with(kit, &format!("access-{program}-{cpus}"), cpus, 128);
-            let words = [&*format!("/tests/{program}-glibc")];
-            checks.extend(kit.tap(&machine, &words, 2 * MINUTE));
-        }
-    }
-    checks
+    each_on_one_and_four(kit, "access-", &["rights", "secrets", "capabilities"])
 }
 
 fn tables(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("tables-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/tables-musl"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "tables", 128, &["/tests/tables-musl"], 5 * MINUTE)
 }
 
 fn locks(kit: &Kit) -> Vec<Check> {
@@ -815,39 +821,19 @@ fn locks(kit: &Kit) -> Vec<Check> {
 }
 
 fn tracers(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("tracers-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/tracers-glibc"], 2 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "tracers", 128, &["/tests/tracers-glibc"], 2 * MINUTE)
 }
 
 fn stops(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("stops-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/stops-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "stops", 128, &["/tests/stops-glibc"], MINUTE)
 }
 
 fn ptys(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("ptys-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/ptys-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "ptys", 128, &["/tests/ptys-glibc"], 5 * MINUTE)
 }
 
 fn epolls(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("epolls-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/epolls-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "epolls", 128, &["/tests/epolls-glibc"], 5 * MINUTE)
 }
 
 fn sigios(kit: &Kit) -> Vec<Check> {
@@ -860,39 +846,19 @@ fn sigios(kit: &Kit) -> Vec<Check> {
 }
 
 fn futexes(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("futexes-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/futexes-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "futexes", 128, &["/tests/futexes-glibc"], 5 * MINUTE)
 }
 
 fn rseqs(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("rseqs-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/rseqs-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "rseqs", 128, &["/tests/rseqs-glibc"], 5 * MINUTE)
 }
 
 fn many(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("many-{cpus}"), cpus, 1024);
-        checks.extend(kit.tap(&machine, &["/tests/many-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "many", 1024, &["/tests/many-glibc"], 5 * MINUTE)
 }
 
 fn polls(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("polls-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/polls-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "polls", 128, &["/tests/polls-glibc"], 5 * MINUTE)
 }
 
 fn events(kit: &Kit) -> Vec<Check> {
@@ -910,52 +876,24 @@ fn events(kit: &Kit) -> Vec<Check> {
 }
 
 fn corners(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("corners-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/corners-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "corners", 128, &["/tests/corners-glibc"], MINUTE)
 }
 
 fn pidfds(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("pidfds-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/pidfds-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "pidfds", 128, &["/tests/pidfds-glibc"], MINUTE)
 }
 
 fn inotifies(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("inotifies-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/inotifies-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "inotifies", 128, &["/tests/inotifies-glibc"], MINUTE)
 }
 
 fn sockets(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("sockets-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/sockets-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "sockets", 128, &["/tests/sockets-glibc"], 5 * MINUTE)
 }
 
 fn inets(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("inets-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/inets-glibc"], 2 * MINUTE));
-        let machine = with(kit, &format!("inet-messages-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/inet-messages-glibc"], 2 * MINUTE));
-        let machine = with(kit, &format!("udp-pairs-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/udp-pairs-glibc"], 2 * MINUTE));
-    }
-    checks
+    let programs = ["inets", "inet-messages", "udp-pairs"];
+    each_on_one_and_four(kit, "", &programs)
 }
 
 fn xattrs(kit: &Kit) -> Vec<Check> {
@@ -969,45 +907,41 @@ fn xattrs(kit: &Kit) -> Vec<Check> {
 }
 
 fn mqueues(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "mqueues", &["/tests/mqueues-glibc"])
+    on_one_and_four(kit, "mqueues", 128, &["/tests/mqueues-glibc"], 5 * MINUTE)
 }
 
 fn advices(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "advices", &["/tests/advices-glibc"])
+    on_one_and_four(kit, "advices", 128, &["/tests/advices-glibc"], 5 * MINUTE)
 }
 
 fn memories(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("memories-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/memories-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "memories", 128, &["/tests/memories-glibc"], MINUTE)
 }
 
 fn splices(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "splices", &["/tests/splices-glibc"])
+    on_one_and_four(kit, "splices", 128, &["/tests/splices-glibc"], 5 * MINUTE)
 }
 
 fn opens(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "opens", &["/tests/opens-glibc"])
+    on_one_and_four(kit, "opens", 128, &["/tests/opens-glibc"], 5 * MINUTE)
 }
 
 fn netlinks(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "netlinks", &["/tests/netlinks-glibc"])
+    on_one_and_four(kit, "netlinks", 128, &["/tests/netlinks-glibc"], 5 * MINUTE)
 }
 
 fn sysv(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("sysv-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/sysv-glibc"], MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "sysv", 128, &["/tests/sysv-glibc"], MINUTE)
 }
 
 fn watchpoints(kit: &Kit) -> Vec<Check> {
-    let mut checks = on_one_and_four(kit, "watchpoints", &["/tests/watchpoints-glibc"]);
+    let mut checks = on_one_and_four(
+        kit,
+        "watchpoints",
+        128,
+        &["/tests/watchpoints-glibc"],
+        5 * MINUTE,
+    );
     for measures in ["off", "all"] {
         let mut machine = with(kit, &format!("watchpoints-{measures}"), 2, 128);
         machine.append.push_str(&format!(" mitigations={measures}"));
@@ -1017,39 +951,30 @@ fn watchpoints(kit: &Kit) -> Vec<Check> {
 }
 
 fn figures(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "figures", &["/tests/figures-glibc"])
+    on_one_and_four(kit, "figures", 128, &["/tests/figures-glibc"], 5 * MINUTE)
 }
 
 fn texts(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("texts-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/texts-musl"], 5 * MINUTE));
-    }
+    let mut checks = on_one_and_four(kit, "texts", 128, &["/tests/texts-musl"], 5 * MINUTE);
     let machine = with(kit, "texts-huge", 1, 256);
     checks.extend(kit.tap(&machine, &["/tests/texts-musl", "huge"], 5 * MINUTE));
     checks
 }
 
 fn accounts(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "accounts", &["/tests/accounts-glibc"])
+    on_one_and_four(kit, "accounts", 128, &["/tests/accounts-glibc"], 5 * MINUTE)
 }
 
 fn cores(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "cores", &["/tests/cores-glibc"])
+    on_one_and_four(kit, "cores", 128, &["/tests/cores-glibc"], 5 * MINUTE)
 }
 
 fn settings(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "settings", &["/tests/settings-glibc"])
+    on_one_and_four(kit, "settings", 128, &["/tests/settings-glibc"], 5 * MINUTE)
 }
 
 fn timers(kit: &Kit) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let machine = with(kit, &format!("timers-{cpus}"), cpus, 128);
-        checks.extend(kit.tap(&machine, &["/tests/timers-glibc"], 5 * MINUTE));
-    }
-    checks
+    on_one_and_four(kit, "timers", 128, &["/tests/timers-glibc"], 5 * MINUTE)
 }
 
 fn load(kit: &Kit) -> Vec<Check> {

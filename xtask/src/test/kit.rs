@@ -86,16 +86,16 @@ pub struct Kit {
 
 type Silences = Arc<Mutex<BTreeMap<String, Longest>>>;
 
-/// Memory, in bytes, from which a machine has room for programs that it does not run.
-const ROOMY: u64 = 64 << 20;
-
-/// Whether `program` is named by one of the words of `command`, or in the script that it is.
+/// Whether `program` is named by one of the words of `command`, or in the script that it is: as that of one compiler, or of each.
 fn names(command: &[&str], program: &str) -> bool {
+    let any = program.split('-').next().map(|name| format!("/{name}-$"));
+    let is_in = |text: &str| {
+        text.contains(program) || any.as_ref().is_some_and(|any| text.contains(any.as_str()))
+    };
     command.iter().any(|word| {
         let file = word.strip_prefix("/tests/").unwrap_or(word);
         let script = host::project().join("tests/guest").join(file);
-        word.contains(program)
-            || std::fs::read_to_string(script).is_ok_and(|text| text.contains(program))
+        is_in(word) || std::fs::read_to_string(script).is_ok_and(|text| is_in(&text))
     })
 }
 
@@ -352,20 +352,19 @@ impl Kit {
         input: Vec<u8>,
         limit: Duration,
     ) -> Result<Ran> {
-        let root = self.root(machine, command)?;
+        let root = self.root(command)?;
         self.boot_root(root, machine, command, input, limit)
     }
 
-    /// The root for a machine. It has all programs, scripts and kept sequences in `/tests`; that of a machine below [`ROOMY`] only those
-    /// programs that its command or script names.
-    pub fn root(&self, machine: &Machine, command: &[&str]) -> Result<Root> {
+    /// The root for a command: all scripts and kept sequences in `/tests`, and there those programs that it or its script names.
+    pub fn root(&self, command: &[&str]) -> Result<Root> {
         let made = Root::new(None).inspect_err(|_| self.hindered.store(true, Ordering::Relaxed));
         let mut root = made?;
         for (from, to) in [("tests/guest", "/tests"), ("tests/fuzz", "/tests/fuzz")] {
             root.add(&format!("{}:{to}", host::project().join(from).display()))?;
         }
         for (name, path) in &self.programs {
-            if machine.memory >= ROOMY || names(command, name) {
+            if names(command, name) {
                 root.add(&format!("{}:/tests/{name}", path.display()))?;
             }
         }
@@ -377,7 +376,7 @@ impl Kit {
     /// # Errors
     /// Host failure when it cannot be booted.
     pub fn start(&self, machine: &Machine, command: &[&str]) -> Result<Running> {
-        let root = self.root(machine, command)?;
+        let root = self.root(command)?;
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
         let archive = root.finish(self.tables.clone(), &command, &[]);
         let streams = Streams {
@@ -461,7 +460,7 @@ impl Kit {
         if self.leaves_out(machine) {
             return Vec::new();
         }
-        let root = self.root(machine, command);
+        let root = self.root(command);
         self.tap_in(root, machine, command, limit)
     }
 

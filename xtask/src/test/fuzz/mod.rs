@@ -159,7 +159,7 @@ fn perform(kit: &Kit, run: &Run) -> Done {
     // A second of counted instructions takes longer.
     let factor = if run.icount { 20 } else { 3 };
     let limit = Duration::from_secs(run.seconds * factor + 120);
-    let booted = kit.root(&machine, &words).and_then(|mut root| {
+    let booted = kit.root(&words).and_then(|mut root| {
         for file in &run.files {
             root.add(&format!("{}:{}", file.display(), in_guest(file)))?;
         }
