@@ -28,6 +28,7 @@ use sync::{Monitor, Once};
 use crate::files;
 use crate::fs::busy::Writing;
 use crate::fs::inactive::Inactive;
+use crate::fs::lease;
 use crate::fs::place;
 use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
@@ -582,6 +583,7 @@ impl OpenFile {
     pub(crate) fn finish(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
             watch::closed(self);
+            lease::closed(self);
             self.file.close(self);
         }
     }

@@ -15,6 +15,7 @@ use core::any::Any;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicI32, Ordering};
 use quaject::Sharing;
+use sync::ready::Member;
 use sync::{Monitor, WaitList};
 
 use crate::file::told::Tells;
@@ -50,6 +51,8 @@ pub struct Instance {
     readers: WaitList,
     /// The number of the latest mark.
     latest: AtomicI32,
+    /// Noted at each event, which nobody reads then (`F_NOTIFY`).
+    teller: Option<Arc<Member>>,
 }
 
 struct Events {
@@ -102,12 +105,28 @@ pub fn open(flags: u32) -> Result<Arc<OpenFile>> {
         }),
         readers: WaitList::new(),
         latest: AtomicI32::new(0),
+        teller: None,
     };
     let file = Inotify {
         instance: try_arc(instance)?,
         _charge: charge,
     };
     Ok(OpenFile::new(try_arc(file)?, O_RDONLY | flags))
+}
+
+/// An instance whose events nobody reads: `member` is noted at each. ENOMEM.
+pub fn telling(member: &Arc<Member>) -> Result<Arc<Instance>> {
+    try_arc(Instance {
+        queue: Monitor::new(Events {
+            events: VecDeque::new(),
+            bytes: 0,
+            lost: false,
+            charge: quota::bytes(0).ok_or(Errno::ENOMEM)?,
+        }),
+        readers: WaitList::new(),
+        latest: AtomicI32::new(0),
+        teller: Some(member.clone()),
+    })
 }
 
 /// The instance behind a description. EINVAL.
@@ -133,6 +152,12 @@ impl Instance {
 
     /// Queues an event, and wakes who waits for one.
     pub fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]) {
+        if let Some(member) = &self.teller {
+            if mask & IN_ALL_EVENTS != 0 {
+                member.note();
+            }
+            return;
+        }
         let mut queue = self.queue.lock();
         let same = |last: &Event| {
             last.wd == wd && last.mask == mask && last.name == name && mask & IN_IGNORED == 0

@@ -1,10 +1,11 @@
-//! Files without a name that tell of events: counters, timers, signals, the ends of processes.
+//! Files without a name that tell of events: counters, timers, signals, the ends of processes; and directories that tell by signals.
 //!
 //! *Interface*: each module makes descriptions of its kind. All can be polled and watched; their wait lists call back whoever watches.
 //!
 //! Source: dissertation, section 4.4 (events as data that flows to whoever is linked); the kinds are Linux's.
 
 pub mod counter;
+pub mod directory;
 pub mod inotify;
 pub mod process;
 pub mod signals;

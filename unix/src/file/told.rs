@@ -19,6 +19,7 @@ use sync::Monitor;
 use sync::ready::{Arms, Line, Member};
 
 use super::OpenFile;
+use crate::event::directory::{self, Notice};
 use crate::memory::fallible::{try_arc, try_box, try_insert};
 use crate::poll::{PollTable, Whose};
 use crate::process::user::Charge;
@@ -67,13 +68,15 @@ pub struct Told {
     /// There was no room for something: who waits for room is told of it, once.
     short: AtomicBool,
     ready: Monitor<Option<Box<Ready>>>,
+    /// That it tells of its directory.
+    pub(crate) notice: Monitor<Option<Box<Notice>>>,
 }
 
 /// A description's part in telling of readiness.
 struct Ready {
     /// The descriptor by which it was asked for.
     fd: i32,
-    id: usize,
+    place: Place,
     sides: [Side; 2],
     /// What has ended, as events have it: that is told once.
     ended: u32,
@@ -87,6 +90,8 @@ struct Side {
     whose: Whose,
 }
 
+/// The side of a directory's changes.
+pub(crate) const CHANGES: usize = 2;
 /// What the sides ask for.
 const ASKED: [u32; 2] = [
     POLLIN | POLLRDNORM | POLLPRI | POLLRDHUP,
@@ -98,6 +103,26 @@ const READS: usize = 0;
 /// Descriptions that tell, by the number that their members have. Taken last of all.
 static TELLING: Monitor<BTreeMap<usize, Weak<OpenFile>>> = Monitor::new(BTreeMap::new());
 static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// A place of `of` among those that tell, until it is dropped.
+pub(crate) struct Place(pub usize);
+
+impl Place {
+    /// A new one. ENOMEM.
+    pub fn new(of: &Arc<OpenFile>) -> Result<Place> {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut telling = TELLING.lock();
+        try_insert(&mut telling, id, Arc::downgrade(of))?;
+        drop(telling);
+        Ok(Place(id))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _known = TELLING.lock().remove(&self.0);
+    }
+}
 
 /// A reason to tell, as `si_code` has it, and the events that `si_band` has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,6 +263,13 @@ impl Told {
         }
     }
 
+    /// It tells nobody, and no signal is chosen.
+    pub fn disown(&self) {
+        let before = core::mem::take(&mut *self.owner.lock());
+        drop(before);
+        self.signal.store(0, Ordering::Relaxed);
+    }
+
     /// Whom it tells: kind and number.
     pub fn owner(&self) -> (i32, i32) {
         let whom = self.owner.lock().whom.clone();
@@ -347,12 +379,6 @@ impl Side {
     }
 }
 
-impl Drop for Ready {
-    fn drop(&mut self) {
-        let _known = TELLING.lock().remove(&self.id);
-    }
-}
-
 /// Begins or ends telling of what happens to `of` by descriptor `fd`. ENOTTY for a file that tells nothing; ENOMEM.
 pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     let kind = of.file().tells();
@@ -380,18 +406,15 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     }
     let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
     let list = later::ready().ok_or(Errno::ENOMEM)?;
-    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let place = Place::new(of)?;
+    let id = place.0;
     let mut new = try_box(Ready {
         fd,
-        id,
+        place,
         sides: [Side::new(list, (id, 0))?, Side::new(list, (id, 1))?],
         ended: 0,
         _charge: charge,
     })?;
-    {
-        let mut telling = TELLING.lock();
-        try_insert(&mut telling, id, Arc::downgrade(of))?;
-    }
     for (i, side) in new.sides.iter_mut().enumerate() {
         side.watch(of, i);
     }
@@ -413,7 +436,10 @@ pub fn tell_ready() -> bool {
         if let Some(of) = of
             && let Some(told) = of.told()
         {
-            tell(&of, told, id, side);
+            match side {
+                CHANGES => directory::tell(told, id),
+                _ => tell(&of, told, id, side),
+            }
         }
     }
     some
@@ -422,7 +448,7 @@ pub fn tell_ready() -> bool {
 /// The member of `of` on `side` was noted.
 fn tell(of: &OpenFile, told: &Told, id: usize, side: usize) {
     let mut ready = told.ready.lock();
-    let Some(there) = ready.as_mut().filter(|ready| ready.id == id) else {
+    let Some(there) = ready.as_mut().filter(|ready| ready.place.0 == id) else {
         return;
     };
     let fd = there.fd;

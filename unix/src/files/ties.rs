@@ -1,9 +1,10 @@
-//! What a process has by way of its descriptors and loses when it closes one, although the file stays open: record locks, and notices of message queues.
+//! What a process has by way of its descriptors and loses when it closes one, although the file stays open: record locks, notices of message queues and of directories.
 //!
 //! *Interface*: a [`Tie`] counts such a thing; while there are none ([`any`]) a close looks for none. [`cut`] is for who closes.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::event::directory;
 use crate::file::OpenFile;
 use crate::fs::lock;
 use crate::ipc::mqueue;
@@ -43,5 +44,6 @@ impl Drop for Tie {
 #[cold]
 pub fn cut(owner: usize, of: &OpenFile) {
     lock::descriptor_closed(owner, of);
+    directory::descriptor_closed(owner, of);
     mqueue::descriptor_closed(of);
 }

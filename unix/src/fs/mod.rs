@@ -14,6 +14,7 @@ pub mod directory;
 pub mod fifo;
 pub mod inactive;
 pub mod inode;
+pub mod lease;
 pub(crate) mod length;
 pub mod lock;
 pub mod mem;

@@ -14,6 +14,7 @@ use core::any::Any;
 use super::attr::Kind;
 use super::busy::Writing;
 use super::inode::How;
+use super::lease;
 use super::perm;
 use super::place::{MS_NODEV, Place};
 use super::walk::{Target, View, walk};
@@ -144,6 +145,9 @@ fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
         true => Writing::begin(&inode)?,
         false => None,
     };
+    if kind == Kind::Regular {
+        lease::break_for(&inode, flags)?;
+    }
     let of = inode.open(how)?;
     // A file of no kind (an anonymous one reached through `/proc`) has no length.
     if flags & O_TRUNC != 0 && attr.mode & S_IFMT == S_IFREG {

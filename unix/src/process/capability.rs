@@ -44,6 +44,7 @@ pub enum Capability {
     SysTime = 25,
     SysTtyConfig = 26,
     Mknod = 27,
+    Lease = 28,
     Setfcap = 31,
     MacOverride = 32,
     Syslog = 34,

@@ -163,6 +163,11 @@ pub const TESTS: &[Test] = &[
         run: sigios,
     },
     Test {
+        name: "leases",
+        about: "leases of files and notices of directories, on 1 and 4 CPUs",
+        run: leases,
+    },
+    Test {
         name: "many",
         about: "descriptors by the ten thousand, and the highest numbers, on 1 and 4 CPUs",
         run: many,
@@ -841,6 +846,15 @@ fn sigios(kit: &Kit) -> Vec<Check> {
     for cpus in [1, 4] {
         let machine = with(kit, &format!("sigios-{cpus}"), cpus, 128);
         checks.extend(kit.tap(&machine, &["/tests/sigios-glibc"], 5 * MINUTE));
+    }
+    checks
+}
+
+fn leases(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("leases-{cpus}"), cpus, 128);
+        checks.extend(kit.tap(&machine, &["/tests/leases-glibc"], 5 * MINUTE));
     }
     checks
 }

@@ -157,6 +157,7 @@ impl Kit {
             "stops",
             "epolls",
             "sigios",
+            "leases",
             "many",
             "futexes",
             "rseqs",

@@ -31,6 +31,8 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("sockets", &["/tests/sockets-glibc"]),
     ("inets", &["/tests/inets-glibc"]),
     ("netlinks", &["/tests/netlinks-glibc"]),
+    ("sigios", &["/tests/sigios-glibc"]),
+    ("leases", &["/tests/leases-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
     ("mqueues", &["/tests/mqueues-glibc"]),
     ("inet-messages", &["/tests/inet-messages-glibc"]),

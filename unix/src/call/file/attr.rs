@@ -6,14 +6,15 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, IN_ACCESS, IN_ATTRIB, IN_MODIFY, S_ISGID,
-    S_ISUID, Timespec, Timeval, UTIME_NOW, UTIME_OMIT, Utimbuf,
+    AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, IN_ACCESS, IN_ATTRIB, IN_MODIFY, O_WRONLY,
+    S_ISGID, S_ISUID, Timespec, Timeval, UTIME_NOW, UTIME_OMIT, Utimbuf,
 };
 use abi::nr;
 
 use super::{Caller, Object, unsigned, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::busy::Writing;
+use crate::fs::lease;
 use crate::fs::perm::{self, Bits};
 use crate::fs::{Attr, Kind, Place, SetAttr, Time, now, watch};
 use crate::process::Capability;
@@ -336,6 +337,7 @@ fn truncate(args: &mut Args) -> Result<usize> {
     place.mount.writable()?;
     place.inode.permits(&caller.cred, perm::WRITE)?;
     let _writing = Writing::begin(&place.inode)?;
+    lease::break_for(&place.inode, O_WRONLY)?;
     place.inode.truncate(size)?;
     watch::file(&*place.inode, IN_MODIFY);
     Ok(0)

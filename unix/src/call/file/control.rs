@@ -17,10 +17,12 @@ use core::sync::atomic::Ordering;
 
 use super::Caller;
 use crate::call::{Args, Handler};
+use crate::event::directory;
 use crate::file::OpenFile;
 use crate::file::told::{self, Tells, Told};
 use crate::files;
 use crate::fs::Kind;
+use crate::fs::lease;
 use crate::fs::lock::{self, Lock, Owner, Payer};
 use crate::pipe;
 
@@ -28,6 +30,9 @@ use crate::pipe;
 pub const CALLS: &[(usize, Handler)] =
     &[(nr::FCNTL, fcntl), (nr::FLOCK, flock), (nr::IOCTL, ioctl)];
 
+const F_SETLEASE: i32 = 1024;
+const F_GETLEASE: i32 = 1025;
+const F_NOTIFY: i32 = 1026;
 const F_OFD_GETLK: i32 = 36;
 const F_OFD_SETLK: i32 = 37;
 const F_OFD_SETLKW: i32 = 38;
@@ -106,6 +111,9 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG | F_GETOWN_EX | F_SETOWN_EX | F_GETOWNER_UIDS => {
             owner(&of, command, arg)
         }
+        F_SETLEASE => lease::set(&of, fd, arg as i32).map(|()| 0),
+        F_NOTIFY => directory::set(&of, fd, files.lock_owner(), arg as u32).map(|()| 0),
+        F_GETLEASE => Ok(lease::get(&of) as usize),
         F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
         _ => of.file().control(&of, command, arg),
     }

@@ -19,6 +19,7 @@ use crate::call::{Args, Handler};
 use crate::file::OpenFile;
 use crate::fs::Kind;
 use crate::fs::inode::How;
+use crate::fs::lease;
 use crate::fs::mem::{MemFs, MemNode};
 use crate::fs::names::{self, Key, NOBODY, Who};
 use crate::fs::place::{self, FileSystem};
@@ -248,6 +249,7 @@ fn walk_and_open(
     watch::opened(&of);
     if let Some((key, who)) = learn
         && !of.tells()
+        && of.inode().is_none_or(|inode| !lease::covers(&**inode))
         && of.list().is_some()
         && let Some(inode) = of.inode()
     {
@@ -255,6 +257,7 @@ fn walk_and_open(
     }
     let fd = caller.files.install(of.clone(), flags & O_CLOEXEC != 0)?;
     watch::settle(&of);
+    lease::settle(&of);
     Ok(fd as usize)
 }
 

@@ -193,6 +193,7 @@ const SYS: &[Named] = &[
 const SYS_FS: &[Named] = &[
     ("file-max", line!(quota::descriptions_max())),
     ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
+    ("lease-break-time", number!(crate::fs::lease::BREAK_TIME)),
     ("mqueue", || Item::Folder(Arc::new(Fixed(SYS_MQUEUE)))),
     ("nr_open", line!(crate::files::MAX_CAPACITY)),
     ("pipe-max-size", || {

@@ -1,0 +1,342 @@
+//! Leases: a description is told by a signal before somebody else opens its file for what does not go with the lease.
+//!
+//! *Interface*: [`set`] takes, changes and gives back the lease of a description, [`get`] says which it has; [`closed`] when it ends. Who opens or cuts a file first calls [`break_for`], which tells the holders and waits
+//! until none is in the way; [`settle`] is for who has opened it meanwhile. [`BREAK_TIME`] is how long a holder may keep it then. While there is no lease anywhere all this costs a load and a branch, and the dispatchers' own
+//! opens nothing: no path of the name cache leads to a file with a lease.
+//!
+//! Source: fcntl(2), "Leases".
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use machine::clock::now_ns;
+use sync::{Monitor, WaitList};
+
+use super::attr::Kind;
+use super::inode::Inode;
+use super::names;
+use crate::deadline::Deadline;
+use crate::file::OpenFile;
+use crate::file::told::MESSAGE;
+use crate::files;
+use crate::memory::fallible::{try_insert, try_push};
+use crate::process::user::Charge;
+use crate::process::{Capability, Process, quota};
+
+/// File system and number.
+type Id = (u64, u64);
+
+/// Seconds that a holder may keep a lease when somebody wants it broken; 0 for as long as he likes.
+pub static BREAK_TIME: AtomicUsize = AtomicUsize::new(45);
+
+const SECOND: u64 = 1_000_000_000;
+
+/// One lease.
+struct Lease {
+    of: Weak<OpenFile>,
+    /// The descriptor by which it was taken.
+    fd: i32,
+    kind: i32,
+    /// What it is to become, and when it does by itself (nanoseconds, 0 for never).
+    breaking: Option<(i32, u64)>,
+    _charge: Charge,
+}
+
+static LEASES: Monitor<BTreeMap<Id, Vec<Lease>>> = Monitor::new(BTreeMap::new());
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Those who wait for one to be given back, of whatever file.
+static WAITING: WaitList = WaitList::new();
+
+/// Whether there is a lease.
+#[inline]
+fn any() -> bool {
+    COUNT.load(Ordering::SeqCst) != 0
+}
+
+impl Lease {
+    fn is_of(&self, of: &OpenFile) -> bool {
+        core::ptr::eq(self.of.as_ptr(), of)
+    }
+
+    /// Whether it does not go with an open that writes or not.
+    fn excludes(&self, writes: bool) -> bool {
+        writes || self.kind == F_WRLCK
+    }
+
+    /// What it is, or will have become.
+    fn target(&self) -> i32 {
+        self.breaking.map_or(self.kind, |(target, _)| target)
+    }
+}
+
+/// Whether opening with `flags` writes.
+fn writes(flags: u32) -> bool {
+    flags & O_ACCMODE != O_RDONLY
+}
+
+/// Takes what `gone` says out of the leases of `id`, and wakes who waits. The descriptions that had them.
+fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
+    let mut leases = LEASES.lock();
+    let list = leases.get_mut(&id)?;
+    let at = list.iter().position(gone)?;
+    let taken = list.swap_remove(at);
+    COUNT.fetch_sub(1, Ordering::SeqCst);
+    if list.is_empty() {
+        leases.remove(&id);
+    }
+    drop(leases);
+    WAITING.wake_all();
+    Some(taken)
+}
+
+/// Breaks those of `id` whose time has come.
+fn expire(id: Id) {
+    let now = now_ns();
+    let due = |at: u64| at != 0 && at <= now;
+    let over = |lease: &Lease| matches!(lease.breaking, Some((target, at)) if target == F_UNLCK && due(at));
+    while let Some(lease) = take(id, over) {
+        disown(&lease);
+    }
+    let mut leases = LEASES.lock();
+    for lease in leases.get_mut(&id).into_iter().flatten() {
+        if let Some((target, at)) = lease.breaking
+            && due(at)
+        {
+            (lease.kind, lease.breaking) = (target, None);
+        }
+    }
+    drop(leases);
+    WAITING.wake_all();
+}
+
+/// A description without a lease tells nobody by the signal that was chosen for it.
+fn disown(lease: &Lease) {
+    if let Some(of) = lease.of.upgrade()
+        && let Some(told) = of.told()
+    {
+        told.disown();
+    }
+}
+
+/// The lease of `of`: `F_UNLCK` for none, or what it has to become.
+pub fn get(of: &OpenFile) -> i32 {
+    let Some(inode) = of.inode().filter(|_| any()) else {
+        return F_UNLCK;
+    };
+    let id = inode.id();
+    expire(id);
+    let leases = LEASES.lock();
+    let list = leases.get(&id);
+    let own = list.and_then(|list| list.iter().find(|lease| lease.is_of(of)));
+    own.map_or(F_UNLCK, Lease::target)
+}
+
+/// Sets the lease of `of`, by descriptor `fd`. EACCES, EINVAL, EAGAIN: somebody has the file open for what does not go with it; ENOMEM.
+pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
+    if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
+        return Err(Errno::EINVAL);
+    }
+    let Some(inode) = of.inode() else {
+        return Err(Errno::EINVAL);
+    };
+    let attr = inode.attr();
+    let cred = Process::current().cred.get();
+    if cred.fsuid != attr.uid && !cred.has(Capability::Lease) {
+        return Err(Errno::EACCES);
+    }
+    if attr.kind() != Kind::Regular {
+        return Err(Errno::EINVAL);
+    }
+    let id = inode.id();
+    expire(id);
+    if kind == F_UNLCK {
+        let gone = take(id, |lease| lease.is_of(of)).ok_or(Errno::EAGAIN)?;
+        disown(&gone);
+        return Ok(());
+    }
+    if kind == F_RDLCK && of.writable() {
+        return Err(Errno::EAGAIN);
+    }
+    let told = of.tell_by_signals()?;
+    let before = enter(of, fd, id, kind)?;
+    // Whoever opens it from here on meets the lease, or is met now.
+    names::purge();
+    if is_open(of, id, kind) {
+        match before {
+            None => drop(take(id, |lease| lease.is_of(of))),
+            Some(before) => change(id, of, before),
+        }
+        return Err(Errno::EAGAIN);
+    }
+    told.own(0);
+    WAITING.wake_all();
+    Ok(())
+}
+
+/// Notes the lease; what `of` had before. EAGAIN beside those of others, ENOMEM.
+fn enter(of: &Arc<OpenFile>, fd: i32, id: Id, kind: i32) -> Result<Option<i32>> {
+    let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
+    let mut leases = LEASES.lock();
+    let list = leases.get_mut(&id);
+    let others = list.iter().flat_map(|list| list.iter());
+    let mut others = others.filter(|lease| !lease.is_of(of));
+    if others.any(|lease| kind == F_WRLCK || lease.target() == F_UNLCK) {
+        return Err(Errno::EAGAIN);
+    }
+    if let Some(list) = list
+        && let Some(own) = list.iter_mut().find(|lease| lease.is_of(of))
+    {
+        let before = core::mem::replace(&mut own.kind, kind);
+        // What is to be given back is still.
+        own.breaking = own.breaking.filter(|&(target, _)| target != kind);
+        return Ok(Some(before));
+    }
+    let lease = Lease {
+        of: Arc::downgrade(of),
+        fd,
+        kind,
+        breaking: None,
+        _charge: charge,
+    };
+    match leases.get_mut(&id) {
+        Some(list) => try_push(list, lease)?,
+        None => {
+            let mut list = Vec::new();
+            try_push(&mut list, lease)?;
+            try_insert(&mut leases, id, list)?;
+        }
+    }
+    COUNT.fetch_add(1, Ordering::SeqCst);
+    Ok(None)
+}
+
+fn change(id: Id, of: &OpenFile, kind: i32) {
+    let mut leases = LEASES.lock();
+    let own = leases.get_mut(&id).into_iter().flatten();
+    for lease in own.filter(|lease| lease.is_of(of)) {
+        lease.kind = kind;
+    }
+}
+
+/// Whether somebody else has the file open in a way that does not go with a lease of `kind`.
+fn is_open(of: &OpenFile, id: Id, kind: i32) -> bool {
+    let mut found = false;
+    files::each_description(|other| {
+        let counts = other.flags() & O_PATH == 0 && (kind == F_WRLCK || other.writable());
+        found |= counts
+            && !core::ptr::eq(&**other, of)
+            && other.inode().is_some_and(|inode| inode.id() == id);
+    });
+    found
+}
+
+/// Has the holders of leases told that do not go with opening `inode` for what `flags` say; whether there are any left.
+fn tell(id: Id, writing: bool) -> bool {
+    expire(id);
+    let ends = match BREAK_TIME.load(Ordering::Relaxed) as u64 {
+        0 => 0,
+        seconds => now_ns().saturating_add(seconds.saturating_mul(SECOND)),
+    };
+    let target = if writing { F_UNLCK } else { F_RDLCK };
+    loop {
+        let mut leases = LEASES.lock();
+        let Some(list) = leases.get_mut(&id) else {
+            return false;
+        };
+        let mut there = false;
+        let mut next = None;
+        for lease in list.iter_mut().filter(|lease| lease.excludes(writing)) {
+            there = true;
+            let asked = lease
+                .breaking
+                .is_some_and(|(to, _)| to == F_UNLCK || to == target);
+            if !asked {
+                lease.breaking = Some((target, ends));
+                next = Some((lease.of.clone(), lease.fd));
+                break;
+            }
+        }
+        drop(leases);
+        let Some((of, fd)) = next else {
+            return there;
+        };
+        if let Some(of) = of.upgrade()
+            && let Some(told) = of.told()
+        {
+            told.send(fd, MESSAGE);
+        }
+    }
+}
+
+/// When the next lease of `id` that is in the way is broken without its holder.
+fn next_end(id: Id, writing: bool) -> Deadline {
+    let leases = LEASES.lock();
+    let list = leases.get(&id).into_iter().flatten();
+    let ends = list.filter(|lease| lease.excludes(writing));
+    let ends = ends.filter_map(|lease| lease.breaking.map(|(_, at)| at).filter(|&at| at != 0));
+    ends.min().map_or(Deadline::never(), Deadline::at_ns)
+}
+
+/// Waits until no lease is in the way of opening `inode` with `flags`. EAGAIN with `O_NONBLOCK`; ERESTARTSYS.
+#[inline]
+pub fn break_for(inode: &Arc<dyn Inode>, flags: u32) -> Result<()> {
+    if any() { wait(inode, flags) } else { Ok(()) }
+}
+
+#[cold]
+fn wait(inode: &Arc<dyn Inode>, flags: u32) -> Result<()> {
+    let (id, writing) = (inode.id(), writes(flags));
+    while tell(id, writing) {
+        if flags & O_NONBLOCK != 0 {
+            return Err(Errno::EAGAIN);
+        }
+        let deadline = next_end(id, writing);
+        let _alarm = deadline.alarm()?;
+        let free = || {
+            let leases = LEASES.lock();
+            let mut list = leases.get(&id).into_iter().flatten();
+            !list.any(|lease| lease.excludes(writing))
+        };
+        let done = || (free() || deadline.has_passed()).then_some(());
+        let waited = WAITING.wait_interruptible(done);
+        waited.map_err(|_| Errno::ERESTARTSYS)?;
+    }
+    Ok(())
+}
+
+/// `of` has its descriptor: the holder of a lease that was taken meanwhile is told of it.
+#[inline]
+pub fn settle(of: &OpenFile) {
+    if any()
+        && of.flags() & O_PATH == 0
+        && let Some(inode) = of.inode()
+        && has_of_others(inode.id(), of)
+    {
+        tell(inode.id(), writes(of.flags()));
+    }
+}
+
+fn has_of_others(id: Id, of: &OpenFile) -> bool {
+    let leases = LEASES.lock();
+    let mut list = leases.get(&id).into_iter().flatten();
+    list.any(|lease| !lease.is_of(of))
+}
+
+/// Whether no path of the name cache may lead to `inode`.
+#[inline]
+pub fn covers(inode: &dyn Inode) -> bool {
+    any() && LEASES.lock().contains_key(&inode.id())
+}
+
+/// The last descriptor of `of` is gone.
+#[inline]
+pub fn closed(of: &OpenFile) {
+    if any()
+        && let Some(inode) = of.inode()
+    {
+        drop(take(inode.id(), |lease| lease.is_of(of)));
+    }
+}
