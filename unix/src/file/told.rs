@@ -158,8 +158,8 @@ impl OpenFile {
     pub(crate) fn fell_short(&self) {
         if let Some(told) = self.told() {
             told.short.store(true, Ordering::SeqCst);
-            // There may be room by now, which nobody was told of.
-            if let Some(ready) = told.ready.lock().as_ref() {
+            // There may be room by now, which nobody was told of. Who looks at it just now asks for the mark after that. The caller may hold the end of a pipe, so nothing is waited for.
+            if let Some(ready) = told.ready.try_lock().as_deref().and_then(Option::as_ref) {
                 ready
                     .sides
                     .last()
