@@ -528,6 +528,16 @@ static void endings(void)
     equal(read(s[0], bytes, 64), 0, "told by an option");
     close(s[0]);
 
+    /* Nothing is asked for. */
+    couple(s);
+    fails(recv(s[1], bytes, 0, MSG_DONTWAIT), EAGAIN, "there is nothing to take nothing of");
+    write(s[0], "x", 1);
+    awaited(s[1], POLLIN);
+    equal(recv(s[1], bytes, 0, 0), 0, "nothing of a byte");
+    equal(read(s[1], bytes, 64), 1, "which is still there");
+    close(s[0]);
+    close(s[1]);
+
     /* Who has gone hears no gigabyte: the answer comes before that has left. */
     couple(s);
     close(s[1]);

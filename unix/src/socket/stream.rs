@@ -182,9 +182,11 @@ impl Socket {
         loop {
             // Looked at first: with a record there, nobody begins to write to the queue.
             let records = channel.pending() != 0;
-            if buf.remaining() > 0 && bytes::take(&mut end, buf, peek)?.is_some() {
-                received.found = true;
-            }
+            // Who asks for nothing waits for something all the same, and leaves it there.
+            received.found |= match buf.remaining() {
+                0 => end.available() != 0,
+                _ => bytes::take(&mut end, buf, peek)?.is_some(),
+            };
             if !records || (!peek && end.available() != 0) {
                 return Ok(buf.remaining() == 0 && received.found);
             }
