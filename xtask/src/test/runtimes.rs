@@ -79,6 +79,7 @@ fn compiled(root: &Path) -> Result<PathBuf> {
     let half = folder.with_extension("half");
     let goroot = root.join("usr/lib/go-1.19");
     let cache = host::build_dir("go")?;
+    std::fs::create_dir_all(&half).context(half.display())?;
     for package in TESTED {
         eprintln!("xtask: compiling Go's tests of {package}");
         let program = half.join(format!("{}.test", package.replace('/', "_")));
