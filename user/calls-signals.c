@@ -150,7 +150,11 @@ static void masks(void)
 
 /* --- the alternate stack --- */
 
-static char *alternate;
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31)
+#endif
+
+static char *alternate, elsewhere[65536];
 static volatile int on_it, stack_error, stack_flags;
 static void look_at_stack(int number)
 {
@@ -162,6 +166,19 @@ static void look_at_stack(int number)
     stack_flags = now.ss_flags;
     errno = 0;
     stack_error = sigaltstack(&other, 0) ? errno : 0;
+}
+
+static void set_another(int number)
+{
+    stack_t other = {.ss_sp = elsewhere, .ss_size = sizeof elsewhere};
+    (void)number;
+    stack_error = sigaltstack(&other, 0) ? errno : 0;
+}
+
+static void name_another(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)info;
+    ((ucontext_t *)context)->uc_stack.ss_sp = elsewhere;
 }
 
 static volatile char *deepest;
@@ -193,6 +210,8 @@ static void stacks(void)
     fails(sigaltstack(&stack, 0), ENOMEM, "one that is too small");
     stack = (stack_t){.ss_sp = alternate, .ss_size = 65536, .ss_flags = 99};
     fails(sigaltstack(&stack, 0), EINVAL, "unknown flags");
+    stack.ss_flags = SS_ONSTACK | SS_DISABLE;
+    fails(sigaltstack(&stack, 0), EINVAL, "on it and none at once");
     stack.ss_flags = 0;
     equal(sigaltstack(&stack, &old) || old.ss_flags != SS_DISABLE, 0, "sigaltstack");
     equal(sigaltstack(0, &old) || old.ss_sp != alternate || old.ss_size != 65536 || old.ss_flags != 0, 0, "tells what it was told");
@@ -206,6 +225,30 @@ static void stacks(void)
     equal(on_it, 1, "with it on the alternate one");
     equal(stack_flags, SS_ONSTACK, "which sigaltstack says");
     equal(stack_error, EPERM, "and must not change it");
+    stack.ss_flags = (int)SS_AUTODISARM;
+    equal(sigaltstack(&stack, 0), 0, "one that disarms itself");
+    equal(sigaltstack(0, &old) || old.ss_sp != alternate || old.ss_flags != (int)SS_AUTODISARM, 0, "says so");
+    on_it = 0;
+    raise(SIGUSR1);
+    equal(on_it, 1, "a handler runs on it, too");
+    equal(stack_flags, SS_DISABLE, "has none there");
+    equal(sigaltstack(&stack, 0), 0, "the same again");
+    handle(SIGUSR1, set_another, SA_ONSTACK, 0);
+    raise(SIGUSR1);
+    equal(stack_error, 0, "it may set another");
+    equal(sigaltstack(0, &old) || old.ss_sp != alternate || old.ss_size != 65536 || old.ss_flags != (int)SS_AUTODISARM, 0,
+          "which is gone when it has returned");
+    stack.ss_flags = 0;
+    equal(sigaltstack(&stack, 0), 0, "an ordinary one again");
+    struct sigaction naming = {.sa_sigaction = name_another, .sa_flags = SA_ONSTACK | SA_SIGINFO};
+    sigaction(SIGUSR1, &naming, 0);
+    raise(SIGUSR1);
+    equal(sigaltstack(0, &old) || old.ss_sp != alternate, 0, "a handler on the stack cannot change it by its frame");
+    naming.sa_flags = SA_SIGINFO;
+    sigaction(SIGUSR1, &naming, 0);
+    raise(SIGUSR1);
+    equal(sigaltstack(0, &old) || old.ss_sp != elsewhere, 0, "one on the ordinary stack can");
+    equal(sigaltstack(&stack, 0), 0, "the first again");
     handle(SIGUSR1, nested_on_stack, SA_ONSTACK, 0);
     handle(SIGUSR2, nested_on_stack, SA_ONSTACK, 0);
     on_it = 0;

@@ -328,6 +328,11 @@ static void names(void)
         struct timex step = {.modes = ADJ_SETOFFSET, .time.tv_usec = odd[i]};
         fails(adjtimex(&step), EINVAL, "a step by microseconds that are more than a second");
     }
+    static const long wild[] = {LONG_MAX, LONG_MIN, LONG_MAX / 65536000 + 1, LONG_MIN / 65536000 - 1};
+    for (int i = 0; i < 4; i++) {
+        struct timex fast = {.modes = ADJ_FREQUENCY, .freq = wild[i]};
+        fails(adjtimex(&fast), EINVAL, "a frequency that is nonsense");
+    }
     timex.modes = 0;
     fails(syscall(SYS_clock_adjtime, CLOCK_MONOTONIC, &timex), EOPNOTSUPP, "the monotonic clock is not adjusted");
     fails(syscall(SYS_clock_adjtime, 77, &timex), EINVAL, "nor one that is none");
@@ -351,6 +356,37 @@ static void names(void)
         check(kinds > 0 && syscall(SYS_sysfs, 2, 0, kind) == 0 && kind[0], "the first kind of file system has a name");
         equal(syscall(SYS_sysfs, 1, kind), 0, "by which it is found");
     }
+}
+
+static int plain_zone(void)
+{
+    struct { int west, summer; } zone = {0};
+    if (syscall(SYS_settimeofday, 0, &zone) != -1 || errno != EPERM)
+        return 1;
+    return syscall(SYS_settimeofday, 0, 0) != -1 || errno != EPERM ? 2 : 0;
+}
+
+static void zones(void)
+{
+    struct { int west, summer; } old, zone = {0}, got = {1, 1};
+    equal(syscall(SYS_gettimeofday, 0, &old), 0, "the time zone is asked for");
+    /* The first zone that is set without a time moves the clock. */
+    equal(syscall(SYS_settimeofday, 0, &zone), 0, "it is set");
+    zone.west = -330;
+    zone.summer = 7;
+    time_t before = time(0);
+    equal(syscall(SYS_settimeofday, 0, &zone), 0, "and again");
+    check(labs(time(0) - before) < 60, "which leaves the clock alone");
+    check(syscall(SYS_gettimeofday, 0, &got) == 0 && got.west == -330 && got.summer == 7, "and told");
+    zone.west = 15 * 60 + 1;
+    fails(syscall(SYS_settimeofday, 0, &zone), EINVAL, "there is none so far west");
+    zone.west = -15 * 60 - 1;
+    fails(syscall(SYS_settimeofday, 0, &zone), EINVAL, "nor so far east");
+    fails(syscall(SYS_settimeofday, 0, 1), EFAULT, "nor one that is nowhere");
+    struct { long seconds, micro; } never = {0, 1000000};
+    fails(syscall(SYS_settimeofday, &never, 0), EINVAL, "a time whose second has too many parts");
+    equal(in_child(plain_zone, 1), 0, "an ordinary user sets none");
+    equal(syscall(SYS_settimeofday, 0, &old), 0, "the old one again");
 }
 
 static volatile sig_atomic_t caught, where;
@@ -401,7 +437,7 @@ static void traps(void)
 }
 
 static const struct group groups[] = {
-    {"affinity", affinity}, {"policies", policies}, {"niceness", niceness}, {"options", options}, {"names", names}, {"traps", traps},
+    {"affinity", affinity}, {"policies", policies}, {"niceness", niceness}, {"options", options}, {"names", names}, {"zones", zones}, {"traps", traps},
 };
 
 int main(int argc, char **argv)

@@ -20,8 +20,8 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering}
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_LARGEFILE, O_NOCTTY,
-    O_NOFOLLOW, O_NONBLOCK, O_PATH, O_RDWR, O_TRUNC, O_WRONLY,
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_NOCTTY, O_NONBLOCK, O_PATH,
+    O_RDWR, O_TRUNC, O_WRONLY,
 };
 use sync::{Monitor, Once};
 
@@ -292,8 +292,8 @@ const SHARED: u8 = 1;
 /// They may, by other ways too.
 const FOR_EVER: u8 = 2;
 
-/// Flags of `open` that are not status flags.
-const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
+/// Flags of `open` that a description does not keep.
+const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC;
 
 impl OpenFile {
     /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).

@@ -35,6 +35,8 @@ static SET: Monitor<Timex> = Monitor::new(Timex {
 
 /// Frequencies are kept within 500 parts in a million, of which there are 65536 for each.
 const FREQUENCY_MOST: i64 = 500 << 16;
+/// A frequency beyond is nonsense: Linux multiplies it by this divisor.
+const FREQUENCY_SENSE: i64 = i64::MAX / (1000 << 16);
 /// What `adjtimex` answers while the clock follows none that is better.
 const TIME_ERROR: usize = 5;
 /// Bits of the status that are told and never set.
@@ -54,6 +56,9 @@ fn adjust(at: usize) -> Result<usize> {
     }
     let tick = modes & ADJ_TICK != 0 && !single;
     if tick && !(9_000..=11_000).contains(&new.tick) {
+        return Err(Errno::EINVAL);
+    }
+    if modes & ADJ_FREQUENCY != 0 && !(-FREQUENCY_SENSE..=FREQUENCY_SENSE).contains(&new.freq) {
         return Err(Errno::EINVAL);
     }
     if modes & ADJ_SETOFFSET != 0 && !single {

@@ -33,6 +33,7 @@ pub mod signal;
 pub mod socket;
 pub mod speculation;
 pub mod time;
+mod zone;
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -206,37 +206,12 @@ fn rt_sigreturn(a: &mut Args) -> Result<usize> {
 fn sigaltstack(a: &mut Args) -> Result<usize> {
     let task = Task::current();
     let before = *task.altstack.lock();
-    let state = frame::altstack_state(&before, a.frame.rsp);
     if a.word(0) != 0 {
         let new: Sigaltstack = user::get(a.word(0))?;
-        if state == SS_ONSTACK {
-            return Err(Errno::EPERM);
-        }
-        let disable = new.flags & SS_DISABLE != 0;
-        if new.flags & !(SS_DISABLE | SS_ONSTACK) != 0 {
-            return Err(Errno::EINVAL);
-        }
-        if !disable && new.size < MINSIGSTKSZ {
-            return Err(Errno::ENOMEM);
-        }
-        let size = if disable { 0 } else { new.size };
-        let sp = if disable { 0 } else { new.sp };
-        *task.altstack.lock() = Sigaltstack {
-            sp,
-            size,
-            flags: 0,
-            pad0: 0,
-        };
+        frame::change(&mut task.altstack.lock(), &new, a.frame.rsp)?;
     }
     if a.word(1) != 0 {
-        user::put(
-            a.word(1),
-            &Sigaltstack {
-                flags: state,
-                pad0: 0,
-                ..before
-            },
-        )?;
+        user::put(a.word(1), &frame::told(&before, a.frame.rsp))?;
     }
     Ok(0)
 }

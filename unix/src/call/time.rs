@@ -8,7 +8,7 @@ use abi::nr;
 use machine::clock::now_ns;
 use vm::user;
 
-use super::{Args, Handler};
+use super::{Args, Handler, zone};
 use crate::memory::fallible::try_box;
 use crate::process::{Capability, Process, Task, tree};
 use crate::signal::valid;
@@ -46,10 +46,7 @@ pub const CALLS: &[(usize, Handler)] = &[
         set_clock(user::get::<Timespec>(a.word(1))?.to_ns())
     }),
     (nr::GETTIMEOFDAY, gettimeofday),
-    (nr::SETTIMEOFDAY, |a| match a.word(0) {
-        0 => Ok(0),
-        at => set_clock(user::get::<Timeval>(at)?.to_ns()),
-    }),
+    (nr::SETTIMEOFDAY, settimeofday),
     (nr::TIME, |a| {
         let seconds = real_ns() / NSEC_PER_SEC;
         if a.word(0) != 0 {
@@ -185,7 +182,29 @@ fn gettimeofday(a: &mut Args) -> Result<usize> {
         user::put(a.word(0), &Timeval::from_ns(real_ns()))?;
     }
     if a.word(1) != 0 {
-        user::put(a.word(1), &Timezone::default())?;
+        user::put(a.word(1), &zone::get())?;
+    }
+    Ok(0)
+}
+
+fn settimeofday(a: &mut Args) -> Result<usize> {
+    let time = match a.word(0) {
+        0 => None,
+        at => Some(user::get::<Timeval>(at)?.to_ns().ok_or(Errno::EINVAL)?),
+    };
+    let zone = match a.word(1) {
+        0 => None,
+        at => Some(user::get::<Timezone>(at)?),
+    };
+    if time.is_some_and(|ns| ns >= LATEST_NS) {
+        return Err(Errno::EINVAL);
+    }
+    Process::current().cred.get().need(Capability::SysTime)?;
+    if let Some(zone) = zone {
+        zone::set(zone, time.is_some())?;
+    }
+    if let Some(ns) = time {
+        set_real_ns(ns);
     }
     Ok(0)
 }

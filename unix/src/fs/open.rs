@@ -183,7 +183,7 @@ fn temporary(
     if flags & O_EXCL == 0 {
         inode.let_link();
     }
-    made(dir.beside(inode), flags & !TMPFILE)
+    made(dir.beside(inode), flags)
 }
 
 /// An `O_PATH` description: a place, and nothing that can be done there.

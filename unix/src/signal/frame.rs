@@ -9,7 +9,7 @@
 
 use core::sync::atomic::Ordering;
 
-use abi::errno::Result;
+use abi::errno::{Errno, Result};
 use abi::linux::*;
 use core::mem::{offset_of, size_of};
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
@@ -25,8 +25,9 @@ const RED_ZONE: u64 = 128;
 /// Direction, resume and trap flags: clear when a handler starts.
 const RFLAGS_CLEARED: u64 = 1 << 10 | 1 << 16 | 1 << 8;
 
+/// Whether what runs at `sp` is on the alternate stack. One that disarms itself is nobody's while it is armed.
 fn on_altstack(stack: &Sigaltstack, sp: u64) -> bool {
-    sp > stack.sp && sp.wrapping_sub(stack.sp) <= stack.size
+    stack.flags & SS_AUTODISARM == 0 && sp > stack.sp && sp.wrapping_sub(stack.sp) <= stack.size
 }
 
 /// `SS_ONSTACK` or `SS_DISABLE`, as `sigaltstack` reports.
@@ -38,6 +39,39 @@ pub fn altstack_state(stack: &Sigaltstack, sp: u64) -> i32 {
     } else {
         0
     }
+}
+
+/// What `sigaltstack` tells a thread at `sp`.
+pub fn told(stack: &Sigaltstack, sp: u64) -> Sigaltstack {
+    Sigaltstack {
+        flags: altstack_state(stack, sp) | stack.flags & SS_AUTODISARM,
+        pad0: 0,
+        ..*stack
+    }
+}
+
+/// Changes the alternate stack of a thread at `sp`. EPERM: it is on it; EINVAL: unknown flags, or several at once; ENOMEM: too small.
+pub fn change(stack: &mut Sigaltstack, new: &Sigaltstack, sp: u64) -> Result<()> {
+    if on_altstack(stack, sp) && stack.size != 0 {
+        return Err(Errno::EPERM);
+    }
+    if new.flags & !(SS_ONSTACK | SS_DISABLE | SS_AUTODISARM) != 0
+        || new.flags & (SS_ONSTACK | SS_DISABLE) == SS_ONSTACK | SS_DISABLE
+    {
+        return Err(Errno::EINVAL);
+    }
+    if new.flags & SS_DISABLE != 0 {
+        *stack = Sigaltstack {
+            flags: new.flags,
+            ..Sigaltstack::default()
+        };
+        return Ok(());
+    }
+    if new.size < MINSIGSTKSZ {
+        return Err(Errno::ENOMEM);
+    }
+    *stack = *new;
+    Ok(())
 }
 
 /// Makes `trap` start the handler of `action` for `info`; `mask` is what returning from it will restore. EFAULT.
@@ -61,17 +95,14 @@ pub fn push(
     let fpstate = sp.wrapping_sub(fp::frame_bytes() as u64) & !63;
     let at = (fpstate.wrapping_sub(size_of::<RtSigframe>() as u64) & !15).wrapping_sub(8);
     if bound.is_some_and(|lowest| at < lowest) {
-        return Err(abi::Errno::EFAULT);
+        return Err(Errno::EFAULT);
     }
     let frame = RtSigframe {
         restorer: action.restorer,
         uc: Ucontext {
             flags: UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS,
             link: 0,
-            stack: Sigaltstack {
-                flags: altstack_state(&stack, trap.rsp),
-                ..stack
-            },
+            stack: Sigaltstack { pad0: 0, ..stack },
             mcontext: context(trap, info, mask, fpstate),
             sigmask: mask,
         },
@@ -80,6 +111,13 @@ pub fn push(
     fp::save(fpstate as usize)?;
     user::put(at as usize, &frame)?;
     fp::reset();
+    if stack.flags & SS_AUTODISARM != 0 {
+        // The frame has it, and brings it back.
+        *task.altstack.lock() = Sigaltstack {
+            flags: SS_DISABLE,
+            ..Sigaltstack::default()
+        };
+    }
 
     trap.rdi = info.signo as u64;
     trap.rsi = at.wrapping_add(offset_of!(RtSigframe, info) as u64);
@@ -136,18 +174,9 @@ pub fn pop(trap: &mut TrapFrame, task: &Task) -> Result<()> {
     let c = &uc.mcontext;
     fp::restore(c.fpstate as usize)?;
     set_blocked(task, uc.sigmask & !UNBLOCKABLE);
+    // A handler may have made nonsense of it, or run on the stack itself: then it changes nothing.
+    let _ = change(&mut task.altstack.lock(), &uc.stack, trap.rsp);
     *trap = registers(c, trap);
-    let mut stack = task.altstack.lock();
-    if !on_altstack(&stack, trap.rsp) && uc.stack.flags & !(SS_ONSTACK | SS_DISABLE) == 0 {
-        *stack = Sigaltstack {
-            flags: 0,
-            ..uc.stack
-        };
-        if uc.stack.flags & SS_DISABLE != 0 {
-            stack.size = 0;
-        }
-    }
-    drop(stack);
     task.mask_is_saved.store(false, Ordering::Relaxed);
     Ok(())
 }

@@ -1,15 +1,13 @@
 //! Runs cases in guests of 1 GiB, some at a time, and hears what became of them.
 //!
-//! *Interface*: [`run`]. Another guest takes what is left when one ends before its last case; the case that was running then has failed.
+//! *Interface*: [`run`]; what guests need for their cases comes from a [`Files`]. Another guest takes what is left when one ends before its last case; the case that was running then has failed.
 
-use super::build::Tree;
-use super::posix;
 use crate::bench::linux::CLOUD;
 use crate::failure::{Context, Result};
 use crate::machine::{Log, Machine, Running, Status, Streams};
 use crate::rootfs::Root;
 use crate::{host, kernel, run as command_line};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -19,10 +17,10 @@ use std::time::{Duration, Instant};
 const MEMORY: u64 = 1 << 30;
 /// Programs of one guest, bytes.
 const ROOM: u64 = 160 << 20;
-/// Seconds that a case may take.
+/// Seconds that most cases may take.
 const SECONDS: u64 = 150;
-/// After so long without a word a guest is ended.
-const SILENCE: Duration = Duration::from_secs(SECONDS + 60);
+/// After so many seconds more without a word a guest is ended.
+const SILENCE: u64 = 60;
 
 /// Which kernel.
 #[derive(Clone)]
@@ -35,6 +33,20 @@ pub enum On {
 
 /// A case: its name and its command.
 pub type Case = (String, String);
+
+/// What guests have beside the usual root.
+pub trait Files {
+    /// What these commands need: files or folders of the host, and where a guest has them. Room is kept for what stands there as a file.
+    ///
+    /// # Errors
+    /// Host failure when a folder cannot be read.
+    fn files(&self, commands: &[&str]) -> Result<Vec<(PathBuf, String)>>;
+
+    /// Seconds that a case may take.
+    fn seconds(&self) -> u64 {
+        SECONDS
+    }
+}
 
 /// What became of a case.
 #[derive(Clone, Debug)]
@@ -130,18 +142,12 @@ impl Write for Ear {
 ///
 /// # Errors
 /// Host failure when no machine can be booted.
-pub fn run(
-    tree: &Tree,
-    all: &BTreeMap<String, String>,
-    cases: &[Case],
-    on: &On,
-    tell: &Tell,
-) -> Result<Vec<Done>> {
+pub fn run(files: &dyn Files, cases: &[Case], on: &On, tell: &Tell) -> Result<Vec<Done>> {
     let mut done: Vec<Done> = Vec::new();
     let mut rest = cases;
     while !rest.is_empty() {
-        let count = fitting(tree, all, rest)?;
-        let heard = boot(tree, all, &rest[..count], on, tell)?;
+        let count = fitting(files, rest)?;
+        let heard = boot(files, &rest[..count], on, tell)?;
         // A guest that could not even begin has failed with its first case.
         rest = &rest[heard.len().clamp(1, count)..];
         done.extend(heard);
@@ -150,12 +156,14 @@ pub fn run(
 }
 
 /// How many of `cases` one guest takes, at least one.
-fn fitting(tree: &Tree, all: &BTreeMap<String, String>, cases: &[Case]) -> Result<usize> {
+fn fitting(files: &dyn Files, cases: &[Case]) -> Result<usize> {
     let mut bytes = 0;
+    let mut seen = BTreeSet::new();
     for (count, (_, command)) in cases.iter().enumerate() {
-        let alone = posix::host_path(tree, command);
-        for path in tree.programs(&[command], all)?.into_iter().chain(alone) {
-            bytes += path.metadata().context(path.display())?.len();
+        for (path, target) in files.files(&[command])? {
+            if seen.insert(target) {
+                bytes += path.metadata().context(path.display())?.len();
+            }
         }
         if bytes > ROOM && count > 0 {
             return Ok(count);
@@ -164,14 +172,8 @@ fn fitting(tree: &Tree, all: &BTreeMap<String, String>, cases: &[Case]) -> Resul
     Ok(cases.len())
 }
 
-fn boot(
-    tree: &Tree,
-    all: &BTreeMap<String, String>,
-    cases: &[Case],
-    on: &On,
-    tell: &Tell,
-) -> Result<Vec<Done>> {
-    let (machine, archive) = prepare(tree, all, cases, on)?;
+fn boot(files: &dyn Files, cases: &[Case], on: &On, tell: &Tell) -> Result<Vec<Done>> {
+    let (machine, archive) = prepare(files, cases, on)?;
     let ear = Ear::default();
     ear.0.lock().expect("no panic while held").tell = Some(tell.clone());
     let streams = Streams {
@@ -182,6 +184,7 @@ fn boot(
     };
     let running = Running::start(&machine, &archive, streams)?;
     let (handle, watched) = (running.handle(), ear.clone());
+    let silence = Duration::from_secs(files.seconds() + SILENCE);
     let (over, ends) = channel::<()>();
     let watcher = std::thread::spawn(move || {
         let mut last = (0, Instant::now());
@@ -189,7 +192,7 @@ fn boot(
             let bytes = watched.0.lock().expect("no panic while held").bytes;
             if bytes != last.0 {
                 last = (bytes, Instant::now());
-            } else if last.1.elapsed() > SILENCE {
+            } else if last.1.elapsed() > silence {
                 handle.interrupt(14);
                 return;
             }
@@ -219,35 +222,20 @@ fn boot(
     Ok(std::mem::take(&mut heard.done))
 }
 
-fn prepare(
-    tree: &Tree,
-    all: &BTreeMap<String, String>,
-    cases: &[Case],
-    on: &On,
-) -> Result<(Machine, Vec<u8>)> {
+fn prepare(files: &dyn Files, cases: &[Case], on: &On) -> Result<(Machine, Vec<u8>)> {
     let mut root = Root::new(None)?;
     root.add(&format!(
         "{}:/",
         host::project().join("tests/ltp/root").display()
     ))?;
     let commands: Vec<_> = cases.iter().map(|(_, command)| command.as_str()).collect();
-    for path in tree.programs(&commands, all)? {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        root.add(&format!("{}:/ltp/testcases/bin/{name}", path.display()))?;
+    for (path, target) in files.files(&commands)? {
+        root.add(&format!("{}:{target}", path.display()))?;
     }
-    let mut libraries: &[&str] = &[];
-    for command in &commands {
-        if let Some(path) = posix::host_path(tree, command) {
-            root.add(&format!("{}:{command}", path.display()))?;
-            libraries = &posix::LIBRARIES;
-        }
-    }
-    for library in libraries {
-        root.add(&format!("{library}:{library}"))?;
-    }
+    let seconds = files.seconds();
     let lines: String = cases
         .iter()
-        .map(|(name, command)| format!("{name} {SECONDS} {command}\n"))
+        .map(|(name, command)| format!("{name} {seconds} {command}\n"))
         .collect();
     let list = host::build_dir("ltp")?.join(format!("cases-{}", std::process::id()));
     std::fs::write(&list, lines).context(list.display())?;

@@ -1,7 +1,7 @@
 //! LTP's open POSIX suite: programs that need nothing of LTP's own library, each a case.
 //!
 //! *Interface*: [`Posix::open`] finds its sources in an unpacked tree; `commands` are its cases, `build` makes their programs, linked with
-//! the host's C library, [`host_path`] finds them and [`LIBRARIES`] is what they run with.
+//! the host's C library, [`host_path`] finds them and [`libraries`] are what they run with.
 
 use super::build::{Tree, each_file, logged};
 use crate::failure::{Context, Result};
@@ -16,12 +16,19 @@ pub const PLACE: &str = "/ltp/posix/";
 /// The parts whose programs are cases.
 const PARTS: [&str; 2] = ["conformance", "functional"];
 /// The host's interpreter and C library.
-pub const LIBRARIES: [&str; 4] = [
+const LIBRARIES: [&str; 4] = [
     "/lib64/ld-linux-x86-64.so.2",
     "/lib/x86_64-linux-gnu/libc.so.6",
     "/lib/x86_64-linux-gnu/libm.so.6",
     "/lib/x86_64-linux-gnu/libgcc_s.so.1",
 ];
+
+/// What a program needs that is linked with the host's C library, at the same places in a guest.
+pub fn libraries() -> impl Iterator<Item = (PathBuf, String)> {
+    LIBRARIES
+        .iter()
+        .map(|library| (PathBuf::from(library), (*library).to_owned()))
+}
 
 /// How its own makefiles compile.
 const RULES: &str = "\
