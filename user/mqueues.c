@@ -504,8 +504,24 @@ static int many(void)
     return mq_open("/mqueues-many", O_CREAT | O_RDWR, 0600, 0) < 0 && errno == EMFILE ? 0 : 7;
 }
 
+/* At the limit of descriptors. */
+static int full(void)
+{
+    struct rlimit limit = {0, 4096};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (mq_open("/mqueues-full", O_CREAT | O_RDWR, 0600, 0) >= 0 || errno != EMFILE)
+        return 1;
+    return mq_unlink("/mqueues-full") == 0 || errno != ENOENT ? 2 : 0;
+}
+
 static void rights(void)
 {
+    int ended;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(full());
+    waitpid(child, &ended, 0);
+    equal(ended, 0, "who may have no more descriptors makes no queue");
     mqd_t q = make(0, 2, 16);
     equal(as_user(open_both), EACCES, "another's, private");
     fchmod(q, 0604);

@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -304,6 +305,44 @@ static void places(void)
     equal(pipe(both) == 0 ? fcntl(both[0], F_GETFL) : -1, O_RDONLY, "a pipe has not");
 }
 
+/* At the limit of descriptors nothing is made, emptied or looked for. */
+static int full(void)
+{
+    struct rlimit none = {0, 4096};
+    setrlimit(RLIMIT_NOFILE, &none);
+    if (open(BASE "/in/new", O_CREAT | O_RDWR, 0600) != -1 || errno != EMFILE)
+        return 1;
+    if (open(BASE "/in/file", O_TRUNC | O_RDWR) != -1 || errno != EMFILE)
+        return 2;
+    if (open(BASE "/in/missing", O_RDONLY) != -1 || errno != EMFILE)
+        return 3;
+    if (open("", O_RDONLY) != -1 || errno != ENOENT)
+        return 4;
+    if (open((char *)1, O_RDONLY) != -1 || errno != EFAULT)
+        return 5;
+    struct stat now;
+    if (stat(BASE "/in/new", &now) != -1)
+        return 6;
+    return stat(BASE "/in/file", &now) != 0 || now.st_size != 5 ? 7 : 0;
+}
+
+static void limit(void)
+{
+    start();
+    /* Opened and closed before, it is found by its name. */
+    for (int i = 0; i < 3; i++) {
+        int file = open(BASE "/in/file", O_RDWR | O_TRUNC);
+        equal(write(file, "bytes", 5), 5, "a file with something in it");
+        close(file);
+    }
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(full());
+    waitpid(child, &status, 0);
+    equal(status, 0, "who may have no more descriptors makes and empties no file");
+}
+
 static void changes(void)
 {
     struct stat now, before;
@@ -432,7 +471,7 @@ static void bounded(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"ways", ways}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"changes", changes}, {"told", told}, {"bounded", bounded},
+        {"ways", ways}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded},
     };
     if (argc == 2 && strcmp(argv[1], "--run") == 0)
         for (;;)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -234,6 +235,28 @@ static void listing(void)
     close(dir);
 }
 
+/* A number is told in one way, and found by no other. */
+static void numbers(void)
+{
+    static const char *const odd[] = {"0%d", "+%d", " %d", "%d ", "-%d", "%d.", "0x%d"};
+    char path[64], form[64];
+    int fd = dup(0);
+    static const char *const dirs[] = {"/proc/self/fd/", "/proc/self/fdinfo/", "/proc/self/task/", "/proc/"};
+    for (int i = 0; i < 4; i++) {
+        struct stat now;
+        int number = i < 2 ? fd : getpid(), wrong = 0;
+        snprintf(path, sizeof path, "%s%d", dirs[i], number);
+        equal(lstat(path, &now), 0, "a number leads there");
+        for (int k = 0; k < 7; k++) {
+            snprintf(form, sizeof form, "%s%s", dirs[i], odd[k]);
+            snprintf(path, sizeof path, form, number);
+            wrong += lstat(path, &now) != -1 || errno != ENOENT;
+        }
+        equal(wrong, 0, "and nothing else that looks like it");
+    }
+    close(fd);
+}
+
 static void groups(void)
 {
     enum { COUNT = 65536 };
@@ -282,7 +305,7 @@ int main(int argc, char **argv)
 {
     static const struct group all[] = {
         {"whole", whole}, {"anywhere", anywhere}, {"changing", changing}, {"many", many_open},
-        {"listing", listing}, {"groups", groups}, {"huge", huge},
+        {"listing", listing}, {"numbers", numbers}, {"groups", groups}, {"huge", huge},
     };
     run_groups(GROUPS(all), "huge", argc, argv);
     return done();

@@ -298,6 +298,14 @@ impl Files {
         }
     }
 
+    /// Whether one more description would find a number: asked before a file is made or emptied for it. `EMFILE`.
+    pub fn has_place(&self) -> Result<()> {
+        match self.slots.lowest(0) < self.limit.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err(Errno::EMFILE),
+        }
+    }
+
     /// Gives `of`, a new description, the lowest free descriptor. `EMFILE`, `ENFILE`, `ENOMEM`.
     #[inline]
     pub fn install(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {

@@ -40,6 +40,7 @@ fn mq_open(a: &mut Args) -> Result<usize> {
         return Err(Errno::ENOENT);
     }
     let caller = Caller::current();
+    caller.files.has_place()?;
     let new = New {
         mode: a.uint(2) & 0o7777 & !caller.fs.umask(),
         attr: attr.as_ref(),

@@ -213,6 +213,13 @@ struct Node {
     parent: Option<Arc<Node>>,
 }
 
+/// The number that a name is, written as numbers are told: digits, no sign, no zeros before. ENOENT.
+pub fn number_in(name: &str) -> Result<i32> {
+    let plain = name == "0" || name.starts_with(|first| matches!(first, '1'..='9'));
+    let number = name.parse().ok().filter(|_| plain);
+    number.ok_or(Errno::ENOENT)
+}
+
 /// An inode number for `name` in the directory numbered `above` (FNV-1a).
 fn number(above: u64, name: &str) -> u64 {
     let hash = name.bytes().fold(above ^ 0xcbf2_9ce4_8422_2325, |h, b| {

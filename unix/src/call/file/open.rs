@@ -140,7 +140,7 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
     if let Some(who) = who
         && let Some(of) = names::open(&key, flags & O_ACCMODE, who)
     {
-        if may_reopen(&of, flags) && (!truncates(&of, flags) || truncate(&of)) {
+        if may_reopen(&of, flags) && (!truncates(&of, flags) || has_place() && truncate(&of)) {
             return reopen(of, flags);
         }
         names::wait_again(of);
@@ -180,6 +180,10 @@ pub(super) fn truncates(of: &OpenFile, flags: u32) -> bool {
 /// Makes the file empty, if `of` may write; `false`: the ordinary way shall decide.
 fn truncate(of: &OpenFile) -> bool {
     of.writable() && of.inode().is_some_and(|inode| inode.truncate(0).is_ok())
+}
+
+fn has_place() -> bool {
+    Caller::current().files.has_place().is_ok()
 }
 
 /// Whether an open with `flags` of what `of` describes has no further effect: the console becomes the terminal of a session
@@ -229,6 +233,7 @@ fn walk_and_open(
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
+    caller.files.has_place()?;
     let scoped = resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT) != 0;
     let start = if scoped && path.first() == Some(&b'/') {
         // Where it would start if it were relative.

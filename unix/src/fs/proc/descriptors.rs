@@ -17,7 +17,7 @@ use crate::files::make_shared;
 use crate::fs::attr::{Attr, Kind};
 use crate::fs::inode::{How, Inode};
 use crate::fs::place::{self, Place};
-use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, whole};
+use crate::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, number_in, whole};
 use crate::process::Process;
 use crate::process::access::{self, Sight, Wish};
 
@@ -28,7 +28,7 @@ pub struct Descriptors(pub Arc<Process>);
 pub struct Infos(pub Arc<Process>);
 
 fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
-    let fd: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
+    let fd = number_in(name)?;
     let of = process
         .files
         .get()

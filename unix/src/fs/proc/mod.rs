@@ -22,7 +22,7 @@ use alloc::sync::Arc;
 
 use super::attr::Kind;
 use super::place::FileSystem;
-use super::text::{Each, Folder, Item, TextFs};
+use super::text::{Each, Folder, Item, TextFs, number_in};
 use crate::process::{Process, Task, tree};
 
 /// A new instance.
@@ -57,10 +57,7 @@ impl Folder for Root {
         if let Ok(item) = system::ROOT.get(name) {
             return Ok(item);
         }
-        let number: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
-        if name.starts_with(['0', '+']) {
-            return Err(Errno::ENOENT);
-        }
+        let number = number_in(name)?;
         let process = match tree::find(number) {
             Some(process) => process,
             // A thread's number leads to its process, although it is not listed.

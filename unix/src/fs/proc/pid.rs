@@ -20,7 +20,7 @@ use super::{net, smaps, status};
 use crate::fs::attr::Kind;
 use crate::fs::place::{self, Place};
 use crate::fs::text::{
-    Each, Fixed, Folder, Item, Magic, Out, Piece, Source, long_text, records, text,
+    Each, Fixed, Folder, Item, Magic, Out, Piece, Source, long_text, number_in, records, text,
 };
 use crate::memory::fallible::try_copy;
 use crate::memory::weight::points;
@@ -268,8 +268,7 @@ struct Tasks(Arc<Process>);
 
 impl Folder for Tasks {
     fn get(&self, name: &str) -> Result<Item> {
-        let tid: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
-        let task = self.0.task(tid);
+        let task = self.0.task(number_in(name)?);
         Ok(Item::Folder(Arc::new(Pid {
             process: self.0.clone(),
             task: Some(task.ok_or(Errno::ENOENT)?),

@@ -16,7 +16,7 @@ use crate::file::OpenFile;
 use crate::files::{Files, stubs};
 use crate::fs::attr::Kind;
 use crate::fs::proc::{list_processes, look_into};
-use crate::fs::text::{Each, Folder, Item, Out, Piece, long_text, text};
+use crate::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
 use crate::memory::fallible::try_text;
 use crate::process::{Process, access, tree};
 
@@ -114,7 +114,7 @@ impl Folder for Code {
             }
             _ => {}
         }
-        let pid: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
+        let pid = number_in(name)?;
         let process = tree::find(pid).ok_or(Errno::ENOENT)?;
         Ok(Item::Folder(Arc::new(Owned(process))))
     }
@@ -164,7 +164,7 @@ struct Owned(Arc<Process>);
 
 impl Folder for Owned {
     fn get(&self, name: &str) -> Result<Item> {
-        let fd: i32 = name.parse().map_err(|_| Errno::ENOENT)?;
+        let fd = number_in(name)?;
         let files = look_into(&self.0, || self.0.files.get())?;
         files.clone().visit().get(fd).map_err(|_| Errno::ENOENT)?;
         Ok(Item::Folder(Arc::new(Descriptor {

@@ -12,7 +12,7 @@ use core::fmt::Write;
 
 use super::attr::Kind;
 use super::place::FileSystem;
-use super::text::{Each, Fixed, Folder, Item, Named, Out, TextFs, text};
+use super::text::{Each, Fixed, Folder, Item, Named, Out, TextFs, number_in, text};
 
 /// What `statfs` shows.
 const SYSFS_MAGIC: i64 = 0x6265_6572;
@@ -136,10 +136,6 @@ fn numbered(word: &str, count: usize, first: u64, from: u64, each: Each) {
 /// The number behind `word`, if it is one below `count`.
 fn number_of(name: &str, word: &str, count: usize) -> Result<usize> {
     let digits = name.strip_prefix(word).ok_or(Errno::ENOENT)?;
-    let number = digits.parse().map_err(|_| Errno::ENOENT)?;
-    let plain = digits == "0" || !digits.starts_with(['0', '+']);
-    match plain && number < count {
-        true => Ok(number),
-        false => Err(Errno::ENOENT),
-    }
+    let number = usize::try_from(number_in(digits)?).ok();
+    number.filter(|&it| it < count).ok_or(Errno::ENOENT)
 }
