@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -103,6 +104,43 @@ static void ways(void)
     fails(syscall(SYS_openat2, in, "file", large, 32), E2BIG, "with more that is wanted");
     close(in);
     close(proc);
+}
+
+/* While another swaps directories, the way up never leads out. */
+static void swapped(void)
+{
+    static const char way[] = "deep/../../deep/../../deep/../../deep/../../deep/../../deep/../../deep/../..";
+    static const unsigned long how_far[] = {RESOLVE_BENEATH, RESOLVE_IN_ROOT};
+    start();
+    int base = open(BASE, O_PATH | O_DIRECTORY), in = open(BASE "/in", O_PATH | O_DIRECTORY);
+    struct stat home, found;
+    fstat(in, &home);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            syscall(SYS_renameat2, base, "in/deep", base, "mount", 2 /* RENAME_EXCHANGE */);
+    }
+    for (int i = 0; i < 2; i++) {
+        int outside = 0, odd = 0;
+        for (int round = 0; round < 10000; round++) {
+            struct open_how how = {O_PATH, 0, how_far[i]};
+            int fd = (int)syscall(SYS_openat2, in, way, &how, sizeof how);
+            if (fd < 0) {
+                outside += errno == ENOENT;
+                odd += errno != EAGAIN && errno != EXDEV && errno != ENOENT;
+                continue;
+            }
+            outside += fstat(fd, &found) != 0 || found.st_ino != home.st_ino;
+            close(fd);
+        }
+        equal(outside, 0, i ? "nor out of another root" : "the way up does not lead out while directories are swapped");
+        equal(odd, 0, "and says why");
+    }
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+    close(base);
+    close(in);
 }
 
 static int copy(const char *to)
@@ -471,7 +509,7 @@ static void bounded(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"ways", ways}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded},
+        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded},
     };
     if (argc == 2 && strcmp(argv[1], "--run") == 0)
         for (;;)

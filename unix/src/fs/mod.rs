@@ -18,6 +18,7 @@ pub mod lease;
 pub(crate) mod length;
 pub mod lock;
 pub mod mem;
+pub mod moves;
 pub mod names;
 pub mod open;
 pub mod ownership;

@@ -13,6 +13,7 @@ use alloc::borrow::Cow;
 use alloc::sync::Arc;
 
 use super::attr::Kind;
+use super::moves::Still;
 use super::perm;
 use super::place::Place;
 use crate::memory::fallible::{try_copy, try_extend, try_push};
@@ -99,13 +100,16 @@ impl View<'_> {
         Ok(self.root.clone())
     }
 
-    /// The directory above `here`. EXDEV.
-    fn above(&self, here: &Place) -> Result<Place> {
+    /// The directory above `here`. EXDEV; EAGAIN: since the walk began a directory was moved, and this may lie outside by now.
+    fn above(&self, here: &Place, still: Option<&Still>) -> Result<Place> {
         if self.refuses(RESOLVE_BENEATH) && here.same(&self.root) {
             return Err(Errno::EXDEV);
         }
         let above = here.parent(&self.root);
         self.stays(here, &above)?;
+        if still.is_some_and(|still| !still.holds()) {
+            return Err(Errno::EAGAIN);
+        }
         Ok(above)
     }
 
@@ -131,6 +135,8 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
     let mut text = Cow::Borrowed(path);
     let mut at = 0;
     let mut links = 0;
+    let scoped = view.refuses(RESOLVE_BENEATH | RESOLVE_IN_ROOT);
+    let still = scoped.then(Still::now);
     let mut here = if path[0] == b'/' {
         view.top(None)?
     } else {
@@ -164,7 +170,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
         };
         let found = match last {
             Last::Dot => Ok(here.clone()),
-            Last::DotDot => view.above(&here),
+            Last::DotDot => view.above(&here, still.as_ref()),
             _ => here
                 .inode
                 .clone()

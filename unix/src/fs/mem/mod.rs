@@ -36,6 +36,7 @@ use super::directory::Directory;
 use super::fifo::FifoSlot;
 use super::inactive::Inactive;
 use super::inode::{DirEntry, DirSink, How, Inode, SetValue, fixed_entries};
+use super::moves::Moving;
 use super::names;
 use super::perm::{self, Bits};
 use super::place::FileSystem;
@@ -583,6 +584,9 @@ impl Inode for MemNode {
         if node.kind == Kind::Directory && to.lies_below(&node) {
             return Err(Errno::EINVAL);
         }
+        let other_kind = other.as_ref().map(|other| other.kind);
+        let moved = [Some(node.kind), other_kind].contains(&Some(Kind::Directory));
+        let _moving = moved.then(Moving::begin);
         if flags & RENAME_EXCHANGE != 0 {
             let other = other.ok_or(Errno::ENOENT)?;
             self.exchange(name, &node, &to, new_name, &other)?;
