@@ -97,9 +97,15 @@ pub(super) fn step_clock(by: i64) -> Result<()> {
     set_clock(real_ns().checked_add_signed(by)).map(drop)
 }
 
+/// EPERM unless the caller may set the clock.
+fn may_set() -> Result<()> {
+    Process::current().cred.get().need(Capability::SysTime)?;
+    Ok(())
+}
+
 fn set_clock(ns: Option<u64>) -> Result<usize> {
     let ns = ns.filter(|&ns| ns < LATEST_NS).ok_or(Errno::EINVAL)?;
-    Process::current().cred.get().need(Capability::SysTime)?;
+    may_set()?;
     set_real_ns(ns);
     Ok(0)
 }
@@ -199,7 +205,7 @@ fn settimeofday(a: &mut Args) -> Result<usize> {
     if time.is_some_and(|ns| ns >= LATEST_NS) {
         return Err(Errno::EINVAL);
     }
-    Process::current().cred.get().need(Capability::SysTime)?;
+    may_set()?;
     if let Some(zone) = zone {
         zone::set(zone, time.is_some())?;
     }
