@@ -402,7 +402,18 @@ impl Files {
     /// Takes `fd` out of the table; the rest of closing is [`Taken::release`]. `EBADF`.
     #[inline]
     pub(crate) fn take(&self, fd: i32) -> Result<Taken> {
-        self.exchange(fd as u32 as usize, 0).ok_or(Errno::EBADF)
+        let fd = fd as u32 as usize;
+        let taken = match self.empty_if_alone(fd) {
+            Some(0) => None,
+            Some(word) => Some(Taken {
+                // SAFETY: it was in the slot just now.
+                of: unsafe { file_of(word) },
+                alone: true,
+                owner: self.lock_owner(),
+            }),
+            None => self.exchange(fd, 0),
+        };
+        taken.ok_or(Errno::EBADF)
     }
 
     /// Closes `fd`. `EBADF`.
@@ -460,7 +471,8 @@ impl Files {
         let last = self.slots.in_use().last().unwrap_or(0);
         let capacity = (last + 1).next_power_of_two().max(FIRST_CAPACITY);
         let new = Self::with(capacity, self.limit.load(Ordering::Relaxed))?;
-        if self.bounded.load(Ordering::SeqCst) {
+        let bounded = self.bounded.load(Ordering::SeqCst);
+        if bounded {
             new.never_alone();
             new.bounded.store(true, Ordering::SeqCst);
         }
@@ -481,7 +493,11 @@ impl Files {
             }
             elsewhere |= marked && others;
             let word = word_of(of, cloexec);
-            new.change(fd, &place, |slot| slot.store(word, Ordering::Release));
+            if bounded {
+                new.change(fd, &place, |slot| slot.store(word, Ordering::Release));
+            } else {
+                new.put_in_new(fd, &place, word);
+            }
         }
         if elsewhere {
             // Of those that were marked, one has another number, too.

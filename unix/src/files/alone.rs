@@ -1,6 +1,6 @@
 //! Opening and closing by a thread that is alone at its table: plain stores, for the procedures that a dispatcher calls.
 //!
-//! *Interface*: [`Files::install_now`], [`Files::close_now`] with interrupts off, [`Files::install_if_alone`]. Each does the whole or nothing, never sleeps, and leaves
+//! *Interface*: [`Files::install_now`], [`Files::close_now`] with interrupts off, [`Files::install_if_alone`]; the plain stores of others. Each does the whole or nothing, never sleeps, and leaves
 //! to the ordinary way whatever is not as usual.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
@@ -106,10 +106,38 @@ impl Files {
         }
     }
 
+    /// What the slot of `fd` held, which is free now, if the running thread, one of the table's, is alone.
+    #[inline]
+    pub(super) fn empty_if_alone(&self, fd: usize) -> Option<usize> {
+        let place = self.slots.place(fd)?;
+        briefly(|| {
+            if !self.company.alone() {
+                return None;
+            }
+            let word = place.slot.load(Ordering::Acquire);
+            if word != 0 {
+                self.vacate(fd, &place);
+            }
+            Some(word)
+        })
+    }
+
+    /// Puts `word` at `fd` of a table that nobody else knows yet.
+    #[inline]
+    pub(super) fn put_in_new(&self, fd: usize, place: &Place, word: usize) {
+        place.slot.store(word, Ordering::Release);
+        place.set(true);
+        self.arrays().set(fd, kpt::code_of(place.file(), false));
+    }
+
     /// Leaves `fd` free, by plain stores.
     #[inline(always)]
     fn vacate(&self, fd: usize, place: &Place) {
-        self.arrays().set(fd, [kpt::bad_fd(); 3]);
+        let arrays = self.arrays();
+        // Growing may have ended halfway, for want of memory: more slots than code.
+        if fd < arrays.len() {
+            arrays.set(fd, [kpt::bad_fd(); 3]);
+        }
         place.set(false);
         self.slots.freed_alone(fd);
         place.slot.store(0, Ordering::Release);

@@ -366,14 +366,23 @@ impl Frames {
     }
 
     /// Gives back one share; the last one frees the frame. Answers whether it was the last.
-    #[inline]
+    // Of many frames in turn, most have another owner: a call is as much again.
+    #[inline(always)]
     pub fn release(&self, frame: Frame) -> bool {
         let last = self.drop_share(frame);
-        if last && !self.push(&self.near().dirty, frame) {
+        if last {
+            self.take_back(frame);
+        }
+        last
+    }
+
+    /// Nobody owns the frame any more.
+    #[inline(never)]
+    fn take_back(&self, frame: Frame) {
+        if !self.push(&self.near().dirty, frame) {
             self.known().bitmap.give(frame.index());
             self.free.fetch_add(1, Ordering::Relaxed);
         }
-        last
     }
 
     /// Gives back the only share of a frame of zeros: into the stock while that has room.
@@ -397,8 +406,14 @@ impl Frames {
         &self.known().shares[frame.index()]
     }
 
-    /// Takes away one share; `true` when there was no other.
+    /// The same for the owner of a page table, which may be one from boot that lies beyond.
     #[inline]
+    pub(crate) fn word_of_table(&self, frame: Frame) -> Option<&AtomicU32> {
+        self.known().shares.get(frame.index())
+    }
+
+    /// Takes away one share; `true` when there was no other.
+    #[inline(always)]
     fn drop_share(&self, frame: Frame) -> bool {
         let Some(count) = self.known().shares.get(frame.index()) else {
             return false;

@@ -20,7 +20,7 @@ use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Prot};
 use crate::frame::{Frame, FrameRef};
 use crate::memory::Memory;
-use crate::table::{self, PRESENT, WRITE, frame_of, occupied};
+use crate::table::{self, Last, PRESENT, WRITE, frame_of, occupied};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, page_floor};
 use alloc::sync::Arc;
@@ -281,9 +281,11 @@ impl<M: Memory> AddressSpace<M> {
         answer: &mut Answer,
     ) -> Result<Step, FaultError> {
         let tables = self.tables();
-        let table = tables.leaf_table_or_make(page);
-        let table = table.ok_or(FaultError::OutOfMemory)?;
-        let word = &table[table::index(page, 1)];
+        // The block is aligned, so its words lie in one table.
+        let base = page & !(AROUND * PAGE - 1);
+        let block = tables.leaves_or_make(&mut Last::default(), base, AROUND);
+        let block = block.ok_or(FaultError::OutOfMemory)?;
+        let word = &block[(page - base) / PAGE];
         let before = word.load(Ordering::Acquire);
         let there = occupied(before);
         let writable = question.copy || question.write_through;
@@ -309,8 +311,7 @@ impl<M: Memory> AddressSpace<M> {
         // If another thread has brought a page that does not suit, the access faults again.
         let (first, count, _) = question.around;
         let along = table::along(question.prot);
-        // The block is aligned, so its words lie in this table.
-        let block = &table[table::index(first, 1)..];
+        let block = &block[(first - base) / PAGE..];
         let mut added = 0;
         for (word, slot) in block.iter().zip(&mut answer.neighbours[..count]) {
             if let Some(frame) = slot

@@ -16,7 +16,7 @@ use super::{AddressSpace, Inner, Prot};
 use crate::frame::Frames;
 use crate::memory::Memory;
 use crate::table::{
-    self, DIRTY, FRAME, PRESENT, Tables, WRITE, any_set, empty_before, frame_of, index, is_unused,
+    self, DIRTY, FRAME, Last, PRESENT, Tables, WRITE, any_set, empty_before, frame_of, is_unused,
 };
 use abi::errno::Errno;
 use abi::layout::PAGE;
@@ -92,6 +92,7 @@ impl<M: Memory> AddressSpace<M> {
         (copy.size, copy.own_data) = (inner.size - left_out, inner.own_data);
         (copy.brk_start, copy.brk) = (inner.brk_start, inner.brk);
         let (tables, child_tables) = (self.tables(), child.tables());
+        let (mut last, mut their_last) = (Last::default(), Last::default());
         let mut copied = 0;
         for (start, area) in inner.areas.all() {
             if !area.wishes.inherits() {
@@ -99,18 +100,17 @@ impl<M: Memory> AddressSpace<M> {
             }
             let strip = if area.private() { WRITE } else { 0 };
             let mut failed = false;
-            tables.each_leaf_table(*start, area.end, |base, words| {
+            tables.each_part_on(&mut last, *start, area.end, |base, words| {
                 let empty = empty_before(words);
                 let Some(words) = words.get(empty..).filter(|words| !words.is_empty()) else {
                     return;
                 };
                 let base = base + empty * PAGE;
-                let Some(theirs) = child_tables.leaf_table_or_make(base) else {
+                let Some(theirs) = child_tables.leaves_or_make(&mut their_last, base, words.len())
+                else {
                     failed = true;
                     return;
                 };
-                let first = index(base, 1);
-                let theirs = &theirs[first..first + words.len()];
                 copied += share_entries(frames, base, words, theirs, strip, lost);
             });
             if failed {
@@ -198,7 +198,7 @@ struct Lost {
 
 impl Lost {
     /// Adds a page; answers whether it is left for later.
-    #[inline]
+    #[cold]
     fn add(&mut self, page: usize) -> bool {
         if let Some(place) = self.pages.get_mut(self.count) {
             *place = page;
@@ -229,13 +229,14 @@ fn share_entries(
     lost: &mut Lost,
 ) -> isize {
     let mut copied = 0;
-    let mut share = |page: usize, mine: &AtomicU64, theirs: &AtomicU64| {
+    let mut share = |at: usize, mine: &AtomicU64, theirs: &AtomicU64| {
         let mut entry = mine.load(Ordering::Relaxed);
         if entry == 0 || is_unused(entry) {
             return;
         }
         if entry & strip != 0 {
-            if lost.add(page) {
+            // The page is one of the table's: its address does not wrap.
+            if lost.add(base.wrapping_add(at.wrapping_mul(PAGE))) {
                 return;
             }
             entry &= !strip;
@@ -245,21 +246,22 @@ fn share_entries(
         theirs.store(entry, Ordering::Relaxed);
         copied += 1;
     };
-    // Most entries are empty or most are not: eight at a time. A page after one of the table's is an address: it does not wrap.
-    let (parts, rest) = mine.as_chunks::<8>();
-    let (their_parts, their_rest) = theirs.as_chunks::<8>();
-    let mut page = base;
+    // Most entries are empty or most are not: four at a time.
+    let (parts, rest) = mine.as_chunks::<4>();
+    let (their_parts, their_rest) = theirs.as_chunks::<4>();
+    let mut at = 0usize;
     for (part, their_part) in parts.iter().zip(their_parts) {
         if any_set(part) {
-            for i in 0..8 {
-                share(page.wrapping_add(i * PAGE), &part[i], &their_part[i]);
-            }
+            share(at, &part[0], &their_part[0]);
+            share(at.wrapping_add(1), &part[1], &their_part[1]);
+            share(at.wrapping_add(2), &part[2], &their_part[2]);
+            share(at.wrapping_add(3), &part[3], &their_part[3]);
         }
-        page = page.wrapping_add(8 * PAGE);
+        at = at.wrapping_add(4);
     }
     for (mine, theirs) in rest.iter().zip(their_rest) {
-        share(page, mine, theirs);
-        page = page.wrapping_add(PAGE);
+        share(at, mine, theirs);
+        at = at.wrapping_add(1);
     }
     copied
 }

@@ -34,9 +34,8 @@ pub use wishes::{Wish, Wishes};
 
 use crate::frame::Frame;
 use crate::memory::{Kernel, Memory};
-use crate::table::{NOWHERE, Tables, frame_of, spans_below};
+use crate::table::{NOWHERE, Tables, frame_of};
 use abi::errno::Errno;
-use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use areas::Areas;
 use core::any::Any;
@@ -356,22 +355,12 @@ impl<M: Memory> Drop for AddressSpace<M> {
         let tables = self.uncounted_tables();
         let frames = self.memory.frames();
         self.memory.leave(self.root);
-        let inner = self.inner.get_mut();
-        let mut areas = inner.areas.all().iter().peekable();
-        while let Some((start, area)) = areas.next() {
-            let start = *start;
-            tables.each_entry(start, area.end, |_, word, entry| {
-                word.store(0, Ordering::Relaxed);
+        tables.take_apart(
+            &mut |entry| {
                 frames.release(frame_of(entry));
-            });
-            // What reaches into the next area's span is left for its turn.
-            let ceiling = areas.peek().map_or(USER_END + PAGE, |(start, _)| *start);
-            if spans_below(start, ceiling) {
-                tables.prune(start, area.end, 0, ceiling, &mut |frame| {
-                    frames.release_zeroed(frame);
-                });
-            }
-        }
+            },
+            &mut |frame| frames.release_zeroed(frame),
+        );
         for (index, _) in self.memory.kernel_entries() {
             tables.set_top(*index, 0);
         }

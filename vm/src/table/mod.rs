@@ -1,9 +1,13 @@
 //! Four-level page tables: a walker over atomic words.
 //!
-//! *Interface*: [`Tables::leaf`] and [`Tables::leaf_or_make`] find the word that maps one page; [`Tables::each_leaf_table`] visits
-//! the leaf tables of a range that exist; [`Tables::prune`] takes tables out that map nothing any more.
+//! *Interface*: [`Tables::leaf`] and [`Tables::leaf_or_make`] find the word that maps one page; [`Tables::each_part`] visits
+//! what of a range may have entries; [`Tables::prune`] takes tables out that map nothing any more, [`Tables::take_apart`] all.
 //! Tables are built by compare-and-swap, so that two CPUs may build at once: the loser gives its table back.
 //! A table whose entries are all clear again is a frame of zeros, and goes back to the stock as one.
+//!
+//! A table's frame has no other owner, so its share count is free to say which parts of the table were ever asked for: a bit (sixteen entries)
+//! is set before [`Tables::leaf_or_make`] gives a word of them, and all are cleared when the table is taken out. Most tables have entries in one or
+//! two such parts, and who goes through them looks at no others.
 //!
 //! Progress: lock-free. Who may clear or prune while others walk is the owner's affair (a space holds its monitor).
 //! Source: Massalin and Pu 1991, "virtual memory management" (compare-and-swap into a null entry); layout: AMD64
@@ -21,6 +25,9 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Entries in a table.
 pub const ENTRIES: usize = 512;
+
+/// Entries for which a table's frame has a bit.
+const PART: usize = ENTRIES / u32::BITS as usize;
 
 /// log2 of the bytes that one entry of a table of `level` maps (1: leaf table, 4: top table).
 #[inline]
@@ -102,11 +109,21 @@ impl<'a, M: Memory> Tables<'a, M> {
     // In each fault: a call and what it keeps are as much again.
     #[inline(always)]
     pub fn leaf_or_make(&self, address: usize) -> Option<&AtomicU64> {
+        let physical = self.leaf_table_or_make(address)?;
+        let index = index(address, 1);
+        self.mark(physical, index);
+        Some(&self.table(physical)[index])
+    }
+
+    /// The leaf table of `address`, made as needed, for who marks what of it is wanted.
+    #[inline(always)]
+    fn leaf_table_or_make(&self, address: usize) -> Option<u64> {
         let mut physical = self.root;
         for level in [4, 3, 2] {
             let word = &self.table(physical)[index(address, level)];
             let mut entry = word.load(Ordering::Acquire);
             if entry & PRESENT == 0 {
+                self.mark(physical, index(address, level));
                 entry = self.make(word, address)?;
                 if level == 4 {
                     self.repeat(address, entry);
@@ -117,7 +134,43 @@ impl<'a, M: Memory> Tables<'a, M> {
             }
             physical = entry & ADDRESS;
         }
-        Some(&self.table(physical)[index(address, 1)])
+        Some(physical)
+    }
+
+    /// Entry `index` of the table at `physical` may be set from now on.
+    #[inline]
+    fn mark(&self, physical: u64, index: usize) {
+        let bit = 1 << (index / PART);
+        if let Some(marks) = self
+            .memory
+            .frames()
+            .word_of_table(Frame::containing(physical))
+            && marks.load(Ordering::Relaxed) & bit == 0
+        {
+            marks.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// The parts of the table at `physical` that may have entries, a bit each.
+    #[inline]
+    fn marks(&self, physical: u64) -> u32 {
+        let marks = self
+            .memory
+            .frames()
+            .word_of_table(Frame::containing(physical));
+        marks.map_or(u32::MAX, |marks| marks.load(Ordering::Acquire))
+    }
+
+    /// The table at `physical`, of zeros, is going to be given back.
+    #[inline]
+    fn unmark(&self, physical: u64) {
+        if let Some(marks) = self
+            .memory
+            .frames()
+            .word_of_table(Frame::containing(physical))
+        {
+            marks.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The word that maps the page of `address`, large pages on the way made small ones first, with the same rights. For tables of the kernel, which
@@ -164,12 +217,26 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The leaf table of `address`, made as needed. `None`: out of memory, or a large page.
+    /// The `count` words from that of `address` on, as far as they lie in one leaf table, which is made as needed. `None`: out of memory, or a large page.
     #[inline]
-    pub fn leaf_table_or_make(&self, address: usize) -> Option<&[AtomicU64; ENTRIES]> {
-        let word: *const AtomicU64 = self.leaf_or_make(address & !((1 << shift(2)) - 1))?;
-        // SAFETY: the word is the first of a table.
-        Some(unsafe { &*word.cast() })
+    pub fn leaves_or_make(
+        &self,
+        last: &mut Last,
+        address: usize,
+        count: usize,
+    ) -> Option<&[AtomicU64]> {
+        let physical = match last.leaf_table(address) {
+            Some(physical) => physical,
+            None => last.note(address, self.leaf_table_or_make(address)?),
+        };
+        let first = index(address, 1);
+        let end = first.saturating_add(count).min(ENTRIES);
+        let mut at = first;
+        while at < end {
+            self.mark(physical, at);
+            at = (at | (PART - 1)).wrapping_add(1);
+        }
+        Some(&self.table(physical)[first..end])
     }
 
     /// Entry `index` of the top table.
@@ -217,40 +284,62 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// Calls `visit` with the address of the first page and the words of each part of `start..end` whose leaf table exists,
-    /// in order. Both bounds are page-aligned.
+    /// Calls `visit` with the address of the first page and the words of each stretch of `start..end` that may have entries,
+    /// in order; none reaches from one leaf table into another. Both bounds are page-aligned.
     #[inline]
-    pub fn each_leaf_table(
+    pub fn each_part(&self, start: usize, end: usize, visit: impl FnMut(usize, &[AtomicU64])) {
+        self.each_part_on(&mut Last::default(), start, end, visit);
+    }
+
+    /// As [`each_part`](Self::each_part), for one range after another, while nobody takes a table out.
+    #[inline(always)]
+    pub fn each_part_on(
         &self,
+        last: &mut Last,
         start: usize,
         end: usize,
         mut visit: impl FnMut(usize, &[AtomicU64]),
     ) {
         let mut address = start;
         while address < end {
-            let mut physical = self.root;
-            let mut missing = None;
-            for level in [4, 3, 2] {
-                let entry = self.table(physical)[index(address, level)].load(Ordering::Acquire);
-                if entry & (PRESENT | LARGE) != PRESENT {
-                    missing = Some(level);
-                    break;
-                }
-                physical = entry & ADDRESS;
-            }
+            let (physical, level) = match last.leaf_table(address) {
+                Some(physical) => (physical, 1),
+                None => self.descend(address),
+            };
             // Where the span of the missing table, or of this leaf table, ends.
-            let span = 1usize << shift(missing.unwrap_or(2));
+            let span = 1usize << shift(level.max(2));
             let next = match (address & !(span - 1)).checked_add(span) {
                 Some(next) if next < end => next,
                 _ => end,
             };
-            if missing.is_none() {
+            if level == 1 {
+                last.note(address, physical);
                 let first = index(address, 1);
-                let count = (next - address) >> shift(1);
-                visit(address, &self.table(physical)[first..first + count]);
+                let end = first + ((next - address) >> shift(1));
+                let words = self.table(physical);
+                each_run(self.marks(physical), |from, to| {
+                    let (from, to) = (from.max(first), to.min(end));
+                    if from < to {
+                        visit(address + ((from - first) << shift(1)), &words[from..to]);
+                    }
+                });
             }
             address = next;
         }
+    }
+
+    /// The table of `address` that lies lowest, and 1; or anything and the level of the table whose entry for it is missing.
+    #[inline(always)]
+    fn descend(&self, address: usize) -> (u64, u32) {
+        let mut physical = self.root;
+        for level in [4, 3, 2] {
+            let entry = self.table(physical)[index(address, level)].load(Ordering::Acquire);
+            if entry & (PRESENT | LARGE) != PRESENT {
+                return (0, level);
+            }
+            physical = entry & ADDRESS;
+        }
+        (physical, 1)
     }
 
     /// Calls `visit` with the address and the word of each page in `start..end` whose entry is not zero, in order.
@@ -261,7 +350,7 @@ impl<'a, M: Memory> Tables<'a, M> {
         end: usize,
         mut visit: impl FnMut(usize, &AtomicU64, u64),
     ) {
-        self.each_leaf_table(start, end, |base, words| {
+        self.each_part(start, end, |base, words| {
             each_set(words, |i, word, entry| {
                 visit(base + (i << shift(1)), word, entry)
             });
@@ -312,11 +401,105 @@ impl<'a, M: Memory> Tables<'a, M> {
                     if let Some(count) = self.count {
                         count.fetch_sub(1, Ordering::Relaxed);
                     }
+                    self.unmark(child);
                     gone(Frame::containing(child));
                 }
             }
             address = next;
         }
+    }
+
+    /// Clears the lower half: hands each page's entry to `page` and each table, all zero, to `gone`. The top table stays; after this it may be given back.
+    #[inline]
+    pub fn take_apart(&self, page: &mut impl FnMut(u64), gone: &mut impl FnMut(Frame)) {
+        self.take_tables(self.root, 4, page, gone);
+    }
+
+    fn take_tables(
+        &self,
+        physical: u64,
+        level: u32,
+        page: &mut impl FnMut(u64),
+        gone: &mut impl FnMut(Frame),
+    ) {
+        // Nothing of the kernel's half was asked for, and it stays.
+        let marks = if level == 4 { 0xffff } else { u32::MAX };
+        self.clear_table(physical, marks, |at, entry| {
+            if level == 4 {
+                self.repeat(at << shift(4), 0);
+            }
+            let below = entry & ADDRESS;
+            if level > 2 {
+                self.take_tables(below, level - 1, page, gone);
+            } else {
+                self.clear_table(below, u32::MAX, |_, entry| page(entry));
+            }
+            gone(Frame::containing(below));
+        });
+    }
+
+    /// Clears what of the table at `physical` may have entries and is among `marks`, and the marks; `clear` gets the index and the entry of each that was there.
+    #[inline(always)]
+    fn clear_table(&self, physical: u64, marks: u32, mut clear: impl FnMut(usize, u64)) {
+        let (fours, _) = self.table(physical).as_chunks::<4>();
+        let mut marks = self.marks(physical) & marks;
+        while marks != 0 {
+            let first = marks.trailing_zeros() as usize * (PART / 4);
+            for (i, four) in fours[first..first + PART / 4].iter().enumerate() {
+                if !any_set(four) {
+                    continue;
+                }
+                for (j, word) in four.iter().enumerate() {
+                    let entry = word.load(Ordering::Relaxed);
+                    if entry != 0 {
+                        word.store(0, Ordering::Relaxed);
+                        clear((first + i) * 4 + j, entry);
+                    }
+                }
+            }
+            marks &= marks - 1;
+        }
+        self.unmark(physical);
+    }
+}
+
+/// The leaf table that was found last, for who goes from one address to the next.
+#[derive(Default)]
+pub struct Last {
+    /// The first address of its span, plus one; 0: none.
+    span: usize,
+    physical: u64,
+}
+
+impl Last {
+    /// The leaf table of `address`, if it is this.
+    #[inline(always)]
+    fn leaf_table(&self, address: usize) -> Option<u64> {
+        (self.span == Self::span(address)).then_some(self.physical)
+    }
+
+    #[inline(always)]
+    fn note(&mut self, address: usize, physical: u64) -> u64 {
+        (self.span, self.physical) = (Self::span(address), physical);
+        physical
+    }
+
+    #[inline(always)]
+    fn span(address: usize) -> usize {
+        address >> shift(2) << shift(2) | 1
+    }
+}
+
+/// Calls `visit` with the bounds of each run of entries whose parts are in `marks`.
+#[inline]
+fn each_run(marks: u32, mut visit: impl FnMut(usize, usize)) {
+    let mut marks = u64::from(marks);
+    while marks != 0 {
+        let first = marks.trailing_zeros();
+        let end = first.wrapping_add((marks >> first).trailing_ones());
+        visit(first as usize * PART, end as usize * PART);
+        // At most 32 bits are gone.
+        marks &= u64::MAX << end;
     }
 }
 
@@ -331,9 +514,9 @@ pub fn empty_before(words: &[AtomicU64]) -> usize {
     }
 }
 
-/// Is any of the eight not zero?
+/// Is any of them not zero?
 #[inline]
-pub fn any_set(part: &[AtomicU64; 8]) -> bool {
+pub fn any_set<const N: usize>(part: &[AtomicU64; N]) -> bool {
     let or = |any, word: &AtomicU64| any | word.load(Ordering::Relaxed);
     part.iter().fold(0, or) != 0
 }
@@ -362,13 +545,6 @@ pub fn each_set(words: &[AtomicU64], mut visit: impl FnMut(usize, &AtomicU64, u6
     for (i, word) in rest.iter().enumerate() {
         look(index.wrapping_add(i), word);
     }
-}
-
-/// Can a leaf table under the range that starts at `start` lie wholly below `ceiling`? If not, there is nothing to prune.
-#[inline]
-pub fn spans_below(start: usize, ceiling: usize) -> bool {
-    let span = 1usize << shift(2);
-    (start | (span - 1)) < ceiling
 }
 
 #[cfg(test)]

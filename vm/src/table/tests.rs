@@ -58,16 +58,17 @@ fn a_second_top_table_has_the_lower_half_of_the_first() {
 }
 
 #[test]
-fn only_tables_that_exist_are_visited() {
+fn only_what_was_asked_for_is_visited() {
     let (tables, _) = tables(100);
     let (low, high) = (0x40_0000, 0x7fff_0000_0000);
     tables.leaf_or_make(low);
     tables.leaf_or_make(high);
     let mut seen = Vec::new();
-    tables.each_leaf_table(low - 0x1000, high + 0x3000, |base, words| {
+    tables.each_part(low - 0x1000, high + 0x3000, |base, words| {
         seen.push((base, words.len()));
     });
-    assert_eq!(seen, [(low, 512), (high, 3)]);
+    // Sixteen entries have a mark together.
+    assert_eq!(seen, [(low, 16), (high, 3)]);
 }
 
 #[test]
@@ -94,6 +95,47 @@ fn pruning_respects_the_neighbours() {
 }
 
 #[test]
+fn a_part_that_is_asked_for_across_marks_is_visited_whole() {
+    let (tables, _) = tables(100);
+    let low = 0x40_0000;
+    let words = tables
+        .leaves_or_make(&mut Last::default(), low + 15 * 0x1000, 18)
+        .unwrap();
+    assert_eq!(words.len(), 18);
+    let mut seen = Vec::new();
+    tables.each_part(low, low + (2 << 20), |base, words| {
+        seen.push((base, words.len()));
+    });
+    assert_eq!(seen, [(low, 48)]);
+    let end = low + (2 << 20) - 0x1000;
+    let last = tables.leaves_or_make(&mut Last::default(), end, 2);
+    assert_eq!(last.unwrap().len(), 1, "as far as one table goes");
+}
+
+#[test]
+fn what_is_taken_apart_leaves_the_kernels_half_and_zeros() {
+    let (tables, memory) = tables(100);
+    let before = memory.frames().stats().free;
+    let pages = [0x40_0000, 0x40_f000, 0x41_0000, 0x7fff_ffff_e000];
+    for (i, page) in pages.iter().enumerate() {
+        let word = tables.leaf_or_make(*page).unwrap();
+        word.store((i as u64 + 1) << 12 | PRESENT, Ordering::Relaxed);
+    }
+    tables.set_top(256, 0x1003);
+    let (mut entries, mut gone) = (Vec::new(), Vec::new());
+    tables.take_apart(&mut |entry| entries.push(entry >> 12), &mut |frame| {
+        gone.push(frame);
+    });
+    assert_eq!((entries, gone.len()), (vec![1, 2, 3, 4], 6));
+    assert!((0..256).all(|at| tables.top(at) == 0) && tables.top(256) == 0x1003);
+    for frame in gone {
+        assert_eq!(memory.frames().others(frame), 0, "a mark is left");
+        memory.frames().release_zeroed(frame);
+    }
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
 fn threads_build_one_tree() {
     let (tables, memory) = tables(2000);
     let before = memory.frames().stats().free;
@@ -111,7 +153,7 @@ fn threads_build_one_tree() {
         }
     });
     let mut used = 0;
-    tables.each_leaf_table(0, 1 << 47, |_, words| {
+    tables.each_part(0, 1 << 47, |_, words| {
         for word in words {
             word.store(0, Ordering::Relaxed);
         }

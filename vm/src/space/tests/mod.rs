@@ -7,6 +7,7 @@ use super::*;
 use crate::frame::FrameRef;
 use crate::memory::fake::Fake;
 use crate::table::{PRESENT, WRITE, occupied};
+use abi::layout::{PAGE, USER_END};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;

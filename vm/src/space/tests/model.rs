@@ -239,7 +239,7 @@ impl Family {
         for (space, model) in &self.members {
             assert_eq!(space.size(), model.len() * PAGE);
             let mut present = 0;
-            space.tables().each_leaf_table(0, 1 << 47, |base, words| {
+            space.tables().each_part(0, 1 << 47, |base, words| {
                 for (i, word) in words.iter().enumerate() {
                     if occupied(word.load(Ordering::Relaxed)) {
                         present += 1;
