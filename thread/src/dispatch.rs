@@ -358,6 +358,11 @@ enum Place {
     KernelStack,
 }
 
+/// The code that leads to user mode from the base of any kernel stack: the user's registers as they were, the result in rax, interrupts off.
+pub fn way_out(d: &mut Draft) {
+    leave(d, Place::KernelStack);
+}
+
 /// Back to user mode by `sysretq`, which the assembler does not know; in tests to the caller.
 fn leave(d: &mut Draft, place: Place) {
     if place == Place::KernelStack || guard::enters_on_kernel_stack() {

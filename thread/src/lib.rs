@@ -40,6 +40,7 @@ mod idle;
 mod kick;
 mod local;
 pub mod ops;
+pub mod outright;
 mod primitive;
 mod protect;
 pub mod ready;

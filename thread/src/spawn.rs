@@ -266,7 +266,7 @@ fn take_zombie() -> Option<&'static Tte> {
 }
 
 /// With so many calls a thread has shown that a dispatcher of its own will pay.
-const CALLS: u8 = 2;
+const CALLS: u8 = 8;
 /// Most entries that keep a stack and its code while they wait in the inactive list.
 const PARKED_MOST: usize = 16;
 /// How many do.

@@ -39,6 +39,7 @@ impl Leaves for Answered {
         (nr::OPENAT as u32, Leaf::Routine),
         (nr::CLOSE as u32, Leaf::Routine),
         (abi::native::CALL as u32, Leaf::Routine),
+        (nr::FUTEX as u32, Leaf::Routine),
     ];
     const END: u32 = nr::COUNT as u32;
 }
@@ -61,6 +62,7 @@ fn describe<R>(
         hot.openat,
         hot.close,
         thread::direct::entry(),
+        crate::futex::short::entry(),
     ];
     let kpt = files.map_or(Kpt::NONE, |view| Kpt {
         read: view.read as usize,

@@ -19,6 +19,7 @@ static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
 static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
 static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
+static WAY_OUT: Class = Class::new("stub.way_out");
 
 /// Makes the seam and the stubs for `cpus` CPUs. `ENOMEM` without room for code.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
@@ -39,6 +40,10 @@ pub fn init(cpus: usize) -> Result<()> {
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
     crate::call::file::hot::init(slow, conv).map_err(|OutOfCode| Errno::ENOMEM)?;
+    crate::futex::short::init(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
+    let mut way_out = Draft::new(&WAY_OUT, "way out");
+    thread::outright::way_out(&mut way_out);
+    thread::outright::link_way_out(keep(way_out).map_err(|OutOfCode| Errno::ENOMEM)?);
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use machine::clock::now_ns;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::futex::{Key, exchange_user, pi, requeue, several, wait, wake};
+use crate::futex::{Key, exchange_user, pi, requeue, several, short, wait, wake};
 use crate::process::access::{self, Wish};
 use crate::process::{Task, tree};
 use crate::time::Clock;
@@ -52,6 +52,7 @@ fn futex(a: &mut Args) -> Result<usize> {
     }
     let all = FUTEX_BITSET_MATCH_ANY;
     match command {
+        FUTEX_WAIT if short::answered() => Ok(0),
         FUTEX_WAIT => wait(address, private, a.uint(2), all, deadline),
         FUTEX_WAIT_BITSET => wait(address, private, a.uint(2), a.uint(5), deadline),
         FUTEX_WAKE => wake(Key::of(address, private)?, a.int(2), all),

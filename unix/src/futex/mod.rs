@@ -1,6 +1,6 @@
 //! Futexes: sleeping on a word of user memory.
 //!
-//! *Interface*: [`Key::of`] says what a waiter waits on; [`wait`], [`wake`], [`requeue`] for plain waiters, [`pi`] for locks whose owner the kernel knows, [`several`] for who waits on many.
+//! *Interface*: [`Key::of`] says what a waiter waits on; [`wait`], [`wake`], [`requeue`] for plain waiters, [`pi`] for locks whose owner the kernel knows, [`several`] for who waits on many, `short` for what needs no trap frame.
 //! [`wake_user`] and [`exchange_user`] are for the end of a thread.
 //!
 //! Waiters stand in buckets by a hash of their key: the space and the address for private memory, the object and the byte for memory that may be shared.
@@ -9,6 +9,7 @@
 pub(crate) mod bond;
 pub mod pi;
 pub mod several;
+pub(crate) mod short;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -227,6 +228,9 @@ pub fn wait(
     }
     let key = Key::of(address, private)?;
     let waiter = Waiter::new(key, bitset, None).map_err(|_| without_place(deadline))?;
+    if bitset == FUTEX_BITSET_MATCH_ANY {
+        short::lend(&waiter);
+    }
     begin(&waiter, key, Role::Plain, address, expected, deadline)?;
     match sleep(|| waiter.is_woken(), deadline) {
         Ok(()) => Ok(0),

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::linux::{SS_DISABLE, Sigaltstack};
-use sync::Monitor;
+use sync::{Monitor, Once};
 use thread::Thread;
 use vm::AddressSpace;
 
@@ -45,6 +45,10 @@ pub struct Task {
     pub(crate) rseq: super::rseq::Rseq,
     /// Its part in locks whose owners the kernel knows.
     pub(crate) pi: crate::futex::bond::Part,
+    /// For its plain waits, once it has waited.
+    pub(crate) waiter: Once<Arc<crate::futex::Waiter>>,
+    /// One has ended well, and its call goes the slow way for what else is asked of the thread.
+    pub(crate) wait_is_over: AtomicBool,
     /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
@@ -101,6 +105,8 @@ impl Task {
             robust_list: AtomicUsize::new(0),
             rseq: Default::default(),
             pi: Default::default(),
+            waiter: Once::new(),
+            wait_is_over: AtomicBool::new(false),
             seat: AtomicUsize::new(0),
             link: Default::default(),
             trace: super::trace::Trace::default(),

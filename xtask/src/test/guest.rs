@@ -179,7 +179,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "futexes",
-        about: "futexes: clocks, locks with inheritance, robust ones, requeues, waits on several, on 1 and 4 CPUs",
+        about: "futexes: clocks, locks with inheritance, robust ones, requeues, waits on several, short ways, on 1 and 4 CPUs",
         run: futexes,
     },
     Test {
@@ -865,7 +865,10 @@ fn leases(kit: &Kit) -> Vec<Check> {
 }
 
 fn futexes(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "futexes", 128, &["/tests/futexes-glibc"], 5 * MINUTE)
+    let mut checks = on_one_and_four(kit, "futexes", 128, &["/tests/futexes-glibc"], 5 * MINUTE);
+    let short = ["/tests/waits-short-glibc"];
+    checks.extend(on_one_and_four(kit, "waits-short", 128, &short, 5 * MINUTE));
+    checks
 }
 
 fn rseqs(kit: &Kit) -> Vec<Check> {

@@ -160,6 +160,7 @@ impl Kit {
             "leases",
             "many",
             "futexes",
+            "waits-short",
             "rseqs",
             "polls",
             "accounts",

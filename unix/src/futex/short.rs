@@ -1,0 +1,174 @@
+//! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private memory.
+//!
+//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`], and [`answered`] for the calls that come the long way.
+//!
+//! The routine looks at the command and leads to one of two functions here by way of the thread room's stub, out of which a thread may sleep ([`thread::outright`]).
+//! Interrupts are off, and nothing is done that could wait but for the sleep itself: a bucket that is held or full, a word whose page is not there, a waiter that a waker
+//! still has in its hand all leave for the call as it is in [`super`].
+//!
+//! A waiter is one object for the life of its thread. It is free when nobody else counts it: then no list has it and no waker.
+//!
+//! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use abi::errno::Errno;
+use abi::linux::{FUTEX_PRIVATE_FLAG, FUTEX_WAIT, FUTEX_WAKE};
+use abi::nr;
+use codegen::{Class, Draft, OutOfCode, dynasm};
+use machine::cpu;
+use thread::flags::{ATTENTION, INTERRUPTS};
+use thread::outright::{LEFT, OutrightFn};
+use vm::user;
+
+use super::{Key, Role, Standing, TABLE, Waiter, withdraw};
+use crate::process::Task;
+use crate::seam::keep;
+
+static ENTRY: AtomicUsize = AtomicUsize::new(0);
+static CLASS: Class = Class::new("procedure");
+
+/// Chains of more are for who has interrupts on.
+const FEW: usize = 16;
+
+/// The entry, after [`init`].
+pub(crate) fn entry() -> usize {
+    ENTRY.load(Ordering::Relaxed)
+}
+
+/// Generates the routine; `slow` is the machine's slow entry.
+pub(crate) fn init(slow: usize) -> Result<(), OutOfCode> {
+    const WAIT: i32 = (FUTEX_WAIT | FUTEX_PRIVATE_FLAG) as i32;
+    const WAKE: i32 = (FUTEX_WAKE | FUTEX_PRIVATE_FLAG) as i32;
+    let (wait, wake): (OutrightFn, OutrightFn) = (wait, wake);
+    let mut draft = Draft::new(&CLASS, "futex");
+    let d = &mut draft;
+    let [leave, waits] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; cmp esi, WAIT ; je =>waits ; cmp esi, WAKE ; jne =>leave
+        ; mov rax, QWORD wake as *const () as i64
+    );
+    d.jmp_abs(thread::outright::entry());
+    dynasm!(d ; .arch x64
+        ; =>waits ; test r10, r10 ; jnz =>leave
+        ; mov rax, QWORD wait as *const () as i64
+    );
+    d.jmp_abs(thread::outright::entry());
+    dynasm!(d ; .arch x64 ; =>leave ; mov eax, nr::FUTEX as i32);
+    d.jmp_abs(slow);
+    ENTRY.store(keep(draft)?, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The running thread may use `waiter`, which is plain, for its next waits.
+#[inline]
+pub(super) fn lend(waiter: &Arc<Waiter>) {
+    Task::here(|task| {
+        if task.waiter.get().is_none() {
+            // Another cannot have been faster: this is the thread itself.
+            let _ = task.waiter.set(waiter.clone());
+        }
+    });
+}
+
+/// Whether the wait that comes the long way has ended already, and comes for what else is asked of the thread.
+#[inline]
+pub(crate) fn answered() -> bool {
+    let look = |task: &Arc<Task>| {
+        let answered = task.wait_is_over.load(Ordering::Relaxed);
+        if answered {
+            task.wait_is_over.store(false, Ordering::Relaxed);
+        }
+        answered
+    };
+    Task::here(look).unwrap_or(false)
+}
+
+/// The key of `address`, if that can be one.
+#[inline(always)]
+fn key(root: u64, address: usize) -> Option<Key> {
+    let fits = address.is_multiple_of(4) && user::check(address, 4).is_ok();
+    fits.then_some(Key::Private(root, address))
+}
+
+/// Interrupts are off, and are off again afterwards. 0, EAGAIN, or [`LEFT`].
+extern "sysv64" fn wait(address: usize, _command: usize, expected: usize) -> isize {
+    let wait = |task: &Task, root| wait_as(task, key(root, address)?, address, expected as u32);
+    Task::with_space(|task, space| wait(task, space.root()))
+        .flatten()
+        .unwrap_or(LEFT)
+}
+
+#[inline(always)]
+fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize> {
+    let waiter = task.waiter.get()?;
+    if Arc::strong_count(waiter) != 1 {
+        return None;
+    }
+    // Behind what the last waker did to it.
+    fence(Ordering::Acquire);
+    let bucket = key.bucket();
+    let mut list = TABLE[bucket].try_lock()?;
+    if user::get::<u32>(address).ok()? != expected {
+        return Some(Errno::EAGAIN.to_rax() as isize);
+    }
+    if list.len() == list.capacity() {
+        return None;
+    }
+    waiter.bucket.store(bucket, Ordering::Relaxed);
+    waiter.woken.store(false, Ordering::Relaxed);
+    #[expect(clippy::disallowed_methods, reason = "there is room")]
+    list.push(Standing {
+        key,
+        role: Role::Plain,
+        waiter: waiter.clone(),
+    });
+    drop(list);
+    let mut over = true;
+    while !waiter.is_woken() {
+        if task.thread.flags() & INTERRUPTS != 0 {
+            cpu::irq_enable();
+            // Woken at the last moment counts: a wake-up must not be swallowed.
+            over = withdraw(waiter).is_none();
+            break;
+        }
+        thread::suspend();
+    }
+    cpu::irq_disable();
+    if over && task.thread.flags() & ATTENTION != 0 {
+        task.wait_is_over.store(true, Ordering::Relaxed);
+        over = false;
+    }
+    over.then_some(0)
+}
+
+/// Interrupts are off. How many were woken, EINVAL, or [`LEFT`].
+extern "sysv64" fn wake(address: usize, _command: usize, count: usize) -> isize {
+    let wake = |root| wake_few(key(root, address)?, count as i32);
+    Task::with_space(|_, space| wake(space.root()))
+        .flatten()
+        .unwrap_or(LEFT)
+}
+
+#[inline(always)]
+fn wake_few(key: Key, count: i32) -> Option<isize> {
+    let mut list = TABLE[key.bucket()].try_lock()?;
+    if list.len() > FEW {
+        return None;
+    }
+    let (mut at, mut woken) = (0, 0);
+    while woken < count.max(1) as isize
+        && let Some(entry) = list.get(at)
+    {
+        if entry.key != key {
+            at += 1;
+        } else if matches!(entry.role, Role::Plain) {
+            woken += 1;
+            list.remove(at).waiter.release();
+        } else {
+            return Some(Errno::EINVAL.to_rax() as isize);
+        }
+    }
+    Some(woken)
+}
