@@ -227,6 +227,9 @@ static void ends(void)
         futex(&at, FUTEX_WAKE, 1);
         sleeps(&w, 2);
         kill(getpid(), SIGSTOP);
+        /* The call is made again, by a thread that goes on at its own time. */
+        until_asleep(w.tid);
+        usleep(2000);
         _exit(futex(&at, FUTEX_WAKE, 1) == 1 ? 5 : 6);
     }
     waitpid(child, &status, WUNTRACED);
