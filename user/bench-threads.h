@@ -364,6 +364,7 @@ static const struct timed_operation {
 } timed_operations[] = {
     {"waits", "select_100", time_select_100, 1000},
     {"waits", "poll_100", time_poll_100, 1000},
+    {"waits", "epoll_wake_10k", time_epoll_wake_10k, 2000},
     {"table-5.2", "thread_create", time_create, 200},
     {"table-5.2", "thread_create_first", time_create_first, 200},
     {"table-5.2", "thread_create_run_end", time_create_run_end, 200},

@@ -4,9 +4,11 @@
  */
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <linux/futex.h>
 
 #define MANY 100
+#define IDLE 10000
 
 /* --- looking at a hundred descriptors --- */
 
@@ -145,6 +147,29 @@ static void do_epoll_wake(long n)
     close(instance);
     close(bell);
     close(answer);
+}
+
+/* The same beside ten thousand that never have anything. */
+static uint64_t time_epoll_wake_10k(long n)
+{
+    static int idle[IDLE];
+    struct rlimit limit = {IDLE + 100, IDLE + 100};
+    must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    bell = counter();
+    answer = counter();
+    instance = epoll_create1(0);
+    for (int i = 0; i < IDLE; i++)
+        watch(idle[i] = counter());
+    watch(bell);
+    uint64_t before = instructions();
+    numbers(n, answers_events);
+    uint64_t spent = instructions() - before;
+    for (int i = 0; i < IDLE; i++)
+        close(idle[i]);
+    close(instance);
+    close(bell);
+    close(answer);
+    return spent;
 }
 
 static void *ends_at_once(void *argument) { return argument; }

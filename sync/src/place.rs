@@ -11,8 +11,12 @@ use crate::primitive::constructor;
 
 /// Phases of a place, in the low bits of its state word.
 pub(crate) const PHASES: u64 = 0b111;
-/// Set through a life in which the owner is a callback and not a thread; the number of the life stands above it.
+/// Set through a life in which the owner is a callback and not a thread.
 pub(crate) const CALLS: u64 = 0b1000;
+/// Set through a life in which the owner is one of several callbacks of which one is enough. The number of the life stands above it.
+pub(crate) const ONE_OF: u64 = 0b1_0000;
+/// What an owner may be.
+pub(crate) const KINDS: u64 = CALLS | ONE_OF;
 /// In no list.
 pub(crate) const OFF: u64 = 0;
 /// In a list, and its owner waits.

@@ -1,9 +1,9 @@
 //! Who has something to tell: members note themselves when a wait list is woken in which they wait, each at most once, and a consumer takes them in
 //! the order in which they came.
 //!
-//! *Interface*: a [`Member`] of a [`ReadyList`] is armed by giving its [`Arms`] to wait lists ([`Arms::watch`]); when one of these is woken, or by
-//! [`Member::note`], the member stands in the list. [`Line`] is the consumer's end: [`Line::take`] and [`Line::put_back`], one party at a time. Who sleeps until somebody is ready
-//! waits in [`ReadyList::sleepers`], of which one is woken for each member that comes; [`ReadyList::watchers`] are all woken.
+//! *Interface*: a [`Member`] of a [`ReadyList`] is armed by giving its [`Arms`] to wait lists ([`Arms::watch`]), where they stay; each time one of these is woken, or by
+//! [`Member::note`], the member stands in the list, unless it is [muted](Member::mute). [`Line`] is the consumer's end: [`Line::take`] and [`Line::put_back`], one party at a time. Who sleeps until somebody is ready
+//! does so by [`ReadyList::sleep`]; one of them is woken for each member that comes, in turn. [`ReadyList::watchers`] are all woken.
 //!
 //! A member is taken off before it is looked at: what comes after the look notes it again. So nothing is lost, and how long a look at the ready ones takes does
 //! not depend on how many are not.
@@ -16,18 +16,27 @@
 use alloc::sync::Arc;
 use core::ptr::NonNull;
 
-use crate::callout::without_interrupts;
+use crate::callout::{self, without_interrupts};
 use crate::epoch;
-use crate::primitive::atomic::{AtomicBool, AtomicPtr, Ordering};
-use crate::wait::{Callback, WaitList, WaitNode};
+use crate::primitive::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::wait::{Callback, Interrupted, WaitList, WaitNode};
+
+/// Stands between a `SeqCst` exchange and a `SeqCst` load that must not pass it. They are ordered without it; loom, which takes `SeqCst` accesses for acquire and
+/// release only, needs a fence to know.
+fn in_order() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
 
 /// Members that came since the consumer looked.
 pub struct ReadyList {
     /// The latest, counted; it leads to the one before.
     latest: AtomicPtr<Member>,
     closed: AtomicBool,
-    /// Threads that wait for a member.
-    pub sleepers: WaitList,
+    /// The thread that waits for a member, if it found no other that does; 0 for none.
+    alone: AtomicUsize,
+    /// Those that wait behind it.
+    sleepers: WaitList,
     /// Others who want to know of each that comes.
     pub watchers: WaitList,
 }
@@ -41,9 +50,11 @@ pub struct Member {
     next: AtomicPtr<Member>,
     /// It stands in the list, or in the consumer's line.
     noted: AtomicBool,
+    /// It is not to be noted.
+    muted: AtomicBool,
     list: Arc<ReadyList>,
     /// What the consumer knows it by.
-    pub key: (usize, usize),
+    pub key: usize,
 }
 
 impl ReadyList {
@@ -52,6 +63,7 @@ impl ReadyList {
         ReadyList {
             latest: AtomicPtr::new(core::ptr::null_mut()),
             closed: AtomicBool::new(false),
+            alone: AtomicUsize::new(0),
             sleepers: WaitList::new(),
             watchers: WaitList::new(),
         }
@@ -60,6 +72,56 @@ impl ReadyList {
     /// Whether nobody has come since the consumer looked.
     pub fn is_empty(&self) -> bool {
         self.latest.load(Ordering::SeqCst).is_null()
+    }
+
+    /// Sleeps until `condition` holds, which it does while somebody is ready, or a signal arrives. One who was woken, and does not look at who is ready, is to
+    /// [wake](ReadyList::wake_sleeper) another.
+    ///
+    /// # Errors
+    /// The signal.
+    pub fn sleep(&self, condition: impl Fn() -> bool) -> Result<(), Interrupted> {
+        let me = (callout::get().current)();
+        // Who comes to others waits behind them.
+        let alone = !self.sleepers.has_waiters()
+            && (self.alone)
+                .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok();
+        if !alone {
+            return (self.sleepers).wait_interruptible(|| condition().then_some(()));
+        }
+        in_order();
+        let result = loop {
+            if condition() {
+                break Ok(());
+            }
+            if (callout::get().interrupted)() {
+                break Err(Interrupted);
+            }
+            if self.alone.load(Ordering::Acquire) != me {
+                break Ok(());
+            }
+            (callout::get().suspend)();
+        };
+        // Unless a waker has: that one's turn is the caller's even if it has found the condition itself.
+        let _ = (self.alone).compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+        result
+    }
+
+    /// Whether anybody may sleep.
+    pub fn has_sleepers(&self) -> bool {
+        self.alone.load(Ordering::SeqCst) != 0 || self.sleepers.has_waiters()
+    }
+
+    /// Wakes who sleeps longest. Whether there was anybody.
+    pub fn wake_sleeper(&self) -> bool {
+        if self.alone.load(Ordering::SeqCst) != 0 {
+            let alone = self.alone.swap(0, Ordering::AcqRel);
+            if alone != 0 {
+                (callout::get().resume)(alone);
+                return true;
+            }
+        }
+        self.sleepers.has_waiters() && self.sleepers.wake_one()
     }
 
     /// Takes no more members, and lets go of those that stand here. In thread context; members must be disarmed before or soon after.
@@ -92,11 +154,12 @@ impl Default for ReadyList {
 
 impl Member {
     /// A member of `list` that is not ready.
-    pub fn new(list: &Arc<ReadyList>, key: (usize, usize)) -> Member {
+    pub fn new(list: &Arc<ReadyList>, key: usize) -> Member {
         Member {
             callback: Callback(Self::came),
             next: AtomicPtr::new(core::ptr::null_mut()),
             noted: AtomicBool::new(false),
+            muted: AtomicBool::new(false),
             list: list.clone(),
             key,
         }
@@ -108,6 +171,12 @@ impl Member {
         without_interrupts(|| unsafe { Self::enter(Self::place(self)) });
     }
 
+    /// Says whether it is to be noted from now on. (It may be in the list even so.) Watch anew, or look at what may have changed, after it is so again.
+    pub fn mute(&self, muted: bool) {
+        self.muted.store(muted, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
     /// Its place inside the `Arc`, by a pointer that is good for the count, too.
     fn place(self: &Arc<Self>) -> NonNull<Member> {
         let place = Arc::as_ptr(self).cast_mut();
@@ -116,19 +185,24 @@ impl Member {
     }
 
     /// A wait list was woken in which it waits.
-    fn came(callback: NonNull<Callback>) {
+    fn came(callback: NonNull<Callback>) -> bool {
         // SAFETY: the callback is the first field of a member in an `Arc`, which its arms keep for a grace period.
-        unsafe { Self::enter(callback.cast()) };
+        unsafe { Self::enter(callback.cast()) }
     }
 
+    /// Whether somebody was woken who sleeps until a member is ready.
+    ///
     /// # Safety
     /// The member is in an `Arc`, and stays until the caller turns interrupts on.
-    unsafe fn enter(member: NonNull<Member>) {
+    unsafe fn enter(member: NonNull<Member>) -> bool {
         // SAFETY: the caller's promise.
         let this = unsafe { member.as_ref() };
         let list = &this.list;
-        if list.closed.load(Ordering::SeqCst) || this.noted.swap(true, Ordering::SeqCst) {
-            return;
+        if this.muted.load(Ordering::SeqCst)
+            || list.closed.load(Ordering::SeqCst)
+            || this.noted.swap(true, Ordering::SeqCst)
+        {
+            return false;
         }
         // SAFETY: in an `Arc`, and alive.
         unsafe { Arc::increment_strong_count(member.as_ptr()) };
@@ -145,12 +219,12 @@ impl Member {
                 Err(now) => latest = now,
             }
         }
-        if list.sleepers.has_waiters() {
-            list.sleepers.wake_one();
-        }
+        in_order();
+        let woken = list.wake_sleeper();
         if list.watchers.has_waiters() {
             list.watchers.wake_all();
         }
+        woken
     }
 
     /// Whether it stands in the list or in a line.
@@ -221,7 +295,9 @@ impl Line {
         if self.first.is_null() {
             self.last = core::ptr::null_mut();
         }
-        member.noted.store(false, Ordering::SeqCst);
+        member.noted.store(false, Ordering::Release);
+        // Before a look at what the member is about.
+        fence(Ordering::SeqCst);
         Some(member)
     }
 
@@ -258,36 +334,74 @@ pub const ARMS: usize = 3;
 
 /// A member's places in wait lists.
 pub struct Arms {
-    /// Each with the address of the list that it was given to last; 0 for none.
-    nodes: Option<[(WaitNode, usize); ARMS]>,
+    nodes: Option<[Arm; ARMS]>,
     member: Option<Arc<Member>>,
+}
+
+struct Arm {
+    node: WaitNode,
+    /// The address of the list that it was given to last; 0 for none.
+    at: usize,
+    /// The list has not been shown since the arms were to be [counted](Arms::begin).
+    stale: bool,
 }
 
 // SAFETY: the nodes are of a callback, so no thread's, and `&mut` is needed for all that is done with them.
 unsafe impl Send for Arms {}
 
 impl Arms {
-    /// Places for `member`.
-    pub fn new(member: Arc<Member>) -> Arms {
+    /// Places for `member`; with `one_of` a wake-up that finds several such members in a list ends at one that has somebody to wake.
+    pub fn new(member: Arc<Member>, one_of: bool) -> Arms {
         let callback = member.place().cast();
-        Arms {
+        let arm = |()| {
             // SAFETY: the end of the arms gives up their count a grace period after the nodes'.
-            nodes: Some([(); ARMS].map(|()| (unsafe { WaitNode::calling(callback) }, 0))),
+            let node = unsafe { WaitNode::calling(callback) };
+            Arm {
+                node: if one_of { node.one_of() } else { node },
+                at: 0,
+                stale: true,
+            }
+        };
+        Arms {
+            nodes: Some([(); ARMS].map(arm)),
             member: Some(member),
         }
     }
 
-    /// Lets the member be noted at the next wake-up of `list`. Where that is impossible, for want of memory or with more than [`ARMS`] lists, it is noted now.
+    /// From here on all lists are shown in which the member is to stand. Its places in others it gives up where it wants them.
+    pub fn begin(&mut self) {
+        self.nodes
+            .iter_mut()
+            .flatten()
+            .for_each(|arm| arm.stale = true);
+    }
+
+    /// Lets the member be noted at each wake-up of `list`. Where that is impossible, for want of memory or with more than [`ARMS`] lists, it is noted now.
+    #[inline]
     pub fn watch(&mut self, list: &WaitList) {
         let address = list.word_address();
         let nodes = self.nodes.as_mut().map_or(&mut [][..], |nodes| nodes);
-        let known = nodes.iter().position(|&(_, at)| at == address);
-        let place = known.or_else(|| nodes.iter().position(|(node, _)| !node.is_queued()));
+        for arm in nodes {
+            if arm.at == address && arm.node.is_queued() {
+                arm.stale = false;
+                return;
+            }
+        }
+        self.stand_in(list);
+    }
+
+    #[inline(never)]
+    fn stand_in(&mut self, list: &WaitList) {
+        let address = list.word_address();
+        let nodes = self.nodes.as_mut().map_or(&mut [][..], |nodes| nodes);
+        let known = nodes.iter().position(|arm| arm.at == address);
+        let place = known
+            .or_else(|| nodes.iter().position(|arm| !arm.node.is_queued()))
+            .or_else(|| nodes.iter().position(|arm| arm.stale));
         let watched = place.is_some_and(|place| {
-            let (node, at) = &mut nodes[place];
-            *at = address;
-            // One that waits there still is as good as a new one, and leaves no marked place behind. (A list's end takes all off it.)
-            node.is_queued() || list.enroll(node)
+            let arm = &mut nodes[place];
+            (arm.at, arm.stale) = (address, false);
+            list.enroll(&arm.node)
         });
         if let (false, Some(member)) = (watched, &self.member) {
             member.note();
@@ -297,10 +411,10 @@ impl Arms {
     /// Leaves `list` if it is there.
     pub fn leave(&mut self, list: &WaitList) {
         let address = list.word_address();
-        for (node, at) in self.nodes.iter_mut().flatten() {
-            if *at == address {
-                list.leave(node);
-                *at = 0;
+        for arm in self.nodes.iter_mut().flatten() {
+            if arm.at == address {
+                list.leave(&arm.node);
+                arm.at = 0;
             }
         }
     }
@@ -325,14 +439,14 @@ mod tests {
 
     fn keys(line: &mut Line) -> std::vec::Vec<usize> {
         core::iter::from_fn(|| line.take())
-            .map(|member| member.key.0)
+            .map(|member| member.key)
             .collect()
     }
 
     #[test]
     fn members_come_once_and_in_order() {
         let list = Arc::new(ReadyList::new());
-        let [a, b, c] = [1, 2, 3].map(|key| Arc::new(Member::new(&list, (key, 0))));
+        let [a, b, c] = [1, 2, 3].map(|key| Arc::new(Member::new(&list, key)));
         let mut line = Line::new();
         for member in [&a, &b, &a, &c] {
             member.note();
@@ -350,7 +464,7 @@ mod tests {
         c.note();
         line.refill(&list);
         let mut other = Line::new();
-        other.put_back(Arc::new(Member::new(&list, (9, 0))));
+        other.put_back(Arc::new(Member::new(&list, 9)));
         line.join(&mut other);
         assert!(other.is_empty());
         assert_eq!(keys(&mut line), [2, 1, 3, 9]);
@@ -360,8 +474,8 @@ mod tests {
     fn a_wake_up_of_a_list_notes_who_is_armed_there() {
         let list = Arc::new(ReadyList::new());
         let (data, space) = (WaitList::new(), WaitList::new());
-        let member = Arc::new(Member::new(&list, (5, 0)));
-        let mut arms = Arms::new(member);
+        let member = Arc::new(Member::new(&list, 5));
+        let mut arms = Arms::new(member, false);
         arms.watch(&data);
         arms.watch(&space);
         let mut line = Line::new();
@@ -369,12 +483,13 @@ mod tests {
         space.wake_one();
         line.refill(&list);
         assert_eq!(keys(&mut line), [5]);
-        // Not armed any more.
+        // It stays armed.
         data.wake_all();
-        assert!(list.is_empty());
-        arms.watch(&data);
+        line.refill(&list);
+        assert_eq!(keys(&mut line), [5]);
         arms.watch(&data);
         arms.leave(&space);
+        assert!(!space.has_waiters());
         assert!(data.has_waiters());
         arms.leave(&data);
         assert!(!data.has_waiters());
@@ -385,10 +500,104 @@ mod tests {
     }
 
     #[test]
+    fn a_muted_member_is_not_noted() {
+        let list = Arc::new(ReadyList::new());
+        let data = WaitList::new();
+        let member = Arc::new(Member::new(&list, 5));
+        let mut arms = Arms::new(member.clone(), false);
+        arms.watch(&data);
+        member.mute(true);
+        data.wake_all();
+        assert!(list.is_empty());
+        member.mute(false);
+        data.wake_all();
+        assert!(!list.is_empty());
+        list.close();
+    }
+
+    #[test]
+    fn a_list_that_is_shown_no_more_gives_its_place_to_another() {
+        let list = Arc::new(ReadyList::new());
+        let lists = [(); ARMS + 1].map(|()| WaitList::new());
+        let mut arms = Arms::new(Arc::new(Member::new(&list, 5)), false);
+        lists[..ARMS].iter().for_each(|one| arms.watch(one));
+        arms.begin();
+        lists[1..].iter().for_each(|one| arms.watch(one));
+        assert!(list.is_empty());
+        lists[0].wake_all();
+        assert!(list.is_empty());
+        lists[ARMS].wake_all();
+        assert!(!list.is_empty());
+        list.close();
+    }
+
+    #[test]
+    fn places_that_are_taken_off_a_list_are_seen_and_come_again() {
+        let list = Arc::new(ReadyList::new());
+        let data = WaitList::new();
+        let mut arms = Arms::new(Arc::new(Member::new(&list, 5)), false);
+        arms.watch(&data);
+        let mut line = Line::new();
+        // So much lies below one that waits that all is taken off.
+        let (mut others, mut taken_off) = (std::vec::Vec::new(), false);
+        for _ in 0..100 {
+            let mut other = Arms::new(Arc::new(Member::new(&list, 9)), false);
+            other.watch(&data);
+            drop(others.pop());
+            others.push(other);
+            line.refill(&list);
+            taken_off |= keys(&mut line).contains(&5);
+            arms.watch(&data);
+        }
+        assert!(taken_off);
+        drop(others);
+        data.wake_all();
+        line.refill(&list);
+        assert_eq!(keys(&mut line), [5]);
+    }
+
+    #[test]
+    fn of_several_a_wake_up_calls_the_first_that_has_somebody_to_wake() {
+        let lists = [(); 3].map(|()| Arc::new(ReadyList::new()));
+        let data = WaitList::new();
+        let mut arms: std::vec::Vec<_> = (lists.iter().enumerate())
+            .map(|(key, list)| Arms::new(Arc::new(Member::new(list, key)), true))
+            .collect();
+        arms.iter_mut().for_each(|arms| arms.watch(&data));
+        // Nobody sleeps: all are told.
+        data.wake_all();
+        let told = || {
+            lists.each_ref().map(|list| {
+                let mut line = Line::new();
+                line.refill(list);
+                line.take().is_some()
+            })
+        };
+        assert_eq!(told(), [true; 3]);
+        let sleepers = [WaitNode::new(), WaitNode::new()];
+        for (list, sleeper) in lists.iter().zip(&sleepers) {
+            assert!(list.sleepers.enroll(sleeper) && list.has_sleepers());
+        }
+        let woken = || sleepers.each_ref().map(|sleeper| !sleeper.is_queued());
+        data.wake_all();
+        assert_eq!(woken().iter().filter(|woken| **woken).count(), 1);
+        // Who has told a sleeper is passed over.
+        assert_eq!(told()[..2].iter().filter(|told| **told).count(), 1);
+        data.wake_all();
+        assert_eq!(woken(), [true; 2]);
+        let mut plain = Arms::new(Arc::new(Member::new(&lists[2], 2)), false);
+        plain.watch(&data);
+        told();
+        data.wake_one();
+        assert!(told()[2]);
+        lists.iter().for_each(ReadyList::close);
+    }
+
+    #[test]
     fn with_too_many_lists_a_member_is_noted_at_once() {
         let list = Arc::new(ReadyList::new());
         let lists = [(); ARMS + 1].map(|()| WaitList::new());
-        let mut arms = Arms::new(Arc::new(Member::new(&list, (5, 0))));
+        let mut arms = Arms::new(Arc::new(Member::new(&list, 5)), false);
         for (i, one) in lists.iter().enumerate() {
             arms.watch(one);
             assert_eq!(list.is_empty(), i < ARMS);
@@ -399,7 +608,7 @@ mod tests {
     #[test]
     fn a_closed_list_keeps_nobody() {
         let list = Arc::new(ReadyList::new());
-        let member = Arc::new(Member::new(&list, (5, 0)));
+        let member = Arc::new(Member::new(&list, 5));
         member.note();
         list.close();
         member.note();

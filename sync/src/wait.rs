@@ -3,7 +3,8 @@
 //! *Interface*: [`WaitList::wait_until`] and [`WaitList::wait_interruptible`] sleep until a closure yields;
 //! [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from anywhere, interrupt handlers
 //! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`crate::Watch`], for `poll`). A [`Callback`]
-//! may wait in the place of a thread: it is called by whoever wakes.
+//! may stand in the place of a thread: it is called by whoever wakes, each time, and stays. Of those that are [`one of several`](WaitNode::one_of) a wake-up calls as many as it takes
+//! until one has somebody to wake.
 //!
 //! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter
 //! enrols, looks again, and only then sleeps on its token, which a `resume` in between has already given.
@@ -15,9 +16,10 @@
 //!
 //! Who walks sees places that others may take off meanwhile; the head's tag counts those, and a walk during which it has changed begins again. `wake_one` needs that to be sure that
 //! the one it chooses is in this list, and its exchange names the place's life. Marked places below waiting ones stay until those go; when they
-//! are many (more than the waiting ones and 8), all are woken.
+//! are many (more than the waiting ones and 8), all are woken and taken off, callbacks too: who has one there sees that it is not [queued](WaitNode::is_queued) any more.
 //!
-//! A callback is called with interrupts off, so whoever frees it waits for a grace period after its node has left.
+//! A callback is called with interrupts off, so whoever frees it waits for a grace period after its node has left. What is called once for several wake-ups looks, behind a full fence,
+//! at what each of them has changed.
 //!
 //! Progress: everything is lock-free but the sleeping. Memory order: enrolment and the look at the condition, and the change of the condition and the look at the list, are separated by full fences.
 //!
@@ -26,23 +28,22 @@
 
 use crate::callout;
 use crate::cas2::Pair;
-use crate::place::{self, CALLS, LEFT, OFF, PHASES, Place, QUEUED, TAKEN, TOLD};
+use crate::place::{self, CALLS, KINDS, LEFT, OFF, ONE_OF, PHASES, Place, QUEUED, TAKEN, TOLD};
 use crate::primitive::atomic::{Ordering, fence};
 use crate::primitive::constructor;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-/// So many marked places more than waiting ones may lie in a list.
-const MARKED: usize = 8;
+/// So many marked places more than waiting ones may lie in a list. (Models of a few steps have a list cleared sooner.)
+const MARKED: usize = if cfg!(loom) { 0 } else { 8 };
 
-/// What is called, in the context of the waker and with interrupts off, when a list is woken in which it waits. Once for each enrolment, or a few times where
-/// wakers meet.
-pub struct Callback(pub fn(NonNull<Callback>));
+/// What is called, in the context of the waker and with interrupts off, when a list is woken in which it stands; a few times where wakers meet. Whether it has woken somebody.
+pub struct Callback(pub fn(NonNull<Callback>) -> bool);
 
 /// The place of a thread, or of a callback, in one list at a time.
 pub struct WaitNode {
     owner: usize,
-    /// [`CALLS`] if the owner is a callback.
+    /// [`CALLS`] if the owner is a callback, and [`ONE_OF`].
     kind: u64,
     place: Cell<Option<&'static Place>>,
     /// The place's state while nobody has woken its owner since it enrolled.
@@ -73,7 +74,15 @@ impl WaitNode {
         }
     }
 
+    /// A node of a callback, which is now one of several in a list of which one is enough.
+    #[must_use]
+    pub fn one_of(mut self) -> Self {
+        self.kind = KINDS;
+        self
+    }
+
     /// Whether no waker has taken the node since it enrolled.
+    #[inline]
     pub fn is_queued(&self) -> bool {
         self.place
             .get()
@@ -185,12 +194,16 @@ impl WaitList {
         node.abandon();
         if self.head.low() != 0 {
             // Those who left without a look at the list.
-            self.tidy();
+            if node.kind == 0 {
+                self.tidy();
+            } else {
+                self.tidy_below();
+            }
         }
         let Some(place) = node.place.get().or_else(place::take) else {
             return false;
         };
-        let life = ((place.state.load(Ordering::Relaxed) | PHASES | CALLS) + 1) | node.kind;
+        let life = ((place.state.load(Ordering::Relaxed) | PHASES | KINDS) + 1) | node.kind;
         place.owner.store(node.owner, Ordering::Relaxed);
         place.state.store(life | QUEUED, Ordering::Release);
         node.place.set(Some(place));
@@ -211,6 +224,11 @@ impl WaitList {
     /// Ends `node`'s stay on the list, if no waker has.
     pub fn leave(&self, node: &WaitNode) {
         node.abandon();
+        self.tidy_below();
+    }
+
+    /// Takes off the list what waits no more, as long as it is on top or there is much of it.
+    fn tidy_below(&self) {
         if self.tidy() {
             return;
         }
@@ -220,35 +238,57 @@ impl WaitList {
             _ => marked += 1,
         });
         if marked > waiting + MARKED {
-            self.wake_all();
+            self.wake(true);
         }
     }
 
-    /// Wakes every thread that was enrolled when the call began.
-    pub fn wake_all(&self) {
+    /// Wakes every thread that was enrolled when the call began, and calls the callbacks. Whether one was not called, because one of several was enough: who
+    /// calls this only when somebody waits is to do so at the next change, too.
+    pub fn wake_all(&self) -> bool {
+        self.wake(false)
+    }
+
+    /// As [`WaitList::wake_all`]; with `clear` callbacks are taken off the list, too.
+    fn wake(&self, clear: bool) -> bool {
         fence(Ordering::SeqCst);
+        let (mut enough, mut spared) = (false, false);
         while self.head.low() != 0 {
+            let mut marked = false;
             let whole = self.walk(|place, state| {
+                if state & (PHASES | CALLS) == QUEUED | CALLS && !clear {
+                    spared |= enough && state & ONE_OF != 0;
+                    enough |= ring(place, state, enough);
+                    return;
+                }
+                marked = true;
                 if state & PHASES != QUEUED || place.advance(state, TAKEN) {
                     tell(place, state & !PHASES | TAKEN);
                 }
             });
-            self.tidy();
+            if marked {
+                self.tidy();
+            }
             if whole {
-                return;
+                break;
             }
         }
+        spared
     }
 
-    /// Wakes the thread that has waited longest, and leaves the others enrolled.
-    pub fn wake_one(&self) {
+    /// Wakes the thread that has waited longest, and leaves the others enrolled; calls the callbacks. Whether there was a thread.
+    pub fn wake_one(&self) -> bool {
         fence(Ordering::SeqCst);
+        let mut enough = false;
         while self.head.low() != 0 {
             let (mut waiting, mut marked, mut oldest) = (0, 0, None);
             let whole = self.walk(|place, state| match state & PHASES {
                 QUEUED => {
                     waiting += 1;
-                    oldest = Some((place, state));
+                    if state & CALLS == 0 {
+                        oldest = Some((place, state));
+                    } else {
+                        enough |= ring(place, state, enough);
+                    }
                 }
                 _ => {
                     marked += 1;
@@ -265,10 +305,11 @@ impl WaitList {
                 tell(place, state & !PHASES | TAKEN);
             }
             if !self.tidy() && marked > waiting + MARKED {
-                self.wake_all();
+                self.wake(true);
             }
-            return;
+            return oldest.is_some();
         }
+        false
     }
 
     /// Visits the places from the latest to the oldest with their states. False when one was taken off meanwhile: the rest was not visited, and those
@@ -340,17 +381,27 @@ fn tell(place: &Place, state: u64) {
     place.advance(state, TOLD);
 }
 
-/// Calls the owner if it has not left. Interrupts are off.
-fn call(place: &Place, state: u64, owner: usize) {
+/// Calls a callback that stays, unless it is one of several and that is `enough`: whether now it is.
+fn ring(place: &Place, state: u64, enough: bool) -> bool {
+    if enough && state & ONE_OF != 0 {
+        return false;
+    }
+    let owner = place.owner.load(Ordering::Relaxed);
+    callout::without_interrupts(|| call(place, state, owner)) && state & ONE_OF != 0
+}
+
+/// Calls the owner if it has not left. Interrupts are off. Whether it has woken somebody.
+fn call(place: &Place, state: u64, owner: usize) -> bool {
     if place.state.load(Ordering::Acquire) == state {
         let callback = core::ptr::with_exposed_provenance_mut::<Callback>(owner);
         if let Some(callback) = NonNull::new(callback) {
             // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node had not ended when the state was read,
             // and no grace period ends while interrupts are off here.
             let call = unsafe { callback.as_ref() }.0;
-            call(callback);
+            return call(callback);
         }
     }
+    false
 }
 
 /// The caller has taken the place off its list: back to its owner, or to those that nobody has.

@@ -52,13 +52,15 @@ enum To<'a> {
 pub type Whose = Option<Weak<Process>>;
 
 impl<'a> PollTable<'a> {
-    /// Enrols `arms`.
+    /// Enrols `arms`, in all lists that are shown and in no others.
     pub fn member(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
+        arms.begin();
         PollTable(To::Member(arms, whose, u32::MAX))
     }
 
     /// Enrols `arms` where `events` may come.
     pub fn one_side(arms: &'a mut Arms, whose: &'a mut Whose, events: u32) -> Self {
+        arms.begin();
         PollTable(To::Member(arms, whose, events))
     }
 

@@ -311,15 +311,17 @@ impl PipeCore {
         }
         // Who enrols after this look raises the flag again, and finds what was published before the flag was lowered.
         let readers = &self.home().readers;
-        if readers.has_waiters() {
-            readers.wake_all();
+        if readers.has_waiters() && readers.wake_all() {
+            self.for_writer.raise(Flag::Waited);
         }
     }
 
     /// Wakes everyone who waits for space, for instance because the last reader closed.
     pub fn wake_writers(&self) {
         self.tail.for_reader.lower(Flag::Waited);
-        self.home().writers.wake_all();
+        if self.home().writers.wake_all() {
+            self.tail.for_reader.raise(Flag::Waited);
+        }
     }
 
     /// For a poller: calls `watch` with the list that is woken when there is data. Each time anew before looking at [`available`](Self::available).

@@ -208,7 +208,7 @@ fn a_watcher_is_told_of_what_it_has_not_seen() {
         // SAFETY: the ring is leaked.
         let pipe = Arc::new(unsafe { PipeCore::lent(NonNull::from(ring).cast(), 4096) });
         let ready = std::sync::Arc::new(ReadyList::new());
-        let member = std::sync::Arc::new(Member::new(&ready, (1, 0)));
+        let member = std::sync::Arc::new(Member::new(&ready, 1));
         let writer = {
             let pipe = pipe.clone();
             loom::thread::spawn(move || {
@@ -216,7 +216,7 @@ fn a_watcher_is_told_of_what_it_has_not_seen() {
                 assert_eq!(pipe.write(Exclusive, &[2]), Some(1));
             })
         };
-        let mut arms = Arms::new(member);
+        let mut arms = Arms::new(member, false);
         pipe.expect_data(|list| arms.watch(list));
         let _seen = pipe.read(Exclusive, &mut [0; 2]);
         writer.join().unwrap();

@@ -12,7 +12,7 @@ type List = std::sync::Arc<ReadyList>;
 
 fn take(line: &mut Line, list: &List) -> Vec<usize> {
     line.refill(list);
-    std::iter::from_fn(|| line.take().map(|member| member.key.0)).collect()
+    std::iter::from_fn(|| line.take().map(|member| member.key)).collect()
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_change_is_seen_or_noted() {
     model(3, || {
         let ready = List::new(ReadyList::new());
         let (list, word) = (Arc::new(WaitList::new()), Arc::new(AtomicUsize::new(0)));
-        let member = std::sync::Arc::new(Member::new(&ready, (1, 0)));
+        let member = std::sync::Arc::new(Member::new(&ready, 1));
         let changer = {
             let (list, word) = (list.clone(), word.clone());
             thread::spawn(move || {
@@ -29,11 +29,107 @@ fn a_change_is_seen_or_noted() {
                 list.wake_all();
             })
         };
-        let mut arms = Arms::new(member);
+        let mut arms = Arms::new(member, false);
         arms.watch(&list);
         let seen = word.load(Ordering::Relaxed) != 0;
         changer.join().unwrap();
         assert!(seen || !ready.is_empty(), "neither seen nor noted");
+        ready.close();
+    });
+}
+
+/// Arms that stay: two changes, and looks beside them without watching anew.
+#[test]
+fn a_member_that_stays_armed_misses_nothing() {
+    link_threads();
+    model(3, || {
+        let ready = List::new(ReadyList::new());
+        let list = Arc::new(WaitList::new());
+        let words = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let mut arms = Arms::new(std::sync::Arc::new(Member::new(&ready, 1)), false);
+        arms.watch(&list);
+        let changers = [0, 1].map(|i| {
+            let (list, words) = (list.clone(), words.clone());
+            thread::spawn(move || {
+                words[i].store(1, Ordering::Relaxed);
+                list.wake_all();
+            })
+        });
+        let (mut line, mut seen) = (Line::new(), [0; 2]);
+        let mut look = |line: &mut Line| {
+            if !take(line, &ready).is_empty() {
+                seen = [0, 1].map(|i| words[i].load(Ordering::Relaxed));
+            }
+        };
+        look(&mut line);
+        changers.into_iter().for_each(|one| one.join().unwrap());
+        look(&mut line);
+        assert_eq!(seen, [1; 2]);
+        ready.close();
+    });
+}
+
+/// One leaves a list on whose top another stands: all are taken off, while somebody wakes them.
+#[test]
+fn a_change_is_seen_though_the_list_is_cleared() {
+    link_threads();
+    model(1, || {
+        let ready = List::new(ReadyList::new());
+        let (list, word) = (Arc::new(WaitList::new()), Arc::new(AtomicUsize::new(0)));
+        let mut leaver = Arms::new(std::sync::Arc::new(Member::new(&ready, 2)), false);
+        leaver.watch(&list);
+        let mut arms = Arms::new(std::sync::Arc::new(Member::new(&ready, 1)), false);
+        arms.watch(&list);
+        let others = [0, 1].map(|role| {
+            let (list, word) = (list.clone(), word.clone());
+            let mut leaver = (role == 0).then(|| {
+                std::mem::replace(
+                    &mut leaver,
+                    Arms::new(std::sync::Arc::new(Member::new(&ready, 3)), false),
+                )
+            });
+            thread::spawn(move || match &mut leaver {
+                Some(leaver) => leaver.leave(&list),
+                None => {
+                    word.store(1, Ordering::Relaxed);
+                    list.wake_all();
+                }
+            })
+        });
+        let (mut line, mut seen) = (Line::new(), 0);
+        let mut look = |line: &mut Line| {
+            if take(line, &ready).contains(&1) {
+                arms.watch(&list);
+                seen = word.load(Ordering::Relaxed);
+            }
+        };
+        look(&mut line);
+        others.into_iter().for_each(|one| one.join().unwrap());
+        look(&mut line);
+        assert_eq!(seen, 1);
+        ready.close();
+    });
+}
+
+#[test]
+fn who_sleeps_is_woken_by_a_member_that_comes() {
+    link_threads();
+    model(2, || {
+        let ready = List::new(ReadyList::new());
+        let member = std::sync::Arc::new(Member::new(&ready, 1));
+        let sleepers = [0, 1].map(|_| {
+            let ready = ready.clone();
+            thread::spawn(move || {
+                while ready.is_empty() {
+                    ready.sleep(|| !ready.is_empty()).unwrap();
+                }
+                // It is left there for the other.
+                ready.wake_sleeper();
+            })
+        });
+        member.note();
+        sleepers.into_iter().for_each(|one| one.join().unwrap());
+        assert!(!ready.has_sleepers());
         ready.close();
     });
 }
@@ -44,7 +140,7 @@ fn what_comes_after_a_look_is_noted_again() {
     model(3, || {
         let ready = List::new(ReadyList::new());
         let words = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-        let members = [0, 1].map(|key| std::sync::Arc::new(Member::new(&ready, (key, 0))));
+        let members = [0, 1].map(|key| std::sync::Arc::new(Member::new(&ready, key)));
         let noters = [0, 1].map(|i| {
             let (words, member) = (words.clone(), members[i].clone());
             thread::spawn(move || {
@@ -78,7 +174,7 @@ fn a_closed_list_keeps_no_member() {
     link_threads();
     model(3, || {
         let ready = List::new(ReadyList::new());
-        let member = std::sync::Arc::new(Member::new(&ready, (1, 0)));
+        let member = std::sync::Arc::new(Member::new(&ready, 1));
         let noter = {
             let member = member.clone();
             thread::spawn(move || member.note())

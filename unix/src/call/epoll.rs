@@ -14,7 +14,7 @@ use super::{Args, Handler};
 use crate::deadline::Deadline;
 use crate::epoll::Epoll;
 use crate::file::OpenFile;
-use crate::process::Process;
+use crate::process::{Process, Task};
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -98,7 +98,9 @@ fn until(args: &Args, deadline: Deadline) -> Result<usize> {
     }
     let events = args.word(1);
     vm::user::check(events, most * size_of::<EpollEvent>())?;
-    let of = Process::current().files.get().opened(args.int(0))?;
+    let fd = args.int(0);
+    let of = Task::here(|task| task.process.files.with(|files| files.opened(fd)));
+    let of = of.ok_or(Errno::EBADF)??;
     instance(&of)?.wait(most, deadline, |place, event| {
         put(events + place * size_of::<EpollEvent>(), &event)
     })

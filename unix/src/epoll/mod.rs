@@ -3,14 +3,15 @@
 //! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change what it watches, [`Epoll::wait`] reports.
 //!
 //! Each interest is a member of the instance's list of ready ones, into which the wait lists of its file put it: so a look takes
-//! the time of those that are ready, however many are watched. One that is reported as a level stays in the list, without standing in a wait list: the next look finds it
-//! ready, or lets it wait again. One that is reported as an edge waits again before it is looked at.
+//! the time of those that are ready, however many are watched. It stands in its wait lists as long as it is there. One that is reported as a level stays in the list of ready ones until a
+//! look finds that it is not. One that has had its only shot is mute until it is changed.
 //!
 //! An interest does not keep its description: that ends with its last descriptor, whoever sleeps in `epoll_wait`.
 //!
 //! Source: dissertation, figure 4.3 (callbacks of a queue), sections 4.1.4 and 4.4.
 
 mod nest;
+mod slots;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -28,6 +29,7 @@ use crate::memory::fallible::{try_arc, try_box, try_insert, try_string};
 use crate::poll::{self, PollTable, Whose};
 use crate::process::quota;
 use crate::process::user::Charge;
+use slots::Slots;
 
 /// A descriptor's number and its description's address, which is nobody else's while the interest has its weak count.
 type Key = (usize, usize);
@@ -43,7 +45,9 @@ pub struct Epoll {
 
 /// What an instance watches.
 struct Interests {
-    all: BTreeMap<Key, Box<Interest>>,
+    all: Slots<Box<Interest>>,
+    /// Where they are.
+    numbers: BTreeMap<Key, usize>,
     /// Those that may be ready.
     line: Line,
     /// With so many interests, those of closed descriptors are looked for.
@@ -52,6 +56,7 @@ struct Interests {
 
 /// What an instance knows of one descriptor.
 struct Interest {
+    key: Key,
     file: Weak<OpenFile>,
     member: Arc<Member>,
     arms: Arms,
@@ -93,7 +98,7 @@ impl Interest {
             return 0;
         }
         if self.event.events & EPOLLET == 0 {
-            let found = self.event.found(file, None);
+            let found = file.look() & self.event.wanted();
             if found != 0 {
                 return found;
             }
@@ -112,12 +117,18 @@ impl Interest {
 
 /// An event as a question to a file.
 trait Question {
+    fn wanted(&self) -> u32;
     fn found<'a>(&self, file: &'a OpenFile, table: Option<&mut PollTable<'a>>) -> u32;
 }
 
 impl Question for EpollEvent {
+    #[inline]
+    fn wanted(&self) -> u32 {
+        self.events & !WAYS | POLLERR | POLLHUP
+    }
+
     fn found<'a>(&self, file: &'a OpenFile, table: Option<&mut PollTable<'a>>) -> u32 {
-        let wanted = self.events & !WAYS | POLLERR | POLLHUP;
+        let wanted = self.wanted();
         file.file().poll(file, wanted, table) & wanted
     }
 }
@@ -128,7 +139,8 @@ impl Epoll {
         let epoll = Epoll {
             ready: try_arc(ReadyList::new())?,
             interests: Monitor::new(Interests {
-                all: BTreeMap::new(),
+                all: Slots::new(),
+                numbers: BTreeMap::new(),
                 line: Line::new(),
                 full: FEW,
             }),
@@ -163,14 +175,16 @@ impl Epoll {
         let mut interests = self.interests.lock();
         interests.sweep();
         let key = key(fd, file);
-        if interests.all.contains_key(&key) {
+        if interests.numbers.contains_key(&key) {
             return Err(Errno::EEXIST);
         }
         let charge = quota::watch()?;
-        let member = try_arc(Member::new(&self.ready, key))?;
+        let number = interests.all.next()?;
+        let member = try_arc(Member::new(&self.ready, number))?;
         let mut interest = try_box(Interest {
+            key,
             file: Arc::downgrade(file),
-            arms: Arms::new(member.clone()),
+            arms: Arms::new(member.clone(), event.events & EPOLLEXCLUSIVE != 0),
             whose: None,
             member,
             event,
@@ -180,20 +194,22 @@ impl Epoll {
         if interest.watch(file) != 0 {
             interest.member.note();
         }
-        try_insert(&mut interests.all, key, interest)?;
+        try_insert(&mut interests.numbers, key, number)?;
+        interests.all.put(number, interest);
         Ok(())
     }
 
     /// Watches `file` for another event. ENOENT, EINVAL for one that is exclusive or is to be.
     pub fn change(&self, fd: i32, file: &Arc<OpenFile>, event: EpollEvent) -> Result<()> {
         let mut interests = self.interests.lock();
-        let interest = interests.all.get_mut(&key(fd, file)).ok_or(Errno::ENOENT)?;
+        let interest = interests.of(key(fd, file)).ok_or(Errno::ENOENT)?;
         if (interest.event.events | event.events) & EPOLLEXCLUSIVE != 0 {
             return Err(Errno::EINVAL);
         }
         interest.unwatch();
         interest.event = event;
         interest.spent = false;
+        interest.member.mute(false);
         if interest.watch(file) != 0 {
             interest.member.note();
         }
@@ -203,7 +219,7 @@ impl Epoll {
     /// The file that the `which`th interest in number `fd` is about. ENOENT.
     pub fn watched(&self, fd: usize, which: usize) -> Result<usize> {
         let interests = self.interests.lock();
-        let mut of_number = interests.all.range((fd, 0)..=(fd, usize::MAX));
+        let mut of_number = interests.numbers.range((fd, 0)..=(fd, usize::MAX));
         let found = of_number.nth(which);
         found.map(|(&(_, file), _)| file).ok_or(Errno::ENOENT)
     }
@@ -211,7 +227,7 @@ impl Epoll {
     /// Watches `file` no more. ENOENT.
     pub fn remove(&self, fd: i32, file: &Arc<OpenFile>) -> Result<()> {
         let mut interests = self.interests.lock();
-        let interest = interests.all.remove(&key(fd, file));
+        let interest = interests.remove(key(fd, file));
         interest.ok_or(Errno::ENOENT)?.unwatch();
         drop(interests);
         if let Some(inner) = file.file_as::<Epoll>() {
@@ -239,10 +255,7 @@ impl Epoll {
             if alarm.is_none() {
                 alarm = Some(deadline.alarm()?);
             }
-            let sleepers = &self.ready.sleepers;
-            let waited = sleepers.wait_interruptible(|| {
-                (self.may_be_ready() || deadline.has_passed()).then_some(())
-            });
+            let waited = (self.ready).sleep(|| self.may_be_ready() || deadline.has_passed());
             if waited.is_err() {
                 // Whose turn it would have been may have been woken for what is there.
                 self.pass_on();
@@ -257,8 +270,8 @@ impl Epoll {
 
     /// Wakes another sleeper if there is something for it.
     fn pass_on(&self) {
-        if self.ready.sleepers.has_waiters() && self.may_be_ready() {
-            self.ready.sleepers.wake_one();
+        if self.ready.has_sleepers() && self.may_be_ready() {
+            self.ready.wake_sleeper();
         }
     }
 
@@ -276,12 +289,8 @@ impl Epoll {
             && reported < most
             && let Some(member) = interests.line.take()
         {
-            let Some((interest, events)) = interests.look(&member) else {
+            let Some((event, ways)) = interests.look(&member) else {
                 continue;
-            };
-            let event = EpollEvent {
-                events,
-                ..interest.event
             };
             if let Err(error) = report(reported, event) {
                 again.put_back(member);
@@ -294,9 +303,9 @@ impl Epoll {
                 break;
             }
             result = Ok(reported + 1);
-            if interest.event.events & EPOLLONESHOT != 0 {
-                interest.spent = true;
-            } else if interest.event.events & EPOLLET == 0 {
+            if ways & EPOLLONESHOT != 0 {
+                interests.spend(&member);
+            } else if ways & EPOLLET == 0 {
                 again.put_back(member);
             }
         }
@@ -328,27 +337,55 @@ impl Epoll {
 }
 
 impl Interests {
-    /// The interest of `member`, and what is to be reported of it. Nothing of a member of before, of a descriptor that was removed and is here again.
-    fn look(&mut self, member: &Arc<Member>) -> Option<(&mut Interest, u32)> {
+    fn of(&mut self, key: Key) -> Option<&mut Box<Interest>> {
+        let number = *self.numbers.get(&key)?;
+        self.all.get_mut(number)
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Box<Interest>> {
+        let number = self.numbers.remove(&key)?;
+        self.all.remove(number)
+    }
+
+    /// What is to be reported of `member`, and how. Nothing of a member of before, of a descriptor that was removed and is here again.
+    fn look(&mut self, member: &Arc<Member>) -> Option<(EpollEvent, u32)> {
         let mine = |interest: &&mut Box<Interest>| Arc::ptr_eq(&interest.member, member);
-        let interest = self.all.get_mut(&member.key).filter(mine)?;
+        let interest = self.all.get_mut(member.key).filter(mine)?;
         let Some(file) = interest.file.upgrade() else {
-            self.all.remove(&member.key);
+            let key = interest.key;
+            self.remove(key);
             return None;
         };
-        let interest = self.all.get_mut(&member.key)?;
-        match interest.look(&file) {
-            0 => None,
-            found => Some((interest, found)),
+        let events = interest.look(&file);
+        let ways = interest.event.events;
+        let event = EpollEvent {
+            events,
+            ..interest.event
+        };
+        (events != 0).then_some((event, ways))
+    }
+
+    /// The only shot of `member` has been had.
+    fn spend(&mut self, member: &Arc<Member>) {
+        if let Some(interest) = self.all.get_mut(member.key) {
+            interest.spent = true;
+            member.mute(true);
         }
     }
 
     /// Forgets closed descriptors, when there may be as many of them as of others.
     fn sweep(&mut self) {
-        if self.all.len() >= self.full {
-            self.all
-                .retain(|_, interest| interest.file.strong_count() != 0);
-            self.full = FEW.max(2 * self.all.len());
+        if self.numbers.len() >= self.full {
+            let all = &mut self.all;
+            self.numbers.retain(|_, &mut number| {
+                let interest = all.get(number);
+                let stays = interest.is_some_and(|one| one.file.strong_count() != 0);
+                if !stays {
+                    all.remove(number);
+                }
+                stays
+            });
+            self.full = FEW.max(2 * self.numbers.len());
         }
     }
 }
@@ -372,7 +409,7 @@ impl File for Epoll {
 
     fn weight(&self, _of: &OpenFile) -> usize {
         let interests = self.interests.try_lock();
-        SMALL_WEIGHT + interests.map_or(0, |interests| INTEREST * interests.all.len())
+        SMALL_WEIGHT + interests.map_or(0, |interests| INTEREST * interests.numbers.len())
     }
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {

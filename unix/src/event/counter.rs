@@ -82,8 +82,12 @@ impl File for EventFd {
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
         if let Some(table) = table {
-            table.watch(self.0.expect_count());
-            table.watch(self.0.expect_room());
+            if events & (POLLIN | POLLRDNORM) != 0 {
+                table.watch(self.0.expect_count());
+            }
+            if events & (POLLOUT | POLLWRNORM) != 0 {
+                table.watch(self.0.expect_room());
+            }
         }
         let count = self.0.count();
         events & poll::events(count > 0, count < counter::MOST)

@@ -75,7 +75,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     if notice.is_none() {
         let place = Place::new(of)?;
         let list = later::ready().ok_or(Errno::ENOMEM)?;
-        let member = try_arc(Member::new(list, (place.0, CHANGES)))?;
+        let member = try_arc(Member::new(list, place.key(CHANGES)))?;
         *notice = Some(try_box(Notice {
             instance: inotify::telling(&member)?,
             place,

@@ -4,7 +4,7 @@
 //! [`set_async`] begins and ends telling of readiness; [`tell_ready`] is called by the kernel thread that sends signals.
 //!
 //! Readiness comes by the lists that feed epoll: a description that tells has two members of one list of ready ones, one in the wait lists that are woken when there is something to read, one in
-//! those for room. A description that does not tell has neither, and pays a word. Who wakes notes the member; the thread that sends signals for interrupt handlers takes it, lets it wait again, and then looks. So
+//! those for room. A description that does not tell has neither, and pays a word. Who wakes notes the member; the thread that sends signals for interrupt handlers takes it, and then looks. So
 //! what comes twice before that thread has looked is told once, as one signal of a standard number would be.
 //!
 //! Source: dissertation, figure 4.3 (callbacks from the queue to those who wait on many); fcntl(2) says what is told to whom.
@@ -92,6 +92,8 @@ struct Side {
 
 /// The side of a directory's changes.
 pub(crate) const CHANGES: usize = 2;
+/// How many sides there are.
+const SIDES: usize = CHANGES + 1;
 /// What the sides ask for.
 const ASKED: [u32; 2] = [
     POLLIN | POLLRDNORM | POLLPRI | POLLRDHUP,
@@ -115,6 +117,11 @@ impl Place {
         try_insert(&mut telling, id, Arc::downgrade(of))?;
         drop(telling);
         Ok(Place(id))
+    }
+
+    /// What the member of one of its sides is known by.
+    pub fn key(&self, side: usize) -> usize {
+        self.0.wrapping_mul(SIDES) + side
     }
 }
 
@@ -362,16 +369,16 @@ fn siginfo(signo: i32, fd: i32, reason: Reason) -> Siginfo {
 }
 
 impl Side {
-    fn new(list: &Arc<sync::ready::ReadyList>, key: (usize, usize)) -> Result<Side> {
+    fn new(list: &Arc<sync::ready::ReadyList>, key: usize) -> Result<Side> {
         let member = try_arc(Member::new(list, key))?;
         Ok(Side {
-            arms: Arms::new(member.clone()),
+            arms: Arms::new(member.clone(), false),
             member,
             whose: None,
         })
     }
 
-    /// Has the member noted when something changes on side `side`, and says what holds.
+    /// Has the member noted each time something changes on side `side`, and says what holds.
     fn watch(&mut self, of: &OpenFile, side: usize) -> u32 {
         let asked = ASKED[side.min(1)];
         let mut table = PollTable::one_side(&mut self.arms, &mut self.whose, asked);
@@ -407,11 +414,14 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
     let list = later::ready().ok_or(Errno::ENOMEM)?;
     let place = Place::new(of)?;
-    let id = place.0;
+    let sides = [
+        Side::new(list, place.key(0))?,
+        Side::new(list, place.key(1))?,
+    ];
     let mut new = try_box(Ready {
         fd,
         place,
-        sides: [Side::new(list, (id, 0))?, Side::new(list, (id, 1))?],
+        sides,
         ended: 0,
         _charge: charge,
     })?;
@@ -431,7 +441,7 @@ pub fn tell_ready() -> bool {
     }
     let some = !line.is_empty();
     while let Some(member) = line.take() {
-        let (id, side) = member.key;
+        let (id, side) = (member.key / SIDES, member.key % SIDES);
         let of = TELLING.lock().get(&id).and_then(Weak::upgrade);
         if let Some(of) = of
             && let Some(told) = of.told()

@@ -51,14 +51,14 @@ pub fn send_later(target: Target, signo: i32) -> bool {
     let start = NEXT.fetch_add(1, Ordering::Relaxed);
     let noted = (0..SLOTS).any(|i| {
         RING[(start + i) % SLOTS]
-            .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(0, word, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
     });
     if !noted && matches!(target, Target::Timers(_)) {
-        MISSED.store(true, Ordering::Release);
+        MISSED.store(true, Ordering::SeqCst);
     }
     if let Some(ready) = READY.get() {
-        ready.sleepers.wake_all();
+        ready.wake_sleeper();
     }
     noted
 }
@@ -95,15 +95,19 @@ enum Note {
     Ready,
 }
 
-fn next() -> Option<Note> {
+fn next(ready: &ReadyList) -> Option<Note> {
     match take() {
         Some((target, signo)) => Some(Note::Taken(target, signo)),
         None if missed() => Some(Note::Missed),
-        None => READY
-            .get()
-            .is_some_and(|ready| !ready.is_empty())
-            .then_some(Note::Ready),
+        None => (!ready.is_empty()).then_some(Note::Ready),
     }
+}
+
+/// Whether there is something to be done.
+fn is_due(ready: &ReadyList) -> bool {
+    RING.iter().any(|slot| slot.load(Ordering::SeqCst) != 0)
+        || MISSED.load(Ordering::SeqCst)
+        || !ready.is_empty()
 }
 
 fn run(_: usize) {
@@ -111,10 +115,15 @@ fn run(_: usize) {
         return;
     };
     loop {
-        let note = ready.sleepers.wait_until(|| {
-            thread::safe_point();
-            next()
-        });
+        thread::safe_point();
+        let Some(note) = next(ready) else {
+            // Nobody sends this thread signals.
+            let _uninterrupted = ready.sleep(|| {
+                thread::safe_point();
+                is_due(ready)
+            });
+            continue;
+        };
         let (target, signo) = match note {
             Note::Taken(target, signo) => (target, signo),
             Note::Missed => {

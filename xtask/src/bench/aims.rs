@@ -90,6 +90,7 @@ const AIMS: &[Aim] = &[
     aim("poll_100", 3.0, 3.0, ""),
     aim("eventfd_handover", 8.0, 8.0, ""),
     aim("epoll_wake", 3.0, 8.0, ""),
+    aim("epoll_wake_10k", 3.0, 8.0, ""),
     aim(
         "pthread_create_join",
         4.0,

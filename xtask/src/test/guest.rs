@@ -159,7 +159,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "epolls",
-        about: "epoll instances: levels, edges, nests, sleepers, on 1 and 4 CPUs",
+        about: "epoll instances: levels, edges, nests, sleepers, several who wait, on 1 and 4 CPUs",
         run: epolls,
     },
     Test {
@@ -843,7 +843,13 @@ fn ptys(kit: &Kit) -> Vec<Check> {
 }
 
 fn epolls(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "epolls", 128, &["/tests/epolls-glibc"], 5 * MINUTE)
+    on_one_and_four(
+        kit,
+        "epolls",
+        128,
+        &["/tests/epolls-glibc", "/tests/epolls-many-glibc"],
+        5 * MINUTE,
+    )
 }
 
 fn sigios(kit: &Kit) -> Vec<Check> {

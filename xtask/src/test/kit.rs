@@ -158,6 +158,7 @@ impl Kit {
             "epolls",
             "sigios",
             "leases",
+            "epolls-many",
             "many",
             "futexes",
             "waits-short",
