@@ -320,7 +320,9 @@ impl File for PipeEnd {
                 if self.writes {
                     pipe.first.expect_space(|list| lists[1] = Some(list));
                 }
-                for (list, events) in lists.iter().zip([POLLIN, POLLOUT]) {
+                // That the other side's last one has gone is told there, too.
+                let sides = [READS | POLLHUP, WRITES | POLLERR];
+                for (list, events) in lists.iter().zip(sides) {
                     list.iter().for_each(|list| table.watch_for(events, list));
                 }
                 let core = pipe.now();

@@ -52,14 +52,8 @@ enum To<'a> {
 pub type Whose = Option<Weak<Process>>;
 
 impl<'a> PollTable<'a> {
-    /// Enrols `arms`, in all lists that are shown and in no others.
-    pub fn member(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
-        arms.begin();
-        PollTable(To::Member(arms, whose, u32::MAX))
-    }
-
-    /// Enrols `arms` where `events` may come.
-    pub fn one_side(arms: &'a mut Arms, whose: &'a mut Whose, events: u32) -> Self {
+    /// Enrols `arms` in all lists that are shown where `events` may come, and in no others.
+    pub fn member(arms: &'a mut Arms, whose: &'a mut Whose, events: u32) -> Self {
         arms.begin();
         PollTable(To::Member(arms, whose, events))
     }
@@ -69,7 +63,7 @@ impl<'a> PollTable<'a> {
         PollTable(To::Leave(arms, whose))
     }
 
-    /// `list` is woken when the file's state changes.
+    /// `list` is woken when the file's state changes, whatever comes.
     pub fn watch(&mut self, list: &'a WaitList) {
         self.watch_for(u32::MAX, list);
     }

@@ -88,7 +88,8 @@ fn key(fd: i32, file: &Arc<OpenFile>) -> Key {
 impl Interest {
     /// What holds now, and lets the instance be told when that may change.
     fn watch(&mut self, file: &OpenFile) -> u32 {
-        let mut table = PollTable::member(&mut self.arms, &mut self.whose);
+        let wanted = self.event.wanted();
+        let mut table = PollTable::member(&mut self.arms, &mut self.whose, wanted);
         self.event.found(file, Some(&mut table))
     }
 

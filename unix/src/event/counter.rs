@@ -82,10 +82,10 @@ impl File for EventFd {
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
         if let Some(table) = table {
-            if events & (POLLIN | POLLRDNORM) != 0 {
+            if events & READS != 0 {
                 table.watch(self.0.expect_count());
             }
-            if events & (POLLOUT | POLLWRNORM) != 0 {
+            if events & WRITES != 0 {
                 table.watch(self.0.expect_room());
             }
         }

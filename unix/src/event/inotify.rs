@@ -23,7 +23,7 @@ use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::watch;
 use crate::io::IoBuf;
 use crate::memory::fallible::{try_arc, try_copy, try_string};
-use crate::poll::{self, PollTable};
+use crate::poll::{self, PollTable, READS};
 use crate::process::quota;
 use crate::process::user::Charge;
 use crate::seam;
@@ -317,7 +317,7 @@ impl File for Inotify {
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
         if let Some(table) = table {
-            table.watch_for(POLLIN, &self.instance.readers);
+            table.watch_for(READS, &self.instance.readers);
         }
         events & poll::events(self.instance.bytes() != 0, false)
     }

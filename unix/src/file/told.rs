@@ -381,7 +381,7 @@ impl Side {
     /// Has the member noted each time something changes on side `side`, and says what holds.
     fn watch(&mut self, of: &OpenFile, side: usize) -> u32 {
         let asked = ASKED[side.min(1)];
-        let mut table = PollTable::one_side(&mut self.arms, &mut self.whose, asked);
+        let mut table = PollTable::member(&mut self.arms, &mut self.whose, asked);
         of.file().poll(of, asked | POLLHUP, Some(&mut table))
     }
 }

@@ -13,7 +13,6 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use abi::linux::POLLIN;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +24,7 @@ use super::parked;
 use super::record::Record;
 use super::{Kind, Patience, Socket};
 use crate::memory::room::roomy;
-use crate::poll::PollTable;
+use crate::poll::{PollTable, READS};
 use crate::process::quota;
 use crate::process::user::Charge;
 
@@ -475,8 +474,8 @@ impl Channel {
     /// Lets a poller be told of what comes.
     pub fn expect_data<'a>(&'a self, table: &mut PollTable<'a>) {
         match self.queue() {
-            Some(queue) => queue.expect_data(|list| table.watch_for(POLLIN, list)),
-            None => table.watch_for(POLLIN, &self.readers),
+            Some(queue) => queue.expect_data(|list| table.watch_for(READS, list)),
+            None => table.watch_for(READS, &self.readers),
         }
     }
 }

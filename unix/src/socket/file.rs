@@ -84,11 +84,12 @@ impl File for Open {
         let socket = &self.0;
         if let Some(table) = table {
             // What may be read from then on is told by its own list.
-            table.watch_for(POLLOUT, &socket.changes);
+            let room = WRITES | POLLWRBAND;
+            table.watch_for(room | POLLERR | POLLHUP, &socket.changes);
             socket.inbox.expect_data(table);
             match socket.link().and_then(|link| link.outgoing.queue()) {
-                Some(queue) => queue.expect_space(|list| table.watch_for(POLLOUT, list)),
-                None => table.watch_for(POLLOUT, &socket.outbox.space),
+                Some(queue) => queue.expect_space(|list| table.watch_for(room, list)),
+                None => table.watch_for(room, &socket.outbox.space),
             }
         }
         let mut found = 0;

@@ -155,7 +155,7 @@ impl File for Master {
     ) -> u32 {
         let Some(pair) = &self.tty.pair else { return 0 };
         if let Some(table) = table {
-            table.watch_for(POLLIN, pair.channel.arrived());
+            table.watch_for(READS | POLLPRI | POLLHUP, pair.channel.arrived());
             if events & WRITES != 0 {
                 table.watch(self.tty.typed.room());
             }

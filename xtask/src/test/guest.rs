@@ -843,13 +843,7 @@ fn ptys(kit: &Kit) -> Vec<Check> {
 }
 
 fn epolls(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(
-        kit,
-        "epolls",
-        128,
-        &["/tests/epolls-glibc", "/tests/epolls-many-glibc"],
-        5 * MINUTE,
-    )
+    each_on_one_and_four(kit, "", &["epolls", "epolls-many"])
 }
 
 fn sigios(kit: &Kit) -> Vec<Check> {
