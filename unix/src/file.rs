@@ -579,6 +579,11 @@ impl OpenFile {
         self.closed.store(true, Ordering::Relaxed);
     }
 
+    /// Whether what the last close brings has been done. Others may have counts of it for a grace period more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     /// Tells the behaviour that the last descriptor is gone, once.
     pub(crate) fn finish(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {

@@ -352,7 +352,7 @@ impl Interests {
     fn look(&mut self, member: &Arc<Member>) -> Option<(EpollEvent, u32)> {
         let mine = |interest: &&mut Box<Interest>| Arc::ptr_eq(&interest.member, member);
         let interest = self.all.get_mut(member.key).filter(mine)?;
-        let Some(file) = interest.file.upgrade() else {
+        let Some(file) = interest.file.upgrade().filter(|file| !file.is_closed()) else {
             let key = interest.key;
             self.remove(key);
             return None;
