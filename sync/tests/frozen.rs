@@ -730,7 +730,7 @@ fn words_flags_and_wakers() {
     goes_on(
         "wait list, waking",
         WaitList::new,
-        |list| list.wake_all(),
+        |list| _ = list.wake_all(),
         others,
         |list| assert!(!list.has_waiters()),
     );
@@ -752,7 +752,7 @@ fn words_flags_and_wakers() {
         goes_on(
             &format!("wait list, waking {name} of three"),
             waiting,
-            |waiting| wake(&waiting.0),
+            |waiting| _ = wake(&waiting.0),
             wake_the_rest,
             |waiting| assert!(!waiting.0.has_waiters()),
         );
