@@ -97,6 +97,10 @@ static void grants(void)
     equal(may(1001, 0, 50, file, W_OK), 1, "of two groups one is enough");
     equal(may(1001, 0, 50, file, R_OK | W_OK), 0, "but one has to grant it all");
     equal(may(1001, 1001, 0, file, R_OK), 0, "others may nothing");
+    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {GROUP, 4, NONE}, {NAMED, 2, 50}, {MASK, 6, NONE}, {OTHER, 4, NONE}), 0, "a list that lets others read");
+    equal(may(1001, 1001, 0, file, R_OK), 1, "others may");
+    equal(may(1001, 50, 0, file, R_OK), 0, "who is of a group that may not is no other");
+    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, 1000}, {GROUP, 4, NONE}, {NAMED, 2, 50}, {MASK, 6, NONE}, {OTHER, 0, NONE}), 0, "the list before");
     equal(chmod(file, 0640), 0, "a change of the mode");
     equal(may(1000, 1000, 0, file, R_OK), 1, "who is named may still read");
     equal(may(1000, 1000, 0, file, W_OK), 0, "but the mask is the group's bits");

@@ -11,6 +11,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -65,8 +66,14 @@ static int may_only_rise(void)
 {
     if (setuid(1000))
         return 1;
-    /* Who changes its user cannot write the file of its own process until it executes a program: others' are the same to it. */
-    return put(ADJUSTMENT, "100") != -1 || errno != EACCES;
+    /* Who changes its user cannot write the file of its own process until it may be dumped again, or executes a program. */
+    if (put(ADJUSTMENT, "600") != -1 || errno != EACCES)
+        return 2;
+    if (prctl(PR_SET_DUMPABLE, 1))
+        return 3;
+    if (put(ADJUSTMENT, "499") != -1 || errno != EACCES)
+        return 4;
+    return put(ADJUSTMENT, "600") != 3;
 }
 
 static void adjustment(void)

@@ -67,6 +67,9 @@ struct caller {
     int error;
     uint32_t seen;
     int unlock, turn;
+    /* Keeps the lock until this is not 0, and how its unlocking ended. */
+    atomic_int *keep;
+    long unlocked;
 };
 
 static atomic_int turns;
@@ -80,8 +83,10 @@ static void *calls(void *arg)
     c->turn = ++turns;
     word *lock = c->op == FUTEX_WAIT_REQUEUE_PI ? c->other : c->at;
     c->seen = *lock;
+    while (c->keep && !*c->keep)
+        sched_yield();
     if (c->unlock && c->result == 0)
-        futex(lock, FUTEX_UNLOCK_PI, 0, 0, 0, 0);
+        c->unlocked = futex(lock, FUTEX_UNLOCK_PI, 0, 0, 0, 0);
     return NULL;
 }
 
@@ -202,6 +207,25 @@ static void handing(void)
     end(&b);
     equal(b.result, 0, "the second has it after the first ended");
     equal(b.seen, FUTEX_WAITERS | FUTEX_OWNER_DIED | b.tid, "and can tell");
+    w = 0;
+    /* The first ends with the lock, the second keeps it: the third has to wait for that one. */
+    static atomic_int enough;
+    struct caller x = {.at = &w, .op = FUTEX_LOCK_PI_PRIVATE}, y = x, z = x;
+    y.unlock = z.unlock = 1;
+    y.keep = &enough;
+    futex(&w, FUTEX_LOCK_PI_PRIVATE, 0, 0, 0, 0);
+    begin(&x), begin(&y), begin(&z);
+    futex(&w, FUTEX_UNLOCK_PI_PRIVATE, 0, 0, 0, 0);
+    end(&x);
+    while (!thread_sleeps(z.tid))
+        sched_yield();
+    /* It would have been told at once. */
+    usleep(2000);
+    equal(z.turn, 0, "of two that wait behind one that ended the later waits on");
+    enough = 1;
+    end(&y), end(&z);
+    equal(y.unlocked, 0, "the earlier has the lock, and unlocks it");
+    equal(z.result == 0 && z.turn > y.turn, 1, "then the later has it");
     w = 0;
     struct caller c = {.at = &w, .op = FUTEX_LOCK_PI_PRIVATE, .unlock = 1}, d = c, e = c;
     futex(&w, FUTEX_LOCK_PI_PRIVATE, 0, 0, 0, 0);

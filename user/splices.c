@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -563,6 +564,21 @@ static void files(void)
     off = 199999;
     equal(sendfile(p[1], from, &off, 1000), 1, "up to the end");
     equal(sendfile(p[1], from, &off, 1000), 0, "at the end");
+    drain(p[0] + 0 * fcntl(p[0], F_SETFL, O_NONBLOCK));
+    fcntl(p[0], F_SETFL, 0);
+    struct rlimit was, few;
+    getrlimit(RLIMIT_FSIZE, &was);
+    few = was;
+    few.rlim_cur = 100;
+    int little = memfd_create("little", 0);
+    off = 0;
+    sendfile(p[1], from, &off, 300);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &few);
+    equal(splice(p[0], NULL, little, NULL, 300, 0), 100, "a file takes what its limit lets it");
+    setrlimit(RLIMIT_FSIZE, &was);
+    equal(left(p[0]), 200, "the rest stays in the pipe");
+    close(little);
     drain(p[0] + 0 * fcntl(p[0], F_SETFL, O_NONBLOCK));
     fcntl(p[0], F_SETFL, 0);
     off = 0;

@@ -240,6 +240,15 @@ fn a_table_whose_growth_ended_halfway_is_used_as_it_is() {
 }
 
 #[test]
+fn a_fork_leaves_no_exclusive_code_of_a_file_with_one_number() {
+    let (parent, count) = table(1024);
+    parent.install(file(&count, O_RDWR), false).unwrap();
+    parent.arrays().set(0, [77; 3]); // stands for exclusive code
+    let _child = parent.fork_copy().unwrap();
+    assert_eq!(words(&parent, 0), [SLOW; 3]);
+}
+
+#[test]
 fn only_who_has_the_last_way_to_a_file_makes_its_code_exclusive() {
     let (files, count) = table(64);
     let of = file(&count, O_RDWR);

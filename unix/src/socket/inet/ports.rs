@@ -106,6 +106,27 @@ fn wake_up(entries: &mut Vec<Entry>) {
     });
 }
 
+/// Forgets all ports at rest, and gives the room of chains without entries back: for when memory is short.
+pub(crate) fn give_up_resting() {
+    for chain in &PORTS {
+        let mut entries = chain.lock();
+        entries.0.retain(|entry| {
+            let rests = matches!(entry.what, What::Resting { .. });
+            if rests {
+                RESTING.fetch_sub(1, Ordering::Relaxed);
+            }
+            !rests
+        });
+        let unused = if entries.0.is_empty() {
+            core::mem::take(&mut entries.0)
+        } else {
+            Vec::new()
+        };
+        drop(entries);
+        drop(unused);
+    }
+}
+
 /// Whether what is sent to one address may reach the other.
 fn overlap(one: (Ip, bool), other: (Ip, bool)) -> bool {
     let covers = |(ip, only_six): (Ip, bool), other: Ip| match ip {
