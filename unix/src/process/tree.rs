@@ -20,15 +20,15 @@ use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
 
 use super::names::Names;
-pub use super::reserve::{NUMBERS_MAX, TAKEN_MAX};
+pub use super::reserve::NUMBERS_MAX;
 use super::{Process, Session, Task, index, reserve};
 use crate::memory::fallible::{try_push, try_reserve};
 use crate::memory::weight::{points, share, weight};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
-/// Memory for each thread that may exist, in bytes: a fork bomb then takes a fifth of the machine in kernel stacks, and no more.
-const BYTES_PER_THREAD: usize = 80 << 10;
+/// Memory for each thread that may exist, in bytes: a fork bomb then takes an eighth of the machine in kernel stacks, and no more.
+const BYTES_PER_THREAD: usize = 128 << 10;
 /// So often one goes through all processes for a thing at most. Each time somebody has been missed only if he came behind the one who goes through, brought by one who
 /// left before him.
 const PASSES: usize = 64;
@@ -38,7 +38,7 @@ static NAMES: Names<{ NUMBERS_MAX as usize }> =
 
 /// The most processes and threads at a time on this machine.
 pub fn most() -> usize {
-    (vm::frame::total() * abi::layout::PAGE / BYTES_PER_THREAD).clamp(64, TAKEN_MAX)
+    (vm::frame::total() * abi::layout::PAGE / BYTES_PER_THREAD).clamp(64, NUMBERS_MAX as usize / 4)
 }
 
 /// Reserves a number, if `exempt` one of those that are kept for the superuser. EAGAIN when there are too many.
