@@ -14,33 +14,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "told.h"
 
-#define CHOSEN (SIGRTMIN + 3)
 #define NAME "/tmp/leases"
-
-static sigset_t ours;
-static siginfo_t info;
-
-static int next_within(int seconds, long ns)
-{
-    struct timespec most = {seconds, ns};
-    memset(&info, 0, sizeof info);
-    int signo;
-    do
-        signo = sigtimedwait(&ours, &info, &most);
-    while (signo == -1 && errno == EINTR);
-    return signo;
-}
-
-static int next(void)
-{
-    return next_within(20, 0);
-}
-
-static int quiet(void)
-{
-    return next_within(0, 50000000) == -1;
-}
 
 static int fresh(int flags)
 {

@@ -22,6 +22,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "told.h"
 
 #ifndef F_SETOWN_EX
 #define F_SETOWN_EX 15
@@ -32,33 +33,6 @@ struct f_owner_ex { int type; pid_t pid; };
 #define F_OWNER_PGRP 2
 #endif
 #define F_GETOWNER_UIDS_ 17
-#define CHOSEN (SIGRTMIN + 3)
-
-static sigset_t ours;
-
-/* The next of our signals, within a second or `seconds`; -1. */
-static siginfo_t info;
-static int next_within(int seconds, long ns)
-{
-    struct timespec most = {seconds, ns};
-    memset(&info, 0, sizeof info);
-    int signo;
-    do
-        signo = sigtimedwait(&ours, &info, &most);
-    while (signo == -1 && errno == EINTR);
-    return signo;
-}
-
-static int next(void)
-{
-    return next_within(20, 0);
-}
-
-/* Whether none waits: what has been done was told of long ago. Called behind something that is told, where there is such a thing. */
-static int quiet(void)
-{
-    return next_within(0, 50000000) == -1;
-}
 
 static int is(int signo, int code, long band, int fd)
 {

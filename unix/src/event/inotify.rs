@@ -96,19 +96,8 @@ struct Inotify {
 /// A description of a new instance, with status flags `flags` (O_NONBLOCK). EMFILE, ENOMEM.
 pub fn open(flags: u32) -> Result<Arc<OpenFile>> {
     let charge = quota::instance(limits::INSTANCES.load(Ordering::Relaxed) as u64)?;
-    let instance = Instance {
-        queue: Monitor::new(Events {
-            events: VecDeque::new(),
-            bytes: 0,
-            lost: false,
-            charge: quota::bytes(0).ok_or(Errno::ENOMEM)?,
-        }),
-        readers: WaitList::new(),
-        latest: AtomicI32::new(0),
-        teller: None,
-    };
     let file = Inotify {
-        instance: try_arc(instance)?,
+        instance: instance(None)?,
         _charge: charge,
     };
     Ok(OpenFile::new(try_arc(file)?, O_RDONLY | flags))
@@ -116,6 +105,11 @@ pub fn open(flags: u32) -> Result<Arc<OpenFile>> {
 
 /// An instance whose events nobody reads: `member` is noted at each. ENOMEM.
 pub fn telling(member: &Arc<Member>) -> Result<Arc<Instance>> {
+    instance(Some(member.clone()))
+}
+
+/// A new instance without events. ENOMEM.
+fn instance(teller: Option<Arc<Member>>) -> Result<Arc<Instance>> {
     try_arc(Instance {
         queue: Monitor::new(Events {
             events: VecDeque::new(),
@@ -125,7 +119,7 @@ pub fn telling(member: &Arc<Member>) -> Result<Arc<Instance>> {
         }),
         readers: WaitList::new(),
         latest: AtomicI32::new(0),
-        teller: Some(member.clone()),
+        teller,
     })
 }
 

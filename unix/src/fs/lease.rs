@@ -77,7 +77,7 @@ fn writes(flags: u32) -> bool {
     flags & O_ACCMODE != O_RDONLY
 }
 
-/// Takes what `gone` says out of the leases of `id`, and wakes who waits. The descriptions that had them.
+/// Takes the first of the leases of `id` of which `gone` holds, and wakes who waits. That lease.
 fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
     let mut leases = LEASES.lock();
     let list = leases.get_mut(&id)?;
@@ -233,7 +233,7 @@ fn is_open(of: &OpenFile, id: Id, kind: i32) -> bool {
     found
 }
 
-/// Has the holders of leases told that do not go with opening `inode` for what `flags` say; whether there are any left.
+/// Has the holders of leases of `id` told that do not go with an open that is `writing` or not; whether there are any left.
 fn tell(id: Id, writing: bool) -> bool {
     expire(id);
     let ends = match BREAK_TIME.load(Ordering::Relaxed) as u64 {
