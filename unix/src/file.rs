@@ -33,7 +33,6 @@ use crate::fs::place;
 use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_concat, try_extend, try_string};
 use crate::poll::{self, PollTable};
 use crate::process::{Task, quota};
 pub use code::Probes;
@@ -41,6 +40,7 @@ use code::{Made, Variant};
 pub use look::Looked;
 pub use offset::{Turn, moved};
 use told::{Tells, Told};
+use vm::fallible::{try_concat, try_extend, try_string};
 
 use quaject::fsmap::Cursor;
 pub use quaject::{DescFn, Sharing};

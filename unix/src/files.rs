@@ -100,7 +100,7 @@ impl Files {
         let mut paid = Paid::default();
         paid.raise(capacity)?;
         let kpt = Kpt::new(capacity)?;
-        let files = crate::process::shared::placed(|| Files {
+        let files = vm::fallible::placed(|| Files {
             company: Company::new(),
             limit: AtomicUsize::new(limit),
             bounded: AtomicBool::new(false),

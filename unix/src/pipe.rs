@@ -25,9 +25,9 @@ use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
-use crate::process::user::Charge;
 use crate::process::{Task, quota};
 use crate::{seam, signal};
+use account::user::Charge;
 
 pub(crate) mod bytes;
 pub(crate) mod ends;

@@ -1,7 +1,7 @@
 //! Frames, page tables, address spaces, and the kernel's code space.
 //!
 //! *Interface*: `init` once at boot; [`frame`] (physical memory), the kernel heap ([`heap`]),
-//! [`space::AddressSpace`] (what a process sees), [`user`] (the kernel's access to user memory),
+//! [`fallible`] (memory that may be refused), [`space::AddressSpace`] (what a process sees), [`user`] (the kernel's access to user memory),
 //! [`stack`] (kernel stacks), [`code`] (where generated code lives), [`mmio`] (device registers).
 //!
 //! Nothing here knows threads, files or system calls. A space asks a [`space::Pager`] for the
@@ -21,6 +21,7 @@ extern crate std;
 mod boot;
 mod boot_cell;
 pub mod code;
+pub mod fallible;
 pub mod frame;
 pub mod heap;
 #[cfg(not(target_os = "none"))]

@@ -9,8 +9,9 @@ use sync::Monitor;
 use vm::user;
 
 use super::Handler;
-use crate::process::{Capability, Process};
+use crate::process::Process;
 use crate::time::{Clock, real_ns};
+use account::Capability;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

@@ -8,8 +8,8 @@ use abi::nr;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::process::capability::{Capabilities, Set};
 use crate::process::{Process, Task, tree};
+use account::capability::{Capabilities, Set};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::CAPGET, capget), (nr::CAPSET, capset)];

@@ -16,10 +16,11 @@ use crate::event::{counter, inotify, process, signals, timer};
 use crate::file::OpenFile;
 use crate::files::make_shared;
 use crate::fs::{Kind, perm, watch};
+use crate::process::Process;
 use crate::process::access::{self, Wish};
-use crate::process::{Capability, Process};
 use crate::process::{quota, tree};
 use crate::time::Clock;
+use account::Capability;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

@@ -18,8 +18,9 @@ use crate::ipc::memory::{self, SEGMENTS, Segment};
 use crate::ipc::message::{self, Message, Messages, QUEUES};
 use crate::ipc::semaphore::{self, SETS, Set};
 use crate::ipc::{Entry, Namespace};
-use crate::memory::fallible::try_filled;
-use crate::process::{Capability, Cred, Process};
+use crate::process::Process;
+use account::{Capability, Cred};
+use vm::fallible::try_filled;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

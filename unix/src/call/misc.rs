@@ -12,8 +12,9 @@ use sync::Monitor;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::memory::fallible::try_filled;
-use crate::process::{Capability, Process, tree};
+use crate::process::{Process, tree};
+use account::Capability;
+use vm::fallible::try_filled;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

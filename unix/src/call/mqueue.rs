@@ -15,9 +15,9 @@ use crate::file::OpenFile;
 use crate::ipc::mqueue::names::{self, New};
 use crate::ipc::mqueue::notice::{self, COOKIE, Notice, Way};
 use crate::ipc::mqueue::{Message, Queue, of};
-use crate::memory::fallible::try_filled;
 use crate::process::Process;
 use crate::time::Clock;
+use vm::fallible::try_filled;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

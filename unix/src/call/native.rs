@@ -22,7 +22,8 @@ use vm::user;
 use super::Args;
 use crate::process::access::{self, Wish};
 use crate::process::fork::{self, Spec};
-use crate::process::{Capability, Process, Task, tree};
+use crate::process::{Process, Task, tree};
+use account::Capability;
 
 /// What a native thread shares with its process: everything.
 const SHARED: u64 =

@@ -15,9 +15,9 @@ use super::signal::with_mask;
 use super::{Args, Handler};
 use crate::deadline::Deadline;
 use crate::files::{Asker, Files, Question, ROW, Row};
-use crate::memory::fallible::{try_filled, try_push, try_reserve};
 use crate::poll::{Asked, wait_for};
 use crate::process::Process;
+use vm::fallible::{try_filled, try_push, try_reserve};
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

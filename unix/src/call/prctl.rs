@@ -12,9 +12,10 @@ use vm::user;
 
 use super::{Args, Handler, speculation};
 use crate::process::access::{self, Ptracer};
-use crate::process::capability::Set;
-use crate::process::{Capability, POISON_DEFAULT, Process, Task, tree};
+use crate::process::{POISON_DEFAULT, Process, Task, tree};
 use crate::signal::valid;
+use account::Capability;
+use account::capability::Set;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::PRCTL, prctl)];

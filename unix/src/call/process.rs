@@ -12,11 +12,12 @@ use vm::user;
 use super::{Args, Handler};
 use crate::event::process as pidfd;
 use crate::exec;
-use crate::memory::fallible::try_arc;
 use crate::process::fork::{self, Spec};
 use crate::process::wait::{Which, wait};
-use crate::process::{Capability, Cred, Process, Task, access, exit, tree};
+use crate::process::{Process, Task, access, exit, tree};
 use crate::time;
+use account::{Capability, Cred};
+use vm::fallible::try_arc;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

@@ -18,10 +18,11 @@ use crate::epoll::Epoll;
 use crate::event;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
 use crate::process::access::{self, Wish};
-use crate::process::{Capability, Process, Task, tree};
+use crate::process::{Process, Task, tree};
 use crate::signal;
+use account::Capability;
+use vm::fallible::try_filled;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

@@ -13,8 +13,9 @@ use vm::user;
 
 use super::{Args, Handler};
 use crate::process::pace::Policy;
-use crate::process::{Capability, Process, Task, access, tree};
+use crate::process::{Process, Task, access, tree};
 use crate::signal;
+use account::Capability;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

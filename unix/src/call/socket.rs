@@ -13,10 +13,10 @@ use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::files::Files;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
 use crate::process::Process;
 use crate::socket::message::{self, Sending};
 use crate::socket::{self, Address, Socket};
+use vm::fallible::try_filled;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

@@ -9,12 +9,13 @@ use machine::clock::now_ns;
 use vm::user;
 
 use super::{Args, Handler, zone};
-use crate::memory::fallible::try_box;
-use crate::process::{Capability, Process, Task, tree};
+use crate::process::{Process, Task, tree};
 use crate::signal::valid;
 use crate::time::{
     Account, Clock, Ended, FIXED, Notify, real_ns, set_real_ns, sleep_until, sleep_until_real,
 };
+use account::Capability;
+use vm::fallible::try_box;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

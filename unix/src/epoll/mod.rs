@@ -25,11 +25,11 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 
 use crate::deadline::Deadline;
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
-use crate::memory::fallible::{try_arc, try_box, try_insert, try_string};
 use crate::poll::{self, PollTable, Whose};
 use crate::process::quota;
-use crate::process::user::Charge;
+use account::user::Charge;
 use slots::Slots;
+use vm::fallible::{try_arc, try_box, try_insert, try_string};
 
 /// A descriptor's number and its description's address, which is nobody else's while the interest has its weak count.
 type Key = (usize, usize);

@@ -11,7 +11,7 @@ use sync::Monitor;
 
 use super::Epoll;
 use crate::file::OpenFile;
-use crate::memory::fallible::{try_push, try_reserve};
+use vm::fallible::{try_push, try_reserve};
 
 /// As many instances may stand above one another (Linux: `EP_MAX_NESTS` below the first).
 const DEEPEST: u32 = 5;

@@ -7,7 +7,7 @@
 use abi::errno::Result;
 use alloc::vec::Vec;
 
-use crate::memory::fallible::try_push;
+use vm::fallible::try_push;
 
 /// Where they are.
 pub(super) struct Slots<T> {

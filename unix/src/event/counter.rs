@@ -13,9 +13,9 @@ use quaject::look::Looker;
 use super::{NUMBER, put_number, room_for_number};
 use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_string};
 use crate::poll::{self, PollTable, READS, WRITES};
 use crate::seam;
+use vm::fallible::{try_arc, try_string};
 
 /// A counter that is open.
 struct EventFd(Arc<CounterCore>);

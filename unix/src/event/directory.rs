@@ -14,9 +14,9 @@ use crate::file::OpenFile;
 use crate::file::told::{CHANGES, MESSAGE, Place, Told};
 use crate::files::ties::Tie;
 use crate::fs::{Kind, watch};
-use crate::memory::fallible::{try_arc, try_box};
 use crate::process::quota;
 use crate::signal::later;
+use vm::fallible::{try_arc, try_box};
 
 const DN_ACCESS: u32 = 1;
 const DN_MODIFY: u32 = 2;

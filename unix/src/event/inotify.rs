@@ -22,11 +22,11 @@ use crate::file::told::Tells;
 use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::watch;
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_copy, try_string};
 use crate::poll::{self, PollTable, READS};
 use crate::process::quota;
-use crate::process::user::Charge;
 use crate::seam;
+use account::user::Charge;
+use vm::fallible::{try_arc, try_copy, try_string};
 
 /// What may be had, and may be set.
 pub mod limits {

@@ -11,9 +11,9 @@ use core::any::Any;
 use core::fmt::{self, Write};
 
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
-use crate::memory::fallible::{try_arc, try_string};
 use crate::poll::{self, PollTable};
 use crate::process::Process;
+use vm::fallible::{try_arc, try_string};
 
 /// A process as a file.
 struct PidFd(Arc<Process>);

@@ -16,11 +16,11 @@ use quaject::Sharing;
 
 use crate::file::{DescRoutines, File, OpenFile};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_string};
 use crate::poll::{self, PollTable};
 use crate::process::Task;
 use crate::seam;
 use crate::signal::set::UNBLOCKABLE;
+use vm::fallible::{try_arc, try_string};
 
 /// Signals that can be read.
 pub struct SignalFd {

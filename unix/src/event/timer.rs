@@ -21,12 +21,12 @@ use thread::clock::{self, AlarmId};
 use super::{put_number, room_for_number};
 use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_push, try_string};
 use crate::poll::{self, PollTable, READS};
 use crate::process::quota;
-use crate::process::user::Charge;
 use crate::seam;
 use crate::time::Clock;
+use account::user::Charge;
+use vm::fallible::{try_arc, try_push, try_string};
 
 /// Count of a timer that repeats, and has rung.
 const AGAIN: u64 = 1 << 63;

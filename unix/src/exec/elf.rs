@@ -7,13 +7,13 @@
 //!
 //! Source: System V ABI, chapters 4 and 5; decoding by the `elf` crate.
 
-use crate::memory::fallible::try_push;
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END, USER_START, page_ceil, page_floor};
 use alloc::vec::Vec;
 use elf::endian::LittleEndian;
 use elf::file::{Class, FileHeader};
 use elf::segment::SegmentTable;
+use vm::fallible::try_push;
 
 /// The most program headers that are accepted.
 const MAX_HEADERS: usize = 128;

@@ -19,9 +19,10 @@ use crate::fs::place::MS_NOSUID;
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Kind, Place, perm};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_copy, try_filled};
-use crate::process::capability::file::{self, FileCaps};
-use crate::process::{Cred, Process, Task};
+use crate::process::{Process, Task};
+use account::Cred;
+use account::capability::file::{self, FileCaps};
+use vm::fallible::{try_copy, try_filled};
 
 /// Pages over which a position-independent program's place is spread.
 const SPREAD_PAGES: u64 = 1 << 16;

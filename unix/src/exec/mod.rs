@@ -21,15 +21,14 @@ use vm::{AddressSpace, Prot, user};
 
 use crate::call::Args;
 use crate::fs::place::MS_NOSUID;
-use crate::memory::fallible::{
-    try_arc, try_copy, try_extend, try_placed, try_push, try_string, try_text,
-};
-use crate::process::cred::{Executing, Unsafe};
 use crate::process::shared::Exchanged;
-use crate::process::{Cred, Process, Program, Task, access, robust};
+use crate::process::{Process, Program, Task, access, robust};
 use crate::signal::Actions;
+use account::Cred;
+use account::cred::{Executing, Unsafe};
 use load::{Loaded, Part, Source, load};
 use stack::{STRING_MAX, Strings};
+use vm::fallible::{try_arc, try_copy, try_extend, try_placed, try_push, try_string, try_text};
 
 /// How deep scripts may be interpreted by scripts.
 const SCRIPT_DEPTH: usize = 4;

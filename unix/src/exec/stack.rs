@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::memory::fallible::{try_extend, try_push, try_reserve};
+use vm::fallible::{try_extend, try_push, try_reserve};
 
 /// The most bytes of argument and environment strings together, their addresses included.
 pub const TOTAL_MAX: usize = 2 << 20;

@@ -20,11 +20,12 @@ use sync::ready::{Arms, Line, Member};
 
 use super::OpenFile;
 use crate::event::directory::{self, Notice};
-use crate::memory::fallible::{try_arc, try_box, try_insert};
 use crate::poll::{PollTable, Whose};
-use crate::process::user::Charge;
-use crate::process::{Cred, Process, Task, quota, tree};
+use crate::process::{Process, Task, quota, tree};
 use crate::signal::{self, later};
+use account::Cred;
+use account::user::Charge;
+use vm::fallible::{try_arc, try_box, try_insert};
 
 /// What kind of file tells of readiness by signals, and so of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

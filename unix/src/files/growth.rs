@@ -16,7 +16,7 @@ use sync::{Guard, epoch};
 use super::kpt::{Kpt, KptView, stubs};
 use super::{Files, MAX_CAPACITY, slots};
 use crate::process::quota;
-use crate::process::user::Charge;
+use account::user::Charge;
 
 /// What a descriptor takes in a table, bytes.
 pub(super) const EACH: usize = 3 * size_of::<u64>() + slots::EACH;

@@ -8,8 +8,8 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 
 use super::perm::Bits;
-use crate::memory::fallible::{try_copy, try_extend, try_push, try_reserve};
-use crate::process::Cred;
+use account::Cred;
+use vm::fallible::{try_copy, try_extend, try_push, try_reserve};
 
 /// Which of a file's two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use super::mem::MemFs;
 use super::place::{self, FileSystem, Place};
 use super::walk::{Target, View, walk};
 use crate::ipc::mqueue;
-use crate::memory::fallible::try_string;
-use crate::process::Cred;
+use account::Cred;
 use machine::cpio::{self, Entry};
+use vm::fallible::try_string;
 
 /// The symbol table that a panic report reads from the archive itself.
 const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];

@@ -13,8 +13,9 @@ use sync::Monitor;
 use super::inode::How;
 use crate::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
-use crate::process::{Capability, Process};
+use crate::process::Process;
 use crate::seam;
+use account::Capability;
 
 /// Opens a device: makes a file behaviour and returns `how.finish(file)`.
 pub type Opener = fn(rdev: u64, how: How) -> Result<Arc<OpenFile>>;

@@ -16,7 +16,7 @@ use super::busy::Busy;
 use super::perm::{self, Bits};
 use super::place::Place;
 use crate::file::{File, OpenFile};
-use crate::process::Cred;
+use account::Cred;
 
 /// One entry of a directory.
 pub struct DirEntry<'a> {

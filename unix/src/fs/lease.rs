@@ -22,9 +22,10 @@ use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::file::told::MESSAGE;
 use crate::files;
-use crate::memory::fallible::{try_insert, try_push};
-use crate::process::user::Charge;
-use crate::process::{Capability, Process, quota};
+use crate::process::{Process, quota};
+use account::Capability;
+use account::user::Charge;
+use vm::fallible::{try_insert, try_push};
 
 /// File system and number.
 type Id = (u64, u64);

@@ -18,11 +18,11 @@ use sync::{Monitor, WaitList};
 
 use crate::file::OpenFile;
 use crate::files::ties::Tie;
-use crate::memory::fallible::try_reserve_kept;
-use crate::process::User;
-use crate::process::user::{self, Charge, Held};
+use account::User;
+use account::user::{self, Charge, Held};
 use deadlock::Waits;
 use ranges::Ranges;
+use vm::fallible::try_reserve_kept;
 
 /// Whose a lock is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

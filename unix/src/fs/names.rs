@@ -17,6 +17,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 
+use account::Who;
+
 use super::inactive::Inactive;
 use super::inode::Inode;
 use crate::file::OpenFile;
@@ -178,11 +180,6 @@ fn reading<R>(f: impl FnOnce() -> R) -> R {
     irq_restore(state);
     result
 }
-
-/// Who may use entries: user and group for file access in one word, or [`NOBODY`] ([`crate::process::Cred::who`]).
-pub type Who = u64;
-/// An identity that no entry is for.
-pub const NOBODY: Who = u64::MAX;
 
 /// A waiting description of `key`, opened with access mode `mode`.
 #[inline]

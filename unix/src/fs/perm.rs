@@ -8,7 +8,7 @@ use abi::linux::{S_IFDIR, S_IFMT};
 
 use super::acl::Acl;
 use super::attr::Attr;
-use crate::process::{Capability, Cred};
+use account::{Capability, Cred};
 
 /// Permission to read, as a bit of [`may`].
 pub const READ: u32 = 4;
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn who_may_read_everything_searches_and_reads() {
         let mut u = user(7, 8);
-        u.caps.effective = crate::process::capability::Set::of(&[Capability::DacReadSearch]);
+        u.caps.effective = account::capability::Set::of(&[Capability::DacReadSearch]);
         assert!(may(&u, &attr(0o100000, 9, 9), READ).is_ok());
         assert!(may(&u, &attr(0o040000, 9, 9), READ | EXEC).is_ok());
         assert_eq!(may(&u, &attr(0o040000, 9, 9), WRITE), Err(Errno::EACCES));

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, epoch};
 
 use super::inode::Inode;
-use crate::memory::fallible::{try_arc, try_copy, try_extend, try_push, try_reserve};
+use vm::fallible::{try_arc, try_copy, try_extend, try_push, try_reserve};
 
 /// A file system that can be mounted.
 pub trait FileSystem: Send + Sync {

@@ -19,10 +19,11 @@ use super::inode::{DirEntry, DirSink, How, Inode, fixed_entries};
 use super::perm;
 use super::place::{self, FileSystem, Place};
 use crate::file::{File, OpenFile};
-use crate::memory::fallible::{try_arc, try_copy, try_slice};
-use crate::process::{Cred, Process};
+use crate::process::Process;
+use account::Cred;
 use open::Text;
 pub use source::{Out, Piece, Source, records, whole};
+use vm::fallible::{try_arc, try_copy, try_slice};
 
 /// Takes what was written to a text.
 pub type Setter = fn(&str) -> Result<()>;

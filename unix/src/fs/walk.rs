@@ -16,8 +16,8 @@ use super::attr::Kind;
 use super::moves::Still;
 use super::perm;
 use super::place::Place;
-use crate::memory::fallible::{try_copy, try_extend, try_push};
-use crate::process::Cred;
+use account::Cred;
+use vm::fallible::{try_copy, try_extend, try_push};
 
 /// Symbolic links that one walk follows.
 const MAX_LINKS: u32 = 40;

@@ -22,8 +22,8 @@ use super::names;
 use crate::event::inotify::Instance;
 use crate::file::OpenFile;
 use crate::files;
-use crate::memory::fallible::try_reserve;
-use crate::process::user::Charge;
+use account::user::Charge;
+use vm::fallible::try_reserve;
 
 /// File system and number.
 type Id = (u64, u64);

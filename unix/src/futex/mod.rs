@@ -21,9 +21,9 @@ use machine::clock::now_ns;
 use sync::{Guard, Monitor, callout};
 use vm::user;
 
-use crate::memory::fallible::{try_arc, try_box, try_reserve_kept};
 use crate::process::Task;
 use crate::time::Ended;
+use vm::fallible::{try_arc, try_box, try_reserve_kept};
 
 /// What a waiter waits on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

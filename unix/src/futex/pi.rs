@@ -25,9 +25,9 @@ use super::{
     BUCKETS, Buckets, Key, Role, Standing, TABLE, Waiter, begin, enter, exchange_user, sleep,
     withdraw,
 };
-use crate::memory::fallible::try_reserve_kept;
 use crate::process::{Task, tree};
 use crate::time::Ended;
+use vm::fallible::try_reserve_kept;
 
 /// As many owners may wait for one another in a row (Linux: `max_lock_depth`).
 const DEPTH: usize = 1024;

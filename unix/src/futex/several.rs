@@ -9,8 +9,8 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 
 use super::{Key, Role, Waiter, begin, sleep, withdraw};
-use crate::memory::fallible::{try_push, try_reserve};
 use crate::time::Ended;
+use vm::fallible::{try_push, try_reserve};
 
 /// Sleeps while each word is as expected, until one is woken: the index of the last that was. EINVAL, EAGAIN, ETIMEDOUT, EFAULT, ENOMEM.
 pub fn wait(words: &[FutexWaitv], deadline: Option<u64>) -> Result<usize> {

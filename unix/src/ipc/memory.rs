@@ -21,8 +21,9 @@ use super::{Entry, Namespace, seconds};
 use crate::fs::inode::How;
 use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem};
-use crate::memory::fallible::{try_arc, try_push, try_text};
-use crate::process::{Cred, tree};
+use crate::process::tree;
+use account::Cred;
+use vm::fallible::{try_arc, try_push, try_text};
 
 /// All segments.
 pub static SEGMENTS: Namespace<Segment> = Namespace::new(4096);

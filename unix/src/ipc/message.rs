@@ -12,7 +12,7 @@ use sync::{Monitor, WaitList};
 
 use super::{Entry, Namespace, seconds};
 use crate::process::quota;
-use crate::process::user::Charge;
+use account::user::Charge;
 
 /// All queues.
 pub static QUEUES: Namespace<Messages> = Namespace::new(32000);
@@ -199,7 +199,7 @@ pub fn receive(
             return Some(Err(Errno::E2BIG));
         }
         if flags & MSG_COPY != 0 {
-            let copy = crate::memory::fallible::try_copy(&message.text);
+            let copy = vm::fallible::try_copy(&message.text);
             let kind = message.kind;
             return Some(copy.map(|text| Message {
                 kind,

@@ -18,9 +18,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use sync::Monitor;
 
-use crate::memory::fallible::{try_arc, try_push};
-use crate::process::user::Charge;
-use crate::process::{Capability, Cred, quota};
+use crate::process::quota;
+use account::user::Charge;
+use account::{Capability, Cred};
+use vm::fallible::{try_arc, try_push};
 
 /// Bits of a number that are the place.
 const PLACE_BITS: u32 = 15;

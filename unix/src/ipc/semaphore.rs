@@ -13,10 +13,10 @@ use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
 use super::{Entry, Namespace, seconds};
-use crate::memory::fallible::{try_filled, try_push};
-use crate::process::user::Charge;
 use crate::process::{Process, quota};
 use crate::time::{Ended, wait_deadline};
+use account::user::Charge;
+use vm::fallible::{try_filled, try_push};
 
 /// All sets.
 pub static SETS: Namespace<Set> = Namespace::new(32000);

@@ -9,8 +9,6 @@
 
 pub(crate) mod admission;
 pub(crate) mod fail;
-pub(crate) mod fallible;
-pub(crate) mod room;
 pub(crate) mod shrink;
 pub(crate) mod weight;
 

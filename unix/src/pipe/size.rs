@@ -20,9 +20,10 @@ use sync::Monitor;
 
 use super::Pipe;
 use crate::file::{DescRoutine, DescRoutines, OpenFile};
-use crate::process::user::Charge;
-use crate::process::{Capability, Process, quota};
+use crate::process::{Process, quota};
 use crate::{files, seam};
+use account::Capability;
+use account::user::Charge;
 
 /// The bounds.
 pub(crate) mod limits {

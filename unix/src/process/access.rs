@@ -14,8 +14,9 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, Ordering};
 use vm::AddressSpace;
 
-use super::capability::Capability;
-use super::{Cred, Process, Task, tree};
+use super::{Process, Task, tree};
+use account::Cred;
+use account::capability::Capability;
 
 /// Held while somebody is let at a process, and by `exec` while the process gets other rights.
 pub struct Rights;
@@ -298,7 +299,7 @@ mod tests {
     #[test]
     fn nor_what_has_more_capabilities() {
         let (me, mut its) = (Cred::ordinary(7, 8), Cred::ordinary(7, 8));
-        its.caps.permitted = super::super::capability::Set::of(&[Capability::Kill]);
+        its.caps.permitted = account::capability::Set::of(&[Capability::Kill]);
         assert!(!allows(&me, &its, true, Wish::Ask));
         let mut equal = me.clone();
         equal.caps.permitted = its.caps.permitted;

@@ -17,16 +17,15 @@ use super::access::Rights;
 use super::rseq::Rseq;
 use super::tree::{self, INIT};
 use super::usage::Account;
-use super::user::Charge;
-use super::{
-    Capability, Cred, Gate, Limits, Process, Program, Session, Shared, Task, quota, shared, trace,
-};
+use super::{Gate, Limits, Process, Program, Session, Shared, Task, quota, trace};
 use crate::dispatch;
 use crate::event::process as pidfd;
 use crate::files::Files;
 use crate::fs::FsContext;
 use crate::signal::{Actions, ProcessSignals};
 use crate::time::Timers;
+use account::user::Charge;
+use account::{Capability, Cred};
 
 /// What `clone` was asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -422,7 +421,7 @@ impl Process {
         actions: Arc<Actions>,
         heritage: Heritage,
     ) -> Arc<Process> {
-        shared::placed(|| Process {
+        vm::fallible::placed(|| Process {
             pid,
             files: Shared::new(files),
             fs: Shared::new(fs),

@@ -6,8 +6,9 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use vm::space::Bounds;
 
-use super::{Capability, Process};
+use super::Process;
 use crate::files::MAX_CAPACITY;
+use account::Capability;
 
 /// The limits of one process.
 #[derive(Clone)]

@@ -7,11 +7,10 @@
 //! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads), then files.
 
 pub mod access;
-pub mod capability;
-pub mod cred;
 pub mod debug;
 pub mod exit;
 pub mod fork;
+mod identity;
 pub(crate) mod index;
 pub mod limits;
 mod names;
@@ -30,7 +29,6 @@ pub mod task;
 pub mod trace;
 pub mod tree;
 pub mod usage;
-pub mod user;
 pub mod wait;
 
 use alloc::string::String;
@@ -40,24 +38,22 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use abi::errno::Result;
+use account::Cred;
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
-pub use capability::Capability;
-pub use cred::Cred;
 pub use limits::Limits;
 pub(crate) use roll::Found;
 pub use session::{Session, Terminal};
 pub use shared::Shared;
 pub use task::Task;
 pub use usage::Usage;
-pub use user::User;
 
 use crate::files::Files;
 use crate::fs::FsContext;
-use crate::memory::fallible::{try_arc, try_reserve, try_string};
 use crate::signal::{self, ProcessSignals};
 use crate::time::Timers;
+use vm::fallible::{try_arc, try_reserve, try_string};
 
 /// What `PR_MCE_KILL_GET` tells of who has set nothing.
 pub(crate) const POISON_DEFAULT: i32 = 2;

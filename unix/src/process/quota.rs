@@ -11,9 +11,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
 
-use super::user::{self, Charge, Held, User};
-use super::{Capability, Process, Task};
+use super::{Process, Task};
 use crate::pipe::size::limits as pipes;
+use account::Capability;
+use account::user::{self, Charge, Held, User};
 
 /// Who pays.
 struct Payer {

@@ -123,17 +123,6 @@ impl<T> Exchanged<T> {
     }
 }
 
-/// A counted value, made where it stays: for large ones, which would otherwise be made elsewhere first.
-#[inline(always)]
-pub(crate) fn placed<T>(make: impl FnOnce() -> T) -> Arc<T> {
-    let place = Arc::into_raw(Arc::<T>::new_uninit()).cast_mut().cast::<T>();
-    // SAFETY: this alone has the new count, which it takes back once there is a value.
-    unsafe {
-        place.write(make());
-        Arc::from_raw(place)
-    }
-}
-
 /// Gives up the count that an exchanged word had.
 fn give_up<T>(raw: usize) {
     // SAFETY: `set` retired this count, once.

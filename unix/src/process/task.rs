@@ -12,10 +12,10 @@ use vm::AddressSpace;
 
 use super::Process;
 use super::pace::Pace;
-use super::user::Charge;
 use crate::call::Restart;
 use crate::signal::pending::{Mask, Pending};
 use crate::signal::set::UNBLOCKABLE;
+use account::user::Charge;
 
 /// One thread of a process.
 pub struct Task {
@@ -85,7 +85,7 @@ impl Task {
         pace: Pace,
     ) -> Arc<Task> {
         thread.set_nice(pace.nice() > 0);
-        super::shared::placed(|| Task {
+        vm::fallible::placed(|| Task {
             tid,
             group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
             process,

@@ -20,10 +20,11 @@ use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
 use super::debug::Registers;
-use super::user::Charge;
-use super::{Capability, Process, Task, exit, quota, tree};
-use crate::memory::fallible::{try_box, try_push, try_reserve};
+use super::{Process, Task, exit, quota, tree};
 use crate::signal;
+use account::Capability;
+use account::user::Charge;
+use vm::fallible::{try_box, try_push, try_reserve};
 
 const RFLAGS_TF: u64 = 1 << 8;
 /// What is added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.

@@ -22,8 +22,8 @@ use abi::linux::SIGCHLD;
 use super::names::Names;
 pub use super::reserve::NUMBERS_MAX;
 use super::{Process, Session, Task, index, reserve};
-use crate::memory::fallible::{try_push, try_reserve};
 use crate::memory::weight::{points, share, weight};
+use vm::fallible::{try_push, try_reserve};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;

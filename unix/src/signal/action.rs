@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
 use super::set::{DefaultAction, IGNORED, bit, default_action};
-use crate::process::shared::placed;
+use vm::fallible::placed;
 
 /// The 64 actions, with masks of who is ignored and who has a handler that need no monitor.
 pub struct Actions {

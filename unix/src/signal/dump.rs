@@ -27,9 +27,9 @@ use crate::file::OpenFile;
 use crate::fs::walk::{View, walk};
 use crate::fs::{Attr, Kind, open};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_box, try_extend, try_filled, try_push, try_text};
 use crate::process::access::is_dumpable;
 use crate::process::{Process, Task, trace};
+use vm::fallible::{try_box, try_extend, try_filled, try_push, try_text};
 
 /// Signals that leave a core by default.
 const LEAVE_CORES: u64 = bit(SIGQUIT)

@@ -10,8 +10,8 @@ use abi::linux::*;
 use vm::{AddressSpace, Prot};
 
 use super::dump::Stand;
-use crate::memory::fallible::try_extend;
 use crate::process::Process;
+use vm::fallible::try_extend;
 
 /// A part of memory.
 pub(super) struct Segment {

@@ -14,8 +14,8 @@ use sync::ready::ReadyList;
 
 use super::send::{send, send_group};
 use crate::file::told;
-use crate::memory::fallible::try_arc;
 use crate::process::tree;
+use vm::fallible::try_arc;
 
 /// Who is to get a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

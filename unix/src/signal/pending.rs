@@ -16,7 +16,7 @@ use alloc::collections::VecDeque;
 use codegen::refusal::refused;
 
 use super::set::{SYNCHRONOUS, bit};
-use crate::process::user::Charge;
+use account::user::Charge;
 
 /// The most entries of one queue, whatever the limits say.
 const QUEUE_MAX: usize = 1024;
@@ -225,8 +225,8 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::user::{Held, User};
     use abi::linux::*;
+    use account::user::{Held, User};
 
     fn info(signo: i32, code: i32) -> Siginfo {
         Siginfo {

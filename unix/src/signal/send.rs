@@ -11,9 +11,10 @@ use abi::linux::*;
 use super::pending::{Added, Origin, has_place};
 use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use crate::process::user::{Charge, Held};
-use crate::process::{Capability, Cred, Process, Task, quota, trace, tree};
+use crate::process::{Process, Task, quota, trace, tree};
 use crate::time::settle;
+use account::user::{Charge, Held};
+use account::{Capability, Cred};
 
 /// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing happens for a
 /// signal that is ignored. EAGAIN: a real-time signal found the queue full.

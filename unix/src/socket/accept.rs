@@ -13,8 +13,8 @@ use sync::{Monitor, WaitList};
 
 use super::channel::Queues;
 use super::{Ending, Kind, NO_READ, Party, Socket, Want};
-use crate::memory::room::{Growing, roomy};
 use crate::process::Process;
+use vm::fallible::{Growing, roomy};
 
 /// Connections that nobody has accepted yet.
 struct Waiting {

@@ -15,8 +15,9 @@ use super::message::Received;
 use super::record::Along;
 use crate::file::OpenFile;
 use crate::files::Files;
-use crate::memory::fallible::{try_filled, try_reserve};
-use crate::process::{Capability, Cred, Process, tree};
+use crate::process::{Process, tree};
+use account::{Capability, Cred};
+use vm::fallible::{try_filled, try_reserve};
 
 /// Bytes of a control message before its data.
 const HEADER: usize = size_of::<Cmsghdr>();

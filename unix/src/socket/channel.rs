@@ -23,10 +23,10 @@ use sync::{Monitor, Once, WaitList};
 use super::parked;
 use super::record::Record;
 use super::{Kind, Patience, Socket};
-use crate::memory::room::roomy;
 use crate::poll::{PollTable, READS};
 use crate::process::quota;
-use crate::process::user::Charge;
+use account::user::Charge;
+use vm::fallible::roomy;
 
 /// Bytes of the queue of a stream while there are few sockets, and while there are many.
 const LARGE: usize = RING;

@@ -16,9 +16,9 @@ use crate::file::told::{Tells, Told};
 use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Splices};
 use crate::fs::Attr;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_text;
 use crate::poll::{PollTable, READS, WRITES};
 use crate::seam;
+use vm::fallible::try_text;
 
 /// A socket that is open.
 pub(super) struct Open(pub(super) Arc<Socket>);

@@ -24,10 +24,10 @@ use sync::Monitor;
 use super::{Channel, Socket};
 use crate::file::OpenFile;
 use crate::files::Taken;
-use crate::memory::fallible::{try_box, try_reserve};
-use crate::memory::room::roomy;
 use crate::process::quota;
-use crate::process::user::Charge;
+use account::user::Charge;
+use vm::fallible::roomy;
+use vm::fallible::{try_box, try_reserve};
 
 /// Descriptors of one message.
 struct Load {

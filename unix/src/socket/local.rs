@@ -19,9 +19,9 @@ use sync::Monitor;
 use super::{Address, Family, Kind, Socket, Standing, Want};
 use crate::fs::walk::{Last, View, walk};
 use crate::fs::{Kind as FileKind, Place, perm};
-use crate::memory::fallible::try_arc;
-use crate::memory::room::roomy;
 use crate::process::Process;
+use vm::fallible::roomy;
+use vm::fallible::try_arc;
 
 /// The family.
 pub struct Local;

@@ -39,8 +39,9 @@ use sync::{Monitor, Once, WaitList};
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_arc;
-use crate::process::{Cred, Process};
+use crate::process::Process;
+use account::Cred;
+use vm::fallible::try_arc;
 
 pub use accept::Backlog;
 pub use address::{Address, Host};

@@ -14,8 +14,9 @@ use bytemuck::Pod;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::{Party, Socket};
-use crate::memory::fallible::{try_copy, try_reserve};
-use crate::process::{Capability, Process};
+use crate::process::Process;
+use account::Capability;
+use vm::fallible::{try_copy, try_reserve};
 
 /// What a new socket may have unread, and what may be asked for.
 const BUFFER: u32 = 212_992;

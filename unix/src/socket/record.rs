@@ -11,9 +11,9 @@ use super::flight::{Rights, collect};
 use super::inet::name::Ip;
 use super::{Address, Outbox};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
 use crate::process::quota;
-use crate::process::user::Charge;
+use account::user::Charge;
+use vm::fallible::try_filled;
 
 /// What stands in a channel besides bytes.
 #[derive(Default)]

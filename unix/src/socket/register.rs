@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use sync::{Monitor, Once};
 
 use super::Socket;
-use crate::memory::room::roomy;
+use vm::fallible::roomy;
 
 /// One in [`PARTS`] of the sockets.
 struct Roster {

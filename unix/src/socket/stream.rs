@@ -13,8 +13,8 @@ use super::message::{Received, Sending};
 use super::record::{Along, Record};
 use super::{Link, Socket};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
 use crate::pipe::{broken, bytes};
+use vm::fallible::try_filled;
 
 /// Bytes of one record of a stream.
 const PIECE: usize = 32 << 10;

@@ -19,11 +19,11 @@ use sync::Monitor;
 use super::rung::Bell;
 use super::{Account, Clock};
 use crate::dispatch::Alarm;
-use crate::memory::fallible::try_push;
 use crate::process::Process;
-use crate::process::user::{Charge, Held};
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};
+use account::user::{Charge, Held};
+use vm::fallible::try_push;
 
 /// How a timer tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,9 @@ use crate::file::{File, OpenFile};
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Place, dev, place};
 use crate::init::Console;
-use crate::process::{Cred, Process, Terminal};
+use crate::process::{Process, Terminal};
 use abi::linux::O_NOCTTY;
+use account::Cred;
 
 /// How the console line behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

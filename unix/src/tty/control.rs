@@ -7,8 +7,9 @@ use core::sync::atomic::Ordering;
 use super::Tty;
 use super::pair::Pair;
 use crate::file::OpenFile;
-use crate::process::{Capability, Process, tree};
+use crate::process::{Process, tree};
 use crate::signal;
+use account::Capability;
 use alloc::sync::Arc;
 
 impl Tty {

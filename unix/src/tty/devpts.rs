@@ -21,7 +21,7 @@ use crate::fs::mem::anonymous_dev;
 use crate::fs::ownership::Ownership;
 use crate::fs::place::{self, FileSystem};
 use crate::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, names};
-use crate::memory::fallible::{try_arc, try_slice, try_text};
+use vm::fallible::{try_arc, try_slice, try_text};
 
 /// What `statfs` shows.
 const DEVPTS_MAGIC: i64 = 0x1cd1;

@@ -13,9 +13,9 @@ use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::fs::How;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_arc;
 use crate::poll::{self, PollTable, READS, WRITES};
 use crate::process::{Process, Terminal};
+use vm::fallible::try_arc;
 
 /// The largest piece that one pass through an editor moves, in bytes.
 const PIECE: usize = 4096;

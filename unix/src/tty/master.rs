@@ -16,9 +16,9 @@ use super::pair::Pair;
 use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
 use crate::poll::{PollTable, READS, WRITES};
 use crate::process::Process;
+use vm::fallible::try_filled;
 
 /// The largest piece that one pass moves, in bytes.
 const PIECE: usize = 4096;

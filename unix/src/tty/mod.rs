@@ -38,13 +38,13 @@ use quaject::cook_tty_in::{Typed, sane};
 use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
-use crate::memory::fallible::{try_arc, try_arc_large};
 use crate::process::Terminal;
 use crate::signal;
 use editor::{Discipline, Editor};
 use line::Line;
 use pair::Pair;
 use routines::{Routines, Sort};
+use vm::fallible::{try_arc, try_arc_large};
 
 /// A terminal.
 pub struct Tty {

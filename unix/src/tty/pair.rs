@@ -22,11 +22,11 @@ use super::master::Master;
 use crate::file::OpenFile;
 use crate::fs::How;
 use crate::fs::ownership::Ownership;
-use crate::memory::fallible::{try_arc, try_push, try_reserve};
-use crate::process::user::Charge;
 use crate::process::{Process, quota, tree};
 use crate::seam;
 use crate::signal;
+use account::user::Charge;
+use vm::fallible::{try_arc, try_push, try_reserve};
 
 /// Pairs that there may be.
 pub const MOST: usize = quota::PTYS;
@@ -241,7 +241,7 @@ impl Tty {
         }
         let privileged = || {
             let cred = Process::current().cred.get();
-            cred.has(crate::process::Capability::SysAdmin)
+            cred.has(account::Capability::SysAdmin)
         };
         let mut open = pair.open.lock();
         if open.gone {

@@ -17,6 +17,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("vm", 2),
     ("thread", 3),
     ("device", 3),
+    ("account", 3),
     ("unix", 4),
     ("kernel", 5),
 ];

@@ -17,7 +17,7 @@ use crate::fs::busy::Writing;
 use crate::fs::lease;
 use crate::fs::perm::{self, Bits};
 use crate::fs::{Attr, Kind, Place, SetAttr, Time, now, watch};
-use crate::process::Capability;
+use account::Capability;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

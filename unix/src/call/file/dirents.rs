@@ -12,7 +12,7 @@ use super::Caller;
 use crate::call::{Args, Handler};
 use crate::fs::inode::DirEntry;
 use crate::fs::watch;
-use crate::memory::fallible::try_reserve;
+use vm::fallible::try_reserve;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::GETDENTS, getdents), (nr::GETDENTS64, getdents64)];

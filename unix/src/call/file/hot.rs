@@ -21,9 +21,10 @@ use quaject::Conv;
 
 use super::open::{PLAIN, may_reopen, truncates};
 use crate::fs::context::one_root;
-use crate::fs::names::{self, KEY_WORDS, Key, NOBODY};
+use crate::fs::names::{self, KEY_WORDS, Key};
 use crate::process::Task;
 use crate::seam::keep;
+use account::NOBODY;
 
 /// Entries of the procedures.
 #[derive(Clone, Copy, Debug)]

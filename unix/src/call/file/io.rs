@@ -18,10 +18,10 @@ use crate::call::{Args, Handler};
 use crate::file::{OpenFile, Splices};
 use crate::fs::{Kind, watch};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
 use crate::pipe;
 use crate::process::Task;
 use crate::signal;
+use vm::fallible::try_filled;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

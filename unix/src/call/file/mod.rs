@@ -26,7 +26,8 @@ use crate::file::OpenFile;
 use crate::files::Files;
 use crate::fs::walk::{Target, View, walk};
 use crate::fs::{Attr, FsContext, Kind, Place, perm};
-use crate::process::{Cred, Process};
+use crate::process::Process;
+use account::Cred;
 
 /// Who calls.
 pub struct Caller {

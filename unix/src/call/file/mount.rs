@@ -15,9 +15,9 @@ use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
 use crate::fs::{Kind, SetAttr, boot, proc, syn, sys};
 use crate::ipc::mqueue;
-use crate::memory::fallible::try_string;
-use crate::process::Capability;
 use crate::tty::devpts;
+use account::Capability;
+use vm::fallible::try_string;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::MOUNT, mount), (nr::UMOUNT2, umount2)];

@@ -14,8 +14,8 @@ use crate::call::{Args, Handler};
 use crate::fs::inode::Inode;
 use crate::fs::walk::{Last, Target, searchable};
 use crate::fs::{Attr, Kind, Place, perm, watch};
-use crate::memory::fallible::try_push;
-use crate::process::{Capability, Cred};
+use account::{Capability, Cred};
+use vm::fallible::try_push;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

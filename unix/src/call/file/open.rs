@@ -21,11 +21,13 @@ use crate::fs::Kind;
 use crate::fs::inode::How;
 use crate::fs::lease;
 use crate::fs::mem::{MemFs, MemNode};
-use crate::fs::names::{self, Key, NOBODY, Who};
+use crate::fs::names::{self, Key};
 use crate::fs::place::{self, FileSystem};
 use crate::fs::watch;
-use crate::memory::fallible::try_concat;
-use crate::process::{Cred, Task};
+use crate::process::Task;
+use account::Cred;
+use account::{NOBODY, Who};
+use vm::fallible::try_concat;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

@@ -20,10 +20,10 @@ use super::io::{At, Way, check, ends as within, put_back, told, transfer};
 use crate::call::{Args, Handler};
 use crate::file::{OpenFile, Splices};
 use crate::io::{IoBuf, MAX_COUNT};
-use crate::memory::fallible::try_filled;
 use crate::pipe::bytes;
 use crate::pipe::ends::{self, End};
 use abi::linux::POLLIN;
+use vm::fallible::try_filled;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

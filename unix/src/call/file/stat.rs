@@ -14,7 +14,7 @@ use crate::call::{Args, Handler};
 use crate::fs::perm;
 use crate::fs::place::MS_NOEXEC;
 use crate::fs::{Attr, Kind, Place};
-use crate::process::Cred;
+use account::Cred;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

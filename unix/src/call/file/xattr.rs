@@ -14,9 +14,9 @@ use crate::file::OpenFile;
 use crate::fs::acl::{Acl, Which};
 use crate::fs::perm::Bits;
 use crate::fs::{Attr, Inode, Kind, Place, SetValue, perm, watch};
-use crate::memory::fallible::{try_extend, try_filled, try_push};
-use crate::process::capability::file;
-use crate::process::{Capability, Cred};
+use account::capability::file;
+use account::{Capability, Cred};
+use vm::fallible::{try_extend, try_filled, try_push};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use sync::Monitor;
 
 use super::{Lock, Locks, Owner};
-use crate::memory::fallible::try_reserve_kept;
+use vm::fallible::try_reserve_kept;
 
 /// So many owners are looked at.
 const STEPS: usize = 10;

@@ -10,8 +10,8 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 
 use super::{Lock, Owner};
-use crate::memory::fallible::try_reserve_kept;
-use crate::process::user::Charge;
+use account::user::Charge;
+use vm::fallible::try_reserve_kept;
 
 /// The most locks of a run.
 const RUN: usize = 128;
@@ -238,8 +238,8 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::User;
-    use crate::process::user::Held as What;
+    use account::User;
+    use account::user::Held as What;
     use alloc::vec;
 
     const BYTES: usize = 600;

@@ -7,7 +7,8 @@
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::process::{Task, quota, user};
+use crate::process::{Task, quota};
+use account::user;
 
 /// Pages of files.
 pub static PAGES: Bound = Bound::new();

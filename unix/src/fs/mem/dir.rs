@@ -11,8 +11,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use super::MemNode;
-use crate::memory::fallible::{try_insert, try_slice};
 use sync::Monitor;
+use vm::fallible::{try_insert, try_slice};
 
 /// Place of the first real entry; 0 and 1 are `.` and `..`.
 pub const FIRST: u64 = 2;

@@ -9,11 +9,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::fs::acl::Acl;
-use crate::memory::fallible::{try_box, try_copy, try_insert};
 use crate::process::quota;
-use crate::process::user::Charge;
+use account::user::Charge;
+use vm::fallible::{try_box, try_copy, try_insert};
 
-pub use crate::process::capability::file::NAME as CAPABILITY;
+pub use account::capability::file::NAME as CAPABILITY;
 
 /// What an attribute takes besides its bytes, about.
 const OVERHEAD: usize = 128;

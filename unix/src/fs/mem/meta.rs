@@ -14,7 +14,7 @@ use crate::fs::attr::{Kind, SetAttr, Time};
 use crate::fs::inode::SetValue;
 use crate::fs::now;
 use crate::fs::perm::Bits;
-use crate::memory::fallible::try_box;
+use vm::fallible::try_box;
 
 /// Bits that a write takes away.
 pub const SET_ID: u32 = S_ISUID | S_ISGID;

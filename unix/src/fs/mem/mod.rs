@@ -43,13 +43,14 @@ use super::place::FileSystem;
 use super::watch;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_copy;
-use crate::process::{Capability, Cred, Task};
+use crate::process::Task;
+use account::{Capability, Cred};
 use budget::{NODES, PAGES, Purse};
 use dir::Dir;
 use extra::Extra;
 use meta::Meta;
 use store::Store;
+use vm::fallible::try_copy;
 
 /// What all nodes of one file system share.
 pub struct Super {

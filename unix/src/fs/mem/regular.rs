@@ -27,8 +27,8 @@ use crate::fs::attr::Kind;
 use crate::fs::inode::Inode;
 use crate::fs::length;
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_filled};
 use crate::seam;
+use vm::fallible::{try_arc, try_filled};
 
 impl MemNode {
     fn contents(&self) -> Result<&Store> {

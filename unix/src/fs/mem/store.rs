@@ -25,8 +25,8 @@ use vm::frame::{self, Frame, FrameRef};
 
 use super::budget::{PAGES, Paid, Purse};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_reserve_kept;
 use crate::signal;
+use vm::fallible::try_reserve_kept;
 
 /// Seals against writing.
 const WRITES: u32 = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;

@@ -11,9 +11,9 @@ use core::any::Any;
 use crate::file::{File, OpenFile};
 use crate::fs::text::Opened;
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_arc, try_filled};
 use crate::process::access::{Sight, Wish};
 use crate::process::{Process, reach};
+use vm::fallible::{try_arc, try_filled};
 
 /// The file of a process.
 pub struct Memory(pub Arc<Process>);

@@ -22,10 +22,10 @@ use crate::fs::place::{self, Place};
 use crate::fs::text::{
     Each, Fixed, Folder, Item, Magic, Out, Piece, Source, long_text, number_in, records, text,
 };
-use crate::memory::fallible::try_copy;
 use crate::memory::weight::points;
 use crate::process::access::{self, Sight, Wish};
 use crate::process::{Process, Program, Task, tree};
+use vm::fallible::try_copy;
 
 /// The directory of a process, or of one of its threads.
 pub struct Pid {

@@ -11,8 +11,8 @@ use core::sync::atomic::Ordering;
 
 use super::look_into;
 use crate::fs::text::{Out, Piece};
-use crate::process::user::Held;
 use crate::process::{Process, Task};
+use account::user::Held;
 
 /// Nanoseconds in a clock tick as programs see it.
 const TICK_NS: u64 = 10_000_000;

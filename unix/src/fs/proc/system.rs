@@ -29,9 +29,10 @@ use crate::io::IoBuf;
 use crate::ipc::mqueue::limits as queues;
 use crate::ipc::{memory as segments, message, semaphore};
 use crate::pipe::size::{limits as pipes, round};
-use crate::process::{Capability, Process, access, quota, tree};
+use crate::process::{Process, access, quota, tree};
 use crate::signal::dump;
 use crate::socket::inet::{self, icmp, ports};
+use account::Capability;
 
 const TICK_NS: u64 = 10_000_000;
 

@@ -12,9 +12,10 @@ use super::pid::look_into;
 use crate::file::{File, OpenFile};
 use crate::fs::text::Opened;
 use crate::io::IoBuf;
-use crate::memory::fallible::try_arc;
 use crate::memory::weight::SPARED;
-use crate::process::{Capability, Process};
+use crate::process::Process;
+use account::Capability;
+use vm::fallible::try_arc;
 
 /// The longest number that is heard or told.
 const LONGEST: usize = 24;

@@ -17,8 +17,8 @@ use crate::files::{Files, stubs};
 use crate::fs::attr::Kind;
 use crate::fs::proc::{list_processes, look_into};
 use crate::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
-use crate::memory::fallible::try_text;
 use crate::process::{Process, access, tree};
+use vm::fallible::try_text;
 
 /// A line for each routine at address `from` or above, behind a heading.
 fn index(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {

@@ -13,7 +13,8 @@ use crate::file::{OpenFile, Probes};
 use crate::files::replug_everywhere;
 use crate::fs::text::{Out, Piece};
 use crate::process::access::{self, Wish};
-use crate::process::{Capability, Process, tree};
+use crate::process::{Process, tree};
+use account::Capability;
 
 /// The place of descriptor `fd` of process `pid` in the text, behind the heading.
 fn place(pid: i32, fd: i32) -> u64 {

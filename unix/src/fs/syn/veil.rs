@@ -6,7 +6,8 @@
 use core::fmt::{self, Write};
 
 use crate::fs::text::Out;
-use crate::process::{Capability, Process};
+use crate::process::Process;
+use account::Capability;
 
 /// Numbers from here on may be addresses, or say how far addresses lie apart.
 const SUSPECT: u64 = 1 << 20;

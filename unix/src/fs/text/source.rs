@@ -4,11 +4,11 @@
 //! refuses a record, and is asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`] takes the bytes of a record; when memory is out it takes
 //! no more, and the reading fails with `ENOMEM`.
 
-use crate::memory::fallible::try_reserve_kept;
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use vm::fallible::try_reserve_kept;
 
 /// Makes a text piece by piece. Each record is of one instant; between two of them the world goes on.
 pub trait Source: Send + Sync {

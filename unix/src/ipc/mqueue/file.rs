@@ -10,8 +10,8 @@ use core::fmt;
 use super::Queue;
 use crate::file::{File, OpenFile};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_text;
 use crate::poll::{self, PollTable};
+use vm::fallible::try_text;
 
 /// A queue that is open.
 pub struct Open(pub Arc<Queue>);

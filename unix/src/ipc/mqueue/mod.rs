@@ -26,9 +26,10 @@ use notice::Notice;
 
 use crate::fs::now;
 use crate::fs::ownership::Ownership;
-use crate::process::user::Charge;
-use crate::process::{Capability, Cred, Process, quota};
+use crate::process::{Process, quota};
 use crate::time::{Ended, wait_deadline};
+use account::user::Charge;
+use account::{Capability, Cred};
 
 /// What may be had, and may be set.
 pub mod limits {

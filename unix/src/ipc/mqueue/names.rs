@@ -22,8 +22,8 @@ use crate::fs::ownership::Ownership;
 use crate::fs::perm;
 use crate::fs::place::{self, FileSystem};
 use crate::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, names, now};
-use crate::memory::fallible::{try_arc, try_insert_at, try_slice};
-use crate::process::{Capability, Cred};
+use account::{Capability, Cred};
+use vm::fallible::{try_arc, try_insert_at, try_slice};
 
 /// What `statfs` shows.
 const MQUEUE_MAGIC: i64 = 0x1980_0202;

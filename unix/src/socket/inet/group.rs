@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use super::Own;
 use super::name::{Ip, Name};
-use crate::memory::fallible::try_reserve;
+use vm::fallible::try_reserve;
 
 /// So many may be joined by one socket, as on Linux at first.
 const MOST: usize = 20;

@@ -17,10 +17,10 @@ use super::name::{Ip, Name};
 use super::udp::{admit, deliver, route};
 use super::{Own, Transport, ports};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_filled, try_reserve};
 use crate::process::Process;
 use crate::socket::Socket;
 use crate::socket::message::Sending;
+use vm::fallible::{try_filled, try_reserve};
 
 /// Groups whose processes may ask without rights (`ping_group_range`): the first and the last; at first none.
 pub static GROUPS: [AtomicI32; 2] = [AtomicI32::new(1), AtomicI32::new(0)];

@@ -26,12 +26,13 @@ use super::message::{Received, Sending};
 use super::record::Packet;
 use super::{Address, Channel, Ending, Family, Kind, Outbox, Socket, Standing, Telling, Want};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_arc;
-use crate::process::{Capability, Process};
+use crate::process::Process;
+use account::Capability;
 use group::Groups;
 use name::{Ip, Name, family_of};
 use options::Values;
 use ports::Sharing;
+use vm::fallible::try_arc;
 
 /// How what is sent gets there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

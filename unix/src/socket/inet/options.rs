@@ -12,9 +12,10 @@ use bytemuck::Pod;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::{Own, Transport, group, tcp};
-use crate::memory::fallible::try_copy;
-use crate::process::{Capability, Process};
+use crate::process::Process;
 use crate::socket::Socket;
+use account::Capability;
+use vm::fallible::try_copy;
 
 /// An option that is a number.
 struct Row {

@@ -18,8 +18,8 @@ use sync::{Guard, Monitor};
 
 use super::name::{Ip, Name};
 use super::{Own, Transport};
-use crate::memory::room::roomy;
 use crate::socket::Socket;
+use vm::fallible::roomy;
 
 /// With whom a port may be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use alloc::sync::Arc;
 use super::name::{Ip, Name, family_of};
 use super::{Own, Transport, choose, lose, ports};
 use crate::io::IoBuf;
-use crate::memory::fallible::try_filled;
 use crate::pipe::broken;
 use crate::socket::message::{Received, Sending};
 use crate::socket::record::{Packet, Record, cost};
 use crate::socket::{Address, NO_READ, NO_WRITE, Socket};
 use core::sync::atomic::Ordering;
+use vm::fallible::try_filled;
 
 /// The longest message: what a packet of IP may have but for the headers.
 const MOST: usize = 65_507;

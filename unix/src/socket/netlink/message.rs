@@ -8,7 +8,7 @@ use abi::linux::*;
 use alloc::vec::Vec;
 use bytemuck::{Pod, bytes_of};
 
-use crate::memory::fallible::try_extend;
+use vm::fallible::try_extend;
 
 pub use abi::linux::Nlmsghdr as Header;
 

@@ -25,7 +25,7 @@ use super::message::{Received, Sending};
 use super::record::Record;
 use super::{Address, Family, Kind, Socket, Standing, Want};
 use crate::io::IoBuf;
-use crate::memory::fallible::{try_copy, try_filled};
+use vm::fallible::{try_copy, try_filled};
 
 /// The family.
 pub struct Netlink;
@@ -174,10 +174,7 @@ fn to_kernel(address: &SockaddrNl) -> Result<()> {
         (0, 0) => Ok(()),
         _ => {
             let process = crate::process::Process::current();
-            process
-                .cred
-                .get()
-                .need(crate::process::Capability::NetAdmin)?;
+            process.cred.get().need(account::Capability::NetAdmin)?;
             Err(Errno::ECONNREFUSED)
         }
     }

@@ -14,10 +14,10 @@ use sync::Monitor;
 
 use super::message::Message;
 use super::{AHEAD, Dump, PIECE, record};
-use crate::memory::fallible::try_arc;
-use crate::memory::room::roomy;
 use crate::process::Process;
 use crate::socket::{Outbox, Socket};
+use vm::fallible::roomy;
+use vm::fallible::try_arc;
 
 /// What a netlink socket with a name keeps.
 pub struct Port {

@@ -10,7 +10,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::message::{Message, attributes};
 use super::{Asked, Dump, Protocol, Rows, Wanted};
-use crate::process::{Capability, Process};
+use crate::process::Process;
+use account::Capability;
 
 /// Answers.
 pub struct Route;

@@ -7,10 +7,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use sync::{Guard, Monitor};
 
-use super::fallible::{try_queue, try_reserve};
+use super::{try_queue, try_reserve};
 
 /// A list that can move to a larger place.
-pub(crate) trait Growing: Sized {
+pub trait Growing: Sized {
     /// An empty one for `count` elements. ENOMEM.
     fn roomy(count: usize) -> Result<Self>;
     /// Elements.
@@ -54,7 +54,7 @@ fn try_list<T>(count: usize) -> Result<Vec<T>> {
 }
 
 /// What `guard` guards, as soon as its list `of` has room for `more` elements. ENOMEM.
-pub(crate) fn roomy<'a, T, L: Growing>(
+pub fn roomy<'a, T, L: Growing>(
     guard: &'a Monitor<T>,
     of: fn(&mut T) -> &mut L,
     more: usize,

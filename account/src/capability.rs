@@ -1,7 +1,7 @@
 //! Capabilities: the single rights that user 0 has all of.
 //!
 //! *Interface*: [`Capability`] names one, [`Set`] is some of them, [`Capabilities`] the five sets and the secure bits of one identity, with the
-//! transformations of capabilities(7). Nothing here looks beyond its arguments. [`Cred`](super::Cred) says what a change of users and an `exec` do.
+//! transformations of capabilities(7). Nothing here looks beyond its arguments. [`Cred`](crate::Cred) says what a change of users and an `exec` do.
 //! [`mod@file`] are those of a program's file.
 
 pub mod file;

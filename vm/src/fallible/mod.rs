@@ -1,10 +1,12 @@
 //! Memory of a size or number that a user chooses: asked for, and ENOMEM when there is none.
 //!
 //! *Interface*: [`try_push`], [`try_insert_at`], [`try_extend`], [`try_insert`] let grow, and [`try_reserve`] or [`try_reserve_kept`] make room before; [`try_filled`], [`try_copy`], [`try_concat`],
-//! [`try_string`], [`try_text`] make; [`try_arc`], [`try_slice`], [`try_placed`] and [`try_box`] for what is made once for each thing that a user makes.
+//! [`try_string`], [`try_text`] make; [`try_arc`], [`try_slice`], [`try_placed`] and [`try_box`] for what is made once for each thing that a user makes; [`roomy`] for a list that a monitor guards.
 //!
 //! `unix/clippy.toml` forbids the forms that cannot be refused; where one is used all the same, an `expect` says what bounds it or who made room.
-//! Each leaves the kernel its reserve, and is a question that may be answered with no on purpose ([`super::fail`]).
+//! Each leaves the kernel its reserve, and is a question that may be answered with no on purpose ([`crate::frame::fail`]).
+
+mod room;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -17,11 +19,11 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use codegen::refusal::refused;
 
-use crate::process::shared::placed;
+pub use room::{Growing, roomy};
 
 /// Room for `bytes` more beyond what is kept. ENOMEM.
 fn ask(bytes: usize) -> Result<()> {
-    if vm::frame::admits(bytes.div_ceil(PAGE).max(1)) {
+    if crate::frame::admits(bytes.div_ceil(PAGE).max(1)) {
         Ok(())
     } else {
         Err(Errno::ENOMEM)
@@ -30,7 +32,7 @@ fn ask(bytes: usize) -> Result<()> {
 
 /// Room for `more` further elements. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "asked for")]
-pub(crate) fn try_reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+pub fn try_reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     if list.capacity() - list.len() < more {
         // It at least doubles.
         let wanted = more.max(list.capacity());
@@ -42,7 +44,7 @@ pub(crate) fn try_reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
 
 /// As [`try_reserve`], for what is small and has to do with calls that are answered when memory is short: it may use what is kept. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "may be refused")]
-pub(crate) fn try_reserve_kept<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+pub fn try_reserve_kept<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     if list.capacity() - list.len() < more && (refused() || list.try_reserve(more).is_err()) {
         return Err(Errno::ENOMEM);
     }
@@ -51,7 +53,7 @@ pub(crate) fn try_reserve_kept<T>(list: &mut Vec<T>, more: usize) -> Result<()> 
 
 /// One more element. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "room is asked for")]
-pub(crate) fn try_push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
+pub fn try_push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
     try_reserve(list, 1)?;
     list.push(value);
     Ok(())
@@ -59,7 +61,7 @@ pub(crate) fn try_push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
 
 /// One more element, at `place`. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "room is asked for")]
-pub(crate) fn try_insert_at<T>(list: &mut Vec<T>, place: usize, value: T) -> Result<()> {
+pub fn try_insert_at<T>(list: &mut Vec<T>, place: usize, value: T) -> Result<()> {
     try_reserve(list, 1)?;
     list.insert(place, value);
     Ok(())
@@ -67,7 +69,7 @@ pub(crate) fn try_insert_at<T>(list: &mut Vec<T>, place: usize, value: T) -> Res
 
 /// As many more elements as `more` has. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "room is asked for")]
-pub(crate) fn try_extend<T: Clone>(list: &mut Vec<T>, more: &[T]) -> Result<()> {
+pub fn try_extend<T: Clone>(list: &mut Vec<T>, more: &[T]) -> Result<()> {
     try_reserve(list, more.len())?;
     list.extend_from_slice(more);
     Ok(())
@@ -75,11 +77,7 @@ pub(crate) fn try_extend<T: Clone>(list: &mut Vec<T>, more: &[T]) -> Result<()> 
 
 /// `value` at `key`, for what was there; of a node's size the kernel's own share is left. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "a node is asked for")]
-pub(crate) fn try_insert<K: Ord, V>(
-    map: &mut BTreeMap<K, V>,
-    key: K,
-    value: V,
-) -> Result<Option<V>> {
+pub fn try_insert<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) -> Result<Option<V>> {
     const { assert!(16 * (size_of::<K>() + size_of::<V>()) <= PAGE) };
     ask(PAGE)?;
     Ok(map.insert(key, value))
@@ -87,7 +85,7 @@ pub(crate) fn try_insert<K: Ord, V>(
 
 /// `count` times `value`. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "room is asked for")]
-pub(crate) fn try_filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
+pub fn try_filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     try_reserve(&mut list, count)?;
     list.resize(count, value);
@@ -96,7 +94,7 @@ pub(crate) fn try_filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
 
 /// A queue with room for `count` elements. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "asked for")]
-pub(crate) fn try_queue<T>(count: usize) -> Result<VecDeque<T>> {
+pub fn try_queue<T>(count: usize) -> Result<VecDeque<T>> {
     let mut queue = VecDeque::new();
     ask(count.saturating_mul(size_of::<T>()))?;
     queue.try_reserve(count).map_err(|_| Errno::ENOMEM)?;
@@ -104,14 +102,14 @@ pub(crate) fn try_queue<T>(count: usize) -> Result<VecDeque<T>> {
 }
 
 /// A copy. ENOMEM.
-pub(crate) fn try_copy<T: Clone>(from: &[T]) -> Result<Vec<T>> {
+pub fn try_copy<T: Clone>(from: &[T]) -> Result<Vec<T>> {
     let mut list = Vec::new();
     try_extend(&mut list, from)?;
     Ok(list)
 }
 
 /// The parts, one behind the other. ENOMEM.
-pub(crate) fn try_concat<T: Clone>(parts: &[&[T]]) -> Result<Vec<T>> {
+pub fn try_concat<T: Clone>(parts: &[&[T]]) -> Result<Vec<T>> {
     let mut list = Vec::new();
     try_reserve(&mut list, parts.iter().map(|part| part.len()).sum())?;
     for part in parts {
@@ -122,7 +120,7 @@ pub(crate) fn try_concat<T: Clone>(parts: &[&[T]]) -> Result<Vec<T>> {
 
 /// `from` as text, what is not UTF-8 replaced. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "may be refused")]
-pub(crate) fn try_string(from: &[u8]) -> Result<String> {
+pub fn try_string(from: &[u8]) -> Result<String> {
     let mut text = String::new();
     for chunk in from.utf8_chunks() {
         let more = chunk.valid().len() + char::REPLACEMENT_CHARACTER.len_utf8();
@@ -138,7 +136,7 @@ pub(crate) fn try_string(from: &[u8]) -> Result<String> {
 }
 
 /// What `format_args!` says. ENOMEM.
-pub(crate) fn try_text(words: fmt::Arguments) -> Result<String> {
+pub fn try_text(words: fmt::Arguments) -> Result<String> {
     struct Text(Vec<u8>);
     impl fmt::Write for Text {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -151,7 +149,7 @@ pub(crate) fn try_text(words: fmt::Arguments) -> Result<String> {
 }
 
 /// A copy of what is short, counted. ENOMEM, for more than a page as well.
-pub(crate) fn try_slice<T: Clone>(from: &[T]) -> Result<Arc<[T]>> {
+pub fn try_slice<T: Clone>(from: &[T]) -> Result<Arc<[T]>> {
     if size_of_val(from) > PAGE / 2 {
         return Err(Errno::ENOMEM);
     }
@@ -160,7 +158,7 @@ pub(crate) fn try_slice<T: Clone>(from: &[T]) -> Result<Arc<[T]>> {
 }
 
 /// `value`, counted. ENOMEM.
-pub(crate) fn try_arc<T>(value: T) -> Result<Arc<T>> {
+pub fn try_arc<T>(value: T) -> Result<Arc<T>> {
     const { assert!(size_of::<T>() <= PAGE) };
     ask(size_of::<T>())?;
     Ok(Arc::new(value))
@@ -168,20 +166,31 @@ pub(crate) fn try_arc<T>(value: T) -> Result<Arc<T>> {
 
 /// What `make` makes, counted, made where it stays: for large values. ENOMEM.
 #[inline(always)]
-pub(crate) fn try_placed<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
+pub fn try_placed<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
     const { assert!(size_of::<T>() <= PAGE) };
     ask(size_of::<T>())?;
     Ok(placed(make))
 }
 
+/// A counted value, made where it stays: for large ones, which would otherwise be made elsewhere first.
+#[inline(always)]
+pub fn placed<T>(make: impl FnOnce() -> T) -> Arc<T> {
+    let place = Arc::into_raw(Arc::<T>::new_uninit()).cast_mut().cast::<T>();
+    // SAFETY: this alone has the new count, which it takes back once there is a value.
+    unsafe {
+        place.write(make());
+        Arc::from_raw(place)
+    }
+}
+
 /// As [`try_placed`], for what takes more than a page. ENOMEM.
-pub(crate) fn try_arc_large<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
+pub fn try_arc_large<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
     ask(size_of::<T>())?;
     Ok(placed(make))
 }
 
 /// `value` in a place of its own. ENOMEM.
-pub(crate) fn try_box<T>(value: T) -> Result<Box<T>> {
+pub fn try_box<T>(value: T) -> Result<Box<T>> {
     const { assert!(size_of::<T>() <= PAGE) };
     ask(size_of::<T>())?;
     Ok(Box::new(value))

@@ -1,6 +1,6 @@
 //! What each user holds of the machine: one counted record for each user id.
 //!
-//! *Interface*: [`User::of`] finds or makes the record of an id, which lives as long as a credential or a [`Charge`] names it; a [`Cred`](super::Cred) has that of its
+//! *Interface*: [`User::of`] finds or makes the record of an id, which lives as long as a credential or a [`Charge`] names it; a [`Cred`](crate::Cred) has that of its
 //! real user. [`User::charge`] counts something for it, up to a bound, until the charge is dropped. [`share`] is what one user may have of a total, so that the superuser finds room.
 //!
 //! Who holds something for a user keeps the charge in it: whatever way it ends, the count falls. Counting takes no memory.
@@ -10,9 +10,9 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::memory::fallible::try_insert_at;
 use abi::errno::Result;
 use sync::Monitor;
+use vm::fallible::try_insert_at;
 
 /// The superuser.
 const ROOT: u32 = 0;

@@ -1,17 +1,20 @@
 //! Credentials: the user and group identities of a process, and its capabilities.
 //!
-//! *Interface*: [`Cred`] is a value; a change makes a new one and publishes it whole, if nobody has changed it meanwhile
-//! ([`Process::change_cred`]), so that a check sees one consistent set and nothing is lost. [`Cred::executing`] is what a program gets.
+//! *Interface*: [`Cred`] is a value; a change makes a new one, which a process publishes whole, so that a check sees one consistent set. [`Cred::executing`] is what a
+//! program gets.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::capability::file::FileCaps;
-use super::capability::{Capabilities, Capability, Set};
-use super::user::User;
-use super::{Process, access};
-use crate::fs::names::{NOBODY, Who};
+use crate::capability::file::FileCaps;
+use crate::capability::{Capabilities, Capability, Set};
+use crate::user::User;
+
+/// Whom the name cache takes an identity for: user and group for file access in one word, or [`NOBODY`].
+pub type Who = u64;
+/// An identity that the name cache has no entry for.
+pub const NOBODY: Who = u64::MAX;
 
 /// Identities. The groups are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -318,26 +321,6 @@ impl Cred {
                 false => new.sealed(),
             },
         })
-    }
-}
-
-impl Process {
-    /// Puts what `change` makes of the credentials in their place. What it answers.
-    pub fn change_cred<R>(&self, change: impl Fn(&mut Cred) -> Result<R>) -> Result<R> {
-        loop {
-            let old = self.cred.get();
-            let mut new = Cred::clone(&old);
-            let answer = change(&mut new)?;
-            // Before anybody can see them: who may look at the new ones is not to see what the old ones left in memory.
-            if new.departs_from(&old) {
-                access::set_dumpable(self, false);
-                self.death_signal
-                    .store(0, core::sync::atomic::Ordering::Relaxed);
-            }
-            if self.cred.replace(&old, new.with_user()?.sealed()) {
-                return Ok(answer);
-            }
-        }
     }
 }
 
