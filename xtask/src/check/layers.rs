@@ -1,8 +1,10 @@
 //! The layers: an arrow between rooms may only point down.
 //!
-//! *Interface*: `upward` lists the edges of a `cargo metadata` graph that break the rule.
+//! *Interface*: `upward` lists the edges of a `cargo metadata` graph that break the rule, `unused` those that no source needs.
 //!
 //! Source: `docs/architecture.md`, the picture of the rooms.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -75,6 +77,37 @@ pub fn upward(metadata: &Value) -> Vec<String> {
     broken
 }
 
+/// One line for each dependency of a member, of whatever kind and wherever from, that its sources do not name. `sources` has the text of those of each.
+pub fn unused(metadata: &Value, sources: &BTreeMap<String, String>) -> Vec<String> {
+    let empty = Vec::new();
+    let mut idle = Vec::new();
+    for package in metadata["packages"].as_array().unwrap_or(&empty) {
+        let Some(from) = package["name"].as_str() else {
+            continue;
+        };
+        let text = sources.get(from).map_or("", String::as_str);
+        for dependency in package["dependencies"].as_array().unwrap_or(&empty) {
+            let Some(to) = dependency["name"].as_str() else {
+                continue;
+            };
+            // A room's tests ask for more features of itself.
+            if to != from && !names(text, &to.replace('-', "_")) {
+                idle.push(format!("{from} -> {to}: no source of {from} names it"));
+            }
+        }
+    }
+    idle
+}
+
+/// Whether `text` has a path that begins with `package`.
+fn names(text: &str, package: &str) -> bool {
+    text.match_indices(package).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        !before.is_some_and(|c| part(c) || c == ':') && text[at + package.len()..].starts_with("::")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +164,17 @@ mod tests {
     fn registry_packages_are_no_rooms() {
         let metadata = json!({"packages": [{"name": "abi", "dependencies": [{"name": "libc", "path": null}]}]});
         assert!(upward(&metadata).is_empty());
+    }
+    #[test]
+    fn an_edge_that_nothing_uses_is_found() {
+        let metadata = json!({"packages": [
+            {"name": "vm", "dependencies": [{"name": "sync"}, {"name": "a-b"}, {"name": "abi"}]},
+        ]});
+        let text = "use sync::Monitor; // cabi::x\nlet x = a_b::y; self::abi::z";
+        let sources = BTreeMap::from([("vm".to_owned(), text.to_owned())]);
+        assert_eq!(
+            unused(&metadata, &sources),
+            ["vm -> abi: no source of vm names it"]
+        );
     }
 }

@@ -12,6 +12,7 @@ mod sources;
 
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::host;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -200,7 +201,19 @@ fn layering() -> Result<Vec<String>> {
         "--no-deps",
     ]))?;
     let metadata = serde_json::from_str(&text).context("cargo metadata")?;
-    Ok(layers::upward(&metadata))
+    let mut sources = BTreeMap::<String, String>::new();
+    let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
+    for path in files.lines() {
+        if let (Some((room, _)), Ok(text)) = (
+            path.split_once('/'),
+            std::fs::read_to_string(host::project().join(path)),
+        ) {
+            sources.entry(room.to_owned()).or_default().push_str(&text);
+        }
+    }
+    let mut faults = layers::upward(&metadata);
+    faults.extend(layers::unused(&metadata, &sources));
+    Ok(faults)
 }
 
 fn source_rules() -> Result<Vec<String>> {
