@@ -103,7 +103,13 @@ impl ReadyList {
             (callout::get().suspend)();
         };
         // Unless a waker has: that one's turn is the caller's even if it has found the condition itself.
-        let _ = (self.alone).compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let told = (self.alone)
+            .compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err();
+        // Neither that turn nor what came with the signal is lost.
+        if told || condition() {
+            return Ok(());
+        }
         result
     }
 

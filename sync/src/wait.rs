@@ -147,8 +147,8 @@ impl WaitList {
         }
     }
 
-    /// Sleeps until `condition` yields a value or a signal arrives for the thread; the
-    /// condition is looked at once more before giving up.
+    /// Sleeps until `condition` yields a value or a signal arrives for the thread. The
+    /// condition is looked at once more behind the signal and off the list, so that neither what came with the signal nor a wake-up that chose this thread is lost.
     ///
     /// # Errors
     /// The signal.
@@ -174,7 +174,9 @@ impl WaitList {
                 break Ok(value);
             }
             if give_up() {
-                break Err(Interrupted);
+                // Off the list first: whoever changes the condition from now on wakes another, and what came together with the signal is found.
+                self.leave(&node);
+                return condition().ok_or(Interrupted);
             }
             if !enrolled {
                 (callout::get().yield_now)();
@@ -526,6 +528,50 @@ mod tests {
             (looks == 3).then_some(())
         });
         assert_eq!(looks, 3);
+    }
+
+    #[test]
+    fn what_comes_with_a_signal_is_found() {
+        use crate::callout::{self, Callouts};
+        std::thread_local!(static COMES: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) });
+        static SIGNALLED: Callouts = Callouts {
+            // What is waited for comes between the last look and the signal.
+            interrupted: || COMES.replace(COMES.get().map(|_| true)).is_some(),
+            yield_now: std::thread::yield_now,
+            ..callout::DEFAULT
+        };
+        callout::link(&SIGNALLED);
+        let list = WaitList::new();
+        let come = || (COMES.get() == Some(true)).then_some(());
+        COMES.set(Some(false));
+        assert_eq!(list.wait_interruptible(come), Ok(()));
+        COMES.set(Some(false));
+        assert_eq!(list.wait_interruptible(|| None::<()>), Err(Interrupted));
+        COMES.set(Some(false));
+        // Behind the signal it is off the list: a wake-up of one goes to another.
+        let mut looks = 0;
+        let other = WaitNode::new();
+        let woken = list.wait_interruptible(|| {
+            looks += 1;
+            if looks == 2 {
+                assert!(list.enroll(&other));
+            } else if looks == 3 {
+                list.wake_one();
+            }
+            None::<()>
+        });
+        assert_eq!(
+            (woken, looks, other.is_queued()),
+            (Err(Interrupted), 3, false)
+        );
+        drop(other);
+        assert!(!list.has_waiters());
+        let ready = crate::ready::ReadyList::new();
+        COMES.set(Some(false));
+        assert_eq!(ready.sleep(|| COMES.get() == Some(true)), Ok(()));
+        COMES.set(Some(false));
+        assert_eq!(ready.sleep(|| false), Err(Interrupted));
+        assert!(!ready.has_sleepers());
     }
 
     #[test]

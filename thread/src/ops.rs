@@ -230,10 +230,12 @@ pub fn wait_interruptible(event: u32) -> bool {
     let bit = 1 << (event % EVENTS);
     me.awaited.store(bit, Ordering::SeqCst);
     let come = loop {
+        // Before the look: what came together with the signal counts.
+        let interrupted = me.flags() & (SIGNAL | KILLED) != 0;
         if me.events.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
             break true;
         }
-        if me.flags() & (SIGNAL | KILLED) != 0 {
+        if interrupted {
             break false;
         }
         suspend();

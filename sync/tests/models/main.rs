@@ -512,6 +512,11 @@ fn beside<T: 'static, R: 'static>(
     thread::spawn(move || act(&shared))
 }
 
+loom::thread_local! {
+    /// A signal waits for this thread.
+    static SIGNALLED: core::cell::Cell<bool> = core::cell::Cell::new(false);
+}
+
 /// Threads with a token each, as the thread room provides.
 fn link_threads() {
     fn current() -> usize {
@@ -526,7 +531,7 @@ fn link_threads() {
         current,
         suspend: thread::park,
         resume,
-        interrupted: || false,
+        interrupted: || SIGNALLED.with(core::cell::Cell::get),
         yield_now: thread::yield_now,
         cpu: || 0,
         irq_save: || 0,
@@ -605,6 +610,40 @@ fn no_wake_up_is_lost_by_one_of_two_waiters() {
         list.wake_all();
         chooser.join().unwrap();
         waiters.into_iter().for_each(|w| w.join().unwrap());
+    });
+}
+
+/// Of two waiters one gives up for a signal: a wake-up that chose it is not lost, whoever takes what there is.
+#[test]
+fn a_wake_up_of_one_who_is_interrupted_is_not_lost() {
+    link_threads();
+    model(2, || {
+        let list = Arc::new(WaitList::new());
+        let permits = Arc::new(AtomicUsize::new(0));
+        let take = |permits: &AtomicUsize| {
+            let taken = permits.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed);
+            taken.ok().map(drop)
+        };
+        let interrupted = {
+            let (list, permits) = (list.clone(), permits.clone());
+            thread::spawn(move || {
+                SIGNALLED.with(|it| it.set(true));
+                list.wait_interruptible(|| take(&permits)).is_ok()
+            })
+        };
+        let patient = {
+            let (list, permits) = (list.clone(), permits.clone());
+            thread::spawn(move || list.wait_until(|| take(&permits)))
+        };
+        let give = || {
+            permits.store(1, Ordering::Release);
+            list.wake_one();
+        };
+        give();
+        if interrupted.join().unwrap() {
+            give();
+        }
+        patient.join().unwrap();
     });
 }
 

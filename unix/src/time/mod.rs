@@ -131,10 +131,12 @@ pub fn wait_deadline<T>(
         }
         // No memory for an alarm: look again and again.
         Err(thread::NoMemory) => loop {
+            // The signal before the look: what came together with it counts.
+            let interrupted = (sync::callout::get().interrupted)();
             if let Some(outcome) = look() {
                 break Ok(outcome);
             }
-            if (sync::callout::get().interrupted)() {
+            if interrupted {
                 break Err(sync::Interrupted);
             }
             thread::yield_now();
