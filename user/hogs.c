@@ -41,8 +41,7 @@ struct told {
 /* Ends with its parent, also when that has ended already: nobody would tell it any more. */
 static void end_with(pid_t parent)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
         _exit(7);
 }
 
@@ -91,13 +90,14 @@ static int take_memfd(void)
 /* In several processes, for each may have only so many descriptors. */
 static struct told hog_descriptors(int (*take)(void), int limit)
 {
-    int ends[2];
     struct told all = {0, 0};
     pid_t self = getpid();
-    if (pipe(ends))
-        _exit(8);
     for (int i = 0; i < 8 && all.error != ENFILE && all.error != ENOSPC && all.error != ENOMEM; i++) {
-        if (fork() == 0) {
+        int ends[2];
+        if (pipe(ends))
+            break;
+        pid_t child = fork();
+        if (child == 0) {
             struct told told = {0, 0};
             struct rlimit most;
             end_with(self);
@@ -112,8 +112,13 @@ static struct told hog_descriptors(int (*take)(void), int limit)
             for (;;)
                 pause();
         }
+        all.error = errno;
+        /* What it alone can tell: the end of the pipe comes if it is ended before. */
+        close(ends[1]);
         struct told one;
-        if (read(ends[0], &one, sizeof one) != sizeof one)
+        int tells = child > 0 && read(ends[0], &one, sizeof one) == sizeof one;
+        close(ends[0]);
+        if (!tells)
             break;
         all.made += one.made;
         all.error = one.error;

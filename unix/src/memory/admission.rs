@@ -107,6 +107,7 @@ const EXEMPT: &[(&str, &[usize])] = &[
             SET_TID_ADDRESS,
             SET_ROBUST_LIST,
             ARCH_PRCTL,
+            PRCTL,
             GETCPU,
             GETRANDOM,
             GETITIMER,
