@@ -165,7 +165,11 @@ fn wake_few(key: Key, count: i32) -> Option<isize> {
             at += 1;
         } else if matches!(entry.role, Role::Plain) {
             woken += 1;
-            list.remove(at).waiter.release();
+            // The count that goes here is the last if the thread has ended since. A plain waiter names no task and has no end of its own: what is freed then is one small object,
+            // for which the heap waits for nobody.
+            let waiter = list.remove(at).waiter;
+            debug_assert!(waiter.task.is_none());
+            waiter.release();
         } else {
             return Some(Errno::EINVAL.to_rax() as isize);
         }
