@@ -36,7 +36,7 @@ pub const CODE_LEN: usize = 256 << 20;
 /// Kernel stacks, in slots of [`STACK_SLOT`].
 pub const STACKS: usize = 0xffff_ffff_d000_0000;
 /// Length of [`STACKS`].
-pub const STACKS_LEN: usize = 256 << 20;
+pub const STACKS_LEN: usize = 512 << 20;
 /// One slot: the lower half unmapped, the upper half a stack.
 pub const STACK_SLOT: usize = 32 << 10;
 /// The mapped upper half of a slot.

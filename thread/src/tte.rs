@@ -47,7 +47,7 @@ pub const NAME_LEN: usize = 16;
 /// Number of scheduling levels; level 0 gets every second turn.
 pub const LEVELS: usize = 8;
 /// Bits of a handle that say where in the table the entry is.
-const INDEX_BITS: u32 = 13;
+const INDEX_BITS: u32 = 14;
 /// A new thread's quantum, nanoseconds.
 pub const QUANTUM_NS: u64 = 400_000;
 

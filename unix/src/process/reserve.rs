@@ -11,7 +11,10 @@ use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use abi::errno::{Errno, Result};
 
 /// One more than the largest number.
-pub const NUMBERS_MAX: i32 = 32768;
+pub const NUMBERS_MAX: i32 = 37_376;
+/// The most that may be taken at a time: with two names more for each there are still numbers left.
+pub const TAKEN_MAX: usize = 12_288;
+const _: () = assert!(3 * TAKEN_MAX + (AGAIN as usize) < NUMBERS_MAX as usize);
 /// Where numbers begin again after the largest.
 const AGAIN: i32 = 300;
 const WORDS: usize = NUMBERS_MAX as usize / 64;
@@ -56,7 +59,7 @@ pub(crate) fn take(most: usize, is_name: impl Fn(i32) -> bool) -> Result<i32> {
         COUNT.fetch_sub(1, Ordering::Relaxed);
         return Err(Errno::EAGAIN);
     }
-    // At most a quarter of the numbers are taken, and each has at most two more names: one is found.
+    // Less than a third of the numbers are taken, and each has at most two more names: one is found.
     let mut number = LAST.load(Ordering::Relaxed);
     loop {
         number = if number + 1 >= NUMBERS_MAX {

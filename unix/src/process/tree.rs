@@ -20,15 +20,15 @@ use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
 
 use super::names::Names;
-pub use super::reserve::NUMBERS_MAX;
+pub use super::reserve::{NUMBERS_MAX, TAKEN_MAX};
 use super::{Process, Session, Task, index, reserve};
 use crate::memory::weight::{points, share, weight};
 use vm::fallible::{try_push, try_reserve};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
-/// Memory for each thread that may exist, in bytes: a fork bomb then takes an eighth of the machine in kernel stacks, and no more.
-const BYTES_PER_THREAD: usize = 128 << 10;
+/// Memory for each thread that may exist, in bytes: a fork bomb then takes a fifth of the machine in kernel stacks, and no more.
+const BYTES_PER_THREAD: usize = 80 << 10;
 /// So often one goes through all processes for a thing at most. Each time somebody has been missed only if he came behind the one who goes through, brought by one who
 /// left before him.
 const PASSES: usize = 64;
@@ -38,7 +38,7 @@ static NAMES: Names<{ NUMBERS_MAX as usize }> =
 
 /// The most processes and threads at a time on this machine.
 pub fn most() -> usize {
-    (vm::frame::total() * abi::layout::PAGE / BYTES_PER_THREAD).clamp(64, NUMBERS_MAX as usize / 4)
+    (vm::frame::total() * abi::layout::PAGE / BYTES_PER_THREAD).clamp(64, TAKEN_MAX)
 }
 
 /// Reserves a number, if `exempt` one of those that are kept for the superuser. EAGAIN when there are too many.
@@ -317,26 +317,35 @@ fn search<R>(mut look: impl FnMut(&Arc<Process>) -> Option<R>) -> Option<R> {
     None
 }
 
-/// Which numbers one has seen.
-struct Census(Vec<u64>);
+/// Words of a [`Census`] in a page.
+const CENSUS_WORDS: usize = abi::layout::PAGE / size_of::<u64>();
+const CENSUS_PAGES: usize = (NUMBERS_MAX as usize).div_ceil(64 * CENSUS_WORDS);
+
+/// Which numbers one has seen. No part is longer than a page: a page comes from what the kernel keeps, and is waited for, and more may be refused.
+struct Census([Vec<u64>; CENSUS_PAGES]);
 
 impl Census {
-    /// Nobody yet. A page, which the kernel keeps for such.
+    /// Nobody yet.
     fn new() -> Census {
-        #[expect(
-            clippy::disallowed_macros,
-            reason = "a page, which the kernel keeps for such"
-        )]
-        Census(alloc::vec![0; NUMBERS_MAX as usize / 64])
+        let words = NUMBERS_MAX as usize / 64;
+        Census(core::array::from_fn(|page| {
+            let rest = words - page * CENSUS_WORDS;
+            #[expect(
+                clippy::disallowed_macros,
+                reason = "a page, which the kernel keeps for such"
+            )]
+            let part = alloc::vec![0; rest.min(CENSUS_WORDS)];
+            part
+        }))
     }
 
     /// Notes `number`; whether it is new.
     fn note(&mut self, number: i32) -> bool {
-        let number = number as usize;
-        let Some(word) = self.0.get_mut(number / 64) else {
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        let part = self.0.get_mut(word / CENSUS_WORDS);
+        let Some(word) = part.and_then(|part| part.get_mut(word % CENSUS_WORDS)) else {
             return false;
         };
-        let bit = 1 << (number % 64);
         let new = *word & bit == 0;
         *word |= bit;
         new

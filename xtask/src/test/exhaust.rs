@@ -1,6 +1,6 @@
 //! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
 //!
-//! *Interface*: `roots`, `hogs`, `chosen`, `returns`, `limits`, `bounds`.
+//! *Interface*: `roots`, `hogs`, `chosen`, `returns`, `crowd`, `limits`, `bounds`.
 
 use super::guest::{on_one_and_four, with};
 use super::kit::Kit;
@@ -38,6 +38,14 @@ pub fn returns(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "returns", 4, 24);
     let rounds = if kit.long { "1000" } else { "100" };
     kit.tap(&machine, &["/tests/returns-musl", rounds], 10 * MINUTE)
+}
+
+/// Thousands of processes, threads and sockets are there at once, do something, and give their memory back.
+pub fn crowd(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "crowd", 4, 1024);
+    let all = ["/tests/crowd-musl", "twice"];
+    let words = if kit.long { &all[..] } else { &all[..1] };
+    kit.tap(&machine, words, 10 * MINUTE)
 }
 
 /// Who ends when memory is out, as processes wish it.

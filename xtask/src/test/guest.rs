@@ -123,6 +123,11 @@ pub const TESTS: &[Test] = &[
         run: exhaust::returns,
     },
     Test {
+        name: "crowd",
+        about: "2,000 processes, 10,000 threads and 10,000 sockets at once in 1 GiB, on 4 CPUs",
+        run: exhaust::crowd,
+    },
+    Test {
         name: "limits",
         about: "limits of a user over all its processes, on 1 and 4 CPUs",
         run: exhaust::limits,

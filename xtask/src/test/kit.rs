@@ -199,7 +199,7 @@ impl Kit {
         // Small, for the machine with little memory has them all.
         for name in [
             "hello", "tables", "switches", "texts", "locks", "hogs", "fuzz", "returns", "limits",
-            "bounds",
+            "bounds", "crowd",
         ] {
             programs.push((
                 format!("{name}-musl"),
