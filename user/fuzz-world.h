@@ -567,6 +567,12 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
         memcpy(at, name, strlen(name) + 1);
         return (int)strlen(name) + 1;
     }
+    /* A file's handle, nearly right: early files of the first file systems. */
+    case P_HANDLE:
+        u[0] = below(s, 6) ? 12 : (uint32_t)edge_number(s), u[1] = 1;
+        u[2] = below(s, 8) ? 1 + below(s, 6) : (uint32_t)edge_number(s);
+        u[3] = below(s, 8) ? below(s, 2000) : (uint32_t)edge_number(s), u[4] = 0;
+        return 20;
     /* Capabilities of a file, or an access control list, nearly right. */
     case P_VALUE:
         if (below(s, 2)) {

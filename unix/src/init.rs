@@ -100,6 +100,7 @@ fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
         cred: &cred,
         umask: 0,
         resolve: 0,
+        jumped: Default::default(),
     };
     let place = crate::fs::walk::walk(&view, context.root(), path, true)
         .ok()?
@@ -181,6 +182,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
         cred: &cred,
         umask: 0,
         resolve: 0,
+        jumped: Default::default(),
     };
     let cwd = crate::fs::walk::walk(&view, context.root(), &command.cwd, true);
     if let Ok(cwd) = cwd.and_then(|target| target.existing()) {

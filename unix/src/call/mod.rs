@@ -100,6 +100,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     file::attr::CALLS,
     file::control::CALLS,
     file::dirents::CALLS,
+    file::handle::CALLS,
     file::io::CALLS,
     file::mount::CALLS,
     file::names::CALLS,

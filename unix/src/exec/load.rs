@@ -59,6 +59,7 @@ impl Source {
             cred: &cred,
             umask: context.umask(),
             resolve: 0,
+            jumped: Default::default(),
         };
         let target = walk(&view, start, path, follow)?;
         let place = target.existing()?;

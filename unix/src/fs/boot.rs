@@ -40,6 +40,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
         cred: &cred,
         umask: 0,
         resolve: 0,
+        jumped: Default::default(),
     };
     let covered = |name: &str| -> Result<Place> {
         let target = walk(&view, root.clone(), name.as_bytes(), true)?;
@@ -147,6 +148,7 @@ fn put<'a>(
         cred: &boss,
         umask: 0,
         resolve: 0,
+        jumped: Default::default(),
     };
     let target = reach(&view, root, entry.name)?;
     let kind = Kind::of_mode(entry.mode).ok_or(Errno::EINVAL)?;

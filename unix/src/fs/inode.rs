@@ -90,6 +90,9 @@ impl How {
     }
 }
 
+/// What stands for a file for good: no file of any file system gets the same again.
+pub type Handle = [u32; 3];
+
 /// A file in a file system.
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
@@ -173,15 +176,20 @@ pub trait Inode: Send + Sync + Any {
     fn rmdir(&self, _name: &[u8]) -> Result<()> {
         Err(Errno::EPERM)
     }
-    /// Moves `name` to `new_name` in `new_dir` of the same file system; `flags` are `RENAME_*`.
+    /// Moves `name` to `new_name` in `new_dir` of the same file system; `flags` are `RENAME_*`. What that leaves behind is owned by `cred`.
     fn rename(
         &self,
         _name: &[u8],
         _new_dir: &Arc<dyn Inode>,
         _new_name: &[u8],
         _flags: u32,
+        _cred: &Cred,
     ) -> Result<()> {
         Err(Errno::EPERM)
+    }
+    /// A handle, by which its file system finds it whatever it is called ([`super::place::FileSystem::by_handle`]). EOPNOTSUPP, ENOMEM.
+    fn handle(&self) -> Result<Handle> {
+        Err(Errno::EOPNOTSUPP)
     }
     /// The text of a symbolic link.
     fn readlink(&self) -> Result<Vec<u8>> {

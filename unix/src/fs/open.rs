@@ -1,7 +1,7 @@
 //! Opening a file by path.
 //!
 //! *Interface.* [`open`] does all that `openat` does up to the descriptor: walk, create, check access, truncate, and have the inode make the
-//! description. `exec` uses it too. Errors are those of open(2).
+//! description. `exec` uses it too. [`at`] does the same for what was found otherwise. Errors are those of open(2).
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -63,7 +63,7 @@ pub fn open(
             if exclusive {
                 return Err(Errno::EEXIST);
             }
-            return existing(view, target, flags);
+            return existing(view, target.existing()?, flags);
         }
         if flags & O_CREAT == 0 {
             return Err(Errno::ENOENT);
@@ -108,8 +108,21 @@ fn writes(flags: u32) -> bool {
     matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR)
 }
 
-fn existing(view: &View, target: Target, flags: u32) -> Result<Arc<OpenFile>> {
-    let place = target.existing()?;
+/// Opens what is at `place`, as by a path that leads nowhere else. ELOOP: a symbolic link is not followed.
+pub fn at(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
+    if flags & TMPFILE != 0 {
+        return open(view, place, b".", flags, 0);
+    }
+    if flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY {
+        return Err(Errno::EINVAL);
+    }
+    if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL && flags & O_PATH == 0 {
+        return Err(Errno::EEXIST);
+    }
+    existing(view, place, flags)
+}
+
+fn existing(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     let attr = place.inode.attr();
     let kind = attr.kind();
     let inode = place.inode.clone();

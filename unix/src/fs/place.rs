@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, epoch};
 
-use super::inode::Inode;
+use super::inode::{Handle, Inode};
 use vm::fallible::{try_arc, try_copy, try_extend, try_push, try_reserve};
 
 /// A file system that can be mounted.
@@ -28,6 +28,10 @@ pub trait FileSystem: Send + Sync {
     /// Bounds its pages and its files, of one that has such bounds. EINVAL: it has more.
     fn bound(&self, _pages: Option<usize>, _nodes: Option<usize>) -> Result<()> {
         Ok(())
+    }
+    /// The file that once gave this as its handle, while there is one.
+    fn by_handle(&self, _handle: Handle) -> Option<Arc<dyn Inode>> {
+        None
     }
     /// What `statfs` says.
     fn statfs(&self) -> Statfs;

@@ -11,6 +11,7 @@ use abi::linux::{
 };
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
+use core::cell::Cell;
 
 use super::attr::Kind;
 use super::moves::Still;
@@ -32,6 +33,8 @@ pub struct View<'a> {
     pub umask: u32,
     /// `RESOLVE_*`: where the walk may not go.
     pub resolve: u64,
+    /// It has gone by a link that is more than its text: whoever takes that path, and when, may come elsewhere.
+    pub jumped: Cell<bool>,
 }
 
 /// What the last component of a path was.
@@ -118,6 +121,7 @@ impl View<'_> {
         if self.refuses(RESOLVE_NO_MAGICLINKS) {
             return Err(Errno::ELOOP);
         }
+        self.jumped.set(true);
         let to = to?;
         if self.refuses(RESOLVE_BENEATH | RESOLVE_IN_ROOT) {
             return Err(Errno::EXDEV);

@@ -307,6 +307,7 @@ fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
         cred: &cred,
         umask: context.umask(),
         resolve: 0,
+        jumped: Default::default(),
     };
     if let Ok(target) = walk(&view, context.cwd(), path, false) {
         // What may not go is found to be there.

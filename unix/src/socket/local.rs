@@ -138,6 +138,7 @@ fn make(path: &[u8]) -> Result<Place> {
         cred: &cred,
         umask: fs.umask(),
         resolve: 0,
+        jumped: Default::default(),
     };
     let target = walk(&view, fs.cwd(), path, false)?;
     if target.place.is_some() || target.last != Last::Name {
@@ -259,6 +260,7 @@ impl Family for Local {
             cred: &cred,
             umask: fs.umask(),
             resolve: 0,
+            jumped: Default::default(),
         };
         let place = walk(&view, fs.cwd(), name, true)?.existing()?;
         place.inode.permits(&cred, perm::WRITE)?;

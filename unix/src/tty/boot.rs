@@ -116,6 +116,7 @@ pub fn mount(root: &Place) -> Result<()> {
         cred: &cred,
         umask: 0,
         resolve: 0,
+        jumped: Default::default(),
     };
     let at = walk(&view, root.clone(), b"/dev/pts", true)?.place;
     let fs = devpts::file_system();
@@ -161,6 +162,7 @@ fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
             cred: &cred,
             umask: 0,
             resolve: 0,
+            jumped: Default::default(),
         };
         walk(&view, root, b"/dev/console", true).ok()?.place
     });

@@ -223,6 +223,11 @@ pub const TESTS: &[Test] = &[
         run: xattrs,
     },
     Test {
+        name: "handles",
+        about: "handles of files, whiteouts, sealed files that are made empty, on 1 and 4 CPUs",
+        run: handles,
+    },
+    Test {
         name: "memories",
         about: "sealed files, memory of other processes, what mappings promise, on 1 and 4 CPUs",
         run: memories,
@@ -862,6 +867,10 @@ fn leases(kit: &Kit) -> Vec<Check> {
         checks.extend(kit.tap(&machine, &["/tests/leases-glibc"], 5 * MINUTE));
     }
     checks
+}
+
+fn handles(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "handles", 128, &["/tests/handles-glibc"], 5 * MINUTE)
 }
 
 fn futexes(kit: &Kit) -> Vec<Check> {

@@ -158,6 +158,7 @@ impl Kit {
             "epolls",
             "sigios",
             "leases",
+            "handles",
             "epolls-many",
             "many",
             "futexes",

@@ -33,6 +33,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("netlinks", &["/tests/netlinks-glibc"]),
     ("sigios", &["/tests/sigios-glibc"]),
     ("leases", &["/tests/leases-glibc"]),
+    ("handles", &["/tests/handles-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
     ("mqueues", &["/tests/mqueues-glibc"]),
     ("inet-messages", &["/tests/inet-messages-glibc"]),

@@ -6,6 +6,7 @@
 pub mod attr;
 pub mod control;
 pub mod dirents;
+pub mod handle;
 pub mod hot;
 pub mod io;
 pub mod mount;
@@ -86,6 +87,7 @@ impl Caller {
             cred: &self.cred,
             umask: self.fs.umask(),
             resolve: 0,
+            jumped: Default::default(),
         }
     }
 

@@ -5,7 +5,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{
     AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, IN_CREATE, IN_DELETE, PATH_MAX,
-    RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFDIR, S_IFMT, S_IFREG, S_ISVTX,
+    RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFDIR, S_IFMT, S_IFREG, S_ISVTX,
 };
 use abi::nr;
 
@@ -84,7 +84,10 @@ fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, false)?;
-    if matches!(kind, Kind::Char | Kind::Block) && !caller.cred.has(Capability::Mknod) {
+    // Anybody may make a whiteout, which is no device.
+    let whiteout = kind == Kind::Char && rdev == 0;
+    let device = matches!(kind, Kind::Char | Kind::Block) && !whiteout;
+    if device && !caller.cred.has(Capability::Mknod) {
         return Err(Errno::EPERM);
     }
     let (bits, umask) = (mode & 0o7777, caller.fs.umask());
@@ -189,8 +192,9 @@ fn unlinkat(args: &mut Args) -> Result<usize> {
 }
 
 fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
-    if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0
-        || flags == RENAME_NOREPLACE | RENAME_EXCHANGE
+    const REPLACES: u32 = RENAME_NOREPLACE | RENAME_WHITEOUT;
+    if flags & !(REPLACES | RENAME_EXCHANGE) != 0
+        || flags & REPLACES != 0 && flags & RENAME_EXCHANGE != 0
     {
         return Err(Errno::EINVAL);
     }
@@ -232,7 +236,7 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
     }
     old.dir
         .inode
-        .rename(&old.name, &new.dir.inode, &new.name, flags)?;
+        .rename(&old.name, &new.dir.inode, &new.name, flags, &caller.cred)?;
     if watch::any() {
         let from = (&*old.dir.inode, &old.name[..]);
         let to = (&*new.dir.inode, &new.name[..]);

@@ -255,6 +255,7 @@ fn walk_and_open(
     let of = crate::fs::open::open(&view, start, &path, flags, mode)?;
     watch::opened(&of);
     if let Some((key, who)) = learn
+        && !view.jumped.get()
         && !of.tells()
         && of.inode().is_none_or(|inode| !lease::covers(&**inode))
         && of.list().is_some()

@@ -10,6 +10,7 @@
 pub mod budget;
 pub mod dir;
 mod extra;
+mod handle;
 mod mapped;
 mod meta;
 pub mod regular;
@@ -19,8 +20,8 @@ mod tests;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    DT_DIR, F_SEAL_EXEC, RENAME_EXCHANGE, RENAME_NOREPLACE, S_IFMT, S_ISGID, S_ISUID, Statfs,
-    TMPFS_MAGIC,
+    DT_DIR, F_SEAL_EXEC, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFMT, S_ISGID,
+    S_ISUID, Statfs, TMPFS_MAGIC,
 };
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -35,7 +36,7 @@ use super::dev;
 use super::directory::Directory;
 use super::fifo::FifoSlot;
 use super::inactive::Inactive;
-use super::inode::{DirEntry, DirSink, How, Inode, SetValue, fixed_entries};
+use super::inode::{DirEntry, DirSink, Handle, How, Inode, SetValue, fixed_entries};
 use super::moves::Moving;
 use super::names;
 use super::perm::{self, Bits};
@@ -48,6 +49,7 @@ use account::{Capability, Cred};
 use budget::{NODES, PAGES, Purse};
 use dir::Dir;
 use extra::Extra;
+use handle::Handles;
 use meta::Meta;
 use store::Store;
 use vm::fallible::try_copy;
@@ -59,6 +61,7 @@ pub struct Super {
     next_ino: AtomicU64,
     tree: Monitor<()>,
     purse: Arc<Purse>,
+    handles: Handles,
 }
 
 /// A file system in memory.
@@ -93,6 +96,8 @@ pub struct MemNode {
     busy: Busy,
     /// It may get a name although it has none.
     nameless: AtomicBool,
+    /// It is among those with handles.
+    handled: AtomicBool,
     this: Weak<MemNode>,
 }
 
@@ -122,6 +127,7 @@ impl MemFs {
             next_ino: AtomicU64::new(1),
             tree: Monitor::new(()),
             purse: Arc::default(),
+            handles: Handles::default(),
         });
         let body = Body::Directory(Monitor::new(Dir::new()));
         shared.purse.nodes.force(&NODES);
@@ -153,6 +159,10 @@ impl FileSystem for MemFs {
 
     fn bound(&self, pages: Option<usize>, nodes: Option<usize>) -> Result<()> {
         MemFs::bound(self, pages, nodes)
+    }
+
+    fn by_handle(&self, handle: Handle) -> Option<Arc<dyn Inode>> {
+        self.shared.by_handle(handle)
     }
 
     fn statfs(&self) -> Statfs {
@@ -195,6 +205,7 @@ impl Super {
             inactive: Inactive::new(),
             busy: Busy::new(),
             nameless: AtomicBool::new(false),
+            handled: AtomicBool::new(false),
             this: this.clone(),
         })
     }
@@ -574,6 +585,7 @@ impl Inode for MemNode {
         new_dir: &Arc<dyn Inode>,
         new_name: &[u8],
         flags: u32,
+        cred: &Cred,
     ) -> Result<()> {
         let to = self.node_of(new_dir.clone())?;
         let _tree = self.fs.tree.lock();
@@ -607,6 +619,10 @@ impl Inode for MemNode {
                     (false, _) => {}
                 }
             }
+            let whiteout = match flags & RENAME_WHITEOUT {
+                0 => None,
+                _ => Some(self.make((0, 0), cred, 1, Kind::Char, Body::Device(0))?),
+            };
             let links = i32::from(node.kind == Kind::Directory);
             match other {
                 Some(other) => {
@@ -618,7 +634,13 @@ impl Inode for MemNode {
                     to.change_links(links);
                 }
             }
-            self.dir()?.lock().remove(name);
+            match whiteout {
+                Some(left) => {
+                    self.dir()?.lock().replace(name, left.clone());
+                    left.set_home(self, name);
+                }
+                None => drop(self.dir()?.lock().remove(name)),
+            }
             self.change_links(-links);
             node.set_home(&to, new_name);
         }
@@ -629,6 +651,10 @@ impl Inode for MemNode {
         }
         names::changed();
         Ok(())
+    }
+
+    fn handle(&self) -> Result<Handle> {
+        MemNode::handle(self)
     }
 
     fn readlink(&self) -> Result<Vec<u8>> {
@@ -815,6 +841,9 @@ impl MemNode {
 
 impl Drop for MemNode {
     fn drop(&mut self) {
+        if *self.handled.get_mut() {
+            self.fs.handles.forget(self.ino);
+        }
         if *self.watched.get_mut() != 0 {
             let unmounted = self.meta.get_mut().nlink != 0;
             watch::gone((self.fs.dev, self.ino), unmounted);

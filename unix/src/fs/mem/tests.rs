@@ -40,6 +40,7 @@ impl World {
             cred: &self.cred,
             umask: 0,
             resolve: 0,
+            jumped: Default::default(),
         }
     }
 
@@ -76,7 +77,9 @@ impl World {
 
     fn rename(&self, from: &str, to: &str, flags: u32) -> Result<()> {
         let (a, b) = (self.walk(from, false)?, self.walk(to, false)?);
-        a.dir.inode.rename(&a.name, &b.dir.inode, &b.name, flags)
+        a.dir
+            .inode
+            .rename(&a.name, &b.dir.inode, &b.name, flags, &self.cred)
     }
 
     fn names(&self, path: &str) -> Vec<String> {
@@ -242,6 +245,28 @@ fn renames_replace_what_they_may() {
     assert_eq!(w.at("/g/b").unwrap().inode.kind(), Kind::Directory);
     assert_eq!(w.at("/full").unwrap().inode.kind(), Kind::Regular);
     assert_eq!(w.at("/").unwrap().inode.attr().nlink, 4);
+    w.rename("/g", "/moved", RENAME_WHITEOUT).unwrap();
+    assert_eq!(w.at("/g").unwrap().inode.attr().mode, S_IFCHR);
+    assert_eq!(w.at("/").unwrap().inode.attr().nlink, 4);
+}
+
+#[test]
+fn a_handle_finds_its_file_while_that_is_there() {
+    let w = World::new();
+    let (f, g) = (w.make("/f", S_IFREG | 0o644), w.make("/g", S_IFREG | 0o644));
+    let handle = f.handle().unwrap();
+    assert_eq!(f.handle(), Ok(handle));
+    let fs = w.root.mount.fs.clone();
+    assert_eq!(fs.by_handle(handle).map(|found| found.id()), Some(f.id()));
+    // Nobody has asked for the other's.
+    let [generation, _, high] = handle;
+    assert!(fs.by_handle([generation, g.id().1 as u32, high]).is_none());
+    assert!(fs.by_handle([generation + 1, handle[1], high]).is_none());
+    w.rename("/f", "/moved", 0).unwrap();
+    assert!(fs.by_handle(handle).is_some());
+    w.root.inode.unlink(b"moved").unwrap();
+    drop(f);
+    assert!(fs.by_handle(handle).is_none());
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Handles: numbers by which a file in memory is found again, whatever it is called.
+//!
+//! *Interface*: [`MemNode::handle`] gives one, [`Super::by_handle`] finds who gave it. A file that was asked for its handle is in a table until it is gone; no other is found.
+//! A handle is Linux's of tmpfs: which file system, and the two halves of the file's number, of which none is given out twice.
+
+use abi::errno::Result;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::Ordering;
+use sync::{Monitor, epoch};
+
+use super::{MemNode, Super};
+use crate::fs::inode::{Handle, Inode};
+use vm::fallible::try_insert;
+
+/// Files of one file system that have given handles, by their numbers. Whoever has them takes nothing else.
+#[derive(Default)]
+pub(super) struct Handles(Monitor<BTreeMap<u64, Weak<MemNode>>>);
+
+impl Handles {
+    /// A file that is gone is found no more.
+    pub(super) fn forget(&self, ino: u64) {
+        let forgotten = self.0.lock().remove(&ino);
+        drop(forgotten);
+    }
+}
+
+impl MemNode {
+    /// Its handle. ENOMEM.
+    pub(super) fn handle(&self) -> Result<Handle> {
+        if !self.handled.load(Ordering::Acquire) {
+            let mut handles = self.fs.handles.0.lock();
+            try_insert(&mut handles, self.ino, self.this.clone())?;
+            self.handled.store(true, Ordering::Release);
+        }
+        Ok([self.fs.dev as u32, self.ino as u32, (self.ino >> 32) as u32])
+    }
+}
+
+impl Super {
+    /// The file that gave `handle`, while it is there.
+    pub(super) fn by_handle(&self, handle: Handle) -> Option<Arc<dyn Inode>> {
+        let [generation, low, high] = handle;
+        if generation != self.dev as u32 {
+            return None;
+        }
+        let ino = u64::from(high) << 32 | u64::from(low);
+        let look = || self.handles.0.lock().get(&ino).and_then(Weak::upgrade);
+        let found = look()?;
+        if found.meta.lock().nlink != 0 || epoch::pending() == 0 {
+            return Some(found);
+        }
+        // What was closed while others had the table is given up a grace period later, and this may have been the last of it.
+        drop(found);
+        epoch::synchronize();
+        look().map(|node| node as Arc<dyn Inode>)
+    }
+}
