@@ -1,10 +1,65 @@
-//! Device servers: protocol from kept crates where one exists, data path synthesized (dissertation, 4.4.2).
+//! The bus and the devices on it: protocol from kept crates where one fits, data path synthesized (dissertation, 4.4.2).
 //!
-//! *Interface*: [`serial`], the 16550 lines; [`names`], the symbol table by which the rooms above find a device. Drivers wake threads only through `sync`'s
-//! wait lists.
+//! *Interface*: [`start`] finds the devices on the bus and starts those that there is a driver for; [`serial`], the 16550 lines, which are on no bus; [`names`], the symbol table by which
+//! the rooms above find a device; [`stream`], what a device that carries bytes looks like to them. Drivers wake threads only through `sync`'s wait lists, and chain procedures
+//! through [`interrupt::Callouts`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
+mod bus;
+mod handler;
+pub mod interrupt;
 pub mod names;
+pub mod pci;
+mod registers;
 pub mod serial;
+pub mod stream;
+pub mod virtio;
+
+pub use bus::start;
+
+/// Why a device cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// Nothing answers.
+    Absent,
+    /// No interrupt vector, no memory, or no code memory.
+    Resources,
+    /// What it says about itself makes no sense, or is nothing that the driver knows.
+    Odd(pci::Odd),
+}
+
+impl From<codegen::OutOfCode> for Unusable {
+    fn from(_: codegen::OutOfCode) -> Self {
+        Unusable::Resources
+    }
+}
+
+impl From<quaject::Unmade> for Unusable {
+    fn from(_: quaject::Unmade) -> Self {
+        Unusable::Resources
+    }
+}
+
+impl From<quaject::class::OutOfMemory> for Unusable {
+    fn from(_: quaject::class::OutOfMemory) -> Self {
+        Unusable::Resources
+    }
+}
+
+impl From<pci::Odd> for Unusable {
+    fn from(odd: pci::Odd) -> Self {
+        Unusable::Odd(odd)
+    }
+}
+
+/// Calls `f` with name, vector and number of the interrupts that each device's generated handler has taken since boot.
+pub fn interrupts(mut f: impl FnMut(&str, u8, u64)) {
+    for line in serial::LINES {
+        if let Some((vector, count)) = line.interrupts() {
+            f(line.name(), vector, count);
+        }
+    }
+    interrupt::for_each(&mut f);
+}

@@ -5,6 +5,8 @@
 //! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
 
 use crate::serial::Serial;
+use crate::stream::Stream;
+use crate::virtio::console::Port;
 use alloc::boxed::Box;
 use quaject::class::{self, Ref};
 use quaject::symtab::Symtab;
@@ -16,6 +18,18 @@ use sync::Once;
 pub enum Device {
     /// A serial line.
     Serial(&'static Serial),
+    /// A port of the virtio console.
+    Port(&'static Port),
+}
+
+impl Device {
+    /// The bytes that it carries.
+    pub fn stream(self) -> &'static dyn Stream {
+        match self {
+            Device::Serial(line) => line,
+            Device::Port(port) => port,
+        }
+    }
 }
 
 static NAMES: Once<Ref<Symtab>> = Once::new();
@@ -44,8 +58,18 @@ pub fn find(name: &str) -> Option<Device> {
 
 /// The serial line called `name`.
 pub fn serial(name: &str) -> Option<&'static Serial> {
-    let Device::Serial(line) = find(name)?;
-    Some(line)
+    match find(name)? {
+        Device::Serial(line) => Some(line),
+        Device::Port(_) => None,
+    }
+}
+
+/// The console's port called `name`.
+pub fn port(name: &str) -> Option<&'static Port> {
+    match find(name)? {
+        Device::Port(port) => Some(port),
+        Device::Serial(_) => None,
+    }
 }
 
 /// Calls `f` with every name and its device.

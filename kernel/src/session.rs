@@ -39,6 +39,8 @@ fn bring_up() -> Result<()> {
         does_not_fit(archive.left.len);
     }
     unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
+    device::interrupt::link(&CHAIN); // what handlers leave for the end of an interrupt
+    device::start(); // what is on the bus
     unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
     let root = match unix::fs::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
         Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(archive.left.len),
@@ -51,6 +53,10 @@ fn bring_up() -> Result<()> {
     log!("up: {} processors, {frames:?}", cpu::cpus());
     unix::init::start(root, unix::tty::for_first_process()?) // and go
 }
+
+static CHAIN: device::interrupt::Callouts = device::interrupt::Callouts {
+    chain: |procedure, argument| thread::chain::chain(procedure, argument).is_ok(),
+};
 
 /// The root archive, whose memory goes to the allocator piece by piece while its files are made: all but the symbol table at its head, which the panic report reads.
 struct Archive {

@@ -1,6 +1,6 @@
 //! Interrupt vectors: who handles which, and which source goes where.
 //!
-//! *Interface*: [`alloc_vector`], [`set_handler`] (Rust) or [`set_image`] (generated code), [`route`], [`isa`], [`eoi`].
+//! *Interface*: [`alloc_vector`] and [`free_vector`], [`set_handler`] (Rust) or [`set_image`] (generated code), [`route`], [`isa`], [`message`], [`eoi`].
 //! Source: dissertation, section 3.3.3.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,16 +15,37 @@ pub type Handler = fn(&mut TrapFrame);
 const FIRST: usize = 0x30;
 const LAST: usize = 0xef;
 
-static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
+/// A bit for each vector: somebody has it.
+static TAKEN: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 static HANDLERS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 /// By CPU, then by vector.
 static COUNTS: [[AtomicU64; 256]; MAX_CPUS] =
     [const { [const { AtomicU64::new(0) }; 256] }; MAX_CPUS];
 
-/// A vector that nobody uses; `None` when all are taken. Vectors are the same on all CPUs and are never given back.
+/// A vector that nobody uses; `None` when all are taken. Vectors are the same on all CPUs.
 pub fn alloc_vector() -> Option<u8> {
-    let vector = NEXT.fetch_add(1, Ordering::Relaxed);
-    (vector <= LAST).then_some(vector as u8)
+    (FIRST..=LAST).find_map(|vector| {
+        let bit = 1 << (vector % 64);
+        let before = TAKEN[vector / 64].fetch_or(bit, Ordering::Relaxed);
+        (before & bit == 0).then_some(vector as u8)
+    })
+}
+
+/// Gives a vector back, whose source is masked. An interrupt that is still on its way is acknowledged and forgotten.
+pub fn free_vector(vector: u8) {
+    let at = usize::from(vector);
+    HANDLERS[at].store(0, Ordering::Release);
+    #[cfg(target_os = "none")]
+    crate::segments::set_gate(vector, crate::trap::stub(vector));
+    TAKEN[at / 64].fetch_and(!(1 << (at % 64)), Ordering::Relaxed);
+}
+
+/// What a device writes to interrupt CPU number `cpu` at `vector`: the address, and the word.
+/// Source: Intel, Software Developer's Manual, volume 3, "Message Signalled Interrupts".
+pub fn message(vector: u8, cpu: usize) -> (u64, u32) {
+    const TO_LOCAL_APICS: u64 = 0xfee0_0000;
+    let target = crate::cpu::cpu(cpu).apic_id.load(Ordering::Relaxed);
+    (TO_LOCAL_APICS | u64::from(target) << 12, u32::from(vector))
 }
 
 /// Links `handler` to `vector`, in place of what was there. Takes effect with the next interrupt.
@@ -111,4 +132,19 @@ pub(crate) fn init() {
         }
     }
     crate::ioapic::init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_is_one_owners_until_it_is_given_back() {
+        let taken: Vec<u8> = core::iter::from_fn(alloc_vector).collect();
+        assert_eq!(taken.len(), LAST - FIRST + 1);
+        assert_eq!(alloc_vector(), None);
+        free_vector(taken[7]);
+        assert_eq!(alloc_vector(), Some(taken[7]));
+        assert_eq!(alloc_vector(), None);
+    }
 }

@@ -24,6 +24,7 @@ pub mod irq;
 pub mod log;
 pub mod mitigate;
 pub mod paging;
+pub mod pci;
 pub mod port;
 pub mod power;
 pub mod random;

@@ -1,4 +1,4 @@
-//! What the firmware's ACPI tables say: processors, interrupt controllers, how to power off.
+//! What the firmware's ACPI tables say: processors, interrupt controllers, PCI's configuration space, how to power off.
 //!
 //! *Interface*: `read`, once, on the temporary page tables (which map 4 GiB). The tables are found and checked by the
 //! `acpi` crate; without tables the PC's classic addresses and one processor are assumed.
@@ -7,11 +7,12 @@ use core::ptr::NonNull;
 
 use acpi::fadt::Fadt;
 use acpi::madt::{Madt, MadtEntry};
+use acpi::mcfg::Mcfg;
 use acpi::{AcpiHandler, AcpiTables, PhysicalMapping};
 
 use crate::cpu::MAX_CPUS;
 use crate::paging::phys_to_virt;
-use crate::{ioapic, log, power};
+use crate::{ioapic, log, pci, power};
 
 /// What boot needs of the tables.
 pub(crate) struct Platform {
@@ -80,6 +81,7 @@ pub(crate) fn read(rsdp: usize) -> Platform {
                 Err(error) => log!("acpi: no interrupt controllers named: {error:?}"),
             }
             read_power(&tables);
+            read_config_space(&tables);
         }
         Err(error) => log!("acpi: no tables: {error:?}"),
     }
@@ -112,6 +114,25 @@ fn read_madt(platform: &mut Platform, madt: &PhysicalMapping<DirectMap, Madt>, b
             }
             _ => {}
         }
+    }
+}
+
+/// The first segment's; a machine without PCI Express names none.
+fn read_config_space(tables: &AcpiTables<DirectMap>) {
+    let Ok(mcfg) = tables.find_table::<Mcfg>() else {
+        return;
+    };
+    if mcfg.region_length() < size_of::<Mcfg>() {
+        return;
+    }
+    let table = mcfg.get();
+    let first = table.entries().iter();
+    if let Some(entry) = first.copied().find(|entry| entry.pci_segment_group == 0) {
+        pci::set_config_space(pci::ConfigSpace {
+            physical: entry.base_address,
+            first_bus: entry.bus_number_start,
+            last_bus: entry.bus_number_end,
+        });
     }
 }
 

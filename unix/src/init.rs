@@ -203,7 +203,12 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
         terminal.adopted(number, number);
         *process.session.get().terminal.lock() = Some(terminal.clone());
     }
-    power::report(&alloc::format!("start {}", clock::now_ns()));
+    let by = if crate::tty::streams_by_ports() {
+        " ports"
+    } else {
+        ""
+    };
+    power::report(&alloc::format!("start {}{by}", clock::now_ns()));
     thread::start(&task.thread);
     Ok(())
 }

@@ -109,6 +109,8 @@ pub struct Machine {
     pub monitor: bool,
     /// It stands still at first, until it is let run through its monitor.
     pub still: bool,
+    /// A virtio console with a port for each standard stream, where the machine type has a bus for it.
+    pub ports: bool,
 }
 
 impl Machine {
@@ -130,6 +132,15 @@ impl Machine {
             display: false,
             monitor: false,
             still: false,
+            ports: false,
+        }
+    }
+
+    /// The channels of the ports that it has.
+    fn port_channels(&self) -> &'static [&'static str] {
+        match self.chipset {
+            Chipset::Q35 if self.ports => &PORTS,
+            _ => &[],
         }
     }
 
@@ -194,6 +205,14 @@ impl Machine {
                 &format!("isa-serial,chardev={name},iobase={port},irq={irq},index={index}"),
             ]);
         }
+        if !self.port_channels().is_empty() {
+            put(&["-device", CONSOLE]);
+        }
+        for (nr, name) in (1..).zip(self.port_channels()) {
+            put(&["-chardev", &channel(name)]);
+            let port = format!("virtserialport,bus=console.0,nr={nr},chardev={name},name={name},id={name}");
+            put(&["-device", &port]);
+        }
         match &self.log {
             Log::File(path) => put(&["-chardev", &format!("file,id=log,path={}", path.display())]),
             Log::Stderr => put(&["-chardev", &channel("log")]),
@@ -226,6 +245,9 @@ impl Machine {
 /// Channels between QEMU and us, but for the log and the monitor.
 const CHANNELS: [&str; 3] = ["com1", "com2", "control"];
 const MONITOR: &str = "monitor";
+/// The ports of the first process's streams, and the device that has them.
+const PORTS: [&str; 3] = ["stdin", "stdout", "stderr"];
+const CONSOLE: &str = "virtio-serial-pci,id=console,max_ports=4,vectors=5,disable-legacy=on";
 
 /// Whether the host's CPU can run guests itself and lets us.
 fn host_virtualizes() -> bool {
@@ -272,11 +294,11 @@ pub struct Outcome {
 
 /// What the host connects to the guest.
 pub struct Streams {
-    /// Bytes for COM1.
+    /// Bytes for the guest's input.
     pub input: Box<dyn Read + Send>,
-    /// Bytes from COM1.
+    /// Bytes of its output.
     pub output: Box<dyn Write + Send>,
-    /// Bytes from COM2.
+    /// Bytes of its standard error.
     pub error: Box<dyn Write + Send>,
     /// COM1 is a terminal: no `eof` notice; three escapes end the machine.
     pub terminal: bool,
@@ -372,6 +394,7 @@ impl Running {
         if machine.monitor {
             names.push(MONITOR);
         }
+        names.extend(machine.port_channels());
         let listeners: Vec<_> = names
             .iter()
             .map(|name| UnixListener::bind(dir.join(name)).context("cannot create a socket"))
@@ -405,7 +428,8 @@ impl Running {
         let mut more = connected.split_off(CHANNELS.len()).into_iter();
         let log =
             matches!(machine.log, Log::Stderr).then(|| more.next().expect("it is the fourth"));
-        let monitor = more.next();
+        let monitor = machine.monitor.then(|| more.next()).flatten();
+        let ports = <[UnixStream; 3]>::try_from(more.collect::<Vec<_>>()).ok();
         let [com1, com2, control] = <[UnixStream; 3]>::try_from(connected).expect("three channels");
 
         let (sender, events) = channel();
@@ -415,14 +439,21 @@ impl Running {
             notices: Arc::new(Mutex::new(clone(&com2)?)),
             process: child.id(),
         };
+        let (output, error) = (shared(streams.output), shared(streams.error));
         let mut outputs = vec![
-            relay(clone(&com1)?, streams.output, sender.clone(), false),
-            relay(com2, streams.error, sender.clone(), false),
+            relay(clone(&com1)?, output.clone(), sender.clone(), false),
+            relay(com2, error.clone(), sender.clone(), false),
         ];
+        let mut input_port = None;
+        if let Some([input, out, err]) = ports {
+            outputs.push(relay(out, output, sender.clone(), false));
+            outputs.push(relay(err, error, sender.clone(), false));
+            input_port = Some(input);
+        }
         if let Some(log) = log {
             outputs.push(relay(
                 log,
-                Box::new(io::stderr()),
+                shared(Box::new(io::stderr())),
                 sender.clone(),
                 streams.terminal,
             ));
@@ -434,8 +465,9 @@ impl Running {
         let (input, terminal) = (streams.input, streams.terminal);
         thread::spawn(move || {
             // Setting up a serial line clears its receive queue, so nothing is sent before.
-            if start.recv().is_ok() {
-                feed(input, com1, &notices, terminal);
+            if let Ok(by_ports) = start.recv() {
+                let into = input_port.filter(|_| by_ports).unwrap_or(com1);
+                feed(input, into, &notices, terminal);
             }
         });
         watch(&child, sender);
@@ -493,7 +525,10 @@ impl Running {
                         .split_once(' ')
                         .unwrap_or((line.trim_end(), ""));
                     match word {
-                        "start" => outcome.start_ns = rest.parse().ok(),
+                        "start" => {
+                            let time = rest.split_whitespace().next();
+                            outcome.start_ns = time.and_then(|time| time.parse().ok());
+                        }
                         "exit" => {
                             outcome.status = rest.parse().map_or(Status::Lost, Status::Exit);
                             deadline = Some(Instant::now() + GRACE);
@@ -618,16 +653,24 @@ fn connect(listeners: &[UnixListener], child: &mut Child) -> Result<Vec<UnixStre
     Ok(streams)
 }
 
+/// What several relays may write to.
+type Sink = Arc<Mutex<Box<dyn Write + Send>>>;
+
+fn shared(sink: Box<dyn Write + Send>) -> Sink {
+    Arc::new(Mutex::new(sink))
+}
+
 /// Passes bytes on until the guest's end closes. A terminal in raw mode needs carriage returns.
 fn relay(
     mut from: UnixStream,
-    mut to: Box<dyn Write + Send>,
+    to: Sink,
     events: Sender<Event>,
     raw: bool,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = [0; 65536];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let mut to = to.lock().expect("no panic while held");
             let passed = if raw {
                 let text = String::from_utf8_lossy(&buffer[..count]).replace('\n', "\r\n");
                 to.write_all(text.as_bytes())
@@ -638,6 +681,7 @@ fn relay(
                 let _ = events.send(Event::Broken);
                 return;
             }
+            drop(to);
             // QEMU writes byte by byte: a short pause lets a whole lot come together.
             if count < SMALL {
                 thread::sleep(Duration::from_micros(500));
@@ -647,14 +691,14 @@ fn relay(
     })
 }
 
-/// Turns the control channel into events, a line each; tells `started` of the start report.
-fn reports(from: UnixStream, events: Sender<Event>, started: Sender<()>) -> JoinHandle<()> {
+/// Turns the control channel into events, a line each; tells `started` of the start report, and whether the input is expected at its port.
+fn reports(from: UnixStream, events: Sender<Event>, started: Sender<bool>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut from = io::BufReader::new(from);
         let mut line = Vec::new();
         while let Ok(1..) = io::BufRead::read_until(&mut from, b'\n', &mut line) {
             if line.starts_with(b"start") {
-                let _ = started.send(());
+                let _ = started.send(line.trim_ascii_end().ends_with(b"ports"));
             }
             let _ = events.send(Event::Report(String::from_utf8_lossy(&line).into_owned()));
             line.clear();
@@ -663,7 +707,7 @@ fn reports(from: UnixStream, events: Sender<Event>, started: Sender<()>) -> Join
 }
 
 /// Sends the input to the guest, then the notice of its end.
-fn feed(mut input: Box<dyn Read + Send>, mut com1: UnixStream, handle: &Handle, terminal: bool) {
+fn feed(mut input: Box<dyn Read + Send>, mut into: UnixStream, handle: &Handle, terminal: bool) {
     const ESCAPE: u8 = 0x1d;
     let mut sent = 0u64;
     let mut escapes: Vec<Instant> = Vec::new();
@@ -688,7 +732,7 @@ fn feed(mut input: Box<dyn Read + Send>, mut com1: UnixStream, handle: &Handle, 
                 handle.interrupt(15);
             }
         }
-        if com1.write_all(&buffer[..count]).is_err() {
+        if into.write_all(&buffer[..count]).is_err() {
             return;
         }
         sent += count as u64;

@@ -44,6 +44,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
 
     let mut machine = describe(&options, &kernel)?;
     machine.append = format!("{} {}", boot_words(terminal), options.append);
+    machine.ports = !terminal;
     if let Some(wish) = &options.mitigations {
         machine.append.push_str(&format!(" mitigations={wish}"));
     }

@@ -15,11 +15,12 @@
 mod chip;
 pub mod synth;
 
-use codegen::{OutOfCode, Routine};
+use codegen::Routine;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::Unusable;
+use crate::stream::{End, Stream};
 use machine::port::{inb, outb};
 use machine::{cpu, irq, trap};
-use quaject::Unmade;
 use quaject::class::{self, Ref};
 use quaject::gauge::{self, Gauge};
 use quaject::interfacer::link;
@@ -85,33 +86,6 @@ struct Handler {
     image: Option<Routine<synth::Entry>>,
 }
 
-/// Why a line cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
-    /// Nothing answers at the port.
-    Absent,
-    /// No interrupt vector, no memory, or no code memory.
-    Resources,
-}
-
-impl From<OutOfCode> for Unusable {
-    fn from(_: OutOfCode) -> Self {
-        Unusable::Resources
-    }
-}
-
-impl From<Unmade> for Unusable {
-    fn from(_: Unmade) -> Self {
-        Unusable::Resources
-    }
-}
-
-impl From<class::OutOfMemory> for Unusable {
-    fn from(_: class::OutOfMemory) -> Self {
-        Unusable::Resources
-    }
-}
-
 /// The quajects that a line consists of.
 struct Parts {
     serial_in: Ref<input::SerialIn>,
@@ -120,15 +94,6 @@ struct Parts {
     output: Ref<ByteQueue>,
     /// Counts interrupts, in the handler.
     interrupts: Ref<Gauge>,
-}
-
-/// One end of a line as descriptor routines see it.
-#[derive(Clone, Copy)]
-pub struct End {
-    /// The queue.
-    pub queue: &'static Ref<ByteQueue>,
-    /// Serializes the threads at the queue's end.
-    pub turn: &'static RawMonitor,
 }
 
 /// One serial line. A static: generated code holds the addresses of its words.
@@ -354,64 +319,14 @@ impl Serial {
         })
     }
 
-    /// The end that readers share: the input queue and who reads it. None before the line was started.
-    pub fn input(&'static self) -> Option<End> {
-        Some(End {
-            queue: &self.parts.get()?.input,
-            turn: &self.reading,
-        })
-    }
-
-    /// The end that writers share: the output queue and who writes it. None before the line was started.
-    pub fn output(&'static self) -> Option<End> {
-        Some(End {
-            queue: &self.parts.get()?.output,
-            turn: &self.writing,
-        })
-    }
-
-    /// Moves bytes that have arrived into `buffer`. Does not wait.
-    pub fn receive(&self, buffer: &mut [u8]) -> usize {
-        let Some(parts) = self.parts.get() else {
-            return 0;
-        };
-        self.reading.lock();
-        let count = parts.input.read(buffer);
-        self.reading.unlock();
-        count
-    }
-
     /// Bytes that have arrived and wait.
     pub fn waiting(&self) -> usize {
         self.parts.get().map_or(0, |parts| parts.input.len())
     }
 
-    /// Woken when bytes arrive, and when the end becomes known.
-    pub fn arrived(&self) -> &WaitList {
-        &self.arrived
-    }
-
-    /// The input ends after `total` bytes, counted from the first that ever arrived.
-    pub fn set_end(&self, total: u64) {
-        self.end.store(total, Ordering::Release);
-        self.arrived.wake_all();
-    }
-
-    /// Whether everything up to the announced end has been received.
-    pub fn at_end(&self) -> bool {
-        let received = self.parts.get().map_or(0, |parts| parts.input.taken());
-        received >= self.end.load(Ordering::Acquire)
-    }
-
     /// Puts as many of `bytes` into the output queue as fit, and starts the transmitter. Does not wait. A line that is not there takes everything.
-    pub fn send(&self, bytes: &[u8]) -> usize {
-        let Some(parts) = self.parts.get() else {
-            return bytes.len();
-        };
-        self.writing.lock();
-        let count = parts.output.write(bytes);
-        self.writing.unlock();
-        count
+    pub fn send(&'static self, bytes: &[u8]) -> usize {
+        self.output().map_or(bytes.len(), |end| end.send(bytes))
     }
 
     /// Calls `f` while no other writer is at the output queue. `f` gets the newest bytes that went there, the newest first, and a function that puts as many
@@ -436,7 +351,7 @@ impl Serial {
     }
 
     /// Sends all of `bytes`, waiting for room.
-    pub fn send_all(&self, bytes: &[u8]) {
+    pub fn send_all(&'static self, bytes: &[u8]) {
         let mut sent = 0;
         while sent < bytes.len() {
             sent += self.drained.wait_until(|| {
@@ -455,14 +370,43 @@ impl Serial {
     pub fn unsent(&self) -> usize {
         self.parts.get().map_or(0, |parts| parts.output.len())
     }
+}
 
-    /// Woken when the output queue has room again: when it is half empty.
-    pub fn drained(&self) -> &WaitList {
+impl Stream for Serial {
+    /// None before the line was started.
+    fn input(&'static self) -> Option<End> {
+        Some(End {
+            queue: &self.parts.get()?.input,
+            turn: &self.reading,
+        })
+    }
+
+    fn output(&'static self) -> Option<End> {
+        Some(End {
+            queue: &self.parts.get()?.output,
+            turn: &self.writing,
+        })
+    }
+
+    fn arrived(&self) -> &WaitList {
+        &self.arrived
+    }
+
+    fn drained(&self) -> &WaitList {
         &self.drained
     }
 
-    /// Waits until the chip has sent everything.
-    pub fn wait_drained(&self) {
+    fn set_end(&self, total: u64) {
+        self.end.store(total, Ordering::Release);
+        self.arrived.wake_all();
+    }
+
+    fn at_end(&self) -> bool {
+        let received = self.parts.get().map_or(0, |parts| parts.input.taken());
+        received >= self.end.load(Ordering::Acquire)
+    }
+
+    fn wait_drained(&'static self) {
         if self.parts.get().is_none() {
             return;
         }

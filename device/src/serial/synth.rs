@@ -11,17 +11,14 @@
 //! saved, and the handler is generated again when a source comes or goes.
 
 use super::{DATA, FIFO, INTERRUPTS, STATUS};
+use crate::handler;
 use alloc::sync::Arc;
-use codegen::methods::Reg;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::sync::atomic::AtomicU32;
-use machine::guard;
-use quaject::interfacer::{Callentry, place};
+use quaject::interfacer::Callentry;
 use quaject::queue::Layout;
-use quaject::regs::Regs;
 
-/// The calling contract: entered by the processor through an interrupt gate.
-pub type Entry = unsafe extern "C" fn();
+pub use crate::handler::Entry;
 
 static CLASS: Class = Class::new("serial.interrupt");
 
@@ -80,16 +77,11 @@ pub fn address(word: &'static AtomicU32) -> i32 {
     core::ptr::from_ref(word) as usize as i32
 }
 
-/// What the handler saves before anything else.
-const SAVED: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]);
-
 /// Generates the handler.
 pub fn handler(plan: &Plan) -> Result<Routine<Entry>, OutOfCode> {
     let mut d = Draft::new(&CLASS, plan.name);
     let identify = i32::from(plan.port + FIFO);
-    guard::enter_interrupt(&mut d);
-    dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx);
-    place(&mut d, &*plan.interrupts, Regs::SYSV - SAVED, &[]);
+    handler::begin(&mut d, &*plan.interrupts);
     dynasm!(d ; .arch x64
         ;again:
         ; mov edx, identify
@@ -238,17 +230,7 @@ fn emit_transmit(d: &mut Draft, plan: &Plan, t: &Transmit) {
 
 /// Acknowledges; returns, or wakes whoever waits.
 fn emit_leave(d: &mut Draft, plan: &Plan) {
-    let eoi = plan.eoi as i32;
-    // The queues' counts must be out before the lists are looked at: a thread enrols first and looks at the counts then.
-    dynasm!(d ; .arch x64 ; lock add DWORD [rsp], 0 );
-    if plan.eoi as i64 == i64::from(eoi) {
-        dynasm!(d ; .arch x64 ; mov DWORD [eoi], 0 );
-    } else {
-        dynasm!(d ; .arch x64
-            ; mov rax, QWORD plan.eoi as i64
-            ; mov DWORD [rax], 0
-        );
-    }
+    handler::acknowledge(d, plan.eoi);
     if let Some(receive) = &plan.receive {
         dynasm!(d ; .arch x64 ; cmp QWORD [receive.arrived as i32], 0 ; jne >wake);
     }
@@ -265,37 +247,9 @@ fn emit_leave(d: &mut Draft, plan: &Plan) {
             ;nobody:
         );
     }
-    dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; pop rax);
-    guard::leave_interrupt(d);
-    dynasm!(d ; .arch x64
-        ;wake:
-        ; push rsi
-        ; push rdi
-        ; push r8
-        ; push r9
-        ; push r10
-        ; push r11
-        ; push rbp
-        ; mov rbp, rsp
-        ; and rsp, -16
-        ; cld
-        ; mov rdi, QWORD plan.wake_argument as i64
-    );
-    d.call_abs(plan.wake);
-    dynasm!(d ; .arch x64
-        ; mov rsp, rbp
-        ; pop rbp
-        ; pop r11
-        ; pop r10
-        ; pop r9
-        ; pop r8
-        ; pop rdi
-        ; pop rsi
-        ; pop rdx
-        ; pop rcx
-        ; pop rax
-    );
-    d.jmp_abs(plan.tail);
+    handler::end(d);
+    dynasm!(d ; .arch x64 ; wake:);
+    handler::wake(d, plan.wake, plan.wake_argument, plan.tail);
 }
 
 #[cfg(test)]

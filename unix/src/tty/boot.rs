@@ -6,10 +6,15 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, Winsize, makedev};
 use alloc::sync::Arc;
-use device::names::{self, Device};
-use device::serial::{self, End, Serial, Source, Unusable};
+use device::Unusable;
+use device::names;
+use device::serial::{self, Serial, Source};
+use device::stream::{End, Stream};
+use device::virtio::console as ports;
+use device::virtio::flow::Way;
 use sync::Once;
 
+use crate::memory::fallible::try_arc;
 use super::{ControllingTty, StreamFile, TtyFile, console, devpts, notice, pair, start_console};
 use crate::file::{File, OpenFile};
 use crate::fs::walk::{View, walk};
@@ -28,8 +33,6 @@ pub enum Mode {
     Stream,
 }
 
-static MODE: Once<Mode> = Once::new();
-
 const TTY: u32 = 5;
 const SERIAL: u32 = 4;
 const FIRST_SERIAL: u32 = 64;
@@ -38,6 +41,21 @@ const FIRST_SERIAL: u32 = 64;
 const CONSOLE_LINE: &str = "com1";
 const SIDE_LINE: &str = "com2";
 
+/// The ports of the virtio console that carry the first process's streams where a host connects them.
+const PORTS: [(&str, Way); 3] = [("stdin", Way::In), ("stdout", Way::Out), ("stderr", Way::Out)];
+
+/// The streams of the first process, where the console is no terminal.
+struct Streams {
+    input: &'static dyn Stream,
+    /// Reads the input and writes the output.
+    console: Arc<StreamFile>,
+    errors: Arc<StreamFile>,
+    /// Over ports.
+    by_ports: bool,
+}
+
+static STREAMS: Once<Streams> = Once::new();
+
 /// The lines as boot found them.
 struct Lines {
     console: &'static Serial,
@@ -45,13 +63,13 @@ struct Lines {
     side: Option<&'static Serial>,
 }
 
-static LINES: Once<Lines> = Once::new();
 /// Where notices from the host come in.
 static NOTICES: Once<End> = Once::new();
 
 fn device_error(error: Unusable) -> Errno {
     match error {
         Unusable::Absent => Errno::ENXIO,
+        Unusable::Odd(_) => Errno::EIO,
         Unusable::Resources => Errno::ENOMEM,
     }
 }
@@ -69,27 +87,83 @@ fn start_lines() -> core::result::Result<(), Unusable> {
     Ok(())
 }
 
+/// The streams that the host has connected to ports, if it has connected all. EIO, ENOMEM.
+fn open_ports() -> Result<Option<[&'static dyn Stream; 3]>> {
+    let found = PORTS.map(|(name, _)| names::port(name));
+    let [Some(input), Some(output), Some(errors)] = found else {
+        return Ok(None);
+    };
+    let all = [input, output, errors];
+    for (port, (_, way)) in all.into_iter().zip(PORTS) {
+        ports::open(port, way).map_err(device_error)?;
+    }
+    Ok(Some(all.map(|port| port as &dyn Stream)))
+}
+
+/// Opens the streams: ports where they are, else the lines.
+#[inline(never)]
+fn start_streams(lines: &Lines) -> Result<()> {
+    let by_ports = open_ports()?;
+    let [input, output, errors] = by_ports.unwrap_or([
+        lines.console,
+        lines.console,
+        lines.side.unwrap_or(lines.console),
+    ]);
+    let _again = STREAMS.set(Streams {
+        input,
+        console: try_arc(StreamFile::new(input, output)?)?,
+        errors: try_arc(StreamFile::new(errors, errors)?)?,
+        by_ports: by_ports.is_some(),
+    });
+    if by_ports.is_some() {
+        super::start_pump(b"ports", |_| follow_ports())?;
+    }
+    Ok(())
+}
+
+/// What the host does with the ports while they are in use, for ever.
+fn follow_ports() {
+    let (Some(changes), Some(streams)) = (ports::changes(), STREAMS.get()) else {
+        return;
+    };
+    loop {
+        changes.wait_until(|| {
+            thread::safe_point();
+            ports::pending().then_some(())
+        });
+        ports::attend();
+        streams.console.follow();
+        streams.errors.follow();
+    }
+}
+
+/// Whether the first process's streams go over ports: then its input is expected there.
+pub fn streams_by_ports() -> bool {
+    STREAMS.get().is_some_and(|streams| streams.by_ports)
+}
+
 /// Starts the lines and their pumps, and registers `/dev/console`, `/dev/tty` and `/dev/ttyS0`. ENXIO without a console
 /// line, ENOMEM.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn start(mode: Mode) -> Result<()> {
-    let _again = MODE.set(mode);
     start_lines().map_err(device_error)?;
     let lines = Lines {
         console: names::serial(CONSOLE_LINE).ok_or(Errno::ENXIO)?,
         side: names::serial(SIDE_LINE),
     };
-    if let Mode::Terminal(size) = mode {
-        start_console(lines.console, makedev(SERIAL, FIRST_SERIAL), size)?;
+    match mode {
+        Mode::Terminal(size) => {
+            start_console(lines.console, makedev(SERIAL, FIRST_SERIAL), size)?;
+        }
+        Mode::Stream => start_streams(&lines)?,
     }
     let notices = lines.side.map(notice::open).transpose()?;
-    let _again = LINES.set(lines);
     if let Some(notices) = notices {
         let _again = NOTICES.set(notices);
         super::start_pump(b"notices", |_| {
-            if let (Some(side), Some(lines)) = (NOTICES.get(), LINES.get()) {
-                notice::pump(*side, lines.console);
+            if let Some(side) = NOTICES.get() {
+                notice::pump(*side, STREAMS.get().map(|streams| streams.input));
             }
         })?;
     }
@@ -129,7 +203,7 @@ pub fn mount(root: &Place) -> Result<()> {
 fn console_file() -> Result<Arc<dyn File>> {
     Ok(match console() {
         Some(tty) => Arc::new(TtyFile::new(tty)),
-        None => Arc::new(StreamFile::new(LINES.get().ok_or(Errno::ENXIO)?.console)),
+        None => STREAMS.get().ok_or(Errno::ENXIO)?.console.clone(),
     })
 }
 
@@ -170,24 +244,18 @@ fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
 }
 
 fn first_files() -> Result<[Arc<OpenFile>; 3]> {
-    let lines = LINES.get().ok_or(Errno::ENXIO)?;
-    if let Some(Mode::Terminal(_)) = MODE.get() {
+    let Some(streams) = STREAMS.get() else {
         let of = on_console(O_RDWR)?;
         return Ok([of.clone(), of.clone(), of]);
-    }
-    let errors = StreamFile::new(lines.side.unwrap_or(lines.console));
+    };
     Ok([
         on_console(O_RDONLY)?,
         on_console(O_WRONLY)?,
-        OpenFile::new(Arc::new(errors), O_WRONLY),
+        OpenFile::new(streams.errors.clone(), O_WRONLY),
     ])
 }
 
 /// Waits until everything written to the lines is out: before power goes off.
 fn drain() {
-    names::for_each(|_, device| {
-        if let Device::Serial(line) = device {
-            line.wait_drained();
-        }
-    });
+    names::for_each(|_, device| device.stream().wait_drained());
 }

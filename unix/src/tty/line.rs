@@ -4,6 +4,7 @@
 
 use alloc::sync::Arc;
 use device::serial::Serial;
+use device::stream::Stream;
 use quaject::class::Ref;
 use quaject::cook_tty_out::{self, CookTtyOut};
 use quaject::queue::{ByteQueue, Channel};

@@ -22,7 +22,7 @@ mod pair;
 mod routines;
 mod stream;
 
-pub use boot::{Mode, for_first_process, mount, start};
+pub use boot::{Mode, for_first_process, mount, start, streams_by_ports};
 pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 
@@ -32,6 +32,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicI32, Ordering};
 use device::serial::Serial;
+use device::stream::Stream;
 use quaject::Unmade;
 use quaject::class::{Ref, create};
 use quaject::cook_tty_in::{Typed, sane};

@@ -5,7 +5,8 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::Winsize;
-use device::serial::{End, Serial};
+use device::serial::Serial;
+use device::stream::{End, Stream};
 use quaject::interfacer::{Function, link};
 use quaject::queue::Q_EMPTY;
 
@@ -54,8 +55,8 @@ extern "sysv64" fn suspend(line: usize) {
     });
 }
 
-/// Reads notices about `console` from the channel `side`, whose only reader it is, for ever.
-pub(super) fn pump(side: End, console: &Serial) -> ! {
+/// Reads notices from the channel `side`, whose only reader it is, for ever. `input` is the first process's, where that is a stream.
+pub(super) fn pump(side: End, input: Option<&'static dyn Stream>) -> ! {
     let mut line = [0u8; LONGEST];
     let mut length = 0;
     loop {
@@ -66,7 +67,11 @@ pub(super) fn pump(side: End, console: &Serial) -> ! {
             let notice = core::str::from_utf8(&line[..length]).ok().and_then(parse);
             length = 0;
             match notice {
-                Some(Notice::End(total)) => console.set_end(total),
+                Some(Notice::End(total)) => {
+                    if let Some(input) = input {
+                        input.set_end(total);
+                    }
+                }
                 Some(Notice::Size(row, col)) => resize(row, col),
                 None => {}
             }

@@ -12,7 +12,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{TOSTOP, Termios};
 use abi::nr;
 use alloc::sync::Arc;
-use device::serial::End;
+use device::stream::{End, Stream};
 use quaject::cook_tty_in::{self, Guarded, Typed};
 use quaject::cook_tty_out::{self, Rule};
 use quaject::relay::Relay;

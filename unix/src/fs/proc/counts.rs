@@ -5,7 +5,6 @@
 use abi::errno::Result;
 use abi::layout::PAGE;
 use core::fmt::Write;
-use device::names::Device;
 
 use crate::fs::text::{Out, Piece};
 
@@ -96,13 +95,7 @@ pub fn interrupts(from: u64, piece: &mut Piece) -> Result<()> {
         }
     }
     let (mut place, mut more) = (DEVICES, true);
-    device::names::for_each(|name, device| {
-        let Device::Serial(serial) = device else {
-            return;
-        };
-        let Some((vector, count)) = serial.interrupts() else {
-            return;
-        };
+    device::interrupts(|name, vector, count| {
         place += 1;
         more = more
             && (place <= from

@@ -6,7 +6,6 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::nr;
 use core::fmt::Write;
-use device::names::Device;
 use machine::mitigate::Bug;
 use quaject::class::{Class, Header};
 use thread::{Thread, flags};
@@ -181,11 +180,8 @@ pub fn interrupts(out: &mut Out) -> Result<()> {
             let _ = writeln!(out, "{vector:3}: {count:10} {name}");
         }
     }
-    device::names::for_each(|name, device| {
-        let Device::Serial(line) = device else { return };
-        if let Some((vector, count)) = line.interrupts() {
-            let _ = writeln!(out, "{vector:3}: {count:10} {name} (generated)");
-        }
+    device::interrupts(|name, vector, count| {
+        let _ = writeln!(out, "{vector:3}: {count:10} {name} (generated)");
     });
     Ok(())
 }

@@ -1,0 +1,73 @@
+//! What generated interrupt handlers share: their beginning, their end, and the call that wakes.
+//!
+//! *Interface*: [`begin`]; [`acknowledge`]; [`end`], behind which [`wake`] stands. In between a handler may change rax, rcx and rdx.
+//! Source: dissertation, section 3.3.3 (only what is used is saved).
+
+use codegen::methods::Reg;
+use codegen::{Draft, dynasm};
+use machine::guard;
+use quaject::interfacer::{Callentry, place};
+use quaject::regs::Regs;
+
+/// The calling contract: entered by the processor through an interrupt gate.
+pub type Entry = unsafe extern "C" fn();
+
+/// What a handler saves before anything else.
+const SAVED: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]);
+
+/// The first instructions: saves rax, rcx and rdx, and counts.
+pub fn begin(d: &mut Draft, count: &dyn Callentry) {
+    guard::enter_interrupt(d);
+    dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx);
+    place(d, count, Regs::SYSV - SAVED, &[]);
+}
+
+/// Tells the interrupt controller, at address `eoi`, after everything that was stored is out: a thread enrols in a list first and looks at counts then, and a handler looks at the
+/// lists behind this.
+pub fn acknowledge(d: &mut Draft, eoi: usize) {
+    let near = eoi as i32;
+    dynasm!(d ; .arch x64 ; lock add DWORD [rsp], 0);
+    if eoi as i64 == i64::from(near) {
+        dynasm!(d ; .arch x64 ; mov DWORD [near], 0);
+    } else {
+        dynasm!(d ; .arch x64 ; mov rax, QWORD eoi as i64 ; mov DWORD [rax], 0);
+    }
+}
+
+/// Returns to what was interrupted.
+pub fn end(d: &mut Draft) {
+    dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; pop rax);
+    guard::leave_interrupt(d);
+}
+
+/// Calls `extern "C" fn(argument)` at `wake` and leaves by the machine's interrupt tail.
+pub fn wake(d: &mut Draft, wake: usize, argument: usize, tail: usize) {
+    dynasm!(d ; .arch x64
+        ; push rsi
+        ; push rdi
+        ; push r8
+        ; push r9
+        ; push r10
+        ; push r11
+        ; push rbp
+        ; mov rbp, rsp
+        ; and rsp, -16
+        ; cld
+        ; mov rdi, QWORD argument as i64
+    );
+    d.call_abs(wake);
+    dynasm!(d ; .arch x64
+        ; mov rsp, rbp
+        ; pop rbp
+        ; pop r11
+        ; pop r10
+        ; pop r9
+        ; pop r8
+        ; pop rdi
+        ; pop rsi
+        ; pop rdx
+        ; pop rcx
+        ; pop rax
+    );
+    d.jmp_abs(tail);
+}

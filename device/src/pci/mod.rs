@@ -1,0 +1,157 @@
+//! PCI: which functions there are, where their registers lie, and how they interrupt.
+//!
+//! *Interface*: [`Function`] is one function of a device, behind any [`Space`]; [`each`] finds all of them. [`Function::bar`], [`Function::capabilities`] and [`Function::msix`]
+//! believe nothing that a device says about itself before they have looked at it: what makes no sense is [`Odd`], never a panic and never a loop.
+//!
+//! `pci_types` knows the layout of headers and commands. Its own readers of base addresses and capabilities panic on a reserved kind or a mask of zero, and do not end where a list leads
+//! back to itself; so these two are here.
+//! Source: PCI Local Bus Specification 3.0, chapter 6.
+
+mod bar;
+mod capability;
+mod ecam;
+#[cfg(test)]
+pub mod model;
+mod msix;
+
+pub use bar::Bar;
+pub use capability::Capability;
+pub use ecam::Ecam;
+pub use msix::Msix;
+
+use pci_types::{
+    CommandRegister, ConfigRegionAccess, HeaderType, PciAddress, PciHeader, PciPciBridgeHeader,
+};
+
+/// Configuration space: the machine's, or a model.
+pub trait Space: ConfigRegionAccess + Sync {}
+impl<T: ConfigRegionAccess + Sync> Space for T {}
+
+/// What a device says about itself makes no sense, or is nothing that the kernel can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Odd {
+    /// A base address of a reserved kind, of no size, or beyond the last one.
+    Bar,
+    /// Registers that the firmware has put nowhere, or where memory is.
+    Place,
+    /// A list of capabilities that leads back, or out of its space.
+    List,
+    /// A structure that does not fit into what holds it.
+    Fit,
+    /// Nothing answers any more.
+    Gone,
+}
+
+/// One function of a device.
+#[derive(Clone, Copy)]
+pub struct Function {
+    space: &'static dyn Space,
+    at: PciAddress,
+}
+
+impl Function {
+    /// The function at `at`.
+    pub fn new(space: &'static dyn Space, at: PciAddress) -> Function {
+        Function { space, at }
+    }
+
+    /// Where it is: bus, device, function.
+    pub fn address(&self) -> PciAddress {
+        self.at
+    }
+
+    /// Who made it, and what it is.
+    pub fn id(&self) -> (u16, u16) {
+        PciHeader::new(self.at).id(self.space)
+    }
+
+    /// Base class and subclass.
+    pub fn class(&self) -> (u8, u8) {
+        let (_, base, sub, _) = PciHeader::new(self.at).revision_and_class(self.space);
+        (base, sub)
+    }
+
+    /// Reads a word of its configuration.
+    fn read(&self, offset: u16) -> u32 {
+        // SAFETY: every function has these words; reading them changes nothing.
+        unsafe { self.space.read(self.at, offset & 0xffc) }
+    }
+
+    /// Writes a word of its configuration.
+    fn write(&self, offset: u16, value: u32) {
+        // SAFETY: the callers are this folder's: base addresses while decoding is off, commands, and the interrupts' switches.
+        unsafe { self.space.write(self.at, offset & 0xffc, value) }
+    }
+
+    /// Turns parts of its command register on and others off.
+    fn command(&self, on: CommandRegister, off: CommandRegister) {
+        PciHeader::new(self.at).update_command(self.space, |command| command.difference(off) | on);
+    }
+
+    /// Lets it decode its registers and reach memory by itself. Its own interrupt line stays off until [`Function::allow_line`].
+    pub fn enable(&self) {
+        let on = CommandRegister::MEMORY_ENABLE | CommandRegister::BUS_MASTER_ENABLE;
+        self.command(on | CommandRegister::INTERRUPT_DISABLE, CommandRegister::empty());
+    }
+
+    /// Lets it use its interrupt line.
+    pub fn allow_line(&self) {
+        self.command(CommandRegister::empty(), CommandRegister::INTERRUPT_DISABLE);
+    }
+
+    /// The input of the PC's interrupt controller that the firmware has connected its line to.
+    pub fn line(&self) -> Option<u8> {
+        let word = self.read(0x3c);
+        let (line, pin) = (word as u8, (word >> 8) as u8);
+        ((1..=4).contains(&pin) && (1..16).contains(&line)).then_some(line)
+    }
+}
+
+/// Calls `found` with every function on bus `first` and behind its bridges.
+pub fn each(space: &'static dyn Space, first: u8, found: &mut dyn FnMut(Function)) {
+    let mut waiting = [0u64; 4];
+    let mut seen = [0u64; 4];
+    let mut bus = Some(first);
+    while let Some(number) = bus {
+        let bit = 1 << (number % 64);
+        seen[usize::from(number / 64)] |= bit;
+        waiting[usize::from(number / 64)] &= !bit;
+        each_on(space, number, &mut |function| {
+            let header = PciHeader::new(function.at);
+            if let Some(bridge) = PciPciBridgeHeader::from_header(header, space) {
+                let behind = bridge.secondary_bus_number(space);
+                // A bridge to its own bus, or to one above, leads nowhere new.
+                let word = usize::from(behind / 64);
+                waiting[word] |= (1 << (behind % 64)) & !seen[word];
+            }
+            found(function);
+        });
+        bus = (0..=u8::MAX).find(|bus| waiting[usize::from(bus / 64)] & 1 << (bus % 64) != 0);
+    }
+}
+
+fn each_on(space: &'static dyn Space, bus: u8, found: &mut dyn FnMut(Function)) {
+    const NOBODY: u16 = 0xffff;
+    for device in 0..32 {
+        for number in 0..8 {
+            let at = PciAddress::new(0, bus, device, number);
+            let header = PciHeader::new(at);
+            if header.id(space).0 == NOBODY {
+                if number == 0 {
+                    break;
+                }
+                continue;
+            }
+            let known = !matches!(header.header_type(space), HeaderType::Unknown(_));
+            if known {
+                found(Function::new(space, at));
+            }
+            if number == 0 && !header.has_multiple_functions(space) {
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

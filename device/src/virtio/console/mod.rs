@@ -1,0 +1,125 @@
+//! The virtio console: a port for each stream that the host connects.
+//!
+//! *Interface*: [`start`] brings the device up and gives its ports the names that the host has for them ([`crate::names`]); [`open`] lets bytes flow. [`serve`] is the body of a thread that
+//! follows what the host changes later: a port that comes, or goes.
+//!
+//! What is said about ports goes over a pair of queues of its own (*control*), in order: the device's answer to a message is there when the message has been used. So `start` knows every
+//! port's name when it returns. It waits for the device as it would for a chip, but not for ever.
+//! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.3.
+
+mod control;
+mod port;
+
+pub use control::{attend, changes, open, pending};
+pub use port::Port;
+
+use super::transport::{NO_VECTOR, Transport};
+use crate::Unusable;
+use crate::interrupt::{Interrupt, on_line};
+use crate::pci::{Function, Msix, Odd};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use control::{Control, Event};
+use sync::{Monitor, Once};
+
+/// More ports than this are not looked at.
+const PORTS: u32 = 8;
+/// The feature of several ports.
+const MULTIPORT: u64 = 1 << 1;
+
+/// The device.
+struct Console {
+    transport: Transport,
+    control: &'static Control,
+    /// By number; those that the host has not added are no less there.
+    ports: Vec<&'static Port>,
+    /// Says something to the host.
+    speaking: Monitor<()>,
+}
+
+/// A machine has one.
+static CONSOLE: Once<Console> = Once::new();
+
+/// How the device's queues interrupt.
+enum Ways {
+    /// By its table.
+    Table(Msix),
+    /// By the line, and the register that says so.
+    Line(&'static Interrupt, i32),
+}
+
+impl Ways {
+    /// The interrupt for entry `entry` of the table, and the entry's number for the device.
+    fn interrupt(&self, name: &'static str, entry: u16) -> Result<(&'static Interrupt, u16, Option<i32>), Unusable> {
+        match self {
+            Ways::Table(table) => {
+                let interrupt = Interrupt::new(name)?;
+                interrupt.renew()?;
+                let interrupt = interrupt.keep();
+                table.set(entry, interrupt.message());
+                Ok((interrupt, entry, None))
+            }
+            Ways::Line(interrupt, asks) => Ok((interrupt, NO_VECTOR, Some(*asks))),
+        }
+    }
+}
+
+/// Starts the device that `function` is.
+///
+/// # Errors
+/// [`Unusable`].
+pub fn start(function: &Function) -> Result<(), Unusable> {
+    let transport = Transport::find(function)?;
+    let started = bring_up(function, transport);
+    if started.is_err() {
+        transport.refuse();
+    }
+    started
+}
+
+fn bring_up(function: &Function, transport: Transport) -> Result<(), Unusable> {
+    const MAX_PORTS: usize = 4;
+    if CONSOLE.get().is_some() {
+        return Err(Unusable::Resources);
+    }
+    if transport.negotiate(MULTIPORT)? & MULTIPORT == 0 {
+        return Err(Odd::Fit.into());
+    }
+    let count = transport.config(MAX_PORTS).min(PORTS);
+    let ways = match function.msix()? {
+        Some(table) if u32::from(table.entries()) > count => Ways::Table(table),
+        Some(_) => return Err(Odd::Fit.into()),
+        None => {
+            let line = function.line().ok_or(Odd::Fit)?;
+            let asks = transport.isr().ok_or(Odd::Fit)?;
+            function.allow_line();
+            Ways::Line(on_line(line)?, asks)
+        }
+    };
+    transport.set_config_vector(NO_VECTOR);
+    let (interrupt, vector, asks) = ways.interrupt("virtio-console", 0)?;
+    let control = Control::new(&transport, vector)?;
+    interrupt.add(control, asks)?;
+    let mut ports = Vec::new();
+    for number in 0..count {
+        let (interrupt, vector, asks) = ways.interrupt("virtio-port", number as u16 + 1)?;
+        let port = Port::new(&transport, number, vector, interrupt)?;
+        let port: &'static Port = Box::leak(Box::new(port));
+        interrupt.add(port, asks)?;
+        ports.push(port);
+    }
+    transport.go();
+    let console = Console {
+        transport,
+        control,
+        ports,
+        speaking: Monitor::new(()),
+    };
+    // Looked at above, and devices are started one after the other.
+    let _again = CONSOLE.set(console);
+    let console = CONSOLE.get().ok_or(Unusable::Resources)?;
+    console.control.fill();
+    console.say(Event::DeviceReady, u32::MAX, 1)?;
+    control::heed(console);
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! A port of the console device: a stream whose queues the device fills and empties by itself.
+//!
+//! *Interface*: [`Port`] is a [`Stream`], once [`Port::open`] has made the queue for a direction; without one it has no memory but its rings. [`Port::remove`] is what the device's notice of its removal comes to.
+
+use super::super::flow::{Flow, Way, starter};
+use super::super::ring::{Ring, WRITES};
+use super::super::transport::Transport;
+use crate::Unusable;
+use crate::interrupt::{Interrupt, Source};
+use crate::pci::Odd;
+use crate::stream::{End, Stream};
+use alloc::sync::Arc;
+use codegen::{Draft, Label};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use machine::cpu;
+use quaject::class::{Ref, create};
+use quaject::interfacer::link;
+use quaject::queue::{self, ByteQueue, Parties, Spec};
+use sync::monitor::RawMonitor;
+use sync::{Once, WaitList};
+
+/// Bytes in the queue of an open direction: what the kernel lends the device.
+const ROOM: usize = 32 << 10;
+
+const NO_END: u64 = u64::MAX;
+
+mod ends {
+    quaject::quaject! {
+        /// Console port, receiving
+        presence PortIn = "Port_in" {
+            callentry { SUBMIT = "submit" }
+            callout { PUT = "put" ("nothing is submitted") }
+        }
+    }
+    pub mod out {
+        quaject::quaject! {
+            /// Console port, sending
+            presence PortOut = "Port_out" {
+                callentry { SUBMIT = "submit" }
+                callout { GET = "get" ("nothing is submitted") }
+            }
+        }
+    }
+}
+
+/// The number of a port's first queue (section 5.3.2): those of control lie behind the first port's.
+fn first_queue(port: u32) -> u16 {
+    match port {
+        0 => 0,
+        other => 2 + 2 * other as u16,
+    }
+}
+
+/// The ring of one direction, which the device has from the beginning.
+struct Lane {
+    ring: Ring,
+    number: u16,
+    /// The register that announces it.
+    notify: i32,
+}
+
+impl Lane {
+    fn new(transport: &Transport, number: u16, vector: u16) -> Result<Lane, Unusable> {
+        let ring = Ring::new(1).ok_or(Unusable::Resources)?;
+        let register = transport.set_queue(number, &ring, vector)?;
+        let notify = register.address(0, 2).ok_or(Odd::Fit)?;
+        Ok(Lane {
+            ring,
+            number,
+            notify,
+        })
+    }
+}
+
+/// What an open direction consists of.
+struct Open {
+    queue: Ref<ByteQueue>,
+    flow: Arc<Flow>,
+    _server: Server,
+}
+
+#[expect(dead_code, reason = "kept for as long as the direction is open")]
+enum Server {
+    In(Ref<ends::PortIn>),
+    Out(Ref<ends::out::PortOut>),
+}
+
+/// One port.
+pub struct Port {
+    number: u32,
+    named: AtomicBool,
+    incoming: Lane,
+    outgoing: Lane,
+    interrupt: &'static Interrupt,
+    input: Once<Open>,
+    output: Once<Open>,
+    arrived: WaitList,
+    drained: WaitList,
+    reading: RawMonitor,
+    writing: RawMonitor,
+    end: AtomicU64,
+    gone: AtomicBool,
+}
+
+impl Port {
+    /// Port number `number`, whose two queues interrupt by entry `vector` of the device's table, which is `interrupt`.
+    ///
+    /// # Errors
+    /// [`Unusable`].
+    pub fn new(
+        transport: &Transport,
+        number: u32,
+        vector: u16,
+        interrupt: &'static Interrupt,
+    ) -> Result<Port, Unusable> {
+        let first = first_queue(number);
+        let incoming = Lane::new(transport, first, vector)?;
+        incoming.ring.set_flags(0, WRITES);
+        Ok(Port {
+            number,
+            named: AtomicBool::new(false),
+            incoming,
+            outgoing: Lane::new(transport, first + 1, vector)?,
+            interrupt,
+            input: Once::new(),
+            output: Once::new(),
+            arrived: WaitList::new(),
+            drained: WaitList::new(),
+            reading: RawMonitor::new(),
+            writing: RawMonitor::new(),
+            end: AtomicU64::new(NO_END),
+            gone: AtomicBool::new(false),
+        })
+    }
+
+    /// Its number, by which the host knows it.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it may have a name: the first time.
+    pub fn take_name(&self) -> bool {
+        !self.named.swap(true, Ordering::Relaxed)
+    }
+
+    /// Makes the queue of a direction and lets the device at it. Once for each direction.
+    ///
+    /// # Errors
+    /// [`Unusable::Resources`].
+    pub fn open(&'static self, way: Way) -> Result<(), Unusable> {
+        let queue = create::<ByteQueue>(Spec {
+            producers: Parties::One,
+            consumers: Parties::One,
+            size: ROOM,
+            several_cpus: cpu::cpus() > 1,
+            strings: true,
+        })?;
+        let (lane, server, owner, port) = match way {
+            Way::In => {
+                let server = create::<ends::PortIn>(())?;
+                let owner = server.header().number();
+                let queue = queue.header().number();
+                server.header().note_link(ends::PUT, Some(&"Q_put"), queue, true);
+                (&self.incoming, Server::In(server), owner, queue::Q_FULL_1)
+            }
+            Way::Out => {
+                let server = create::<ends::out::PortOut>(())?;
+                let owner = server.header().number();
+                let queue = queue.header().number();
+                server.header().note_link(ends::out::GET, Some(&"Q_get"), queue, true);
+                (&self.outgoing, Server::Out(server), owner, queue::Q_EMPTY_1)
+            }
+        };
+        let flow = Flow::new(way, &queue, &lane.ring, lane.notify, lane.number)?;
+        let flow = Arc::new(flow);
+        let submit = starter(&flow, owner)?;
+        link(&queue, port, submit.clone())?;
+        let open = Open {
+            queue,
+            flow,
+            _server: server,
+        };
+        let slot = match way {
+            Way::In => &self.input,
+            Way::Out => &self.output,
+        };
+        // A direction is opened once, so nobody was faster.
+        let _opened = slot.set(open);
+        self.interrupt.renew()?;
+        // The token: the device gets the empty queue to fill, and the word of the output that of a get that failed.
+        submit.start();
+        Ok(())
+    }
+
+    /// The device has taken the port away: who waits is told, and so is who comes.
+    pub fn remove(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.arrived.wake_all();
+        self.drained.wake_all();
+    }
+
+    fn unsent(&self) -> usize {
+        self.output.get().map_or(0, |open| open.queue.len())
+    }
+}
+
+impl Stream for Port {
+    /// None before the direction was opened.
+    fn input(&'static self) -> Option<End> {
+        Some(End {
+            queue: &self.input.get()?.queue,
+            turn: &self.reading,
+        })
+    }
+
+    fn output(&'static self) -> Option<End> {
+        Some(End {
+            queue: &self.output.get()?.queue,
+            turn: &self.writing,
+        })
+    }
+
+    fn arrived(&self) -> &WaitList {
+        &self.arrived
+    }
+
+    fn drained(&self) -> &WaitList {
+        &self.drained
+    }
+
+    fn set_end(&self, total: u64) {
+        self.end.store(total, Ordering::Release);
+        self.arrived.wake_all();
+    }
+
+    fn at_end(&self) -> bool {
+        let received = self.input.get().map_or(0, |open| open.queue.taken());
+        received >= self.end.load(Ordering::Acquire)
+    }
+
+    fn is_gone(&self) -> bool {
+        let broken = |open: &Once<Open>| open.get().is_some_and(|open| open.flow.is_broken());
+        self.gone.load(Ordering::Acquire) || broken(&self.input)
+    }
+
+    fn wait_drained(&'static self) {
+        self.drained
+            .wait_until(|| (self.unsent() == 0 || self.is_gone()).then_some(()));
+    }
+}
+
+impl Source for Port {
+    fn emit(&self, d: &mut Draft) {
+        for open in [&self.input, &self.output].into_iter().filter_map(Once::get) {
+            open.flow.emit(d);
+        }
+    }
+
+    fn look(&self, d: &mut Draft, wake: Label) {
+        let lists = [(&self.input, &self.arrived), (&self.output, &self.drained)];
+        for (open, list) in lists {
+            if let Some(open) = open.get() {
+                open.flow.look_for_waiters(d, list.word_address(), wake);
+            }
+        }
+    }
+
+    fn wake(&self) {
+        let gone = self.is_gone();
+        if gone || self.input.get().is_some_and(|open| !open.queue.is_empty()) {
+            self.arrived.wake_all();
+        }
+        if gone || self.unsent() <= ROOM / 2 {
+            self.drained.wake_all();
+        }
+    }
+}

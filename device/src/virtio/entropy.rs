@@ -1,0 +1,129 @@
+//! The virtio source of random numbers, which the kernel's own is fed from.
+//!
+//! *Interface*: [`start`]. A buffer of words is filled by the device and handed to [`machine::random::supply`], by a procedure chained to the end of the interrupt; another is asked for when the kernel's
+//! stock is low ([`machine::random::set_refill`]).
+//! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.4.
+
+use super::ring::{Ring, WRITES, near, physical};
+use super::transport::{NO_VECTOR, Transport};
+use crate::Unusable;
+use crate::interrupt::{Interrupt, Source, later, on_line};
+use crate::pci::{Function, Odd};
+use crate::registers::Registers;
+use alloc::boxed::Box;
+use codegen::{Draft, Label, dynasm};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use machine::random;
+use quaject::near::Block;
+use sync::Once;
+
+/// Words of the buffer.
+const WORDS: usize = 32;
+
+struct Entropy {
+    ring: Ring,
+    buffer: Block,
+    notify: Registers,
+    /// Address of the word that counts buffers used.
+    used: i32,
+    taken: AtomicU16,
+    /// The device has the buffer.
+    asked: AtomicBool,
+}
+
+static ENTROPY: Once<&'static Entropy> = Once::new();
+
+/// Starts the device that `function` is.
+///
+/// # Errors
+/// [`Unusable`].
+pub fn start(function: &Function) -> Result<(), Unusable> {
+    let transport = Transport::find(function)?;
+    let started = bring_up(function, &transport);
+    if started.is_err() {
+        transport.refuse();
+    }
+    started
+}
+
+fn bring_up(function: &Function, transport: &Transport) -> Result<(), Unusable> {
+    if ENTROPY.get().is_some() {
+        return Err(Unusable::Resources);
+    }
+    transport.negotiate(0)?;
+    let (interrupt, vector, asks) = match function.msix()? {
+        Some(table) => {
+            let interrupt = Interrupt::new("virtio-rng")?;
+            interrupt.renew()?;
+            let interrupt = interrupt.keep();
+            table.set(0, interrupt.message());
+            (interrupt, 0, None)
+        }
+        None => {
+            let line = function.line().ok_or(Odd::Fit)?;
+            let asks = transport.isr().ok_or(Odd::Fit)?;
+            function.allow_line();
+            (on_line(line)?, NO_VECTOR, Some(asks))
+        }
+    };
+    transport.set_config_vector(NO_VECTOR);
+    let ring = Ring::new(1).ok_or(Unusable::Resources)?;
+    ring.set_flags(0, WRITES);
+    let entropy = Entropy {
+        buffer: Block::new(8 * WORDS).ok_or(Unusable::Resources)?,
+        notify: transport.set_queue(0, &ring, vector)?,
+        used: ring.words().ok_or(Unusable::Resources)?.used,
+        ring,
+        taken: AtomicU16::new(0),
+        asked: AtomicBool::new(false),
+    };
+    let entropy: &'static Entropy = Box::leak(Box::new(entropy));
+    interrupt.add(entropy, asks)?;
+    transport.go();
+    let _again = ENTROPY.set(entropy);
+    random::set_refill(refill);
+    refill();
+    Ok(())
+}
+
+/// Asks the device for a buffer of words, unless it has it already.
+fn refill() {
+    if let Some(entropy) = ENTROPY.get()
+        && !entropy.asked.swap(true, Ordering::Acquire)
+    {
+        let at = entropy.buffer.at().as_ptr().expose_provenance();
+        entropy.ring.give(0, physical(at), 8 * WORDS as u32);
+        entropy.notify.write(0, 0u16);
+    }
+}
+
+/// What the handler has chained: hands over what has come.
+fn supply(_: usize) {
+    let Some(entropy) = ENTROPY.get() else { return };
+    let mut taken = entropy.taken.load(Ordering::Relaxed);
+    let Some((_, len)) = entropy.ring.take(&mut taken) else {
+        return;
+    };
+    entropy.taken.store(taken, Ordering::Relaxed);
+    let words = len.map_or(0, |len| len as usize / 8).min(WORDS);
+    for at in 0..words {
+        // SAFETY: the buffer's words, aligned; the device may still write there, if it breaks its word.
+        let word = unsafe { entropy.buffer.at().cast::<AtomicU64>().add(at).as_ref() };
+        random::supply(word.swap(0, Ordering::Relaxed));
+    }
+    entropy.asked.store(false, Ordering::Release);
+}
+
+impl Source for Entropy {
+    fn emit(&self, _: &mut Draft) {}
+
+    fn look(&self, d: &mut Draft, wake: Label) {
+        // Allocated like the ring, so it is near as that is.
+        let taken = near(self.taken.as_ptr().expose_provenance()).unwrap_or(self.used);
+        dynasm!(d ; .arch x64 ; mov ax, [self.used] ; cmp ax, [taken] ; jne =>wake);
+    }
+
+    fn wake(&self) {
+        later(supply, 0);
+    }
+}

@@ -1,0 +1,11 @@
+//! Virtio devices: one transport, one kind of ring, a driver for each kind of device.
+//!
+//! *Interface*: [`transport`] finds and sets up; [`ring`] is the memory shared with the device, [`flow`] the generated way between a ring and a Queue; [`console`] and [`entropy`] are drivers.
+//!
+//! A driver believes no number that the device writes: positions move by what the driver gave, lengths are compared with it, and a device that claims more is used no further.
+
+pub mod console;
+pub mod entropy;
+pub mod flow;
+pub mod ring;
+pub mod transport;

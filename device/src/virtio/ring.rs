@@ -1,0 +1,184 @@
+//! The split ring: descriptors, what the driver makes available, what the device has used.
+//!
+//! *Interface*: [`Ring`] owns its memory. Its addresses go to the device ([`Ring::descriptors`], ...) and into generated code ([`Ring::words`]); the plain twin of that code is
+//! [`Ring::give`] and [`Ring::take`], for queues that are seldom used.
+//!
+//! Buffers are of the kernel's heap, which is contiguous in physical memory as it is in the window: [`physical`].
+//! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
+
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use quaject::near::Block;
+
+/// Bytes of a descriptor.
+const DESCRIPTOR: usize = 16;
+/// Its flag: the device writes.
+pub const WRITES: u16 = 2;
+
+/// The physical address of near memory.
+pub fn physical(at: usize) -> u64 {
+    at.wrapping_sub(machine::paging::window(0)) as u64
+}
+
+/// The address of near memory as generated code has it: sign-extended from 32 bits.
+pub fn near(at: usize) -> Option<i32> {
+    (at as i32 as isize as usize == at).then_some(at as i32)
+}
+
+/// One ring.
+pub struct Ring {
+    block: Block,
+    size: u16,
+}
+
+/// Where its parts lie, for generated code: sign-extended 32-bit addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// The first descriptor: address (64 bits), length (32), flags and next (16 each).
+    pub descriptors: i32,
+    /// How many buffers were ever made available (16 bits).
+    pub available: i32,
+    /// How many were ever used (16 bits).
+    pub used: i32,
+    /// The first record of use: number (32 bits), bytes written (32).
+    pub records: i32,
+}
+
+impl Ring {
+    /// A ring of `size` descriptors, a power of two. None: no memory.
+    pub fn new(size: u16) -> Option<Ring> {
+        let block = size.is_power_of_two().then(|| Block::new(Self::len(size)))??;
+        Some(Ring { block, size })
+    }
+
+    const fn available_at(size: u16) -> usize {
+        DESCRIPTOR * size as usize
+    }
+
+    const fn used_at(size: u16) -> usize {
+        (Self::available_at(size) + 6 + 2 * size as usize).next_multiple_of(4)
+    }
+
+    const fn len(size: u16) -> usize {
+        Self::used_at(size) + 6 + 8 * size as usize
+    }
+
+    /// How many descriptors there are.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    fn base(&self) -> usize {
+        self.block.at().as_ptr().expose_provenance()
+    }
+
+    /// Physical address of the descriptors.
+    pub fn descriptors(&self) -> u64 {
+        physical(self.base())
+    }
+
+    /// Physical address of what the driver writes.
+    pub fn available(&self) -> u64 {
+        physical(self.base() + Self::available_at(self.size))
+    }
+
+    /// Physical address of what the device writes.
+    pub fn used(&self) -> u64 {
+        physical(self.base() + Self::used_at(self.size))
+    }
+
+    /// Its parts for generated code. None: not near.
+    pub fn words(&self) -> Option<Words> {
+        near(self.base() + self.block.len())?;
+        let base = near(self.base())?;
+        let used = base + Self::used_at(self.size) as i32;
+        Some(Words {
+            descriptors: base,
+            available: base + Self::available_at(self.size) as i32 + 2,
+            used: used + 2,
+            records: used + 4,
+        })
+    }
+
+    fn at<T>(&self, offset: usize) -> &T {
+        debug_assert!(offset + size_of::<T>() <= self.block.len());
+        // SAFETY: the callers below name places of a ring of `size` descriptors, all of whose words are plain atomic numbers, aligned.
+        unsafe { self.block.at().add(offset).cast::<T>().as_ref() }
+    }
+
+    /// Says once and for all in which direction descriptor `number` goes.
+    pub fn set_flags(&self, number: u16, flags: u16) {
+        let number = usize::from(number & (self.size - 1));
+        self.at::<AtomicU16>(number * DESCRIPTOR + 12)
+            .store(flags, Ordering::Relaxed);
+    }
+
+    /// Makes descriptor `number`, of `len` bytes at physical address `physical`, available.
+    pub fn give(&self, number: u16, physical: u64, len: u32) {
+        let number = number & (self.size - 1);
+        let at = usize::from(number) * DESCRIPTOR;
+        self.at::<AtomicU64>(at).store(physical, Ordering::Relaxed);
+        self.at::<AtomicU32>(at + 8).store(len, Ordering::Relaxed);
+        let list = Self::available_at(self.size);
+        let index = self.at::<AtomicU16>(list + 2);
+        let given = index.load(Ordering::Relaxed);
+        let slot = usize::from(given & (self.size - 1));
+        self.at::<AtomicU16>(list + 4 + 2 * slot)
+            .store(number, Ordering::Relaxed);
+        index.store(given.wrapping_add(1), Ordering::Release);
+    }
+
+    /// What the device has done with a buffer: its number, and how many bytes it has written, if it has used more than `taken`, which then counts one more. A number
+    /// beyond the ring is none of ours: None for the length.
+    pub fn take(&self, taken: &mut u16) -> Option<(u16, Option<u32>)> {
+        let list = Self::used_at(self.size);
+        if self.at::<AtomicU16>(list + 2).load(Ordering::Acquire) == *taken {
+            return None;
+        }
+        let slot = usize::from(*taken & (self.size - 1));
+        *taken = taken.wrapping_add(1);
+        let record = list + 4 + 8 * slot;
+        let number = self.at::<AtomicU32>(record).load(Ordering::Relaxed);
+        let len = self.at::<AtomicU32>(record + 4).load(Ordering::Relaxed);
+        let known = number < u32::from(self.size);
+        Some((number as u16 & (self.size - 1), known.then_some(len)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_as_the_standard_wants() {
+        for size in [1, 2, 32, 256] {
+            let ring = Ring::new(size).unwrap();
+            assert!(ring.descriptors().is_multiple_of(16));
+            assert_eq!(ring.available() - ring.descriptors(), 16 * u64::from(size));
+            assert!(ring.used().is_multiple_of(4));
+            assert!(ring.used() >= ring.available() + 6 + 2 * u64::from(size));
+            let words = ring.words().unwrap();
+            let offset = (words.used - words.descriptors) as u64;
+            assert_eq!(ring.descriptors() + offset, ring.used() + 2);
+        }
+        assert!(Ring::new(3).is_none() && Ring::new(0).is_none());
+    }
+
+    #[test]
+    fn a_device_that_lies_is_not_believed() {
+        let ring = Ring::new(4).unwrap();
+        let mut taken = 0;
+        assert!(ring.take(&mut taken).is_none());
+        ring.give(5, 0x1234, 9);
+        let list = Ring::available_at(4);
+        assert_eq!(ring.at::<AtomicU16>(list + 4).load(Ordering::Relaxed), 1);
+        let used = Ring::used_at(4);
+        for (number, len, expected) in [(1, 9, (1, Some(9))), (4, 1, (0, None)), (u32::MAX, 1, (3, None))] {
+            let slot = used + 4 + 8 * usize::from(taken & 3);
+            ring.at::<AtomicU32>(slot).store(number, Ordering::Relaxed);
+            ring.at::<AtomicU32>(slot + 4).store(len, Ordering::Relaxed);
+            ring.at::<AtomicU16>(used + 2).fetch_add(1, Ordering::Release);
+            assert_eq!(ring.take(&mut taken), Some(expected));
+            assert_eq!(ring.take(&mut taken), None);
+        }
+    }
+}
