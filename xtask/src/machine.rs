@@ -364,6 +364,8 @@ pub struct Running {
     outputs: Vec<JoinHandle<()>>,
     complaints: Option<JoinHandle<String>>,
     monitor: Option<UnixStream>,
+    /// Open until the machine ends: QEMU drops what it has not read of a connection that is closed.
+    _input: Option<UnixStream>,
 }
 
 impl Running {
@@ -444,10 +446,11 @@ impl Running {
             relay(clone(&com1)?, output.clone(), sender.clone(), false),
             relay(com2, error.clone(), sender.clone(), false),
         ];
-        let mut input_port = None;
+        let (mut input_port, mut kept) = (None, None);
         if let Some([input, out, err]) = ports {
             outputs.push(relay(out, output, sender.clone(), false));
             outputs.push(relay(err, error, sender.clone(), false));
+            kept = Some(clone(&input)?);
             input_port = Some(input);
         }
         if let Some(log) = log {
@@ -479,6 +482,7 @@ impl Running {
             outputs,
             complaints: Some(complaints),
             monitor,
+            _input: kept,
         })
     }
 
