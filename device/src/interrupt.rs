@@ -69,7 +69,9 @@ pub fn link(callouts: &'static Callouts) {
 
 /// Has `procedure(argument)` called at the end of this interrupt, or, where nothing can be chained, at once.
 pub fn later(procedure: fn(usize), argument: usize) {
-    let chained = CALLOUTS.get().is_some_and(|c| (c.chain)(procedure, argument));
+    let chained = CALLOUTS
+        .get()
+        .is_some_and(|c| (c.chain)(procedure, argument));
     if !chained {
         procedure(argument);
     }

@@ -118,7 +118,10 @@ mod tests {
         assert_eq!(all.read::<u32>(8), 7);
         middle.write::<u32>(8, 7);
         middle.write::<u16>(1, 7);
-        assert_eq!((all.read::<u32>(12), all.read::<u32>(4)), (0x1111_2222, 0x1111_2222));
+        assert_eq!(
+            (all.read::<u32>(12), all.read::<u32>(4)),
+            (0x1111_2222, 0x1111_2222)
+        );
         assert_eq!(middle.read::<u32>(8), u32::MAX);
         assert_eq!(middle.read::<u32>(usize::MAX), u32::MAX);
         assert!(all.part(8, 9).is_none() && all.part(usize::MAX, 2).is_none());

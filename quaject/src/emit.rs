@@ -8,6 +8,9 @@ use codegen::methods::Reg;
 use codegen::{Draft, Hole, Label, dynasm};
 use sync::monitor::CONTENDED;
 
+/// Bytes that a routine copies at most, with interrupts off, where its queue holds more.
+pub(crate) const MOST: i32 = 8192;
+
 /// Turns on access to user memory. Emits nothing where the CPU does not guard it.
 pub(crate) fn open_user(d: &mut Draft, guarded: bool) {
     if guarded {

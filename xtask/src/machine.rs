@@ -47,6 +47,15 @@ pub enum Accel {
     Auto,
 }
 
+/// The virtio devices of a machine: a console with a port for each standard stream, and a source of random numbers. How they interrupt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Virtio {
+    /// Each queue by messages of its own (MSI-X).
+    Messages,
+    /// By shared lines.
+    Lines,
+}
+
 /// Where the kernel's log goes.
 #[derive(Clone, Debug)]
 pub enum Log {
@@ -109,8 +118,8 @@ pub struct Machine {
     pub monitor: bool,
     /// It stands still at first, until it is let run through its monitor.
     pub still: bool,
-    /// A virtio console with a port for each standard stream, where the machine type has a bus for it.
-    pub ports: bool,
+    /// Virtio devices, where the machine type has a bus for them.
+    pub virtio: Option<Virtio>,
 }
 
 impl Machine {
@@ -132,14 +141,14 @@ impl Machine {
             display: false,
             monitor: false,
             still: false,
-            ports: false,
+            virtio: None,
         }
     }
 
     /// The channels of the ports that it has.
     fn port_channels(&self) -> &'static [&'static str] {
         match self.chipset {
-            Chipset::Q35 if self.ports => &PORTS,
+            Chipset::Q35 if self.virtio.is_some() => &PORTS,
             _ => &[],
         }
     }
@@ -205,12 +214,23 @@ impl Machine {
                 &format!("isa-serial,chardev={name},iobase={port},irq={irq},index={index}"),
             ]);
         }
-        if !self.port_channels().is_empty() {
-            put(&["-device", CONSOLE]);
+        if let (Some(virtio), Chipset::Q35) = (self.virtio, self.chipset) {
+            let vectors = |most| match virtio {
+                Virtio::Messages => most,
+                Virtio::Lines => 0,
+            };
+            let console = format!(
+                "virtio-serial-pci,id=console,max_ports=4,disable-legacy=on,vectors={}",
+                vectors(5)
+            );
+            let entropy = format!("virtio-rng-pci,disable-legacy=on,vectors={}", vectors(1));
+            put(&["-device", &console, "-device", &entropy]);
         }
         for (nr, name) in (1..).zip(self.port_channels()) {
             put(&["-chardev", &channel(name)]);
-            let port = format!("virtserialport,bus=console.0,nr={nr},chardev={name},name={name},id={name}");
+            let port = format!(
+                "virtserialport,bus=console.0,nr={nr},chardev={name},name={name},id={name}"
+            );
             put(&["-device", &port]);
         }
         match &self.log {
@@ -245,9 +265,8 @@ impl Machine {
 /// Channels between QEMU and us, but for the log and the monitor.
 const CHANNELS: [&str; 3] = ["com1", "com2", "control"];
 const MONITOR: &str = "monitor";
-/// The ports of the first process's streams, and the device that has them.
+/// The ports of the first process's streams.
 const PORTS: [&str; 3] = ["stdin", "stdout", "stderr"];
-const CONSOLE: &str = "virtio-serial-pci,id=console,max_ports=4,vectors=5,disable-legacy=on";
 
 /// Whether the host's CPU can run guests itself and lets us.
 fn host_virtualizes() -> bool {
@@ -665,12 +684,7 @@ fn shared(sink: Box<dyn Write + Send>) -> Sink {
 }
 
 /// Passes bytes on until the guest's end closes. A terminal in raw mode needs carriage returns.
-fn relay(
-    mut from: UnixStream,
-    to: Sink,
-    events: Sender<Event>,
-    raw: bool,
-) -> JoinHandle<()> {
+fn relay(mut from: UnixStream, to: Sink, events: Sender<Event>, raw: bool) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = [0; 65536];
         while let Ok(count @ 1..) = from.read(&mut buffer) {

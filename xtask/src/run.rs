@@ -3,7 +3,7 @@
 //! *Interface*: `main`; `boot_words` for the kernel's command line.
 
 use crate::failure::{Failure, PANIC, Result, TIMEOUT, USAGE};
-use crate::machine::{Log, Machine, Running, Status, Streams};
+use crate::machine::{Log, Machine, Running, Status, Streams, Virtio};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
 use crate::terminal::{self, Raw};
@@ -44,7 +44,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
 
     let mut machine = describe(&options, &kernel)?;
     machine.append = format!("{} {}", boot_words(terminal), options.append);
-    machine.ports = !terminal;
+    machine.virtio = (!terminal).then_some(Virtio::Messages);
     if let Some(wish) = &options.mitigations {
         machine.append.push_str(&format!(" mitigations={wish}"));
     }

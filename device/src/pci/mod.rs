@@ -91,7 +91,10 @@ impl Function {
     /// Lets it decode its registers and reach memory by itself. Its own interrupt line stays off until [`Function::allow_line`].
     pub fn enable(&self) {
         let on = CommandRegister::MEMORY_ENABLE | CommandRegister::BUS_MASTER_ENABLE;
-        self.command(on | CommandRegister::INTERRUPT_DISABLE, CommandRegister::empty());
+        self.command(
+            on | CommandRegister::INTERRUPT_DISABLE,
+            CommandRegister::empty(),
+        );
     }
 
     /// Lets it use its interrupt line.

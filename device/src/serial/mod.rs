@@ -15,10 +15,10 @@
 mod chip;
 pub mod synth;
 
-use codegen::Routine;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::Unusable;
 use crate::stream::{End, Stream};
+use codegen::Routine;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use machine::port::{inb, outb};
 use machine::{cpu, irq, trap};
 use quaject::class::{self, Ref};

@@ -60,10 +60,17 @@ impl Flow {
     ///
     /// # Errors
     /// [`Unusable::Resources`].
-    pub fn new(way: Way, queue: &Ref<ByteQueue>, ring: &Ring, notify: i32, number: u16) -> Result<Flow, Unusable> {
+    pub fn new(
+        way: Way,
+        queue: &Ref<ByteQueue>,
+        ring: &Ring,
+        notify: i32,
+        number: u16,
+    ) -> Result<Flow, Unusable> {
         let layout = queue.layout()?;
         let words = Block::new(WORDS).ok_or(Unusable::Resources)?;
-        let flight = super::ring::near(words.at().as_ptr().expose_provenance()).ok_or(Unusable::Resources)?;
+        let flight = super::ring::near(words.at().as_ptr().expose_provenance())
+            .ok_or(Unusable::Resources)?;
         let places = physical(layout.bytes as isize as usize);
         Ok(Flow {
             way,
@@ -80,7 +87,13 @@ impl Flow {
     /// Whether the device has claimed to have written more than it was given.
     pub fn is_broken(&self) -> bool {
         // SAFETY: the block holds three words, zeroed, aligned.
-        let word = unsafe { self.words.at().add(BROKEN as usize).cast::<AtomicU32>().as_ref() };
+        let word = unsafe {
+            self.words
+                .at()
+                .add(BROKEN as usize)
+                .cast::<AtomicU32>()
+                .as_ref()
+        };
         word.load(Ordering::Acquire) != 0
     }
 
@@ -247,3 +260,6 @@ impl Callentry for Starter {
         self.called.entry()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 //! the code: whoever changes the settings has the routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine
 //! serves every descriptor of the line.
 //!
-//! Guards, each to the slow exit: not room for all of it, another writer there, nothing to write, a kernel address, a fault. When the consumer has
+//! Guards, each to the slow exit: not room for all of it or more than two pages, another writer there, nothing to write, a kernel address, a fault. When the consumer has
 //! found the queue empty before, `Q_empty+1` of the queue is called, or stands here in-line (figure 4.2: "turn on send-complete"); where the consumer is a pseudo-terminal's
 //! master, whoever waits there is woken ([`Told`]).
 //!
@@ -147,13 +147,14 @@ pub unsafe fn synthesize_write(
         copied: d.label(),
     };
 
+    let most = (q.size / rule.growth() as i32).min(emit::MOST);
     emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64
         ; test rsi, rsi
         ; js =>leave
         ; test rdx, rdx
         ; jz =>leave
-        ; cmp rdx, q.size / rule.growth() as i32
+        ; cmp rdx, most
         ; ja =>leave
         ; push rcx
     );

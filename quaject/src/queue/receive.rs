@@ -86,6 +86,12 @@ pub unsafe fn synthesize_receive(
         ; push rdi
         ; cmp rdx, rax
         ; cmova rdx, rax
+    );
+    if q.size > emit::MOST {
+        // The rest with the next call: interrupts are off meanwhile.
+        dynasm!(d ; .arch x64 ; mov eax, emit::MOST ; cmp rdx, rax ; cmova rdx, rax);
+    }
+    dynasm!(d ; .arch x64
         ; mov rdi, rsi
         ; mov esi, [q.tail]
         ; and esi, mask

@@ -14,7 +14,6 @@ use device::virtio::console as ports;
 use device::virtio::flow::Way;
 use sync::Once;
 
-use crate::memory::fallible::try_arc;
 use super::{ControllingTty, StreamFile, TtyFile, console, devpts, notice, pair, start_console};
 use crate::file::{File, OpenFile};
 use crate::fs::walk::{View, walk};
@@ -23,6 +22,7 @@ use crate::init::Console;
 use crate::process::{Process, Terminal};
 use abi::linux::O_NOCTTY;
 use account::Cred;
+use vm::fallible::try_arc;
 
 /// How the console line behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,11 @@ const CONSOLE_LINE: &str = "com1";
 const SIDE_LINE: &str = "com2";
 
 /// The ports of the virtio console that carry the first process's streams where a host connects them.
-const PORTS: [(&str, Way); 3] = [("stdin", Way::In), ("stdout", Way::Out), ("stderr", Way::Out)];
+const PORTS: [(&str, Way); 3] = [
+    ("stdin", Way::In),
+    ("stdout", Way::Out),
+    ("stderr", Way::Out),
+];
 
 /// The streams of the first process, where the console is no terminal.
 struct Streams {

@@ -225,7 +225,11 @@ extern "sysv64" fn put_what_fits(channel: usize, bytes: *mut u8, count: usize) -
 extern "sysv64" fn receive(line: usize, bytes: *mut u8, count: usize) -> usize {
     let line: *const Serial = core::ptr::with_exposed_provenance(line);
     // SAFETY: the link passes a line, which is a static; the buffer has room for `count` bytes.
-    unsafe { (*line).input().map_or(0, |end| end.receive(core::slice::from_raw_parts_mut(bytes, count))) }
+    unsafe {
+        (*line).input().map_or(0, |end| {
+            end.receive(core::slice::from_raw_parts_mut(bytes, count))
+        })
+    }
 }
 
 impl Callouts for Effects {

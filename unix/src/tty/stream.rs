@@ -8,13 +8,13 @@
 //! then both calls give EIO.
 
 use abi::errno::{Errno, Result};
-use alloc::vec;
 use abi::nr;
+use alloc::vec;
 use core::any::Any;
 use device::stream::Stream;
-use quaject::relay::Relay;
 use quaject::cook_tty_out::{self, Rule};
 use quaject::queue;
+use quaject::relay::Relay;
 
 use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
@@ -45,7 +45,8 @@ impl StreamFile {
         };
         // Without room for code a call takes the slow path.
         if let Some(end) = input.input() {
-            file.read.plug(queue::receiver(end.queue, end.turn, seam).ok());
+            file.read
+                .plug(queue::receiver(end.queue, end.turn, seam).ok());
         }
         if let Some(end) = output.output() {
             let writer = cook_tty_out::writer(end.queue, end.turn, Rule::Plain, seam);
@@ -74,7 +75,9 @@ impl StreamFile {
 
     /// What does not fit is left; a direction that the device has not takes everything.
     fn send(&self, bytes: &[u8]) -> usize {
-        self.output.output().map_or(bytes.len(), |end| end.send(bytes))
+        self.output
+            .output()
+            .map_or(bytes.len(), |end| end.send(bytes))
     }
 }
 

@@ -5,7 +5,8 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    cli, exhaust, faults, fuzz, ltp, mitigations, order, refused, runtimes, session, threads,
+    cli, devices, exhaust, faults, fuzz, ltp, mitigations, order, refused, runtimes, session,
+    threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -46,6 +47,11 @@ pub const TESTS: &[Test] = &[
         name: "streams",
         about: "10 MiB through the command line unchanged",
         run: cli::streams,
+    },
+    Test {
+        name: "devices",
+        about: "virtio devices by messages and by lines, without any, and taken away",
+        run: devices::run,
     },
     Test {
         name: "session",

@@ -380,15 +380,28 @@ impl Kit {
     /// # Errors
     /// Host failure when it cannot be booted.
     pub fn start(&self, machine: &Machine, command: &[&str]) -> Result<Running> {
-        let root = self.root(command)?;
-        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
-        let archive = root.finish(self.tables.clone(), &command, &[]);
         let streams = Streams {
             input: Box::new(std::io::empty()),
             output: Box::new(Kept::default()),
             error: Box::new(Kept::default()),
             terminal: false,
         };
+        self.start_with(machine, command, streams)
+    }
+
+    /// The same with these streams.
+    ///
+    /// # Errors
+    /// Host failure when it cannot be booted.
+    pub fn start_with(
+        &self,
+        machine: &Machine,
+        command: &[&str],
+        streams: Streams,
+    ) -> Result<Running> {
+        let root = self.root(command)?;
+        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let archive = root.finish(self.tables.clone(), &command, &[]);
         Running::start(machine, &archive, streams)
             .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))
     }

@@ -3,6 +3,7 @@
 //! *Interface*: `main`. The last line is `N passed, N failed`; the status is 0 only when none failed.
 
 mod cli;
+mod devices;
 mod evidence;
 mod exhaust;
 mod faults;

@@ -50,7 +50,11 @@ enum Ways {
 
 impl Ways {
     /// The interrupt for entry `entry` of the table, and the entry's number for the device.
-    fn interrupt(&self, name: &'static str, entry: u16) -> Result<(&'static Interrupt, u16, Option<i32>), Unusable> {
+    fn interrupt(
+        &self,
+        name: &'static str,
+        entry: u16,
+    ) -> Result<(&'static Interrupt, u16, Option<i32>), Unusable> {
         match self {
             Ways::Table(table) => {
                 let interrupt = Interrupt::new(name)?;

@@ -160,14 +160,18 @@ impl Port {
                 let server = create::<ends::PortIn>(())?;
                 let owner = server.header().number();
                 let queue = queue.header().number();
-                server.header().note_link(ends::PUT, Some(&"Q_put"), queue, true);
+                server
+                    .header()
+                    .note_link(ends::PUT, Some(&"Q_put"), queue, true);
                 (&self.incoming, Server::In(server), owner, queue::Q_FULL_1)
             }
             Way::Out => {
                 let server = create::<ends::out::PortOut>(())?;
                 let owner = server.header().number();
                 let queue = queue.header().number();
-                server.header().note_link(ends::out::GET, Some(&"Q_get"), queue, true);
+                server
+                    .header()
+                    .note_link(ends::out::GET, Some(&"Q_get"), queue, true);
                 (&self.outgoing, Server::Out(server), owner, queue::Q_EMPTY_1)
             }
         };
@@ -251,7 +255,10 @@ impl Stream for Port {
 
 impl Source for Port {
     fn emit(&self, d: &mut Draft) {
-        for open in [&self.input, &self.output].into_iter().filter_map(Once::get) {
+        for open in [&self.input, &self.output]
+            .into_iter()
+            .filter_map(Once::get)
+        {
             open.flow.emit(d);
         }
     }

@@ -1,0 +1,206 @@
+//! Devices that are as they should be, and devices that are not, in a model of configuration space.
+
+use super::model::Model;
+use super::*;
+
+fn at(bus: u8, device: u8, function: u8) -> PciAddress {
+    PciAddress::new(0, bus, device, function)
+}
+
+fn one(model: &'static Model) -> Function {
+    model.function(at(0, 1, 0), 0x1043_1af4, 0);
+    Function::new(model, at(0, 1, 0))
+}
+
+fn found(model: &'static Model) -> Vec<PciAddress> {
+    let mut all = Vec::new();
+    each(model, 0, &mut |function| all.push(function.address()));
+    all
+}
+
+#[test]
+fn functions_and_what_is_behind_bridges_are_found_once() {
+    let model = Model::leaked();
+    assert!(found(model).is_empty());
+    model.function(at(0, 0, 0), 0x29c0_8086, 0);
+    // Several functions, with a gap; without the mark only the first counts.
+    model.function(at(0, 31, 0), 0x2918_8086, 0x80);
+    model.function(at(0, 31, 3), 0x2930_8086, 0);
+    model.function(at(0, 2, 0), 0x1234_8086, 0);
+    model.function(at(0, 2, 1), 0x1234_8086, 0);
+    // Bridges to bus 3, to their own bus, and back from bus 3.
+    for (place, behind) in [
+        (at(0, 4, 0), 3),
+        (at(0, 5, 0), 0),
+        (at(3, 1, 0), 0),
+        (at(3, 2, 0), 3),
+    ] {
+        model.function(place, 0x000c_1b36, 1);
+        model.set(place, 0x18, behind << 8, 0);
+    }
+    model.function(at(3, 0, 0), 0x1043_1af4, 0);
+    model.function(at(7, 0, 0), 0x1043_1af4, 0);
+    // A header of a kind that nobody knows.
+    model.function(at(0, 9, 0), 0x1043_1af4, 0x55);
+    let expected = [
+        at(0, 0, 0),
+        at(0, 2, 0),
+        at(0, 4, 0),
+        at(0, 5, 0),
+        at(0, 31, 0),
+        at(0, 31, 3),
+        at(3, 0, 0),
+        at(3, 1, 0),
+        at(3, 2, 0),
+    ];
+    assert_eq!(found(model), expected);
+}
+
+#[test]
+fn base_addresses_are_sized_and_left_as_they_were() {
+    let model = Model::leaked();
+    let function = one(model);
+    let place = function.address();
+    model.set(place, 4, 7, 0xffff);
+    model.bar(place, 1, 0xfebd_1000, 0xffff_f000);
+    model.bar(place, 4, 0xfe00_000c, 0xffff_c000);
+    model.bar(place, 5, 0x0000_0008, 0xffff_ffff);
+    let bar = |physical, size| Ok(Bar { physical, size });
+    assert_eq!(function.bar(1), bar(0xfebd_1000, 0x1000));
+    assert_eq!(function.bar(4), bar(0x8_fe00_0000, 0x4000));
+    assert_eq!(model.get(place, 0x14), 0xfebd_1000);
+    assert_eq!(
+        (model.get(place, 0x20), model.get(place, 0x24)),
+        (0xfe00_000c, 8)
+    );
+    assert_eq!(model.get(place, 4), 7);
+}
+
+#[test]
+fn base_addresses_that_make_no_sense_are_refused() {
+    let model = Model::leaked();
+    let function = one(model);
+    let place = function.address();
+    // Nothing there; ports; below a mebibyte, reserved; no bit compared; a kind that needs a second word, last.
+    assert_eq!(function.bar(0), Err(Odd::Bar));
+    for (value, mask) in [
+        (0xc001, 0xffff_fffc),
+        (0x2, !0xf),
+        (0x6, !0xf),
+        (8, 0),
+        (0, 8),
+    ] {
+        model.bar(place, 0, value, mask);
+        assert_eq!(function.bar(0), Err(Odd::Bar), "{value:#x}");
+    }
+    model.bar(place, 5, 0xfeb0_0004, 0xffff_f000);
+    assert_eq!(function.bar(5), Err(Odd::Bar));
+    for index in [6, 7, 63, 255] {
+        assert_eq!(function.bar(index), Err(Odd::Bar));
+    }
+    // Put nowhere, or around the end.
+    model.bar(place, 0, 0, 0xffff_f000);
+    assert_eq!(function.bar(0), Err(Odd::Place));
+    model.bar(place, 2, 0xffff_f004, 0xffff_f000);
+    model.bar(place, 3, 0xffff_ffff, 0xffff_ffff);
+    assert_eq!(function.bar(2), Err(Odd::Place));
+}
+
+#[test]
+fn registers_lie_within_their_base_address() {
+    let model = Model::leaked();
+    let function = one(model);
+    model.bar(function.address(), 0, 0xfeb0_0000, 0xffff_f000);
+    for (offset, len) in [
+        (0, 0x1001),
+        (0x1000, 1),
+        (u32::MAX, u32::MAX),
+        (0, u32::MAX),
+        (8, 0),
+    ] {
+        assert!(matches!(function.registers(0, offset, len), Err(Odd::Fit)));
+    }
+}
+
+fn list(model: &Model, function: &Function, words: &[(u8, u8, u8)]) -> (Vec<u8>, Result<(), Odd>) {
+    let place = function.address();
+    model.set(place, 4, 1 << 20, 0);
+    for (offset, id, next) in words {
+        model.set(
+            place,
+            u16::from(*offset),
+            u32::from(*next) << 8 | u32::from(*id),
+            0,
+        );
+    }
+    let mut ids = Vec::new();
+    let result = function.capabilities(&mut |capability| {
+        ids.push(capability.id);
+        // Beyond the end there is nothing.
+        assert!(capability.offset < 0xf0 || capability.read(0x40) == u32::MAX);
+    });
+    (ids, result)
+}
+
+#[test]
+fn a_list_of_capabilities_is_followed_to_its_end_and_no_further() {
+    let model = Model::leaked();
+    let function = one(model);
+    let mut none = Vec::new();
+    assert_eq!(
+        function.capabilities(&mut |capability| none.push(capability.id)),
+        Ok(())
+    );
+    model.set(function.address(), 0x34, 0x50, 0);
+    let good = [(0x50, 9, 0x84), (0x84, 0x11, 0x43), (0x40, 9, 0)];
+    assert_eq!(list(model, &function, &good), (vec![9, 0x11, 9], Ok(())));
+    // Back to the first; to itself, as nothing; into the header.
+    let back = [(0x50, 9, 0x84), (0x84, 0x11, 0x50)];
+    assert_eq!(list(model, &function, &back).1, Err(Odd::List));
+    assert_eq!(list(model, &function, &[(0x50, 0, 0x50)]).1, Err(Odd::List));
+    assert_eq!(
+        list(model, &function, &[(0x50, 5, 0x10)]),
+        (vec![5], Err(Odd::List))
+    );
+    // All ones, as from a device that has gone.
+    let gone = [(0x50, 9, 0xff), (0xfc, 0xff, 0xff)];
+    assert_eq!(list(model, &function, &gone).1, Err(Odd::List));
+    assert!(matches!(function.msix(), Err(Odd::List)));
+}
+
+#[test]
+fn a_table_of_interrupts_must_fit() {
+    let model = Model::leaked();
+    let function = one(model);
+    let place = function.address();
+    model.set(place, 0x34, 0x40, 0);
+    let table = |entries: u32, bar: u32| {
+        model.set(place, 0x40, 0x11 | (entries - 1) << 16, 0xc000_0000);
+        model.set(place, 0x44, bar, 0);
+        function.msix().map(|found| found.is_some())
+    };
+    model.set(place, 4, 1 << 20, 0);
+    model.bar(place, 1, 0xfeb0_0000, 0xffff_f000);
+    assert_eq!(table(2048, 1), Err(Odd::Fit));
+    assert_eq!(table(4, 0xff1), Err(Odd::Fit));
+    assert_eq!(table(4, 7), Err(Odd::Bar));
+    assert_eq!(table(4, 2), Err(Odd::Bar));
+    model.set(place, 0x40, 9, 0);
+    assert_eq!(function.msix().map(|found| found.is_none()), Ok(true));
+}
+
+#[test]
+fn a_line_is_one_of_the_controllers_inputs() {
+    let model = Model::leaked();
+    let function = one(model);
+    for (word, line) in [
+        (0x010b, Some(11)),
+        (0x000b, None),
+        (0x01ff, None),
+        (0x0100, None),
+        (0x050b, None),
+    ] {
+        model.set(function.address(), 0x3c, word, 0);
+        assert_eq!(function.line(), line);
+    }
+}
