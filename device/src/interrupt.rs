@@ -33,7 +33,7 @@ pub trait Source: Sync {
     fn wake(&self);
 }
 
-/// A source, and the register that says whether a shared line is its doing: reading it takes the request back.
+/// A source, and the register that says whether a shared line is its device's doing: reading it takes the request back. Those of a device stand together.
 #[derive(Clone, Copy)]
 struct Member {
     source: &'static dyn Source,
@@ -178,12 +178,13 @@ impl Interrupt {
         let mut draft = Draft::new(&CLASS, self.name);
         let d = &mut draft;
         handler::begin(d, &*gauge::count(&self.count));
-        for member in &handler.members {
+        // One look for all of a device's sources: it takes the request back.
+        for device in handler.members.chunk_by(|a, b| a.asks == b.asks) {
             let other = d.label();
-            if let Some(asks) = member.asks {
+            if let Some(asks) = device.iter().find_map(|member| member.asks) {
                 dynasm!(d ; .arch x64 ; mov al, [asks] ; test al, al ; jz =>other);
             }
-            member.source.emit(d);
+            device.iter().for_each(|member| member.source.emit(d));
             dynasm!(d ; .arch x64 ; =>other);
         }
         handler::acknowledge(d, irq::eoi_address());
