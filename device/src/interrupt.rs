@@ -99,16 +99,22 @@ static LINES: Monitor<Vec<(u8, &'static Interrupt)>> = Monitor::new(Vec::new());
 /// # Errors
 /// [`Unusable::Resources`].
 pub fn on_line(line: u8) -> Result<&'static Interrupt, Unusable> {
-    let mut lines = LINES.lock();
-    if let Some((_, shared)) = lines.iter().find(|(number, _)| *number == line) {
+    let known = |lines: &Vec<(u8, &'static Interrupt)>| {
+        let found = lines.iter().find(|(number, _)| *number == line);
+        found.map(|(_, shared)| *shared)
+    };
+    let shared = known(&LINES.lock());
+    if let Some(shared) = shared {
         return Ok(shared);
     }
-    lines.try_reserve(1).map_err(|_| Unusable::Resources)?;
+    // Devices are started one after the other, so nobody makes the same one meanwhile.
     let made = Interrupt::new("line")?;
-    made.plug(&mut made.handler.lock())?;
+    made.renew()?;
     if !irq::route(irq::isa(line), made.vector, 0) {
         return Err(Unusable::Resources);
     }
+    let mut lines = LINES.lock();
+    lines.try_reserve(1).map_err(|_| Unusable::Resources)?;
     let shared = made.keep();
     lines.push((line, shared));
     Ok(shared)
