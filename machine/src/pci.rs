@@ -23,7 +23,7 @@ static FOUND: AtomicU64 = AtomicU64::new(0);
 #[cfg_attr(not(target_os = "none"), allow(dead_code))]
 pub(crate) fn set_config_space(space: ConfigSpace) {
     let buses = u64::from(space.last_bus) << 8 | u64::from(space.first_bus);
-    if space.physical % (1 << 20) == 0 && space.first_bus <= space.last_bus {
+    if space.physical.is_multiple_of(1 << 20) && space.first_bus <= space.last_bus {
         FOUND.store(space.physical | buses, Ordering::Relaxed);
     }
 }

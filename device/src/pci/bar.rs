@@ -63,7 +63,7 @@ impl Function {
         let limit = if wide { 1 << 52 } else { 1 << 32 };
         match physical.checked_add(size) {
             _ if size == 0 => Err(Odd::Bar),
-            Some(end) if physical != 0 && end <= limit && physical % size == 0 => {
+            Some(end) if physical != 0 && end <= limit && physical.is_multiple_of(size) => {
                 Ok(Bar { physical, size })
             }
             _ => Err(Odd::Place),

@@ -2,9 +2,8 @@
 //!
 //! *Interface* (table 4.4). Callentries: [`Serial::enable`], [`Serial::disable`] of a [`Source`]. The data path is a generated
 //! interrupt handler ([`synth`]) that moves bytes between the chip and the queues; threads use
-//! [`Serial::receive`] and [`Serial::send`], which never wait, and the lists [`Serial::arrived`] and
-//! [`Serial::drained`], which do. Several threads may call either; a monitor each serializes them, whose words descriptor routines take
-//! themselves ([`Serial::input`], [`Serial::output`]).
+//! [`crate::stream::End::receive`] and [`Serial::send`], which never wait, and the lists of a [`Stream`],
+//! which do. Several threads may call either; a monitor each serializes them, whose words descriptor routines take themselves.
 //!
 //! The queues are Queue quajects, linked as in figure 4.2. A full input queue turns the receiver off (`Q_full`, in the handler) and the reader that makes
 //! room turns it on again (`Q_full-1`), so that nothing is lost while the other side honours the chip's FIFO. An output queue that has run dry ends

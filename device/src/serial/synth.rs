@@ -1,6 +1,6 @@
 //! The interrupt handler of a serial line, generated for the sources that are on.
 //!
-//! *Interface*: [`handler`] makes the image that a [`Plan`] describes. It saves three registers and one more for each source that is on, asks the chip what is
+//! *Interface*: [`handler()`] makes the image that a [`Plan`] describes. It saves three registers and one more for each source that is on, asks the chip what is
 //! pending until nothing is, moves bytes between the chip and the queues by bursts of the chip's FIFO where it can,
 //! acknowledges, and returns; only when a thread waits and may go on does it save the rest and call `wake`.
 //!
