@@ -34,7 +34,8 @@ use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
-use crate::process::{Task, quota};
+use account::caller;
+use account::quota;
 pub use code::Probes;
 use code::{Made, Variant};
 pub use look::Looked;
@@ -62,9 +63,10 @@ pub struct DescRoutines {
 impl DescRoutines {
     /// Notes for listings that the running process had these made. Images that serve others too are nobody's.
     fn own(&self) {
-        let Some(pid) = Task::here(|task| task.process.pid) else {
+        let pid = caller::number();
+        if pid == 0 {
             return;
-        };
+        }
         for routine in [&self.read, &self.write, &self.lseek].into_iter().flatten() {
             if !routine.is_shared() {
                 routine.set_owner(pid as u64);

@@ -309,7 +309,7 @@ impl Files {
     /// Gives `of`, a new description, the lowest free descriptor. `EMFILE`, `ENFILE`, `ENOMEM`.
     #[inline]
     pub fn install(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
-        crate::process::quota::admit_description()?;
+        account::quota::admit_description()?;
         self.install_from(0, of, cloexec)
     }
 
@@ -327,7 +327,7 @@ impl Files {
 
     /// As [`Files::install`]; the first call that takes the plain path has the code made, if there is ever one.
     pub fn install_cold(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
-        crate::process::quota::admit_description()?;
+        account::quota::admit_description()?;
         of.slots.fetch_add(1, Ordering::AcqRel);
         if self.threaded() {
             of.share();

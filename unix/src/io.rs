@@ -9,8 +9,8 @@
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use abi::linux::Iovec;
+use account::caller;
 
-use crate::signal;
 use vm::frame::FrameBytes;
 
 /// The most bytes that one call moves, as in Linux (`MAX_RW_COUNT`).
@@ -169,7 +169,7 @@ impl<'a> IoBuf<'a> {
         let count = count.min(self.remaining());
         if self.done >= self.look {
             self.look = self.done.saturating_add(STRIDE);
-            if signal::is_dying() {
+            if caller::is_dying() {
                 return Err(Errno::EINTR);
             }
         }

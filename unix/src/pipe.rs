@@ -25,8 +25,9 @@ use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
-use crate::process::{Task, quota};
-use crate::{seam, signal};
+use crate::seam;
+use account::caller;
+use account::quota;
 use account::user::Charge;
 
 pub(crate) mod bytes;
@@ -56,10 +57,8 @@ pub(crate) fn give_up_waiting() {
 
 /// Tells the running thread that it wrote to a pipe without readers.
 pub(crate) fn broken() {
-    let task = Task::current();
-    let info = Siginfo::sent(SIGPIPE, SI_KERNEL, 0, 0);
     // A thread that cannot be told gets EPIPE all the same.
-    let _untold = signal::send(&task.process, Some(&task), info);
+    caller::tell(SIGPIPE);
 }
 
 /// A pipe with its ends counted.

@@ -36,9 +36,10 @@ static CALLOUTS: Callouts = Callouts {
     irq_exit: thread::irq_exit,
 };
 
-/// Links the machine's traps to this room.
+/// Links the machine's traps to this room, and what is asked about the process that runs.
 pub fn link() {
     machine::trap::link(&CALLOUTS);
+    crate::process::caller::link();
 }
 
 /// A call that no generated code has answered.

@@ -18,9 +18,10 @@ use crate::files::make_shared;
 use crate::fs::{Kind, perm, watch};
 use crate::process::Process;
 use crate::process::access::{self, Wish};
-use crate::process::{quota, tree};
+use crate::process::tree;
 use crate::time::Clock;
 use account::Capability;
+use account::quota;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

@@ -14,7 +14,6 @@ use vm::{Access, AddressSpace, Prot, user};
 use super::{Args, Handler};
 use crate::file::OpenFile;
 use crate::process::Process;
-use crate::signal;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -125,7 +124,7 @@ fn populate(space: &AddressSpace, from: usize, length: usize, access: Access) ->
     const AT_A_TIME: usize = 256 * PAGE;
     let end = from.saturating_add(length);
     for at in (from..end).step_by(AT_A_TIME) {
-        if signal::is_dying() {
+        if account::caller::is_dying() {
             return Err(Errno::EINTR);
         }
         space.populate(at, AT_A_TIME.min(end.saturating_sub(at)), access)?;
@@ -197,7 +196,7 @@ fn lock_all(a: &mut Args) -> Result<usize> {
         let mut at = 0;
         while let Some((start, end, ..)) = space.next_locked(at, USER_END) {
             let _ = fetch(&space, start, end);
-            if signal::is_dying() {
+            if account::caller::is_dying() {
                 return Err(Errno::EINTR);
             }
             at = end;
@@ -456,7 +455,7 @@ fn mincore(a: &mut Args) -> Result<usize> {
         return Err(Errno::ENOMEM);
     }
     for first in (0..pages).step_by(MINCORE_PAGES) {
-        if signal::is_dying() {
+        if account::caller::is_dying() {
             return Err(Errno::EINTR);
         }
         let part = MINCORE_PAGES.min(pages.saturating_sub(first));

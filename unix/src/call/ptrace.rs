@@ -240,7 +240,7 @@ fn peek_signals(task: &Task, what: usize, to: usize) -> Result<usize> {
         match user::put(at, &info) {
             Err(error) if done == 0 => return Err(error),
             Err(_) => return Ok(done),
-            Ok(()) if signal::is_dying() => return Err(Errno::EINTR),
+            Ok(()) if account::caller::is_dying() => return Err(Errno::EINTR),
             Ok(()) => {}
         }
     }

@@ -20,7 +20,6 @@ use crate::file::OpenFile;
 use crate::io::IoBuf;
 use crate::process::access::{self, Wish};
 use crate::process::{Process, Task, tree};
-use crate::signal;
 use account::Capability;
 use vm::fallible::try_filled;
 
@@ -72,7 +71,7 @@ fn across(a: &mut Args, way: Way) -> Result<usize> {
             let here = PAGE.wrapping_sub(at & (PAGE.wrapping_sub(1)));
             let count = left.min(here).min(buf.remaining());
             let part = page.get_mut(..count).ok_or(Errno::EFAULT)?;
-            let step = if signal::is_dying() {
+            let step = if account::caller::is_dying() {
                 Err(Errno::EINTR)
             } else {
                 step(&space, way, at, part, &mut buf)

@@ -26,7 +26,7 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 use crate::deadline::Deadline;
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::poll::{self, PollTable, Whose};
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 use slots::Slots;
 use vm::fallible::{try_arc, try_box, try_insert, try_string};

@@ -14,8 +14,8 @@ use crate::file::OpenFile;
 use crate::file::told::{CHANGES, MESSAGE, Place, Told};
 use crate::files::ties::Tie;
 use crate::fs::{Kind, watch};
-use crate::process::quota;
 use crate::signal::later;
+use account::quota;
 use vm::fallible::{try_arc, try_box};
 
 const DN_ACCESS: u32 = 1;

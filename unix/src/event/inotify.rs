@@ -23,8 +23,8 @@ use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::watch;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS};
-use crate::process::quota;
 use crate::seam;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_copy, try_string};
 

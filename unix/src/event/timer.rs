@@ -22,9 +22,9 @@ use super::{put_number, room_for_number};
 use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS};
-use crate::process::quota;
 use crate::seam;
 use crate::time::Clock;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_push, try_string};
 

@@ -21,9 +21,11 @@ use sync::ready::{Arms, Line, Member};
 use super::OpenFile;
 use crate::event::directory::{self, Notice};
 use crate::poll::{PollTable, Whose};
-use crate::process::{Process, Task, quota, tree};
+use crate::process::{Process, Task, tree};
 use crate::signal::{self, later};
 use account::Cred;
+use account::caller;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_box, try_insert};
 
@@ -226,7 +228,7 @@ impl Whom {
 
 impl Hearer {
     fn new(whom: Whom) -> Hearer {
-        let cred = Process::current().cred.get();
+        let cred = caller::cred();
         let (uid, euid) = match whom {
             Whom::Nobody => (0, 0),
             _ => (cred.uid, cred.euid),

@@ -15,7 +15,7 @@ use sync::{Guard, epoch};
 
 use super::kpt::{Kpt, KptView, stubs};
 use super::{Files, MAX_CAPACITY, slots};
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 
 /// What a descriptor takes in a table, bytes.

@@ -13,9 +13,9 @@ use sync::Monitor;
 use super::inode::How;
 use crate::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
-use crate::process::Process;
 use crate::seam;
 use account::Capability;
+use account::caller;
 
 /// Opens a device: makes a file behaviour and returns `how.finish(file)`.
 pub type Opener = fn(rdev: u64, how: How) -> Result<Arc<OpenFile>>;
@@ -85,7 +85,7 @@ pub fn init() {
         register(1, minor..=minor, |rdev, how| {
             if rdev == abi::linux::makedev(1, LOG) && how.flags & O_ACCMODE != O_WRONLY {
                 // It holds addresses of the kernel.
-                Process::current().cred.get().need(Capability::Syslog)?;
+                caller::cred().need(Capability::Syslog)?;
             }
             let memory = match abi::linux::minor(rdev) {
                 3 => Memory::Null,

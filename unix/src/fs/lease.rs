@@ -22,8 +22,9 @@ use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::file::told::MESSAGE;
 use crate::files;
-use crate::process::{Process, quota};
 use account::Capability;
+use account::caller;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_insert, try_push};
 
@@ -144,7 +145,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
         return Err(Errno::EINVAL);
     };
     let attr = inode.attr();
-    let cred = Process::current().cred.get();
+    let cred = caller::cred();
     if cred.fsuid != attr.uid && !cred.has(Capability::Lease) {
         return Err(Errno::EACCES);
     }

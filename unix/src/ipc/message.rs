@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
 use super::{Entry, Namespace, seconds};
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 
 /// All queues.

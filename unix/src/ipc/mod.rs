@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use sync::Monitor;
 
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
 use vm::fallible::{try_arc, try_push};

@@ -13,8 +13,9 @@ use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
 use super::{Entry, Namespace, seconds};
-use crate::process::{Process, quota};
+use crate::process::Process;
 use crate::time::{Ended, wait_deadline};
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_filled, try_push};
 

@@ -20,9 +20,9 @@ use sync::Monitor;
 
 use super::Pipe;
 use crate::file::{DescRoutine, DescRoutines, OpenFile};
-use crate::process::{Process, quota};
 use crate::{files, seam};
 use account::Capability;
+use account::quota;
 use account::user::Charge;
 
 /// The bounds.
@@ -31,12 +31,6 @@ pub(crate) mod limits {
 
     /// The most bytes that an ordinary user may ask for (`/proc/sys/fs/pipe-max-size`).
     pub static SIZE: AtomicUsize = AtomicUsize::new(1 << 20);
-
-    /// Pages of all pipes of a user beyond which each gets two, and none may grow (`/proc/sys/fs/pipe-user-pages-soft`); 0: no bound.
-    pub static SOFT: AtomicUsize = AtomicUsize::new(16384);
-
-    /// Pages beyond which there are no more (`/proc/sys/fs/pipe-user-pages-hard`); 0: no bound.
-    pub static HARD: AtomicUsize = AtomicUsize::new(0);
 }
 
 /// The size that is given for `wanted` bytes: a power of two, a page at least. EINVAL.
@@ -144,7 +138,7 @@ impl Pipe {
             return Ok(size);
         }
         let grows = size > old.size();
-        let cred = Process::current().cred.get();
+        let cred = account::caller::cred();
         if grows
             && size > limits::SIZE.load(Ordering::Relaxed)
             && !cred.has(Capability::SysResource)

@@ -17,13 +17,14 @@ use super::access::Rights;
 use super::rseq::Rseq;
 use super::tree::{self, INIT};
 use super::usage::Account;
-use super::{Gate, Limits, Process, Program, Session, Shared, Task, quota, trace};
+use super::{Gate, Limits, Process, Program, Session, Shared, Task, trace};
 use crate::dispatch;
 use crate::event::process as pidfd;
 use crate::files::Files;
 use crate::fs::FsContext;
 use crate::signal::{Actions, ProcessSignals};
 use crate::time::Timers;
+use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
 
@@ -118,7 +119,8 @@ fn has_to_look(task: &Task) -> bool {
 
 /// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent has gone to another group or session.
 fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
-    let (charge, exempt) = quota::task(&task.process)?;
+    let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
+    let (charge, exempt) = quota::task(task.process.cred.get(), limit)?;
     let number = tree::reserve(exempt)?;
     let made = if spec.flags & CLONE_THREAD != 0 {
         add_thread(task, frame, spec, number, charge)

@@ -10,6 +10,11 @@ use super::Process;
 use crate::files::MAX_CAPACITY;
 use account::Capability;
 
+/// What `RLIMIT_NPROC` is at first: half of all that there may be.
+fn tasks_max() -> u64 {
+    super::tree::most() as u64 / 2
+}
+
 /// The limits of one process.
 #[derive(Clone)]
 pub struct Limits([Rlimit; RLIM_NLIMITS]);
@@ -28,8 +33,8 @@ impl Limits {
             max: MAX_CAPACITY as u64,
         };
         limits[RLIMIT_NPROC] = Rlimit {
-            cur: super::quota::tasks_max(),
-            max: super::quota::tasks_max(),
+            cur: tasks_max(),
+            max: tasks_max(),
         };
         limits[RLIMIT_MEMLOCK] = Rlimit {
             cur: 8 << 20,

@@ -7,6 +7,7 @@
 //! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads), then files.
 
 pub mod access;
+pub mod caller;
 pub mod debug;
 pub mod exit;
 pub mod fork;
@@ -15,7 +16,6 @@ pub(crate) mod index;
 pub mod limits;
 mod names;
 pub mod pace;
-pub mod quota;
 pub mod reach;
 mod register;
 mod reserve;

@@ -20,9 +20,10 @@ use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
 use sync::Monitor;
 
 use super::debug::Registers;
-use super::{Process, Task, exit, quota, tree};
+use super::{Process, Task, exit, tree};
 use crate::signal;
 use account::Capability;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_box, try_push, try_reserve};
 
@@ -265,7 +266,7 @@ fn begin_as(
     options: u64,
     able: bool,
 ) -> Result<()> {
-    let charge = quota::tracee(tracer)?;
+    let charge = quota::tracee(tracer.cred.get())?;
     let mut tracees = tracer.tracees.lock();
     let mut held = task.trace.state.lock();
     if task.trace.is_traced() || task.trace.ended.load(Ordering::Relaxed) {

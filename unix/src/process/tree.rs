@@ -47,9 +47,9 @@ pub(crate) fn reserve(exempt: bool) -> Result<i32> {
     if MOST.load(Ordering::Relaxed) == 0 {
         MOST.store(most(), Ordering::Relaxed);
     }
-    let most = super::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
+    let most = account::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
     let take = || reserve::take(most, |number| NAMES.is_taken(number)).ok();
-    super::quota::insist(take).ok_or(Errno::EAGAIN)
+    account::quota::insist(take).ok_or(Errno::EAGAIN)
 }
 
 /// Makes `leader` visible, which has founded a session of its own; `parent` is none for the first process.

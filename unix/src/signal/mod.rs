@@ -7,15 +7,6 @@
 //! A signal is *pending* on a process or a thread until a thread that does not block it is about to run user
 //! code, and is delivered then. The thread's attention flag says that there may be something to deliver.
 
-use crate::process::Task;
-
-/// Whether the running thread is to end as soon as it gets to user mode. Whoever does much for one call, without sleeping where a signal would end that, asks now and then.
-pub fn is_dying() -> bool {
-    let dying =
-        |task: &alloc::sync::Arc<Task>| task.process.signals.is_ending() || task.thread.is_killed();
-    Task::here(dying).unwrap_or(false)
-}
-
 pub mod action;
 pub mod deliver;
 pub mod dump;

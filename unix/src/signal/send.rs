@@ -11,8 +11,9 @@ use abi::linux::*;
 use super::pending::{Added, Origin, has_place};
 use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use crate::process::{Process, Task, quota, trace, tree};
+use crate::process::{Process, Task, trace, tree};
 use crate::time::settle;
+use account::quota;
 use account::user::{Charge, Held};
 use account::{Capability, Cred};
 

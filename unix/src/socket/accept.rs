@@ -6,6 +6,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
+use account::caller;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +14,6 @@ use sync::{Monitor, WaitList};
 
 use super::channel::Queues;
 use super::{Ending, Kind, NO_READ, Party, Socket, Want};
-use crate::process::Process;
 use vm::fallible::{Growing, roomy};
 
 /// Connections that nobody has accepted yet.
@@ -327,7 +327,7 @@ impl Socket {
                 socket.waits.store(false, Ordering::SeqCst);
                 socket.follow_credentials();
                 socket.family.accepted(&socket);
-                let uid = Process::current().cred.get().fsuid;
+                let uid = caller::cred().fsuid;
                 socket.uid.store(uid, Ordering::Relaxed);
                 return Ok(socket);
             }

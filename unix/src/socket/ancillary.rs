@@ -16,7 +16,7 @@ use super::record::Along;
 use crate::file::OpenFile;
 use crate::files::Files;
 use crate::process::{Process, tree};
-use account::{Capability, Cred};
+use account::{Capability, caller};
 use vm::fallible::{try_filled, try_reserve};
 
 /// Bytes of a control message before its data.
@@ -82,11 +82,10 @@ fn rights(data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Result<()> {
 
 /// Whether the caller may say that it is `wanted`. EPERM, ESRCH.
 fn check(wanted: &Ucred) -> Result<()> {
-    let process = Process::current();
-    let cred: Arc<Cred> = process.cred.get();
+    let cred = caller::cred();
     let uids = [cred.uid, cred.euid, cred.suid];
     let gids = [cred.gid, cred.egid, cred.sgid];
-    let mine = wanted.pid == process.pid;
+    let mine = wanted.pid == caller::number();
     if !mine && !cred.has(Capability::SysAdmin) {
         return Err(Errno::EPERM);
     }

@@ -24,7 +24,7 @@ use super::parked;
 use super::record::Record;
 use super::{Kind, Patience, Socket};
 use crate::poll::{PollTable, READS};
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::roomy;
 

@@ -24,7 +24,7 @@ use sync::Monitor;
 use super::{Channel, Socket};
 use crate::file::OpenFile;
 use crate::files::Taken;
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::roomy;
 use vm::fallible::{try_box, try_reserve};

@@ -4,6 +4,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
+use account::caller;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use vm::user;
@@ -14,7 +15,6 @@ use super::record::Along;
 use super::{Address, Socket};
 use crate::file::OpenFile;
 use crate::io::IoBuf;
-use crate::process::Process;
 
 /// What is to be sent besides bytes, and how.
 #[derive(Default)]
@@ -48,10 +48,9 @@ pub struct Received {
 
 /// The caller, as messages say.
 pub fn credentials() -> Ucred {
-    let process = Process::current();
-    let cred = process.cred.get();
+    let cred = caller::cred();
     Ucred {
-        pid: process.pid,
+        pid: caller::number(),
         uid: cred.uid,
         gid: cred.gid,
     }

@@ -39,8 +39,8 @@ use sync::{Monitor, Once, WaitList};
 use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
-use crate::process::Process;
 use account::Cred;
+use account::caller;
 use vm::fallible::try_arc;
 
 pub use accept::Backlog;
@@ -94,10 +94,9 @@ pub struct Party {
 impl Party {
     /// The caller.
     pub fn current() -> Party {
-        let process = Process::current();
         Party {
-            pid: process.pid,
-            cred: process.cred.get(),
+            pid: caller::number(),
+            cred: caller::cred(),
         }
     }
 }
@@ -175,7 +174,7 @@ impl Socket {
         let outbox = try_arc(Outbox::new())?;
         let socket = try_arc(Socket {
             ino: NEXT_INO.fetch_add(1, Ordering::Relaxed),
-            uid: AtomicU32::new(Process::current().cred.get().fsuid),
+            uid: AtomicU32::new(caller::cred().fsuid),
             family,
             kind,
             protocol,

@@ -14,8 +14,8 @@ use bytemuck::Pod;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::{Party, Socket};
-use crate::process::Process;
 use account::Capability;
+use account::caller;
 use vm::fallible::{try_copy, try_reserve};
 
 /// What a new socket may have unread, and what may be asked for.
@@ -213,7 +213,7 @@ impl Socket {
             return self.family.set_option(self, level, name, bytes);
         }
         let options = &self.options;
-        let need = |right| Process::current().cred.get().need(right);
+        let need = |right| caller::cred().need(right);
         if name == SO_BINDTODEVICE {
             let device = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
             if !matches!(device, b"" | b"lo") {

@@ -11,7 +11,7 @@ use super::flight::{Rights, collect};
 use super::inet::name::Ip;
 use super::{Address, Outbox};
 use crate::io::IoBuf;
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::try_filled;
 

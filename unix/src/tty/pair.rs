@@ -22,9 +22,10 @@ use super::master::Master;
 use crate::file::OpenFile;
 use crate::fs::How;
 use crate::fs::ownership::Ownership;
-use crate::process::{Process, quota, tree};
+use crate::process::{Process, tree};
 use crate::seam;
 use crate::signal;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_push, try_reserve};
 

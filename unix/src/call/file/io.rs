@@ -20,7 +20,6 @@ use crate::fs::{Kind, watch};
 use crate::io::IoBuf;
 use crate::pipe;
 use crate::process::Task;
-use crate::signal;
 use vm::fallible::try_filled;
 
 /// Calls of this family.
@@ -244,7 +243,7 @@ fn copy(
     let mut bytes = try_filled(0, STEP.min(count))?;
     let mut total = 0;
     while total < count {
-        if signal::is_dying() {
+        if account::caller::is_dying() {
             return if total > 0 {
                 Ok(total)
             } else {

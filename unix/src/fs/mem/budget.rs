@@ -7,7 +7,8 @@
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::process::{Task, quota};
+use account::caller;
+use account::quota;
 use account::user;
 
 /// Pages of files.
@@ -38,7 +39,7 @@ impl Bound {
         let most = self.most();
         let share = user::share(most as u64) as usize;
         if !self.add(count, share) {
-            let boss = Task::here(|task| task.process.cred.get().fsuid == 0).unwrap_or(true);
+            let boss = caller::cred().fsuid == 0;
             let bound = if boss { most } else { share };
             quota::insist(|| self.add(count, bound).then_some(())).ok_or(Errno::ENOSPC)?;
         }

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::fs::acl::Acl;
-use crate::process::quota;
+use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_box, try_copy, try_insert};
 

@@ -44,8 +44,7 @@ use super::place::FileSystem;
 use super::watch;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
-use crate::process::Task;
-use account::{Capability, Cred};
+use account::{Capability, Cred, caller};
 use budget::{NODES, PAGES, Purse};
 use dir::Dir;
 use extra::Extra;
@@ -823,7 +822,7 @@ impl MemNode {
         if !self.meta.lock().loses() {
             return;
         }
-        let Some(writer) = Task::here(|task| task.process.cred.get()) else {
+        let Some(writer) = caller::try_cred() else {
             return;
         };
         let stripped = self.change(false, |meta| {

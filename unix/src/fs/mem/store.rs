@@ -14,6 +14,7 @@
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_WRITE};
+use account::caller;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,7 +26,6 @@ use vm::frame::{self, Frame, FrameRef};
 
 use super::budget::{PAGES, Paid, Purse};
 use crate::io::IoBuf;
-use crate::signal;
 use vm::fallible::try_reserve_kept;
 
 /// Seals against writing.
@@ -465,7 +465,7 @@ impl Store {
     pub fn fill_holes(&self, from: u64, to: u64) -> Result<()> {
         let _turn = self.writers.lock();
         for index in from / PAGE as u64..to.div_ceil(PAGE as u64) {
-            if signal::is_dying() {
+            if caller::is_dying() {
                 return Err(Errno::EINTR);
             }
             self.page_or_zeros(index)?;

@@ -29,10 +29,11 @@ use crate::io::IoBuf;
 use crate::ipc::mqueue::limits as queues;
 use crate::ipc::{memory as segments, message, semaphore};
 use crate::pipe::size::{limits as pipes, round};
-use crate::process::{Process, access, quota, tree};
+use crate::process::{Process, access, tree};
 use crate::signal::dump;
 use crate::socket::inet::{self, icmp, ports};
 use account::Capability;
+use account::quota;
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -208,8 +209,8 @@ const SYS_FS: &[Named] = &[
             Ok(())
         })
     }),
-    ("pipe-user-pages-hard", number!(pipes::HARD)),
-    ("pipe-user-pages-soft", number!(pipes::SOFT)),
+    ("pipe-user-pages-hard", number!(quota::pipes::HARD)),
+    ("pipe-user-pages-soft", number!(quota::pipes::SOFT)),
     ("suid_dumpable", line!(0)),
 ];
 

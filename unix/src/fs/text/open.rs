@@ -5,6 +5,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+use account::caller;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -14,7 +15,6 @@ use super::Setter;
 use super::source::{Piece, Source};
 use crate::file::{File, OpenFile};
 use crate::io::IoBuf;
-use crate::signal;
 
 /// The longest setting.
 const MAX_SETTING: usize = 256;
@@ -86,7 +86,7 @@ impl Reading {
             *self = Reading::default();
         }
         while self.offset < offset {
-            if signal::is_dying() {
+            if caller::is_dying() {
                 return Err(Errno::EINTR);
             }
             let rest = self.rest(source, PAGE)?.len();

@@ -26,8 +26,9 @@ use notice::Notice;
 
 use crate::fs::now;
 use crate::fs::ownership::Ownership;
-use crate::process::{Process, quota};
+use crate::process::Process;
 use crate::time::{Ended, wait_deadline};
+use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
 

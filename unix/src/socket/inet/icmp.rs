@@ -9,6 +9,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
+use account::caller;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -17,7 +18,6 @@ use super::name::{Ip, Name};
 use super::udp::{admit, deliver, route};
 use super::{Own, Transport, ports};
 use crate::io::IoBuf;
-use crate::process::Process;
 use crate::socket::Socket;
 use crate::socket::message::Sending;
 use vm::fallible::{try_filled, try_reserve};
@@ -42,7 +42,7 @@ pub(super) fn may_ask() -> Result<()> {
     let [low, high] = GROUPS
         .each_ref()
         .map(|end| i64::from(end.load(Ordering::Relaxed)));
-    let cred = Process::current().cred.get();
+    let cred = caller::cred();
     let is = |group: u32| (low..=high).contains(&i64::from(group));
     match is(cred.egid) || cred.groups.iter().any(|group| is(*group)) {
         true => Ok(()),

@@ -26,8 +26,8 @@ use super::message::{Received, Sending};
 use super::record::Packet;
 use super::{Address, Channel, Ending, Family, Kind, Outbox, Socket, Standing, Telling, Want};
 use crate::io::IoBuf;
-use crate::process::Process;
 use account::Capability;
+use account::caller;
 use group::Groups;
 use name::{Ip, Name, family_of};
 use options::Values;
@@ -302,7 +302,7 @@ impl Family for Internet {
                 Ok((Kind::Datagram, ping))
             }
             (SOCK_RAW, 1..=255) => {
-                Process::current().cred.get().need(Capability::NetRaw)?;
+                caller::cred().need(Capability::NetRaw)?;
                 Ok((Kind::Raw, protocol))
             }
             (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, _) => Err(Errno::EPROTONOSUPPORT),
@@ -393,7 +393,7 @@ impl Family for Internet {
         }
         let numbered = matches!(own.transport, Transport::Tcp | Transport::Udp);
         if numbered && name.port != 0 && name.port < UNPRIVILEGED {
-            let cred = Process::current().cred.get();
+            let cred = caller::cred();
             cred.need(Capability::NetBindService)
                 .map_err(|_| Errno::EACCES)?;
         }

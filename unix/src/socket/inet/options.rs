@@ -12,9 +12,9 @@ use bytemuck::Pod;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::{Own, Transport, group, tcp};
-use crate::process::Process;
 use crate::socket::Socket;
 use account::Capability;
+use account::caller;
 use vm::fallible::try_copy;
 
 /// An option that is a number.
@@ -185,7 +185,7 @@ pub fn set(socket: &Arc<Socket>, own: &Own, level: i32, name: i32, bytes: &[u8])
         }
         (IPPROTO_IP, IP_TRANSPARENT) | (IPPROTO_IPV6, IPV6_TRANSPARENT) => {
             let wanted = number(level, bytes)? != 0;
-            let cred = Process::current().cred.get();
+            let cred = caller::cred();
             if wanted && cred.need(Capability::NetAdmin).is_err() {
                 cred.need(Capability::NetRaw)?;
             }
@@ -199,9 +199,7 @@ pub fn set(socket: &Arc<Socket>, own: &Own, level: i32, name: i32, bytes: &[u8])
             };
         }
         (IPPROTO_IP, IP_IPSEC_POLICY | IP_XFRM_POLICY) => {
-            return Process::current()
-                .cred
-                .get()
+            return caller::cred()
                 .need(Capability::NetAdmin)
                 .and(Err(Errno::EOPNOTSUPP));
         }

@@ -173,8 +173,7 @@ fn to_kernel(address: &SockaddrNl) -> Result<()> {
     match (address.port, address.groups) {
         (0, 0) => Ok(()),
         _ => {
-            let process = crate::process::Process::current();
-            process.cred.get().need(account::Capability::NetAdmin)?;
+            account::caller::cred().need(account::Capability::NetAdmin)?;
             Err(Errno::ECONNREFUSED)
         }
     }

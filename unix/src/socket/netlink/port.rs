@@ -7,6 +7,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
+use account::caller;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,7 +15,6 @@ use sync::Monitor;
 
 use super::message::Message;
 use super::{AHEAD, Dump, PIECE, record};
-use crate::process::Process;
 use crate::socket::{Outbox, Socket};
 use vm::fallible::roomy;
 use vm::fallible::try_arc;
@@ -78,7 +78,7 @@ pub fn enter(socket: &Arc<Socket>, number: u32) -> Result<()> {
 
 /// Gives `socket` a number that is free: the process's, or one that no process has. ENOMEM.
 pub fn choose(socket: &Arc<Socket>) -> Result<()> {
-    let mut number = Process::current().pid as u32;
+    let mut number = caller::number() as u32;
     loop {
         match enter(socket, number) {
             Err(Errno::EADDRINUSE) => {

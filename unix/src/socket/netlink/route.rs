@@ -10,8 +10,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::message::{Message, attributes};
 use super::{Asked, Dump, Protocol, Rows, Wanted};
-use crate::process::Process;
 use account::Capability;
+use account::caller;
 
 /// Answers.
 pub struct Route;
@@ -123,7 +123,7 @@ impl Protocol for Route {
         /// Of four numbers, each group of questions has one that asks and three that change.
         const ASKS: u16 = 2;
         if kind & 3 != ASKS {
-            Process::current().cred.get().need(Capability::NetAdmin)?;
+            caller::cred().need(Capability::NetAdmin)?;
             return change(asked).map(|()| None);
         }
         if asked.dumps() {

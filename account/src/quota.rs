@@ -1,57 +1,52 @@
 //! What one user may have of the machine, and who is exempt.
 //!
-//! *Interface*: [`task`], [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, until the charge is dropped; [`admit_description`] says whether there may be
+//! *Interface*: [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, [`task`] for another's, until the charge is dropped; [`admit_description`] says whether there may be
 //! another open file; [`insist`] gives what nobody uses any more up before something is refused. Bounds are parts of memory. The superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others
 //! may not have is left to it.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use abi::linux::{RLIMIT_MSGQUEUE, RLIMIT_NOFILE, RLIMIT_NPROC};
+use abi::linux::{RLIMIT_MSGQUEUE, RLIMIT_NOFILE};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
 
-use super::{Process, Task};
-use crate::pipe::size::limits as pipes;
-use account::Capability;
-use account::user::{self, Charge, Held, User};
+use crate::user::{self, Charge, Held, User};
+use crate::{Capability, Cred, caller};
 
 /// Who pays.
 struct Payer {
-    user: Arc<User>,
+    cred: Arc<Cred>,
     exempt: bool,
 }
 
 impl Payer {
     /// The running thread's user; at boot, the superuser.
     fn current() -> Payer {
-        Task::here(|task| Payer::of(&task.process)).unwrap_or_else(|| Payer {
-            user: User::root(),
-            exempt: true,
-        })
+        Payer::of(caller::cred())
     }
 
-    fn of(process: &Process) -> Payer {
-        let cred = process.cred.get();
+    fn of(cred: Arc<Cred>) -> Payer {
         let exempt = cred.user.uid() == 0
             || cred.has(Capability::SysResource)
             || cred.has(Capability::SysAdmin);
-        Payer {
-            user: cred.user.clone(),
-            exempt,
-        }
+        Payer { cred, exempt }
+    }
+
+    fn user(&self) -> &Arc<User> {
+        &self.cred.user
     }
 
     fn charge(&self, what: Held, amount: u64, most: u64) -> Option<Charge> {
         let most = if self.exempt { u64::MAX } else { most };
-        insist(|| self.user.charge(what, amount, most))
+        insist(|| self.user().charge(what, amount, most))
     }
 }
 
 /// What `take` gives. Before that is nothing, what counts only because somebody may still look at it, or because it waits to serve again, is given up. Thread context.
-pub(crate) fn insist<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
+pub fn insist<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
     take().or_else(|| {
-        crate::pipe::give_up_waiting();
+        caller::let_go();
         if epoch::pending() > 0 {
             epoch::synchronize();
         }
@@ -64,12 +59,31 @@ fn pages() -> u64 {
     vm::frame::total() as u64
 }
 
-/// One process or thread more for the user of `process`, and whether it may have one of the last. EAGAIN: `RLIMIT_NPROC`.
-pub(super) fn task(process: &Process) -> Result<(Charge, bool)> {
-    let payer = Payer::of(process);
-    let limit = process.limits.lock().cur(RLIMIT_NPROC);
-    let charge = payer.charge(Held::Tasks, 1, limit).ok_or(Errno::EAGAIN)?;
+/// One process or thread more for the user of `cred`, whose processes may be `most`, and whether it may have one of the last numbers. EAGAIN: `RLIMIT_NPROC`.
+pub fn task(cred: Arc<Cred>, most: u64) -> Result<(Charge, bool)> {
+    let payer = Payer::of(cred);
+    let charge = payer.charge(Held::Tasks, 1, most).ok_or(Errno::EAGAIN)?;
     Ok((charge, payer.exempt))
+}
+
+/// How many of `most` numbers of processes may be taken by who is exempt or not.
+pub fn numbers(most: usize, exempt: bool) -> usize {
+    if exempt {
+        most
+    } else {
+        user::share(most as u64) as usize
+    }
+}
+
+/// The bounds of pipes that root may set.
+pub mod pipes {
+    use core::sync::atomic::AtomicUsize;
+
+    /// Pages of all pipes of a user beyond which each gets two, and none may grow (`/proc/sys/fs/pipe-user-pages-soft`); 0: no bound.
+    pub static SOFT: AtomicUsize = AtomicUsize::new(16384);
+
+    /// Pages beyond which there are no more (`/proc/sys/fs/pipe-user-pages-hard`); 0: no bound.
+    pub static HARD: AtomicUsize = AtomicUsize::new(0);
 }
 
 /// Pages that a user's pipes may take in the two ranges: a sixteenth of memory or what root has set, and an eighth.
@@ -106,7 +120,7 @@ pub fn pipe_size(pages: u64, grows: bool) -> Result<Charge> {
 pub fn channel(large: u64, small: u64) -> Result<(Charge, u64)> {
     let payer = Payer::current();
     // For the exempt too: with thousands of connections large ones would take all there is.
-    let few = payer.user.holds(Held::PipePages) + large <= pages() / 16;
+    let few = payer.user().holds(Held::PipePages) + large <= pages() / 16;
     let wanted = if few && vm::frame::admits(64 * large as usize) {
         large
     } else {
@@ -125,9 +139,8 @@ pub fn message(bytes: u64) -> Result<Charge> {
 
 /// `count` descriptors in messages: as many as a process of the user may have. ETOOMANYREFS.
 pub fn flight(count: u64) -> Result<Charge> {
-    let limit = Task::here(|task| task.process.limits.lock().cur(RLIMIT_NOFILE));
     // One message more is let past, as on Linux.
-    let most = limit.unwrap_or(u64::MAX).saturating_add(count);
+    let most = caller::limit(RLIMIT_NOFILE).saturating_add(count);
     let charge = Payer::current().charge(Held::Flying, count, most);
     charge.ok_or(Errno::ETOOMANYREFS)
 }
@@ -169,8 +182,8 @@ pub fn table(paid: &mut Option<Charge>, bytes: u64) -> Result<()> {
 
 /// An instance of inotify: a user, the superuser too, may have `most`. EMFILE.
 pub fn instance(most: u64) -> Result<Charge> {
-    let user = Payer::current().user;
-    insist(|| user.charge(Held::Instances, 1, most)).ok_or(Errno::EMFILE)
+    let payer = Payer::current();
+    insist(|| payer.user().charge(Held::Instances, 1, most)).ok_or(Errno::EMFILE)
 }
 
 /// A mark of such an instance: a user may have `most`, and those may take a twenty-fifth of memory. ENOSPC, ENOMEM.
@@ -179,9 +192,9 @@ pub fn mark(most: u64) -> Result<Charge> {
     const BYTES: u64 = 384;
     /// Frames that are left for what the trees themselves take.
     const ROOM: usize = 32;
-    let user = Payer::current().user;
+    let payer = Payer::current();
     let most = most.min(bytes_max() / BYTES);
-    let charge = insist(|| user.charge(Held::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
+    let charge = insist(|| payer.user().charge(Held::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
     if vm::frame::admits(ROOM) {
         Ok(charge)
     } else {
@@ -201,17 +214,16 @@ pub fn bytes(bytes: u64) -> Option<Charge> {
 
 /// A queue of POSIX's that may come to hold `bytes`: as much as `RLIMIT_MSGQUEUE` says of all the user's, the superuser's too. EMFILE.
 pub fn queue(bytes: u64) -> Result<Charge> {
-    let limit = Task::here(|task| task.process.limits.lock().cur(RLIMIT_MSGQUEUE));
-    let most = limit.unwrap_or(u64::MAX);
-    let user = Payer::current().user;
-    insist(|| user.charge(Held::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
+    let most = caller::limit(RLIMIT_MSGQUEUE);
+    let payer = Payer::current();
+    insist(|| payer.user().charge(Held::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
 }
 
-/// One whom `tracer` traces, until its end has been asked for: a user's may take a twenty-fifth of memory, with other things. ENOMEM.
-pub(super) fn tracee(tracer: &Process) -> Result<Charge> {
+/// One whom somebody of `cred` traces, until its end has been asked for: a user's may take a twenty-fifth of memory, with other things. ENOMEM.
+pub fn tracee(cred: Arc<Cred>) -> Result<Charge> {
     /// What one takes in the tracer's list, about, which may have twice the room it needs.
     const BYTES: u64 = 128;
-    let charge = Payer::of(tracer).charge(Held::Bytes, BYTES, bytes_max());
+    let charge = Payer::of(cred).charge(Held::Bytes, BYTES, bytes_max());
     charge.ok_or(Errno::ENOMEM)
 }
 
@@ -250,12 +262,12 @@ pub fn ptys() -> usize {
 }
 
 /// There is one more.
-pub(crate) fn pty_made() {
+pub fn pty_made() {
     TERMINALS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// There is one less.
-pub(crate) fn pty_gone() {
+pub fn pty_gone() {
     TERMINALS.fetch_sub(1, Ordering::Relaxed);
 }
 
@@ -276,36 +288,22 @@ pub fn descriptions_max() -> usize {
 }
 
 /// There is a description more.
-pub(crate) fn description_made() {
+pub fn description_made() {
     DESCRIPTIONS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// There is one less.
-pub(crate) fn description_gone() {
+pub fn description_gone() {
     DESCRIPTIONS.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Whether a new description may be given a descriptor. ENFILE.
 #[inline]
-pub(crate) fn admit_description() -> Result<()> {
+pub fn admit_description() -> Result<()> {
     let room = || (DESCRIPTIONS.load(Ordering::Relaxed) <= descriptions_max()).then_some(());
     if room().is_some() || Payer::current().exempt {
         Ok(())
     } else {
         insist(room).ok_or(Errno::ENFILE)
-    }
-}
-
-/// What `RLIMIT_NPROC` is at first: half of all that there may be.
-pub(super) fn tasks_max() -> u64 {
-    super::tree::most() as u64 / 2
-}
-
-/// How many numbers may be taken by who is exempt or not.
-pub(super) fn numbers(most: usize, exempt: bool) -> usize {
-    if exempt {
-        most
-    } else {
-        user::share(most as u64) as usize
     }
 }

@@ -1,0 +1,80 @@
+//! Who runs: what files, pipes and sockets ask about the process that calls them, without knowing processes.
+//!
+//! *Interface*: [`cred`], [`number`], [`limit`], [`is_dying`] and [`tell`] are about the running thread's process; a room above links them once ([`link`]).
+//! Where no process runs (at boot, in a thread of the kernel, before [`link`]) it is the superuser who asks, without limits, and nobody is told.
+//!
+//! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
+
+use alloc::sync::Arc;
+
+use sync::Once;
+
+use crate::Cred;
+
+/// The callouts, all about the running thread. `None`: no process runs.
+pub struct Callouts {
+    /// The identity of its process.
+    pub cred: fn() -> Option<Arc<Cred>>,
+    /// The number of its process.
+    pub number: fn() -> Option<i32>,
+    /// The soft limit `RLIMIT_…` of its process.
+    pub limit: fn(usize) -> Option<u64>,
+    /// Whether it is to end as soon as it gets to user mode.
+    pub is_dying: fn() -> bool,
+    /// Sends it a signal of the kernel's. One that cannot be told is not.
+    pub tell: fn(i32),
+    /// Gives up what is kept only because it may serve again, and counts for a user meanwhile.
+    pub let_go: fn(),
+}
+
+static LINKED: Once<&Callouts> = Once::new();
+
+/// Links the callouts, at boot; the first call counts.
+pub fn link(callouts: &'static Callouts) {
+    let _first = LINKED.set(callouts);
+}
+
+/// The identity of the running process, if one runs.
+#[inline]
+pub fn try_cred() -> Option<Arc<Cred>> {
+    LINKED.get().and_then(|linked| (linked.cred)())
+}
+
+/// The identity of the running process; the superuser's, if none runs.
+#[inline]
+pub fn cred() -> Arc<Cred> {
+    try_cred().unwrap_or_else(|| Cred::root().sealed())
+}
+
+/// The number of the running process, 0 if none runs.
+pub fn number() -> i32 {
+    LINKED
+        .get()
+        .and_then(|linked| (linked.number)())
+        .unwrap_or(0)
+}
+
+/// The soft limit `which` (`RLIMIT_…`) of the running process, all ones if none runs.
+pub fn limit(which: usize) -> u64 {
+    let limit = LINKED.get().and_then(|linked| (linked.limit)(which));
+    limit.unwrap_or(u64::MAX)
+}
+
+/// Whether the running thread is to end as soon as it gets to user mode. Whoever does much for one call, without sleeping where a signal would end that, asks now and then.
+pub fn is_dying() -> bool {
+    LINKED.get().is_some_and(|linked| (linked.is_dying)())
+}
+
+/// Sends the running thread `signo`, as the kernel does. No monitor is held.
+pub fn tell(signo: i32) {
+    if let Some(linked) = LINKED.get() {
+        (linked.tell)(signo);
+    }
+}
+
+/// Gives up what counts for users only because it waits to serve again. Thread context.
+pub(crate) fn let_go() {
+    if let Some(linked) = LINKED.get() {
+        (linked.let_go)();
+    }
+}
