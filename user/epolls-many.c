@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WAITERS 4
@@ -318,11 +319,45 @@ static void many(void)
     close(set);
 }
 
+/* Processor time that interests in what one counter tells take, EACH in each of `count` instances, seconds. */
+static double time_of_interests(int count)
+{
+    enum { EACH = 50 };
+    static int sets[400], counters[EACH];
+    struct timespec before, after;
+    int added = 0;
+    counters[0] = eventfd(0, 0);
+    for (int i = 1; i < EACH; i++)
+        counters[i] = dup(counters[0]);
+    for (int i = 0; i < count; i++)
+        sets[i] = epoll_create1(0);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    for (int i = 0; i < count * EACH; i++)
+        added += ctl(sets[i / EACH], EPOLL_CTL_ADD, counters[i % EACH], EPOLLIN) == 0;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    equal(added, count * EACH, "all are interested");
+    for (int i = 0; i < count; i++)
+        close(sets[i]);
+    for (int i = 0; i < EACH; i++)
+        close(counters[i]);
+    return after.tv_sec - before.tv_sec + (after.tv_nsec - before.tv_nsec) / 1e9;
+}
+
+/* To come behind many costs what it costs to come behind few. */
+static void crowd(void)
+{
+    enum { FEW = 8, TIMES = 40 };
+    time_of_interests(FEW);
+    double few = time_of_interests(FEW), many = time_of_interests(TIMES * FEW);
+    printf("# %.1f ms, %d times as many: %.1f ms\n", few * 1e3, TIMES, many * 1e3);
+    check(many < 4 * TIMES * few, "many interests in one thing take no longer each than few");
+}
+
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
         {"exclusive", exclusive}, {"mixed", mixed}, {"unattended", unattended}, {"refusals", refusals},
-        {"turns", turns}, {"mute", mute}, {"many", many},
+        {"turns", turns}, {"mute", mute}, {"many", many}, {"crowd", crowd},
     };
     run_groups(GROUPS(all), 0, argc, argv);
     return done();

@@ -39,6 +39,8 @@ pub(crate) struct Place {
     pub(crate) owner: AtomicUsize,
     /// Life and phase.
     pub(crate) state: AtomicU64,
+    /// How many places there are in the list up to this one; while it is changed, nearly.
+    pub(crate) length: AtomicUsize,
 }
 
 impl Place {
@@ -50,6 +52,7 @@ impl Place {
                 next: AtomicU64::new(0),
                 owner: AtomicUsize::new(0),
                 state: AtomicU64::new(OFF),
+                length: AtomicUsize::new(0),
             }
         }
     }

@@ -16,7 +16,7 @@
 //!
 //! Who walks sees places that others may take off meanwhile; the head's tag counts those, and a walk during which it has changed begins again. `wake_one` needs that to be sure that
 //! the one it chooses is in this list, and its exchange names the place's life. Marked places below waiting ones stay until those go; when they
-//! are many (more than the waiting ones and 8), all are woken and taken off, callbacks too: who has one there sees that it is not [queued](WaitNode::is_queued) any more.
+//! are many (more than the waiting ones and 8) when the list has doubled, all are woken and taken off, callbacks too: who has one there sees that it is not [queued](WaitNode::is_queued) any more.
 //!
 //! A callback is called with interrupts off, so whoever frees it waits for a grace period after its node has left. What is called once for several wake-ups looks, behind a full fence,
 //! at what each of them has changed.
@@ -195,10 +195,9 @@ impl WaitList {
     pub fn enroll(&self, node: &WaitNode) -> bool {
         node.abandon();
         if self.head.low() != 0 {
-            // Those who left without a look at the list.
-            if node.kind == 0 {
-                self.tidy();
-            } else {
+            self.tidy();
+            let length = length_at(self.head.low());
+            if length > MARKED && length.is_power_of_two() {
                 self.tidy_below();
             }
         }
@@ -213,6 +212,7 @@ impl WaitList {
         let mut latest = self.head.low();
         loop {
             place.next.store(latest, Ordering::Release);
+            place.length.store(length_at(latest) + 1, Ordering::Relaxed);
             match self.head.compare_exchange_low(latest, place.address()) {
                 Ok(()) => break,
                 Err(now) => latest = now,
@@ -226,14 +226,12 @@ impl WaitList {
     /// Ends `node`'s stay on the list, if no waker has.
     pub fn leave(&self, node: &WaitNode) {
         node.abandon();
-        self.tidy_below();
+        self.tidy();
     }
 
-    /// Takes off the list what waits no more, as long as it is on top or there is much of it.
+    /// Takes off the list what waits no more, if there is much of it. Who comes calls this only each time the list has doubled, so that it costs all together a few steps each.
+    #[cold]
     fn tidy_below(&self) {
-        if self.tidy() {
-            return;
-        }
         let (mut waiting, mut marked) = (0, 0);
         self.walk(|_, state| match state & PHASES {
             QUEUED => waiting += 1,
@@ -367,6 +365,11 @@ impl WaitList {
     pub fn has_waiters(&self) -> bool {
         self.head.low() != 0
     }
+}
+
+/// How many places there are from the one at `address` down.
+fn length_at(address: u64) -> usize {
+    Place::at(address).map_or(0, |place| place.length.load(Ordering::Relaxed))
 }
 
 /// Gives the owner of a place whose state was `state` the token, or calls it, if that is still to be done.
