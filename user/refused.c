@@ -32,6 +32,8 @@
 /* What the heap keeps for the next who asks moves by so much, KiB. */
 #define SLACK 4
 #define PLACE "/tmp/refused"
+/* More than end at a time. */
+#define THREADS 200
 
 static const char *self;
 static int knob;
@@ -538,6 +540,11 @@ static struct used used(void)
 {
     static char text[8192];
     struct used used = {0, 0, 0, 0};
+    /* Without what is kept for the next who asks. */
+    int let_go = open("/syn/memory", O_WRONLY | O_CLOEXEC);
+    if (let_go < 0 || write(let_go, "shrink", 6) != 6)
+        exit(93);
+    close(let_go);
     for (int i = 0; i < 2000; i++) {
         int fd = open("/syn/memory", O_RDONLY);
         ssize_t length = 0, count;
@@ -627,6 +634,12 @@ static void try_kind(const struct kind *kind)
                early.code, late.code, early.routines, late.routines);
 }
 
+static void *meets(void *together)
+{
+    pthread_barrier_wait(together);
+    return 0;
+}
+
 static void prepare(void)
 {
     mkdir(PLACE, 0700);
@@ -637,6 +650,26 @@ static void prepare(void)
     fd = open(PLACE "/script", O_WRONLY | O_CREAT, 0700);
     dprintf(fd, "#!%s nothing\n", self);
     close(fd);
+    /* Entries of threads stay, as many as there ever were at a time: now more than are ending at a time in any of this. */
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_attr_t small;
+        pthread_barrier_t together;
+        pthread_t others[THREADS];
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 16384);
+        pthread_barrier_init(&together, 0, THREADS + 1);
+        for (int i = 0; i < THREADS; i++)
+            if (pthread_create(&others[i], &small, meets, &together))
+                _exit(1);
+        pthread_barrier_wait(&together);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(others[i], 0);
+        _exit(0);
+    }
+    int status = -1;
+    if (waitpid(child, &status, 0) != child || status)
+        exit(94);
 }
 
 /* A program of whose session's questions every so many is refused. It may fail; whoever starts afterwards may not. */

@@ -157,6 +157,18 @@ impl Buckets {
     }
 }
 
+/// Lets go of the arrays of buckets in which nobody waits: they stay for who comes next.
+pub(crate) fn give_up_arrays() {
+    for bucket in &TABLE {
+        let array = match bucket.try_lock() {
+            Some(mut list) if list.is_empty() => core::mem::take(&mut *list),
+            _ => continue,
+        };
+        // With nothing held.
+        drop(array);
+    }
+}
+
 /// Sleeps until `woken`, a signal, or the monotonic clock's `deadline`.
 fn sleep(woken: impl Fn() -> bool, deadline: Option<u64>) -> core::result::Result<(), Ended> {
     let callouts = callout::get();

@@ -40,7 +40,7 @@ impl Shrinker {
 }
 
 /// All of them. Objects that one lets go leave slabs empty, which go with the heap's turn behind them.
-static SHRINKERS: [Shrinker; 10] = [
+static SHRINKERS: [Shrinker; 11] = [
     Shrinker::new("empty pages of the heap", trim_heap),
     Shrinker::new("pipes that wait for the next", crate::pipe::give_up_waiting),
     Shrinker::new(
@@ -48,6 +48,7 @@ static SHRINKERS: [Shrinker; 10] = [
         crate::fs::names::purge,
     ),
     Shrinker::new("inactive quajects", give_up_inactive),
+    Shrinker::new("places of futexes", crate::futex::give_up_arrays),
     Shrinker::new("what a grace period keeps", sync::epoch::synchronize),
     Shrinker::new("sockets that nobody can reach", collect_sockets),
     Shrinker::new("ports at rest", crate::socket::inet::ports::give_up_resting),
