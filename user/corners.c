@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -73,7 +74,14 @@ static int may_only_rise(void)
         return 3;
     if (put(ADJUSTMENT, "499") != -1 || errno != EACCES)
         return 4;
-    return put(ADJUSTMENT, "600") != 3;
+    if (put(ADJUSTMENT, "600") != 3)
+        return 5;
+    /* Back down as far as root has set it. */
+    if (put(ADJUSTMENT, "550") != 3 || number_in(ADJUSTMENT) != 550)
+        return 6;
+    if (put(ADJUSTMENT, "499") != -1 || errno != EACCES)
+        return 7;
+    return put(ADJUSTMENT, "500") != 3;
 }
 
 static void adjustment(void)
@@ -87,7 +95,7 @@ static void adjustment(void)
     fails(put(ADJUSTMENT, "-1001"), EINVAL, "not below -1000");
     fails(put(ADJUSTMENT, "x"), EINVAL, "nor what is no number");
     equal(number_in(ADJUSTMENT), 500, "what was refused changes nothing");
-    equal(of_child(may_only_rise), 0, "a user cannot lower it");
+    equal(of_child(may_only_rise), 0, "a user cannot lower it below what root has set");
     equal(put(ADJUSTMENT, "-1000"), 5, "root lowers it");
     equal(number_in(ADJUSTMENT), -1000, "to the least");
     put(ADJUSTMENT, "0");
@@ -128,6 +136,53 @@ static void places(void)
     close(fd);
     close(pipes[0]);
     close(pipes[1]);
+}
+
+/* Numbers of the system are written at a place, too: what does not begin at the beginning is taken and changes nothing. */
+static void settings(void)
+{
+    static const char path[] = "/proc/sys/fs/pipe-max-size";
+    char text[32] = "", now[32] = "";
+    int fd = open(path, O_RDWR);
+    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    check(length > 1, "a number of the system");
+    equal(pwrite(fd, "65536", 5, 0), 5, "pwrite sets it");
+    equal(pread(fd, now, sizeof now - 1, 0) == 6 && strcmp(now, "65536\n") == 0, 1, "as is seen");
+    equal(pwrite(fd, "131072", 6, 1), 6, "pwrite behind its beginning is taken");
+    equal(pread(fd, now, sizeof now - 1, 0) == 6 && strcmp(now, "65536\n") == 0, 1, "and changes nothing");
+    equal(pwrite(fd, text, length, 0), length, "it is put back");
+    close(fd);
+}
+
+static int leaves_times(void)
+{
+    int own = open("own", O_RDWR | O_CREAT | O_TRUNC, 0600), roots = open("roots", O_RDONLY);
+    if (fchown(own, 1000, 1000) || setuid(1000))
+        return 1;
+    if (fcntl(own, F_SETFL, O_NOATIME) || !(fcntl(own, F_GETFL) & O_NOATIME))
+        return 2;
+    if (fcntl(roots, F_SETFL, O_NOATIME) != -1 || errno != EPERM || fcntl(roots, F_GETFL) & O_NOATIME)
+        return 3;
+    return 0;
+}
+
+static void flags(void)
+{
+    static const char *const names[] = {"/dev/null", ".", "/proc/self/stat"};
+    int pipes[2], file = open("roots", O_RDWR | O_CREAT, 0644), counter = eventfd(0, 0);
+    for (int i = 0; i < 3; i++) {
+        int fd = open(names[i], O_RDONLY);
+        fails(fcntl(fd, F_SETFL, O_DIRECT | O_NONBLOCK), EINVAL, names[i]);
+        equal(fcntl(fd, F_GETFL) & (O_DIRECT | O_NONBLOCK), 0, "nothing of it is set");
+        close(fd);
+    }
+    fails(fcntl(counter, F_SETFL, O_DIRECT), EINVAL, "O_DIRECT of a counter");
+    equal(pipe(pipes), 0, "a pipe");
+    equal(fcntl(pipes[0], F_SETFL, O_DIRECT), 0, "O_DIRECT of a pipe");
+    equal(fcntl(file, F_SETFL, O_NOATIME), 0, "root leaves any file's times");
+    equal(of_child(leaves_times), 0, "a user those of its own files");
+    unlink("own"), unlink("roots");
+    close(file), close(counter), close(pipes[0]), close(pipes[1]);
 }
 
 static void no_path(void)
@@ -373,7 +428,7 @@ static void told_mask(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"adjustment", adjustment}, {"both-ways", both_ways}, {"places", places}, {"no-path", no_path}, {"domain", domain},
+        {"adjustment", adjustment}, {"both-ways", both_ways}, {"places", places}, {"settings", settings}, {"flags", flags}, {"no-path", no_path}, {"domain", domain},
         {"robust", robust}, {"termio", termio}, {"namespaces", namespaces}, {"cpuid", cpuid},
         {"mappings", mappings}, {"timeouts", timeouts}, {"by-thread", by_thread}, {"by-directory", by_directory},
         {"told-mask", told_mask},

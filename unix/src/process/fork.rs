@@ -402,6 +402,7 @@ impl Process {
             huge_pages: parent.huge_pages.load(Ordering::Relaxed),
             filter: parent.hall.filter.load(Ordering::Relaxed),
             oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
+            oom_score_adj_least: parent.oom_score_adj_least.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
             no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
             // Held to the end of this: the last.
@@ -461,6 +462,7 @@ impl Process {
             flushes: AtomicBool::new(false),
             poison: AtomicI32::new(super::POISON_DEFAULT),
             oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
+            oom_score_adj_least: AtomicI32::new(heritage.oom_score_adj_least),
             death_signal: AtomicI32::new(0),
             barriers: AtomicU32::new(0),
             no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
@@ -483,6 +485,7 @@ struct Heritage {
     huge_pages: bool,
     filter: u32,
     oom_score_adj: i32,
+    oom_score_adj_least: i32,
     personality: u32,
     no_new_privileges: bool,
 }
@@ -505,6 +508,7 @@ pub(crate) fn make_init(root: FsContext) -> Result<Arc<Process>> {
         huge_pages: true,
         filter: crate::signal::dump::FILTER,
         oom_score_adj: 0,
+        oom_score_adj_least: 0,
         personality: 0,
         no_new_privileges: false,
     };

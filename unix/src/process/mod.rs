@@ -144,6 +144,8 @@ pub struct Process {
     pub(crate) poison: AtomicI32,
     /// How gladly it would be ended when memory is out, as somebody has written.
     pub(crate) oom_score_adj: AtomicI32,
+    /// What a superuser wrote there last: whoever is none goes no lower.
+    pub(crate) oom_score_adj_least: AtomicI32,
     pub(crate) death_signal: AtomicI32,
     /// Which barriers it has said it will ask for (`membarrier`).
     pub(crate) barriers: AtomicU32,

@@ -24,7 +24,9 @@ use crate::files;
 use crate::fs::Kind;
 use crate::fs::lease;
 use crate::fs::lock::{self, Lock, Owner, Payer};
+use crate::fs::perm;
 use crate::pipe;
+use crate::process::Process;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =
@@ -65,6 +67,21 @@ fn set_flags(of: &Arc<OpenFile>, flags: u32) {
     }
 }
 
+/// Whether the description may have `flags`: EPERM for who may not leave the time of reading as it is, EINVAL for bytes that cannot go directly.
+fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
+    if flags & !of.flags() & O_NOATIME != 0 {
+        let owns = |attr| perm::owns(&Process::current().cred.get(), &attr);
+        if !owns(of.file().stat(of)) {
+            return Err(Errno::EPERM);
+        }
+    }
+    let direct = || of.file().is_bounded() || pipe::ends::of(of).is_some();
+    if flags & O_DIRECT != 0 && !direct() {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
 fn fcntl(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let (fd, command, arg) = (args.int(0), args.int(1), args.word(2));
@@ -93,6 +110,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         F_GETFL => Ok(of.flags() as usize),
         F_SETFL => {
             let flags = args.uint(2);
+            check_flags(&of, flags)?;
             if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != Tells::Never {
                 told::set_async(&of, fd, flags & O_ASYNC != 0)?;
             }

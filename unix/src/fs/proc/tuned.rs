@@ -32,7 +32,15 @@ pub struct Number {
 /// `oom_score_adj`: how gladly a process is ended when memory is out ([`points`](crate::memory::weight::points)).
 pub static ADJUSTMENT: Number = Number {
     show: |process, line| writeln!(line, "{}", process.oom_score_adj.load(Ordering::Relaxed)),
-    set: |process, text| adjust(process, text.parse().map_err(|_| Errno::EINVAL)?),
+    set: |process, text| {
+        let value = text.parse().map_err(|_| Errno::EINVAL)?;
+        let least = process.oom_score_adj_least.load(Ordering::Relaxed);
+        adjust(process, value, least)?;
+        if is_superuser() {
+            process.oom_score_adj_least.store(value, Ordering::Relaxed);
+        }
+        Ok(())
+    },
 };
 
 /// `oom_adj`: the same on the old scale, from -17, never, to 15.
@@ -44,10 +52,13 @@ pub static OLD_ADJUSTMENT: Number = Number {
         };
         writeln!(line, "{old}")
     },
-    set: |process, text| match text.parse().map_err(|_| Errno::EINVAL)? {
-        15 => adjust(process, MOST),
-        old @ -17..=14 => adjust(process, old * 1000 / 17),
-        _ => Err(Errno::EINVAL),
+    set: |process, text| {
+        let now = process.oom_score_adj.load(Ordering::Relaxed);
+        match text.parse().map_err(|_| Errno::EINVAL)? {
+            15 => adjust(process, MOST, now),
+            old @ -17..=14 => adjust(process, old * 1000 / 17, now),
+            _ => Err(Errno::EINVAL),
+        }
     },
 };
 
@@ -80,13 +91,17 @@ pub static SLACK: Number = Number {
     },
 };
 
-/// EINVAL, EACCES.
-fn adjust(process: &Process, value: i32) -> Result<()> {
+/// Whether the caller may have a process ended later than others.
+fn is_superuser() -> bool {
+    Process::current().cred.get().has(Capability::SysResource)
+}
+
+/// Who is no superuser goes to `least` at the lowest. EINVAL, EACCES.
+fn adjust(process: &Process, value: i32, least: i32) -> Result<()> {
     if !(LEAST..=MOST).contains(&value) {
         return Err(Errno::EINVAL);
     }
-    let now = process.oom_score_adj.load(Ordering::Relaxed);
-    if value < now && !Process::current().cred.get().has(Capability::SysResource) {
+    if value < least && !is_superuser() {
         return Err(Errno::EACCES);
     }
     process.oom_score_adj.store(value, Ordering::Relaxed);

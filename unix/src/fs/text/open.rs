@@ -151,6 +151,15 @@ impl File for Text {
         Ok(count)
     }
 
+    /// What does not begin at the beginning is taken and changes nothing.
+    fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        match self.set {
+            None => Err(Errno::ESPIPE),
+            Some(_) if offset != 0 => Ok(buf.remaining()),
+            Some(_) => self.write(of, buf),
+        }
+    }
+
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         // Where the end is nobody knows before it was read.
         of.sought(offset, whence, || None)
