@@ -175,6 +175,7 @@ static void flags(void)
         fails(fcntl(fd, F_SETFL, O_DIRECT | O_NONBLOCK), EINVAL, names[i]);
         equal(fcntl(fd, F_GETFL) & (O_DIRECT | O_NONBLOCK), 0, "nothing of it is set");
         close(fd);
+        fails(open(names[i], O_RDONLY | O_DIRECT), EINVAL, "nor may it be opened so");
     }
     fails(fcntl(counter, F_SETFL, O_DIRECT), EINVAL, "O_DIRECT of a counter");
     equal(pipe(pipes), 0, "a pipe");

@@ -5,7 +5,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    IN_CREATE, IN_MODIFY, O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECTORY, O_EXCL, O_NOATIME,
+    IN_CREATE, IN_MODIFY, O_ACCMODE, O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_EXCL, O_NOATIME,
     O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY, S_IFMT, S_IFREG,
 };
 use alloc::sync::Arc;
@@ -162,6 +162,10 @@ fn existing(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
         lease::break_for(&inode, flags)?;
     }
     let of = inode.open(how)?;
+    // There is nothing between a program and a file's bytes that these would go around; what has none is refused.
+    if flags & O_DIRECT != 0 && !of.file().is_bounded() {
+        return Err(Errno::EINVAL);
+    }
     // A file of no kind (an anonymous one reached through `/proc`) has no length.
     if flags & O_TRUNC != 0 && attr.mode & S_IFMT == S_IFREG {
         place.inode.truncate(0)?;
