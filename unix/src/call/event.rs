@@ -20,7 +20,6 @@ use crate::process::Process;
 use crate::process::access::{self, Wish};
 use crate::process::tree;
 use crate::time::Clock;
-use account::Capability;
 use account::quota;
 
 /// The calls of this family.
@@ -69,17 +68,11 @@ fn timerfd_create(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let clock = match a.int(0) {
-        CLOCK_REALTIME => Clock::Real,
-        CLOCK_MONOTONIC | CLOCK_BOOTTIME => Clock::Monotonic,
-        CLOCK_REALTIME_ALARM | CLOCK_BOOTTIME_ALARM => {
-            Process::current().cred.get().need(Capability::WakeAlarm)?;
-            match a.int(0) {
-                CLOCK_REALTIME_ALARM => Clock::Real,
-                _ => Clock::Monotonic,
-            }
-        }
+        CLOCK_REALTIME | CLOCK_REALTIME_ALARM => Clock::Real,
+        CLOCK_MONOTONIC | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => Clock::Monotonic,
         _ => return Err(Errno::EINVAL),
     };
+    super::time::may_wake(a.int(0))?;
     install(timer::open(clock, flags & O_NONBLOCK)?, flags)
 }
 

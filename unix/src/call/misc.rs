@@ -14,7 +14,6 @@ use vm::user;
 use super::{Args, Handler};
 use crate::process::{Process, tree};
 use account::Capability;
-use vm::fallible::try_filled;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -23,7 +22,6 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SETDOMAINNAME, |a| set_name(a, Named::Domain)),
     (nr::SYSINFO, sysinfo),
     (nr::GETRANDOM, getrandom),
-    (nr::SYSLOG, syslog),
     (nr::REBOOT, reboot),
     (nr::MEMBARRIER, membarrier),
     (nr::PERSONALITY, |a| {
@@ -58,7 +56,8 @@ pub enum Named {
 static NAMES: Monitor<[Option<Vec<u8>>; 2]> = Monitor::new([None, None]);
 
 /// EPERM unless the caller has `right`.
-fn need(right: Capability) -> Result<()> {
+/// EPERM unless the caller has this right.
+pub(super) fn need(right: Capability) -> Result<()> {
     Process::current().cred.with(|cred| cred.need(right))
 }
 
@@ -172,30 +171,6 @@ fn getrandom(a: &mut Args) -> Result<usize> {
         }
     }
     Ok(done)
-}
-
-/// Of the kernel's own log, reading all of it and its size. It holds addresses of the kernel: for who has `CAP_SYSLOG`.
-fn syslog(a: &mut Args) -> Result<usize> {
-    const READ_ALL: i32 = 3;
-    const SIZE_BUFFER: i32 = 10;
-    if !(0..=SIZE_BUFFER).contains(&a.int(0)) {
-        return Err(Errno::EINVAL);
-    }
-    need(Capability::Syslog)?;
-    let mut log = try_filled(0, machine::log::RING)?;
-    let (_, length) = machine::log::copy(0, &mut log);
-    log.truncate(length);
-    match a.int(0) {
-        READ_ALL if a.int(2) < 0 || a.word(1) == 0 => Err(Errno::EINVAL),
-        READ_ALL => {
-            let length = log.len().min(a.word(2));
-            user::copy_out(a.word(1), &log[log.len() - length..])?;
-            Ok(length)
-        }
-        SIZE_BUFFER => Ok(log.len()),
-        0..=9 => Ok(0),
-        _ => Err(Errno::EINVAL),
-    }
 }
 
 fn reboot(a: &mut Args) -> Result<usize> {

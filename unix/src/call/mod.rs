@@ -17,6 +17,7 @@ pub mod epoll;
 pub mod event;
 pub mod futex;
 pub mod ipc;
+pub mod log;
 pub mod memory;
 pub mod misc;
 pub mod mqueue;
@@ -115,6 +116,7 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     futex::CALLS,
     ipc::CALLS,
     memory::CALLS,
+    log::CALLS,
     misc::CALLS,
     mqueue::CALLS,
     pipe::CALLS,

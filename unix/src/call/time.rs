@@ -24,6 +24,11 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
     (nr::CLOCK_NANOSLEEP, |a| {
         let clock = ticking(a.int(0), CLOCK_THREAD_CPUTIME_ID)?;
+        // The right is asked for behind what is wrong with the time.
+        user::get::<Timespec>(a.word(2))?
+            .to_ns()
+            .ok_or(Errno::EINVAL)?;
+        may_wake(a.int(0))?;
         let absolute = a.int(1) & TIMER_ABSTIME != 0;
         sleep_for(clock, absolute, a.word(2), a.word(3))
     }),
@@ -111,19 +116,27 @@ fn set_clock(ns: Option<u64>) -> Result<usize> {
     Ok(0)
 }
 
-/// Clock `id` if one can sleep by it and have timers: not what is coarse or raw, which have an own number for that, what would wake the machine, nor `not`. EINVAL, EOPNOTSUPP.
+/// Clock `id` if one can sleep by it and have timers: not what is coarse or raw, which have an own number for that, nor `not`. EINVAL, EOPNOTSUPP.
 fn ticking(id: i32, not: i32) -> Result<Clock> {
-    const NEVER: [i32; 5] = [
+    const NEVER: [i32; 3] = [
         CLOCK_MONOTONIC_RAW,
         CLOCK_REALTIME_COARSE,
         CLOCK_MONOTONIC_COARSE,
-        CLOCK_REALTIME_ALARM,
-        CLOCK_BOOTTIME_ALARM,
     ];
     if id == not || NEVER.contains(&id) {
         return Err(Errno::EOPNOTSUPP);
     }
     Clock::from_id(id)
+}
+
+/// EPERM unless the caller may wait by clock `id`. One that would wake the machine is for who has the right to that, though it never sleeps.
+pub(super) fn may_wake(id: i32) -> Result<()> {
+    match id {
+        CLOCK_REALTIME_ALARM | CLOCK_BOOTTIME_ALARM => {
+            Process::current().cred.get().need(Capability::WakeAlarm)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn sleep_for(clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usize> {
@@ -309,6 +322,7 @@ fn timer_create(a: &mut Args) -> Result<usize> {
         value: event.value,
         tid,
     };
+    may_wake(a.int(0))?;
     let most = process.limits.lock().cur(RLIMIT_SIGPENDING);
     let id = process.timers.create(&process, clock, notify, most)?;
     if let Err(error) = user::put(a.word(2), &(id as i32)) {

@@ -4,11 +4,15 @@
 //! registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg` (major 1); [`NODES`] are the names in `/dev`.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{O_ACCMODE, O_WRONLY};
+use abi::linux::{
+    O_ACCMODE, O_WRONLY, RNDADDENTROPY, RNDADDTOENTCNT, RNDCLEARPOOL, RNDGETENTCNT, RNDRESEEDCRNG,
+    RNDZAPENTCNT,
+};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::any::Any;
 use sync::Monitor;
+use vm::user;
 
 use super::inode::How;
 use crate::file::{DescRoutines, File, OpenFile, Sharing};
@@ -149,6 +153,13 @@ impl File for Memory {
         Ok(0)
     }
 
+    fn ioctl(&self, _of: &OpenFile, command: u32, arg: usize) -> Result<usize> {
+        match self {
+            Memory::Random => control_random(command, arg),
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         let made = seam::constants()?;
         let (read, write) = match self {
@@ -176,6 +187,35 @@ impl File for Memory {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// What the numbers for random bytes are said to hold, which never run short.
+pub const ENTROPY_BITS: i32 = 256;
+
+/// Operations on the source of random bytes. It takes what it is given and is no better for it. EPERM, EFAULT, EINVAL.
+fn control_random(command: u32, arg: usize) -> Result<usize> {
+    match command {
+        RNDGETENTCNT => return user::put(arg, &ENTROPY_BITS).map(|()| 0),
+        RNDADDTOENTCNT | RNDADDENTROPY | RNDZAPENTCNT | RNDCLEARPOOL | RNDRESEEDCRNG => {
+            Process::current().cred.get().need(Capability::SysAdmin)?;
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    if matches!(command, RNDADDTOENTCNT | RNDADDENTROPY) {
+        let bits: i32 = user::get(arg)?;
+        if bits < 0 {
+            return Err(Errno::EINVAL);
+        }
+    }
+    if command == RNDADDENTROPY {
+        let count: i32 = user::get(arg.wrapping_add(size_of::<i32>()))?;
+        let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
+        let mut given = IoBuf::user(arg.wrapping_add(2 * size_of::<i32>()), count)?;
+        while given.remaining() > 0 {
+            given.take(&mut [0; 256])?;
+        }
+    }
+    Ok(0)
 }
 
 fn put_random(buf: &mut IoBuf) -> Result<usize> {

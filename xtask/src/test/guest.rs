@@ -204,6 +204,11 @@ pub const TESTS: &[Test] = &[
         run: corners,
     },
     Test {
+        name: "details",
+        about: "details of calls: clocks that wake, the kernel's log, what random numbers are asked, addresses, on 1 and 4 CPUs",
+        run: details,
+    },
+    Test {
         name: "pidfds",
         about: "signals and processes as files, on 1 and 4 CPUs",
         run: pidfds,
@@ -914,6 +919,20 @@ fn events(kit: &Kit) -> Vec<Check> {
 
 fn corners(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "corners", 128, &["/tests/corners-glibc"], MINUTE)
+}
+
+fn details(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let machine = with(kit, &format!("details-{cpus}"), cpus, 128);
+        for arguments in [
+            &["/tests/details-glibc"][..],
+            &["/tests/details-glibc", "cleared"],
+        ] {
+            checks.extend(kit.tap(&machine, arguments, MINUTE));
+        }
+    }
+    checks
 }
 
 fn pidfds(kit: &Kit) -> Vec<Check> {

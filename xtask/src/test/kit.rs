@@ -171,6 +171,7 @@ impl Kit {
             "events",
             "pidfds",
             "corners",
+            "details",
             "inotifies",
             "sockets",
             "inets",

@@ -21,9 +21,11 @@ use machine::mitigate::Bug;
 use machine::topology;
 
 use super::{counts, sysvipc};
+use crate::call::log::LEVELS;
 use crate::call::misc::{self, RELEASE, VERSION};
 use crate::event::inotify::limits as inotify;
 use crate::file::{File, OpenFile};
+use crate::fs::dev;
 use crate::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use crate::io::IoBuf;
 use crate::ipc::mqueue::limits as queues;
@@ -308,6 +310,22 @@ const SYS_KERNEL: &[Named] = &[
     ("osrelease", line!(RELEASE)),
     ("ostype", line!("Linux")),
     ("pid_max", line!(tree::NUMBERS_MAX)),
+    ("printk", || {
+        let show = |out: &mut Out| {
+            let [level, message, least, usual] =
+                LEVELS.each_ref().map(|level| level.load(Ordering::Relaxed));
+            let _ = writeln!(out, "{level}\t{message}\t{least}\t{usual}");
+            Ok(())
+        };
+        Item::Setting(whole(show), |text| {
+            // As many as are given.
+            for (level, word) in LEVELS.iter().zip(text.split_whitespace()) {
+                let number = word.parse().map_err(|_| Errno::EINVAL)?;
+                level.store(number, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+    }),
     ("random", || Item::Folder(Arc::new(Fixed(SYS_RANDOM)))),
     ("tainted", line!(0)),
     ("threads-max", line!(tree::most())),
@@ -327,7 +345,8 @@ const SYS_YAMA: &[Named] = &[("ptrace_scope", || {
 
 const SYS_RANDOM: &[Named] = &[
     ("boot_id", line!(boot_id())),
-    ("entropy_avail", line!(256)),
+    ("entropy_avail", line!(dev::ENTROPY_BITS)),
+    ("poolsize", line!(dev::ENTROPY_BITS)),
     (
         "uuid",
         line!(uuid(machine::random::u64(), machine::random::u64())),

@@ -58,9 +58,13 @@ pub fn control(four: bool, command: u32, at: usize) -> Result<usize> {
             return Err(Errno::ENOTTY);
         }
         SIOCSIFFLAGS | SIOCSIFADDR | SIOCSIFNETMASK | SIOCSIFMTU | SIOCSIFHWADDR => {
+            user::get::<Ifreq>(at)?;
             return Err(Errno::EPERM);
         }
-        SIOCETHTOOL => return Err(Errno::EOPNOTSUPP),
+        SIOCETHTOOL => {
+            user::get::<Ifreq>(at)?;
+            return Err(Errno::EOPNOTSUPP);
+        }
         SIOCGIFFLAGS | SIOCGIFADDR | SIOCGIFNETMASK | SIOCGIFBRDADDR | SIOCGIFDSTADDR
         | SIOCGIFINDEX | SIOCGIFMTU | SIOCGIFHWADDR | SIOCGIFMETRIC | SIOCGIFTXQLEN
         | SIOCGIFMAP => {}
