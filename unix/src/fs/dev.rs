@@ -197,7 +197,7 @@ fn control_random(command: u32, arg: usize) -> Result<usize> {
     match command {
         RNDGETENTCNT => return user::put(arg, &ENTROPY_BITS).map(|()| 0),
         RNDADDTOENTCNT | RNDADDENTROPY | RNDZAPENTCNT | RNDCLEARPOOL | RNDRESEEDCRNG => {
-            Process::current().cred.get().need(Capability::SysAdmin)?;
+            caller::cred().need(Capability::SysAdmin)?;
         }
         _ => return Err(Errno::EINVAL),
     }
