@@ -1,4 +1,4 @@
-/* Limits of a user over all its processes: signals that wait (RLIMIT_SIGPENDING), memory of pipes.
+/* Limits of a user over all its processes: signals that wait (RLIMIT_SIGPENDING), memory of pipes and of large descriptor tables.
  *
  * Interface: limits; TAP on standard output. As root: it takes the part of two users that nobody else is.
  */
@@ -168,6 +168,43 @@ static int none_left(void)
     return waiting(&most) != 0;
 }
 
+/* Large descriptor tables of a user's processes take an eighth of memory at most: some are refused where memory for all of them is there. */
+static void tables(void)
+{
+    enum { CHILDREN = 8, LAST = 65535 };
+    int ends[2], granted = 0, refused = 0;
+    pid_t children[CHILDREN];
+    if (pipe(ends))
+        exit(2);
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            struct rlimit most = {LAST + 1, LAST + 1};
+            char error = 1;
+            if (setrlimit(RLIMIT_NOFILE, &most) == 0 && setgid(USER) == 0 && setuid(USER) == 0)
+                error = dup2(0, LAST) == LAST ? 0 : errno;
+            if (write(ends[1], &error, 1) != 1)
+                _exit(1);
+            for (;;)
+                pause();
+        }
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        char error;
+        if (read(ends[0], &error, 1) != 1)
+            break;
+        granted += error == 0;
+        refused += error == ENOMEM;
+    }
+    printf("# %d granted, %d refused\n", granted, refused);
+    check(granted > 0 && refused > 0 && granted + refused == CHILDREN, "large tables take an eighth of memory at most: ENOMEM");
+    for (int i = 0; i < CHILDREN; i++) {
+        kill(children[i], SIGKILL);
+        waitpid(children[i], 0, 0);
+    }
+    close(ends[0]), close(ends[1]);
+}
+
 int main(void)
 {
     low = SIGRTMIN;
@@ -177,5 +214,6 @@ int main(void)
     full();
     equal(as(USER, none_left), 0, "nor afterwards");
     equal(as(USER, many_pipes), 0, "pipes take an eighth of memory at most: ENFILE");
+    tables();
     return done();
 }
