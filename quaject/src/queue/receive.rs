@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`receiver`], or [`synthesize_receive`] for a queue that the caller keeps; [`receive`] is the plain twin.
 //!
+//! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
+//!
 //! Guards, each to the slow exit: nothing there (whether to wait, to say so, or that the input has ended), nothing asked for, another reader there, a
 //! kernel address, a fault. When the producer has found the queue full before, `Q_full-1` of the queue is called, or stands here in-line.
 //!

@@ -7,6 +7,7 @@ use super::guest::with;
 use super::kit::Kit;
 use super::tap::Check;
 use crate::host;
+use crate::machine::Virtio;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -56,11 +57,13 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         Ok(kit) => kit,
         Err(failure) => return vec![Check::new("a kernel that notes", false, failure.message)],
     };
-    let check = |&(name, words): &(&str, &[&str])| {
+    let check = |(name, words, virtio): (&str, &[&str], Option<Virtio>)| {
         let log = format!("order-{name}");
-        let machine = with(&kit, &log, 4, 256);
+        let mut machine = with(&kit, &log, 4, 256);
+        machine.virtio = virtio;
+        let input = vec![b'x'; if virtio.is_some() { 1 << 20 } else { 0 }];
         // What else the program says is the business of other suites.
-        if let Err(failure) = kit.boot(&machine, words, Vec::new(), Duration::from_secs(300)) {
+        if let Err(failure) = kit.boot(&machine, words, input, Duration::from_secs(300)) {
             return Check::new(name, false, failure.message);
         }
         let text = machine.log.text();
@@ -69,7 +72,11 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         let good = faults.is_empty() && !pairs.is_empty();
         Check::new(name, good, format!("{} pairs; {faults:?}", pairs.len()))
     };
-    PROGRAMS.iter().map(check).collect()
+    let plain = PROGRAMS.iter().map(|&(name, words)| (name, words, None));
+    let streams = [("messages", Virtio::Messages), ("lines", Virtio::Lines)];
+    let copy: &[&str] = &["/bin/sh", "-c", "cat | cat"];
+    let streams = streams.map(|(name, virtio)| (name, copy, Some(virtio)));
+    plain.chain(streams).map(check).collect()
 }
 
 /// What a log has noted.
