@@ -304,7 +304,8 @@ fn timer_create(a: &mut Args) -> Result<usize> {
         event.signo
     };
     let tid = match event.notify {
-        SIGEV_SIGNAL | SIGEV_NONE => 0,
+        // To call a thread is the library's; it is a signal here.
+        SIGEV_SIGNAL | SIGEV_THREAD | SIGEV_NONE => 0,
         kind if kind == SIGEV_THREAD_ID => {
             let task = tree::find_task(event.tid).ok_or(Errno::EINVAL)?;
             if task.process.pid != process.pid {
