@@ -75,7 +75,7 @@ pub const DEFAULT: Callouts = Callouts {
 
 static UNLINKED: Callouts = DEFAULT;
 
-static LINKED: AtomicPtr<Callouts> = AtomicPtr::new(core::ptr::null_mut());
+static LINKED: AtomicPtr<Callouts> = AtomicPtr::new((&raw const UNLINKED).cast_mut());
 
 /// Links the callouts. Later calls replace earlier ones; a caller that is under way may still use the old.
 pub fn link(callouts: &'static Callouts) {
@@ -85,13 +85,8 @@ pub fn link(callouts: &'static Callouts) {
 /// The linked callouts, or the default actions.
 #[inline]
 pub fn get() -> &'static Callouts {
-    let linked = LINKED.load(Ordering::Acquire);
-    if linked.is_null() {
-        &UNLINKED
-    } else {
-        // SAFETY: only `link` stores here, and it takes a `&'static`.
-        unsafe { &*linked }
-    }
+    // SAFETY: it begins with a static's address, and only `link` stores here, which takes a `&'static`.
+    unsafe { &*LINKED.load(Ordering::Acquire) }
 }
 
 /// Runs `f` with interrupts off on this CPU.

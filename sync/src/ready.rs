@@ -113,6 +113,28 @@ impl ReadyList {
         result
     }
 
+    /// As [`ReadyList::sleep`], for who is thread `me` and would be the only sleeper, but until it is woken once, or is resumed for something else: then it looks itself. False at once when others
+    /// sleep.
+    #[inline]
+    pub fn doze(&self, me: usize, condition: impl FnOnce() -> bool) -> bool {
+        let alone = !self.sleepers.has_waiters()
+            && (self.alone)
+                .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok();
+        if !alone {
+            return false;
+        }
+        in_order();
+        if !condition() {
+            (callout::get().suspend)();
+        }
+        // A waker has done this already, most often.
+        if self.alone.load(Ordering::Relaxed) == me {
+            let _ = (self.alone).compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        true
+    }
+
     /// Whether anybody may sleep.
     pub fn has_sleepers(&self) -> bool {
         self.alone.load(Ordering::SeqCst) != 0 || self.sleepers.has_waiters()
@@ -277,6 +299,29 @@ impl Line {
         self.append(after, last);
     }
 
+    /// The oldest, who stays, and is not noted anew meanwhile: who finds that it has nothing to tell [takes](Line::take) it, and looks once more.
+    #[inline]
+    pub fn oldest(&self) -> Option<&Member> {
+        // SAFETY: members in the line are counted.
+        unsafe { self.first.as_ref() }
+    }
+
+    /// Lets the oldest stand behind the others.
+    #[inline]
+    pub fn rotate(&mut self) {
+        let first = self.first;
+        if first == self.last {
+            return;
+        }
+        if let Some(member) = NonNull::new(first) {
+            // SAFETY: members in the line are counted.
+            let next = &unsafe { member.as_ref() }.next;
+            self.first = next.load(Ordering::Relaxed);
+            next.store(core::ptr::null_mut(), Ordering::Relaxed);
+            self.append(first, first);
+        }
+    }
+
     /// Puts the chain from `first` to `last` behind those who are here.
     fn append(&mut self, first: *mut Member, last: *mut Member) {
         if first.is_null() {
@@ -301,9 +346,8 @@ impl Line {
         if self.first.is_null() {
             self.last = core::ptr::null_mut();
         }
-        member.noted.store(false, Ordering::Release);
-        // Before a look at what the member is about.
-        fence(Ordering::SeqCst);
+        // Before a look at what the member is about: whoever found it noted changed that before.
+        member.noted.swap(false, Ordering::SeqCst);
         Some(member)
     }
 
@@ -314,6 +358,14 @@ impl Line {
             let member = Arc::into_raw(member).cast_mut();
             self.append(member, member);
         }
+    }
+
+    /// Lets one that was taken stand before the others, unless it was noted again meanwhile.
+    pub fn put_first(&mut self, member: Arc<Member>) {
+        let mut line = Line::new();
+        line.put_back(member);
+        line.join(self);
+        self.join(&mut line);
     }
 
     /// Lets those of `other` stand behind the others.
@@ -412,6 +464,23 @@ impl Arms {
         if let (false, Some(member)) = (watched, &self.member) {
             member.note();
         }
+    }
+
+    /// Whether the member stands in all lists that were shown when the arms were last [counted](Arms::begin), of which there are some: each wake-up of one from before this notes it.
+    #[inline]
+    pub fn stand(&self) -> bool {
+        let Some(nodes) = &self.nodes else {
+            return false;
+        };
+        let mut some = false;
+        for arm in nodes {
+            let counts = arm.at != 0 && !arm.stale;
+            if counts && !arm.node.is_queued() {
+                return false;
+            }
+            some |= counts;
+        }
+        some
     }
 
     /// Leaves `list` if it is there.

@@ -248,6 +248,23 @@ impl WaitList {
         self.wake(false)
     }
 
+    /// As [`WaitList::wake_all`], for who has interrupts off, which is what a callback that stands alone needs.
+    #[inline]
+    pub fn wake_all_briefly(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let (top, taken_off) = self.head.read();
+        if let Some(place) = Place::at(top) {
+            let state = place.state.load(Ordering::Acquire);
+            let next = place.next.load(Ordering::Acquire);
+            let calls = state & (PHASES | KINDS) == QUEUED | CALLS;
+            if calls && next == 0 && self.head.read().1 == taken_off {
+                call(place, state, place.owner.load(Ordering::Relaxed));
+                return false;
+            }
+        }
+        self.wake(false)
+    }
+
     /// As [`WaitList::wake_all`]; with `clear` callbacks are taken off the list, too.
     fn wake(&self, clear: bool) -> bool {
         fence(Ordering::SeqCst);

@@ -13,7 +13,7 @@
 //! - a leaf is answered on the spot: no stack, no register but rax;
 //! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call leaves the table;
 //! - a number that no call has is refused, as is a descriptor below zero;
-//! - everything else, descriptors beyond the table too, goes to the machine's slow entry.
+//! - everything else, descriptors beyond the table too, goes to what is linked for it (`outright`), and from there to the machine's slow entry.
 //!
 //! Where mitigations want it the entry of `syscall` has changed stacks already (`machine::guard`), and each way out has more to do.
 //!
@@ -147,9 +147,9 @@ const AGAIN: usize = 0;
 const ENTRY: usize = 8;
 
 impl Dispatcher {
-    /// The dispatcher of `tte`, whose stack is in place.
-    pub fn synthesize(tte: &Tte, spec: &Spec) -> Result<Dispatcher, OutOfCode> {
-        let sealed = instantiate(tte, spec, machine::trap::syscall_slow())?;
+    /// The dispatcher of `tte`, whose stack is in place. What it does not answer goes to `rest`, which is the machine's slow entry or entered as that is.
+    pub fn synthesize(tte: &Tte, spec: &Spec, rest: usize) -> Result<Dispatcher, OutOfCode> {
+        let sealed = instantiate(tte, spec, rest)?;
         // SAFETY: the generator keeps the contract at the head of this file for this thread; the table outlives the
         // dispatcher by the contract of `Spec`, the thread owns the dispatcher.
         Ok(Dispatcher(unsafe { Routine::from(sealed) }))

@@ -16,7 +16,7 @@ use crate::local::here;
 use crate::ready::End;
 use crate::switch::{Keys, Kind, SwitchCode};
 use crate::tte::{LEVELS, NoMemory, Parts, QUANTUM_NS, Thread, Tte, activate};
-use crate::{fp, protect, tte};
+use crate::{fp, outright, protect, tte};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_restore, irq_save};
@@ -193,7 +193,7 @@ fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
 fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
     let starter = match parts.starter.take() {
         Some(starter) => starter,
-        None => Dispatcher::synthesize(thread, &SLOW)?,
+        None => Dispatcher::synthesize(thread, &SLOW, outright::rest())?,
     };
     thread.dispatch.store(starter.entry(), Ordering::Release);
     thread
@@ -308,7 +308,11 @@ impl Tte {
     /// # Errors
     /// No memory: the old one stays.
     pub fn set_dispatcher(&self, spec: &dispatch::Spec) -> Result<(), NoMemory> {
-        let dispatcher = Dispatcher::synthesize(self, spec)?;
+        self.answer_by(Dispatcher::synthesize(self, spec, outright::rest())?);
+        Ok(())
+    }
+
+    fn answer_by(&self, dispatcher: Dispatcher) {
         let mut slot = self.dispatcher.lock();
         self.dispatch.store(dispatcher.entry(), Ordering::Release);
         self.read_again
@@ -325,7 +329,6 @@ impl Tte {
         self.nudge();
         drop(slot);
         drop(former);
-        Ok(())
     }
 
     /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses no table.
@@ -347,12 +350,14 @@ impl Tte {
         self.beginning.store(0, Ordering::SeqCst);
     }
 
-    /// Gives the thread a dispatcher that answers nothing itself.
+    /// Gives the thread a dispatcher that takes all calls the slow way.
     ///
     /// # Errors
     /// No memory: the old one stays.
     pub fn set_slow_dispatcher(&self) -> Result<(), NoMemory> {
-        self.set_dispatcher(&SLOW)
+        let slow = machine::trap::syscall_slow();
+        self.answer_by(Dispatcher::synthesize(self, &SLOW, slow)?);
+        Ok(())
     }
 
     /// Moves the running thread, which this is, into another address space; 0 for the kernel's own. Cannot fail.

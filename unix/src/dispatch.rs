@@ -146,8 +146,8 @@ pub(crate) fn settle_in(task: &Task, number: usize) {
 
 /// The table of `task` is at `files` now. ENOMEM.
 fn follow(task: &Task, files: KptView) -> Result<()> {
-    if task.thread.is_beginning() {
-        // It uses none yet.
+    if task.thread.is_beginning() && !task.trace.is_traced() {
+        // It uses none yet. (What it begins with answers some calls without a look at who traces it.)
         return Ok(());
     }
     redirect(task, Some(files))

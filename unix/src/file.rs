@@ -107,6 +107,14 @@ pub trait File: Send + Sync + Any {
     ) -> u32 {
         events & poll::events(true, true)
     }
+    /// Whether the wait lists that [`File::poll`] shows are the same each time and are woken at each change, whether they have been shown again or not.
+    fn wakes_each_time(&self) -> bool {
+        false
+    }
+    /// The epoll instance that it is.
+    fn as_epoll(&self) -> Option<&crate::epoll::Epoll> {
+        None
+    }
     /// Whether an epoll instance may watch it: [`File::poll`] enrols whoever asks.
     fn can_be_watched(&self) -> bool {
         false

@@ -188,6 +188,44 @@ impl Files {
         Ok(self.look(fd as u32 as usize)?.0)
     }
 
+    /// The open file behind `fd`, if it is more than a place, without counting.
+    ///
+    /// # Safety
+    /// Interrupts are off for as long as the reference is used, and the caller is one of the table's threads.
+    #[inline(always)]
+    pub unsafe fn at_hand(&self, fd: i32) -> Option<&OpenFile> {
+        let place = self.slots.place(fd as u32 as usize)?;
+        let word = place.slot.load(Ordering::Acquire) & !CLOEXEC;
+        // SAFETY: a slot that is not 0 holds a count, made a pointer, which is not given up while interrupts are off (`Place::file`).
+        let of = unsafe { (word as *const OpenFile).as_ref() };
+        of.filter(|of| of.flags() & O_PATH == 0)
+    }
+
+    /// A count of `of`, which was [at hand](Files::at_hand) behind `fd`, if it is still there.
+    ///
+    /// # Safety
+    /// As there, and interrupts have been off since.
+    #[inline(always)]
+    pub unsafe fn keep(&self, fd: i32, of: &OpenFile) -> Option<Arc<OpenFile>> {
+        let place = self.slots.place(fd as u32 as usize)?;
+        let of = core::ptr::from_ref(of);
+        // SAFETY: the slot's count, which made the pointer, is not given up while interrupts are off.
+        let counted = unsafe {
+            Arc::increment_strong_count(of);
+            Arc::from_raw(of)
+        };
+        // As in `look`.
+        fence(Ordering::SeqCst);
+        if place.holds(&counted) {
+            return Some(counted);
+        }
+        // With interrupts on, as it may be the last.
+        machine::cpu::irq_enable();
+        drop(counted);
+        machine::cpu::irq_disable();
+        None
+    }
+
     /// As [`Files::get`], but of what is more than a place (`O_PATH`). `EBADF`.
     #[inline]
     pub fn opened(&self, fd: i32) -> Result<Arc<OpenFile>> {

@@ -41,6 +41,7 @@ pub fn init(cpus: usize) -> Result<()> {
     files::link_stubs(stubs);
     crate::call::file::hot::init(slow, conv).map_err(|OutOfCode| Errno::ENOMEM)?;
     crate::futex::short::init(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
+    crate::call::outright::init(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     let mut way_out = Draft::new(&WAY_OUT, "way out");
     thread::outright::way_out(&mut way_out);
     thread::outright::link_way_out(keep(way_out).map_err(|OutOfCode| Errno::ENOMEM)?);

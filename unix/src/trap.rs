@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 use machine::debug::STEP;
 use machine::trap::{Callouts, RFLAGS_IF, TrapFrame, exception, fault_address};
 use machine::{cpu, report};
-use thread::Return;
+use thread::{Return, outright};
 use vm::space::FaultError;
 use vm::{Access, AddressSpace};
 
@@ -51,6 +51,9 @@ fn on_syscall(frame: &mut TrapFrame) {
 
 #[inline]
 fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
+    if frame.error >= outright::ANSWERED && answered(frame) {
+        return;
+    }
     if task.thread.is_beginning() && task.thread.has_begun() {
         dispatch::settle_in(task, frame.error as usize);
     }
@@ -73,6 +76,16 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
     if task.mask_is_saved.load(Ordering::Relaxed) {
         task.attend();
     }
+}
+
+/// Whether the call was made outright and is here for what else is asked of the thread.
+#[cold]
+fn answered(frame: &mut TrapFrame) -> bool {
+    let answered = outright::answered();
+    if let Some((number, answer)) = answered {
+        (frame.error, frame.rax) = (number, answer as u64);
+    }
+    answered.is_some()
 }
 
 /// The last thing before user code runs. Interrupts are off, and are off again afterwards.

@@ -166,12 +166,17 @@ impl CounterCore {
 
     /// Wakes everyone who waits for a count.
     pub fn wake_takers(&self) {
+        self.wake_sleeper();
+        if self.takers.has_waiters() {
+            self.takers.wake_all();
+        }
+    }
+
+    #[inline]
+    fn wake_sleeper(&self) {
         let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
         if sleeper != 0 {
             (sync::callout::get().resume)(sleeper);
-        }
-        if self.takers.has_waiters() {
-            self.takers.wake_all();
         }
     }
 
@@ -232,10 +237,14 @@ impl CounterCore {
         1
     }
 
-    /// Callback of the adding routine: something was added while somebody waited for it.
+    /// Callback of the adding routine: something was added while somebody waited for it. Interrupts are off.
     pub(crate) extern "sysv64" fn some_came(counter: usize) {
         // SAFETY: routines pass the address of the counter that they were generated for, and it outlives them.
-        unsafe { &*(counter as *const CounterCore) }.wake_takers();
+        let counter = unsafe { &*(counter as *const CounterCore) };
+        counter.wake_sleeper();
+        if counter.takers.has_waiters() {
+            counter.takers.wake_all_briefly();
+        }
     }
 
     /// Callback of the taking routine: somebody waits for room.

@@ -38,6 +38,72 @@ fn a_change_is_seen_or_noted() {
     });
 }
 
+/// One that stays in the line while it is ready, and in its list: looked at before and after it is taken, by who watches nothing anew.
+#[test]
+fn one_that_stands_need_not_be_watched_again() {
+    link_threads();
+    model(3, || {
+        let ready = List::new(ReadyList::new());
+        let (list, word) = (Arc::new(WaitList::new()), Arc::new(AtomicUsize::new(0)));
+        let member = std::sync::Arc::new(Member::new(&ready, 1));
+        let mut arms = Arms::new(member.clone(), false);
+        assert!(!arms.stand());
+        arms.watch(&list);
+        let mut line = Line::new();
+        line.put_back(member);
+        let changer = {
+            let (list, word) = (list.clone(), word.clone());
+            thread::spawn(move || {
+                word.store(1, Ordering::Relaxed);
+                list.wake_all_briefly();
+            })
+        };
+        let looks = || word.load(Ordering::Relaxed) != 0;
+        let mut seen = line.oldest().is_some() && looks();
+        if seen {
+            line.rotate();
+        } else {
+            let member = line.take().unwrap();
+            assert!(arms.stand());
+            seen = looks();
+            if seen {
+                line.put_first(member);
+            }
+        }
+        changer.join().unwrap();
+        let looked_at_again = !line.is_empty() || !ready.is_empty();
+        assert!(looked_at_again, "neither seen nor noted");
+        drop(line);
+        ready.close();
+    });
+}
+
+#[test]
+fn who_dozes_is_woken_by_a_member_that_comes() {
+    link_threads();
+    model(3, || {
+        let ready = List::new(ReadyList::new());
+        let member = std::sync::Arc::new(Member::new(&ready, 1));
+        let sleepers = [0, 1].map(|_| {
+            let ready = ready.clone();
+            thread::spawn(move || {
+                let me = (sync::callout::get().current)();
+                while ready.is_empty() {
+                    if !ready.doze(me, || !ready.is_empty()) {
+                        ready.sleep(|| !ready.is_empty()).unwrap();
+                    }
+                }
+                // It is left there for the other.
+                ready.wake_sleeper();
+            })
+        });
+        member.note();
+        sleepers.into_iter().for_each(|one| one.join().unwrap());
+        assert!(!ready.has_sleepers());
+        ready.close();
+    });
+}
+
 /// Arms that stay: two changes, and looks beside them without watching anew.
 #[test]
 fn a_member_that_stays_armed_misses_nothing() {

@@ -6,13 +6,14 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
+use thread::outright::LEFT;
 use vm::user::{get, put};
 
 use super::poll::{milliseconds, relative, restored};
 use super::signal::with_mask;
 use super::{Args, Handler};
 use crate::deadline::Deadline;
-use crate::epoll::Epoll;
+use crate::epoll::{Epoll, room, wait_outright as outright};
 use crate::file::OpenFile;
 use crate::process::{Process, Task};
 
@@ -47,7 +48,7 @@ fn new(cloexec: bool) -> Result<usize> {
 
 /// The instance of a description. EINVAL.
 fn instance(of: &OpenFile) -> Result<&Epoll> {
-    of.file_as::<Epoll>().ok_or(Errno::EINVAL)
+    of.file().as_epoll().ok_or(Errno::EINVAL)
 }
 
 fn control(args: &mut Args) -> Result<usize> {
@@ -80,6 +81,35 @@ fn wait(args: &mut Args) -> Result<usize> {
     until(args, milliseconds(args.int(3)))
 }
 
+/// `epoll_wait` without a trap frame.
+pub(super) extern "sysv64" fn wait_outright(
+    fd: usize,
+    events: usize,
+    most: usize,
+    timeout: usize,
+    _more: usize,
+    _other: usize,
+) -> isize {
+    Task::here(|task| outright(task, fd as i32, events, most as i32, timeout as i32))
+        .flatten()
+        .map_or(LEFT, |reported| reported as isize)
+}
+
+/// `epoll_pwait` without a trap frame, and without a mask.
+pub(super) extern "sysv64" fn pwait_outright(
+    fd: usize,
+    events: usize,
+    most: usize,
+    timeout: usize,
+    mask: usize,
+    _size: usize,
+) -> isize {
+    match mask {
+        0 => wait_outright(fd, events, most, timeout, 0, 0),
+        _ => LEFT,
+    }
+}
+
 fn pwait(args: &mut Args) -> Result<usize> {
     with_mask(args.word(4), args.word(5))?;
     restored(until(args, milliseconds(args.int(3))))
@@ -92,12 +122,8 @@ fn pwait2(args: &mut Args) -> Result<usize> {
 }
 
 fn until(args: &Args, deadline: Deadline) -> Result<usize> {
-    let most = usize::try_from(args.int(2)).unwrap_or(0);
-    if most == 0 || most > i32::MAX as usize / size_of::<EpollEvent>() {
-        return Err(Errno::EINVAL);
-    }
     let events = args.word(1);
-    vm::user::check(events, most * size_of::<EpollEvent>())?;
+    let most = room(events, args.int(2))?;
     let fd = args.int(0);
     let of = Task::here(|task| task.process.files.with(|files| files.opened(fd)));
     let of = of.ok_or(Errno::EBADF)??;

@@ -11,8 +11,10 @@ use abi::nr;
 use machine::clock::now_ns;
 use vm::user;
 
+use thread::outright::LEFT;
+
 use super::{Args, Handler};
-use crate::futex::{Key, exchange_user, pi, requeue, several, short, wait, wake};
+use crate::futex::{Key, exchange_user, pi, requeue, several, wait, wake};
 use crate::process::access::{self, Wish};
 use crate::process::{Task, tree};
 use crate::time::Clock;
@@ -52,7 +54,6 @@ fn futex(a: &mut Args) -> Result<usize> {
     }
     let all = FUTEX_BITSET_MATCH_ANY;
     match command {
-        FUTEX_WAIT if short::answered() => Ok(0),
         FUTEX_WAIT => wait(address, private, a.uint(2), all, deadline),
         FUTEX_WAIT_BITSET => wait(address, private, a.uint(2), a.uint(5), deadline),
         FUTEX_WAKE => wake(Key::of(address, private)?, a.int(2), all),
@@ -155,6 +156,21 @@ fn operate(address: usize, encoded: u32) -> Result<bool> {
         5 => old >= comparand,
         _ => return Err(Errno::ENOSYS),
     })
+}
+
+/// `set_robust_list` without a trap frame.
+pub(super) extern "sysv64" fn set_robust_list_outright(
+    head: usize,
+    size: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    if size != size_of::<RobustListHead>() {
+        return LEFT;
+    }
+    Task::here(|task| task.robust_list.store(head, Ordering::Relaxed)).map_or(LEFT, |()| 0)
 }
 
 fn set_robust_list(a: &mut Args) -> Result<usize> {

@@ -11,6 +11,9 @@ use abi::nr;
 use vm::space::{Backing, Bounds, Lock, Placement, Remap, Wish};
 use vm::{Access, AddressSpace, Prot, user};
 
+use thread::outright::LEFT;
+
+use super::outright::generally;
 use super::{Args, Handler};
 use crate::file::OpenFile;
 use crate::process::Process;
@@ -51,7 +54,11 @@ fn space() -> Result<Arc<AddressSpace>> {
 
 /// The page-aligned start and the rounded length of arguments 0 and 1. EINVAL, ENOMEM.
 fn range(a: &Args) -> Result<(usize, usize)> {
-    let (address, length) = (a.word(0), page_ceil(a.word(1)).ok_or(Errno::ENOMEM)?);
+    pages(a.word(0), a.word(1))
+}
+
+fn pages(address: usize, length: usize) -> Result<(usize, usize)> {
+    let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
     if !address.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
@@ -369,12 +376,31 @@ const FAVOURS: &[u32] = &[
     MADV_PAGEOUT,
 ];
 
+/// `madvise` that gives pages back, as at the end of each thread of the C library, without a trap frame.
+pub(super) extern "sysv64" fn madvise_outright(
+    address: usize,
+    length: usize,
+    advice: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    match advice as u32 {
+        MADV_DONTNEED => generally(|| advise(address, length, MADV_DONTNEED)),
+        _ => LEFT,
+    }
+}
+
 fn madvise(a: &mut Args) -> Result<usize> {
-    let (address, length) = range(a).map_err(|_| Errno::EINVAL)?;
+    advise(a.word(0), a.word(1), a.uint(2))
+}
+
+fn advise(address: usize, length: usize, advice: u32) -> Result<usize> {
+    let (address, length) = pages(address, length).map_err(|_| Errno::EINVAL)?;
     let space = space()?;
     let end = address.saturating_add(length);
     let wish = |wish: Wish| space.wish(address, end, wish).map(|()| 0);
-    match a.uint(2) {
+    match advice {
         _ if length == 0 => Ok(0),
         MADV_DONTNEED | MADV_FREE if space.any_locked(address, length) => Err(Errno::EINVAL),
         MADV_FREE if !space.is_anonymous(address, end) => Err(Errno::EINVAL),
@@ -388,7 +414,7 @@ fn madvise(a: &mut Args) -> Result<usize> {
         MADV_DONTDUMP => wish(Wish::Conceal(true)),
         MADV_DODUMP => wish(Wish::Conceal(false)),
         MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
-            let write = a.uint(2) == MADV_POPULATE_WRITE;
+            let write = advice == MADV_POPULATE_WRITE;
             let access = if write { Access::Write } else { Access::Read };
             populate(&space, address, length, access)?;
             Ok(0)

@@ -22,6 +22,7 @@ pub mod memory;
 pub mod misc;
 pub mod mqueue;
 pub mod native;
+pub(crate) mod outright;
 pub mod pipe;
 pub mod poll;
 pub mod prctl;

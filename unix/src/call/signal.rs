@@ -12,11 +12,14 @@ use machine::clock::now_ns;
 use sync::WaitList;
 use vm::user;
 
+use thread::outright::LEFT;
+
+use super::outright::with_interrupts;
 use super::{Args, Handler};
 use crate::event::process as pidfd;
 use crate::fs::text;
 use crate::process::{Process, Task, tree};
-use crate::signal::deliver::set_blocked;
+use crate::signal::deliver::{change_blocked, set_blocked};
 use crate::signal::set::UNBLOCKABLE;
 use crate::signal::{self, bit, frame, may_signal, valid};
 use crate::time::{Ended, settle, wait_deadline};
@@ -87,19 +90,51 @@ fn rt_sigaction(a: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
+/// `rt_sigprocmask` without a trap frame. What does not go through at once is left as it was.
+pub(super) extern "sysv64" fn rt_sigprocmask_outright(
+    how: usize,
+    new: usize,
+    old: usize,
+    size: usize,
+    _more: usize,
+    _last: usize,
+) -> isize {
+    let change = |task: &Arc<Task>| {
+        check_size(size)?;
+        let before = task.blocked();
+        let mask = match new {
+            0 => before,
+            new => masked(how as i32, before, user::get(new)?)?,
+        };
+        if old != 0 {
+            user::put(old, &before)?;
+        }
+        // To see whom else those concern that wait and are blocked now may take its time.
+        if new != 0 {
+            change_blocked(task, mask, |find| with_interrupts(find));
+        }
+        Ok(0)
+    };
+    Task::here(change).and_then(Result::ok).unwrap_or(LEFT)
+}
+
+/// The mask that `how` makes of the one from before and `set`. EINVAL.
+fn masked(how: i32, before: u64, set: u64) -> Result<u64> {
+    match how {
+        SIG_BLOCK => Ok(before | set),
+        SIG_UNBLOCK => Ok(before & !set),
+        SIG_SETMASK => Ok(set),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 fn rt_sigprocmask(a: &mut Args) -> Result<usize> {
     check_size(a.word(3))?;
     let task = Task::current();
     let before = task.blocked();
     if a.word(1) != 0 {
         let set: u64 = user::get(a.word(1))?;
-        let mask = match a.int(0) {
-            SIG_BLOCK => before | set,
-            SIG_UNBLOCK => before & !set,
-            SIG_SETMASK => set,
-            _ => return Err(Errno::EINVAL),
-        };
-        set_blocked(&task, mask);
+        set_blocked(&task, masked(a.int(0), before, set)?);
     }
     if a.word(2) != 0 {
         user::put(a.word(2), &before)?;

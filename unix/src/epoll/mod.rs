@@ -1,6 +1,6 @@
 //! Epoll instances: sets of descriptors that tell when one of them is ready.
 //!
-//! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change what it watches, [`Epoll::wait`] reports.
+//! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change what it watches, [`Epoll::wait`] reports, and [`wait_outright`] straight into the user's array.
 //!
 //! Each interest is a member of the instance's list of ready ones, into which the wait lists of its file put it: so a look takes
 //! the time of those that are ready, however many are watched. It stands in its wait lists as long as it is there. One that is reported as a level stays in the list of ready ones until a
@@ -11,6 +11,7 @@
 //! Source: dissertation, figure 4.3 (callbacks of a queue), sections 4.1.4 and 4.4.
 
 mod nest;
+mod outright;
 mod slots;
 
 use abi::errno::{Errno, Result};
@@ -28,6 +29,7 @@ use crate::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::poll::{self, PollTable, Whose};
 use account::quota;
 use account::user::Charge;
+pub use outright::wait as wait_outright;
 use slots::Slots;
 use vm::fallible::{try_arc, try_box, try_insert, try_string};
 
@@ -62,6 +64,8 @@ struct Interest {
     arms: Arms,
     whose: Whose,
     event: EpollEvent,
+    /// The file's lists are woken at each change.
+    stands: bool,
     /// EPOLLONESHOT has fired.
     spent: bool,
     /// Of whoever asked for it.
@@ -80,6 +84,17 @@ const INTEREST: usize = 384;
 
 /// As many interests as may be there before closed ones are looked for.
 const FEW: usize = 64;
+
+/// How many events have room at `events`, where `most` are to have. EINVAL, EFAULT.
+#[inline]
+pub fn room(events: usize, most: i32) -> Result<usize> {
+    let most = usize::try_from(most).unwrap_or(0);
+    if most == 0 || most > i32::MAX as usize / size_of::<EpollEvent>() {
+        return Err(Errno::EINVAL);
+    }
+    vm::user::check(events, most * size_of::<EpollEvent>())?;
+    Ok(most)
+}
 
 fn key(fd: i32, file: &Arc<OpenFile>) -> Key {
     (fd as usize, Arc::as_ptr(file).addr())
@@ -189,6 +204,7 @@ impl Epoll {
             whose: None,
             member,
             event,
+            stands: file.file().wakes_each_time(),
             spent: false,
             _charge: charge,
         })?;
@@ -311,10 +327,19 @@ impl Epoll {
             }
         }
         interests.line.join(&mut again);
-        self.left
-            .store(!interests.line.is_empty(), Ordering::SeqCst);
-        self.pass_on();
+        self.leave(interests);
         result
+    }
+
+    /// Says whether somebody is left in the line, and lets another sleeper look.
+    #[inline]
+    fn leave(&self, interests: &Interests) {
+        let left = !interests.line.is_empty();
+        // Who has the monitor alone changes it.
+        if self.left.load(Ordering::Relaxed) != left {
+            self.left.store(left, Ordering::SeqCst);
+        }
+        self.pass_on();
     }
 
     /// Whether a look would report something.
@@ -392,6 +417,10 @@ impl Interests {
 }
 
 impl File for Epoll {
+    fn as_epoll(&self) -> Option<&Epoll> {
+        Some(self)
+    }
+
     fn can_be_watched(&self) -> bool {
         true
     }

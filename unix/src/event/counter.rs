@@ -97,6 +97,10 @@ impl File for EventFd {
         true
     }
 
+    fn wakes_each_time(&self) -> bool {
+        true
+    }
+
     fn flags_changed(&self, of: &OpenFile) {
         self.0.set_patient(!of.nonblocking());
     }

@@ -1,6 +1,6 @@
-//! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private memory.
+//! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private memory, and the C library's wait for the end of a thread.
 //!
-//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`], and [`answered`] for the calls that come the long way.
+//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`] for the calls that come the long way.
 //!
 //! The routine looks at the command and leads to one of two functions here by way of the thread room's stub, out of which a thread may sleep ([`thread::outright`]).
 //! Interrupts are off, and nothing is done that could wait but for the sleep itself: a bucket that is held or full, a word whose page is not there, a waiter that a waker
@@ -14,15 +14,18 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use abi::errno::Errno;
-use abi::linux::{FUTEX_PRIVATE_FLAG, FUTEX_WAIT, FUTEX_WAKE};
+use abi::linux::{
+    FUTEX_CLOCK_REALTIME, FUTEX_PRIVATE_FLAG, FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAKE,
+};
 use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use machine::cpu;
-use thread::flags::{ATTENTION, INTERRUPTS};
-use thread::outright::{LEFT, OutrightFn};
+use thread::flags::INTERRUPTS;
+use thread::outright::{LEFT, OutrightFn, word};
 use vm::user;
 
 use super::{Key, Role, Standing, TABLE, Waiter, withdraw};
+use crate::call::outright::generally;
 use crate::process::Task;
 use crate::seam::keep;
 
@@ -41,18 +44,26 @@ pub(crate) fn entry() -> usize {
 pub(crate) fn init(slow: usize) -> Result<(), OutOfCode> {
     const WAIT: i32 = (FUTEX_WAIT | FUTEX_PRIVATE_FLAG) as i32;
     const WAKE: i32 = (FUTEX_WAKE | FUTEX_PRIVATE_FLAG) as i32;
-    let (wait, wake): (OutrightFn, OutrightFn) = (wait, wake);
+    /// As the C library waits for the end of a thread.
+    const END: i32 = (FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME) as i32;
+    let [wait, wake, wait_for_end] =
+        [wait as OutrightFn, wake, wait_for_end].map(|function| word(nr::FUTEX, function));
     let mut draft = Draft::new(&CLASS, "futex");
     let d = &mut draft;
-    let [leave, waits] = core::array::from_fn(|_| d.label());
+    let [leave, waits, others] = core::array::from_fn(|_| d.label());
     dynasm!(d ; .arch x64
-        ; cmp esi, WAIT ; je =>waits ; cmp esi, WAKE ; jne =>leave
-        ; mov rax, QWORD wake as *const () as i64
+        ; cmp esi, WAIT ; je =>waits ; cmp esi, WAKE ; jne =>others
+        ; mov rax, QWORD wake
     );
     d.jmp_abs(thread::outright::entry());
     dynasm!(d ; .arch x64
         ; =>waits ; test r10, r10 ; jnz =>leave
-        ; mov rax, QWORD wait as *const () as i64
+        ; mov rax, QWORD wait
+    );
+    d.jmp_abs(thread::outright::entry());
+    dynasm!(d ; .arch x64
+        ; =>others ; cmp esi, END ; jne =>leave ; test r10, r10 ; jnz =>leave
+        ; mov rax, QWORD wait_for_end
     );
     d.jmp_abs(thread::outright::entry());
     dynasm!(d ; .arch x64 ; =>leave ; mov eax, nr::FUTEX as i32);
@@ -72,19 +83,6 @@ pub(super) fn lend(waiter: &Arc<Waiter>) {
     });
 }
 
-/// Whether the wait that comes the long way has ended already, and comes for what else is asked of the thread.
-#[inline]
-pub(crate) fn answered() -> bool {
-    let look = |task: &Arc<Task>| {
-        let answered = task.wait_is_over.load(Ordering::Relaxed);
-        if answered {
-            task.wait_is_over.store(false, Ordering::Relaxed);
-        }
-        answered
-    };
-    Task::here(look).unwrap_or(false)
-}
-
 /// The key of `address`, if that can be one.
 #[inline(always)]
 fn key(root: u64, address: usize) -> Option<Key> {
@@ -93,7 +91,14 @@ fn key(root: u64, address: usize) -> Option<Key> {
 }
 
 /// Interrupts are off, and are off again afterwards. 0, EAGAIN, or [`LEFT`].
-extern "sysv64" fn wait(address: usize, _command: usize, expected: usize) -> isize {
+extern "sysv64" fn wait(
+    address: usize,
+    _command: usize,
+    expected: usize,
+    _until: usize,
+    _other: usize,
+    _bits: usize,
+) -> isize {
     let wait = |task: &Task, root| wait_as(task, key(root, address)?, address, expected as u32);
     Task::with_space(|task, space| wait(task, space.root()))
         .flatten()
@@ -136,15 +141,30 @@ fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize
         thread::suspend();
     }
     cpu::irq_disable();
-    if over && task.thread.flags() & ATTENTION != 0 {
-        task.wait_is_over.store(true, Ordering::Relaxed);
-        over = false;
-    }
     over.then_some(0)
 }
 
+/// Of memory that may be shared, by ordinary Rust.
+extern "sysv64" fn wait_for_end(
+    address: usize,
+    _command: usize,
+    expected: usize,
+    _until: usize,
+    _other: usize,
+    bits: usize,
+) -> isize {
+    generally(|| super::wait(address, false, expected as u32, bits as u32, None))
+}
+
 /// Interrupts are off. How many were woken, EINVAL, or [`LEFT`].
-extern "sysv64" fn wake(address: usize, _command: usize, count: usize) -> isize {
+extern "sysv64" fn wake(
+    address: usize,
+    _command: usize,
+    count: usize,
+    _more: usize,
+    _other: usize,
+    _bits: usize,
+) -> isize {
     let wake = |root| wake_few(key(root, address)?, count as i32);
     Task::with_space(|_, space| wake(space.root()))
         .flatten()

@@ -47,8 +47,6 @@ pub struct Task {
     pub(crate) pi: crate::futex::bond::Part,
     /// For its plain waits, once it has waited.
     pub(crate) waiter: Once<Arc<crate::futex::Waiter>>,
-    /// One has ended well, and its call goes the slow way for what else is asked of the thread.
-    pub(crate) wait_is_over: AtomicBool,
     /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
@@ -106,7 +104,6 @@ impl Task {
             rseq: Default::default(),
             pi: Default::default(),
             waiter: Once::new(),
-            wait_is_over: AtomicBool::new(false),
             seat: AtomicUsize::new(0),
             link: Default::default(),
             trace: super::trace::Trace::default(),

@@ -78,16 +78,23 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
 
 /// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
 pub fn set_blocked(task: &Task, mask: u64) {
+    change_blocked(task, mask, |find| find());
+}
+
+/// As [`set_blocked`]; `slowly` does what may wait.
+#[inline]
+pub(crate) fn change_blocked(task: &Task, mask: u64, slowly: impl FnOnce(&dyn Fn())) {
     let mask = mask & !UNBLOCKABLE;
     let before = task.blocked.swap(mask, Ordering::SeqCst);
     let waiting = task.pending_here();
     if waiting & !mask != 0 {
         task.attend();
     }
-    let process = &task.process;
-    process
-        .signals
-        .leave_to_others(process, waiting & mask & !before);
+    let others = waiting & mask & !before;
+    if others != 0 {
+        let process = &task.process;
+        slowly(&|| process.signals.leave_to_others(process, others));
+    }
 }
 
 /// What becomes of an interrupted call: `handler` is the action whose handler runs, if one does.
