@@ -42,7 +42,7 @@ fn bring_up() -> Result<()> {
     device::interrupt::link(&CHAIN); // what handlers leave for the end of an interrupt
     device::start(); // what is on the bus
     unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
-    let root = match unix::fs::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
+    let root = match unix::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
         Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(archive.left.len),
         root => root?, // names and files
     };

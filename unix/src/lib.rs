@@ -21,6 +21,7 @@
 
 extern crate alloc;
 
+pub mod boot;
 pub mod call;
 pub mod deadline;
 pub mod dispatch;
@@ -39,10 +40,13 @@ mod memory;
 pub mod pipe;
 pub mod poll;
 mod primitive;
+mod proc;
 pub mod process;
 pub mod seam;
 pub mod signal;
 pub mod socket;
+mod syn;
+mod sys;
 pub mod time;
 pub mod trap;
 pub mod tty;

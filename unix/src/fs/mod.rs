@@ -6,7 +6,6 @@
 
 pub mod acl;
 pub mod attr;
-pub mod boot;
 pub mod busy;
 pub mod context;
 pub mod dev;
@@ -24,9 +23,6 @@ pub mod open;
 pub mod ownership;
 pub mod perm;
 pub mod place;
-pub mod proc;
-pub mod syn;
-pub mod sys;
 pub mod text;
 pub mod walk;
 pub mod watch;

@@ -13,9 +13,10 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::mem::MemFs;
 use crate::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
-use crate::fs::{Kind, SetAttr, boot, proc, syn, sys};
+use crate::fs::{Kind, SetAttr};
 use crate::ipc::mqueue;
 use crate::tty::devpts;
+use crate::{boot, proc, syn, sys};
 use account::Capability;
 use vm::fallible::try_string;
 

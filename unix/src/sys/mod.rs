@@ -10,9 +10,9 @@ use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use super::attr::Kind;
-use super::place::FileSystem;
-use super::text::{Each, Fixed, Folder, Item, Named, Out, TextFs, number_in, text};
+use crate::fs::attr::Kind;
+use crate::fs::place::FileSystem;
+use crate::fs::text::{Each, Fixed, Folder, Item, Named, Out, TextFs, number_in, text};
 
 /// What `statfs` shows.
 const SYSFS_MAGIC: i64 = 0x6265_6572;

@@ -20,9 +20,9 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
-use super::attr::Kind;
-use super::place::FileSystem;
-use super::text::{Each, Folder, Item, TextFs, number_in};
+use crate::fs::attr::Kind;
+use crate::fs::place::FileSystem;
+use crate::fs::text::{Each, Folder, Item, TextFs, number_in};
 use crate::process::{Process, Task, tree};
 
 /// A new instance.

@@ -15,8 +15,8 @@ use super::veil::Veil;
 use crate::file::OpenFile;
 use crate::files::{Files, stubs};
 use crate::fs::attr::Kind;
-use crate::fs::proc::{list_processes, look_into};
 use crate::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
+use crate::proc::{list_processes, look_into};
 use crate::process::{Process, access, tree};
 use vm::fallible::try_text;
 

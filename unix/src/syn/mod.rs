@@ -11,8 +11,8 @@ mod veil;
 
 use alloc::sync::Arc;
 
-use super::place::FileSystem;
-use super::text::{Fixed, Item, TextFs, long_text, records, text, whole};
+use crate::fs::place::FileSystem;
+use crate::fs::text::{Fixed, Item, TextFs, long_text, records, text, whole};
 use crate::memory::{fail, shrink};
 
 /// What `statfs` shows.

@@ -9,12 +9,12 @@ use abi::linux::{S_IFCHR, S_IFDIR, S_IFMT, makedev};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
-use super::attr::{Kind, SetAttr, Time};
-use super::dev;
-use super::inode::Inode;
-use super::mem::MemFs;
-use super::place::{self, FileSystem, Place};
-use super::walk::{Target, View, walk};
+use crate::fs::attr::{Kind, SetAttr, Time};
+use crate::fs::dev;
+use crate::fs::inode::Inode;
+use crate::fs::mem::MemFs;
+use crate::fs::place::{self, FileSystem, Place};
+use crate::fs::walk::{Target, View, walk};
 use crate::ipc::mqueue;
 use account::Cred;
 use machine::cpio::{self, Entry};
@@ -64,9 +64,9 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     };
     put(devices()?, "/dev")?;
     put(mqueue::names::file_system(), "/dev/mqueue")?;
-    put(super::proc::file_system(), "/proc")?;
-    put(super::syn::file_system(), "/syn")?;
-    put(super::sys::file_system(), "/sys")?;
+    put(crate::proc::file_system(), "/proc")?;
+    put(crate::syn::file_system(), "/syn")?;
+    put(crate::sys::file_system(), "/sys")?;
     let tmp = covered("/tmp")?;
     if is_empty(&*tmp.inode) {
         let fs = MemFs::new("tmpfs", 0o1777);
@@ -78,7 +78,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
 
 fn is_empty(dir: &dyn Inode) -> bool {
     let mut entries = 0;
-    let mut count = |_: super::DirEntry<'_>| {
+    let mut count = |_: crate::fs::DirEntry<'_>| {
         entries += 1;
         true
     };
@@ -181,7 +181,7 @@ fn put<'a>(
         linked.entry(key).or_insert_with(|| inode.clone());
     }
     if kind == Kind::Regular && !entry.data.is_empty() {
-        super::mem::fill(&inode, entry.data, done)?;
+        crate::fs::mem::fill(&inode, entry.data, done)?;
     }
     let time = Time {
         sec: i64::from(entry.mtime),
