@@ -27,6 +27,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
     (nr::MPROTECT, mprotect),
     (nr::MREMAP, mremap),
+    (nr::REMAP_FILE_PAGES, remap_file_pages),
     (nr::BRK, brk),
     (nr::MADVISE, madvise),
     (nr::MSYNC, msync),
@@ -100,7 +101,12 @@ fn mmap(a: &mut Args) -> Result<usize> {
         MAP_PRIVATE => false,
         _ => return Err(Errno::EINVAL),
     };
+    let grows = flags & MAP_GROWSDOWN != 0;
+    if grows && (shared || file.is_some()) {
+        return Err(Errno::EINVAL);
+    }
     let backing = match file {
+        None if grows => Backing::Growing,
         Some(of) => file_backing(&of, prot, shared, offset as u64, length as u64)?,
         None if shared => Backing::AnonymousShared { may_write: true },
         None if flags & MAP_NORESERVE != 0 => Backing::Unreserved,
@@ -297,7 +303,11 @@ fn file_backing(
 }
 
 fn mprotect(a: &mut Args) -> Result<usize> {
-    let prot = a.uint(2) & !(PROT_GROWSDOWN | PROT_GROWSUP);
+    let (prot, grows) = (a.uint(2), a.uint(2) & (PROT_GROWSDOWN | PROT_GROWSUP));
+    let prot = prot & !grows;
+    if grows == PROT_GROWSDOWN | PROT_GROWSUP {
+        return Err(Errno::EINVAL);
+    }
     if prot & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
         return Err(Errno::EINVAL);
     }
@@ -311,8 +321,19 @@ fn mprotect(a: &mut Args) -> Result<usize> {
     if length == 0 {
         return Ok(0);
     }
-    let bounds = Process::current().bounds();
-    space()?
+    let (bounds, space) = (Process::current().bounds(), space()?);
+    let end = address.saturating_add(length);
+    let address = match grows {
+        0 => address,
+        // From where the area starts that grows down; none grows up.
+        PROT_GROWSDOWN if space.covers(address, PAGE) => {
+            space.growing_from(address).ok_or(Errno::EINVAL)?
+        }
+        PROT_GROWSDOWN => return Err(Errno::ENOMEM),
+        _ => return Err(Errno::EINVAL),
+    };
+    let length = end.saturating_sub(address);
+    space
         .protect_within(address, length, Prot::from_bits(prot as usize), &bounds)
         .map(|()| 0)
 }
@@ -351,6 +372,21 @@ fn mremap(a: &mut Args) -> Result<usize> {
     let at = space.remap_within(address, old, new, how, &bounds)?;
     fetch_favourably(&space, at, new);
     Ok(at)
+}
+
+fn remap_file_pages(a: &mut Args) -> Result<usize> {
+    let (start, size) = (page_floor(a.word(0)), page_floor(a.word(1)));
+    let (prot, first) = (a.word(2), a.word(3) as u64);
+    let end = start.checked_add(size).filter(|end| *end > start);
+    let pages = (size / PAGE) as u64;
+    let (Some(end), Some(_), 0) = (end, first.checked_add(pages), prot) else {
+        return Err(Errno::EINVAL);
+    };
+    let space = space()?;
+    space.show(start, end, first)?;
+    // Populating is a favour.
+    let _ = populate(&space, start, size, Access::Read);
+    Ok(0)
 }
 
 fn brk(a: &mut Args) -> Result<usize> {

@@ -386,7 +386,7 @@ pub(super) fn map(area: &AreaInfo, out: &mut Out) {
         (Some(pager), _) => pager.path.as_str(),
         (None, Role::Heap) => "[heap]",
         (None, Role::Stack { .. }) => "[stack]",
-        (None, Role::Plain) => "",
+        (None, Role::Plain | Role::Growing) => "",
     };
     if !name.is_empty() {
         for _ in out.written() - start..73 {

@@ -5,7 +5,7 @@
 use abi::layout::PAGE;
 use core::fmt::Write;
 use vm::Prot;
-use vm::space::{AreaInfo, Lock, Present, Role};
+use vm::space::{AreaInfo, Lock, Present};
 
 use super::pid::map;
 use crate::fs::text::{Out, Piece};
@@ -107,7 +107,7 @@ fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
         (area.prot.contains(Prot::EXEC), "ex "),
         (area.shared, "sh "),
         (true, "mr mw me "),
-        (matches!(area.role, Role::Stack { .. }), "gd "),
+        (area.role.floor().is_some(), "gd "),
         (area.lock != Lock::No, "lo "),
         (area.wishes.left_out, "dc "),
         (area.wishes.concealed, "dd "),

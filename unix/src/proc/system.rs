@@ -243,7 +243,10 @@ const SYS_INOTIFY: &[Named] = &[
 ];
 
 const SYS_VM: &[Named] = &[
-    ("max_map_count", line!(65530)),
+    (
+        "max_map_count",
+        ranged!(vm::space::AREAS_MAX, 0..=i32::MAX as usize),
+    ),
     ("overcommit_memory", line!(1)),
 ];
 

@@ -5,7 +5,7 @@
 use super::bounds::Lock;
 use super::pager::{Pager, PagerInfo};
 use super::wishes::Wishes;
-use abi::layout::PAGE;
+use abi::layout::{PAGE, USER_START};
 use alloc::sync::Arc;
 
 /// Rights of an area.
@@ -59,6 +59,8 @@ pub enum Backing {
         /// It may ever be written.
         may_write: bool,
     },
+    /// The same as `Anonymous`, growing down on faults below it as far as there is room (`MAP_GROWSDOWN`).
+    Growing,
     /// A private copy of the object's pages from byte `offset` (a multiple of 4096) on.
     FilePrivate {
         /// Who supplies the pages.
@@ -106,6 +108,19 @@ pub enum Role {
         /// The lowest address it may reach.
         floor: usize,
     },
+    /// The same as far as there is room (`MAP_GROWSDOWN`).
+    Growing,
+}
+
+impl Role {
+    /// The lowest address that it may reach, of what grows down.
+    pub fn floor(self) -> Option<usize> {
+        match self {
+            Role::Stack { floor } => Some(floor),
+            Role::Growing => Some(USER_START),
+            Role::Plain | Role::Heap => None,
+        }
+    }
 }
 
 /// One range of addresses with the same rights and backing.

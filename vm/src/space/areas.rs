@@ -4,6 +4,7 @@
 //! that is the only step that can fail.
 
 use super::area::Area;
+use super::fault::STACK_GAP;
 use abi::errno::Errno;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
@@ -165,7 +166,8 @@ impl Areas {
             if area.end < end && end - area.end >= length {
                 break;
             }
-            end = end.min(*start);
+            let gap = area.role.floor().map_or(0, |_| STACK_GAP);
+            end = end.min(start.saturating_sub(gap));
             index = below;
         }
         let start = end.checked_sub(length).filter(|start| *start >= bottom)?;

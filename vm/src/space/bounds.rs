@@ -3,7 +3,7 @@
 //! *Interface*: [`Bounds`] come from whoever changes a space, for one change; [`Lock`] is how an area stays in memory, which is where everything is anyway: so it is counted,
 //! and its pages are fetched by the caller. [`link_bounds`] says whose bounds hold where nobody gives any: where a stack grows. [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
-use super::area::{Area, Content, Prot, Role};
+use super::area::{Area, Content, Prot};
 use super::{AddressSpace, Areas, Inner};
 use crate::memory::Memory;
 use abi::errno::Errno;
@@ -79,7 +79,7 @@ pub struct Sizes {
 impl Area {
     /// Whether it counts as data, with rights `prot`.
     fn is_data(&self, prot: Prot) -> bool {
-        prot.contains(Prot::WRITE) && self.private() && !matches!(self.role, Role::Stack { .. })
+        prot.contains(Prot::WRITE) && self.private() && self.role.floor().is_none()
     }
 }
 
@@ -181,7 +181,7 @@ impl<M: Memory> AddressSpace<M> {
         Sizes {
             all: inner.size,
             data: inner.bytes(|area| area.is_data(area.prot)),
-            stacks: inner.bytes(|area| matches!(area.role, Role::Stack { .. })),
+            stacks: inner.bytes(|area| area.role.floor().is_some()),
             locked: inner.bytes(|area| area.lock != Lock::No),
         }
     }
@@ -214,6 +214,7 @@ impl<M: Memory> AddressSpace<M> {
         }
         inner.areas.reserve()?;
         let reached = inner.areas.covered_from(start).min(end);
+        inner.areas.admit_cuts(start, reached)?;
         if reached > start {
             let first = inner.areas.cut(start);
             let last = inner.areas.cut(reached);

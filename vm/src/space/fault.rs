@@ -13,7 +13,7 @@
 //!
 //! A pager is asked without anything, since it may sleep and take its own locks; if the areas have changed meanwhile, all begins anew.
 
-use super::area::{Area, Content, Role};
+use super::area::{Area, Content};
 use super::bounds::Bounds;
 use super::guard::View;
 use super::pager::Pager;
@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 const AROUND: usize = 16;
 
 /// Free addresses that stay between a growing stack and the area below it.
-const STACK_GAP: usize = 256 * PAGE;
+pub(super) const STACK_GAP: usize = 256 * PAGE;
 
 /// A question to a pager.
 struct Question {
@@ -346,10 +346,18 @@ impl Inner {
         let Some((start, area)) = self.areas.all().get(index) else {
             return Err(FaultError::NotMapped);
         };
-        let Role::Stack { floor } = area.role else {
+        let Some(floor) = area.role.floor() else {
             return Err(FaultError::NotMapped);
         };
-        if page < floor || page < below.saturating_add(STACK_GAP) {
+        // What nobody may touch, or grows itself, is guard enough.
+        let guards = |area: &Area| area.prot != Prot::NONE && area.role.floor().is_none();
+        let under = index.checked_sub(1).and_then(|i| self.areas.all().get(i));
+        let gap = if under.is_some_and(|(_, area)| guards(area)) {
+            STACK_GAP
+        } else {
+            0
+        };
+        if page < floor || page < below.saturating_add(gap) {
             return Err(FaultError::NotMapped);
         }
         let (more, length) = (start - page, area.end - page);

@@ -64,11 +64,15 @@ impl<M: Memory> AddressSpace<M> {
         if length > USER_END {
             return Err(Errno::ENOMEM);
         }
+        let role = match backing {
+            Backing::Growing => Role::Growing,
+            _ => Role::Plain,
+        };
         let content = self.content(backing, length, prot)?;
         let area = Area {
             end: 0,
             prot,
-            role: Role::Plain,
+            role,
             lock,
             wishes: Wishes::default(),
             content,
@@ -107,7 +111,7 @@ impl<M: Memory> AddressSpace<M> {
                 .ok_or(Errno::EOVERFLOW)
         };
         Ok(match backing {
-            Backing::Anonymous => {
+            Backing::Anonymous | Backing::Growing => {
                 let machine = self.memory.frames().total();
                 if prot.contains(Prot::WRITE) && length / PAGE > machine {
                     return Err(Errno::ENOMEM);
@@ -159,6 +163,7 @@ impl<M: Memory> AddressSpace<M> {
             area.lock = inner.future_lock;
         }
         self.note_lock(area.lock);
+        inner.areas.admit_another()?;
         inner.areas.reserve()?;
         let fits = |inner: &Inner, start: usize| {
             start >= USER_START
@@ -185,6 +190,7 @@ impl<M: Memory> AddressSpace<M> {
                         return Err(Errno::EEXIST);
                     }
                     inner.admit_area(bounds, &area, start, end)?;
+                    inner.areas.admit_hole(start, end)?;
                     self.clear(&mut inner, start, end);
                     inner.areas.reserve()?;
                 }
@@ -211,13 +217,14 @@ impl<M: Memory> AddressSpace<M> {
         Ok(start)
     }
 
-    /// Unmaps whatever is in the range. Errors: `EINVAL`; `ENOMEM` (no memory to split an area).
+    /// Unmaps whatever is in the range. Errors: `EINVAL`; `ENOMEM` (no memory to split an area, or too many).
     pub fn unmap(&self, address: usize, length: usize) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
         if start == end {
             return Err(Errno::EINVAL);
         }
         let mut inner = self.change();
+        inner.areas.admit_hole(start, end)?;
         inner.areas.reserve()?;
         self.clear(&mut inner, start, end);
         Ok(())
@@ -294,6 +301,7 @@ impl<M: Memory> AddressSpace<M> {
             return Err(Errno::EACCES);
         }
         inner.admit_rights(bounds, start, end, prot)?;
+        inner.areas.admit_rights(start, end, prot)?;
         let first = inner.areas.cut(start);
         let last = inner.areas.cut(end);
         for index in first..last {
@@ -376,6 +384,9 @@ impl<M: Memory> AddressSpace<M> {
             let (_, area) = inner.areas.get(index);
             inner.admit_bytes(bounds, area, new - old, new - old)?;
         }
+        if matches!(how, Remap::Leave(_) | Remap::To(_)) {
+            inner.areas.admit_more(5)?;
+        }
         if let Remap::Leave(target) = how {
             if new != old {
                 return Err(Errno::EINVAL);
@@ -412,6 +423,7 @@ impl<M: Memory> AddressSpace<M> {
             return self.relocate(&mut inner, start, old.min(new), target, new, false);
         }
         if new <= old {
+            inner.areas.admit_hole(start + new, old_end)?;
             if new < old {
                 self.clear(&mut inner, start + new, old_end);
             }
@@ -430,6 +442,7 @@ impl<M: Memory> AddressSpace<M> {
         if how == Remap::InPlace {
             return Err(Errno::ENOMEM);
         }
+        inner.areas.admit_more(3)?;
         let target = inner
             .areas
             .room(new, USER_START, USER_MMAP_TOP)
@@ -521,6 +534,7 @@ impl<M: Memory> AddressSpace<M> {
                     .is_err()
                 || (new - old) / PAGE > machine
                 || self.admit().is_err()
+                || inner.areas.admit_another().is_err()
                 || inner.areas.reserve().is_err()
                 || !inner.areas.is_free(old, new)
             {
@@ -565,7 +579,7 @@ impl<M: Memory> AddressSpace<M> {
 
 impl Inner {
     /// Adds an area in a free range. Room is reserved.
-    fn add(&mut self, start: usize, area: Area) {
+    pub(super) fn add(&mut self, start: usize, area: Area) {
         self.size += area.end - start;
         self.areas.insert(start, area);
     }

@@ -11,6 +11,7 @@ mod area;
 mod areas;
 mod bounds;
 mod copy;
+mod count;
 mod fault;
 mod fork;
 mod gate;
@@ -22,12 +23,14 @@ mod pager;
 mod presence;
 mod resident;
 mod shared;
+mod show;
 mod wishes;
 
 pub use area::{AreaInfo, Backing, Placement, Prot, Role};
 #[cfg(target_os = "none")]
 pub(crate) use bounds::bounds_of_caller;
 pub use bounds::{Bounds, Lock, Sizes, link_bounds};
+pub use count::AREAS_MAX;
 pub use pager::{Label, Pager, PagerInfo};
 pub use presence::Present;
 pub use wishes::{Wish, Wishes};

@@ -52,10 +52,12 @@ impl Area {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; what there is has been noted. `EINVAL`: it cannot be so of one of them, and those before have it.
+    /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; what there is has been noted. `EINVAL`: it cannot be so of one of them, and those before have it. `EAGAIN`: an area cannot be cut.
     pub fn wish(&self, start: usize, end: usize, wish: Wish) -> Result<(), Errno> {
         let mut inner = self.change();
-        inner.areas.reserve()?;
+        let cut = inner.areas.admit_cuts(start, end);
+        cut.and_then(|()| inner.areas.reserve())
+            .map_err(|_| Errno::EAGAIN)?;
         inner.wished = true;
         let whole = inner.areas.covers(start, end);
         let first = inner.areas.cut(start);

@@ -239,6 +239,11 @@ pub const TESTS: &[Test] = &[
         run: handles,
     },
     Test {
+        name: "mappings",
+        about: "how many mappings there may be, those that grow down, other pages in the same place, on 1 and 4 CPUs",
+        run: mappings,
+    },
+    Test {
         name: "memories",
         about: "sealed files, memory of other processes, what mappings promise, on 1 and 4 CPUs",
         run: memories,
@@ -882,6 +887,10 @@ fn leases(kit: &Kit) -> Vec<Check> {
 
 fn handles(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "handles", 128, &["/tests/handles-glibc"], 5 * MINUTE)
+}
+
+fn mappings(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "mappings", 256, &["/tests/mappings-glibc"], 5 * MINUTE)
 }
 
 fn futexes(kit: &Kit) -> Vec<Check> {

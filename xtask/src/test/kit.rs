@@ -159,6 +159,7 @@ impl Kit {
             "sigios",
             "leases",
             "handles",
+            "mappings",
             "epolls-many",
             "many",
             "futexes",

@@ -1,9 +1,10 @@
 //! The file system in memory, through the same doors as the system calls.
 
 use super::*;
+use crate::boot;
+use crate::fs::open;
 use crate::fs::place::{self, Place};
 use crate::fs::walk::{Last, View, walk};
-use crate::fs::{boot, open};
 use abi::linux::*;
 use std::string::String;
 use std::vec;
