@@ -221,6 +221,23 @@ static void busy(void)
     equal(error, ETXTBSY, "nor while there is a copy of the descriptor");
     kill_child(child);
     close(copied);
+    for (int shared = 0; shared < 2; shared++) {
+        writer = open(program, O_RDWR);
+        char *mapped = mmap(0, 4096, shared ? PROT_READ | PROT_WRITE : PROT_READ, shared ? MAP_SHARED : MAP_PRIVATE, writer, 0);
+        check(writer >= 0 && mapped != MAP_FAILED, "mapped from a descriptor that may write");
+        close(writer);
+        child = run(program, &error);
+        equal(error, ETXTBSY, "nor while it is mapped by one that is closed");
+        kill_child(child);
+        munmap(mapped, 4096);
+    }
+    int reader_too = open(program, O_RDONLY);
+    char *mapped = mmap(0, 4096, PROT_READ, MAP_SHARED, reader_too, 0);
+    child = run(program, &error);
+    equal(error, 0, "what is mapped to be read runs");
+    kill_child(child);
+    munmap(mapped, 4096);
+    close(reader_too);
     pthread_t thread;
     pthread_create(&thread, 0, opener, (void *)program);
     pthread_join(thread, 0);

@@ -147,10 +147,6 @@ pub trait File: Send + Sync + Any {
     fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENODEV)
     }
-    /// As [`File::pager`], of a copy: what is written to the file later does not show.
-    fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
-        self.pager(of)
-    }
     /// As [`File::pager`], for a shared mapping that `writes` or not, and whether it may come to write. EPERM.
     fn shared_pager(&self, of: &OpenFile, _writes: bool) -> Result<(Arc<dyn vm::Pager>, bool)> {
         Ok((self.pager(of)?, of.writable()))
@@ -430,6 +426,14 @@ impl OpenFile {
             // Who is making some just now is done before this, or looks behind it at what they are to be made for.
             let _turn = cell.lock();
             self.words(sharing)[0].store(0, Ordering::Release);
+        }
+    }
+
+    /// The right to write that it has, once more: for a mapping, which may be there longer.
+    pub(crate) fn writing(&self) -> Result<Option<Writing>> {
+        match (self.writing.get(), self.inode()) {
+            (Some(_), Some(inode)) => Writing::begin(inode),
+            _ => Ok(None),
         }
     }
 

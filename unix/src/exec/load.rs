@@ -192,8 +192,6 @@ pub struct Loaded {
 pub enum Part {
     /// The program.
     Program,
-    /// The program, which is to get rights: from a copy, so that nobody writes to it any more.
-    Copy,
     /// What loads it: goes anywhere, not where programs go.
     Interpreter,
 }
@@ -212,7 +210,7 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
     let (first, end) = image.span();
     let bias = match part {
         _ if !image.relocatable => 0,
-        Part::Program | Part::Copy => {
+        Part::Program => {
             // Wherever the file would like to be, above or below.
             (USER_PIE_BASE + spread(SPREAD_PAGES)).wrapping_sub(first)
         }
@@ -227,10 +225,7 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
         }
     };
     let of = &source.of;
-    let pager = match part {
-        Part::Copy => of.file().copied_pager(of)?,
-        _ => of.file().pager(of)?,
-    };
+    let pager = of.file().pager(of)?;
     for segment in &image.segments {
         map_segment(space, &pager, segment, bias)?;
     }

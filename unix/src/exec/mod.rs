@@ -190,15 +190,11 @@ pub fn prepare(
     let mut readable = source.may_be_read(own);
     let (user, group) = set_ids(&source);
     let granted = source.capabilities()?;
-    let main = if user.or(group).is_some() || granted.is_some() {
-        let main = load(&space, &source, &image, Part::Copy)?;
-        if source.has_changed() || source.capabilities()? != granted {
-            return Err(Errno::ETXTBSY);
-        }
-        main
-    } else {
-        load(&space, &source, &image, Part::Program)?
-    };
+    let main = load(&space, &source, &image, Part::Program)?;
+    let gains = user.or(group).is_some() || granted.is_some();
+    if gains && (source.has_changed() || source.capabilities()? != granted) {
+        return Err(Errno::ETXTBSY);
+    }
     let start = match image.interpreter {
         None => None,
         Some((offset, length)) => {

@@ -18,17 +18,15 @@ use quaject::{Unmade, fsmap};
 use vm::frame::FrameRef;
 use vm::space::{Label, Pager, PagerInfo};
 
-use super::budget::NODES;
-use super::meta::Meta;
+use super::MemNode;
 use super::store::{MAX_SIZE, Store};
-use super::{Body, MemNode};
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, Splices};
-use crate::fs::attr::Kind;
+use crate::fs::busy::Writing;
 use crate::fs::inode::Inode;
 use crate::fs::length;
 use crate::io::IoBuf;
 use crate::seam;
-use vm::fallible::{try_arc, try_filled};
+use vm::fallible::try_arc;
 
 impl MemNode {
     fn contents(&self) -> Result<&Store> {
@@ -172,6 +170,7 @@ impl File for MemNode {
             node: self.this.upgrade().ok_or(Errno::ENODEV)?,
             path: try_arc(of.path()?)?,
             may_write: false,
+            _writing: of.writing()?,
         }))
     }
 
@@ -179,12 +178,14 @@ impl File for MemNode {
         if !of.writable() {
             return Ok((self.pager(of)?, false));
         }
+        let writing = of.writing()?;
         match self.contents()?.map_to_write(true) {
             Ok(()) => {
                 let pager = FilePager {
                     node: self.this.upgrade().ok_or(Errno::ENODEV)?,
                     path: Arc::default(),
                     may_write: true,
+                    _writing: writing,
                 };
                 self.mapped.store(true, Ordering::Release);
                 let path = try_arc(of.path()?)?;
@@ -224,38 +225,6 @@ impl File for MemNode {
             }
             _ => Err(Errno::EINVAL),
         }
-    }
-
-    fn copied_pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
-        let copy = Store::new(&self.fs.purse);
-        let from = self.contents()?;
-        let mut page = try_filled(0, PAGE)?;
-        let mut at = 0;
-        loop {
-            let count = from.read(at, &mut IoBuf::fill(&mut page))?;
-            let Some(bytes) = page.get(..count).filter(|bytes| !bytes.is_empty()) else {
-                break;
-            };
-            copy.write(at, &mut IoBuf::drain(bytes))
-                .map_err(|_| Errno::ENOMEM)?;
-            at += count as u64;
-        }
-        let (uid, gid) = (self.bits().uid, self.bits().gid);
-        let taken = self
-            .fs
-            .purse
-            .nodes
-            .take(1, &NODES)
-            .map_err(|_| Errno::ENOMEM)?;
-        let body = Body::Regular(copy);
-        let node = self.fs.node(Kind::Regular, Meta::new(0, 0, uid, gid), body);
-        taken.keep();
-        let path = try_arc(of.path()?)?;
-        Ok(Arc::new(FilePager {
-            node,
-            path,
-            may_write: false,
-        }))
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
@@ -312,6 +281,8 @@ struct FilePager {
     path: Arc<String>,
     /// It is counted among those that may write.
     may_write: bool,
+    /// The mapping keeps the file open for writing, and so from being run.
+    _writing: Option<Writing>,
 }
 
 impl Drop for FilePager {
