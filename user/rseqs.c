@@ -277,6 +277,85 @@ static void preempting(void)
     for (int i = 0; i < count; i++)
         pthread_create(&threads[i], NULL, busy, NULL);
     int aborted = 0;
+    for (int i = 0; i < 5; i++)
+        aborted += !spin(own(), &d, LONG);
+    equal(aborted, 5, "one that is preempted is aborted");
+    equal(own()->sequence, 0, "and is noted no more");
+    stop = 1;
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    roam();
+}
+
+static struct counter counters[64];
+#define TIMES 3000
+static void *adds(void *unused)
+{
+    (void)unused;
+    struct description d = {0};
+    d.start = (uintptr_t)add_start;
+    d.length = add_end - add_start;
+    d.abort = (uintptr_t)add_abort;
+    int count = processors();
+    for (int i = 0; i < TIMES; i++) {
+        /* One that is aborted has not added: it does so again. */
+        for (long turns = 2000; !add(own(), &d, counters, turns);)
+            ;
+        if (i % 100 == 0) {
+            settle_on(i / 100 % count);
+            roam();
+        }
+        if (i % 16 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void counting(void)
+{
+    enum { THREADS = 6 };
+    pthread_t threads[THREADS];
+    long sum = 0;
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, adds, NULL);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 64; i++)
+        sum += counters[i].value;
+    equal(sum, THREADS * TIMES, "counters of processors that threads share lose nothing");
+}
+
+static volatile int handled, handled_at_abort, handled_within, noted;
+static void handler(int signo, siginfo_t *info, void *context)
+{
+    (void)signo, (void)info;
+    uintptr_t at = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    handled++;
+    handled_at_abort += at == (uintptr_t)spin_abort;
+    handled_within += at >= (uintptr_t)spin_start && at < (uintptr_t)spin_end;
+    noted += own()->sequence != 0;
+}
+
+static void ring(int us, int again)
+{
+    struct itimerval soon = {{0, again}, {0, us}};
+    setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+static void handle(int signo)
+{
+    struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
+    sigaction(signo, &action, NULL);
+    handled = handled_at_abort = handled_within = noted = 0;
+}
+
+static void signals(void)
+{
+    struct description d = spinning();
+    int finished = 0;
+    handle(SIGALRM);
+    /* Again and again: one may come before the sequence has begun. */
+    ring(3000, 3000);
     while (handled_at_abort < 5)
         finished += spin(own(), &d, LONG);
     ring(0, 0);
