@@ -202,8 +202,9 @@ static int reaped(void)
     pipe(ends);
     pid_t middle = fork();
     if (middle == 0) {
+        /* Asked for now: the child may come to run when this one has ended. */
+        pid_t parent = getpid();
         if (fork() == 0) {
-            pid_t parent = getppid();
             while (getppid() == parent)
                 usleep(1000);
             pid_t now = getppid();
