@@ -254,9 +254,14 @@ static pid_t waiting(void)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+        /* Blocked but while it sleeps: one that came before would leave it asleep. */
+        sigset_t own, old;
+        sigemptyset(&own);
+        sigaddset(&own, SIGUSR1);
+        sigprocmask(SIG_BLOCK, &own, &old);
         signal(SIGUSR1, on_signal);
         while (!handled)
-            pause();
+            sigsuspend(&old);
         _exit(9);
     }
     usleep(20000);
