@@ -425,12 +425,76 @@ static void group_names(void)
 static void group_threads(void) { endure("threads", 3, threads); }
 static void group_tables(void) { endure("page tables", 2, tables); }
 
+/*
+ * So many children that there is no memory for another; each is to end with its parent, and says whether it may. Then the parent is killed.
+ * A child that was ended for want of memory answers by its parent.
+ */
+static void group_families(void)
+{
+    static char block[65536];
+    int answers[2], counts[2], refused = 0, count = 0;
+    char answer;
+    /* Of nobody's own, so that nobody is ended for it. */
+    int file = open("/tmp/ballast", O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    while (free_bytes() > 6 * MIB && write(file, block, sizeof block) > 0)
+        ;
+    close(file);
+    if (pipe(answers) || pipe(counts))
+        return (void)check(0, "families: pipes");
+    pid_t head = fork();
+    if (head == 0) {
+        pid_t self = getpid(), child;
+        while ((child = fork()) > 0)
+            count++;
+        if (child == 0) {
+            answer = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == self ? 'y' : 'n';
+            if (write(answers[1], &answer, 1) != 1)
+                _exit(1);
+        } else {
+            if (write(counts[1], &count, sizeof count) != sizeof count)
+                _exit(1);
+            answer = 'e';
+            while (wait(NULL) > 0 && write(answers[1], &answer, 1) == 1)
+                ;
+        }
+        for (;;)
+            pause();
+    }
+    close(answers[1]);
+    close(counts[1]);
+    check(head > 0 && read(counts[0], &count, sizeof count) == sizeof count && count > 20, "families: many children");
+    int ended = 0, answered = 0;
+    while (answered < count && read(answers[0], &answer, 1) == 1) {
+        answered++;
+        refused += answer == 'n';
+        ended += answer == 'e';
+    }
+    printf("# %d children, %d of them ended for want of memory\n", count, ended);
+    equal(answered, count, "families: each answers or is ended");
+    equal(refused, 0, "families: each may say that it ends with its parent");
+    kill(head, SIGKILL);
+    waitpid(head, 0, 0);
+    /* The end of file comes when nobody has the pipe any more. Their memory is on its way back, so the question may be refused at first. */
+    struct pollfd ends = {.fd = answers[0], .events = POLLIN};
+    int ready;
+    ssize_t left = -1;
+    do {
+        ready = poll(&ends, 1, 10000);
+        left = ready == 1 ? read(answers[0], &answer, 1) : -1;
+    } while (left > 0 || (ready < 0 && errno == ENOMEM));
+    equal(left, 0, "families: the children end with their parent");
+    close(answers[0]);
+    close(counts[0]);
+    unlink("/tmp/ballast");
+    check(machine_lives(), "families: another process starts");
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"memfds", group_memfds},     {"pipes", group_pipes},   {"epolls", group_epolls}, {"executes", group_executes},
         {"maps", group_maps},         {"texts", group_texts},   {"nearly", group_nearly}, {"names", group_names},
-        {"threads", group_threads},   {"tables", group_tables}, {"choice", choice},       {"given back", given_back},
+        {"threads", group_threads},   {"tables", group_tables}, {"choice", choice},       {"given back", given_back}, {"families", group_families},
     };
     self = argv[0];
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)
