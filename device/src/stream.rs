@@ -2,6 +2,8 @@
 //!
 //! *Interface*: a [`Stream`] has an [`End`] for those who read and one for those who write; descriptor routines take an end's monitor themselves, everybody else uses [`End::receive`] and [`End::send`], which never wait.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use quaject::class::Ref;
 use quaject::queue::ByteQueue;
 use sync::WaitList;
@@ -34,31 +36,101 @@ impl End {
     }
 }
 
+/// Where [`Waiters`]' end stands while it is not known.
+const NO_END: u64 = u64::MAX;
+
+/// Who waits at a stream, and where it ends.
+pub struct Waiters {
+    pub(crate) arrived: WaitList,
+    pub(crate) drained: WaitList,
+    reading: RawMonitor,
+    pub(crate) writing: RawMonitor,
+    end: AtomicU64,
+}
+
+impl Waiters {
+    /// Nobody, at a stream without an end.
+    pub const fn new() -> Waiters {
+        Waiters {
+            arrived: WaitList::new(),
+            drained: WaitList::new(),
+            reading: RawMonitor::new(),
+            writing: RawMonitor::new(),
+            end: AtomicU64::new(NO_END),
+        }
+    }
+}
+
+impl Default for Waiters {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A stream.
 pub trait Stream: Sync {
-    /// Where bytes come in, if they do.
-    fn input(&'static self) -> Option<End>;
+    /// Who waits at it.
+    fn waiters(&self) -> &Waiters;
 
-    /// Where they go out.
-    fn output(&'static self) -> Option<End>;
+    /// The queue of what has arrived; none before the direction is open.
+    fn arriving(&self) -> Option<&Ref<ByteQueue>>;
 
-    /// Woken when bytes arrive, and when the end becomes known.
-    fn arrived(&self) -> &WaitList;
+    /// The queue of what is to go out.
+    fn leaving(&self) -> Option<&Ref<ByteQueue>>;
 
-    /// Woken when the output queue has room again: when it is half empty.
-    fn drained(&self) -> &WaitList;
-
-    /// The input ends after `total` bytes, counted from the first that ever arrived.
-    fn set_end(&self, total: u64);
-
-    /// Whether everything up to the announced end has been received.
-    fn at_end(&self) -> bool;
+    /// Waits until everything written is out.
+    fn wait_drained(&'static self);
 
     /// Whether the device is there no more, or makes no sense any more.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// Waits until everything written is out.
-    fn wait_drained(&'static self);
+    /// Where bytes come in, if they do.
+    fn input(&'static self) -> Option<End> {
+        Some(End {
+            queue: self.arriving()?,
+            turn: &self.waiters().reading,
+        })
+    }
+
+    /// Where they go out.
+    fn output(&'static self) -> Option<End> {
+        Some(End {
+            queue: self.leaving()?,
+            turn: &self.waiters().writing,
+        })
+    }
+
+    /// Woken when bytes arrive, and when the end becomes known.
+    fn arrived(&self) -> &WaitList {
+        &self.waiters().arrived
+    }
+
+    /// Woken when the output queue has room again: when it is half empty.
+    fn drained(&self) -> &WaitList {
+        &self.waiters().drained
+    }
+
+    /// Bytes that have arrived and wait.
+    fn waiting(&self) -> usize {
+        self.arriving().map_or(0, |queue| queue.len())
+    }
+
+    /// Bytes that the device has not been given yet.
+    fn unsent(&self) -> usize {
+        self.leaving().map_or(0, |queue| queue.len())
+    }
+
+    /// The input ends after `total` bytes, counted from the first that ever arrived.
+    fn set_end(&self, total: u64) {
+        self.waiters().end.store(total, Ordering::Release);
+        self.waiters().arrived.wake_all();
+    }
+
+    /// Whether everything up to the announced end has been received.
+    fn at_end(&self) -> bool {
+        let received = self.arriving().map_or(0, |queue| queue.taken());
+        received >= self.waiters().end.load(Ordering::Acquire)
+    }
 }

@@ -35,13 +35,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     let root = place::mount(fs, top, None, try_string(b"root")?, 0)?;
     unpack(&root, initrd, done)?;
     let cred = Cred::root();
-    let view = View {
-        root: root.clone(),
-        cred: &cred,
-        umask: 0,
-        resolve: 0,
-        jumped: Default::default(),
-    };
+    let view = View::new(root.clone(), &cred, 0);
     let covered = |name: &str| -> Result<Place> {
         let target = walk(&view, root.clone(), name.as_bytes(), true)?;
         match &target.place {
@@ -143,13 +137,7 @@ fn put<'a>(
     let mut cred = Cred::root();
     (cred.fsuid, cred.fsgid) = (entry.uid, entry.gid);
     let boss = Cred::root();
-    let view = View {
-        root: root.clone(),
-        cred: &boss,
-        umask: 0,
-        resolve: 0,
-        jumped: Default::default(),
-    };
+    let view = View::new(root.clone(), &boss, 0);
     let target = reach(&view, root, entry.name)?;
     let kind = Kind::of_mode(entry.mode).ok_or(Errno::EINVAL)?;
     if kind == Kind::Symlink {

@@ -95,13 +95,7 @@ pub fn start(root: Place, console: Console) -> Result<()> {
 fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
     let context = init.fs.get();
     let cred = init.cred.get();
-    let view = crate::fs::walk::View {
-        root: context.root(),
-        cred: &cred,
-        umask: 0,
-        resolve: 0,
-        jumped: Default::default(),
-    };
+    let view = crate::fs::walk::View::new(context.root(), &cred, 0);
     let place = crate::fs::walk::walk(&view, context.root(), path, true)
         .ok()?
         .place?;
@@ -177,13 +171,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let process = fork::first_process(init, number, files);
     let context = process.fs.get();
     let cred = process.cred.get();
-    let view = crate::fs::walk::View {
-        root: context.root(),
-        cred: &cred,
-        umask: 0,
-        resolve: 0,
-        jumped: Default::default(),
-    };
+    let view = crate::fs::walk::View::new(context.root(), &cred, 0);
     let cwd = crate::fs::walk::walk(&view, context.root(), &command.cwd, true);
     if let Ok(cwd) = cwd.and_then(|target| target.existing()) {
         context.set_cwd(cwd);

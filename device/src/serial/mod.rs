@@ -15,17 +15,16 @@ mod chip;
 pub mod synth;
 
 use crate::Unusable;
-use crate::stream::{End, Stream};
+use crate::stream::{Stream, Waiters};
 use codegen::Routine;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use machine::port::{inb, outb};
 use machine::{cpu, irq, trap};
 use quaject::class::{self, Ref};
 use quaject::gauge::{self, Gauge};
 use quaject::interfacer::link;
 use quaject::queue::{self, ByteQueue, Parties};
-use sync::monitor::RawMonitor;
-use sync::{Monitor, Once, WaitList};
+use sync::{Monitor, Once};
 
 /// Bytes that wait for a reader, at most.
 pub const INPUT: usize = 4096;
@@ -46,8 +45,6 @@ const STATUS_RECEIVED: u8 = 1;
 const STATUS_IDLE: u8 = 0x40;
 /// Queues of the chip on and emptied; interrupt when 14 bytes have come, or some and then none for a while.
 const FIFO_ON: u8 = 0xc7;
-
-const NO_END: u64 = u64::MAX;
 
 mod input {
     quaject::quaject! {
@@ -106,12 +103,8 @@ pub struct Serial {
     parts: Once<Parts>,
     /// The chip's interrupt mask: the sources that are enabled.
     mask: AtomicU32,
-    arrived: WaitList,
-    drained: WaitList,
-    reading: RawMonitor,
-    writing: RawMonitor,
+    waiters: Waiters,
     handler: Monitor<Handler>,
-    end: AtomicU64,
 }
 
 /// The first line, COM1.
@@ -132,16 +125,12 @@ impl Serial {
             bursts: AtomicBool::new(false),
             parts: Once::new(),
             mask: AtomicU32::new(0),
-            arrived: WaitList::new(),
-            drained: WaitList::new(),
-            reading: RawMonitor::new(),
-            writing: RawMonitor::new(),
+            waiters: Waiters::new(),
             handler: Monitor::new(Handler {
                 receive: false,
                 transmit: false,
                 image: None,
             }),
-            end: AtomicU64::new(NO_END),
         }
     }
 
@@ -301,14 +290,14 @@ impl Serial {
             port: self.port,
             receive: handler.receive.then(|| synth::Receive {
                 queue: input,
-                arrived: self.arrived.word_address(),
+                arrived: self.waiters.arrived.word_address(),
                 bursts: self.bursts.load(Ordering::Relaxed),
                 mask_off: handler.mask() & !RECEIVE_ON,
                 mask_on: handler.mask(),
             }),
             transmit: handler.transmit.then(|| synth::Transmit {
                 queue: output,
-                drained: self.drained.word_address(),
+                drained: self.waiters.drained.word_address(),
             }),
             interrupts: gauge::count(&parts.interrupts),
             wake: wake as *const () as usize,
@@ -316,11 +305,6 @@ impl Serial {
             eoi: irq::eoi_address(),
             tail: trap::irq_tail(),
         })
-    }
-
-    /// Bytes that have arrived and wait.
-    pub fn waiting(&self) -> usize {
-        self.parts.get().map_or(0, |parts| parts.input.len())
     }
 
     /// Puts as many of `bytes` into the output queue as fit, and starts the transmitter. Does not wait. A line that is not there takes everything.
@@ -338,14 +322,14 @@ impl Serial {
             return f(&mut core::iter::empty(), &mut |bytes| bytes.len());
         };
         let queue = &parts.output;
-        self.writing.lock();
+        self.waiters.writing.lock();
         let result = f(&mut queue.recent(), &mut |bytes| {
             if bytes.len() <= 8 && queue.room() < bytes.len() {
                 return 0;
             }
             queue.write(bytes)
         });
-        self.writing.unlock();
+        self.waiters.writing.unlock();
         result
     }
 
@@ -353,7 +337,7 @@ impl Serial {
     pub fn send_all(&'static self, bytes: &[u8]) {
         let mut sent = 0;
         while sent < bytes.len() {
-            sent += self.drained.wait_until(|| {
+            sent += self.waiters.drained.wait_until(|| {
                 let count = self.send(&bytes[sent..]);
                 (count > 0).then_some(count)
             });
@@ -364,52 +348,27 @@ impl Serial {
     pub fn room(&self) -> usize {
         OUTPUT - self.unsent()
     }
-
-    /// Bytes that the chip has not been given yet.
-    pub fn unsent(&self) -> usize {
-        self.parts.get().map_or(0, |parts| parts.output.len())
-    }
 }
 
 impl Stream for Serial {
-    /// None before the line was started.
-    fn input(&'static self) -> Option<End> {
-        Some(End {
-            queue: &self.parts.get()?.input,
-            turn: &self.reading,
-        })
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
-    fn output(&'static self) -> Option<End> {
-        Some(End {
-            queue: &self.parts.get()?.output,
-            turn: &self.writing,
-        })
+    fn arriving(&self) -> Option<&Ref<ByteQueue>> {
+        Some(&self.parts.get()?.input)
     }
 
-    fn arrived(&self) -> &WaitList {
-        &self.arrived
-    }
-
-    fn drained(&self) -> &WaitList {
-        &self.drained
-    }
-
-    fn set_end(&self, total: u64) {
-        self.end.store(total, Ordering::Release);
-        self.arrived.wake_all();
-    }
-
-    fn at_end(&self) -> bool {
-        let received = self.parts.get().map_or(0, |parts| parts.input.taken());
-        received >= self.end.load(Ordering::Acquire)
+    fn leaving(&self) -> Option<&Ref<ByteQueue>> {
+        Some(&self.parts.get()?.output)
     }
 
     fn wait_drained(&'static self) {
         if self.parts.get().is_none() {
             return;
         }
-        self.drained
+        self.waiters
+            .drained
             .wait_until(|| (self.unsent() == 0).then_some(()));
         while self.read_port(STATUS) & STATUS_IDLE == 0 {
             (sync::callout::get().yield_now)();
@@ -441,9 +400,9 @@ impl Handler {
 /// Wakes whoever waits on the line; called by the generated handler when a list is not empty and its condition may hold.
 extern "C" fn wake(line: &Serial) {
     if line.waiting() > 0 {
-        line.arrived.wake_all();
+        line.waiters.arrived.wake_all();
     }
     if line.room() >= OUTPUT / 2 {
-        line.drained.wake_all();
+        line.waiters.drained.wake_all();
     }
 }

@@ -15,6 +15,27 @@ fn take(line: &mut Line, list: &List) -> Vec<usize> {
     std::iter::from_fn(|| line.take().map(|member| member.key)).collect()
 }
 
+/// Two threads sleep by `until_ready`, until one member comes and stays.
+fn one_member_wakes_both(preemptions: usize, until_ready: fn(&ReadyList)) {
+    link_threads();
+    model(preemptions, move || {
+        let ready = List::new(ReadyList::new());
+        let member = std::sync::Arc::new(Member::new(&ready, 1));
+        let sleepers = [0, 1].map(|_| {
+            let ready = ready.clone();
+            thread::spawn(move || {
+                until_ready(&ready);
+                // It is left there for the other.
+                ready.wake_sleeper();
+            })
+        });
+        member.note();
+        sleepers.into_iter().for_each(|one| one.join().unwrap());
+        assert!(!ready.has_sleepers());
+        ready.close();
+    });
+}
+
 #[test]
 fn a_change_is_seen_or_noted() {
     link_threads();
@@ -80,27 +101,13 @@ fn one_that_stands_need_not_be_watched_again() {
 
 #[test]
 fn who_dozes_is_woken_by_a_member_that_comes() {
-    link_threads();
-    model(3, || {
-        let ready = List::new(ReadyList::new());
-        let member = std::sync::Arc::new(Member::new(&ready, 1));
-        let sleepers = [0, 1].map(|_| {
-            let ready = ready.clone();
-            thread::spawn(move || {
-                let me = (sync::callout::get().current)();
-                while ready.is_empty() {
-                    if !ready.doze(me, || !ready.is_empty()) {
-                        ready.sleep(|| !ready.is_empty()).unwrap();
-                    }
-                }
-                // It is left there for the other.
-                ready.wake_sleeper();
-            })
-        });
-        member.note();
-        sleepers.into_iter().for_each(|one| one.join().unwrap());
-        assert!(!ready.has_sleepers());
-        ready.close();
+    one_member_wakes_both(3, |ready| {
+        let me = (sync::callout::get().current)();
+        while ready.is_empty() {
+            if !ready.doze(me, || !ready.is_empty()) {
+                ready.sleep(|| !ready.is_empty()).unwrap();
+            }
+        }
     });
 }
 
@@ -179,24 +186,10 @@ fn a_change_is_seen_though_the_list_is_cleared() {
 
 #[test]
 fn who_sleeps_is_woken_by_a_member_that_comes() {
-    link_threads();
-    model(2, || {
-        let ready = List::new(ReadyList::new());
-        let member = std::sync::Arc::new(Member::new(&ready, 1));
-        let sleepers = [0, 1].map(|_| {
-            let ready = ready.clone();
-            thread::spawn(move || {
-                while ready.is_empty() {
-                    ready.sleep(|| !ready.is_empty()).unwrap();
-                }
-                // It is left there for the other.
-                ready.wake_sleeper();
-            })
-        });
-        member.note();
-        sleepers.into_iter().for_each(|one| one.join().unwrap());
-        assert!(!ready.has_sleepers());
-        ready.close();
+    one_member_wakes_both(2, |ready| {
+        while ready.is_empty() {
+            ready.sleep(|| !ready.is_empty()).unwrap();
+        }
     });
 }
 

@@ -54,13 +54,7 @@ impl Source {
     pub fn open(process: &Process, start: Place, path: &[u8], follow: bool) -> Result<Source> {
         let cred = process.cred.get();
         let context = process.fs.get();
-        let view = View {
-            root: context.root(),
-            cred: &cred,
-            umask: context.umask(),
-            resolve: 0,
-            jumped: Default::default(),
-        };
+        let view = View::new(context.root(), &cred, context.umask());
         let target = walk(&view, start, path, follow)?;
         let place = target.existing()?;
         if !follow && place.inode.attr().kind() == Kind::Symlink {

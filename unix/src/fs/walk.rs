@@ -37,6 +37,19 @@ pub struct View<'a> {
     pub jumped: Cell<bool>,
 }
 
+impl<'a> View<'a> {
+    /// A walk that may go everywhere that `cred` may.
+    pub fn new(root: Place, cred: &'a Cred, umask: u32) -> View<'a> {
+        View {
+            root,
+            cred,
+            umask,
+            resolve: 0,
+            jumped: Cell::new(false),
+        }
+    }
+}
+
 /// What the last component of a path was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {

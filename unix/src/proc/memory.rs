@@ -13,6 +13,7 @@ use crate::fs::text::Opened;
 use crate::io::IoBuf;
 use crate::process::access::{Sight, Wish};
 use crate::process::{Process, reach};
+use vm::AddressSpace;
 use vm::fallible::{try_arc, try_filled};
 
 /// The file of a process.
@@ -37,6 +38,32 @@ impl Seen {
     fn address(at: u64) -> Result<usize> {
         usize::try_from(at).map_err(|_| Errno::EIO)
     }
+
+    /// Moves the bytes from `offset` on by `moves`, a page's at a time, until `buf` is through or one fails. A process without memory has no bytes.
+    fn by_pages(
+        &self,
+        offset: u64,
+        buf: &mut IoBuf,
+        moves: impl Fn(&Arc<AddressSpace>, usize, &mut [u8], &mut IoBuf) -> Result<usize>,
+    ) -> Result<usize> {
+        let Some(space) = self.0.space() else {
+            return Ok(0);
+        };
+        let mut page = try_filled(0, PAGE)?;
+        let mut done = 0;
+        while buf.remaining() > 0 {
+            let at = offset.wrapping_add(done as u64);
+            let some = page
+                .get_mut(..piece(at, buf.remaining()))
+                .ok_or(Errno::EIO)?;
+            match Self::address(at).and_then(|address| moves(&space, address, some, buf)) {
+                Ok(count) => done += count,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
 }
 
 impl File for Seen {
@@ -49,50 +76,18 @@ impl File for Seen {
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let Some(space) = self.0.space() else {
-            return Ok(0);
-        };
-        let mut page = try_filled(0, PAGE)?;
-        let mut done = 0;
-        while buf.remaining() > 0 {
-            let at = offset.wrapping_add(done as u64);
-            let some = page
-                .get_mut(..piece(at, buf.remaining()))
-                .ok_or(Errno::EIO)?;
-            let moved = space.read_at(Self::address(at)?, some);
-            match moved.map_err(|_| Errno::EIO).and_then(|()| buf.put(some)) {
-                Ok(count) => done += count,
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(done)
+        self.by_pages(offset, buf, |space, address, some, buf| {
+            space.read_at(address, some).map_err(|_| Errno::EIO)?;
+            buf.put(some)
+        })
     }
 
     fn write_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let Some(space) = self.0.space() else {
-            return Ok(0);
-        };
-        let mut page = try_filled(0, PAGE)?;
-        let mut done = 0;
-        while buf.remaining() > 0 {
-            let at = offset.wrapping_add(done as u64);
-            let some = page
-                .get_mut(..piece(at, buf.remaining()))
-                .ok_or(Errno::EIO)?;
-            let address = Self::address(at)?;
-            let taken = buf.take(some);
-            let moved = taken.and_then(|count| {
-                let some = some.get(..count).ok_or(Errno::EIO)?;
-                reach::write(&space, address, some).map(|()| count)
-            });
-            match moved {
-                Ok(count) => done += count,
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(done)
+        self.by_pages(offset, buf, |space, address, some, buf| {
+            let count = buf.take(some)?;
+            let some = some.get(..count).ok_or(Errno::EIO)?;
+            reach::write(space, address, some).map(|()| count)
+        })
     }
 
     /// Every number is an offset.

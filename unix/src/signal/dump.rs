@@ -302,13 +302,7 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
 fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
     let cred = process.cred.get();
     let context = process.fs.get();
-    let view = View {
-        root: context.root(),
-        cred: &cred,
-        umask: context.umask(),
-        resolve: 0,
-        jumped: Default::default(),
-    };
+    let view = View::new(context.root(), &cred, context.umask());
     if let Ok(target) = walk(&view, context.cwd(), path, false) {
         // What may not go is found to be there.
         let _old = remove(&cred, target);

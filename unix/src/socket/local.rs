@@ -133,13 +133,7 @@ fn enter(socket: &Arc<Socket>, key: Key, place: Option<Place>, name: Address) ->
 fn make(path: &[u8]) -> Result<Place> {
     let process = Process::current();
     let (fs, cred) = (process.fs.get(), process.cred.get());
-    let view = View {
-        root: fs.root(),
-        cred: &cred,
-        umask: fs.umask(),
-        resolve: 0,
-        jumped: Default::default(),
-    };
+    let view = View::new(fs.root(), &cred, fs.umask());
     let target = walk(&view, fs.cwd(), path, false)?;
     if target.place.is_some() || target.last != Last::Name {
         return Err(Errno::EADDRINUSE);
@@ -255,13 +249,7 @@ impl Family for Local {
         }
         let process = Process::current();
         let (fs, cred) = (process.fs.get(), process.cred.get());
-        let view = View {
-            root: fs.root(),
-            cred: &cred,
-            umask: fs.umask(),
-            resolve: 0,
-            jumped: Default::default(),
-        };
+        let view = View::new(fs.root(), &cred, fs.umask());
         let place = walk(&view, fs.cwd(), name, true)?.existing()?;
         place.inode.permits(&cred, perm::WRITE)?;
         if place.inode.kind() != FileKind::Socket {

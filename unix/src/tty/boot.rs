@@ -189,13 +189,7 @@ pub fn start(mode: Mode) -> Result<()> {
 /// Mounts the names of pseudo-terminals at `/dev/pts`, below `root`.
 pub fn mount(root: &Place) -> Result<()> {
     let cred = Cred::root();
-    let view = View {
-        root: root.clone(),
-        cred: &cred,
-        umask: 0,
-        resolve: 0,
-        jumped: Default::default(),
-    };
+    let view = View::new(root.clone(), &cred, 0);
     let at = walk(&view, root.clone(), b"/dev/pts", true)?.place;
     let fs = devpts::file_system();
     let top = fs.root();
@@ -235,13 +229,7 @@ pub fn for_first_process() -> Result<Console> {
 fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
     let cred = Cred::root();
     let place = place::root().and_then(|root| {
-        let view = View {
-            root: root.clone(),
-            cred: &cred,
-            umask: 0,
-            resolve: 0,
-            jumped: Default::default(),
-        };
+        let view = View::new(root.clone(), &cred, 0);
         walk(&view, root, b"/dev/console", true).ok()?.place
     });
     Ok(OpenFile::at(console_file()?, How { flags, place }))

@@ -8,21 +8,18 @@ use super::super::transport::Transport;
 use crate::Unusable;
 use crate::interrupt::{Interrupt, Source};
 use crate::pci::Odd;
-use crate::stream::{End, Stream};
+use crate::stream::{Stream, Waiters};
 use alloc::sync::Arc;
 use codegen::{Draft, Label};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use machine::cpu;
 use quaject::class::{Ref, create};
 use quaject::interfacer::link;
 use quaject::queue::{self, ByteQueue, Parties, Spec};
-use sync::monitor::RawMonitor;
-use sync::{Once, WaitList};
+use sync::Once;
 
 /// Bytes in the queue of an open direction: what the kernel lends the device.
 const ROOM: usize = 32 << 10;
-
-const NO_END: u64 = u64::MAX;
 
 mod ends {
     quaject::quaject! {
@@ -94,11 +91,7 @@ pub struct Port {
     interrupt: &'static Interrupt,
     input: Once<Open>,
     output: Once<Open>,
-    arrived: WaitList,
-    drained: WaitList,
-    reading: RawMonitor,
-    writing: RawMonitor,
-    end: AtomicU64,
+    waiters: Waiters,
     gone: AtomicBool,
 }
 
@@ -124,11 +117,7 @@ impl Port {
             interrupt,
             input: Once::new(),
             output: Once::new(),
-            arrived: WaitList::new(),
-            drained: WaitList::new(),
-            reading: RawMonitor::new(),
-            writing: RawMonitor::new(),
-            end: AtomicU64::new(NO_END),
+            waiters: Waiters::new(),
             gone: AtomicBool::new(false),
         })
     }
@@ -199,47 +188,22 @@ impl Port {
     /// The device has taken the port away: who waits is told, and so is who comes.
     pub fn remove(&self) {
         self.gone.store(true, Ordering::Release);
-        self.arrived.wake_all();
-        self.drained.wake_all();
-    }
-
-    fn unsent(&self) -> usize {
-        self.output.get().map_or(0, |open| open.queue.len())
+        self.waiters.arrived.wake_all();
+        self.waiters.drained.wake_all();
     }
 }
 
 impl Stream for Port {
-    /// None before the direction was opened.
-    fn input(&'static self) -> Option<End> {
-        Some(End {
-            queue: &self.input.get()?.queue,
-            turn: &self.reading,
-        })
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
-    fn output(&'static self) -> Option<End> {
-        Some(End {
-            queue: &self.output.get()?.queue,
-            turn: &self.writing,
-        })
+    fn arriving(&self) -> Option<&Ref<ByteQueue>> {
+        Some(&self.input.get()?.queue)
     }
 
-    fn arrived(&self) -> &WaitList {
-        &self.arrived
-    }
-
-    fn drained(&self) -> &WaitList {
-        &self.drained
-    }
-
-    fn set_end(&self, total: u64) {
-        self.end.store(total, Ordering::Release);
-        self.arrived.wake_all();
-    }
-
-    fn at_end(&self) -> bool {
-        let received = self.input.get().map_or(0, |open| open.queue.taken());
-        received >= self.end.load(Ordering::Acquire)
+    fn leaving(&self) -> Option<&Ref<ByteQueue>> {
+        Some(&self.output.get()?.queue)
     }
 
     fn is_gone(&self) -> bool {
@@ -248,7 +212,8 @@ impl Stream for Port {
     }
 
     fn wait_drained(&'static self) {
-        self.drained
+        self.waiters
+            .drained
             .wait_until(|| (self.unsent() == 0 || self.is_gone()).then_some(()));
     }
 }
@@ -264,7 +229,10 @@ impl Source for Port {
     }
 
     fn look(&self, d: &mut Draft, wake: Label) {
-        let lists = [(&self.input, &self.arrived), (&self.output, &self.drained)];
+        let lists = [
+            (&self.input, &self.waiters.arrived),
+            (&self.output, &self.waiters.drained),
+        ];
         for (open, list) in lists {
             if let Some(open) = open.get() {
                 open.flow.look_for_waiters(d, list.word_address(), wake);
@@ -274,11 +242,11 @@ impl Source for Port {
 
     fn wake(&self) {
         let gone = self.is_gone();
-        if gone || self.input.get().is_some_and(|open| !open.queue.is_empty()) {
-            self.arrived.wake_all();
+        if gone || self.waiting() > 0 {
+            self.waiters.arrived.wake_all();
         }
         if gone || self.unsent() <= ROOM / 2 {
-            self.drained.wake_all();
+            self.waiters.drained.wake_all();
         }
     }
 }

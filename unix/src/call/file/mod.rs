@@ -82,13 +82,7 @@ impl Caller {
 
     /// For walks.
     pub fn view(&self) -> View<'_> {
-        View {
-            root: self.fs.root(),
-            cred: &self.cred,
-            umask: self.fs.umask(),
-            resolve: 0,
-            jumped: Default::default(),
-        }
+        View::new(self.fs.root(), &self.cred, self.fs.umask())
     }
 
     /// Where a walk of `path` starts. `EBADF`, `ENOTDIR`.

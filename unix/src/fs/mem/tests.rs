@@ -36,13 +36,7 @@ impl World {
     }
 
     fn view(&self) -> View<'_> {
-        View {
-            root: self.root.clone(),
-            cred: &self.cred,
-            umask: 0,
-            resolve: 0,
-            jumped: Default::default(),
-        }
+        View::new(self.root.clone(), &self.cred, 0)
     }
 
     fn walk<'a>(&self, path: &'a str, follow: bool) -> Result<crate::fs::walk::Target<'a>> {
