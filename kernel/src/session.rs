@@ -39,6 +39,7 @@ fn bring_up() -> Result<()> {
         does_not_fit(archive.left.len);
     }
     unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
+    unix::call::init()?; // and calls without a trap frame
     device::interrupt::link(&CHAIN); // what handlers leave for the end of an interrupt
     device::start(); // what is on the bus
     unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal

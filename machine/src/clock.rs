@@ -1,15 +1,17 @@
 //! Time: nanoseconds since boot from the TSC, and the date from the CMOS clock.
 //!
-//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]. The TSC is measured once against channel 2 of the PIT.
+//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`real_ns`] is the time of day, [`set_real_ns`] sets it. The TSC is measured once against channel 2 of the PIT.
 //! Under `-icount` both count guest instructions, so time there is instructions.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds in 2^32 TSC ticks.
 static SCALE: AtomicU64 = AtomicU64::new(1 << 32);
 static KHZ: AtomicU64 = AtomicU64::new(1_000_000);
 static WALL: AtomicU64 = AtomicU64::new(0);
+/// What has been added to the time of day since, nanoseconds.
+static ADJUSTED: AtomicI64 = AtomicI64::new(0);
 
 /// The time stamp counter.
 #[inline(always)]
@@ -32,6 +34,18 @@ pub fn tsc_khz() -> u64 {
 /// Seconds since 1970 (UTC) at the moment when [`now_ns`] was 0; 0 when the machine has no clock.
 pub fn wall_at_boot() -> u64 {
     WALL.load(Ordering::Relaxed)
+}
+
+/// Nanoseconds since 1970.
+pub fn real_ns() -> u64 {
+    (wall_at_boot() * 1_000_000_000 + now_ns())
+        .saturating_add_signed(ADJUSTED.load(Ordering::Relaxed))
+}
+
+/// Sets the time of day. Whoever waits for a moment of it is told by the caller.
+pub fn set_real_ns(ns: u64) {
+    let by = ns.wrapping_sub(real_ns()) as i64;
+    ADJUSTED.fetch_add(by, Ordering::SeqCst);
 }
 
 /// Waits for `us` microseconds. For boot only.

@@ -11,7 +11,7 @@
 //!   [`no_fpu`] from its own;
 //! - [`chain`]: procedures put to the end of the interrupt that is being handled;
 //! - [`speculation`]: what a thread asks of the processor for itself; [`grace`]: the thread that ends grace periods;
-//! - [`clock`]: alarms, sleeping, deadlines; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
+//! - [`clock`]: alarms and sleeping; [`deadline`]: how long a thread is willing to wait; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
 //!
 //! Nothing here knows processes, files or signals of Linux: a thread has one owner word.
 #![cfg_attr(not(test), no_std)]
@@ -29,6 +29,7 @@ mod block;
 mod callouts;
 pub mod chain;
 pub mod clock;
+pub mod deadline;
 pub mod direct;
 pub mod dispatch;
 mod donate;

@@ -1,6 +1,6 @@
 //! A whole call by one Rust function, straight out of the dispatcher: one that makes no trap frame, and may sleep.
 //!
-//! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`way_out`], [`link_way_out`] and [`link_rest`] at boot; [`answered`] for the slow way. Entered by a jump from a routine at any depth of the
+//! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`way_out`], [`link_way_out`] and [`link_rest`] at boot; [`answered`] for the slow way; [`with_interrupts`] and [`generally`] for what a function does. Entered by a jump from a routine at any depth of the
 //! kernel stack, interrupts off, the user's registers as at the routine's entry, rax = the call's [`word`]. The function gets the call's arguments and comes back with interrupts off
 //! and the answer, or [`LEFT`]: then the call is made from its start the slow way. Something that is asked of the thread meanwhile is done on the slow way, too, which finds the answer there.
 //!
@@ -8,8 +8,9 @@
 //! mode is the same for all threads.
 //! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
 
+use abi::errno::Result;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use machine::cpu::StackBase;
+use machine::cpu::{StackBase, irq_disable, irq_enable};
 
 pub use crate::dispatch::way_out;
 
@@ -65,6 +66,24 @@ pub fn answered() -> Option<(u64, isize)> {
         )
     };
     there.then(answered)
+}
+
+/// Lets interrupts come while it does `step`, which may wait.
+pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
+    irq_enable();
+    let result = step();
+    irq_disable();
+    result
+}
+
+/// The answer of a call that ordinary Rust makes. One that is interrupted is made again the slow way, which knows how it goes on.
+#[inline]
+pub fn generally(step: impl FnOnce() -> Result<usize>) -> isize {
+    match with_interrupts(step) {
+        Ok(value) => value as isize,
+        Err(error) if error.is_restart() => LEFT,
+        Err(error) => error.to_rax() as isize,
+    }
 }
 
 /// The code address.

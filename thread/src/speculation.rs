@@ -1,6 +1,6 @@
 //! Speculation between threads: what a switch to another address space does about it, and what a thread asks for itself.
 //!
-//! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`; `enter_space` and the rest are for the switch code.
+//! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`, [`executed`] ends what was asked for one program; `enter_space` and the rest are for the switch code.
 //!
 //! A thread that asks for nothing costs nothing: who asks gets switch code with [`Kind::ASKED`], which sets the bits in SPEC_CTRL when it comes and takes them
 //! away when it goes, with a barrier for branch predictors at both. Nobody else's code looks.
@@ -22,6 +22,16 @@ const RETURNS: i32 = 32;
 static SPACE: Class = Class::new("thread.space");
 /// Entry of the routine that [`enter_space`] calls; 0: there is none, for nothing is to be done.
 static ENTER: AtomicUsize = AtomicUsize::new(0);
+
+/// The running thread executes another program: what it asked for until then ends.
+pub fn executed() {
+    let thread = crate::current();
+    let asked = thread.asked();
+    if asked.contains(Asked::STORES_UNTIL_EXEC) {
+        // Without memory for other switch code it keeps what it has: less speculation than it wants.
+        let _ = thread.ask(asked.without(Asked::STORES_UNTIL_EXEC));
+    }
+}
 
 /// What a thread has asked for: a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

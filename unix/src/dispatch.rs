@@ -1,7 +1,7 @@
 //! Threads for tasks: each with a dispatcher that is generated for it.
 //!
 //! *Interface*: [`user_thread`] makes a task's thread; [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their
-//! descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for timers.
+//! descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for timers; [`link`] at boot.
 //!
 //! What a dispatcher answers on the spot: the numbers of process, thread and parent; the word it reads lies in the
 //! [`Process`], which lives as long as its threads. A further leaf costs each `fork` some ten instructions.
@@ -12,7 +12,7 @@ use abi::errno::{Errno, Result};
 use abi::nr;
 use core::sync::atomic::{Ordering, fence};
 use machine::trap::TrapFrame;
-use sync::epoch;
+use sync::{Once, epoch};
 use thread::dispatch::{Kpt, Leaf, Leaves, Plan, Spec};
 use thread::{Body, Thread, clock};
 use vm::AddressSpace;
@@ -46,6 +46,24 @@ impl Leaves for Answered {
 
 static PLAN: Plan = Plan::of::<Answered>();
 
+/// Entries of procedures that every dispatcher calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entries {
+    /// `open`.
+    pub open: usize,
+    /// `openat`.
+    pub openat: usize,
+    /// `close`.
+    pub close: usize,
+}
+
+static ENTRIES: Once<Entries> = Once::new();
+
+/// Links them, once, before the first thread of a program.
+pub fn link(entries: Entries) {
+    let _again = ENTRIES.set(entries);
+}
+
 /// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table is `files`.
 fn describe<R>(
     process: &Process,
@@ -53,7 +71,7 @@ fn describe<R>(
     files: Option<KptView>,
     make: impl FnOnce(&Spec) -> R,
 ) -> R {
-    let hot = crate::call::file::hot::entries();
+    let hot = ENTRIES.get().copied().unwrap_or_default();
     let values = [
         process.pid as usize,
         tid as usize,

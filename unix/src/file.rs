@@ -174,6 +174,8 @@ pub trait File: Send + Sync + Any {
     }
     /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
     fn flags_changed(&self, _of: &OpenFile) {}
+    /// The running process has closed a descriptor, and there are ties ([`crate::files::ties`]): those of this kind of file are cut.
+    fn descriptor_closed(&self) {}
     /// A descriptor that may write is closed: what generated code left to be noted (times) is noted.
     fn settle(&self, _of: &OpenFile) {}
     /// Whether [`File::settle`] has something to do. Must not sleep.

@@ -1,4 +1,4 @@
-//! The first process, and the end of the machine.
+//! The first program.
 //!
 //! *Interface*: [`start`] runs the command that the root archive names (docs/run-contract.md); when it ends, its status is reported and the
 //! machine powers off. Orphans belong to the built-in process number 1, which reaps them by never keeping them.
@@ -8,42 +8,25 @@
     reason = "the first program, before others, and what the host is told at the end"
 )]
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicI32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use machine::{clock, power};
-use sync::Once;
 
-use crate::call::misc;
 use crate::exec::load::Source;
 use crate::exec::stack::Strings;
 use crate::exec::{self, become_program};
-use crate::file::OpenFile;
 use crate::files::Files;
 use crate::fs::{FsContext, Place};
 use crate::io::IoBuf;
-use crate::process::{Process, Task, Terminal, fork, tree};
+use crate::process::first::{self, power_off};
+use crate::process::host::{Named, rename};
+use crate::process::{Process, Task, fork, tree};
+use crate::tty::Console;
 use crate::{dispatch, signal};
 
-/// The number of the first process with code; the machine lives as long as it.
-static FIRST: AtomicI32 = AtomicI32::new(0);
-
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// What the first process has for input, output and errors.
-pub struct Console {
-    /// Its first three descriptors.
-    pub files: [Arc<OpenFile>; 3],
-    /// The terminal that its session is to have.
-    pub terminal: Option<Arc<dyn Terminal>>,
-    /// Waits until everything written is out.
-    pub drain: fn(),
-}
-
-static DRAIN: Once<fn()> = Once::new();
 
 /// What to run.
 struct Command {
@@ -57,7 +40,7 @@ struct Command {
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn start(root: Place, console: Console) -> Result<()> {
-    let _again = DRAIN.set(console.drain);
+    first::link_drain(console.drain);
     crate::files::link_moved(dispatch::files_moved);
     signal::start()?;
     crate::memory::start(machine::boot::info().cmdline);
@@ -135,7 +118,7 @@ fn command(init: &Process) -> Result<Command> {
     };
     let cwd = content(init, b"/.synthesis/cwd").unwrap_or_else(|| b"/root".to_vec());
     if let Some(name) = content(init, b"/etc/hostname") {
-        misc::rename(misc::Named::Host, name.trim_ascii());
+        rename(Named::Host, name.trim_ascii());
     }
     Ok(Command { argv, envp, cwd })
 }
@@ -186,7 +169,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     become_program(&task, &prepared);
     process.admit(&task);
     tree::found(&process, Some(init));
-    FIRST.store(number, Ordering::Relaxed);
+    first::begins(number);
     if let Some(terminal) = &console.terminal {
         terminal.adopted(number, number);
         *process.session.get().terminal.lock() = Some(terminal.clone());
@@ -199,32 +182,4 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     power::report(&alloc::format!("start {}{by}", clock::now_ns()));
     thread::start(&task.thread);
     Ok(())
-}
-
-/// The number of the first process with code, with which the machine ends; 0 before there is one.
-pub(crate) fn first() -> i32 {
-    FIRST.load(Ordering::Relaxed)
-}
-
-/// A process has ended; with the first one, the machine does.
-pub(crate) fn process_ended(process: &Process, status: i32) {
-    if process.pid == first() {
-        let code = if status & 0x7f == 0 {
-            status >> 8 & 0xff
-        } else {
-            128 + (status & 0x7f)
-        };
-        power_off(code);
-    }
-}
-
-/// Reports `code` to the host once everything written is out, and ends the machine.
-pub fn power_off(code: i32) -> ! {
-    if let Some(drain) = DRAIN.get() {
-        drain();
-    }
-    #[cfg(order)]
-    sync::order::pairs(|held, taken| machine::log!("order: {held} | {taken}"));
-    power::report(&alloc::format!("exit {code}"));
-    power::off()
 }

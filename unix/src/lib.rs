@@ -23,7 +23,7 @@ extern crate alloc;
 
 pub mod boot;
 pub mod call;
-pub mod deadline;
+pub mod callout;
 pub mod dispatch;
 mod epoll;
 mod event;

@@ -14,9 +14,9 @@ use alloc::sync::{Arc, Weak};
 use sync::ready::Arms;
 use sync::{WaitList, Watch};
 
-use crate::deadline::Deadline;
+use crate::callout::{self, Arrivals};
 use crate::file::OpenFile;
-use crate::process::{Process, Task};
+use thread::deadline::Deadline;
 
 /// The events of a file of which something can be read, or which has room.
 pub const fn events(reads: bool, writes: bool) -> u32 {
@@ -41,7 +41,7 @@ pub struct PollTable<'a>(To<'a>);
 
 enum To<'a> {
     /// The running thread, one of this process, is to be woken.
-    Thread(Watch<'a>, &'a Process),
+    Thread(Watch<'a>, Option<&'a dyn Arrivals>),
     /// A member of a list of ready ones is to be noted, when there may be one of these events.
     Member(&'a mut Arms, &'a mut Whose, u32),
     /// That member leaves.
@@ -49,7 +49,7 @@ enum To<'a> {
 }
 
 /// The process whose signals a member waits for: that which had it enrolled first.
-pub type Whose = Option<Weak<Process>>;
+pub type Whose = Option<Weak<dyn Arrivals>>;
 
 impl<'a> PollTable<'a> {
     /// Enrols `arms` in all lists that are shown where `events` may come, and in no others.
@@ -82,17 +82,22 @@ impl<'a> PollTable<'a> {
     /// `epoll_ctl`).
     pub fn watch_signals(&mut self) {
         match &mut self.0 {
-            To::Thread(watch, process) => watch.watch(process.signals.arrivals()),
+            To::Thread(watch, process) => {
+                if let Some(process) = process {
+                    watch.watch(process.arrivals());
+                }
+            }
             To::Member(arms, whose, _) => {
-                let own = || Task::here(|task| Arc::downgrade(&task.process)).unwrap_or_default();
-                let whose = whose.get_or_insert_with(own);
-                if let Some(process) = whose.upgrade() {
-                    arms.watch(process.signals.arrivals());
+                if whose.is_none() {
+                    **whose = callout::arrivals().as_ref().map(Arc::downgrade);
+                }
+                if let Some(process) = whose.as_ref().and_then(Weak::upgrade) {
+                    arms.watch(process.arrivals());
                 }
             }
             To::Leave(arms, whose) => {
                 if let Some(process) = whose.as_ref().and_then(Weak::upgrade) {
-                    arms.leave(process.signals.arrivals());
+                    arms.leave(process.arrivals());
                 }
             }
         }
@@ -156,8 +161,8 @@ impl Asked {
 /// Waits until at least one of `files` has something to report of what is `asked` about it, the deadline passes (0), or a signal comes
 /// (ERESTARTNOHAND). How many have something. ENOMEM.
 pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [Asked], deadline: Deadline) -> Result<usize> {
-    let process = Process::current();
-    let mut table = PollTable(To::Thread(Watch::new(), &process));
+    let process = callout::arrivals();
+    let mut table = PollTable(To::Thread(Watch::new(), process.as_deref()));
     let mut count = 0;
     for (i, (asked, of)) in asked.iter_mut().zip(files).enumerate() {
         table.begin(i);

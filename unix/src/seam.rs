@@ -39,9 +39,6 @@ pub fn init(cpus: usize) -> Result<()> {
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
-    crate::call::file::hot::init(slow, conv).map_err(|OutOfCode| Errno::ENOMEM)?;
-    crate::futex::short::init(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
-    crate::call::outright::init(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     let mut way_out = Draft::new(&WAY_OUT, "way out");
     thread::outright::way_out(&mut way_out);
     thread::outright::link_way_out(keep(way_out).map_err(|OutOfCode| Errno::ENOMEM)?);

@@ -10,8 +10,9 @@ use vm::user;
 
 use super::Handler;
 use crate::process::Process;
-use crate::time::{Clock, real_ns};
+use crate::time::Clock;
 use account::Capability;
+use machine::clock::real_ns;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

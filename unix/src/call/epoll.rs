@@ -6,16 +6,16 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
-use thread::outright::LEFT;
+use thread::outright::{LEFT, with_interrupts};
 use vm::user::{get, put};
 
 use super::poll::{milliseconds, relative, restored};
 use super::signal::with_mask;
 use super::{Args, Handler};
-use crate::deadline::Deadline;
-use crate::epoll::{Epoll, room, wait_outright as outright};
+use crate::epoll::{Epoll, room};
 use crate::file::OpenFile;
 use crate::process::{Process, Task};
+use thread::deadline::Deadline;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -79,6 +79,42 @@ fn control(args: &mut Args) -> Result<usize> {
 
 fn wait(args: &mut Args) -> Result<usize> {
     until(args, milliseconds(args.int(3)))
+}
+
+/// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a negative `timeout`, and for no other than 0: how many. Nothing: the call is to be made the
+/// long way. Interrupts are off, and are off again afterwards.
+#[inline(always)]
+fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> Option<usize> {
+    let most = room(events, most).ok()?;
+    let mut report =
+        |place, event| put::<EpollEvent>(events + place * size_of::<EpollEvent>(), &event);
+    // SAFETY: interrupts are off until the table is used no more.
+    let files = unsafe { task.process.files.peek() };
+    // SAFETY: interrupts are off until the description is counted, and the running thread is of the process whose table it is.
+    let of = unsafe { files.at_hand(fd) }?;
+    let epoll = of.file().as_epoll()?;
+    let mut counted = None;
+    let reported = loop {
+        match epoll.take_outright(most, &mut report) {
+            Some(0) if timeout != 0 => {}
+            reported => break reported,
+        }
+        if counted.is_none() {
+            if timeout > 0 {
+                break None;
+            }
+            // SAFETY: as above: this is the first time round.
+            counted = Some(unsafe { files.keep(fd, of) }?);
+        }
+        if !epoll.sleep_outright(&task.thread) {
+            break None;
+        }
+    };
+    if let Some(of) = counted {
+        // It may be the last count.
+        with_interrupts(|| drop(of));
+    }
+    reported
 }
 
 /// `epoll_wait` without a trap frame.

@@ -12,14 +12,14 @@ use vm::user;
 use super::file::{Caller, user_path};
 use super::time::itimerspec;
 use super::{Args, Handler};
-use crate::event::{counter, inotify, process, signals, timer};
+use crate::event::{counter, inotify};
 use crate::file::OpenFile;
 use crate::files::make_shared;
 use crate::fs::{Kind, perm, watch};
-use crate::process::Process;
 use crate::process::access::{self, Wish};
-use crate::process::tree;
-use crate::time::Clock;
+use crate::process::{Process, pidfd, tree};
+use crate::signal::signalfd;
+use crate::time::{Clock, timerfd};
 use account::quota;
 
 /// The calls of this family.
@@ -41,7 +41,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::TIMERFD_SETTIME, timerfd_settime),
     (nr::TIMERFD_GETTIME, |a| {
         let of = Process::current().files.get().get(a.int(0))?;
-        user::put(a.word(1), &itimerspec(timer::of(&of)?.get())).map(|()| 0)
+        user::put(a.word(1), &itimerspec(timerfd::of(&of)?.get())).map(|()| 0)
     }),
 ];
 
@@ -73,7 +73,7 @@ fn timerfd_create(a: &mut Args) -> Result<usize> {
         _ => return Err(Errno::EINVAL),
     };
     super::time::may_wake(a.int(0))?;
-    install(timer::open(clock, flags & O_NONBLOCK)?, flags)
+    install(timerfd::open(clock, flags & O_NONBLOCK)?, flags)
 }
 
 fn timerfd_settime(a: &mut Args) -> Result<usize> {
@@ -85,7 +85,7 @@ fn timerfd_settime(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let of = Process::current().files.get().get(a.int(0))?;
-    let timer = timer::of(&of)?;
+    let timer = timerfd::of(&of)?;
     let absolute = flags & TFD_TIMER_ABSTIME != 0;
     let watches_clock = absolute && flags & TFD_TIMER_CANCEL_ON_SET != 0;
     let old = timer.set(value, interval, absolute, watches_clock)?;
@@ -105,10 +105,10 @@ fn signalfd(a: &mut Args, flags: u32) -> Result<usize> {
     }
     let fd = a.int(0);
     if fd == -1 {
-        return install(signals::open(set, flags & O_NONBLOCK)?, flags);
+        return install(signalfd::open(set, flags & O_NONBLOCK)?, flags);
     }
     let of = Process::current().files.get().get(fd)?;
-    signals::of(&of)?.set(set);
+    signalfd::of(&of)?.set(set);
     Ok(fd as usize)
 }
 
@@ -123,7 +123,7 @@ fn pidfd_open(a: &mut Args) -> Result<usize> {
         None if tree::find_task(pid).is_some() => return Err(Errno::EINVAL),
         None => return Err(Errno::ESRCH),
     };
-    install(process::open(&process, flags)?, O_CLOEXEC)
+    install(pidfd::open(&process, flags)?, O_CLOEXEC)
 }
 
 fn pidfd_getfd(a: &mut Args) -> Result<usize> {
@@ -131,7 +131,7 @@ fn pidfd_getfd(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let of = Process::current().files.get().get(a.int(0))?;
-    let process = process::of(&of)?;
+    let process = pidfd::of(&of)?;
     if process.is_gone() {
         return Err(Errno::ESRCH);
     }

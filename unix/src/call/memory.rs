@@ -11,9 +11,8 @@ use abi::nr;
 use vm::space::{Backing, Bounds, Lock, Placement, Remap, Wish};
 use vm::{Access, AddressSpace, Prot, user};
 
-use thread::outright::LEFT;
+use thread::outright::{LEFT, generally};
 
-use super::outright::generally;
 use super::{Args, Handler};
 use crate::file::OpenFile;
 use crate::process::Process;

@@ -8,10 +8,10 @@ use abi::layout::{PAGE, USER_END};
 use abi::linux::*;
 use abi::nr;
 use machine::clock::now_ns;
-use sync::Monitor;
 use vm::user;
 
 use super::{Args, Handler};
+use crate::process::host::{LONGEST, Named, name, rename};
 use crate::process::{Process, tree};
 use account::Capability;
 
@@ -41,46 +41,10 @@ pub const CALLS: &[(usize, Handler)] = &[
 pub const RELEASE: &str = "6.1.0-synthesis";
 /// What `uname` says of the version.
 pub const VERSION: &str = concat!("Synthesis ", env!("CARGO_PKG_VERSION"));
-const NAME_MAX_UTS: usize = 64;
 
-/// Which name of the machine.
-#[derive(Clone, Copy)]
-pub enum Named {
-    /// Its own.
-    Host,
-    /// Its domain's.
-    Domain,
-}
-
-/// As they were set, by [`Named`].
-static NAMES: Monitor<[Option<Vec<u8>>; 2]> = Monitor::new([None, None]);
-
-/// EPERM unless the caller has `right`.
 /// EPERM unless the caller has this right.
 pub(super) fn need(right: Capability) -> Result<()> {
     Process::current().cred.with(|cred| cred.need(right))
-}
-
-/// A name of the machine.
-#[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
-pub fn name(which: Named) -> Vec<u8> {
-    let [host, domain] = &*NAMES.lock();
-    let (set, usual): (_, &[u8]) = match which {
-        Named::Host => (host, b"synthesis"),
-        Named::Domain => (domain, b"(none)"),
-    };
-    set.as_deref().unwrap_or(usual).to_vec()
-}
-
-/// Sets a name, at most 64 bytes of it.
-#[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
-pub fn rename(which: Named, name: &[u8]) {
-    let name = name[..name.len().min(NAME_MAX_UTS)].to_vec();
-    let [host, domain] = &mut *NAMES.lock();
-    *match which {
-        Named::Host => host,
-        Named::Domain => domain,
-    } = Some(name);
 }
 
 /// What programs are told that do not know what comes after version 2.6.
@@ -89,8 +53,8 @@ const OLD_RELEASE: &str = "2.6.61-synthesis";
 fn utsname() -> Utsname {
     let is = |flag| Process::current().personality.load(Ordering::Relaxed) & flag != 0;
     let field = |text: &[u8]| {
-        let mut field = [0; NAME_MAX_UTS + 1];
-        let len = text.len().min(NAME_MAX_UTS);
+        let mut field = [0; LONGEST + 1];
+        let len = text.len().min(LONGEST);
         field[..len].copy_from_slice(&text[..len]);
         field
     };
@@ -106,7 +70,7 @@ fn utsname() -> Utsname {
 
 fn set_name(a: &mut Args, which: Named) -> Result<usize> {
     need(Capability::SysAdmin)?;
-    if !(0..=NAME_MAX_UTS as i32).contains(&a.int(1)) {
+    if !(0..=LONGEST as i32).contains(&a.int(1)) {
         return Err(Errno::EINVAL);
     }
     let name: Vec<u8> = user::array(a.word(0), a.int(1) as usize)?;
@@ -181,7 +145,9 @@ fn reboot(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     match a.uint(2) {
-        REBOOT_CMD_RESTART | REBOOT_CMD_HALT | REBOOT_CMD_POWER_OFF => crate::init::power_off(0),
+        REBOOT_CMD_RESTART | REBOOT_CMD_HALT | REBOOT_CMD_POWER_OFF => {
+            crate::process::first::power_off(0)
+        }
         REBOOT_CMD_CAD_ON | REBOOT_CMD_CAD_OFF => Ok(0),
         _ => Err(Errno::EINVAL),
     }

@@ -1,6 +1,6 @@
 //! The calls by number: one table, put together at compile time from one list a family.
 //!
-//! *Interface*: [`dispatch`] answers a call; [`Args`] is what a handler sees, [`Handler`] what it is.
+//! *Interface*: [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a handler sees, [`Handler`] what it is.
 //! A family (a file beside this one) exports `CALLS: &[(usize, Handler)]`
 //! and is named in [`FAMILIES`]. A number without a handler answers ENOSYS and is counted by
 //! number ([`unknown`]). Handlers run in process context with interrupts on and may sleep; an interrupted one
@@ -37,14 +37,16 @@ pub mod speculation;
 pub mod time;
 mod zone;
 
-use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::nr;
 use machine::trap::TrapFrame;
 
+use crate::futex::short;
 use crate::memory::admission;
+use crate::seam;
+use codegen::OutOfCode;
 
 /// One call under way: its number and its arguments as the user gave them.
 pub struct Args<'a> {
@@ -55,10 +57,6 @@ pub struct Args<'a> {
     /// The user's registers. A call that replaces them (`execve`, `rt_sigreturn`) changes the vector, too.
     pub frame: &'a mut TrapFrame,
 }
-
-/// How an interrupted call that keeps state goes on (`nanosleep` until the same moment): left in the task before returning
-/// `ERESTART_RESTARTBLOCK`.
-pub type Restart = Box<dyn FnOnce() -> Result<usize> + Send>;
 
 impl<'a> Args<'a> {
     /// The call that `frame` describes.
@@ -92,6 +90,16 @@ impl<'a> Args<'a> {
     pub fn word(&self, i: usize) -> usize {
         self.arg[i]
     }
+}
+
+/// Generates the procedures that answer calls without a trap frame. Once, after [`seam::init`], before the first thread of a program. ENOMEM without room for code.
+// On a frame of its own: one step of bringing up is not to lie above the next on the stack.
+#[inline(never)]
+pub fn init() -> Result<()> {
+    let made = file::hot::init(seam::get()?.conv())
+        .and_then(|()| short::init())
+        .and_then(|()| outright::init());
+    made.map_err(|OutOfCode| Errno::ENOMEM)
 }
 
 /// Answers one call: a value for rax, or an error number.

@@ -1,17 +1,15 @@
 //! The calls that no dispatcher answers: those that make no trap frame, and where the others go.
 //!
-//! *Interface*: [`init`] generates the code once, before the first thread of a program. [`generally`] is for functions that do what the slow way does, [`with_interrupts`] for a part of one.
+//! *Interface*: [`init`] generates the code once, before the first thread of a program.
 //!
 //! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a thread everything. What is found in the tree is done by a function by way of the thread room's
 //! stub ([`thread::outright`]); what is not, and what a function leaves, takes the slow way.
 //!
 //! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
 
-use abi::errno::Result;
 use abi::nr;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
-use machine::cpu::{irq_disable, irq_enable};
-use thread::outright::{LEFT, OutrightFn, word};
+use thread::outright::{OutrightFn, word};
 
 use super::{epoll, futex, memory, signal};
 use crate::futex::short;
@@ -28,8 +26,8 @@ enum To {
     Function(OutrightFn),
 }
 
-/// Generates the code; `slow` is the machine's slow entry.
-pub(crate) fn init(slow: usize) -> core::result::Result<(), OutOfCode> {
+/// Generates the code.
+pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
     let calls = [
         (
             nr::RT_SIGPROCMASK,
@@ -61,27 +59,9 @@ pub(crate) fn init(slow: usize) -> core::result::Result<(), OutOfCode> {
         }
     }
     d.bind(leave);
-    d.jmp_abs(slow);
+    d.jmp_abs(machine::trap::syscall_slow());
     thread::outright::link_rest(keep(draft)?);
     Ok(())
-}
-
-/// Lets interrupts come while it does `step`, which may wait.
-pub(crate) fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
-    irq_enable();
-    let result = step();
-    irq_disable();
-    result
-}
-
-/// The answer of a call that ordinary Rust makes. One that is interrupted is made again the slow way, which knows how it goes on.
-#[inline]
-pub(crate) fn generally(step: impl FnOnce() -> Result<usize>) -> isize {
-    match with_interrupts(step) {
-        Ok(value) => value as isize,
-        Err(error) if error.is_restart() => LEFT,
-        Err(error) => error.to_rax() as isize,
-    }
 }
 
 /// Compares eax with the sorted numbers, half by half.

@@ -13,10 +13,10 @@ use vm::user::{get, put};
 
 use super::signal::with_mask;
 use super::{Args, Handler};
-use crate::deadline::Deadline;
 use crate::files::{Asker, Files, Question, ROW, Row};
 use crate::poll::{Asked, wait_for};
 use crate::process::Process;
+use thread::deadline::Deadline;
 use vm::fallible::{try_filled, try_push, try_reserve};
 
 /// The calls of this family.

@@ -10,9 +10,9 @@ use abi::nr;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::event::process as pidfd;
 use crate::exec;
 use crate::process::fork::{self, Spec};
+use crate::process::pidfd;
 use crate::process::wait::{Which, wait};
 use crate::process::{Process, Task, access, exit, tree};
 use crate::time;
@@ -43,10 +43,12 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::CLONE, clone),
     (nr::CLONE3, clone3),
     (nr::EXECVE, |a| {
-        exec::execve(a, AT_FDCWD, a.word(0), a.word(1), a.word(2), 0)
+        let [path, argv, envp, ..] = a.arg;
+        exec::execve(a.frame, AT_FDCWD, path, argv, envp, 0)
     }),
     (nr::EXECVEAT, |a| {
-        exec::execve(a, a.int(0), a.word(1), a.word(2), a.word(3), a.int(4))
+        let ([_, path, argv, envp, ..], dirfd, flags) = (a.arg, a.int(0), a.int(4));
+        exec::execve(a.frame, dirfd, path, argv, envp, flags)
     }),
     (nr::EXIT, |a| {
         let status = status_exited(a.int(0));

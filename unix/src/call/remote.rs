@@ -15,7 +15,6 @@ use vm::AddressSpace;
 
 use super::{Args, Handler};
 use crate::epoll::Epoll;
-use crate::event;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 use crate::process::access::{self, Wish};
@@ -100,7 +99,7 @@ fn process_madvise(a: &mut Args) -> Result<usize> {
     }
     let pieces = pieces(a.word(1), a.word(2))?;
     let of = Process::current().files.get().get(a.int(0))?;
-    let process = event::process::of(&of)?;
+    let process = crate::process::pidfd::of(&of)?;
     if process.is_gone() {
         return Err(Errno::ESRCH);
     }

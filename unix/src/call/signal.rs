@@ -12,12 +12,11 @@ use machine::clock::now_ns;
 use sync::WaitList;
 use vm::user;
 
-use thread::outright::LEFT;
+use thread::outright::{LEFT, with_interrupts};
 
-use super::outright::with_interrupts;
 use super::{Args, Handler};
-use crate::event::process as pidfd;
 use crate::fs::text;
+use crate::process::pidfd;
 use crate::process::{Process, Task, tree};
 use crate::signal::deliver::{change_blocked, set_blocked};
 use crate::signal::set::UNBLOCKABLE;
@@ -354,7 +353,7 @@ fn pidfd_send_signal(a: &mut Args) -> Result<usize> {
     let caller = Process::current();
     let of = caller.files.get().get(a.int(0))?;
     // A process's directory does as well as its descriptor.
-    let process = match text::process_of(&of) {
+    let process = match text::whose(&of) {
         Some(process) => process,
         None => pidfd::of(&of)?.clone(),
     };

@@ -9,13 +9,13 @@ use alloc::sync::Arc;
 use vm::user;
 
 use super::{Args, Handler};
-use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::files::Files;
 use crate::io::IoBuf;
 use crate::process::Process;
 use crate::socket::message::{self, Sending};
 use crate::socket::{self, Address, Socket};
+use thread::deadline::Deadline;
 use vm::fallible::try_filled;
 
 /// The calls of this family.

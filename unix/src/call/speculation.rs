@@ -1,6 +1,6 @@
 //! `prctl(PR_GET_SPECULATION_CTRL)` and `PR_SET_SPECULATION_CTRL`: a thread asks for less speculation.
 //!
-//! *Interface.* [`get`], [`set`], [`forget`] for exec. What is asked for, switch code of the thread's own does (`thread::speculation`).
+//! *Interface.* [`get`], [`set`]. What is asked for, switch code of the thread's own does (`thread::speculation`).
 //!
 //! Source: Linux, Documentation/userspace-api/spec_ctrl.rst; arch/x86/kernel/cpu/bugs.c.
 
@@ -93,15 +93,5 @@ fn stores(asked: Asked, how: usize) -> Result<Asked> {
         DISABLE_NOEXEC => Ok(none.with(Asked::STORES_UNTIL_EXEC)),
         FORCE_DISABLE => Ok(none.with(Asked::STORES_FOR_EVER)),
         _ => Err(Errno::ERANGE),
-    }
-}
-
-/// The running thread executes another program: what was asked for until then ends.
-pub fn forget() {
-    let thread = current();
-    let asked = thread.asked();
-    if asked.contains(Asked::STORES_UNTIL_EXEC) {
-        // Without memory for other switch code it keeps what it has: less speculation than it wants.
-        let _ = thread.ask(asked.without(Asked::STORES_UNTIL_EXEC));
     }
 }

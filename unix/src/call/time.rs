@@ -5,14 +5,14 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
-use machine::clock::now_ns;
+use machine::clock::{now_ns, real_ns};
 use vm::user;
 
 use super::{Args, Handler, zone};
 use crate::process::{Process, Task, tree};
 use crate::signal::valid;
 use crate::time::{
-    Account, Clock, Ended, FIXED, Notify, real_ns, set_real_ns, sleep_until, sleep_until_real,
+    Account, Clock, Ended, FIXED, Notify, set_real_ns, sleep_until, sleep_until_real,
 };
 use account::Capability;
 use vm::fallible::try_box;

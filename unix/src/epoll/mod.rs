@@ -1,6 +1,6 @@
 //! Epoll instances: sets of descriptors that tell when one of them is ready.
 //!
-//! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change what it watches, [`Epoll::wait`] reports, and [`wait_outright`] straight into the user's array.
+//! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change what it watches, [`Epoll::wait`] reports, and [`Epoll::take_outright`] straight into the user's array.
 //!
 //! Each interest is a member of the instance's list of ready ones, into which the wait lists of its file put it: so a look takes
 //! the time of those that are ready, however many are watched. It stands in its wait lists as long as it is there. One that is reported as a level stays in the list of ready ones until a
@@ -24,13 +24,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use sync::Monitor;
 use sync::ready::{Arms, Line, Member, ReadyList};
 
-use crate::deadline::Deadline;
 use crate::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::poll::{self, PollTable, Whose};
 use account::quota;
 use account::user::Charge;
-pub use outright::wait as wait_outright;
 use slots::Slots;
+use thread::deadline::Deadline;
 use vm::fallible::{try_arc, try_box, try_insert, try_string};
 
 /// A descriptor's number and its description's address, which is nobody else's while the interest has its weak count.

@@ -1,6 +1,6 @@
 //! Waiting for events without a trap frame.
 //!
-//! *Interface*: [`wait`].
+//! *Interface*: [`Epoll::take_outright`] and [`Epoll::sleep_outright`], which `epoll_wait` calls in turn.
 //!
 //! Interrupts are off but for what may wait. Most looks are generated code ([`OpenFile::look_from_afar`]). One that stays ready, as a level does, stays in the line where nothing has to be noted. A file whose lists
 //! are woken at each change need not be shown a member again that stands in them. A monitor that is held, an array that cannot be written and a second sleeper are left to the call as it is in [`super`].
@@ -12,56 +12,18 @@ use abi::linux::{EPOLLET, EPOLLONESHOT, EpollEvent};
 use machine::cpu::irq_disable;
 use sync::ready::Member;
 use thread::flags::ATTENTION;
-use vm::user::put;
+use thread::outright::with_interrupts;
 
-use super::{Epoll, Interest, Interests, Question, room};
-use crate::call::outright::with_interrupts;
+use super::{Epoll, Interest, Interests, Question};
 use crate::file::OpenFile;
-use crate::process::Task;
 
 /// After so many looks interrupts may come.
 const FEW: usize = 16;
 
-/// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a negative `timeout`, and for no other than 0: how many. Nothing: the call is to be made the
-/// long way. Interrupts are off, and are off again afterwards.
-#[inline(always)]
-pub fn wait(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> Option<usize> {
-    let most = room(events, most).ok()?;
-    let mut report =
-        |place, event| put::<EpollEvent>(events + place * size_of::<EpollEvent>(), &event);
-    // SAFETY: interrupts are off until the table is used no more.
-    let files = unsafe { task.process.files.peek() };
-    // SAFETY: interrupts are off until the description is counted, and the running thread is of the process whose table it is.
-    let of = unsafe { files.at_hand(fd) }?;
-    let epoll = of.file().as_epoll()?;
-    let mut counted = None;
-    let reported = loop {
-        match epoll.take_outright(most, &mut report) {
-            Some(0) if timeout != 0 => {}
-            reported => break reported,
-        }
-        if counted.is_none() {
-            if timeout > 0 {
-                break None;
-            }
-            // SAFETY: as above: this is the first time round.
-            counted = Some(unsafe { files.keep(fd, of) }?);
-        }
-        if !epoll.sleep_outright(&task.thread) {
-            break None;
-        }
-    };
-    if let Some(of) = counted {
-        // It may be the last count.
-        with_interrupts(|| drop(of));
-    }
-    reported
-}
-
 impl Epoll {
     /// Sleeps as thread `me`, unless others do, until something may be ready or the thread is resumed for something else. Interrupts are off, and are off again afterwards. Whether something may be ready.
     #[inline(always)]
-    fn sleep_outright(&self, me: &thread::Tte) -> bool {
+    pub fn sleep_outright(&self, me: &thread::Tte) -> bool {
         if !self.ready.doze(me.address(), || self.may_be_ready()) {
             return false;
         }
@@ -76,7 +38,7 @@ impl Epoll {
 
     /// Reports up to `most` events by `report`: how many. Nothing: the call is to be made the long way. Interrupts are off, and are off again afterwards.
     #[inline(always)]
-    fn take_outright(
+    pub fn take_outright(
         &self,
         most: usize,
         report: &mut impl FnMut(usize, EpollEvent) -> Result<()>,

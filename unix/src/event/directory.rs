@@ -11,10 +11,9 @@ use sync::ready::Member;
 
 use super::inotify::{self, Instance};
 use crate::file::OpenFile;
-use crate::file::told::{CHANGES, MESSAGE, Place, Told};
+use crate::file::told::{self, CHANGES, MESSAGE, Owner, Place, Told};
 use crate::files::ties::Tie;
 use crate::fs::{Kind, watch};
-use crate::signal::later;
 use account::quota;
 use vm::fallible::{try_arc, try_box};
 
@@ -70,11 +69,12 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     }
     let inode = of.inode().filter(|inode| inode.kind() == Kind::Directory);
     let inode = inode.ok_or(Errno::ENOTDIR)?;
+    let owner = Owner::caller(0)?;
     let told = of.tell_by_signals()?;
     let mut notice = told.notice.lock();
     if notice.is_none() {
         let place = Place::new(of)?;
-        let list = later::ready().ok_or(Errno::ENOMEM)?;
+        let list = told::list().ok_or(Errno::ENOMEM)?;
         let member = try_arc(Member::new(list, place.key(CHANGES)))?;
         *notice = Some(try_box(Notice {
             instance: inotify::telling(&member)?,
@@ -92,7 +92,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     own.wanted |= wanted;
     let (instance, mask) = (own.instance.clone(), events(own.wanted));
     drop(notice);
-    told.own(0);
+    told.own(owner);
     let marked = watch::add(&instance, inode, mask, || {
         quota::watch().map_err(|_| Errno::ENOMEM)
     });

@@ -1,4 +1,4 @@
-//! Files without a name that tell of events: counters, timers, signals, the ends of processes; and directories that tell by signals.
+//! Files without a name that tell of events: counters, and what happens to other files; and directories that tell by signals.
 //!
 //! *Interface*: each module makes descriptions of its kind. All can be polled and watched; their wait lists call back whoever watches.
 //!
@@ -7,9 +7,6 @@
 pub mod counter;
 pub mod directory;
 pub mod inotify;
-pub mod process;
-pub mod signals;
-pub mod timer;
 
 use abi::errno::{Errno, Result};
 
@@ -19,12 +16,12 @@ use crate::io::IoBuf;
 const NUMBER: usize = quaject::counter::BYTES;
 
 /// Gives the reader a number of events. EFAULT.
-fn put_number(buf: &mut IoBuf, number: u64) -> Result<usize> {
+pub fn put_number(buf: &mut IoBuf, number: u64) -> Result<usize> {
     buf.put(&number.to_ne_bytes())
 }
 
 /// EINVAL unless there is room for a number.
-fn room_for_number(buf: &IoBuf) -> Result<()> {
+pub fn room_for_number(buf: &IoBuf) -> Result<()> {
     if buf.remaining() < NUMBER {
         return Err(Errno::EINVAL);
     }

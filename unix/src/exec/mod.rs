@@ -19,7 +19,6 @@ use abi::linux::*;
 use machine::trap::{RFLAGS_IF, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
 use vm::{AddressSpace, Prot, user};
 
-use crate::call::Args;
 use crate::fs::place::MS_NOSUID;
 use crate::process::shared::Exchanged;
 use crate::process::{Process, Program, Task, access, robust};
@@ -76,9 +75,9 @@ impl Grounds {
     }
 }
 
-/// `execve` and `execveat`.
+/// `execve` and `execveat`; the user's registers are `frame`.
 pub fn execve(
-    a: &mut Args,
+    frame: &mut TrapFrame,
     dirfd: i32,
     path: usize,
     argv: usize,
@@ -101,7 +100,7 @@ pub fn execve(
             process.end(status_signaled(SIGSEGV));
             return Err(Errno::ENOMEM);
         }
-        if commit(&task, prepared, had_threads, a.frame)? {
+        if commit(&task, prepared, had_threads, frame)? {
             break;
         }
     }
@@ -428,7 +427,7 @@ fn commit(
     task.rseq.forget(task);
     task.thread.set_name(prepared.program.comm.as_bytes());
     thread::fp::forget();
-    crate::call::speculation::forget();
+    thread::speculation::executed();
     let thread = thread::current();
     thread.set_fs_base(0);
     if thread.gs_base() != 0 {

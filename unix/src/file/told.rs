@@ -1,7 +1,7 @@
 //! Who is sent a signal about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when its directory changes.
 //!
 //! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes: whom it tells ([`Told::set_owner`], [`Told::own`]) and by what signal. [`Told::send`] sends.
-//! [`set_async`] begins and ends telling of readiness; [`tell_ready`] is called by the kernel thread that sends signals.
+//! [`set_async`] begins and ends telling of readiness; [`tell_ready`] is called by the kernel thread that sends signals, which sleeps by [`list`]. Who can be told is a [`Hearer`], of the room above.
 //!
 //! Readiness comes by the lists that feed epoll: a description that tells has two members of one list of ready ones, one in the wait lists that are woken when there is something to read, one in
 //! those for room. A description that does not tell has neither, and pays a word. Who wakes notes the member; the thread that sends signals for interrupt handlers takes it, and then looks. So
@@ -15,14 +15,13 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use sync::Monitor;
-use sync::ready::{Arms, Line, Member};
+use sync::ready::{Arms, Line, Member, ReadyList};
+use sync::{Monitor, Once};
 
 use super::OpenFile;
+use crate::callout;
 use crate::event::directory::{self, Notice};
 use crate::poll::{PollTable, Whose};
-use crate::process::{Process, Task, tree};
-use crate::signal::{self, later};
 use account::Cred;
 use account::caller;
 use account::quota;
@@ -42,21 +41,37 @@ pub enum Tells {
     Terminal(i32),
 }
 
-/// Whom a description tells.
-#[derive(Clone, Default)]
-enum Whom {
-    /// Nobody; a thread that was there once (as Linux counts).
-    #[default]
-    Nobody,
-    Thread(Weak<Task>),
-    Process(Weak<Process>),
-    Group(i32),
+/// Who can be told.
+pub trait Hearer: Send + Sync {
+    /// Kind (`F_OWNER_…`) and number, 0 for who is not there any more.
+    fn number(&self) -> (i32, i32);
+    /// Sends what `call` says, to all that it is and that may be told. May sleep.
+    fn tell(&self, call: &Call);
+}
+
+/// What somebody is to be told.
+pub struct Call {
+    /// The signal of one's choice; SIGIO without more where there is none, or no room for it.
+    pub info: Option<Siginfo>,
+    /// The identity of who said that it is told.
+    uid: u32,
+    euid: u32,
+}
+
+impl Call {
+    /// Whether who said it may have `to` told (Linux: `sigio_perm`).
+    pub fn may_tell(&self, to: &Cred) -> bool {
+        self.euid == 0
+            || [self.euid, self.uid]
+                .iter()
+                .any(|id| *id == to.suid || *id == to.uid)
+    }
 }
 
 /// Whom a description tells, and who said so.
-#[derive(Default)]
-struct Hearer {
-    whom: Whom,
+#[derive(Clone, Default)]
+pub struct Owner {
+    whom: Option<Arc<dyn Hearer>>,
     /// The identity of who said it: it decides who may be told.
     uid: u32,
     euid: u32,
@@ -65,7 +80,7 @@ struct Hearer {
 /// How a description tells by signals.
 #[derive(Default)]
 pub struct Told {
-    owner: Monitor<Hearer>,
+    owner: Monitor<Owner>,
     /// The signal; 0 for SIGIO without more.
     signal: AtomicI32,
     /// There was no room for something: who waits for room is told of it, once.
@@ -180,95 +195,55 @@ impl OpenFile {
     }
 }
 
-impl Whom {
-    /// As `F_SETOWN` and its kin have it: a process's number, or that of a group below zero. ESRCH, EINVAL.
-    fn by_number(who: i32) -> Result<Whom> {
-        match who {
-            0.. => Whom::by_kind(F_OWNER_PID, who),
-            _ => Whom::by_kind(F_OWNER_PGRP, who.checked_neg().ok_or(Errno::EINVAL)?),
-        }
-    }
-
-    /// As `F_SETOWN_EX` has it. ESRCH, EINVAL.
-    fn by_kind(kind: i32, number: i32) -> Result<Whom> {
-        let process = tree::find(number);
-        let task = tree::find_task(number);
-        let there = process.is_some() || task.is_some() || tree::members(number) != 0;
-        if !matches!(kind, F_OWNER_TID | F_OWNER_PID | F_OWNER_PGRP) {
-            return Err(Errno::EINVAL);
-        }
-        if number != 0 && !there {
-            return Err(Errno::ESRCH);
-        }
-        let process = || process.as_ref().map(Arc::downgrade).unwrap_or_default();
-        Ok(match kind {
-            _ if number == 0 => Whom::Nobody,
-            F_OWNER_TID => Whom::Thread(task.map(|task| Arc::downgrade(&task)).unwrap_or_default()),
-            F_OWNER_PID => Whom::Process(process()),
-            _ => Whom::Group(number),
-        })
-    }
-
-    /// Kind and number, 0 for who is not there any more.
-    fn number(&self) -> (i32, i32) {
-        match self {
-            Whom::Nobody => (F_OWNER_TID, 0),
-            Whom::Thread(task) => (F_OWNER_TID, task.upgrade().map_or(0, |task| task.tid)),
-            Whom::Process(process) => {
-                let there = process.upgrade().filter(|process| !process.is_gone());
-                (F_OWNER_PID, there.map_or(0, |process| process.pid))
-            }
-            Whom::Group(group) => {
-                let there = tree::members(*group) != 0;
-                (F_OWNER_PGRP, if there { *group } else { 0 })
-            }
-        }
-    }
-}
-
-impl Hearer {
-    fn new(whom: Whom) -> Hearer {
-        let cred = caller::cred();
+impl Owner {
+    /// Whom `kind` (`F_OWNER_…`) and `number` name. ESRCH, EINVAL, ENOMEM.
+    fn new(kind: i32, number: i32) -> Result<Owner> {
+        let whom = callout::hearer(kind, number)?;
         let (uid, euid) = match whom {
-            Whom::Nobody => (0, 0),
-            _ => (cred.uid, cred.euid),
+            None => (0, 0),
+            Some(_) => {
+                let cred = caller::cred();
+                (cred.uid, cred.euid)
+            }
         };
-        Hearer { whom, uid, euid }
+        Ok(Owner { whom, uid, euid })
     }
 
-    /// Whether who said it may have `to` told (Linux: `sigio_perm`).
-    fn may_tell(&self, to: &Cred) -> bool {
-        self.euid == 0
-            || [self.euid, self.uid]
-                .iter()
-                .any(|id| *id == to.suid || *id == to.uid)
+    /// The running process, or the group `foreground` if there is one. ENOMEM.
+    pub fn caller(foreground: i32) -> Result<Owner> {
+        let owner = match foreground {
+            0 => Owner::new(F_OWNER_PID, caller::number()),
+            group => Owner::new(F_OWNER_PGRP, group),
+        };
+        match owner {
+            // The last of the group has just gone.
+            Err(Errno::ESRCH) => Ok(Owner::default()),
+            owner => owner,
+        }
     }
 }
 
 impl Told {
-    /// Sets whom it tells, as `F_SETOWN` has it. ESRCH, EINVAL.
+    /// Sets whom it tells, as `F_SETOWN` has it: a process's number, or that of a group below zero. ESRCH, EINVAL, ENOMEM.
     pub fn set_owner(&self, who: i32) -> Result<()> {
-        let new = Hearer::new(Whom::by_number(who)?);
-        *self.owner.lock() = new;
-        Ok(())
+        match who {
+            0.. => self.set_owner_by(F_OWNER_PID, who),
+            _ => self.set_owner_by(F_OWNER_PGRP, who.checked_neg().ok_or(Errno::EINVAL)?),
+        }
     }
 
     /// The same, as `F_SETOWN_EX` has it.
     pub fn set_owner_by(&self, kind: i32, number: i32) -> Result<()> {
-        let new = Hearer::new(Whom::by_kind(kind, number)?);
-        *self.owner.lock() = new;
+        let new = Owner::new(kind, number)?;
+        let before = core::mem::replace(&mut *self.owner.lock(), new);
+        drop(before);
         Ok(())
     }
 
-    /// It tells the running process, or the group `foreground` if there is one, unless it tells somebody.
-    pub fn own(&self, foreground: i32) {
-        let new = match foreground {
-            0 => Whom::Process(Arc::downgrade(&Process::current())),
-            group => Whom::Group(group),
-        };
-        let new = Hearer::new(new);
+    /// It tells `new`, unless it tells somebody.
+    pub fn own(&self, new: Owner) {
         let mut owner = self.owner.lock();
-        if matches!(owner.whom, Whom::Nobody) {
+        if owner.whom.is_none() {
             *owner = new;
         }
     }
@@ -283,7 +258,7 @@ impl Told {
     /// Whom it tells: kind and number.
     pub fn owner(&self) -> (i32, i32) {
         let whom = self.owner.lock().whom.clone();
-        whom.number()
+        whom.map_or((F_OWNER_TID, 0), |whom| whom.number())
     }
 
     /// The same as one number: a group's is below zero.
@@ -315,42 +290,15 @@ impl Told {
 
     /// Tells for `reason`, of descriptor `fd`. May sleep.
     pub fn send(&self, fd: i32, reason: Reason) {
-        let owner = {
-            let owner = self.owner.lock();
-            Hearer {
-                whom: owner.whom.clone(),
-                ..*owner
-            }
+        let Owner { whom, uid, euid } = self.owner.lock().clone();
+        let Some(whom) = whom else {
+            return;
         };
-        let signo = self.signal();
-        let tell = |process: &Arc<Process>, task: Option<&Arc<Task>>| {
-            let to = process.cred.get();
-            if !owner.may_tell(&to) {
-                return;
-            }
-            if signo != 0 && signal::send(process, task, siginfo(signo, fd, reason)).is_ok() {
-                return;
-            }
-            let plain = Siginfo::sent(SIGIO, SI_KERNEL, 0, 0);
-            // Who cannot be told even so has more to hear than there is room for.
-            let _untold = signal::send(process, task, plain);
+        let info = match self.signal() {
+            0 => None,
+            signo => Some(siginfo(signo, fd, reason)),
         };
-        match &owner.whom {
-            Whom::Nobody => {}
-            Whom::Thread(task) => {
-                if let Some(task) = task.upgrade() {
-                    tell(&task.process, Some(&task));
-                }
-            }
-            Whom::Process(process) => {
-                if let Some(process) = process.upgrade() {
-                    tell(&process, None);
-                }
-            }
-            Whom::Group(group) => {
-                signal::each_of_group(*group, |process| tell(process, None));
-            }
-        }
+        whom.tell(&Call { info, uid, euid });
     }
 }
 
@@ -389,6 +337,20 @@ impl Side {
     }
 }
 
+/// Where the thread sleeps that sends signals: descriptions that tell come there when they are ready.
+static READY: Once<Arc<ReadyList>> = Once::new();
+
+/// The list of descriptions that are ready, after [`start`].
+pub fn list() -> Option<&'static Arc<ReadyList>> {
+    READY.get()
+}
+
+/// Makes that list, once. ENOMEM.
+pub fn start() -> Result<()> {
+    let _first = READY.set(try_arc(ReadyList::new())?);
+    Ok(())
+}
+
 /// Begins or ends telling of what happens to `of` by descriptor `fd`. ENOTTY for a file that tells nothing; ENOMEM.
 pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     let kind = of.file().tells();
@@ -407,7 +369,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     }
     let told = of.tell_by_signals()?;
     if let Tells::Terminal(foreground) = kind {
-        told.own(foreground);
+        told.own(Owner::caller(foreground)?);
     }
     let mut ready = told.ready.lock();
     if let Some(ready) = ready.as_mut() {
@@ -415,7 +377,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
         return Ok(());
     }
     let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
-    let list = later::ready().ok_or(Errno::ENOMEM)?;
+    let list = list().ok_or(Errno::ENOMEM)?;
     let place = Place::new(of)?;
     let sides = [
         Side::new(list, place.key(0))?,
@@ -439,7 +401,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
 /// Tells of all descriptions whose members stand in the list of ready ones. Whether there was one.
 pub fn tell_ready() -> bool {
     let mut line = Line::new();
-    if let Some(list) = later::ready() {
+    if let Some(list) = list() {
         line.refill(list);
     }
     let some = !line.is_empty();

@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use crate::event::directory;
 use crate::file::OpenFile;
 use crate::fs::lock;
-use crate::ipc::mqueue;
 
 static TIES: AtomicUsize = AtomicUsize::new(0);
 
@@ -45,5 +44,5 @@ impl Drop for Tie {
 pub fn cut(owner: usize, of: &OpenFile) {
     lock::descriptor_closed(owner, of);
     directory::descriptor_closed(owner, of);
-    mqueue::descriptor_closed(of);
+    of.file().descriptor_closed();
 }

@@ -10,8 +10,8 @@ use alloc::sync::Arc;
 use sync::epoch;
 
 use super::Files;
+use crate::callout;
 use crate::file::OpenFile;
-use crate::process::tree;
 
 /// So many tables at a time: a list of all could be longer than a page, and there is no memory for one.
 const PIECE: usize = 32;
@@ -132,30 +132,24 @@ impl Piece {
 /// Calls `f` with the descriptions that all tables have, some of them several times. May sleep.
 pub fn each_description(mut f: impl FnMut(&Arc<OpenFile>)) {
     let mut piece = Piece::default();
-    tree::each(
-        |_| true,
-        |process| {
-            piece.add(process.files.get());
-            if piece.count == PIECE {
-                core::mem::take(&mut piece).show(&mut f);
-            }
-        },
-    );
+    callout::each_table(&mut |files| {
+        piece.add(files);
+        if piece.count == PIECE {
+            core::mem::take(&mut piece).show(&mut f);
+        }
+    });
     piece.show(&mut f);
 }
 
 /// Plugs the routines that fit `of` now in all tables.
 fn replug_all(of: &Arc<OpenFile>) {
     let mut piece = Piece::default();
-    tree::each(
-        |_| true,
-        |process| {
-            piece.add(process.files.get());
-            if piece.count == PIECE {
-                core::mem::take(&mut piece).replug(of);
-            }
-        },
-    );
+    callout::each_table(&mut |files| {
+        piece.add(files);
+        if piece.count == PIECE {
+            core::mem::take(&mut piece).replug(of);
+        }
+    });
     piece.replug(of);
 }
 

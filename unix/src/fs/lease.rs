@@ -18,14 +18,14 @@ use sync::{Monitor, WaitList};
 use super::attr::Kind;
 use super::inode::Inode;
 use super::names;
-use crate::deadline::Deadline;
 use crate::file::OpenFile;
-use crate::file::told::MESSAGE;
+use crate::file::told::{MESSAGE, Owner};
 use crate::files;
 use account::Capability;
 use account::caller;
 use account::quota;
 use account::user::Charge;
+use thread::deadline::Deadline;
 use vm::fallible::{try_insert, try_push};
 
 /// File system and number.
@@ -162,6 +162,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     if kind == F_RDLCK && of.writable() {
         return Err(Errno::EAGAIN);
     }
+    let owner = Owner::caller(0)?;
     let told = of.tell_by_signals()?;
     let before = enter(of, fd, id, kind)?;
     // Whoever opens it from here on meets the lease, or is met now.
@@ -173,7 +174,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
         }
         return Err(Errno::EAGAIN);
     }
-    told.own(0);
+    told.own(owner);
     WAITING.wake_all();
     Ok(())
 }

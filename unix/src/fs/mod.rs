@@ -23,6 +23,7 @@ pub mod open;
 pub mod ownership;
 pub mod perm;
 pub mod place;
+pub mod remove;
 pub mod text;
 pub mod walk;
 pub mod watch;
@@ -42,7 +43,7 @@ pub(crate) const KINDS: &[&str] = &[
 
 /// The time of day.
 pub fn now() -> Time {
-    let ns = crate::time::real_ns();
+    let ns = machine::clock::real_ns();
     Time {
         sec: (ns / abi::linux::NSEC_PER_SEC) as i64,
         nsec: (ns % abi::linux::NSEC_PER_SEC) as u32,

@@ -19,7 +19,6 @@ use super::inode::{DirEntry, DirSink, How, Inode, fixed_entries};
 use super::perm;
 use super::place::{self, FileSystem, Place};
 use crate::file::{File, OpenFile};
-use crate::process::Process;
 use account::Cred;
 use open::Text;
 pub use source::{Out, Piece, Source, records, whole};
@@ -94,8 +93,8 @@ pub trait Folder: Send + Sync {
     fn owner_inside(&self) -> (u32, u32) {
         self.owner()
     }
-    /// The process whose directory it is.
-    fn process(&self) -> Option<Arc<Process>> {
+    /// Whose directory it is, for who knows such things.
+    fn whose(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
     /// Permission bits.
@@ -108,11 +107,11 @@ pub trait Folder: Send + Sync {
     }
 }
 
-/// The process whose directory of `/proc` is open.
-pub fn process_of(of: &OpenFile) -> Option<Arc<Process>> {
+/// Whose directory is open, if that is such a thing: a process, in `/proc`.
+pub fn whose<T: Any + Send + Sync>(of: &OpenFile) -> Option<Arc<T>> {
     let node = of.inode()?.clone().into_any().downcast::<Node>().ok()?;
     match &node.item {
-        Item::Folder(folder) => folder.process(),
+        Item::Folder(folder) => folder.whose()?.downcast().ok(),
         _ => None,
     }
 }

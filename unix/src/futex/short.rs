@@ -21,11 +21,10 @@ use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use machine::cpu;
 use thread::flags::INTERRUPTS;
-use thread::outright::{LEFT, OutrightFn, word};
+use thread::outright::{LEFT, OutrightFn, generally, word};
 use vm::user;
 
 use super::{Key, Role, Standing, TABLE, Waiter, withdraw};
-use crate::call::outright::generally;
 use crate::process::Task;
 use crate::seam::keep;
 
@@ -40,8 +39,9 @@ pub(crate) fn entry() -> usize {
     ENTRY.load(Ordering::Relaxed)
 }
 
-/// Generates the routine; `slow` is the machine's slow entry.
-pub(crate) fn init(slow: usize) -> Result<(), OutOfCode> {
+/// Generates the routine, once.
+pub fn init() -> Result<(), OutOfCode> {
+    let slow = machine::trap::syscall_slow();
     const WAIT: i32 = (FUTEX_WAIT | FUTEX_PRIVATE_FLAG) as i32;
     const WAKE: i32 = (FUTEX_WAKE | FUTEX_PRIVATE_FLAG) as i32;
     /// As the C library waits for the end of a thread.

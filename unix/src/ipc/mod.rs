@@ -71,7 +71,7 @@ struct Slots<T> {
 
 /// Seconds since 1970.
 pub fn seconds() -> i64 {
-    (crate::time::real_ns() / NSEC_PER_SEC) as i64
+    (machine::clock::real_ns() / NSEC_PER_SEC) as i64
 }
 
 impl<T> Namespace<T> {

@@ -20,7 +20,7 @@ use machine::clock::now_ns;
 use vm::frame;
 use vm::space::Bounds;
 
-use crate::process::{Task, tree};
+use crate::process::{Task, first, tree};
 
 /// How long a thread waits for memory at a time, nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -69,7 +69,7 @@ pub(crate) fn short() -> bool {
     if shrink::run(1) {
         return true;
     }
-    let first = crate::init::first();
+    let first = first::first();
     choose(|| {
         if !is_dying()
             && let Some(most) = tree::largest(first)
@@ -96,7 +96,7 @@ fn relieve() -> bool {
     if is_dying() {
         return since_the_last() < COMING_NS && wait();
     }
-    let first = crate::init::first();
+    let first = first::first();
     let own = Task::here(|task| task.process.pid);
     let ended = choose(|| {
         let most = tree::largest(first).filter(|most| {

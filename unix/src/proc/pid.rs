@@ -249,8 +249,9 @@ impl Folder for Pid {
         }
     }
 
-    fn process(&self) -> Option<Arc<Process>> {
-        self.task.is_none().then(|| self.process.clone())
+    fn whose(&self) -> Option<Arc<dyn core::any::Any + Send + Sync>> {
+        let process = self.task.is_none().then(|| self.process.clone());
+        process.map(|process| process as _)
     }
 
     fn owner(&self) -> (u32, u32) {

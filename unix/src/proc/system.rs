@@ -22,7 +22,7 @@ use machine::topology;
 
 use super::{counts, sysvipc};
 use crate::call::log::LEVELS;
-use crate::call::misc::{self, RELEASE, VERSION};
+use crate::call::misc::{RELEASE, VERSION};
 use crate::event::inotify::limits as inotify;
 use crate::file::{File, OpenFile};
 use crate::fs::dev;
@@ -31,6 +31,7 @@ use crate::io::IoBuf;
 use crate::ipc::mqueue::limits as queues;
 use crate::ipc::{memory as segments, message, semaphore};
 use crate::pipe::size::{limits as pipes, round};
+use crate::process::host;
 use crate::process::{Process, access, tree};
 use crate::signal::dump;
 use crate::socket::inet::{self, icmp, ports};
@@ -141,14 +142,14 @@ macro_rules! named {
     ($which:expr) => {
         || {
             let show = |out: &mut Out| {
-                out.push_bytes(&misc::name($which));
+                out.push_bytes(&host::name($which));
                 out.push('\n');
                 Ok(())
             };
             Item::Setting(whole(show), |name| {
                 let cred = Process::current().cred.get();
                 cred.need(Capability::SysAdmin)?;
-                misc::rename($which, name.as_bytes());
+                host::rename($which, name.as_bytes());
                 Ok(())
             })
         }
@@ -286,8 +287,8 @@ const SYS_KERNEL: &[Named] = &[
         })
     }),
     ("dmesg_restrict", line!(1)),
-    ("domainname", named!(misc::Named::Domain)),
-    ("hostname", named!(misc::Named::Host)),
+    ("domainname", named!(host::Named::Domain)),
+    ("hostname", named!(host::Named::Host)),
     ("kptr_restrict", line!(1)),
     ("pty", || Item::Folder(Arc::new(Fixed(SYS_PTY)))),
     ("cap_last_cap", line!(40)),

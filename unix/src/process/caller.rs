@@ -1,11 +1,13 @@
-//! What files, pipes and sockets ask about the process that calls them (`account::caller`).
+//! What the rooms below ask about processes: about the one that calls (`account::caller`), and about others ([`crate::callout`]).
 //!
 //! *Interface*: [`link`], once at boot.
 
 use abi::linux::{SI_KERNEL, Siginfo};
 use account::caller::{self, Callouts};
+use sync::WaitList;
 
-use super::Task;
+use super::{Process, Task, tree};
+use crate::callout::{self, Arrivals};
 use crate::signal;
 
 static CALLOUTS: Callouts = Callouts {
@@ -25,7 +27,33 @@ static CALLOUTS: Callouts = Callouts {
     let_go: crate::pipe::give_up_waiting,
 };
 
+static OF_FILES: callout::Callouts = callout::Callouts {
+    table: || Task::here(|task| task.process.files.get()),
+    context: || Task::here(|task| task.process.fs.get()),
+    arrivals: || Task::here(|task| task.process.clone() as _),
+    exists: |pid| tree::find(pid).is_some(),
+    hearer: signal::hearer,
+    each_table: |f| {
+        tree::each(|_| true, |process| f(process.files.get()));
+    },
+    each_space: |f| {
+        let with_space = |process: &Process| process.space().is_some();
+        tree::each(with_space, |process| {
+            if let Some(space) = process.space() {
+                f(&space);
+            }
+        });
+    },
+};
+
+impl Arrivals for Process {
+    fn arrivals(&self) -> &WaitList {
+        self.signals.arrivals()
+    }
+}
+
 /// Links the callouts.
 pub fn link() {
     caller::link(&CALLOUTS);
+    callout::link(&OF_FILES);
 }

@@ -183,7 +183,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     if let Some(parent) = parent {
         inform(&parent, process, late, status);
     }
-    crate::init::process_ended(process, status);
+    super::first::ended(process, status);
 }
 
 /// The process number `pid` is a zombie, and its tracer has heard of its end.

@@ -14,12 +14,12 @@ use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
 use super::access::Rights;
+use super::pidfd;
 use super::rseq::Rseq;
 use super::tree::{self, INIT};
 use super::usage::Account;
 use super::{Gate, Limits, Process, Program, Session, Shared, Task, trace};
 use crate::dispatch;
-use crate::event::process as pidfd;
 use crate::files::Files;
 use crate::fs::FsContext;
 use crate::signal::{Actions, ProcessSignals};

@@ -2,6 +2,7 @@
 //!
 //! *Interface*: [`Task::current`]; the fields that belong to a thread alone.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -12,10 +13,13 @@ use vm::AddressSpace;
 
 use super::Process;
 use super::pace::Pace;
-use crate::call::Restart;
 use crate::signal::pending::{Mask, Pending};
 use crate::signal::set::UNBLOCKABLE;
 use account::user::Charge;
+
+/// How an interrupted call that keeps state goes on (`nanosleep` until the same moment): left in the task before returning
+/// `ERESTART_RESTARTBLOCK`.
+pub type Restart = Box<dyn FnOnce() -> abi::Result<usize> + Send>;
 
 /// One thread of a process.
 pub struct Task {

@@ -21,13 +21,13 @@ use sync::{Monitor, WaitList};
 
 use super::dump_file::{self, Note, Segment};
 use super::set::bit;
-use crate::call::file::names::remove;
-use crate::call::misc::{Named, name};
 use crate::file::OpenFile;
+use crate::fs::remove::remove;
 use crate::fs::walk::{View, walk};
 use crate::fs::{Attr, Kind, open};
 use crate::io::IoBuf;
 use crate::process::access::is_dumpable;
+use crate::process::host::{Named, name};
 use crate::process::{Process, Task, trace};
 use vm::fallible::{try_box, try_extend, try_filled, try_push, try_text};
 
@@ -284,7 +284,7 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
             Some(b'g') => cred.gid.into(),
             Some(b'd') => 1,
             Some(b's') => signo as u64,
-            Some(b't') => crate::time::real_ns() / NSEC_PER_SEC,
+            Some(b't') => machine::clock::real_ns() / NSEC_PER_SEC,
             Some(b'c') => process.limits.lock().cur(RLIMIT_CORE),
             // What is not known stands for nothing.
             Some(_) => continue,

@@ -2,20 +2,17 @@
 //!
 //! *Interface*: [`send_later`] from anywhere; [`start`] makes the thread that sends.
 //!
-//! The ring is bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot is
+//! The thread sleeps where descriptions come that tell of readiness by signals ([`crate::file::told`]). The ring is bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot is
 //! claimed with one compare-and-swap and published with one store.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::linux::{SI_KERNEL, Siginfo};
-use alloc::sync::Arc;
-use sync::Once;
 use sync::ready::ReadyList;
 
 use super::send::{send, send_group};
 use crate::file::told;
 use crate::process::tree;
-use vm::fallible::try_arc;
 
 /// Who is to get a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +34,6 @@ static RING: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// There was no room for a process whose timers have rung.
 static MISSED: AtomicBool = AtomicBool::new(false);
-/// Where the thread that sends sleeps: descriptions that tell of readiness by signals come there too ([`crate::file::told`]).
-static READY: Once<Arc<ReadyList>> = Once::new();
-
 /// Sends `signo` soon. Returns whether there was room to note it. From any context.
 pub fn send_later(target: Target, signo: i32) -> bool {
     let word =
@@ -57,7 +51,7 @@ pub fn send_later(target: Target, signo: i32) -> bool {
     if !noted && matches!(target, Target::Timers(_)) {
         MISSED.store(true, Ordering::SeqCst);
     }
-    if let Some(ready) = READY.get() {
+    if let Some(ready) = told::list() {
         ready.wake_sleeper();
     }
     noted
@@ -111,7 +105,7 @@ fn is_due(ready: &ReadyList) -> bool {
 }
 
 fn run(_: usize) {
-    let Some(ready) = READY.get() else {
+    let Some(ready) = told::list() else {
         return;
     };
     loop {
@@ -157,15 +151,9 @@ fn run(_: usize) {
     }
 }
 
-/// The list of descriptions that are ready, for those that tell of it.
-pub fn ready() -> Option<&'static Arc<ReadyList>> {
-    READY.get()
-}
-
 /// Makes the thread that sends what interrupt handlers noted. ENOMEM.
 pub fn start() -> abi::Result<()> {
-    // Once, at boot.
-    let _first = READY.set(try_arc(ReadyList::new())?);
+    told::start()?;
     thread::spawn(b"signals", run, 0)
         .map(drop)
         .map_err(|_| abi::Errno::ENOMEM)

@@ -12,13 +12,16 @@ pub mod deliver;
 pub mod dump;
 mod dump_file;
 pub mod frame;
+mod hearer;
 pub(crate) mod later;
 pub mod pending;
 pub mod process;
 pub mod send;
 pub mod set;
+pub mod signalfd;
 
 pub use action::Actions;
+pub(crate) use hearer::by_kind as hearer;
 pub use later::{Target, send_later, start};
 pub use process::{Change, ProcessSignals};
 pub(crate) use send::queue;

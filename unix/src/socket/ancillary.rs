@@ -13,9 +13,8 @@ use super::Socket;
 use super::flight::{Rights, let_go};
 use super::message::Received;
 use super::record::Along;
+use crate::callout;
 use crate::file::OpenFile;
-use crate::files::Files;
-use crate::process::{Process, tree};
 use account::{Capability, caller};
 use vm::fallible::{try_filled, try_reserve};
 
@@ -67,7 +66,7 @@ pub fn get(at: usize, length: u64) -> Result<Along> {
 
 /// Adds the open files behind the descriptors in `data`. EINVAL, EBADF.
 fn rights(data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Result<()> {
-    let table = Process::current().files.get();
+    let table = callout::table()?;
     let numbers = data.chunks_exact(4);
     if files.len() + numbers.len() > SCM_MAX_FD {
         return Err(Errno::EINVAL);
@@ -95,7 +94,7 @@ fn check(wanted: &Ucred) -> Result<()> {
     if !gids.contains(&wanted.gid) && !cred.has(Capability::Setgid) {
         return Err(Errno::EPERM);
     }
-    if !mine && tree::find(wanted.pid).is_none() {
+    if !mine && !callout::exists(wanted.pid) {
         return Err(Errno::ESRCH);
     }
     if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
@@ -198,7 +197,7 @@ const NOBODY: u32 = 65534;
 
 /// Gives the caller descriptors of `files`, as many as there is room for, and writes their message.
 fn install(room: &mut Room, files: &[Arc<OpenFile>], cloexec: bool) -> Result<()> {
-    let table: Arc<Files> = Process::current().files.get();
+    let table = callout::table()?;
     let fit = room.left.saturating_sub(HEADER) / 4;
     let count = files.len().min(fit);
     let mut done = 0;

@@ -17,9 +17,10 @@ use smallvec::SmallVec;
 use sync::Monitor;
 
 use super::{Address, Family, Kind, Socket, Standing, Want};
+use crate::callout;
 use crate::fs::walk::{Last, View, walk};
 use crate::fs::{Kind as FileKind, Place, perm};
-use crate::process::Process;
+use account::caller;
 use vm::fallible::roomy;
 use vm::fallible::try_arc;
 
@@ -131,8 +132,7 @@ fn enter(socket: &Arc<Socket>, key: Key, place: Option<Place>, name: Address) ->
 
 /// Makes the file of a socket at `path`. EADDRINUSE, and what a walk answers.
 fn make(path: &[u8]) -> Result<Place> {
-    let process = Process::current();
-    let (fs, cred) = (process.fs.get(), process.cred.get());
+    let (fs, cred) = (callout::context()?, caller::cred());
     let view = View::new(fs.root(), &cred, fs.umask());
     let target = walk(&view, fs.cwd(), path, false)?;
     if target.place.is_some() || target.last != Last::Name {
@@ -247,8 +247,7 @@ impl Family for Local {
             let key = Key::Abstract(from.kind.number(), SmallVec::from_slice(name));
             return holder(&key).ok_or(Errno::ECONNREFUSED);
         }
-        let process = Process::current();
-        let (fs, cred) = (process.fs.get(), process.cred.get());
+        let (fs, cred) = (callout::context()?, caller::cred());
         let view = View::new(fs.root(), &cred, fs.umask());
         let place = walk(&view, fs.cwd(), name, true)?.existing()?;
         place.inode.permits(&cred, perm::WRITE)?;

@@ -36,11 +36,11 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, 
 use quaject::pipe::PipeCore;
 use sync::{Monitor, Once, WaitList};
 
-use crate::deadline::Deadline;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 use account::Cred;
 use account::caller;
+use thread::deadline::Deadline;
 use vm::fallible::try_arc;
 
 pub use accept::Backlog;

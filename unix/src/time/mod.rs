@@ -6,6 +6,7 @@
 mod account;
 pub(crate) mod limit;
 mod rung;
+pub mod timerfd;
 mod timers;
 
 pub use account::Account;
@@ -13,18 +14,16 @@ pub(crate) use rung::{Bell, alarm_rang};
 pub(crate) use timers::{FIXED, settle};
 pub use timers::{Notify, Timers};
 
-use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
-use machine::clock::now_ns;
+use machine::clock::{self, now_ns, real_ns};
 use sync::WaitList;
 
 use crate::process::{Task, tree};
 
-/// What `clock_settime` has added to the clock of the day, nanoseconds.
-static ADJUSTED: AtomicI64 = AtomicI64::new(0);
-/// How often it did.
+/// How often the clock of the day was set.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 /// Who sleeps until a moment of that clock.
 static SLEEPERS: WaitList = WaitList::new();
@@ -80,22 +79,15 @@ impl Clock {
     }
 }
 
-/// Nanoseconds since 1970.
-pub fn real_ns() -> u64 {
-    (machine::clock::wall_at_boot() * NSEC_PER_SEC + now_ns())
-        .saturating_add_signed(ADJUSTED.load(Ordering::Relaxed))
-}
-
 /// Sets the clock of the day. Sleepers and timers that have a moment of it follow. Thread context, no monitor held.
 pub fn set_real_ns(ns: u64) {
-    let by = ns.wrapping_sub(real_ns()) as i64;
-    ADJUSTED.fetch_add(by, Ordering::SeqCst);
+    clock::set_real_ns(ns);
     STEPS.fetch_add(1, Ordering::SeqCst);
     SLEEPERS.wake_all();
     for process in tree::from(0) {
         process.timers.follow(&process);
     }
-    crate::event::timer::clock_was_set();
+    timerfd::clock_was_set();
 }
 
 /// Why a wait ended without its condition.

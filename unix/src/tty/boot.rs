@@ -18,7 +18,6 @@ use super::{ControllingTty, StreamFile, TtyFile, console, devpts, notice, pair, 
 use crate::file::{File, OpenFile};
 use crate::fs::walk::{View, walk};
 use crate::fs::{How, Place, dev, place};
-use crate::init::Console;
 use crate::process::{Process, Terminal};
 use abi::linux::O_NOCTTY;
 use account::Cred;
@@ -65,6 +64,16 @@ struct Lines {
     console: &'static Serial,
     /// None on a machine with one line.
     side: Option<&'static Serial>,
+}
+
+/// What the first process has for input, output and errors.
+pub struct Console {
+    /// Its first three descriptors.
+    pub files: [Arc<OpenFile>; 3],
+    /// The terminal that its session is to have.
+    pub terminal: Option<Arc<dyn Terminal>>,
+    /// Waits until everything written is out.
+    pub drain: fn(),
 }
 
 /// Where notices from the host come in.

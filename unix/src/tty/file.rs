@@ -8,13 +8,13 @@ use core::any::Any;
 use quaject::cook_tty_in::{self, Mode};
 
 use super::Tty;
-use crate::deadline::Deadline;
 use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use crate::fs::How;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS, WRITES};
 use crate::process::{Process, Terminal};
+use thread::deadline::Deadline;
 use vm::fallible::try_arc;
 
 /// The largest piece that one pass through an editor moves, in bytes.

@@ -22,7 +22,7 @@ mod pair;
 mod routines;
 mod stream;
 
-pub use boot::{Mode, for_first_process, mount, start, streams_by_ports};
+pub use boot::{Console, Mode, for_first_process, mount, start, streams_by_ports};
 pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 

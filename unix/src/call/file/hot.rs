@@ -1,6 +1,6 @@
 //! `open` and `close` without entering the kernel proper: procedures that a dispatcher calls with interrupts off.
 //!
-//! *Interface.* [`init`] generates them once; [`entries`] for dispatchers. They keep the contract of a descriptor routine
+//! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a descriptor routine
 //! (docs/architecture.md): they change rax alone, and return or take the slow exit, after which the call is made from its start.
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the path (a fault takes the slow
@@ -16,46 +16,26 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use core::mem::size_of;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::Conv;
 
 use super::open::{PLAIN, may_reopen, truncates};
+use crate::dispatch::{self, Entries};
 use crate::fs::context::one_root;
 use crate::fs::names::{self, KEY_WORDS, Key};
 use crate::process::Task;
 use crate::seam::keep;
 use account::NOBODY;
 
-/// Entries of the procedures.
-#[derive(Clone, Copy, Debug)]
-pub struct Entries {
-    /// `open`.
-    pub open: usize,
-    /// `openat`.
-    pub openat: usize,
-    /// `close`.
-    pub close: usize,
-}
-
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-static OPENAT: AtomicUsize = AtomicUsize::new(0);
-static CLOSE: AtomicUsize = AtomicUsize::new(0);
 static CLASS: Class = Class::new("procedure");
 
-/// The entries, after [`init`].
-pub fn entries() -> Entries {
-    Entries {
-        open: OPEN.load(Ordering::Relaxed),
-        openat: OPENAT.load(Ordering::Relaxed),
-        close: CLOSE.load(Ordering::Relaxed),
-    }
-}
-
-/// Generates the procedures; `slow` is the machine's slow entry.
-pub fn init(slow: usize, conv: Conv) -> Result<(), OutOfCode> {
-    OPEN.store(make_open(slow, conv, false)?, Ordering::Relaxed);
-    OPENAT.store(make_open(slow, conv, true)?, Ordering::Relaxed);
-    CLOSE.store(make_close(slow)?, Ordering::Relaxed);
+/// Generates the procedures.
+pub fn init(conv: Conv) -> Result<(), OutOfCode> {
+    let slow = machine::trap::syscall_slow();
+    dispatch::link(Entries {
+        open: make_open(slow, conv, false)?,
+        openat: make_open(slow, conv, true)?,
+        close: make_close(slow)?,
+    });
     Ok(())
 }
 

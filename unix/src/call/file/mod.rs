@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use crate::file::OpenFile;
 use crate::files::Files;
 use crate::fs::walk::{Target, View, walk};
-use crate::fs::{Attr, FsContext, Kind, Place, perm};
+use crate::fs::{Attr, FsContext, Kind, Place};
 use crate::process::Process;
 use account::Cred;
 
@@ -170,12 +170,6 @@ pub fn user_path(addr: usize) -> Result<Path> {
             return Ok(path);
         }
     }
-}
-
-/// Whether `cred` may make and remove names in `dir`, and the mount lets it. `EACCES`, `EROFS`.
-fn may_change(cred: &Cred, dir: &Place) -> Result<()> {
-    dir.inode.permits(cred, perm::WRITE | perm::EXEC)?;
-    dir.mount.writable()
 }
 
 /// A length or offset that must not be negative. `EINVAL`.

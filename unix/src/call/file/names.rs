@@ -1,20 +1,21 @@
 //! Changing the tree: directories, links, removals, renames, and where a process stands in it.
 //!
-//! *Interface.* [`CALLS`]; [`remove`] for who writes a core in the place of an older one.
+//! *Interface.* [`CALLS`].
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
     AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, IN_CREATE, IN_DELETE, PATH_MAX,
-    RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFDIR, S_IFMT, S_IFREG, S_ISVTX,
+    RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFDIR, S_IFMT, S_IFREG,
 };
 use abi::nr;
 
-use super::{Caller, may_change, user_path};
+use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::fs::inode::Inode;
+use crate::fs::remove::{may_change, may_remove, remove};
 use crate::fs::walk::{Last, Target, searchable};
-use crate::fs::{Attr, Kind, Place, perm, watch};
-use account::{Capability, Cred};
+use crate::fs::{Kind, Place, perm, watch};
+use account::Capability;
 use vm::fallible::try_push;
 
 /// Calls of this family.
@@ -114,17 +115,6 @@ fn mknodat(args: &mut Args) -> Result<usize> {
     do_mknod(args.int(0), args.word(1), args.uint(2), rdev)
 }
 
-/// In a directory with the sticky bit, only the owners of directory and file remove a name. `EPERM`.
-fn may_remove(cred: &Cred, dir: &Place, victim: &Attr) -> Result<()> {
-    may_change(cred, dir)?;
-    let above = dir.inode.attr();
-    let sticky = above.mode & S_ISVTX != 0;
-    if sticky && cred.fsuid != above.uid && !perm::owns(cred, victim) {
-        return Err(Errno::EPERM);
-    }
-    Ok(())
-}
-
 fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
     let caller = Caller::current();
     let path = user_path(addr)?;
@@ -155,24 +145,6 @@ fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     remove(&caller.cred, target).map(|()| 0)
-}
-
-/// Removes the name `target`, which is no directory's, for `cred`. Errors of unlink(2).
-pub(crate) fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
-    if target.last != Last::Name {
-        return Err(Errno::EISDIR);
-    }
-    let victim = target.place.ok_or(Errno::ENOENT)?;
-    may_remove(cred, &target.dir, &victim.inode.attr())?;
-    if victim.inode.kind() == Kind::Directory {
-        return Err(Errno::EISDIR);
-    }
-    target.dir.inode.unlink(&target.name)?;
-    watch::linked(&*victim.inode);
-    // Those who watch it hear of its end first.
-    drop(victim);
-    watch::name(&*target.dir.inode, &target.name, IN_DELETE, false);
-    Ok(())
 }
 
 fn rmdir(args: &mut Args) -> Result<usize> {

@@ -5,7 +5,7 @@
 use abi::layout::PAGE;
 use vm::AddressSpace;
 
-use crate::process::tree;
+use crate::callout;
 
 /// So many areas at a time.
 const PIECE: usize = 32;
@@ -14,14 +14,7 @@ const PIECE: usize = 32;
 /// pager, and is answered by SIGBUS.
 pub fn forget_beyond(id: (u64, u64), from: u64) {
     let from = from.next_multiple_of(PAGE as u64);
-    tree::each(
-        |process| process.space().is_some(),
-        |process| {
-            if let Some(space) = process.space() {
-                forget_in(&space, id, from);
-            }
-        },
-    );
+    callout::each_space(&mut |space| forget_in(space, id, from));
 }
 
 /// The same in one space, a few areas at a time: there may be many, and no memory for a list of them.

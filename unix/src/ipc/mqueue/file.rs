@@ -11,6 +11,7 @@ use super::Queue;
 use crate::file::{File, OpenFile};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
+use crate::process::Task;
 use vm::fallible::try_text;
 
 /// A queue that is open.
@@ -41,6 +42,10 @@ impl fmt::Display for Text<'_> {
 }
 
 impl File for Open {
+    fn descriptor_closed(&self) {
+        Task::here(|task| self.0.forget(&task.process));
+    }
+
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         of.onward(|at| self.read_at(of, at, buf))
     }

@@ -15,7 +15,6 @@ pub mod notice;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -337,13 +336,5 @@ impl Queue {
             notice.remove();
             self.touch(false);
         }
-    }
-}
-
-/// The running process has closed a descriptor of a queue.
-pub fn descriptor_closed(of: &crate::file::OpenFile) {
-    if let Ok(queue) = file::of(of) {
-        let queue: Arc<Queue> = queue.clone();
-        crate::process::Task::here(|task| queue.forget(&task.process));
     }
 }

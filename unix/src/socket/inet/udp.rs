@@ -274,7 +274,7 @@ pub(super) fn deliver(
         hops,
         class,
         time_ns: match target.options.wants_time() {
-            true => crate::time::real_ns(),
+            true => machine::clock::real_ns(),
             false => 0,
         },
     });

@@ -3,10 +3,10 @@
 //! *Interface*: make one from a relative or absolute time, arm [`Deadline::alarm`] before sleeping (it
 //! resumes the sleeper), ask [`Deadline::has_passed`] in the waiting condition.
 
+use crate::clock;
 use abi::errno::{Errno, Result};
 use abi::linux::{Timespec, Timeval};
 use machine::clock::now_ns;
-use thread::clock;
 
 /// When to give up, in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,12 +18,12 @@ use quaject::look::Looker;
 use sync::{Monitor, epoch};
 use thread::clock::{self, AlarmId};
 
-use super::{put_number, room_for_number};
+use super::Clock;
+use crate::event::{put_number, room_for_number};
 use crate::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS};
 use crate::seam;
-use crate::time::Clock;
 use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_push, try_string};

@@ -1,0 +1,45 @@
+//! Who may change a directory, and the removal of a name from one.
+//!
+//! *Interface*: [`remove`]; [`may_change`] and [`may_remove`] for other changes.
+
+use abi::errno::{Errno, Result};
+use abi::linux::{IN_DELETE, S_ISVTX};
+
+use super::walk::{Last, Target};
+use super::{Attr, Kind, Place, perm, watch};
+use account::Cred;
+
+/// Whether `cred` may make and remove names in `dir`, and the mount lets it. `EACCES`, `EROFS`.
+pub fn may_change(cred: &Cred, dir: &Place) -> Result<()> {
+    dir.inode.permits(cred, perm::WRITE | perm::EXEC)?;
+    dir.mount.writable()
+}
+
+/// In a directory with the sticky bit, only the owners of directory and file remove a name. `EPERM`.
+pub fn may_remove(cred: &Cred, dir: &Place, victim: &Attr) -> Result<()> {
+    may_change(cred, dir)?;
+    let above = dir.inode.attr();
+    let sticky = above.mode & S_ISVTX != 0;
+    if sticky && cred.fsuid != above.uid && !perm::owns(cred, victim) {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+/// Removes the name `target`, which is no directory's, for `cred`. Errors of unlink(2).
+pub fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
+    if target.last != Last::Name {
+        return Err(Errno::EISDIR);
+    }
+    let victim = target.place.ok_or(Errno::ENOENT)?;
+    may_remove(cred, &target.dir, &victim.inode.attr())?;
+    if victim.inode.kind() == Kind::Directory {
+        return Err(Errno::EISDIR);
+    }
+    target.dir.inode.unlink(&target.name)?;
+    watch::linked(&*victim.inode);
+    // Those who watch it hear of its end first.
+    drop(victim);
+    watch::name(&*target.dir.inode, &target.name, IN_DELETE, false);
+    Ok(())
+}
