@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +366,50 @@ static void peeks(void)
     end(pid);
 }
 
+/* A child that stops itself, seen to have stopped by its parent, who does not trace it. */
+static pid_t stopped(void)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    int status;
+    if (pid == 0) {
+        alarm(30);
+        raise(SIGSTOP);
+        _exit(7);
+    }
+    if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status))
+        check(0, "a stopped child");
+    return pid;
+}
+
+/* Who begins to trace one that has stopped may ask it at once. */
+static void standing(void)
+{
+    enum { ROUNDS = 100, DEBUG = offsetof(struct user, u_debugreg) };
+    int answered = 0, told = 0, ended = 0, status;
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t pid = stopped();
+        int seized = round % 2;
+        struct user_regs_struct r;
+        trace(seized ? PTRACE_SEIZE : PTRACE_ATTACH, pid, 0, 0);
+        answered += trace(PTRACE_POKEUSER, pid, DEBUG, 2) == 0 && trace(PTRACE_GETREGS, pid, 0, (long)&r) == 0;
+        told += waitpid(pid, &status, __WALL | WNOHANG) == pid && stopped_by(status, SIGSTOP, seized ? PTRACE_EVENT_STOP : 0);
+        trace(PTRACE_DETACH, pid, 0, 0);
+        kill(pid, SIGCONT);
+        /* The stop that came with the attachment may still wait. */
+        while (waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status))
+            kill(pid, SIGCONT);
+        ended += WIFEXITED(status) && WEXITSTATUS(status) == 7;
+    }
+    equal(answered, ROUNDS, "one that has stopped answers who has just begun to trace it");
+    equal(told, ROUNDS, "and its stop has been told by then");
+    equal(ended, ROUNDS, "let go, it goes on and ends");
+    pid_t pid = stopped();
+    equal(trace(PTRACE_ATTACH, pid, 0, 0), 0, "attached");
+    fails(trace(PTRACE_POKEUSER, pid, DEBUG, (long)0xffff800000000000), EINVAL, "no breakpoint in the kernel");
+    end(pid);
+}
+
 static void fakes(void)
 {
     fflush(stdout);
@@ -394,7 +439,7 @@ static void fakes(void)
 }
 
 static const struct group all[] = {
-    {"interrupts", interrupts}, {"seized", seized_stops}, {"continued", continued_at_once}, {"plain", plain_stops}, {"exits", exits}, {"ends", ends}, {"peeks", peeks}, {"fakes", fakes},
+    {"interrupts", interrupts}, {"seized", seized_stops}, {"continued", continued_at_once}, {"plain", plain_stops}, {"exits", exits}, {"ends", ends}, {"peeks", peeks}, {"standing", standing}, {"fakes", fakes},
 };
 
 int main(int argc, char **argv)

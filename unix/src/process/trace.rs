@@ -23,6 +23,7 @@ use super::debug::Registers;
 use super::{Process, Task, exit, tree};
 use crate::signal;
 use account::Capability;
+use account::caller;
 use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_box, try_push, try_reserve};
@@ -186,6 +187,8 @@ pub struct Trace {
     ear: Ear,
     /// The last stop of its process that it has joined while it was traced; 0 for none.
     joined: AtomicU32,
+    /// It stands in a stop of its process, not yet for its tracer. Set with the process's signals held.
+    stands: AtomicBool,
     /// Nobody may begin to trace it. Changes with the state held.
     ended: AtomicBool,
     /// None before the first tracer.
@@ -227,6 +230,25 @@ impl Trace {
     /// Has it joined the stop with this number, and been let go on?
     pub fn has_joined(&self, stop: u32) -> bool {
         self.joined.load(Ordering::Relaxed) == stop
+    }
+
+    /// It stands in a stop of its process, whose signals are held.
+    pub fn stands(&self) {
+        self.stands.store(true, Ordering::SeqCst);
+    }
+
+    /// Does it? With these held.
+    pub fn is_standing(&self) -> bool {
+        self.stands.load(Ordering::SeqCst)
+    }
+
+    /// It stands there no more, or for its tracer: who has begun to trace it may wait for that.
+    pub fn passes(&self) {
+        if self.stands.swap(false, Ordering::SeqCst)
+            && let Some(tracer) = tree::find(self.tracer())
+        {
+            tracer.child_wait.wake_all();
+        }
     }
 
     /// Whether somebody traces it who may not trace everybody.
@@ -306,8 +328,12 @@ fn begin_as(
 /// processes meanwhile. ENOMEM: nobody traces it.
 pub fn begun(tracer: &Process, task: &Arc<Task>) -> Result<()> {
     crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))?;
-    // One that has stopped with its process waits for its tracer from now on.
-    task.process.signals.tell_stopped();
+    // One that has stopped with its process waits for its tracer from now on. With the signals held it stands there, or will find that it is traced.
+    if task.process.signals.stands(task) {
+        task.process.signals.tell_stopped();
+        let passed = || !task.trace.stands.load(Ordering::SeqCst) || caller::is_dying();
+        tracer.child_wait.wait_until(|| passed().then_some(()));
+    }
     Ok(())
 }
 
@@ -484,6 +510,7 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
         // Before anybody can let it go.
         task.thread.stop();
     }
+    task.trace.passes();
     notify(task, status);
     thread::safe_point();
     let mut held = task.trace.state.lock();

@@ -201,28 +201,30 @@ fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool 
             return false;
         }
         task.trace.joins();
+        task.trace.stands();
         state.stopped += 1;
         (signo, state.stops)
     };
     stop_if_complete(process);
-    if task.trace.is_traced() {
+    let traced = || task.trace.is_traced().then_some(true);
+    let asked = || traced().or_else(|| is_over(process).then_some(false));
+    if traced().unwrap_or_else(|| process.signals.continued.wait_until(asked)) {
         trace::join_stop(task, trap, signo, stops);
-    } else {
-        process.signals.continued.wait_until(|| {
-            let state = process.signals.state.lock();
-            let over = state.stopping.is_none()
-                || state.ending.is_some()
-                || process.signals.waiting.get() & bit(SIGKILL) != 0
-                || task.trace.is_traced();
-            over.then_some(())
-        });
     }
+    task.trace.passes();
     let mut state = process.signals.state.lock();
     state.stopped -= 1;
     if process.signals.waiting.get() & bit(SIGKILL) != 0 {
         state.stopping = None;
     }
     true
+}
+
+/// Is there no stop, or not any more?
+fn is_over(process: &Process) -> bool {
+    let state = process.signals.state.lock();
+    let killed = process.signals.waiting.get() & bit(SIGKILL) != 0;
+    state.stopping.is_none() || state.ending.is_some() || killed
 }
 
 /// Tells the parent once all threads have joined a stop.

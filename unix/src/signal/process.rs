@@ -167,6 +167,12 @@ impl ProcessSignals {
         process.timers.passed_over(process, timers);
     }
 
+    /// Does `task` stand in a stop, and not for a tracer?
+    pub(crate) fn stands(&self, task: &Task) -> bool {
+        let _state = self.state.lock();
+        task.trace.is_standing()
+    }
+
     /// Lets the threads that have stopped look at what has changed.
     pub(crate) fn tell_stopped(&self) {
         self.continued.wake_all();
