@@ -553,7 +553,9 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
             piece[0] = below(s, 4) ? (uint64_t)base_of(PRIVATE) : (uint64_t)place_address(&v), piece[1] = below(s, 5) ? below(s, 5000) : edge_number(s);
             m[4] = below(s, 4) ? (uint64_t)control : 0, m[5] = below(s, 6) ? 16 + 4 * below(s, 20) : edge_number(s);
             control[0] = below(s, 5) ? 16 + 4 * below(s, 12) : edge_number(s);
-            control[1] = below(s, 8) ? 1 | (uint64_t)(1 + below(s, 3)) << 32 : any_word(s);
+            static const uint32_t kinds[][2] = {{1, 1}, {1, 2}, {1, 3}, {0, 1}, {0, 2}, {0, 8}, {41, 50}, {41, 52}, {41, 67}};
+            const uint32_t *kind = kinds[below(s, sizeof kinds / sizeof *kinds)];
+            control[1] = below(s, 8) ? kind[0] | (uint64_t)kind[1] << 32 : any_word(s);
             for (int j = 0; j < 26; j++)
                 ((uint32_t *)(control + 2))[j] = below(s, 3) ? FIRST_FD + below(s, OPEN_KINDS) : (uint32_t)any_word(s);
         }

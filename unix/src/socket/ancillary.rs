@@ -1,6 +1,6 @@
 //! Control messages: descriptors and credentials as programs write and read them.
 //!
-//! *Interface*: [`get`] from the program, [`put`] to it.
+//! *Interface*: [`get`] from the program, which [`each`] goes through and [`read`] understands, [`put`] to it.
 #![expect(clippy::disallowed_methods, reason = "room is made before")]
 
 use abi::errno::{Errno, Result};
@@ -28,21 +28,35 @@ fn align(length: usize) -> usize {
     length.next_multiple_of(8)
 }
 
-/// The control messages in `length` bytes at user address `at`. EINVAL, EBADF, EPERM, ESRCH, ETOOMANYREFS, ENOBUFS, EFAULT, ENOMEM.
-pub fn get(at: usize, length: u64) -> Result<Along> {
+/// The `length` bytes of control messages at user address `at`. ENOBUFS, EFAULT, ENOMEM.
+pub fn get(at: usize, length: u64) -> Result<Vec<u8>> {
     if length > MOST {
         return Err(Errno::ENOBUFS);
     }
     let mut bytes = try_filled(0u8, length as usize)?;
     user::copy_in(&mut bytes, at)?;
-    let mut files: Vec<Arc<OpenFile>> = Vec::new();
-    let mut along = Along::default();
-    let mut rest: &[u8] = &bytes;
+    Ok(bytes)
+}
+
+/// The control messages in `bytes`, one by one: level, kind, data. EINVAL.
+pub fn each(bytes: &[u8], mut meet: impl FnMut(i32, i32, &[u8]) -> Result<()>) -> Result<()> {
+    let mut rest = bytes;
     while let Some(head) = rest.get(..HEADER) {
         let head: Cmsghdr = bytemuck::pod_read_unaligned(head);
         let length = usize::try_from(head.len).map_err(|_| Errno::EINVAL)?;
         let data = rest.get(HEADER..length).ok_or(Errno::EINVAL)?;
-        match (head.level, head.kind) {
+        meet(head.level, head.kind, data)?;
+        rest = rest.get(align(length)..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// What the control messages in `bytes` pass on. EINVAL, EBADF, EPERM, ESRCH, ETOOMANYREFS, ENOMEM.
+pub fn read(bytes: &[u8]) -> Result<Along> {
+    let mut files: Vec<Arc<OpenFile>> = Vec::new();
+    let mut along = Along::default();
+    each(bytes, |level, kind, data| {
+        match (level, kind) {
             (SOL_SOCKET, SCM_RIGHTS) => rights(data, &mut files)?,
             (SOL_SOCKET, SCM_CREDENTIALS) => {
                 if data.len() != size_of::<Ucred>() {
@@ -56,8 +70,8 @@ pub fn get(at: usize, length: u64) -> Result<Along> {
             // Of another layer.
             _ => {}
         }
-        rest = rest.get(align(length)..).unwrap_or_default();
-    }
+        Ok(())
+    })?;
     if !files.is_empty() {
         along.rights = Some(Rights::new(files)?);
     }

@@ -58,6 +58,10 @@ pub trait Family: Send + Sync {
     fn tells_sender(&self) -> bool {
         true
     }
+    /// Whether it reads the control messages of what is sent itself; they are not about descriptors then.
+    fn reads_control(&self) -> bool {
+        false
+    }
     /// Whether `socketpair` makes them.
     fn makes_pairs(&self) -> bool {
         false

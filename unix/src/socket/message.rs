@@ -27,6 +27,8 @@ pub struct Sending {
     pub to: Option<Address>,
     /// Descriptors, credentials.
     pub along: Along,
+    /// Control messages, for families that read them themselves.
+    pub control: Vec<u8>,
 }
 
 /// What was received besides bytes.
@@ -77,15 +79,20 @@ pub fn send(of: &OpenFile, header: &Msghdr, flags: u32) -> Result<usize> {
             length.min(SOCKADDR_MAX as i32),
         )?),
     };
-    let along = match (header.control, header.controllen) {
-        (_, 0) => Along::default(),
+    let mut control = match (header.control, header.controllen) {
+        (_, 0) => Vec::new(),
         (control, length) => ancillary::get(control as usize, length)?,
+    };
+    let along = match socket.family.reads_control() {
+        true => Along::default(),
+        false => ancillary::read(&core::mem::take(&mut control))?,
     };
     let sending = Sending {
         flags,
         nonblocking: of.nonblocking() || flags & MSG_DONTWAIT != 0,
         to,
         along,
+        control,
     };
     socket.send(&mut buf, sending)
 }

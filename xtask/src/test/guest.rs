@@ -957,7 +957,7 @@ fn sockets(kit: &Kit) -> Vec<Check> {
 }
 
 fn inets(kit: &Kit) -> Vec<Check> {
-    let programs = ["inets", "inet-messages", "udp-pairs"];
+    let programs = ["inets", "inet-messages", "inet-controls", "udp-pairs"];
     each_on_one_and_four(kit, "", &programs)
 }
 

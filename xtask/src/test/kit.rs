@@ -178,6 +178,7 @@ impl Kit {
             "inets",
             "splices",
             "inet-messages",
+            "inet-controls",
             "memories",
             "udp-pairs",
             "mqueues",

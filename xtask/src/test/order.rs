@@ -38,6 +38,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("splices", &["/tests/splices-glibc"]),
     ("mqueues", &["/tests/mqueues-glibc"]),
     ("inet-messages", &["/tests/inet-messages-glibc"]),
+    ("inet-controls", &["/tests/inet-controls-glibc"]),
     ("udp-pairs", &["/tests/udp-pairs-glibc"]),
     ("rights", &["/tests/rights-glibc"]),
     ("threads", &["/tests/threads-glibc"]),

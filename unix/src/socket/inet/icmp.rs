@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::name::{Ip, Name};
-use super::udp::{admit, deliver, route};
+use super::udp::{HOPS, Path, admit, deliver, route};
 use super::{Own, Transport, ports};
 use crate::io::IoBuf;
 use crate::socket::Socket;
@@ -104,7 +104,8 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         return Err(Errno::EINVAL);
     }
     admit(socket, &sending)?;
-    let (to, from) = route(socket, own, &mut sending)?;
+    let path = route(socket, own, &mut sending)?;
+    let Path { to, from, .. } = path;
     let mut message = try_filled(0, length)?;
     let mut taken = 0;
     while let Some(rest) = message.get_mut(taken..).filter(|rest| !rest.is_empty()) {
@@ -127,14 +128,14 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         seal(&mut message, six, from.ip, to.ip)?;
     }
     let protocol = if asks { protocol } else { socket.protocol };
-    tell_raw(own, protocol, &message, to, from)?;
+    tell_raw(own, protocol, &message, &path)?;
     let echo = matches!(protocol, IPPROTO_ICMP | IPPROTO_ICMPV6);
     if echo
         && length >= HEAD
         && message.starts_with(&[question, 0])
         && sums_up(&message, six, from.ip, to.ip)?
     {
-        answer(own, protocol, &mut message, to, from)?;
+        answer(own, protocol, &mut message, &path)?;
     }
     Ok(length)
 }
@@ -150,45 +151,50 @@ fn sums_up(message: &[u8], six: bool, from: Ip, to: Ip) -> Result<bool> {
 }
 
 /// Answers the question `message`, as the host does.
-fn answer(own: &Own, protocol: i32, message: &mut [u8], to: Name, from: Name) -> Result<()> {
+fn answer(own: &Own, protocol: i32, message: &mut [u8], path: &Path) -> Result<()> {
+    let Path { to, from, .. } = *path;
     if let Some(kind) = message.first_mut() {
         *kind = if own.six { ECHO_REPLY_SIX } else { ECHO_REPLY };
     }
     seal(message, own.six, to.ip, from.ip)?;
-    let source = Name { port: 0, ..to };
-    tell_raw(own, protocol, message, Name { port: 0, ..from }, source)?;
+    let back = Path {
+        to: Name { port: 0, ..from },
+        from: Name { port: 0, ..to },
+        hops: HOPS,
+        class: path.class,
+    };
+    tell_raw(own, protocol, message, &back)?;
     let number = message.get(4..6).and_then(|two| two.try_into().ok());
     let asked = Name {
         ip: from.ip,
         port: number.map_or(0, u16::from_be_bytes),
     };
-    if let Some(asker) = ports::receiver(Transport::Ping, asked, source) {
+    if let Some(asker) = ports::receiver(Transport::Ping, asked, back.from) {
         let length = message.len();
-        deliver(
-            &asker,
-            &mut IoBuf::drain(message),
-            length,
-            own,
-            (asked, source),
-        )?;
+        let back = Path { to: asked, ..back };
+        deliver(&asker, &mut IoBuf::drain(message), length, &back)?;
     }
     Ok(())
 }
 
 /// Lets all raw sockets of `protocol` hear `message`.
-fn tell_raw(own: &Own, protocol: i32, message: &[u8], to: Name, from: Name) -> Result<()> {
+fn tell_raw(own: &Own, protocol: i32, message: &[u8], path: &Path) -> Result<()> {
     let to = Name {
         port: protocol as u16,
-        ..to
+        ..path.to
     };
-    let from = Name { port: 0, ..from };
+    let from = Name {
+        port: 0,
+        ..path.from
+    };
     let kind = message.first().copied().unwrap_or(0);
     let wants = |theirs: &Own| theirs.six == own.six && !theirs.filters(kind);
     let all = ports::receivers(Transport::Raw, to, from, wants);
     if all.is_empty() {
         return Ok(());
     }
-    let (hops, class) = own.marks(to.ip);
+    let Path { hops, class, .. } = *path;
+    let path = Path { to, from, ..*path };
     let mut packet = Vec::new();
     try_reserve(&mut packet, HEADER + message.len())?;
     if let (Some(source), Some(target)) = (from.ip.as_v4(), to.ip.as_v4()) {
@@ -218,7 +224,7 @@ fn tell_raw(own: &Own, protocol: i32, message: &[u8], to: Name, from: Name) -> R
     packet.extend_from_slice(message);
     for target in &all {
         let length = packet.len();
-        deliver(target, &mut IoBuf::drain(&packet), length, own, (to, from))?;
+        deliver(target, &mut IoBuf::drain(&packet), length, &path)?;
     }
     Ok(())
 }

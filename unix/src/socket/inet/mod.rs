@@ -372,6 +372,10 @@ impl Family for Internet {
         false
     }
 
+    fn reads_control(&self) -> bool {
+        true
+    }
+
     fn bind(&self, socket: &Arc<Socket>, bytes: &[u8]) -> Result<()> {
         let own = Own::shared(socket)?;
         let name = match Name::parse(bytes, self.six) {

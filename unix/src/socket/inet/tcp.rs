@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use super::name::family_of;
-use super::{Own, choose, lose, ports};
+use super::{Own, choose, control, lose, ports};
 use crate::io::IoBuf;
 use crate::pipe::broken;
 use crate::socket::channel::Queues;
@@ -347,7 +347,7 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
     let own = Own::of(socket)?;
     // TCP asks for neither.
     sending.to = None;
-    sending.along = Default::default();
+    control::about_socket(&sending.control)?;
     wait_for_peer(socket, own, sending.nonblocking, false)?;
     if socket.link().is_none() || own.stage() == BROKEN || socket.has_error() {
         let error = socket.take_error().err().unwrap_or(Errno::EPIPE);

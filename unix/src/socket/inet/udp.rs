@@ -10,6 +10,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 
+use super::control::Wish;
 use super::name::{Ip, Name, family_of};
 use super::{Own, Transport, choose, lose, ports};
 use crate::io::IoBuf;
@@ -23,6 +24,21 @@ use vm::fallible::try_filled;
 /// The longest message: what a packet of IP may have but for the headers.
 const MOST: usize = 65_507;
 const MOST_SIX: usize = 65_527;
+/// Through how many hosts what a host sends may go, if nobody says anything else.
+pub(super) const HOPS: u8 = 64;
+
+/// How a message goes.
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    /// Where to.
+    pub to: Name,
+    /// From where.
+    pub from: Name,
+    /// Through how many hosts at most.
+    pub hops: u8,
+    /// Its type of service, or class.
+    pub class: u8,
+}
 
 /// `connect`: `socket` sends to `address`, and hears nobody else; with AF_UNSPEC, all again. ENETUNREACH, EACCES, …
 pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
@@ -35,7 +51,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     if family_of(address)? == AF_UNSPEC {
         return disconnect(socket, own);
     }
-    let to = own.destination(socket, own.parse_any(address)?)?;
+    let to = own.destination(socket, own.parse_any(address)?, &Wish::default())?;
     choose(socket, Errno::EAGAIN)?;
     let mut ends = own.ends();
     let mut local = ends.bound.unwrap_or(ends.local);
@@ -80,12 +96,12 @@ fn link(socket: &Socket, target: &Socket, (to, from): (Name, Name)) {
 pub(super) fn heard(socket: &Socket) -> Option<(Address, Packet)> {
     let own = Own::of(socket).ok()?;
     let (from, to) = own.heard.get().copied()?;
-    let (hops, class) = own.marks(from.ip);
+    // Who sets anything else sends by no queue.
     let packet = Packet {
         to: to.ip,
         port: to.port,
-        hops,
-        class,
+        hops: HOPS,
+        class: 0,
         time_ns: 0,
     };
     Some((from.write(own.six), packet))
@@ -123,11 +139,11 @@ impl Own {
     }
 
     /// Where to a message to `to` goes. ENETUNREACH, EACCES, EINVAL.
-    pub(super) fn destination(&self, socket: &Socket, to: Name) -> Result<Name> {
+    pub(super) fn destination(&self, socket: &Socket, to: Name, wish: &Wish) -> Result<Name> {
         if to.ip.is_group() {
-            let named = self.groups().index() != 0;
-            let bound = self.ends().bound;
-            let here = bound.is_some_and(|bound| bound.ip.is_own());
+            let named = wish.index != 0 || self.groups().index() != 0;
+            let bound = self.ends().bound.map(|bound| bound.ip);
+            let here = wish.from.or(bound).is_some_and(Ip::is_own);
             // As on Linux, to groups of IPv6 no way leads by `lo`.
             return match to.ip.is_v4() && (named || here) {
                 true => Ok(to),
@@ -144,28 +160,40 @@ impl Own {
     }
 }
 
-/// Where to `sending` goes, and from where. EDESTADDRREQ, EINVAL, …
-pub(super) fn route(
-    socket: &Arc<Socket>,
-    own: &Own,
-    sending: &mut Sending,
-) -> Result<(Name, Name)> {
-    let to = match sending.to.take() {
-        Some(address) => {
-            let to = own.destination(socket, own.parse_any(address.bytes())?)?;
-            if to.port == 0 && own.transport == Transport::Udp {
-                return Err(Errno::EINVAL);
-            }
-            to
-        }
-        None => own.names().1.ok_or(Errno::EDESTADDRREQ)?,
+/// How `sending` goes. EDESTADDRREQ, EINVAL, ENODEV, …
+pub(super) fn route(socket: &Arc<Socket>, own: &Own, sending: &mut Sending) -> Result<Path> {
+    let named = match sending.to.take() {
+        Some(address) => Some(own.parse_any(address.bytes())?),
+        None => None,
+    };
+    let numberless = named.is_some_and(|to| to.port == 0);
+    if numberless && own.transport == Transport::Udp {
+        return Err(Errno::EINVAL);
+    }
+    let peer = own.names().1;
+    let to = named.or(peer).ok_or(Errno::EDESTADDRREQ)?;
+    let wish = match sending.control.is_empty() {
+        true => Wish::default(),
+        false => Wish::read(&sending.control, to.ip, own.six)?,
+    };
+    wish.is_possible()?;
+    let to = match named {
+        Some(to) => own.destination(socket, to, &wish)?,
+        None => to,
     };
     choose(socket, Errno::EAGAIN)?;
     let mut from = own.names().0;
+    from.ip = wish.from.unwrap_or(from.ip);
     if from.ip.is_any() || from.ip.is_group() || from.ip.is_broadcast() {
         from.ip = source(to.ip);
     }
-    Ok((to, from))
+    let (hops, class) = own.marks(to.ip);
+    Ok(Path {
+        to,
+        from,
+        hops: wish.hops.unwrap_or(hops),
+        class: wish.class.unwrap_or(class),
+    })
 }
 
 /// What is refused to be sent whatever it is. EOPNOTSUPP, EPIPE, and an error that waits.
@@ -191,16 +219,17 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
     }
     let named = sending.to.is_some();
     admit(socket, &sending)?;
-    let (to, from) = route(socket, own, &mut sending)?;
+    let path = route(socket, own, &mut sending)?;
+    let Path { to, from, .. } = path;
     if length > MOST && to.ip.is_v4() {
         return Err(Errno::EMSGSIZE);
     }
     if to.ip.is_group() || to.ip.is_broadcast() {
-        return send_to_many(own, buf, to, from);
+        return send_to_many(own, buf, &path);
     }
     match ports::receiver(Transport::Udp, to, from) {
         Some(target) => {
-            deliver(&target, buf, length, own, (to, from))?;
+            deliver(&target, buf, length, &path)?;
             if !named && socket.lane.get().is_none() {
                 link(socket, &target, (to, from));
             }
@@ -226,7 +255,8 @@ fn lose_bytes(buf: &mut IoBuf) -> Result<()> {
 }
 
 /// Sends to all who have the port and hear the group, or all hosts.
-fn send_to_many(own: &Own, buf: &mut IoBuf, to: Name, from: Name) -> Result<usize> {
+fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
+    let Path { to, from, .. } = *path;
     let length = buf.remaining();
     let mut bytes = try_filled(0, length)?;
     let mut taken = 0;
@@ -245,7 +275,7 @@ fn send_to_many(own: &Own, buf: &mut IoBuf, to: Name, from: Name) -> Result<usiz
         return Ok(length);
     }
     for target in &all {
-        deliver(target, &mut IoBuf::drain(&bytes), length, own, (to, from))?;
+        deliver(target, &mut IoBuf::drain(&bytes), length, path)?;
     }
     Ok(length)
 }
@@ -255,8 +285,7 @@ pub(super) fn deliver(
     target: &Arc<Socket>,
     buf: &mut IoBuf,
     length: usize,
-    sender: &Own,
-    (to, from): (Name, Name),
+    path: &Path,
 ) -> Result<()> {
     let theirs = Own::of(target)?;
     let intake = theirs.intake.as_ref().ok_or(Errno::EINVAL)?;
@@ -266,13 +295,12 @@ pub(super) fn deliver(
         return lose_bytes(buf);
     }
     let mut record = Record::new(buf, length, intake)?;
-    record.from = Some(from.write(theirs.six));
-    let (hops, class) = sender.marks(to.ip);
+    record.from = Some(path.from.write(theirs.six));
     record.along.packet = Some(Packet {
-        to: to.ip,
-        port: to.port,
-        hops,
-        class,
+        to: path.to.ip,
+        port: path.to.port,
+        hops: path.hops,
+        class: path.class,
         time_ns: match target.options.wants_time() {
             true => machine::clock::real_ns(),
             false => 0,
