@@ -14,6 +14,8 @@ const TRAILER: &str = "TRAILER!!!";
 const DIRECTORY: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
+const CHARACTER: u32 = 0o020_000;
+const BLOCK: u32 = 0o060_000;
 const KIND: u32 = 0o170_000;
 
 /// One file of any kind.
@@ -55,6 +57,14 @@ impl Entry {
     /// A symbolic link to `target`.
     pub fn link(target: impl Into<Vec<u8>>) -> Self {
         Self::plain(LINK | 0o777, target.into())
+    }
+
+    /// A device node.
+    pub fn device(block: bool, permissions: u32, number: (u32, u32)) -> Self {
+        let kind = if block { BLOCK } else { CHARACTER };
+        let mut entry = Self::plain(kind | permissions, Vec::new());
+        entry.device = number;
+        entry
     }
 
     /// Whether this is a regular file.
@@ -158,6 +168,8 @@ impl Archive {
     pub fn read(&mut self, bytes: &[u8]) -> Result<()> {
         let broken = |what: &str| Failure::new(HOST, format!("not a newc cpio archive: {what}"));
         let mut at = 0;
+        // Names of one file, whose contents stand at the last of them only.
+        let mut linked = BTreeMap::<_, Vec<String>>::new();
         while at < bytes.len() {
             // Archives one after the other are separated by zeros.
             if bytes[at] == 0 {
@@ -199,6 +211,13 @@ impl Archive {
                 device: (field(9)?, field(10)?),
                 data: data.to_vec(),
             };
+            if field(4)? > 1 && entry.is_file() {
+                let names = linked.entry((field(0)?, field(7)?, field(8)?)).or_default();
+                names.push(name.to_owned());
+                for name in names.iter().filter(|_| !entry.data.is_empty()) {
+                    self.add(name, entry.clone());
+                }
+            }
             self.add(name, entry);
         }
         Ok(())
@@ -274,6 +293,22 @@ mod tests {
         let mut copy = Archive::default();
         copy.read(&sample().write()).unwrap();
         assert_eq!(copy.entries, sample().entries);
+    }
+
+    #[test]
+    fn each_name_of_a_file_gets_its_contents() {
+        let mut bytes = Vec::new();
+        for (name, data) in [("a", ""), ("b", ""), ("c", "text")] {
+            let from = bytes.len();
+            put(&mut bytes, name, &Entry::file(0o644, data), 5);
+            // Three names.
+            bytes[from + 6 + 8 * 4..][..8].copy_from_slice(b"00000003");
+        }
+        let mut archive = Archive::default();
+        archive.read(&bytes).unwrap();
+        for name in ["a", "b", "c"] {
+            assert_eq!(archive.resolve(name).unwrap().data, b"text", "{name}");
+        }
     }
 
     #[test]

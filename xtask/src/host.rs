@@ -4,8 +4,11 @@
 //! target; `project`, `build_dir` where things are; `command_output`, `run_quietly`.
 
 use crate::failure::{Context, Failure, HOST, Result};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 /// A program that some command needs, and the Debian package that has it.
 #[derive(Clone, Copy)]
@@ -43,6 +46,27 @@ pub const GO: Need = Need {
     package: "golang-go",
 };
 
+/// What unpacks archives whose names end in `.gz`.
+pub const GZIP: Need = Need {
+    program: "gzip",
+    package: "gzip",
+};
+/// The same for `.xz`.
+pub const XZ: Need = Need {
+    program: "xz",
+    package: "xz-utils",
+};
+/// The same for `.zst`.
+pub const ZSTD: Need = Need {
+    program: "zstd",
+    package: "zstd",
+};
+/// The same for `.bz2`.
+pub const BZIP2: Need = Need {
+    program: "bzip2",
+    package: "bzip2",
+};
+
 /// Says which files belong to the project.
 pub const GIT: Need = Need {
     program: "git",
@@ -65,6 +89,24 @@ pub fn build_dir(name: &str) -> Result<PathBuf> {
     let path = project().join("build").join(name);
     std::fs::create_dir_all(&path).context(format!("cannot create {}", path.display()))?;
     Ok(path)
+}
+
+/// Does `work`, and says on a terminal what that is when it takes longer than a second.
+pub fn telling<R>(what: &str, work: impl FnOnce() -> R) -> R {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let (done, end) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            if end.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("xtask: {what}");
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
 }
 
 /// Where a program is, if `PATH` has it.

@@ -35,10 +35,11 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let (root, command) = run::root(&options)?;
     let built = kernel::build()?;
     let archive = root.finish(kernel::tables(&built)?, &command, &options.environment);
+    let memory = run::memory(&options, archive.len())?;
     let dir = host::build_dir("image")?;
     let boot = BOOT
         .replace("CPUS", &options.cpus.to_string())
-        .replace("MEM", &(options.memory >> 10).to_string());
+        .replace("MEM", &(memory >> 10).to_string());
     std::fs::copy(&built, dir.join("kernel")).context("cannot copy the kernel")?;
     std::fs::write(dir.join("root.cpio"), archive).context("cannot write the root")?;
     std::fs::write(dir.join("boot.sh"), boot).context("cannot write boot.sh")?;

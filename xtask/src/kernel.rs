@@ -64,10 +64,9 @@ fn build_with(source: &Path, target: &Path, options: &[&str]) -> Result<PathBuf>
         }
     } else {
         command.arg("--quiet");
-        let output = command
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot start cargo")?;
+        command.stdin(Stdio::null());
+        let output = host::telling("building the kernel", || command.output());
+        let output = output.context("cannot start cargo")?;
         if !output.status.success() {
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
             return Err(Failure::new(HOST, "the kernel does not build"));

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -487,7 +487,11 @@ impl Running {
         let (input, terminal) = (streams.input, streams.terminal);
         thread::spawn(move || {
             // Setting up a serial line clears its receive queue, so nothing is sent before.
-            if let Ok(by_ports) = start.recv() {
+            let soon = start.recv_timeout(Duration::from_secs(1));
+            if soon == Err(RecvTimeoutError::Timeout) && io::stderr().is_terminal() {
+                eprint!("xtask: starting the machine\r\n");
+            }
+            if let Ok(by_ports) = soon.or_else(|_| start.recv()) {
                 let into = input_port.filter(|_| by_ports).unwrap_or(com1);
                 feed(input, into, &notices, terminal);
             }

@@ -19,11 +19,11 @@ usage: cargo xtask run [options] [-- CMD ARG...]
 Boots the kernel. Without CMD: a shell on this terminal (end it with `exit`; three times Ctrl-] within
 a second ends the machine). With CMD: runs it in the guest with standard input, output and error
 connected, and exits with its status. CMD with a slash is a program of the host, which is put into
-the guest's /root; a bare name or a path that the guest has is the guest's.
+the guest; a bare name or a path that the guest has is the guest's.
 
   --cpus N            CPUs, 1 to 8 (1)
-  --mem SIZE          memory, such as 16M or 1G (256M)
-  --root DIR|CPIO     the guest's root, in place of busybox
+  --mem SIZE          memory, such as 16M or 1G (256M, and more for a large root)
+  --root DIR|CPIO|TAR the guest's root, in place of busybox; archives may be compressed
   --package NAME      put a Debian package and all it needs into the root, with a shell; repeatable
   --add HOST[:GUEST]  put a file or directory into the root (by default at /root/NAME); repeatable
   --env NAME=VALUE    put a variable into the environment; repeatable
@@ -46,8 +46,8 @@ the guest's /root; a bare name or a path that the guest has is the guest's.
 pub struct Options {
     /// CPUs.
     pub cpus: u32,
-    /// Memory in bytes.
-    pub memory: u64,
+    /// `--mem`, in bytes; none: what the root wants.
+    pub memory: Option<u64>,
     /// `--root`.
     pub root: Option<PathBuf>,
     /// `--package`, in order.
@@ -91,7 +91,7 @@ impl Options {
     pub fn parse(words: Vec<OsString>) -> Result<Self> {
         let mut options = Self {
             cpus: 1,
-            memory: 256 << 20,
+            memory: None,
             root: None,
             packages: Vec::new(),
             add: Vec::new(),
@@ -127,7 +127,9 @@ impl Options {
                             Failure::new(USAGE, format!("--cpus: a number from 1 to {MAX_CPUS}"))
                         })?;
                 }
-                Long("mem") => options.memory = memory(&text(parser.value()?, "--mem")?)?,
+                Long("mem") => {
+                    options.memory = Some(memory(&text(parser.value()?, "--mem")?)?);
+                }
                 Long("root") => options.root = Some(existing(parser.value()?, "--root")?),
                 Long("package") => options.packages.push(package(parser.value()?)?),
                 Long("add") => options.add.push(text(parser.value()?, "--add")?),
@@ -280,7 +282,7 @@ mod tests {
     #[test]
     fn everything_after_the_dashes_is_the_command() {
         let options = parse("--cpus 2 --mem 16M -- sh -c x -- --cpus").unwrap();
-        assert_eq!((options.cpus, options.memory), (2, 16 << 20));
+        assert_eq!((options.cpus, options.memory), (2, Some(16 << 20)));
         assert_eq!(options.command, ["sh", "-c", "x", "--", "--cpus"]);
     }
 

@@ -48,7 +48,7 @@ pub fn check(path: &Path, has: impl Fn(&str) -> bool) -> Result<()> {
     match loader(&bytes) {
         Err(why) => refuse(&format!("broken ELF file ({why})")),
         Ok(Some(loader)) if !has(&loader) => refuse(&format!(
-            "needs the dynamic loader {loader}, which the root does not have; link it with -static"
+            "the host's file (a path with a slash is) needs the dynamic loader {loader}, which the root does not have: link it with -static, or take a root that has it (--package, --root)"
         )),
         Ok(_) => Ok(()),
     }

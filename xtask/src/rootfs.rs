@@ -6,7 +6,7 @@
 use crate::cpio::{Archive, Entry};
 use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
 use crate::kernel::Tables;
-use crate::{host, program};
+use crate::{host, program, tar};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -53,7 +53,7 @@ impl Root {
         match source {
             None => root.busybox()?,
             Some(path) if path.is_dir() => root.tree(path, "")?,
-            Some(path) => root.archive.read(&archive_bytes(path)?)?,
+            Some(path) => root.archive(path)?,
         }
         for name in ["dev", "proc", "syn", "tmp", "root", "etc"] {
             let permissions = match name {
@@ -64,6 +64,11 @@ impl Root {
             };
             root.archive
                 .add_missing(name, Entry::directory(permissions));
+        }
+        // What the run contract promises of every root.
+        for (name, text) in TEXTS {
+            let name = root.archive.place(name);
+            root.archive.add_missing(&name, Entry::file(0o644, text));
         }
         Ok(root)
     }
@@ -93,8 +98,33 @@ impl Root {
             self.archive
                 .add_missing(applet, Entry::link("/bin/busybox"));
         }
-        for (name, text) in TEXTS {
-            self.archive.add(name, Entry::file(0o644, text));
+        Ok(())
+    }
+
+    /// Reads a `newc` or tar archive, compressed or not.
+    fn archive(&mut self, path: &Path) -> Result<()> {
+        let name = path.display();
+        let bytes = unpacked(path)?;
+        if bytes.starts_with(b"07070") {
+            return self.archive.read(&bytes);
+        }
+        if !tar::is_one(&bytes) {
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "--root {name}: neither a directory nor a newc cpio or tar archive (there is no disk driver yet for images)"
+                ),
+            ));
+        }
+        tar::read(&mut self.archive, &bytes)
+            .map_err(|error| Failure::new(USAGE, format!("--root {name}: {error}")))?;
+        if self.has("/oci-layout") || self.has("/manifest.json") {
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "--root {name}: an image in layers; give the files of a container made of it (`docker export`)"
+                ),
+            ));
         }
         Ok(())
     }
@@ -265,35 +295,37 @@ fn guest_path(name: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn archive_bytes(path: &Path) -> Result<Vec<u8>> {
+/// How compressed archives begin, and what unpacks them.
+const COMPRESSED: [(&[u8], host::Need); 4] = [
+    (b"\x1f\x8b", host::GZIP),
+    (b"\xfd7zXZ\0", host::XZ),
+    (b"\x28\xb5\x2f\xfd", host::ZSTD),
+    (b"BZh", host::BZIP2),
+];
+
+/// What the archive is when it is not compressed.
+fn unpacked(path: &Path) -> Result<Vec<u8>> {
     let name = path.display();
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::new(USAGE, format!("--root {name}: {error}")))?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let output = Command::new("gzip")
-            .arg("-dc")
-            .arg(path)
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot start gzip")?;
-        return if output.status.success() {
-            Ok(output.stdout)
-        } else {
-            Err(Failure::new(
-                USAGE,
-                format!("--root {name}: gzip cannot read it"),
-            ))
-        };
-    }
-    if bytes.starts_with(b"07070") {
+    let wrong = |why: &dyn std::fmt::Display| Failure::new(USAGE, format!("--root {name}: {why}"));
+    let bytes = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let Some((_, tool)) = COMPRESSED
+        .iter()
+        .find(|(magic, _)| bytes.starts_with(magic))
+    else {
         return Ok(bytes);
+    };
+    host::need(&[*tool])?;
+    let output = Command::new(tool.program)
+        .arg("-dc")
+        .arg(path)
+        .stdin(Stdio::null())
+        .output()
+        .context(format!("cannot start {}", tool.program))?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(wrong(&format_args!("{} cannot read it", tool.program)))
     }
-    Err(Failure::new(
-        USAGE,
-        format!(
-            "--root {name}: neither a directory nor a newc cpio archive (there is no disk driver yet for images)"
-        ),
-    ))
 }
 
 #[cfg(test)]

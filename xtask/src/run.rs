@@ -23,7 +23,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         return Ok(0);
     }
     let terminal = terminal::interactive();
-    let (root, command) = root(&options)?;
+    let (root, command) = host::telling("reading the root", || root(&options))?;
     host::need(&[host::QEMU])?;
     let (kernel, tables) = match &options.kernel {
         // Another project's kernel, or one without its names, has no tables.
@@ -39,10 +39,12 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         let kind = std::env::var("TERM").unwrap_or_else(|_| "linux".into());
         environment.insert(0, format!("TERM={kind}"));
     }
-    let archive = root.finish(tables, &command, &environment);
-    fits(archive.len(), options.memory)?;
+    let archive = host::telling("packing the root", || {
+        root.finish(tables, &command, &environment)
+    });
+    let memory = memory(&options, archive.len())?;
 
-    let mut machine = describe(&options, &kernel)?;
+    let mut machine = describe(&options, &kernel, memory)?;
     machine.append = format!("{} {}", boot_words(terminal), options.append);
     machine.virtio = (!terminal).then_some(Virtio::Messages);
     if let Some(wish) = &options.mitigations {
@@ -88,11 +90,21 @@ const fn memory_for_root(len: u64) -> u64 {
     len + len / 16 + (14 << 20)
 }
 
-/// A usage failure that names the memory that would do, if a root archive of `len` bytes needs more than `memory` bytes.
-fn fits(len: usize, memory: u64) -> Result<()> {
+/// What the machine has when nobody says: for programs, and as much for a small root.
+const USUAL_MEMORY: u64 = 256 << 20;
+
+/// The machine's memory for a root archive of `len` bytes: what the options say, or the usual, and a large root's size besides.
+///
+/// # Errors
+/// A usage failure that names the memory that would do, if the options say less.
+pub fn memory(options: &Options, len: usize) -> Result<u64> {
     let enough = memory_for_root(len as u64);
+    let Some(memory) = options.memory else {
+        let beside = enough.saturating_sub(USUAL_MEMORY / 8);
+        return Ok(USUAL_MEMORY + beside.next_multiple_of(64 << 20));
+    };
     if enough <= memory {
-        return Ok(());
+        return Ok(memory);
     }
     Err(Failure::new(
         USAGE,
@@ -128,12 +140,12 @@ pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
     Ok((root, command))
 }
 
-/// The machine that the options ask for.
-pub fn describe(options: &Options, kernel: &std::path::Path) -> Result<Machine> {
+/// The machine that the options ask for, with so many bytes of memory.
+pub fn describe(options: &Options, kernel: &std::path::Path, memory: u64) -> Result<Machine> {
     let mut machine = Machine::new(kernel);
     machine.chipset = options.chipset;
     machine.cpus = options.cpus;
-    machine.memory = options.memory;
+    machine.memory = memory;
     machine.icount = options.icount.then_some(0);
     machine.accel = options.accel;
     machine.display = options.display;
@@ -223,4 +235,29 @@ fn forward_signals(running: &Running, terminal: bool) -> Result<()> {
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_follows_the_root() {
+        let options = |words: &[&str]| Options::parse(words.iter().map(OsString::from).collect());
+        let unsaid = options(&[]).unwrap();
+        assert_eq!(memory(&unsaid, 1 << 20).unwrap(), USUAL_MEMORY);
+        let large = memory(&unsaid, 300 << 20).unwrap();
+        assert!(
+            (USUAL_MEMORY + (300 << 20)..700 << 20).contains(&large),
+            "{large}"
+        );
+        let said = options(&["--mem", "64M"]).unwrap();
+        assert_eq!(memory(&said, 1 << 20).unwrap(), 64 << 20);
+        let refused = memory(&said, 300 << 20).unwrap_err();
+        assert!(
+            refused.message.contains("--mem 333M"),
+            "{}",
+            refused.message
+        );
+    }
 }

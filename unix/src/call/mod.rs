@@ -45,6 +45,7 @@ use machine::trap::TrapFrame;
 
 use crate::futex::short;
 use crate::memory::admission;
+use crate::process::Task;
 use crate::seam;
 use codegen::OutOfCode;
 
@@ -169,12 +170,25 @@ pub fn dispatch(args: &mut Args) -> Result<usize> {
     match TABLE.get(args.nr) {
         Some(Some(handler)) => handler(args),
         Some(None) => {
-            UNKNOWN[args.nr].fetch_add(1, Ordering::Relaxed);
+            if UNKNOWN[args.nr].fetch_add(1, Ordering::Relaxed) == 0 {
+                tell_of(args.nr);
+            }
             Err(Errno::ENOSYS)
         }
         None if args.nr == abi::native::CALL => native::dispatch(args),
         None => Err(Errno::ENOSYS),
     }
+}
+
+/// Names a call without a handler in the log, and the program that tried it first.
+#[cold]
+fn tell_of(number: usize) {
+    let name = nr::name(number);
+    Task::here(|task| {
+        let program = task.process.program();
+        let comm = program.comm.escape_debug();
+        machine::log!("{comm} wants the call {name}, which is not there");
+    });
 }
 
 /// How often each call without a handler was tried: `(number, count)`, counts above zero only. Numbers beyond the table, which a thread's dispatcher

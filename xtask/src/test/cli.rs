@@ -7,8 +7,9 @@ use super::tap::Check;
 use crate::host;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// What `xtask run WORDS` must do.
 struct Case {
@@ -162,6 +163,9 @@ pub fn statuses(kit: &Kit) -> Vec<Check> {
         ));
     }
     checks.push(host_program(kit));
+    checks.push(dynamic_program(kit));
+    checks.push(missing_call(kit));
+    checks.extend(packed_roots(kit));
     checks.push(other_machine(kit));
     checks.extend(named_kernels(kit));
     for (kind, cause, place) in TROUBLE {
@@ -228,6 +232,96 @@ fn report(kit: &Kit, kind: &str, cause: &str, place: &str) -> Check {
         // A double fault is reported from a stack that belongs to no thread.
         && (kind == "overflow" || told.contains("thread boot"));
     Check::new(name, good, format!("{}, err [{told}]", output.status))
+}
+
+/// A program of the host that the default root has no loader for: the line says what helps.
+fn dynamic_program(kit: &Kit) -> Check {
+    let name = "a dynamic program of the host";
+    let run = std::env::current_exe().and_then(|this| kit.xtask(&["run", "--"]).arg(this).output());
+    match run {
+        Ok(output) => {
+            let told = String::from_utf8_lossy(&output.stderr);
+            let good = output.status.code() == Some(126)
+                && ["loader", "the host's file", "--root"]
+                    .iter()
+                    .all(|word| told.contains(word));
+            Check::new(name, good, told)
+        }
+        Err(error) => Check::new(name, false, error.to_string()),
+    }
+}
+
+/// A call that is not there is named once in the kernel's log, with who wants it.
+fn missing_call(kit: &Kit) -> Check {
+    let name = "a call that is not there";
+    let twice = "pivot_root / /; pivot_root / /; exit 5";
+    let words = ["run", "--timeout", "60", "-v", "--", "sh", "-c", twice];
+    match kit.xtask(&words).output() {
+        Ok(output) => {
+            let told = String::from_utf8_lossy(&output.stderr);
+            let line = "pivot_root wants the call pivot_root, which is not there";
+            let good = output.status.code() == Some(5) && told.matches(line).count() == 1;
+            Check::new(name, good, told)
+        }
+        Err(error) => Check::new(name, false, error.to_string()),
+    }
+}
+
+/// A root from a tar archive, as it is and compressed, gets what each root has.
+fn packed_roots(kit: &Kit) -> Vec<Check> {
+    let folder = host::project().join("build/test/packed-root");
+    let _ = std::fs::remove_dir_all(&folder);
+    let made = pack(&folder);
+    let checks = ["root.tar", "root.tar.gz"].map(|name| {
+        let name_of_check = format!("--root {name}");
+        let mut command = kit.xtask(&["run", "--timeout", "60", "--root"]);
+        command.arg(folder.join(name));
+        command.args([
+            "--",
+            "sh",
+            "-c",
+            "cat /etc/hostname && readlink /bin/sh && id -un && test -d /tmp",
+        ]);
+        match (&made, &command.output()) {
+            (Ok(()), Ok(output)) => Check::new(
+                name_of_check,
+                output.status.success() && output.stdout == b"synthesis\nbusybox\nroot\n",
+                format!(
+                    "{}, err [{}]",
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr)
+                ),
+            ),
+            (Err(error), _) | (_, Err(error)) => {
+                Check::new(name_of_check, false, error.to_string())
+            }
+        }
+    });
+    let _ = std::fs::remove_dir_all(folder);
+    checks.into()
+}
+
+/// A busybox and its links in `folder/root.tar`, and the same compressed.
+fn pack(folder: &Path) -> std::io::Result<()> {
+    let tools = folder.join("tree/bin");
+    std::fs::create_dir_all(&tools)?;
+    std::fs::copy(
+        host::find(host::BUSYBOX.program).unwrap_or_default(),
+        tools.join("busybox"),
+    )?;
+    for applet in ["sh", "cat", "readlink", "id", "test"] {
+        symlink("busybox", tools.join(applet))?;
+    }
+    let archive = folder.join("root.tar");
+    let mut builder = tar::Builder::new(File::create(&archive)?);
+    builder.follow_symlinks(false);
+    builder.append_dir_all(".", folder.join("tree"))?;
+    builder.into_inner()?.sync_all()?;
+    let status = Command::new("gzip").arg("-k").arg(&archive).status()?;
+    status
+        .success()
+        .then_some(())
+        .ok_or_else(|| std::io::Error::other("gzip"))
 }
 
 /// A program of the host, by its path, with arguments, environment and input.
