@@ -377,6 +377,7 @@ static const struct timed_operation {
     {"table-5.3", "switch_process", time_switch_process, 2000},
     /* Last: the process has a large descriptor table from then on, which a native thread of its own is made with. */
     {"waits", "epoll_wake_10k", time_epoll_wake_10k, 2000},
+    {"waits", "pthread_create_join_10k", time_pthread_create_join_10k, 500},
 };
 
 static void measure_timed(const struct timed_operation *operation)

@@ -145,6 +145,8 @@ impl Files {
             place.set(file.is_some());
             if file.is_none() {
                 self.slots.freed_alone(fd);
+            } else {
+                self.slots.note_fresh(fd);
             }
             let arrays = self.arrays();
             // Growing may have ended halfway, for want of memory: more slots than code.
@@ -160,6 +162,9 @@ impl Files {
     /// The code, where others may be doing the same.
     #[cold]
     fn plug_beside_others(&self, fd: usize, place: &Place) {
+        if !self.threaded() {
+            self.slots.note_fresh_beside(fd);
+        }
         // Before this the change, and behind it the look at which arrays there are.
         fence(Ordering::SeqCst);
         let mut arrays = Some(self.arrays());
@@ -550,8 +555,13 @@ impl Files {
             // What several threads have is shared from the start.
             return;
         }
+        // Where there were several threads since, what they have put there was shared from the start, and so was what the ones before had.
+        let rows = self.slots.take_fresh();
+        if rows == 0 {
+            return;
+        }
         let mut elsewhere = false;
-        for fd in self.slots.in_use() {
+        for fd in self.slots.in_use_in(rows) {
             let Some(place) = self.slots.place(fd) else {
                 continue;
             };

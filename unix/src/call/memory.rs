@@ -15,7 +15,7 @@ use thread::outright::{LEFT, generally};
 
 use super::{Args, Handler};
 use crate::file::OpenFile;
-use crate::process::Process;
+use crate::process::{Process, Task};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -421,9 +421,24 @@ pub(super) extern "sysv64" fn madvise_outright(
     _last: usize,
 ) -> isize {
     match advice as u32 {
-        MADV_DONTNEED => generally(|| advise(address, length, MADV_DONTNEED)),
+        MADV_DONTNEED => generally(|| {
+            let (address, length) = pages(address, length).map_err(|_| Errno::EINVAL)?;
+            Task::with_space(|_, space| give_back(space, address, length))
+                .unwrap_or(Err(Errno::ENOMEM))
+        }),
         _ => LEFT,
     }
+}
+
+/// `MADV_DONTNEED`. EINVAL: some of it is locked; ENOMEM.
+fn give_back(space: &AddressSpace, address: usize, length: usize) -> Result<usize> {
+    if length != 0 {
+        if space.any_locked(address, length) {
+            return Err(Errno::EINVAL);
+        }
+        space.discard(address, length)?;
+    }
+    Ok(0)
 }
 
 fn madvise(a: &mut Args) -> Result<usize> {
@@ -437,11 +452,10 @@ fn advise(address: usize, length: usize, advice: u32) -> Result<usize> {
     let wish = |wish: Wish| space.wish(address, end, wish).map(|()| 0);
     match advice {
         _ if length == 0 => Ok(0),
-        MADV_DONTNEED | MADV_FREE if space.any_locked(address, length) => Err(Errno::EINVAL),
+        MADV_DONTNEED => give_back(&space, address, length),
+        MADV_FREE if space.any_locked(address, length) => Err(Errno::EINVAL),
         MADV_FREE if !space.is_anonymous(address, end) => Err(Errno::EINVAL),
-        MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => {
-            space.discard(address, length).map(|()| 0)
-        }
+        MADV_FREE | MADV_DONTNEED_LOCKED => space.discard(address, length).map(|()| 0),
         MADV_DONTFORK => wish(Wish::LeaveOut(true)),
         MADV_DOFORK => wish(Wish::LeaveOut(false)),
         MADV_WIPEONFORK => wish(Wish::Wipe(true)),

@@ -11,8 +11,9 @@ use abi::nr;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use thread::outright::{OutrightFn, word};
 
-use super::{epoll, futex, memory, signal};
+use super::{epoll, futex, memory, rseq, signal};
 use crate::futex::short;
+use crate::process::exit;
 use crate::seam::keep;
 
 static CLASS: Class = Class::new("procedure");
@@ -34,6 +35,7 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
             To::Function(signal::rt_sigprocmask_outright),
         ),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
+        (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
         (
@@ -41,6 +43,7 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
             To::Function(futex::set_robust_list_outright),
         ),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
+        (nr::RSEQ, To::Function(rseq::rseq_outright)),
     ];
     debug_assert!(calls.is_sorted_by_key(|call| call.0));
     let mut draft = Draft::new(&CLASS, "rest");

@@ -53,6 +53,7 @@ impl Files {
         of.slots.store(1, Ordering::Relaxed);
         arrays.set(fd, entries);
         place.set(true);
+        self.slots.note_fresh(fd);
         place.slot.store(word_of(of, cloexec), Ordering::Release);
         Ok(fd as i32)
     }

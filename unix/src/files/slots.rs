@@ -46,6 +46,9 @@ type Block = [AtomicPtr<Chunk>; BLOCK];
 /// All blocks; the first of them is beside the table.
 type Blocks = [AtomicPtr<Block>; MAX_CAPACITY / CHUNK / BLOCK];
 
+/// Bits for rows that may be fresh.
+const ROWS: usize = u64::BITS as usize;
+
 /// Bits of a map's word.
 const WORD: usize = 32;
 
@@ -60,6 +63,8 @@ pub(super) struct Slots {
     far: AtomicPtr<Blocks>,
     /// All in words of the map below the one of the number in the lower half are taken, but for the first. The upper half is a tag.
     pub(super) low: AtomicU64,
+    /// Rows in which something may have been put by a thread that was the table's only one, since [`Slots::take_fresh`]: a bit for each row of [`CHUNK`] and those that are a multiple of 64 rows from it.
+    fresh: AtomicU64,
 }
 
 /// One descriptor's slot, and its bit in the map.
@@ -118,6 +123,7 @@ impl Slots {
             near: AtomicPtr::new(core::ptr::null_mut()),
             far: AtomicPtr::new(core::ptr::null_mut()),
             low: AtomicU64::new(0),
+            fresh: AtomicU64::new(0),
         }
     }
 
@@ -220,6 +226,40 @@ impl Slots {
         if number < self.low.load(Ordering::Relaxed) & u64::from(u32::MAX) {
             self.low.store(number, Ordering::Release);
         }
+    }
+
+    /// The only thread of the table has put something at `fd`.
+    #[inline(always)]
+    pub fn note_fresh(&self, fd: usize) {
+        let fresh = self.fresh.load(Ordering::Relaxed) | 1 << (fd / CHUNK % ROWS);
+        self.fresh.store(fresh, Ordering::Relaxed);
+    }
+
+    /// The same beside visitors.
+    pub fn note_fresh_beside(&self, fd: usize) {
+        (self.fresh).fetch_or(1 << (fd / CHUNK % ROWS), Ordering::Relaxed);
+    }
+
+    /// The rows that were noted so since the last time. For the only thread.
+    #[inline]
+    pub fn take_fresh(&self) -> u64 {
+        let rows = self.fresh.load(Ordering::Relaxed);
+        if rows != 0 {
+            self.fresh.store(0, Ordering::Relaxed);
+        }
+        rows
+    }
+
+    /// The descriptors in use in `rows`, as [`Slots::take_fresh`] gave them.
+    pub fn in_use_in(&self, rows: u64) -> impl Iterator<Item = usize> {
+        let noted = (0..ROWS).filter(move |row| rows >> row & 1 != 0);
+        let alike = |row: usize| (row..).step_by(ROWS);
+        let chunks = move |row| alike(row).map_while(|row| Some((row, self.chunk(row)?)));
+        noted.flat_map(chunks).flat_map(|(row, chunk)| {
+            let [low, high] = &chunk.maps;
+            let used = u64::from(low.get()) | u64::from(high.get()) << WORD;
+            (0..CHUNK).filter_map(move |at| (used >> at & 1 != 0).then_some(row * CHUNK + at))
+        })
     }
 
     /// The descriptors in use, in order. One that is opened or closed meanwhile may be among them or not.

@@ -373,12 +373,10 @@ pub(crate) fn exchange_user(address: usize, expected: u32, new: u32) -> Result<u
     machine::user::compare_exchange(address, expected, new).map_err(|_| Errno::EFAULT)
 }
 
-/// Wakes up to `count` waiters on `address` of the running program, private or shared.
+/// Wakes up to `count` waiters on `address` of the running program, by the key of memory that may be shared; the private one is the same where it is not.
 pub(crate) fn wake_user(address: usize, count: i32) {
-    for private in [true, false] {
-        if let Ok(key) = Key::of(address, private) {
-            // Nobody may be waiting.
-            let _ = wake(key, count, FUTEX_BITSET_MATCH_ANY);
-        }
+    if let Ok(key) = Key::of(address, false) {
+        // Nobody may be waiting.
+        let _ = wake(key, count, FUTEX_BITSET_MATCH_ANY);
     }
 }

@@ -15,7 +15,8 @@ use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use abi::errno::Errno;
 use abi::linux::{
-    FUTEX_CLOCK_REALTIME, FUTEX_PRIVATE_FLAG, FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAKE,
+    FUTEX_BITSET_MATCH_ANY, FUTEX_CLOCK_REALTIME, FUTEX_PRIVATE_FLAG, FUTEX_WAIT,
+    FUTEX_WAIT_BITSET, FUTEX_WAKE,
 };
 use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
@@ -144,7 +145,7 @@ fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize
     over.then_some(0)
 }
 
-/// Of memory that may be shared, by ordinary Rust.
+/// Of memory that may be shared, and mostly is not. As [`wait`].
 extern "sysv64" fn wait_for_end(
     address: usize,
     _command: usize,
@@ -153,7 +154,18 @@ extern "sysv64" fn wait_for_end(
     _other: usize,
     bits: usize,
 ) -> isize {
-    generally(|| super::wait(address, false, expected as u32, bits as u32, None))
+    if bits as u32 != FUTEX_BITSET_MATCH_ANY {
+        return LEFT;
+    }
+    Task::with_space(|task, space| {
+        let key = key(space.root(), address)?;
+        if space.is_shared_now(address)? {
+            return None;
+        }
+        wait_as(task, key, address, expected as u32)
+    })
+    .flatten()
+    .unwrap_or(LEFT)
 }
 
 /// Interrupts are off. How many were woken, EINVAL, or [`LEFT`].

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 use abi::linux::*;
 use machine::trap::TrapFrame;
 use sync::epoch;
+use thread::outright::LEFT;
 
 use super::tree::{self, INIT};
 use super::{Process, Task, robust, trace};
@@ -71,6 +72,22 @@ fn forget_signals(task: &Task) {
 pub fn leave(trap: &mut TrapFrame, status: i32) -> ! {
     trace::leaving(trap, status);
     exit_thread(status)
+}
+
+/// `exit` without a trap frame, which a tracer would want to see: [`LEFT`] for a traced thread, else it does not return.
+pub(crate) extern "sysv64" fn exit_outright(
+    status: usize,
+    _address: usize,
+    _length: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    if Task::here(|task| task.trace.is_traced()) != Some(false) {
+        return LEFT;
+    }
+    machine::cpu::irq_enable();
+    exit_thread(status_exited(status as i32))
 }
 
 /// Ends the whole process with `status`, unless something else has ended it already.

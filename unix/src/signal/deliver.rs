@@ -231,16 +231,19 @@ fn is_over(process: &Process) -> bool {
 pub(super) fn stop_if_complete(process: &Arc<Process>) {
     let signo = {
         let mut state = process.signals.state.lock();
+        let Some(signo) = state.stopping else {
+            return;
+        };
         let threads = process.threads.lock().len();
-        match state.stopping {
-            Some(signo) if state.stopped == threads && threads != 0 => {
+        match state.stopped == threads && threads != 0 {
+            true => {
                 if state.change == Some(Change::Stopped(signo)) {
                     return;
                 }
                 state.change = Some(Change::Stopped(signo));
                 signo
             }
-            _ => return,
+            false => return,
         }
     };
     // A parent that traces it is told by the thread that stops.

@@ -128,10 +128,13 @@ impl Areas {
 
     /// Is everything mapped in the range?
     pub(super) fn covers(&self, start: usize, end: usize) -> bool {
-        let mut reached = start;
-        for (first, area) in self.touching(start, end) {
-            if *first > reached {
-                return false;
+        let Some((index, (_, area))) = self.find(start) else {
+            return start >= end;
+        };
+        let mut reached = area.end;
+        for (first, area) in &self.list[index..][1..] {
+            if reached >= end || *first > reached {
+                break;
             }
             reached = area.end;
         }

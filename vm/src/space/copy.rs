@@ -37,7 +37,7 @@ impl<M: Memory> AddressSpace<M> {
     /// object may give that away while somebody waits, and then it would be another's.
     pub fn shared_place(&self, address: usize) -> Option<((u64, u64), u64)> {
         let inner = self.held();
-        let (start, area) = inner.areas.get(inner.areas.at(address)?);
+        let (start, area) = inner.areas.find(address)?.1;
         match &area.content {
             Content::Pager {
                 pager,
@@ -50,6 +50,14 @@ impl<M: Memory> AddressSpace<M> {
             }
             _ => None,
         }
+    }
+
+    /// Whether [`shared_place`](Self::shared_place) has an answer; none when the space changes at this moment. Does not wait.
+    pub fn is_shared_now(&self, address: usize) -> Option<bool> {
+        self.pass(|view| match view.inner.areas.find(address) {
+            Some((_, (_, area))) => matches!(&area.content, Content::Pager { shared: true, .. }),
+            None => false,
+        })
     }
 
     /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`: a frame that stays meanwhile, and first byte and count in it.

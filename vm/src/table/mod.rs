@@ -306,36 +306,54 @@ impl<'a, M: Memory> Tables<'a, M> {
                 Some(physical) => (physical, 1),
                 None => self.descend(address),
             };
-            // Where the span of the missing table, or of this leaf table, ends.
-            let span = 1usize << shift(level.max(2));
+            if level != 1 {
+                address = self.skip(physical, level, address, end);
+                continue;
+            }
+            // Where the span of this leaf table ends.
+            let span = 1usize << shift(2);
             let next = match (address & !(span - 1)).checked_add(span) {
                 Some(next) if next < end => next,
                 _ => end,
             };
-            if level == 1 {
-                last.note(address, physical);
-                let first = index(address, 1);
-                let end = first + ((next - address) >> shift(1));
-                let words = self.table(physical);
-                each_run(self.marks(physical), |from, to| {
-                    let (from, to) = (from.max(first), to.min(end));
-                    if from < to {
-                        visit(address + ((from - first) << shift(1)), &words[from..to]);
-                    }
-                });
-            }
+            last.note(address, physical);
+            let first = index(address, 1);
+            let end = first + ((next - address) >> shift(1));
+            let words = self.table(physical);
+            each_run(self.marks(physical), |from, to| {
+                let (from, to) = (from.max(first), to.min(end));
+                if from < to {
+                    visit(address + ((from - first) << shift(1)), &words[from..to]);
+                }
+            });
             address = next;
         }
     }
 
-    /// The table of `address` that lies lowest, and 1; or anything and the level of the table whose entry for it is missing.
+    /// The first address behind `address`, whose entry is missing in the table of `level` at `physical`, that has an entry there; that table's end, or `end`, if that comes first.
+    fn skip(&self, physical: u64, level: u32, address: usize, end: usize) -> usize {
+        let span = 1usize << shift(level);
+        let mut next = address & !(span - 1);
+        for entry in &self.table(physical)[index(address, level)..][1..] {
+            next = match next.checked_add(span) {
+                Some(next) if next < end => next,
+                _ => return end,
+            };
+            if entry.load(Ordering::Relaxed) != 0 {
+                return next;
+            }
+        }
+        next.checked_add(span).map_or(end, |next| next.min(end))
+    }
+
+    /// The table of `address` that lies lowest, and 1; or the one whose entry for it is missing, and its level.
     #[inline(always)]
     fn descend(&self, address: usize) -> (u64, u32) {
         let mut physical = self.root;
         for level in [4, 3, 2] {
             let entry = self.table(physical)[index(address, level)].load(Ordering::Acquire);
             if entry & (PRESENT | LARGE) != PRESENT {
-                return (0, level);
+                return (physical, level);
             }
             physical = entry & ADDRESS;
         }

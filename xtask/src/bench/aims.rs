@@ -104,6 +104,12 @@ const AIMS: &[Aim] = &[
         "The C library makes ten calls of it. Stepped through, `clone3` is about 2,250 with the thread's record and entry, the C library itself 1,350, the thread's end 1,300, the fault that \
         brings a page of its stack again 950. `clone3`, `rseq` and the end go the slow way, 190 instructions each; the others make no trap frame.",
     ),
+    aim(
+        "pthread_create_join_10k",
+        4.5,
+        8.0,
+        "As `pthread_create_join`.",
+    ),
     aim("futex_handover", 5.0, 5.0, ""),
     aim("fork_exit_wait", 5.0, 5.0, ""),
     aim(
