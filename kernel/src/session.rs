@@ -7,12 +7,19 @@ use abi::layout::{PAGE, memory_for_root};
 use abi::linux::Winsize;
 use machine::boot::{BootInfo, Region};
 use machine::{boot, cpu, log};
+use sync::Once;
 use unix::tty::Mode;
 
+use crate::Suites;
+
 /// Starts the thread.
-pub fn spawn() {
+pub fn spawn(suites: &'static Suites) {
+    // Set once: only the boot processor comes here.
+    let _first = SUITES.set(suites);
     needed(thread::spawn(b"boot", run, 0), "memory for the boot thread");
 }
+
+static SUITES: Once<&Suites> = Once::new();
 
 /// What `result` holds; without it the machine ends with a report.
 pub fn needed<T, E>(result: core::result::Result<T, E>, what: &str) -> T {
@@ -23,8 +30,8 @@ pub fn needed<T, E>(result: core::result::Result<T, E>, what: &str) -> T {
 }
 
 fn run(_: usize) {
-    if let Some(room) = crate::selftest::requested() {
-        crate::selftest::run(room);
+    if let Some(suites) = SUITES.get() {
+        (suites.threaded)();
     }
     if let Err(error) = bring_up() {
         panic!("the first program cannot be started: {error}");

@@ -14,41 +14,63 @@ use std::process::Stdio;
 /// Builds the kernel in its own profile. Cargo's progress shows on a terminal; else silence
 /// unless it fails.
 pub fn build() -> Result<PathBuf> {
-    build_with(&host::project(), &host::project().join("target"), &[])
+    build_with(
+        "kernel",
+        &host::project(),
+        &host::project().join("target"),
+        &[],
+    )
 }
 
-/// A kernel that notes which monitors are held while another is taken, and logs it at its end.
+/// The kernel that has suites of its own besides.
+pub fn build_trials() -> Result<PathBuf> {
+    build_with(
+        TRIALS,
+        &host::project(),
+        &host::project().join("target"),
+        &[],
+    )
+}
+
+/// The package of the kernel with suites.
+const TRIALS: &str = "trials";
+
+/// A kernel with suites that notes which monitors are held while another is taken, and logs it at its end.
 pub fn build_for_order() -> Result<PathBuf> {
     let noting = format!(
         "target.{}.rustflags=['--cfg', 'order']",
         host::KERNEL_TARGET
     );
     build_with(
+        TRIALS,
         &host::project(),
         &host::project().join("target/order"),
         &["--config", &noting],
     )
 }
 
-/// The kernel of another copy of the source, quickly built: its rooms are not compiled as one piece.
+/// The kernel with suites of another copy of the source, quickly built: its rooms are not compiled as one piece.
 pub fn build_elsewhere(source: &Path, target: &Path) -> Result<PathBuf> {
     let quick = "profile.kernel.lto='off'";
     let often = "profile.kernel.incremental=true";
     let parts = "profile.kernel.codegen-units=32";
     let options = ["--config", quick, "--config", often, "--config", parts];
-    build_with(source, target, &options)
+    build_with(TRIALS, source, target, &options)
 }
 
-fn build_with(source: &Path, target: &Path, options: &[&str]) -> Result<PathBuf> {
+fn build_with(package: &str, source: &Path, target: &Path, options: &[&str]) -> Result<PathBuf> {
     host::need_target()?;
-    let path = target.join(host::KERNEL_TARGET).join("kernel/kernel");
+    let path = target
+        .join(host::KERNEL_TARGET)
+        .join("kernel")
+        .join(package);
     let mut command = host::cargo();
     command.args([
         "build",
         "--profile",
         "kernel",
         "--package",
-        "kernel",
+        package,
         "--target",
         host::KERNEL_TARGET,
     ]);

@@ -22,6 +22,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("account", 3),
     ("unix", 4),
     ("kernel", 5),
+    ("trials", 6),
 ];
 
 /// What stands beside the rooms and may know none of them.

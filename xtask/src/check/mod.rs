@@ -147,6 +147,8 @@ fn clippy_host() -> Result<Vec<String>> {
             "--workspace",
             "--exclude",
             "kernel",
+            "--exclude",
+            "trials",
             "--all-targets",
             "--",
             "-D",
@@ -182,6 +184,8 @@ fn documentation() -> Result<Vec<String>> {
         "--document-private-items",
         "--exclude",
         "kernel",
+        "--exclude",
+        "trials",
     ];
     // The documentation is for who works on the source, and has the private items.
     cargo(

@@ -45,9 +45,9 @@ pub fn is(number: u32) -> bool {
 }
 ";
 
-const MAIN: &str = "kernel/src/main.rs";
+const MAIN: &str = "kernel/src/lib.rs";
 /// Where the kernel chooses: before anything else.
-const START: &str = "extern \"C\" fn kernel_main() -> ! {";
+const START: &str = "pub fn boot(suites: &'static Suites) -> ! {";
 
 /// A copy of the project's source.
 pub struct Copy {
@@ -102,7 +102,7 @@ impl Copy {
         };
         let choose = "\n    mutant::choose(machine::boot::info().cmdline);";
         main.insert_str(at + START.len(), choose);
-        main.push_str("#[cfg(target_os = \"none\")]\nmod mutant;\n");
+        main.push_str("mod mutant;\n");
         self.changed
             .insert("kernel/src/mutant.rs".into(), KERNEL.into());
         Ok(())

@@ -69,6 +69,8 @@ pub struct Kit {
     /// How long what may be as long as one likes takes, if one said so.
     pub minutes: Option<u64>,
     kernel: PathBuf,
+    /// Whether the kernel has suites of its own.
+    has_suites: bool,
     tables: kernel::Tables,
     programs: Vec<(String, PathBuf)>,
     /// More words for the kernel's command line.
@@ -226,6 +228,7 @@ impl Kit {
             long,
             minutes,
             kernel,
+            has_suites: false,
             tables,
             programs,
             words: String::new(),
@@ -242,13 +245,14 @@ impl Kit {
         self.with_kernel(kernel::build_for_order()?)
     }
 
-    /// The same programs, and another kernel.
+    /// The same programs, and another kernel with suites of its own.
     pub fn with_kernel(&self, kernel: PathBuf) -> Result<Self> {
         Ok(Self {
             long: self.long,
             minutes: self.minutes,
             tables: kernel::tables(&kernel)?,
             kernel,
+            has_suites: true,
             programs: self.programs.clone(),
             words: String::new(),
             mutant: None,
@@ -266,6 +270,7 @@ impl Kit {
             minutes: self.minutes,
             tables: self.tables.clone(),
             kernel: self.kernel.clone(),
+            has_suites: self.has_suites,
             programs: self.programs.clone(),
             words: format!(" mutant={number}"),
             mutant: Some(number),
@@ -407,6 +412,19 @@ impl Kit {
         let archive = root.finish(self.tables.clone(), &command, &[]);
         Running::start(machine, &archive, streams)
             .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))
+    }
+
+    /// Boots the machine on a kernel that has suites of its own, of which its command line names one.
+    pub fn boot_suite(&self, machine: &mut Machine, limit: Duration) -> Result<Ran> {
+        let trials;
+        let kit = if self.has_suites {
+            self
+        } else {
+            trials = self.with_kernel(kernel::build_trials()?)?;
+            machine.kernel.clone_from(&trials.kernel);
+            &trials
+        };
+        kit.boot_root(Root::new(None)?, machine, &["/bin/true"], Vec::new(), limit)
     }
 
     /// The same with another root.

@@ -1,19 +1,21 @@
 //! Suites that run in the guest in place of the first program: `selftest=ROOM` on the kernel command line.
 //!
-//! *Interface*: [`requested`], [`run`]. A suite that does not hold panics.
+//! *Interface*: [`run_if_asked`]. A suite that does not hold panics.
 
 use machine::{boot, log, power};
 
-/// The room whose suite is wanted.
-pub fn requested() -> Option<&'static str> {
-    boot::info()
+/// Runs the suite that is asked for, and powers off.
+pub fn run_if_asked() {
+    let asked = boot::info()
         .cmdline
         .split_ascii_whitespace()
-        .find_map(|word| word.strip_prefix("selftest="))
+        .find_map(|word| word.strip_prefix("selftest="));
+    if let Some(room) = asked {
+        run(room);
+    }
 }
 
-/// Runs the suite of `room`, and powers off.
-pub fn run(room: &str) -> ! {
+fn run(room: &str) -> ! {
     let status = match room {
         "thread" => {
             thread::selftest::run();

@@ -1,0 +1,38 @@
+//! The boot order, as a table of contents.
+//!
+//! *Interface*: [`boot`], which the `kernel_main` of a binary calls: the product's (`main.rs`), which has no suites, or that of the room `trials`.
+#![cfg(target_os = "none")]
+#![no_std]
+
+extern crate alloc;
+
+mod hello;
+mod others;
+mod provoke;
+mod report;
+mod session;
+
+/// What may run in place of the first program, if the command line asks for it.
+pub struct Suites {
+    /// When there is memory, before there are threads.
+    pub alone: fn(),
+    /// In a thread of its own.
+    pub threaded: fn(),
+}
+
+/// Brings the rooms up, from the lowest to the highest, on the boot CPU, which has its own page tables, descriptor tables and clocks by now. Interrupts are
+/// off until the boot thread becomes the idle thread.
+pub fn boot(suites: &'static Suites) -> ! {
+    hello::greet(); // say what machine this is
+    session::root_fits(); // or a line that says what would do
+    vm::init(); // frames, heap, address spaces, code space
+    others::synthesize_entry(); // this processor's system-call entry
+    report::link(); // names for the panic report
+    (suites.alone)(); // in place of the rest, if asked for
+    session::needed(thread::init(), "memory for the first thread"); // ready ring, switches, timer
+    unix::trap::link(); // exceptions, calls, returns to user mode
+    others::start(); // the other processors
+    session::needed(thread::grace::start(), "memory for a thread"); // what waits for all of them
+    session::spawn(suites); // console, files, the first program: a thread of its own
+    thread::idle() // the boot thread idles from here on
+}
