@@ -22,7 +22,7 @@ use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use machine::cpu;
 use thread::flags::INTERRUPTS;
-use thread::outright::{LEFT, OutrightFn, generally, word};
+use thread::outright::{LEFT, OutrightFn, word};
 use vm::user;
 
 use super::{Key, Role, Standing, TABLE, Waiter, withdraw};
