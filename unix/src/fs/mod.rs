@@ -25,6 +25,7 @@ pub mod perm;
 pub mod place;
 pub mod remove;
 pub mod text;
+pub mod unpack;
 pub mod walk;
 pub mod watch;
 

@@ -1,9 +1,9 @@
 //! The file system in memory, through the same doors as the system calls.
 
 use super::*;
-use crate::boot;
 use crate::fs::open;
 use crate::fs::place::{self, Place};
+use crate::fs::unpack::unpack;
 use crate::fs::walk::{Last, View, walk};
 use abi::linux::*;
 use std::string::String;
@@ -379,7 +379,7 @@ fn archives_become_trees() {
     end(&mut a);
     let mut passed = 0;
     let mut done = |part: &[u8]| passed += part.len();
-    boot::unpack(&w.root, &a, &mut done).unwrap();
+    unpack(&w.root, &a, &mut done).unwrap();
     assert!(passed > 0 && passed < a.len());
     assert_eq!(w.names("/"), ["bin", "usr", "deep"]);
     let text = |p: &str| get(&w.open(p, O_RDONLY).unwrap(), 0, 100);
