@@ -30,7 +30,7 @@ pub fn boot(suites: &'static Suites) -> ! {
     report::link(); // names for the panic report
     (suites.alone)(); // in place of the rest, if asked for
     session::needed(thread::init(), "memory for the first thread"); // ready ring, switches, timer
-    unix::trap::link(); // exceptions, calls, returns to user mode
+    linux::trap::link(); // exceptions, calls, returns to user mode
     others::start(); // the other processors
     session::needed(thread::grace::start(), "memory for a thread"); // what waits for all of them
     session::spawn(suites); // console, files, the first program: a thread of its own

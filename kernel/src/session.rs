@@ -8,7 +8,7 @@ use abi::linux::Winsize;
 use machine::boot::{BootInfo, Region};
 use machine::{boot, cpu, log};
 use sync::Once;
-use unix::tty::Mode;
+use tty::Mode;
 
 use crate::Suites;
 
@@ -45,21 +45,21 @@ fn bring_up() -> Result<()> {
     if vm::frame::stats().free * PAGE < LEAST {
         does_not_fit(archive.left.len);
     }
-    unix::seam::init(cpu::cpus())?; // what descriptor routines are generated against
-    unix::call::init()?; // and calls without a trap frame
+    file::seam::init(cpu::cpus())?; // what descriptor routines are generated against
+    linux::call::init()?; // and calls without a trap frame
     device::interrupt::link(&CHAIN); // what handlers leave for the end of an interrupt
     device::start(); // what is on the bus
-    unix::tty::start(console_mode(info.cmdline))?; // serial lines and terminal
-    let root = match unix::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
+    tty::start(console_mode(info.cmdline))?; // serial lines and terminal
+    let root = match linux::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
         Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(archive.left.len),
         root => root?, // names and files
     };
-    unix::tty::mount(&root)?; // and terminals' names
+    tty::mount(&root)?; // and terminals' names
     archive.release_below(usize::MAX);
-    unix::fs::limit(); // what they may grow to
+    file::fs::limit(); // what they may grow to
     let frames = vm::frame::stats();
     log!("up: {} processors, {frames:?}", cpu::cpus());
-    unix::init::start(root, unix::tty::for_first_process()?) // and go
+    linux::init::start(root, tty::for_first_process()?) // and go
 }
 
 static CHAIN: device::interrupt::Callouts = device::interrupt::Callouts {

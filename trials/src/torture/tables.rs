@@ -6,9 +6,9 @@ use alloc::sync::Arc;
 use core::any::Any;
 
 use abi::linux::O_RDWR;
+use file::files::{Files, stubs};
+use file::{File, OpenFile};
 use sync::{Once, epoch};
-use unix::file::{File, OpenFile};
-use unix::files::{Files, stubs};
 
 use super::subject::{Subject, Tally};
 

@@ -3,7 +3,7 @@
 //! *Interface*: [`try_push`], [`try_insert_at`], [`try_extend`], [`try_insert`] let grow, and [`try_reserve`] or [`try_reserve_kept`] make room before; [`try_filled`], [`try_copy`], [`try_concat`],
 //! [`try_string`], [`try_text`] make; [`try_arc`], [`try_slice`], [`try_placed`] and [`try_box`] for what is made once for each thing that a user makes; [`roomy`] for a list that a monitor guards.
 //!
-//! `unix/clippy.toml` forbids the forms that cannot be refused; where one is used all the same, an `expect` says what bounds it or who made room.
+//! `account/clippy.toml` forbids the forms that cannot be refused; where one is used all the same, an `expect` says what bounds it or who made room.
 //! Each leaves the kernel its reserve, and is a question that may be answered with no on purpose ([`crate::frame::fail`]).
 
 mod room;

@@ -33,7 +33,7 @@ const CALL: &str = "Of each call about 18 are the program's loop, the entry stub
     the procedure table) and the return; `docs/thread.md`.";
 const OPEN: &str = "Counted by function: 199 the cached `open` (path 60, identity and directory 25, a description that waited and its flags 35, the table 55), 114 `close`, \
     100 the two stubs' saves and restores and the dispatcher. Six instructions are locked: the table's monitor twice, the list of descriptions that wait. What generated code for \
-    a known table would save is Rust's bounds and the second look at what an exchange has shown; `docs/unix-fs.md`.";
+    a known table would save is Rust's bounds and the second look at what an exchange has shown; `docs/file.md`.";
 
 const AIMS: &[Aim] = &[
     aim("getpid", 8.0, 13.0, ""),

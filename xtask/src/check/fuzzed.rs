@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Where the fuzzer's table is.
 pub const TABLE: &str = "user/fuzz-calls.h";
 /// Where the kernel's calls are.
-pub const CALLS: &str = "unix/src/call/";
+pub const CALLS: &str = "linux/src/call/";
 
 /// Sub-commands by the beginning of their names. What else begins so is no sub-command.
 const COMMANDS: &[&str] = &["PR_", "PTRACE_", "FUTEX_", "F_"];

@@ -20,9 +20,12 @@ const LEVELS: &[(&str, u32)] = &[
     ("thread", 3),
     ("device", 3),
     ("account", 3),
-    ("unix", 4),
-    ("kernel", 5),
-    ("trials", 6),
+    ("file", 4),
+    ("process", 5),
+    ("tty", 6),
+    ("linux", 7),
+    ("kernel", 8),
+    ("trials", 9),
 ];
 
 /// What stands beside the rooms and may know none of them.
@@ -131,8 +134,8 @@ mod tests {
     #[test]
     fn downward_edges_are_fine() {
         let good = graph(&[
-            ("kernel", &["unix", "abi"]),
-            ("unix", &["thread"]),
+            ("kernel", &["linux", "abi"]),
+            ("linux", &["thread"]),
             ("thread", &["vm"]),
             ("vm", &[]),
             ("abi", &[]),

@@ -105,7 +105,7 @@ fn kinds_of_calls() -> Result<Vec<String>> {
         std::fs::read_to_string(&path).context(path.display())
     };
     let mut calls = Vec::new();
-    let mut folders = vec![host::project().join("unix/src/call")];
+    let mut folders = vec![host::project().join("linux/src/call")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).context(folder.display())? {
             let path = entry.context(folder.display())?.path();

@@ -187,7 +187,7 @@ pub fn faults(mutants: &[Mutant], suites: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const LIST: &str = "# rights\n@ a/src/x.rs\n= one: calls host:unix\n- a + 1\n+ a\n= two: built calls\n- f();\n! none can\n";
+    const LIST: &str = "# rights\n@ a/src/x.rs\n= one: calls host:linux\n- a + 1\n+ a\n= two: built calls\n- f();\n! none can\n";
 
     #[test]
     fn a_list_is_read() {
@@ -197,7 +197,7 @@ mod tests {
             (mutants[0].old.as_str(), mutants[0].new.as_str()),
             ("a + 1", "a")
         );
-        assert_eq!(mutants[0].suites, ["calls", "host:unix"]);
+        assert_eq!(mutants[0].suites, ["calls", "host:linux"]);
         assert_eq!(mutants[1].file, "a/src/x.rs");
         assert!(mutants[1].built && mutants[1].new.is_empty() && mutants[1].suites == ["calls"]);
         assert_eq!(mutants[1].excuse.as_deref(), Some("none can"));

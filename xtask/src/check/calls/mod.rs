@@ -18,7 +18,7 @@ use crate::host;
 const LINUX: &str = include_str!("linux.txt");
 const PAGE: &str = "docs/calls.md";
 const NUMBERS: &str = "abi/src/nr.rs";
-const ROOM: &str = "unix/src/";
+const ROOMS: &[&str] = &["file/src/", "process/src/", "tty/src/", "linux/src/"];
 
 const HELP: &str = "\
 usage: cargo xtask calls [--write]
@@ -80,10 +80,9 @@ fn page() -> Result<String> {
         "*.rs",
     ]))?;
     let mut texts = Vec::new();
-    for path in files
-        .lines()
-        .filter(|path| path.starts_with(ROOM) && !path.ends_with("tests.rs"))
-    {
+    for path in files.lines().filter(|path| {
+        ROOMS.iter().any(|room| path.starts_with(room)) && !path.ends_with("tests.rs")
+    }) {
         // A file that is deleted but not yet committed.
         if let Ok(text) = read(path) {
             texts.push((path.to_owned(), text));

@@ -18,7 +18,7 @@ const MARKS: u64 = 0x20_0000_0000;
 /// Marks of a sequence: one for each step; the last is its begin.
 const MARKS_EACH: u64 = 64;
 /// The rooms that are counted.
-const ROOMS: &[&str] = &["unix", "vm", "thread", "quaject"];
+const ROOMS: &[&str] = &["linux", "tty", "process", "file", "vm", "thread", "quaject"];
 
 /// Notes under way.
 pub struct Trace {
@@ -160,8 +160,8 @@ mod tests {
         };
         let image = Image {
             functions: vec![
-                function("unix::a", &[0x10, 0x18, 0x1c]),
-                function("<unix::B as C>::b", &[0x20]),
+                function("linux::a", &[0x10, 0x18, 0x1c]),
+                function("<linux::B as C>::b", &[0x20]),
                 function("vm::c", &[0x30]),
             ],
         };
@@ -175,13 +175,13 @@ mod tests {
         let (told, others) = summary(&image, &reached);
         assert!(
             told.starts_with(
-                "unix 1 of 2 functions, 1 of 4 blocks; vm 1 of 1 functions, 1 of 1 blocks"
+                "linux 1 of 2 functions, 1 of 4 blocks; vm 1 of 1 functions, 1 of 1 blocks"
             ),
             "{told}"
         );
         assert_eq!(
             others,
-            "   1 of    3 unix::a\n   0 of    1 <unix::B as C>::b\n"
+            "   1 of    3 linux::a\n   0 of    1 <linux::B as C>::b\n"
         );
         let mark = Mark {
             sequence: 1,

@@ -1,0 +1,680 @@
+//! Open files: what a descriptor refers to, and the code generated for it.
+//!
+//! *Interface.* [`File`] is the behaviour (a regular file, a pipe end, a terminal); [`OpenFile`] is Linux's
+//! open file description: a behaviour, the access mode and status flags, the offset, the path it was
+//! opened by, and the routines generated for it ([`DescRoutines`], one set for each [`Sharing`]).
+//! Descriptors ([`crate::files`]) hold `Arc<OpenFile>`; dropping the last one calls [`File::close`].
+//! Dissertation 3.1 (code from `open`) and 4.1.2 (the inactive list).
+
+mod code;
+mod look;
+mod offset;
+pub mod told;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_NOCTTY, O_NONBLOCK, O_PATH,
+    O_RDWR, O_TRUNC, O_WRONLY,
+};
+use sync::{Monitor, Once};
+
+use crate::files;
+use crate::fs::busy::Writing;
+use crate::fs::inactive::Inactive;
+use crate::fs::lease;
+use crate::fs::place;
+use crate::fs::watch;
+use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
+use crate::io::IoBuf;
+use crate::poll::{self, PollTable};
+use account::caller;
+use account::quota;
+pub use code::Probes;
+use code::{Made, Variant};
+pub use look::Looked;
+pub use offset::{Turn, moved};
+use told::{Tells, Told};
+use vm::fallible::{try_concat, try_extend, try_string};
+
+use quaject::fsmap::Cursor;
+pub use quaject::{DescFn, Sharing};
+
+/// A generated descriptor routine.
+pub type DescRoutine = codegen::Routine<DescFn>;
+
+/// The generated routines of one open file. `None` leaves the `slow` stub of that call in place.
+#[derive(Clone, Default)]
+pub struct DescRoutines {
+    /// Code for `read`.
+    pub read: Option<DescRoutine>,
+    /// Code for `write`.
+    pub write: Option<DescRoutine>,
+    /// Code for `lseek`.
+    pub lseek: Option<DescRoutine>,
+}
+
+impl DescRoutines {
+    /// Notes for listings that the running process had these made. Images that serve others too are nobody's.
+    fn own(&self) {
+        let pid = caller::number();
+        if pid == 0 {
+            return;
+        }
+        for routine in [&self.read, &self.write, &self.lseek].into_iter().flatten() {
+            if !routine.is_shared() {
+                routine.set_owner(pid as u64);
+            }
+        }
+    }
+}
+
+/// What can be done with an open file. Methods run in process context with interrupts on and may sleep.
+/// The default of each is the errno that Linux gives for a file without that operation.
+pub trait File: Send + Sync + Any {
+    /// Moves bytes from the file, at the description's offset, into `buf`; 0 at the end.
+    fn read(&self, _of: &OpenFile, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
+    /// Moves bytes from `buf` into the file at the description's offset (at its end with `O_APPEND`).
+    fn write(&self, _of: &OpenFile, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
+    /// `pread`: as `read`, at `offset` bytes, leaving the description's offset alone.
+    fn read_at(&self, _of: &OpenFile, _offset: u64, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::ESPIPE)
+    }
+    /// `pwrite`: as `write`, at `offset` bytes.
+    fn write_at(&self, _of: &OpenFile, _offset: u64, _buf: &mut IoBuf) -> Result<usize> {
+        Err(Errno::ESPIPE)
+    }
+    /// Moves the description's offset and returns it. See [`moved`].
+    fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
+        Err(Errno::ESPIPE)
+    }
+    /// Which of `events` (POLLIN…) hold now; with a table, also enrols the caller to be woken on change.
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        _table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        events & poll::events(true, true)
+    }
+    /// Whether the wait lists that [`File::poll`] shows are the same each time and are woken at each change, whether they have been shown again or not.
+    fn wakes_each_time(&self) -> bool {
+        false
+    }
+    /// The epoll instance that it is.
+    fn as_epoll(&self) -> Option<&crate::epoll::Epoll> {
+        None
+    }
+    /// Whether an epoll instance may watch it: [`File::poll`] enrols whoever asks.
+    fn can_be_watched(&self) -> bool {
+        false
+    }
+    /// What it tells of by signals (`O_ASYNC`).
+    fn tells(&self) -> Tells {
+        Tells::Never
+    }
+    /// A control operation; `arg` is the user's third argument unchecked.
+    fn ioctl(&self, _of: &OpenFile, _cmd: u32, _arg: usize) -> Result<usize> {
+        Err(Errno::ENOTTY)
+    }
+    /// A command of `fcntl` that is about this kind of file (`F_GETPIPE_SZ`).
+    fn control(&self, _of: &OpenFile, _command: i32, _arg: usize) -> Result<usize> {
+        Err(Errno::EINVAL)
+    }
+    /// Entries of a directory from the description's offset on, which it advances past those taken.
+    fn readdir(&self, _of: &OpenFile, _sink: &mut dyn DirSink) -> Result<()> {
+        Err(Errno::ENOTDIR)
+    }
+    /// Attributes; the default asks the inode, and describes an anonymous file without one.
+    fn stat(&self, of: &OpenFile) -> Attr {
+        of.inode().map_or_else(Attr::anonymous, |i| i.attr())
+    }
+    /// Sets the length in bytes.
+    fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
+        Err(Errno::EINVAL)
+    }
+    /// `fallocate` with its `mode`, offset and length in bytes.
+    fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
+        Err(Errno::ENODEV)
+    }
+    /// As [`File::pager`], for a shared mapping that `writes` or not, and whether it may come to write. EPERM.
+    fn shared_pager(&self, of: &OpenFile, _writes: bool) -> Result<(Arc<dyn vm::Pager>, bool)> {
+        Ok((self.pager(of)?, of.writable()))
+    }
+    /// The running process, which may write, gets a mapping by which it can do so without any call.
+    fn let_write(&self, _of: &OpenFile) {}
+    /// The source of this file's pages for `mmap`.
+    fn pager(&self, _of: &OpenFile) -> Result<Arc<dyn vm::Pager>> {
+        Err(Errno::ENODEV)
+    }
+    /// How `splice` and `sendfile` move bytes between it and a pipe, or from a file to it.
+    fn splices(&self, of: &OpenFile) -> Splices {
+        match of.inode().map(|inode| inode.kind()) {
+            Some(Kind::Regular | Kind::Char) => Splices::Waits,
+            _ => Splices::Never,
+        }
+    }
+    /// Whether a mapping of it is fresh memory, as one of no file.
+    fn maps_as_fresh(&self) -> bool {
+        false
+    }
+    /// Whether `RLIMIT_FSIZE` bounds what is written.
+    fn is_bounded(&self) -> bool {
+        false
+    }
+    /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
+    fn flags_changed(&self, _of: &OpenFile) {}
+    /// The running process has closed a descriptor, and there are ties ([`crate::files::ties`]): those of this kind of file are cut.
+    fn descriptor_closed(&self) {}
+    /// A descriptor that may write is closed: what generated code left to be noted (times) is noted.
+    fn settle(&self, _of: &OpenFile) {}
+    /// Whether [`File::settle`] has something to do. Must not sleep.
+    fn unsettled(&self, _of: &OpenFile) -> bool {
+        false
+    }
+    /// The last descriptor is gone.
+    fn close(&self, _of: &OpenFile) {}
+    /// Code for this description. [`Sharing::Exclusive`] promises one thread until it is replugged.
+    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        Ok(DescRoutines::default())
+    }
+    /// What the code depends on that changes in the life of a description: who changes it has the descriptors plugged again
+    /// ([`crate::files::Files::plug_again`]).
+    fn stage(&self) -> u8 {
+        0
+    }
+    /// Code that tells which events hold, as [`File::poll`] does; none for a file that tells otherwise.
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+        Ok(None)
+    }
+    /// What the routine for `call` (`read`, `write`, `lseek`) leads to now, when it is a relay (`quaject::relay`): for listings.
+    fn relayed(&self, _call: &str) -> Option<DescRoutine> {
+        None
+    }
+    /// Whether a description of this file may wait in its inode's inactive list and serve a later open with
+    /// no other ceremony (no side effect of open or close that anyone could see).
+    fn reusable(&self) -> bool {
+        false
+    }
+    /// Where a description of a file without a name may wait after its last close for the next of its kind, as things stand
+    /// now, when nobody but the file itself knows of `of`: an epoll instance that does would take the next one for it. Must not sleep.
+    fn parking(&self, _of: &Arc<OpenFile>) -> Option<Arc<dyn Park>> {
+        None
+    }
+    /// Bytes of the kernel's memory that go with the last descriptor: this, and what nobody else would find.
+    fn weight(&self, _of: &OpenFile) -> usize {
+        SMALL_WEIGHT
+    }
+    /// What stands for a path in `/proc/PID/fd` when the file has no name.
+    fn label(&self, _of: &OpenFile) -> Result<String> {
+        try_string(b"anon_inode:[file]")
+    }
+    /// What `/proc/PID/fdinfo` says of it besides what it says of all, in lines.
+    fn info(&self, _of: &OpenFile, _out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+        Ok(())
+    }
+    /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// How bytes are moved between a file and a pipe ([`File::splices`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Splices {
+    /// Not at all.
+    Never,
+    /// It may make who reads or writes wait.
+    Waits,
+    /// It never does, and reads and writes at positions.
+    AtOnce,
+}
+
+/// Bytes of a description with its code, about.
+pub const SMALL_WEIGHT: usize = 1024;
+
+/// A place where closed descriptions wait, code and all.
+pub trait Park {
+    /// Does what the last close of `of` brings, and keeps it. The caller has its only count. Must not sleep.
+    fn park(self: Arc<Self>, of: Arc<OpenFile>);
+}
+
+/// An open file description.
+pub struct OpenFile {
+    file: Arc<dyn File>,
+    place: Option<Place>,
+    /// Access mode and status flags (`O_*`).
+    pub flags: AtomicU32,
+    /// Offset, and the monitor of whoever moves it; generated routines hold their addresses.
+    pub cursor: Cursor,
+    /// Descriptors, over all tables, that refer to it.
+    pub slots: AtomicU32,
+    /// Whether more than one thread may reach it: [`ALONE`], [`SHARED`], [`FOR_EVER`].
+    shared: AtomicU8,
+    console: bool,
+    /// The inactive list of its inode, if it may wait there.
+    list: Option<NonNull<Inactive>>,
+    closed: AtomicBool,
+    /// That it may write a file which could be run.
+    writing: Once<Writing>,
+    code: Code,
+    look: look::Look,
+    /// How it tells by signals. One that does is never opened again.
+    told: Once<Box<Told>>,
+}
+
+// SAFETY: all fields but `list` are `Send` and `Sync` themselves; `list` points to a part of the inode that `place` keeps, and is.
+unsafe impl Send for OpenFile {}
+// SAFETY: as above.
+unsafe impl Sync for OpenFile {}
+
+/// The routines of a description: for one thread, and for many.
+#[derive(Default)]
+struct Code {
+    exclusive: Monitor<Made>,
+    shared: Monitor<Made>,
+    probes: Once<Probes>,
+    /// [`PROBED`], [`TELLS`].
+    apart: AtomicU8,
+    /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while the first is 0.
+    entries: [[AtomicUsize; 3]; 2],
+}
+
+/// Its routines are measured.
+const PROBED: u8 = 1;
+/// What is done by way of it is told.
+const TELLS: u8 = 2;
+
+/// One thread alone reaches a description.
+const ALONE: u8 = 0;
+/// Several threads may, by descriptors.
+const SHARED: u8 = 1;
+/// They may, by other ways too.
+const FOR_EVER: u8 = 2;
+
+/// Flags of `open` that a description does not keep.
+const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC;
+
+impl OpenFile {
+    /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).
+    pub fn new(file: Arc<dyn File>, flags: u32) -> Arc<OpenFile> {
+        Self::at(file, How { flags, place: None })
+    }
+
+    /// A description of a file found as `how` says.
+    pub fn at(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
+        let reusable = file.reusable();
+        Self::make(file, how, reusable, false)
+    }
+
+    /// A description of the console, for its driver: it may wait for another open. If the console is a `terminal`, that
+    /// excludes an open that makes it the terminal of a session.
+    pub fn console(file: Arc<dyn File>, how: How, terminal: bool) -> Arc<OpenFile> {
+        Self::make(file, how, true, terminal)
+    }
+
+    fn make(file: Arc<dyn File>, how: How, reusable: bool, console: bool) -> Arc<OpenFile> {
+        let inode = how.place.as_ref().filter(|_| reusable);
+        quota::description_made();
+        Arc::new(OpenFile {
+            console,
+            list: inode.and_then(|p| p.inode.inactive()).map(NonNull::from),
+            file,
+            place: how.place,
+            flags: AtomicU32::new(how.flags & !CREATION),
+            cursor: Cursor::new(),
+            slots: AtomicU32::new(0),
+            shared: AtomicU8::new(ALONE),
+            closed: AtomicBool::new(false),
+            writing: Once::new(),
+            code: Code::default(),
+            look: look::Look::new(),
+            told: Once::new(),
+        })
+    }
+
+    /// The entries to plug for `sharing`, in the order read, write, lseek; generates the routines if they are not there.
+    pub(crate) fn entries(&self, sharing: Sharing) -> [usize; 3] {
+        let cell = match sharing {
+            Sharing::Exclusive => &self.code.exclusive,
+            Sharing::Shared => &self.code.shared,
+        };
+        let mut cell = cell.lock();
+        let routines = cell.get_or_make(self.variant(), || {
+            if self.flags() & O_PATH != 0 {
+                return DescRoutines::default();
+            }
+            // Without room for code, every call takes the plain path.
+            let mut made = self.file.synthesize(self, sharing).unwrap_or_default();
+            if self.tells() {
+                (made.read, made.write) = (None, None);
+            }
+            made.own();
+            match self.probes() {
+                Some(probes) => probes.around(made),
+                None => made,
+            }
+        });
+        let stubs = files::stubs();
+        let entry = |allowed: bool, routine: &Option<DescRoutine>, slow: usize| match routine {
+            _ if !allowed => stubs.bad_fd,
+            Some(routine) => routine.entry(),
+            None => slow,
+        };
+        let entries = [
+            entry(self.readable(), &routines.read, stubs.slow[0]),
+            entry(self.writable(), &routines.write, stubs.slow[1]),
+            entry(self.flags() & O_PATH == 0, &routines.lseek, stubs.slow[2]),
+        ];
+        // The first last: it says that the others are there.
+        for (word, entry) in self.words(sharing).iter().zip(entries).rev() {
+            word.store(entry, Ordering::Release);
+        }
+        entries
+    }
+
+    #[inline]
+    fn words(&self, sharing: Sharing) -> &[AtomicUsize; 3] {
+        match sharing {
+            Sharing::Exclusive => &self.code.entries[0],
+            Sharing::Shared => &self.code.entries[1],
+        }
+    }
+
+    /// The entries of the routines for `sharing` if they were generated before.
+    #[inline]
+    pub(crate) fn ready_entries(&self, sharing: Sharing) -> Option<[usize; 3]> {
+        let [read, write, lseek] = self.words(sharing);
+        let read = read.load(Ordering::Acquire);
+        (read != 0).then(|| {
+            [
+                read,
+                write.load(Ordering::Relaxed),
+                lseek.load(Ordering::Relaxed),
+            ]
+        })
+    }
+
+    /// Whether any routines were generated.
+    pub fn has_entries(&self) -> bool {
+        [Sharing::Exclusive, Sharing::Shared]
+            .iter()
+            .any(|&sharing| self.ready_entries(sharing).is_some())
+    }
+
+    /// Generates the routines for how it is shared now, if they are not there.
+    pub(crate) fn make_ready(&self) {
+        let sharing = self.sharing();
+        if self.ready_entries(sharing).is_none() {
+            self.entries(sharing);
+        }
+    }
+
+    /// What the routines were generated for has changed: [`OpenFile::make_ready`] generates them again.
+    pub(crate) fn forget_entries(&self) {
+        let cells = [
+            (Sharing::Exclusive, &self.code.exclusive),
+            (Sharing::Shared, &self.code.shared),
+        ];
+        for (sharing, cell) in cells {
+            // Who is making some just now is done before this, or looks behind it at what they are to be made for.
+            let _turn = cell.lock();
+            self.words(sharing)[0].store(0, Ordering::Release);
+        }
+    }
+
+    /// The right to write that it has, once more: for a mapping, which may be there longer.
+    pub(crate) fn writing(&self) -> Result<Option<Writing>> {
+        match (self.writing.get(), self.inode()) {
+            (Some(_), Some(inode)) => Writing::begin(inode),
+            _ => Ok(None),
+        }
+    }
+
+    /// It has the right `writing` as long as it is there. Once, by who makes it.
+    pub(crate) fn keep_writing(&self, writing: Writing) {
+        let _only = self.writing.set(writing);
+    }
+
+    /// Which routines may be plugged.
+    #[inline]
+    pub(crate) fn sharing(&self) -> Sharing {
+        match self.shared.load(Ordering::Acquire) {
+            ALONE => Sharing::Exclusive,
+            _ => Sharing::Shared,
+        }
+    }
+
+    /// More than one thread may reach it from now on. Whether it was one alone until now, so that there may be exclusive code of it.
+    #[inline]
+    pub(crate) fn share(&self) -> bool {
+        self.exchange(ALONE, SHARED)
+    }
+
+    /// One thread reaches it again, by one descriptor, unless there are other ways.
+    pub(crate) fn unshare(&self) {
+        self.exchange(SHARED, ALONE);
+    }
+
+    /// It was said that it is never one alone ([`OpenFile::share_for_ever`]).
+    #[inline]
+    pub(crate) fn is_shared_for_ever(&self) -> bool {
+        self.shared.load(Ordering::Acquire) == FOR_EVER
+    }
+
+    /// As [`OpenFile::share`], until it is opened anew.
+    pub(crate) fn share_for_ever(&self) {
+        self.shared.store(FOR_EVER, Ordering::Release);
+    }
+
+    #[inline]
+    fn exchange(&self, from: u8, to: u8) -> bool {
+        // Where it is changed meanwhile, whoever does that knows more.
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.shared.load(fetch) == from
+            && self.shared.compare_exchange(from, to, set, fetch).is_ok()
+    }
+
+    /// What routines made now may assume.
+    fn variant(&self) -> Variant {
+        Variant {
+            append: self.flags() & O_APPEND != 0,
+            probed: self.is_apart(PROBED),
+            tells: self.tells(),
+            stage: self.file.stage(),
+        }
+    }
+
+    fn is_apart(&self, how: u8) -> bool {
+        self.code.apart.load(Ordering::SeqCst) & how != 0
+    }
+
+    fn set_apart(&self, how: u8, on: bool) {
+        if on {
+            self.code.apart.fetch_or(how, Ordering::SeqCst);
+        } else {
+            self.code.apart.fetch_and(!how, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether somebody is to be told what is done by way of it ([`crate::fs::watch`]): then there is no code that reads or writes.
+    #[inline]
+    pub fn tells(&self) -> bool {
+        self.is_apart(TELLS)
+    }
+
+    /// Says whether it tells. Takes effect when the tables are plugged again.
+    pub(crate) fn set_tells(&self, on: bool) {
+        self.set_apart(TELLS, on);
+    }
+
+    /// Puts probes around the routines, or takes them away; what they have seen stays. Takes effect when the tables are plugged again
+    /// ([`crate::files::replug_everywhere`]). ENOMEM.
+    pub fn set_probed(&self, on: bool) -> Result<()> {
+        if on && self.code.probes.get().is_none() {
+            let several = crate::seam::get()?.several_cpus();
+            let probes = Probes::new(several).map_err(|_| Errno::ENOMEM)?;
+            // Whoever was faster has made the same.
+            let _same = self.code.probes.set(probes);
+        }
+        self.set_apart(PROBED, on);
+        Ok(())
+    }
+
+    /// The probes around the routines, if there are any now.
+    pub fn probes(&self) -> Option<&Probes> {
+        let on = self.is_apart(PROBED);
+        self.code.probes.get().filter(|_| on)
+    }
+
+    /// Every routine that exists for it: `("read", handle)` and so on.
+    pub fn for_each_routine(&self, mut f: impl FnMut(&'static str, &DescRoutine)) {
+        for cell in [&self.code.exclusive, &self.code.shared] {
+            for (_, routines) in cell.lock().iter() {
+                let all = [
+                    ("read", &routines.read),
+                    ("write", &routines.write),
+                    ("lseek", &routines.lseek),
+                ];
+                for (name, routine) in all {
+                    if let Some(routine) = routine {
+                        f(name, routine);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a plain one and nobody measures it.
+    #[inline]
+    pub(crate) fn list_for(&self, flags: u32) -> Option<&Inactive> {
+        self.list()
+            .filter(|_| flags & !(O_ACCMODE | O_LARGEFILE) == 0)
+            .filter(|_| self.code.apart.load(Ordering::Relaxed) == 0)
+            .filter(|_| self.told().is_none())
+    }
+
+    /// Where it may wait after its last close for the next of its kind ([`File::parking`]).
+    #[inline]
+    pub(crate) fn parking(self: &Arc<Self>) -> Option<Arc<dyn Park>> {
+        self.file.parking(self).filter(|_| self.told().is_none())
+    }
+
+    /// Whether it is one of the console.
+    #[inline]
+    pub fn is_console(&self) -> bool {
+        self.console
+    }
+
+    /// The inactive list where it may wait.
+    #[inline]
+    pub fn list(&self) -> Option<&Inactive> {
+        // SAFETY: the list is part of the inode that `place` keeps.
+        self.list.map(|list| unsafe { list.as_ref() })
+    }
+
+    /// Made ready for another open with `flags`.
+    #[inline]
+    pub fn reopen(&self, flags: u32) {
+        self.flags.store(flags & !CREATION, Ordering::Relaxed);
+        self.cursor.offset.store(0, Ordering::Relaxed);
+        self.shared.store(ALONE, Ordering::Relaxed);
+        self.closed.store(false, Ordering::Relaxed);
+    }
+
+    /// What the last close brings has been done; it may be opened again.
+    pub(crate) fn rest(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what the last close brings has been done. Others may have counts of it for a grace period more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Tells the behaviour that the last descriptor is gone, once.
+    pub(crate) fn finish(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            watch::closed(self);
+            lease::closed(self);
+            self.file.close(self);
+        }
+    }
+
+    /// The behaviour.
+    pub fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    /// The behaviour as the type `T`, if it is one.
+    pub fn file_as<T: File>(&self) -> Option<&T> {
+        self.file.as_any().downcast_ref()
+    }
+
+    /// The inode, of a file that has one.
+    pub fn inode(&self) -> Option<&Arc<dyn Inode>> {
+        self.place.as_ref().map(|p| &p.inode)
+    }
+
+    /// The inode and its mount, of a file that has one.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// Its path as things stand now, or what stands for one (`pipe:[7]`). ENOMEM: it may be long.
+    pub fn path(&self) -> Result<String> {
+        let (Some(place), Some(root)) = (&self.place, place::root()) else {
+            return self.file.label(self);
+        };
+        let mut path = match place.path(&root) {
+            Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+            // Outside the tree: its own name is all there is.
+            Err(_) => try_concat(&[b"/", &*place.inode.name().unwrap_or_default()])?,
+            Ok(path) => path,
+        };
+        if place.inode.attr().nlink == 0 {
+            try_extend(&mut path, b" (deleted)")?;
+        }
+        try_string(&path)
+    }
+
+    /// Access mode and status flags.
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Whether `read` is allowed.
+    pub fn readable(&self) -> bool {
+        self.flags() & O_PATH == 0 && self.flags() & O_ACCMODE != O_WRONLY
+    }
+
+    /// Whether `write` is allowed.
+    pub fn writable(&self) -> bool {
+        self.flags() & O_PATH == 0 && matches!(self.flags() & O_ACCMODE, O_WRONLY | O_RDWR)
+    }
+
+    /// Whether calls that would wait fail with `EAGAIN` instead.
+    pub fn nonblocking(&self) -> bool {
+        self.flags() & O_NONBLOCK != 0
+    }
+
+    /// Whether writes go to the end of the file.
+    pub fn appending(&self) -> bool {
+        self.flags() & O_APPEND != 0
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        quota::description_gone();
+        self.finish();
+    }
+}

@@ -1,0 +1,108 @@
+//! Making a table larger.
+//!
+//! *Interface*: [`Files::reserve`]; [`link_moved`] for whoever gives the table's threads new dispatchers.
+//!
+//! Slots stay where they are, more come. Larger arrays of code are made known while they lead everything to the plain call, which is always right; from then on who changes something
+//! writes to both. Then they are filled, the dispatchers move, and the old ones go a grace period after that.
+//!
+//! Progress: one thread at a time, at most fourteen times in a table's life; it waits for nobody but those who make the same table larger or
+//! give its threads dispatchers from outside ([`Files::hold`]), and they for it.
+
+use abi::errno::{Errno, Result};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+use sync::{Guard, epoch};
+
+use super::kpt::{Kpt, KptView, stubs};
+use super::{Files, MAX_CAPACITY, slots};
+use account::quota;
+use account::user::Charge;
+
+/// What a descriptor takes in a table, bytes.
+pub(super) const EACH: usize = 3 * size_of::<u64>() + slots::EACH;
+
+/// A table up to this comes with its process, and costs its user nothing.
+const FREE: usize = 4096;
+
+/// What is paid for a table, by whoever made it larger first.
+#[derive(Default)]
+pub struct Paid(Option<Charge>);
+
+impl Paid {
+    /// Pays for `capacity` descriptors. What is paid stays so. ENOMEM.
+    pub fn raise(&mut self, capacity: usize) -> Result<()> {
+        if capacity > FREE {
+            quota::table(&mut self.0, (capacity * EACH) as u64)?;
+        }
+        Ok(())
+    }
+}
+
+/// Called with a table whose arrays have moved to the given place, before the old ones are retired: the dispatchers of
+/// the threads that use the table must be generated again.
+pub type Moved = fn(&Files, KptView);
+
+static MOVED: AtomicUsize = AtomicUsize::new(0);
+
+/// Links what happens when arrays move; nothing by default.
+pub fn link_moved(moved: Moved) {
+    MOVED.store(moved as usize, Ordering::Release);
+}
+
+impl Files {
+    /// As long as the guard lives, the arrays stay where they are.
+    pub fn hold(&self) -> Guard<'_, Paid> {
+        self.growth.lock()
+    }
+
+    /// Makes room for descriptor `fd`. EMFILE, ENOMEM.
+    #[inline]
+    pub(super) fn reserve(&self, fd: usize) -> Result<()> {
+        match fd {
+            _ if fd < self.capacity() => Ok(()),
+            MAX_CAPACITY.. => Err(Errno::EMFILE),
+            _ => self.grow((fd + 1).next_power_of_two()),
+        }
+    }
+
+    /// Makes the table one for `capacity` descriptors.
+    #[cold]
+    fn grow(&self, capacity: usize) -> Result<()> {
+        let mut paid = self.growth.lock();
+        let len = self.capacity();
+        if len >= capacity {
+            return Ok(());
+        }
+        paid.raise(capacity)?;
+        self.slots.reserve(capacity)?;
+        let new = Kpt::new(capacity)?;
+        // Until it is known what follows from each slot, the plain call asks.
+        (0..len).for_each(|fd| new.set(fd, stubs().slow));
+        let old = self.kpt.load(Ordering::Acquire);
+        new.before.store(old, Ordering::Relaxed);
+        let new = Box::into_raw(new);
+        // From here on changes are written to both.
+        self.kpt.store(new, Ordering::Release);
+        fence(Ordering::SeqCst);
+        (0..len).for_each(|fd| self.follow(fd));
+        let moved = MOVED.load(Ordering::Acquire);
+        if moved != 0 {
+            // SAFETY: only `link_moved` stores here, and it stores a `Moved`.
+            let moved = unsafe { core::mem::transmute::<usize, Moved>(moved) };
+            moved(self, self.kpt());
+        }
+        if self.threaded() {
+            // Dispatchers are exchanged by interrupts, which may be on their way yet.
+            epoch::synchronize();
+        }
+        // SAFETY: this alone replaces arrays, and has the turn.
+        let before = unsafe { &(*new).before };
+        before.store(core::ptr::null_mut(), Ordering::Release);
+        epoch::retire(
+            // SAFETY: the arrays were made of a box, and the callback runs once.
+            |raw| drop(unsafe { Box::from_raw(raw as *mut Kpt) }),
+            old as usize,
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! What is done with a description that a descriptor no longer refers to.
+//!
+//! *Interface*: [`Taken::release`].
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use sync::epoch;
+
+use crate::file::OpenFile;
+use crate::files::ties;
+use crate::socket::flight;
+
+/// A description that was taken out of a table, with the count that it had there.
+pub struct Taken {
+    pub(super) of: Arc<OpenFile>,
+    /// The table's thread was alone: nobody else can be about to use the description by way of the table.
+    pub(super) alone: bool,
+    /// Of the table's locks.
+    pub(super) owner: usize,
+}
+
+impl Taken {
+    /// What no table had, but something that counted as a descriptor: nobody can be about to use this count.
+    pub fn unowned(of: Arc<OpenFile>) -> Taken {
+        Taken {
+            of,
+            alone: true,
+            owner: 0,
+        }
+    }
+
+    /// Does what the close of a descriptor brings: notes, locks, and with the last one the end of the description, or its wait in
+    /// the inactive list.
+    #[inline]
+    pub fn release(self) {
+        let of = self.of;
+        of.slots.fetch_sub(1, Ordering::AcqRel);
+        if of.writable() {
+            of.file().settle(&of);
+        }
+        if ties::any() {
+            ties::cut(self.owner, &of);
+        }
+        if !self.alone {
+            if Arc::strong_count(&of) == 1 {
+                of.finish();
+            }
+            epoch::retire(
+                // SAFETY: the argument is the count given up below, and the callback runs once.
+                |raw| let_go(unsafe { Arc::from_raw(raw as *const OpenFile) }),
+                Arc::into_raw(of) as usize,
+            );
+        } else if Arc::strong_count(&of) != 1 {
+            let_go(of);
+        } else if let Some(list) = of.list_for(of.flags()).map(core::ptr::from_ref) {
+            // Our count of the inode, whose list it is, outlasts the one that `put` may give away.
+            let _inode = of.inode().cloned();
+            let mode = of.flags() & abi::linux::O_ACCMODE;
+            // SAFETY: `_inode` keeps the list.
+            drop(unsafe { &*list }.put(mode, of));
+        } else if let Some(parking) = of.parking() {
+            parking.park(of);
+        }
+    }
+}
+
+/// Gives up a count, which may have been the last by which a socket could be reached that is on its way in a message.
+fn let_go(of: Arc<OpenFile>) {
+    drop(of);
+    flight::collect();
+}

@@ -1,0 +1,52 @@
+//! Names and inodes: what a path leads to.
+//!
+//! *Interface.* [`Inode`] is a file as a file system knows it; [`Place`] is an inode reached through a mount;
+//! [`FsContext`] is a process's root, working directory and umask; [`perm`] decides what a process may do.
+//! [`dev::register`] gives a device number its behaviour.
+
+pub mod acl;
+pub mod attr;
+pub mod busy;
+pub mod context;
+pub mod dev;
+pub mod directory;
+pub mod fifo;
+pub mod inactive;
+pub mod inode;
+pub mod lease;
+pub(crate) mod length;
+pub mod lock;
+pub mod mem;
+pub mod moves;
+pub mod names;
+pub mod open;
+pub mod ownership;
+pub mod perm;
+pub mod place;
+pub mod remove;
+pub mod text;
+pub mod unpack;
+pub mod walk;
+pub mod watch;
+
+/// The root is there: from now on files in memory may take half of what is free.
+pub use mem::budget::bind as limit;
+
+pub use attr::{Attr, Kind, SetAttr, Time};
+pub use context::FsContext;
+pub use inode::{DirEntry, DirSink, How, Inode, SetValue};
+pub use place::{FileSystem, Mount, Place};
+
+/// The kinds of file systems.
+pub const KINDS: &[&str] = &[
+    "tmpfs", "ramfs", "devtmpfs", "devpts", "mqueue", "proc", "sysfs", "synfs",
+];
+
+/// The time of day.
+pub fn now() -> Time {
+    let ns = machine::clock::real_ns();
+    Time {
+        sec: (ns / abi::linux::NSEC_PER_SEC) as i64,
+        nsec: (ns % abi::linux::NSEC_PER_SEC) as u32,
+    }
+}

@@ -1,0 +1,220 @@
+//! The size of a pipe's queue: asking for it, and changing it while the pipe is in use.
+//!
+//! *Interface*: [`Pipe::resize`] is `F_SETPIPE_SZ`; [`Pipe::now`] gives the queue as it is; [`limits`] has the bounds that root may set.
+//!
+//! The size is a constant of a pipe's routines. A pipe that gets another one gets another queue, and relays in the place of the routines in the tables, which lead to routines for the queue
+//! of the day; the first queue stays behind its routines, empty and closed, for tables that nobody knows (`quaject::pipe`). A pipe that keeps its size has neither.
+//!
+//! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995 (seed 003).
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::nr;
+use alloc::sync::{Arc, Weak};
+use core::ops::Deref;
+use core::sync::atomic::Ordering;
+use quaject::Sharing;
+use quaject::pipe::{self, PipeCore};
+use quaject::relay::Relay;
+use sync::Monitor;
+
+use super::Pipe;
+use crate::file::{DescRoutine, DescRoutines, OpenFile};
+use crate::files;
+use crate::seam;
+use account::Capability;
+use account::quota;
+use account::user::Charge;
+
+/// The bounds.
+pub mod limits {
+    use core::sync::atomic::AtomicUsize;
+
+    /// The most bytes that an ordinary user may ask for (`/proc/sys/fs/pipe-max-size`).
+    pub static SIZE: AtomicUsize = AtomicUsize::new(1 << 20);
+}
+
+/// The size that is given for `wanted` bytes: a power of two, a page at least. EINVAL.
+pub fn round(wanted: usize) -> Result<usize> {
+    if wanted > 1 << 31 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(wanted.max(PAGE).next_power_of_two())
+}
+
+/// Who changes the size, and the two descriptions of a pipe without a name.
+#[derive(Default)]
+pub(super) struct Sizing([Weak<OpenFile>; 2]);
+
+impl Sizing {
+    /// Weak counts that are kept here of each of the two.
+    pub const COUNTS: usize = 1;
+
+    pub fn know(&mut self, reading: &Arc<OpenFile>, writing: &Arc<OpenFile>) {
+        self.0 = [reading, writing].map(Arc::downgrade);
+    }
+}
+
+/// What is in the place of a pipe's first queue.
+pub(super) struct Later {
+    core: Monitor<Current>,
+    read: Relay,
+    write: Relay,
+}
+
+struct Current {
+    core: Arc<PipeCore>,
+    _charge: Charge,
+}
+
+impl Later {
+    fn new(core: Arc<PipeCore>, charge: Charge) -> Result<Later> {
+        let seam = seam::get()?;
+        let relay = |name, number| Relay::new(name, number, seam).map_err(|_| Errno::ENOMEM);
+        Ok(Later {
+            core: Monitor::new(Current {
+                core,
+                _charge: charge,
+            }),
+            read: relay("sized pipe read", nr::READ)?,
+            write: relay("sized pipe write", nr::WRITE)?,
+        })
+    }
+
+    /// Puts the relays where a description of `of`'s kind has its routines.
+    pub fn plug_into(&self, routines: &mut DescRoutines, of: &OpenFile) {
+        if of.readable() {
+            routines.read = Some(self.read.routine().clone());
+        }
+        if of.writable() {
+            routines.write = Some(self.write.routine().clone());
+        }
+    }
+
+    /// What the relay for `call` leads to.
+    pub fn relayed(&self, call: &str) -> Option<DescRoutine> {
+        match call {
+            "read" => self.read.plugged(),
+            "write" => self.write.plugged(),
+            _ => None,
+        }
+    }
+}
+
+/// The queue of a pipe, as it was when it was asked for.
+pub(super) enum Now<'a> {
+    First(&'a Arc<PipeCore>),
+    Later(Arc<PipeCore>),
+}
+
+impl Deref for Now<'_> {
+    type Target = Arc<PipeCore>;
+
+    fn deref(&self) -> &Arc<PipeCore> {
+        match self {
+            Now::First(core) => core,
+            Now::Later(core) => core,
+        }
+    }
+}
+
+impl Pipe {
+    /// The queue as it is now. It may be retired at any time.
+    pub(super) fn now(&self) -> Now<'_> {
+        match self.later.get() {
+            None => Now::First(&self.first),
+            Some(later) => {
+                let current = later.core.lock();
+                Now::Later(current.core.clone())
+            }
+        }
+    }
+
+    /// Gives the queue room for `wanted` bytes, rounded up; `of` is a description. The size. EINVAL, EPERM, EBUSY, ENOMEM.
+    pub(super) fn resize(&self, of: &OpenFile, wanted: usize) -> Result<usize> {
+        let size = round(wanted)?;
+        let sizing = self.sizing.lock();
+        let old = self.now();
+        if size == old.size() {
+            return Ok(size);
+        }
+        let grows = size > old.size();
+        let cred = account::caller::cred();
+        if grows
+            && size > limits::SIZE.load(Ordering::Relaxed)
+            && !cred.has(Capability::SysResource)
+        {
+            return Err(Errno::EPERM);
+        }
+        if old.available() > size {
+            return Err(Errno::EBUSY);
+        }
+        let charge = quota::pipe_size((size / PAGE) as u64, grows)?;
+        if !vm::frame::admits(size / PAGE + 64) {
+            return Err(Errno::ENOMEM);
+        }
+        let core: Arc<PipeCore> = old.succeed(size).ok_or(Errno::ENOMEM)?.into();
+        let ends = sizing.0.each_ref().map(Weak::upgrade);
+        match self.later.get() {
+            Some(later) => {
+                // Dropped when the monitor is free again.
+                let mut was = None;
+                let current = Current {
+                    core: core.clone(),
+                    _charge: charge,
+                };
+                let publish = || was = Some(core::mem::replace(&mut *later.core.lock(), current));
+                if !old.hand_over(&core, publish) {
+                    return Err(Errno::EBUSY);
+                }
+                drop(was);
+            }
+            None => {
+                // From here on all routines of the first queue take the monitors of their ends.
+                for end in ends.iter().flatten() {
+                    files::make_shared(end);
+                }
+                let later = Later::new(core.clone(), charge)?;
+                let publish = || {
+                    let _first = self.later.set(later);
+                };
+                if !old.hand_over(&core, publish) {
+                    return Err(Errno::EBUSY);
+                }
+                for end in ends.iter().flatten() {
+                    end.look_plainly();
+                    files::replug_everywhere(end);
+                }
+                of.forget_entries();
+            }
+        }
+        self.tell_ends(&core);
+        if let Some(later) = self.later.get() {
+            self.plug(later, &core);
+        }
+        Ok(size)
+    }
+
+    /// Whoever came or left while the queue was being replaced told the old one.
+    fn tell_ends(&self, core: &PipeCore) {
+        loop {
+            let found = (self.no_reader(), self.no_writer());
+            core.set_readers(!found.0);
+            core.set_writers(!found.1);
+            if found == (self.no_reader(), self.no_writer()) {
+                break;
+            }
+        }
+        core.wake_readers();
+        core.wake_writers();
+    }
+
+    /// Generates the routines for `core`. Without room for code, calls take the slow exit.
+    fn plug(&self, later: &Later, core: &Arc<PipeCore>) {
+        let Ok(seam) = seam::get() else { return };
+        let read = pipe::reader(core, seam, Sharing::Shared, self.patience());
+        later.read.plug(read.ok());
+        let write = pipe::writer(core, seam, Sharing::Shared);
+        later.write.plug(write.ok());
+    }
+}

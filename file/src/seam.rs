@@ -1,0 +1,99 @@
+//! What every descriptor routine of this kernel is generated against.
+//!
+//! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before the first
+//! descriptor table; [`get`] for whoever synthesizes. Also makes the stubs that stand in a kernel procedure table where
+//! no routine does.
+
+use abi::errno::{Errno, Result};
+use abi::nr;
+use alloc::boxed::Box;
+use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use quaject::constant::Constants;
+use quaject::{Conv, DescFn, Seam, Unmade};
+
+use crate::files::{self, Stubs};
+
+static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
+static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
+static SLOW: Class = Class::new("stub.slow");
+static BAD_FD: Class = Class::new("stub.bad_fd");
+static WAY_OUT: Class = Class::new("stub.way_out");
+
+/// Makes the seam and the stubs for `cpus` CPUs. `ENOMEM` without room for code.
+// On a frame of its own: one step of bringing up is not to lie above the next on the stack.
+#[inline(never)]
+pub fn init(cpus: usize) -> Result<()> {
+    let conv = if machine::features::get().smap() {
+        Conv::Kernel
+    } else {
+        Conv::Host
+    };
+    let slow = machine::trap::syscall_slow();
+    let seam = Seam::new(slow, cpus, conv)
+        .map_err(|OutOfCode| Errno::ENOMEM)?
+        .waiting(thread::wait_exit());
+    let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;
+    CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Release);
+    SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
+    let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
+    files::link_stubs(stubs);
+    let mut way_out = Draft::new(&WAY_OUT, "way out");
+    thread::outright::way_out(&mut way_out);
+    thread::outright::link_way_out(keep(way_out).map_err(|OutOfCode| Errno::ENOMEM)?);
+    Ok(())
+}
+
+/// The shared images of routines without an object; `EAGAIN` before [`init`].
+pub fn constants() -> Result<&'static Constants> {
+    // SAFETY: the pointer is null or comes from the box leaked in `init`.
+    unsafe { CONSTANTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+}
+
+/// The seam; `EAGAIN` before [`init`].
+pub fn get() -> Result<&'static Seam> {
+    // SAFETY: the pointer is null or comes from the box leaked in `init`.
+    unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+}
+
+/// What a generator made, for a description: nothing where its data is out of reach. `ENOMEM` without room for code.
+pub fn made<F>(routine: core::result::Result<Routine<F>, Unmade>) -> Result<Option<Routine<F>>> {
+    match routine {
+        Ok(routine) => Ok(Some(routine)),
+        Err(Unmade::OutOfReach) => Ok(None),
+        Err(_) => Err(Errno::ENOMEM),
+    }
+}
+
+fn make_stubs(slow: usize) -> core::result::Result<Stubs, OutOfCode> {
+    let mut entries = [0; 3];
+    let calls = [
+        ("slow read", nr::READ),
+        ("slow write", nr::WRITE),
+        ("slow lseek", nr::LSEEK),
+    ];
+    for (entry, (name, number)) in entries.iter_mut().zip(calls) {
+        let mut draft = Draft::new(&SLOW, name);
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; mov eax, number as i32);
+        d.jmp_abs(slow);
+        *entry = keep(draft)?;
+    }
+    let mut draft = Draft::new(&BAD_FD, "closed descriptor");
+    let d = &mut draft;
+    dynasm!(d ; .arch x64 ; mov rax, -Errno::EBADF.0 ; ret);
+    Ok(Stubs {
+        slow: entries,
+        bad_fd: keep(draft)?,
+    })
+}
+
+/// Seals a stub, which is never freed, and answers its entry.
+pub fn keep(draft: Draft) -> core::result::Result<usize, OutOfCode> {
+    // SAFETY: the stubs keep the contract of a descriptor routine: they change rax only, and return or take the slow exit.
+    let routine = unsafe { Routine::<DescFn>::from(draft.seal()?) };
+    let entry = routine.entry();
+    core::mem::forget(routine);
+    Ok(entry)
+}

@@ -1,0 +1,97 @@
+//! The tree of names at boot.
+//!
+//! *Interface.* [`init`] makes the root from the initial archives and mounts what stands on it.
+
+use abi::errno::{Errno, Result};
+use abi::linux::{S_IFCHR, S_IFDIR, makedev};
+use alloc::sync::Arc;
+
+use account::Cred;
+use file::fs::attr::Kind;
+use file::fs::dev;
+use file::fs::inode::Inode;
+use file::fs::mem::MemFs;
+use file::fs::place::{self, FileSystem, Place};
+use file::fs::unpack::unpack;
+use file::fs::walk::{View, walk};
+use process::ipc::mqueue;
+use vm::fallible::try_string;
+
+/// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn`, `/sys` and `/tmp`, and answers the root.
+/// What of the archive is corrupt is left out and logged; only running out of memory is an error.
+/// `done` is told of each part of the archive that nobody will read any more, in order.
+// On a frame of its own: one step of bringing up is not to lie above the next on the stack.
+#[inline(never)]
+pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Result<Place> {
+    dev::init();
+    let fs = MemFs::new("tmpfs", 0o755);
+    let top = fs.root();
+    let root = place::mount(fs, top, None, try_string(b"root")?, 0)?;
+    unpack(&root, initrd, done)?;
+    let cred = Cred::root();
+    let view = View::new(root.clone(), &cred, 0);
+    let covered = |name: &str| -> Result<Place> {
+        let target = walk(&view, root.clone(), name.as_bytes(), true)?;
+        match &target.place {
+            Some(place) if place.inode.kind() == Kind::Directory => Ok(place.clone()),
+            Some(_) => Err(Errno::ENOTDIR),
+            None => {
+                let made = target
+                    .dir
+                    .inode
+                    .create(&target.name, S_IFDIR | 0o755, 0, 0, &cred)?;
+                Ok(target.dir.beside(made))
+            }
+        }
+    };
+    let put = |fs: Arc<dyn FileSystem>, at: &str| -> Result<()> {
+        let top = fs.root();
+        let kind = try_string(fs.kind().as_bytes())?;
+        place::mount(fs.clone(), top, Some(covered(at)?), kind, 0)?;
+        Ok(())
+    };
+    put(devices()?, "/dev")?;
+    put(mqueue::names::file_system(), "/dev/mqueue")?;
+    put(crate::proc::file_system(), "/proc")?;
+    put(crate::syn::file_system(), "/syn")?;
+    put(crate::sys::file_system(), "/sys")?;
+    let tmp = covered("/tmp")?;
+    if is_empty(&*tmp.inode) {
+        let fs = MemFs::new("tmpfs", 0o1777);
+        let top = fs.root();
+        place::mount(fs, top, Some(tmp), try_string(b"tmpfs")?, 0)?;
+    }
+    Ok(root)
+}
+
+fn is_empty(dir: &dyn Inode) -> bool {
+    let mut entries = 0;
+    let mut count = |_: file::fs::DirEntry<'_>| {
+        entries += 1;
+        true
+    };
+    dir.readdir(0, &mut count).is_ok() && entries <= 2
+}
+
+/// A file system with the device nodes.
+pub fn devices() -> Result<Arc<MemFs>> {
+    let fs = MemFs::new("devtmpfs", 0o755);
+    let cred = Cred::root();
+    let dir = fs.root();
+    for (name, mode, major, minor) in dev::NODES {
+        dir.create(
+            name.as_bytes(),
+            S_IFCHR | mode,
+            0,
+            makedev(major, minor),
+            &cred,
+        )?;
+    }
+    for (name, target) in dev::LINKS {
+        dir.symlink(name.as_bytes(), target.as_bytes(), &cred)?;
+    }
+    for name in ["pts", "shm", "mqueue"] {
+        dir.create(name.as_bytes(), S_IFDIR | 0o1777, 0, 0, &cred)?;
+    }
+    Ok(fs)
+}

@@ -1,0 +1,169 @@
+//! The calls of epoll instances.
+//!
+//! *Interface*: [`CALLS`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use alloc::sync::Arc;
+use thread::outright::{LEFT, with_interrupts};
+use vm::user::{get, put};
+
+use super::poll::{milliseconds, relative, restored};
+use super::signal::with_mask;
+use super::{Args, Handler};
+use file::OpenFile;
+use file::epoll::{Epoll, room};
+use process::{Process, Task};
+use thread::deadline::Deadline;
+
+/// The calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::EPOLL_CREATE, create),
+    (nr::EPOLL_CREATE1, create1),
+    (nr::EPOLL_CTL, control),
+    (nr::EPOLL_WAIT, wait),
+    (nr::EPOLL_PWAIT, pwait),
+    (nr::EPOLL_PWAIT2, pwait2),
+];
+
+fn create(args: &mut Args) -> Result<usize> {
+    if args.int(0) <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    new(false)
+}
+
+fn create1(args: &mut Args) -> Result<usize> {
+    if args.uint(0) & !EPOLL_CLOEXEC != 0 {
+        return Err(Errno::EINVAL);
+    }
+    new(args.uint(0) & EPOLL_CLOEXEC != 0)
+}
+
+fn new(cloexec: bool) -> Result<usize> {
+    let files = Process::current().files.get();
+    Ok(files.install(Epoll::open()?, cloexec)? as usize)
+}
+
+/// The instance of a description. EINVAL.
+fn instance(of: &OpenFile) -> Result<&Epoll> {
+    of.file().as_epoll().ok_or(Errno::EINVAL)
+}
+
+fn control(args: &mut Args) -> Result<usize> {
+    let (operation, fd) = (args.uint(1), args.int(2));
+    let event = if operation == EPOLL_CTL_DEL {
+        EpollEvent::default()
+    } else {
+        get::<EpollEvent>(args.word(3))?
+    };
+    let files = Process::current().files.get();
+    let of = files.opened(args.int(0))?;
+    let file = files.opened(fd)?;
+    if !file.file().can_be_watched() {
+        return Err(Errno::EPERM);
+    }
+    let epoll = instance(&of)?;
+    if Arc::ptr_eq(&of, &file) {
+        return Err(Errno::EINVAL);
+    }
+    match operation {
+        EPOLL_CTL_ADD => epoll.add(&of, fd, &file, event),
+        EPOLL_CTL_MOD => epoll.change(fd, &file, event),
+        EPOLL_CTL_DEL => epoll.remove(fd, &file),
+        _ => Err(Errno::EINVAL),
+    }?;
+    Ok(0)
+}
+
+fn wait(args: &mut Args) -> Result<usize> {
+    until(args, milliseconds(args.int(3)))
+}
+
+/// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a negative `timeout`, and for no other than 0: how many. Nothing: the call is to be made the
+/// long way. Interrupts are off, and are off again afterwards.
+#[inline(always)]
+fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> Option<usize> {
+    let most = room(events, most).ok()?;
+    let mut report =
+        |place, event| put::<EpollEvent>(events + place * size_of::<EpollEvent>(), &event);
+    // SAFETY: interrupts are off until the table is used no more.
+    let files = unsafe { task.process.files.peek() };
+    // SAFETY: interrupts are off until the description is counted, and the running thread is of the process whose table it is.
+    let of = unsafe { files.at_hand(fd) }?;
+    let epoll = of.file().as_epoll()?;
+    let mut counted = None;
+    let reported = loop {
+        match epoll.take_outright(most, &mut report) {
+            Some(0) if timeout != 0 => {}
+            reported => break reported,
+        }
+        if counted.is_none() {
+            if timeout > 0 {
+                break None;
+            }
+            // SAFETY: as above: this is the first time round.
+            counted = Some(unsafe { files.keep(fd, of) }?);
+        }
+        if !epoll.sleep_outright(&task.thread) {
+            break None;
+        }
+    };
+    if let Some(of) = counted {
+        // It may be the last count.
+        with_interrupts(|| drop(of));
+    }
+    reported
+}
+
+/// `epoll_wait` without a trap frame.
+pub(super) extern "sysv64" fn wait_outright(
+    fd: usize,
+    events: usize,
+    most: usize,
+    timeout: usize,
+    _more: usize,
+    _other: usize,
+) -> isize {
+    Task::here(|task| outright(task, fd as i32, events, most as i32, timeout as i32))
+        .flatten()
+        .map_or(LEFT, |reported| reported as isize)
+}
+
+/// `epoll_pwait` without a trap frame, and without a mask.
+pub(super) extern "sysv64" fn pwait_outright(
+    fd: usize,
+    events: usize,
+    most: usize,
+    timeout: usize,
+    mask: usize,
+    _size: usize,
+) -> isize {
+    match mask {
+        0 => wait_outright(fd, events, most, timeout, 0, 0),
+        _ => LEFT,
+    }
+}
+
+fn pwait(args: &mut Args) -> Result<usize> {
+    with_mask(args.word(4), args.word(5))?;
+    restored(until(args, milliseconds(args.int(3))))
+}
+
+fn pwait2(args: &mut Args) -> Result<usize> {
+    let deadline = relative(args.word(3))?;
+    with_mask(args.word(4), args.word(5))?;
+    restored(until(args, deadline))
+}
+
+fn until(args: &Args, deadline: Deadline) -> Result<usize> {
+    let events = args.word(1);
+    let most = room(events, args.int(2))?;
+    let fd = args.int(0);
+    let of = Task::here(|task| task.process.files.with(|files| files.opened(fd)));
+    let of = of.ok_or(Errno::EBADF)??;
+    instance(&of)?.wait(most, deadline, |place, event| {
+        put(events + place * size_of::<EpollEvent>(), &event)
+    })
+}

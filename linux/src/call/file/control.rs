@@ -1,0 +1,363 @@
+//! `fcntl`, `flock` and `ioctl`.
+//!
+//! *Interface.* [`CALLS`].
+
+#![deny(clippy::arithmetic_side_effects)]
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ, F_GETSIG, F_RDLCK,
+    F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETPIPE_SZ, F_SETSIG, F_UNLCK, F_WRLCK,
+    FD_CLOEXEC, Flock, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME,
+    O_NONBLOCK, O_PATH, RLIMIT_LOCKS, SEEK_CUR, SEEK_END, SEEK_SET,
+};
+use abi::nr;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use super::Caller;
+use crate::call::{Args, Handler};
+use file::OpenFile;
+use file::event::directory;
+use file::files;
+use file::fs::Kind;
+use file::fs::lease;
+use file::fs::lock::{self, Lock, Owner, Payer};
+use file::fs::perm;
+use file::pipe;
+use file::told::{self, Tells, Told};
+use process::Process;
+
+/// Calls of this family.
+pub const CALLS: &[(usize, Handler)] =
+    &[(nr::FCNTL, fcntl), (nr::FLOCK, flock), (nr::IOCTL, ioctl)];
+
+const F_SETLEASE: i32 = 1024;
+const F_GETLEASE: i32 = 1025;
+const F_NOTIFY: i32 = 1026;
+const F_OFD_GETLK: i32 = 36;
+const F_OFD_SETLK: i32 = 37;
+const F_OFD_SETLKW: i32 = 38;
+const F_SETOWN_EX: i32 = 15;
+const F_GETOWN_EX: i32 = 16;
+const F_GETOWNER_UIDS: i32 = 17;
+
+const FIONCLEX: u32 = 0x5450;
+const FIOCLEX: u32 = 0x5451;
+const FIONBIO: u32 = 0x5421;
+const FIOASYNC: u32 = 0x5452;
+const FIONREAD: u32 = 0x541b;
+const FIGETBSZ: u32 = 2;
+const FIOQSIZE: u32 = 0x5460;
+
+/// Flags that `F_SETFL` changes.
+const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME;
+
+/// Changes status flags, and with them what the routines may assume.
+fn set_flags(of: &Arc<OpenFile>, flags: u32) {
+    let old = of.flags();
+    let new = old & !SETTABLE | flags & SETTABLE;
+    if new == old {
+        return;
+    }
+    of.flags.store(new, Ordering::Relaxed);
+    of.file().flags_changed(of);
+    if (old ^ new) & O_APPEND != 0 {
+        files::replug_everywhere(of);
+    }
+}
+
+/// Whether the description may have `flags`: EPERM for who may not leave the time of reading as it is, EINVAL for bytes that cannot go directly.
+fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
+    if flags & !of.flags() & O_NOATIME != 0 {
+        let owns = |attr| perm::owns(&Process::current().cred.get(), &attr);
+        if !owns(of.file().stat(of)) {
+            return Err(Errno::EPERM);
+        }
+    }
+    let direct = || of.file().is_bounded() || pipe::ends::of(of).is_some();
+    if flags & O_DIRECT != 0 && !direct() {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
+fn fcntl(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let (fd, command, arg) = (args.int(0), args.int(1), args.word(2));
+    let files = &caller.files;
+    let of = files.get(fd)?;
+    let path_only = of.flags() & O_PATH != 0;
+    if path_only
+        && !matches!(
+            command,
+            F_DUPFD | F_DUPFD_CLOEXEC | F_GETFD | F_SETFD | F_GETFL
+        )
+    {
+        return Err(Errno::EBADF);
+    }
+    match command {
+        F_DUPFD | F_DUPFD_CLOEXEC => {
+            let cloexec = command == F_DUPFD_CLOEXEC;
+            let fd = files.install_from(args.int(2), of, cloexec)?;
+            Ok(fd as usize)
+        }
+        F_GETFD => Ok(usize::from(files.cloexec(fd)?)),
+        F_SETFD => {
+            files.set_cloexec(fd, arg & FD_CLOEXEC as usize != 0)?;
+            Ok(0)
+        }
+        F_GETFL => Ok(of.flags() as usize),
+        F_SETFL => {
+            let flags = args.uint(2);
+            check_flags(&of, flags)?;
+            if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != Tells::Never {
+                told::set_async(&of, fd, flags & O_ASYNC != 0)?;
+            }
+            set_flags(&of, flags);
+            Ok(0)
+        }
+        F_GETLK | F_SETLK | F_SETLKW => {
+            let owner = Owner::Table(files.lock_owner());
+            record(&caller, &of, owner, command, args)
+        }
+        F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
+            let owner = Owner::Description(Arc::as_ptr(&of) as usize);
+            let command = command.wrapping_sub(F_OFD_GETLK - F_GETLK);
+            record(&caller, &of, owner, command, args)
+        }
+        F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG | F_GETOWN_EX | F_SETOWN_EX | F_GETOWNER_UIDS => {
+            owner(&of, command, arg)
+        }
+        F_SETLEASE => lease::set(&of, fd, arg as i32).map(|()| 0),
+        F_NOTIFY => directory::set(&of, fd, files.lock_owner(), arg as u32).map(|()| 0),
+        F_GETLEASE => Ok(lease::get(&of) as usize),
+        F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
+        _ => of.file().control(&of, command, arg),
+    }
+}
+
+/// Who is told by signals of what happens, and by what signal.
+fn owner(of: &OpenFile, command: i32, arg: usize) -> Result<usize> {
+    let told = of.told();
+    match command {
+        F_SETOWN => of.tell_by_signals()?.set_owner(arg as i32)?,
+        F_GETOWN => return Ok(told.map_or(0, Told::owner_number) as usize),
+        F_SETOWN_EX => {
+            let [kind, number]: [i32; 2] = vm::user::get(arg)?;
+            of.tell_by_signals()?.set_owner_by(kind, number)?;
+        }
+        F_GETOWN_EX => {
+            let (kind, number) = told.map_or((0, 0), Told::owner);
+            vm::user::put(arg, &[kind, number])?;
+        }
+        F_GETOWNER_UIDS => vm::user::put(arg, &told.map_or([0; 2], Told::said_by))?,
+        F_SETSIG => of.tell_by_signals()?.set_signal(arg)?,
+        _ => return Ok(told.map_or(0, Told::signal) as usize),
+    }
+    Ok(0)
+}
+
+/// The bytes that a `struct flock` means.
+fn range(of: &OpenFile, lock: &Flock) -> Result<(u64, u64)> {
+    let base = match i32::from(lock.whence) {
+        SEEK_SET => 0,
+        SEEK_CUR => of.cursor.offset.load(Ordering::Relaxed) as i64,
+        SEEK_END => of.file().stat(of).size as i64,
+        _ => return Err(Errno::EINVAL),
+    };
+    let start = base.checked_add(lock.start).ok_or(Errno::EOVERFLOW)?;
+    let (start, end) = if lock.len < 0 {
+        (start.checked_add(lock.len).ok_or(Errno::EINVAL)?, start)
+    } else if lock.len == 0 {
+        (start, i64::MAX)
+    } else {
+        (start, start.checked_add(lock.len).ok_or(Errno::EOVERFLOW)?)
+    };
+    let start = u64::try_from(start).map_err(|_| Errno::EINVAL)?;
+    let end = if end == i64::MAX {
+        u64::MAX
+    } else {
+        end as u64
+    };
+    Ok((start, end))
+}
+
+fn record(
+    caller: &Caller,
+    of: &OpenFile,
+    owner: Owner,
+    command: i32,
+    args: &Args,
+) -> Result<usize> {
+    let (fd, addr) = (args.int(0), args.word(2));
+    let mut wanted: Flock = vm::user::get(addr)?;
+    let kind = i32::from(wanted.kind);
+    if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
+        return Err(Errno::EINVAL);
+    }
+    if matches!(owner, Owner::Description(_)) && wanted.pid != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (start, end) = range(of, &wanted)?;
+    let file = of.inode().ok_or(Errno::EINVAL)?.id();
+    let lock = Lock {
+        start,
+        end,
+        exclusive: kind == F_WRLCK,
+        owner,
+        pid: caller.process.pid,
+    };
+    if command == F_GETLK {
+        if kind == F_UNLCK {
+            return Err(Errno::EINVAL);
+        }
+        match lock::test(file, &lock) {
+            Some(held) => {
+                wanted.kind = if held.exclusive { F_WRLCK } else { F_RDLCK } as i16;
+                wanted.whence = SEEK_SET as i16;
+                wanted.start = held.start as i64;
+                wanted.len = if held.end == u64::MAX {
+                    0
+                } else {
+                    held.end.saturating_sub(held.start) as i64
+                };
+                wanted.pid = match held.owner {
+                    Owner::Table(_) => held.pid,
+                    _ => -1,
+                };
+            }
+            None => wanted.kind = F_UNLCK as i16,
+        }
+        vm::user::put(addr, &wanted)?;
+        return Ok(0);
+    }
+    let payer = payer(caller);
+    match kind {
+        F_UNLCK => lock::clear(file, owner, start, end, &payer)?,
+        F_RDLCK if !of.readable() => return Err(Errno::EBADF),
+        F_WRLCK if !of.writable() => return Err(Errno::EBADF),
+        _ => {
+            if command == F_SETLKW {
+                lock::wait_set(file, &lock, &payer)?;
+            } else {
+                lock::set(file, &lock, &payer)?;
+            }
+            still_open(caller, owner, fd, of)?;
+        }
+    }
+    Ok(0)
+}
+
+/// Who pays for the caller's locks.
+fn payer(caller: &Caller) -> Payer<'_> {
+    Payer {
+        user: &caller.cred.user,
+        limit: caller.process.limits.lock().cur(RLIMIT_LOCKS),
+    }
+}
+
+/// `owner` took a lock on `of` by `fd`. If another thread has closed that meanwhile, nobody would give the lock up: it is given up now. EBADF for
+/// a record lock.
+fn still_open(caller: &Caller, owner: Owner, fd: i32, of: &OpenFile) -> Result<()> {
+    if let Owner::Table(table) = owner {
+        let there = caller.files.get(fd);
+        if !there.is_ok_and(|there| core::ptr::eq(&*there, of)) {
+            lock::descriptor_closed(table, of);
+            return Err(Errno::EBADF);
+        }
+    } else if of.slots.load(Ordering::Acquire) == 0 {
+        lock::descriptor_closed(caller.files.lock_owner(), of);
+    }
+    Ok(())
+}
+
+fn flock(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let of = caller.files.get(args.int(0))?;
+    if of.flags() & O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let operation = args.int(1);
+    let file = match of.inode() {
+        Some(inode) => inode.id(),
+        None => return Err(Errno::EBADF),
+    };
+    let owner = Owner::Flock(Arc::as_ptr(&of) as usize);
+    let payer = payer(&caller);
+    let exclusive = match operation & !LOCK_NB {
+        LOCK_UN => {
+            lock::clear(file, owner, 0, u64::MAX, &payer)?;
+            return Ok(0);
+        }
+        LOCK_SH => false,
+        LOCK_EX => true,
+        _ => return Err(Errno::EINVAL),
+    };
+    let wanted = Lock {
+        start: 0,
+        end: u64::MAX,
+        exclusive,
+        owner,
+        pid: caller.process.pid,
+    };
+    if operation & LOCK_NB != 0 {
+        lock::set(file, &wanted, &payer)?;
+    } else {
+        lock::wait_set(file, &wanted, &payer)?;
+    }
+    still_open(&caller, owner, args.int(0), &of)?;
+    Ok(0)
+}
+
+fn ioctl(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let (fd, command, arg) = (args.int(0), args.uint(1), args.word(2));
+    let of = caller.files.get(fd)?;
+    if of.flags() & O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    match command {
+        FIOCLEX | FIONCLEX => {
+            caller.files.set_cloexec(fd, command == FIOCLEX)?;
+            Ok(0)
+        }
+        FIONBIO => {
+            let on: i32 = vm::user::get(arg)?;
+            let flags = of.flags();
+            let flags = match on {
+                0 => flags & !O_NONBLOCK,
+                _ => flags | O_NONBLOCK,
+            };
+            set_flags(&of, flags);
+            Ok(0)
+        }
+        FIOASYNC => {
+            let on: i32 = vm::user::get(arg)?;
+            if (on != 0) != (of.flags() & O_ASYNC != 0) {
+                told::set_async(&of, fd, on != 0)?;
+            }
+            Ok(0)
+        }
+        FIONREAD if of.inode().is_some_and(|i| i.kind() == Kind::Regular) => {
+            let left = (of.file().stat(&of).size as i64)
+                .wrapping_sub(of.cursor.offset.load(Ordering::Relaxed) as i64);
+            vm::user::put(arg, &(left as i32))?;
+            Ok(0)
+        }
+        FIGETBSZ if of.inode().is_some() => {
+            vm::user::put(arg, &4096i32)?;
+            Ok(0)
+        }
+        FIOQSIZE
+            if matches!(
+                of.inode().map(|i| i.kind()),
+                Some(Kind::Regular | Kind::Directory)
+            ) =>
+        {
+            vm::user::put(arg, &of.file().stat(&of).size)?;
+            Ok(0)
+        }
+        _ => of.file().ioctl(&of, command, arg),
+    }
+}

@@ -1,0 +1,168 @@
+//! `open` and `close` without entering the kernel proper: procedures that a dispatcher calls with interrupts off.
+//!
+//! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a descriptor routine
+//! (docs/architecture.md): they change rax alone, and return or take the slow exit, after which the call is made from its start.
+//!
+//! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the path (a fault takes the slow
+//! exit, so nothing here sleeps) and saves what Rust may change; the function answers a descriptor, or [`SLOWLY`] when anything at
+//! all is not as in the usual case: the path is not in the name cache, nothing waits in the inode's inactive list, a monitor is
+//! taken, a lock or a time is to be noted. No error is answered here.
+//!
+//! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
+
+use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_LARGEFILE};
+use abi::nr;
+use codegen::harden::clamp;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, OutOfCode, dynasm};
+use core::mem::size_of;
+use quaject::Conv;
+
+use super::open::{PLAIN, may_reopen, truncates};
+use account::NOBODY;
+use file::fs::context::one_root;
+use file::fs::names::{self, KEY_WORDS, Key};
+use file::seam::keep;
+use process::Task;
+use process::dispatch::{self, Entries};
+
+static CLASS: Class = Class::new("procedure");
+
+/// Generates the procedures.
+pub fn init(conv: Conv) -> Result<(), OutOfCode> {
+    let slow = machine::trap::syscall_slow();
+    dispatch::link(Entries {
+        open: make_open(slow, conv, false)?,
+        openat: make_open(slow, conv, true)?,
+        close: make_close(slow)?,
+    });
+    Ok(())
+}
+
+/// What the functions answer when the call is to take the slow exit.
+const SLOWLY: isize = -1;
+
+/// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was modulo 16.
+fn save(d: &mut Draft) {
+    dynasm!(d ; .arch x64
+        ; push rcx ; push rdx ; push rsi ; push rdi ; push r8 ; push r9 ; push r10 ; push r11
+    );
+}
+
+fn restore(d: &mut Draft) {
+    dynasm!(d ; .arch x64
+        ; pop r11 ; pop r10 ; pop r9 ; pop r8 ; pop rdi ; pop rsi ; pop rdx ; pop rcx
+    );
+}
+
+/// Room for the key below the saved registers; with the return address a multiple of 16.
+const ROOM: i32 = (size_of::<Key>() + 8).next_multiple_of(16) as i32 - 8;
+const _: () = assert!(ROOM as usize >= size_of::<Key>());
+
+fn make_open(slow: usize, conv: Conv, at: bool) -> Result<usize, OutOfCode> {
+    let (name, number) = if at {
+        ("openat", nr::OPENAT)
+    } else {
+        ("open", nr::OPEN)
+    };
+    let mut draft = Draft::new(&CLASS, name);
+    let d = &mut draft;
+    let [leave, fault] = core::array::from_fn(|_| d.label());
+    if at {
+        dynasm!(d ; .arch x64 ; cmp edi, AT_FDCWD ; jne =>leave ; test edx, !PLAIN as i32 ; jnz =>leave
+            ; test rsi, rsi ; js =>leave);
+    } else {
+        dynasm!(d ; .arch x64 ; test esi, !PLAIN as i32 ; jnz =>leave ; test rdi, rdi ; js =>leave);
+    }
+    save(d);
+    dynasm!(d ; .arch x64 ; sub rsp, ROOM);
+    if at {
+        dynasm!(d ; .arch x64 ; mov rdi, rsi ; mov esi, edx);
+    }
+    clamp(d, Reg::Rdi);
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; stac);
+    }
+    d.fault_begin();
+    for word in 0..KEY_WORDS as i32 {
+        dynasm!(d ; .arch x64 ; mov rax, [rdi + 8 * word] ; mov [rsp + 8 * word], rax);
+    }
+    d.fault_end(fault);
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+    dynasm!(d ; .arch x64 ; mov rdi, rsp);
+    d.call_abs(open as *const () as usize);
+    dynasm!(d ; .arch x64 ; add rsp, ROOM);
+    restore(d);
+    dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret ; =>fault);
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+    dynasm!(d ; .arch x64 ; add rsp, ROOM);
+    restore(d);
+    dynasm!(d ; .arch x64 ; =>leave ; mov eax, number as i32);
+    d.jmp_abs(slow);
+    keep(draft)
+}
+
+fn make_close(slow: usize) -> Result<usize, OutOfCode> {
+    let mut draft = Draft::new(&CLASS, "close");
+    let d = &mut draft;
+    let leave = d.label();
+    save(d);
+    dynasm!(d ; .arch x64 ; sub rsp, 8);
+    d.call_abs(close as *const () as usize);
+    dynasm!(d ; .arch x64 ; add rsp, 8);
+    restore(d);
+    dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret ; =>leave ; mov eax, nr::CLOSE as i32);
+    d.jmp_abs(slow);
+    keep(draft)
+}
+
+/// Interrupts are off; `key` holds the path's first bytes. A descriptor, or [`SLOWLY`].
+extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
+    Task::here(|task| {
+        let process = &task.process;
+        // SAFETY: a dispatcher calls with interrupts off.
+        let (cred, files) = unsafe { (process.cred.peek(), process.files.peek()) };
+        let who = cred.who();
+        let start = if key.absolute() && one_root() {
+            0
+        } else {
+            // SAFETY: as above.
+            unsafe { process.fs.peek() }.key()?
+        };
+        if who == NOBODY {
+            return None;
+        }
+        // SAFETY: as above.
+        let of = unsafe { names::open_quietly(key, start, flags & O_ACCMODE, who) }?;
+        if !may_reopen(&of, flags) || truncates(&of, flags) {
+            names::wait_again(of);
+            return None;
+        }
+        of.reopen(flags | O_LARGEFILE);
+        // SAFETY: as above, and the table is the running thread's.
+        match unsafe { files.install_now(of, flags & O_CLOEXEC != 0) } {
+            Ok(fd) => Some(fd as isize),
+            Err(of) => {
+                // The table must grow or is taken: back to where it came from, for the slow way to find again.
+                names::wait_again(of);
+                None
+            }
+        }
+    })
+    .flatten()
+    .unwrap_or(SLOWLY)
+}
+
+/// Interrupts are off. 0, or [`SLOWLY`].
+extern "sysv64" fn close(fd: i32) -> isize {
+    // SAFETY: a dispatcher calls with interrupts off, and the table is the running thread's.
+    let closed = Task::here(|task| unsafe { task.process.files.peek().close_now(fd) });
+    match closed.flatten() {
+        Some(()) => 0,
+        None => SLOWLY,
+    }
+}

@@ -1,0 +1,437 @@
+//! Moving bytes: the plain paths of `read`, `write` and `lseek`, and their vector, positional and in-kernel forms.
+//!
+//! *Interface.* [`CALLS`]; what [`super::splice`] needs of it. A call gets here when a descriptor has no generated routine or its routine took the slow exit; it does the
+//! whole call, and then lets the table plug better code if there is any (`Files::warm`).
+
+#![deny(clippy::arithmetic_side_effects)]
+
+use abi::errno::{Errno, Result};
+use abi::linux::{IN_ACCESS, IN_MODIFY, IOV_MAX, Iovec, SEEK_CUR};
+use abi::nr;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use super::splice::into_pipe;
+use super::{Caller, unsigned};
+use crate::call::{Args, Handler};
+use file::fs::{Kind, watch};
+use file::io::IoBuf;
+use file::pipe;
+use file::{OpenFile, Splices};
+use process::Task;
+use vm::fallible::try_filled;
+
+/// Calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::READ, read),
+    (nr::WRITE, write),
+    (nr::LSEEK, lseek),
+    (nr::READV, readv),
+    (nr::WRITEV, writev),
+    (nr::PREAD64, pread64),
+    (nr::PWRITE64, pwrite64),
+    (nr::PREADV, preadv),
+    (nr::PWRITEV, pwritev),
+    (nr::PREADV2, preadv2),
+    (nr::PWRITEV2, pwritev2),
+    (nr::SENDFILE, sendfile),
+    (nr::COPY_FILE_RANGE, copy_file_range),
+    (nr::FSYNC, fsync),
+    (nr::FDATASYNC, fsync),
+    (nr::SYNC, sync),
+    (nr::SYNCFS, syncfs),
+    (nr::FADVISE64, fadvise64),
+    (nr::READAHEAD, readahead),
+];
+
+/// Which way bytes move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Read,
+    Write,
+}
+
+/// Where in the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    Offset,
+    Position(u64),
+}
+
+/// Whether `count` bytes from `offset` on end at an offset that there is. EINVAL.
+pub(super) fn ends(offset: u64, count: usize) -> Result<()> {
+    let end = offset.checked_add(count as u64);
+    match end.and_then(|end| i64::try_from(end).ok()) {
+        Some(_) => Ok(()),
+        None => Err(Errno::EINVAL),
+    }
+}
+
+pub(super) fn check(of: &OpenFile, way: Way) -> Result<()> {
+    let allowed = match way {
+        Way::Read => of.readable(),
+        Way::Write => of.writable(),
+    };
+    if allowed { Ok(()) } else { Err(Errno::EBADF) }
+}
+
+/// The same of a place in the file: who has no places says that first.
+fn check_at(of: &OpenFile, way: Way, at: At) -> Result<()> {
+    check(of, way).map_err(|error| match at {
+        At::Position(_) if has_no_places(of) => Errno::ESPIPE,
+        _ => error,
+    })
+}
+
+fn has_no_places(of: &OpenFile) -> bool {
+    of.file().lseek(of, 0, SEEK_CUR as u32) == Err(Errno::ESPIPE)
+}
+
+pub(super) fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
+    match (way, at) {
+        (Way::Read, At::Offset) => of.file().read(of, buf),
+        (Way::Write, At::Offset) => {
+            let written = of.file().write(of, buf);
+            if buf.remaining() > 0 {
+                of.fell_short();
+            }
+            written
+        }
+        (Way::Read, At::Position(offset)) => of.file().read_at(of, offset, buf),
+        (Way::Write, At::Position(offset)) => of.file().write_at(of, offset, buf),
+    }
+}
+
+/// Tells who watches the file of `of` that bytes have moved.
+#[inline]
+pub(super) fn told(of: &Arc<OpenFile>, way: Way, result: &Result<usize>) {
+    if of.tells() && result.as_ref().is_ok_and(|&count| count > 0) {
+        let event = match way {
+            Way::Read => IN_ACCESS,
+            Way::Write => IN_MODIFY,
+        };
+        watch::tell(of, event);
+    }
+}
+
+/// The open file behind `fd`, and whether its table could hold better code.
+#[inline]
+fn open_file(fd: i32) -> Result<(Arc<OpenFile>, bool)> {
+    Task::here(|task| task.process.files.with(|files| files.get_cold(fd))).ok_or(Errno::EBADF)?
+}
+
+fn simple(args: &Args, way: Way) -> Result<usize> {
+    let fd = args.int(0);
+    let (of, cold) = open_file(fd)?;
+    check(&of, way)?;
+    let mut buf = IoBuf::user(args.word(1), args.word(2))?;
+    let result = transfer(&of, way, At::Offset, &mut buf);
+    told(&of, way, &result);
+    if cold {
+        Caller::current().files.warm(fd, &of);
+    }
+    result
+}
+
+fn read(args: &mut Args) -> Result<usize> {
+    simple(args, Way::Read)
+}
+
+fn write(args: &mut Args) -> Result<usize> {
+    simple(args, Way::Write)
+}
+
+fn lseek(args: &mut Args) -> Result<usize> {
+    let fd = args.int(0);
+    let (of, cold) = open_file(fd)?;
+    if of.flags() & abi::linux::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let result = of.file().lseek(&of, args.long(1), args.uint(2));
+    if cold {
+        Caller::current().files.warm(fd, &of);
+    }
+    result.map(|offset| offset as usize)
+}
+
+fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
+    let of = Caller::current().files.get(args.int(0))?;
+    check_at(&of, way, at)?;
+    if args.uint(2) > IOV_MAX as u32 {
+        return Err(Errno::EINVAL);
+    }
+    let pieces: Vec<Iovec> = vm::user::array(args.word(1), args.uint(2) as usize)?;
+    let mut buf = IoBuf::scattered(&pieces)?;
+    if buf.remaining() == 0 {
+        return Ok(0);
+    }
+    if let At::Position(offset) = at {
+        ends(offset, buf.remaining())?;
+    }
+    let result = transfer(&of, way, at, &mut buf);
+    told(&of, way, &result);
+    result
+}
+
+fn readv(args: &mut Args) -> Result<usize> {
+    vector(args, Way::Read, At::Offset)
+}
+
+fn writev(args: &mut Args) -> Result<usize> {
+    vector(args, Way::Write, At::Offset)
+}
+
+fn positional(args: &Args, way: Way) -> Result<usize> {
+    let offset = unsigned(args.long(3))?;
+    let of = Caller::current().files.get(args.int(0))?;
+    check_at(&of, way, At::Position(offset))?;
+    let mut buf = IoBuf::user(args.word(1), args.word(2))?;
+    ends(offset, args.word(2))?;
+    let result = transfer(&of, way, At::Position(offset), &mut buf);
+    told(&of, way, &result);
+    result
+}
+
+fn pread64(args: &mut Args) -> Result<usize> {
+    positional(args, Way::Read)
+}
+
+fn pwrite64(args: &mut Args) -> Result<usize> {
+    positional(args, Way::Write)
+}
+
+fn preadv(args: &mut Args) -> Result<usize> {
+    let offset = unsigned(args.long(3))?;
+    vector(args, Way::Read, At::Position(offset))
+}
+
+fn pwritev(args: &mut Args) -> Result<usize> {
+    let offset = unsigned(args.long(3))?;
+    vector(args, Way::Write, At::Position(offset))
+}
+
+fn vector2(args: &Args, way: Way) -> Result<usize> {
+    if args.uint(5) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    match args.long(3) {
+        -1 => vector(args, way, At::Offset),
+        offset => vector(args, way, At::Position(unsigned(offset)?)),
+    }
+}
+
+fn preadv2(args: &mut Args) -> Result<usize> {
+    vector2(args, Way::Read)
+}
+
+fn pwritev2(args: &mut Args) -> Result<usize> {
+    vector2(args, Way::Write)
+}
+
+/// Bytes that one step of an in-kernel copy moves.
+const STEP: usize = 16 << 10;
+
+/// Copies up to `count` bytes between two open files; what the destination did not take stays unread.
+fn copy(
+    from: &Arc<OpenFile>,
+    from_at: &mut At,
+    to: &Arc<OpenFile>,
+    to_at: &mut At,
+    count: usize,
+) -> Result<usize> {
+    let mut bytes = try_filled(0, STEP.min(count))?;
+    let mut total = 0;
+    while total < count {
+        if account::caller::is_dying() {
+            return if total > 0 {
+                Ok(total)
+            } else {
+                Err(Errno::EINTR)
+            };
+        }
+        let step = bytes.len().min(count.saturating_sub(total));
+        // The source keeps its offset until it is known what the destination took.
+        let start = match *from_at {
+            At::Position(offset) => offset,
+            At::Offset => from.cursor.offset.load(Ordering::Relaxed),
+        };
+        let got = from
+            .file()
+            .read_at(from, start, &mut IoBuf::fill(&mut bytes[..step]));
+        let got = match got {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(_) if total > 0 => break,
+            Err(e) => return Err(e),
+        };
+        let put = match transfer(to, Way::Write, *to_at, &mut IoBuf::drain(&bytes[..got])) {
+            Ok(put) => put,
+            Err(_) if total > 0 => break,
+            Err(e) => return Err(e),
+        };
+        let end = start.saturating_add(put as u64);
+        match from_at {
+            At::Position(offset) => *offset = end,
+            At::Offset => from.cursor.offset.store(end, Ordering::Relaxed),
+        }
+        if let At::Position(offset) = to_at {
+            *offset = offset.saturating_add(put as u64);
+        }
+        total = total.saturating_add(put);
+        if put < got {
+            break;
+        }
+    }
+    told(from, Way::Read, &Ok(total));
+    told(to, Way::Write, &Ok(total));
+    Ok(total)
+}
+
+/// Where a copy of `count` bytes begins in `of`: at the offset at user address `addr`, or the description's when that is null. EFAULT,
+/// EOVERFLOW, EINVAL.
+fn at(addr: usize, of: &OpenFile, count: usize) -> Result<(At, u64)> {
+    let offset = match addr {
+        0 => of.cursor.offset.load(Ordering::Relaxed) as i64,
+        addr => vm::user::get(addr)?,
+    };
+    // A negative one counts as a very large one here.
+    (offset as u64)
+        .checked_add(count as u64)
+        .ok_or(Errno::EOVERFLOW)?;
+    let start = unsigned(offset)?;
+    Ok(match addr {
+        0 => (At::Offset, start),
+        _ => (At::Position(start), start),
+    })
+}
+
+pub(super) fn put_back(addr: usize, at: At) -> Result<()> {
+    match at {
+        At::Position(offset) => vm::user::put(addr, &offset),
+        At::Offset => Ok(()),
+    }
+}
+
+fn kind(of: &Arc<OpenFile>) -> Option<Kind> {
+    of.inode().map(|i| i.kind())
+}
+
+fn sendfile(args: &mut Args) -> Result<usize> {
+    let files = Caller::current().files;
+    let from = files.get(args.int(1))?;
+    check(&from, Way::Read)?;
+    if args.word(2) != 0 && has_no_places(&from) {
+        return Err(Errno::ESPIPE);
+    }
+    let to = files.get(args.int(0))?;
+    check(&to, Way::Write)?;
+    let count = usize::try_from(args.long(3)).map_err(|_| Errno::EINVAL)?;
+    let (mut from_at, start) = at(args.word(2), &from, 0)?;
+    ends(start, count)?;
+    let count = count.min(file::io::MAX_COUNT);
+    let done = match pipe::ends::of(&to) {
+        Some(pipe) => {
+            let wait = !to.nonblocking();
+            let done = into_pipe(&from, &mut from_at, &pipe, count, wait);
+            told(&from, Way::Read, &done);
+            told(&to, Way::Write, &done);
+            done?
+        }
+        None => {
+            let never = to.file().splices(&to) == Splices::Never;
+            if kind(&from) != Some(Kind::Regular) || to.appending() || never {
+                return Err(Errno::EINVAL);
+            }
+            copy(&from, &mut from_at, &to, &mut At::Offset, count)?
+        }
+    };
+    put_back(args.word(2), from_at)?;
+    Ok(done)
+}
+
+fn copy_file_range(args: &mut Args) -> Result<usize> {
+    let files = Caller::current().files;
+    let from = files.get(args.int(0))?;
+    let to = files.get(args.int(2))?;
+    if args.uint(5) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    check(&from, Way::Read)?;
+    check(&to, Way::Write)?;
+    if to.appending() {
+        return Err(Errno::EBADF);
+    }
+    for of in [&from, &to] {
+        match kind(of) {
+            Some(Kind::Regular) => {}
+            Some(Kind::Directory) => return Err(Errno::EISDIR),
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    let count = args.word(4);
+    let (mut from_at, from_start) = at(args.word(1), &from, count)?;
+    let (mut to_at, to_start) = at(args.word(3), &to, count)?;
+    let there = from.file().stat(&from).size.saturating_sub(from_start);
+    let length = there.min(count as u64);
+    if from.inode().map(|i| i.id()) == to.inode().map(|i| i.id())
+        && to_start.saturating_add(length) > from_start
+        && to_start < from_start.saturating_add(length)
+    {
+        return Err(Errno::EINVAL);
+    }
+    let count = count.min(file::io::MAX_COUNT);
+    let done = copy(&from, &mut from_at, &to, &mut to_at, count)?;
+    put_back(args.word(1), from_at)?;
+    put_back(args.word(3), to_at)?;
+    Ok(done)
+}
+
+fn fsync(args: &mut Args) -> Result<usize> {
+    let of = Caller::current().files.opened(args.int(0))?;
+    match kind(&of) {
+        Some(Kind::Regular | Kind::Directory | Kind::Block) => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn sync(_args: &mut Args) -> Result<usize> {
+    Ok(0)
+}
+
+fn syncfs(args: &mut Args) -> Result<usize> {
+    Caller::current().files.opened(args.int(0))?;
+    Ok(0)
+}
+
+fn fadvise64(args: &mut Args) -> Result<usize> {
+    const POSIX_FADV_NORMAL: i32 = 0;
+    const POSIX_FADV_RANDOM: i32 = 1;
+    const POSIX_FADV_SEQUENTIAL: i32 = 2;
+    const POSIX_FADV_WILLNEED: i32 = 3;
+    const POSIX_FADV_DONTNEED: i32 = 4;
+    const POSIX_FADV_NOREUSE: i32 = 5;
+    let of = Caller::current().files.opened(args.int(0))?;
+    match kind(&of) {
+        None | Some(Kind::Fifo) => Err(Errno::ESPIPE),
+        _ if args.long(2) < 0 => Err(Errno::EINVAL),
+        _ => match args.int(3) {
+            POSIX_FADV_NORMAL
+            | POSIX_FADV_RANDOM
+            | POSIX_FADV_SEQUENTIAL
+            | POSIX_FADV_WILLNEED
+            | POSIX_FADV_DONTNEED
+            | POSIX_FADV_NOREUSE => Ok(0),
+            _ => Err(Errno::EINVAL),
+        },
+    }
+}
+
+fn readahead(args: &mut Args) -> Result<usize> {
+    let of = Caller::current().files.opened(args.int(0))?;
+    check(&of, Way::Read)?;
+    match kind(&of) {
+        Some(Kind::Regular) => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}

@@ -1,0 +1,180 @@
+//! Mounting and unmounting.
+//!
+//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, `devpts` and `mqueue` (the one that there is of each), and a directory in a second place.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::{AT_FDCWD, PATH_MAX};
+use abi::nr;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::{Caller, user_path};
+use crate::boot;
+use crate::call::{Args, Handler};
+use crate::proc;
+use crate::syn;
+use crate::sys;
+use account::Capability;
+use file::fs::mem::MemFs;
+use file::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
+use file::fs::{Kind, SetAttr};
+use process::ipc::mqueue;
+use tty::devpts;
+use vm::fallible::try_string;
+
+/// Calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[(nr::MOUNT, mount), (nr::UMOUNT2, umount2)];
+
+fn optional(addr: usize) -> Result<String> {
+    if addr == 0 {
+        return Ok(String::new());
+    }
+    let bytes = vm::user::cstr(addr, PATH_MAX)?;
+    try_string(&bytes)
+}
+
+/// What a mount of `tmpfs` is asked to be.
+#[derive(Default)]
+struct Options {
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    /// The most pages its files may have.
+    pages: Option<usize>,
+    /// The most files.
+    nodes: Option<usize>,
+}
+
+/// A number, perhaps with `k`, `m` or `g` behind it, and what comes then. EINVAL.
+fn number(text: &str) -> Result<(usize, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
+    let number: usize = digits.parse().map_err(|_| Errno::EINVAL)?;
+    let (shift, rest) = match rest.split_at_checked(1) {
+        Some(("k" | "K", rest)) => (10, rest),
+        Some(("m" | "M", rest)) => (20, rest),
+        Some(("g" | "G", rest)) => (30, rest),
+        _ => (0, rest),
+    };
+    let number = number.checked_mul(1 << shift).ok_or(Errno::EINVAL)?;
+    Ok((number, rest))
+}
+
+/// A bound, where 0 means that there is none. EINVAL.
+fn bound(text: &str) -> Result<usize> {
+    match number(text)? {
+        (0, "") => Ok(usize::MAX),
+        (most, "") => Ok(most),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// A number of pages, given in bytes or in hundredths of memory. EINVAL.
+fn pages(text: &str) -> Result<usize> {
+    match number(text)? {
+        (0, "" | "%") => Ok(usize::MAX),
+        (bytes, "") => Ok(bytes.div_ceil(PAGE)),
+        (part, "%") => Ok(vm::frame::total().saturating_mul(part).div_euclid(100)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+impl Options {
+    /// What `text` says. EINVAL.
+    fn parse(text: &str) -> Result<Options> {
+        let mut options = Options::default();
+        let id = |text: &str| text.parse().map_err(|_| Errno::EINVAL);
+        for option in text.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            match name {
+                "mode" => {
+                    let mode = u32::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
+                    options.mode = Some(mode & 0o7777);
+                }
+                "uid" => options.uid = Some(id(value)?),
+                "gid" => options.gid = Some(id(value)?),
+                "size" => options.pages = Some(pages(value)?),
+                "nr_blocks" => options.pages = Some(bound(value)?),
+                "nr_inodes" => options.nodes = Some(bound(value)?),
+                // How pages are placed, and how numbers are drawn.
+                "huge" | "mpol" | "inode32" | "inode64" => {}
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        Ok(options)
+    }
+
+    /// A file system like that. EINVAL.
+    fn make(&self) -> Result<Arc<MemFs>> {
+        let fs = MemFs::new("tmpfs", self.mode.unwrap_or(0o1777));
+        fs.bound(self.pages, self.nodes)?;
+        fs.root().set_attr(&SetAttr {
+            uid: self.uid,
+            gid: self.gid,
+            ..SetAttr::default()
+        })?;
+        Ok(fs)
+    }
+}
+
+fn mount(args: &mut Args) -> Result<usize> {
+    let caller = Caller::current();
+    let source = optional(args.word(0))?;
+    let at = caller.place(AT_FDCWD, &user_path(args.word(1))?, true)?;
+    let kind = optional(args.word(2))?;
+    let flags = args.word(3) as u64;
+    caller.cred.need(Capability::SysAdmin)?;
+    if flags & MS_REMOUNT != 0 {
+        if at.is_mount_root() && at.mount.fs.kind() == "tmpfs" {
+            let options = Options::parse(&optional(args.word(4))?)?;
+            at.mount.fs.bound(options.pages, options.nodes)?;
+        }
+        place::remount(&at, flags)?;
+        return Ok(0);
+    }
+    if flags & MS_BIND != 0 {
+        let from = caller.place(AT_FDCWD, source.as_bytes(), true)?;
+        if from.inode.kind() != at.inode.kind() {
+            return Err(Errno::ENOTDIR);
+        }
+        let fs = from.mount.fs.clone();
+        place::mount(fs, from.inode, Some(at), source, from.mount.flags())?;
+        return Ok(0);
+    }
+    if at.inode.kind() != Kind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    let fs: Arc<dyn FileSystem> = match kind.as_str() {
+        "tmpfs" => Options::parse(&optional(args.word(4))?)?.make()?,
+        "ramfs" => MemFs::new("ramfs", 0o755),
+        "proc" => proc::file_system(),
+        "sysfs" => sys::file_system(),
+        "synfs" => syn::file_system(),
+        "devtmpfs" => boot::devices()?,
+        "devpts" => devpts::file_system(),
+        "mqueue" => mqueue::names::file_system(),
+        _ => return Err(Errno::ENODEV),
+    };
+    let source = if source.is_empty() { kind } else { source };
+    let top = fs.root();
+    place::mount(fs, top, Some(at), source, flags)?;
+    Ok(0)
+}
+
+fn umount2(args: &mut Args) -> Result<usize> {
+    const MNT_FORCE: u32 = 1;
+    const MNT_DETACH: u32 = 2;
+    const MNT_EXPIRE: u32 = 4;
+    const UMOUNT_NOFOLLOW: u32 = 8;
+    let flags = args.uint(1);
+    if flags & !(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let caller = Caller::current();
+    caller.cred.need(Capability::SysAdmin)?;
+    let path = user_path(args.word(0))?;
+    let place = caller.place(AT_FDCWD, &path, flags & UMOUNT_NOFOLLOW == 0)?;
+    place::unmount(place, flags & MNT_DETACH != 0)?;
+    Ok(0)
+}

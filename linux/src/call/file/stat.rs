@@ -1,0 +1,223 @@
+//! Looking at files: attributes, access, link texts, file systems.
+//!
+//! *Interface.* [`CALLS`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::{
+    AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW, F_OK, PATH_MAX,
+    PIPEFS_MAGIC, R_OK, STATX_ATTR_MOUNT_ROOT, STATX_BTIME, STATX_MNT_ID, Statfs, W_OK, X_OK,
+};
+use abi::nr;
+
+use super::{Caller, user_path};
+use crate::call::{Args, Handler};
+use account::Cred;
+use file::fs::perm;
+use file::fs::place::MS_NOEXEC;
+use file::fs::{Attr, Kind, Place};
+
+/// Calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::STAT, stat),
+    (nr::FSTAT, fstat),
+    (nr::LSTAT, lstat),
+    (nr::NEWFSTATAT, newfstatat),
+    (nr::STATX, statx),
+    (nr::ACCESS, access),
+    (nr::FACCESSAT, faccessat),
+    (nr::FACCESSAT2, faccessat2),
+    (nr::READLINK, readlink),
+    (nr::READLINKAT, readlinkat),
+    (nr::STATFS, statfs),
+    (nr::FSTATFS, fstatfs),
+    (nr::USTAT, ustat),
+];
+
+const NOFOLLOW: u32 = AT_SYMLINK_NOFOLLOW as u32;
+const EMPTY: u32 = AT_EMPTY_PATH as u32;
+
+fn put_stat(attr: &Attr, addr: usize) -> Result<usize> {
+    vm::user::put(addr, &attr.to_stat())?;
+    Ok(0)
+}
+
+fn by_path(args: &Args, follow: bool) -> Result<usize> {
+    let path = user_path(args.word(0))?;
+    let place = Caller::current().place(AT_FDCWD, &path, follow)?;
+    put_stat(&place.inode.attr(), args.word(1))
+}
+
+fn stat(args: &mut Args) -> Result<usize> {
+    by_path(args, true)
+}
+
+fn lstat(args: &mut Args) -> Result<usize> {
+    by_path(args, false)
+}
+
+fn fstat(args: &mut Args) -> Result<usize> {
+    let of = Caller::current().files.get(args.int(0))?;
+    put_stat(&of.file().stat(&of), args.word(1))
+}
+
+fn newfstatat(args: &mut Args) -> Result<usize> {
+    let flags = args.uint(3);
+    if flags & !(NOFOLLOW | EMPTY | AT_NO_AUTOMOUNT as u32) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let follow = flags & NOFOLLOW == 0;
+    let object = Caller::current().object(args.int(0), args.word(1), flags, follow)?;
+    put_stat(&object.attr(), args.word(2))
+}
+
+fn statx(args: &mut Args) -> Result<usize> {
+    const AT_STATX_FORCE_SYNC: u32 = 0x2000;
+    const AT_STATX_DONT_SYNC: u32 = 0x4000;
+    const SYNC_TYPE: u32 = AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
+    const MASK_RESERVED: u32 = 0x8000_0000;
+    let (flags, mask) = (args.uint(2), args.uint(3));
+    let known = NOFOLLOW | EMPTY | AT_NO_AUTOMOUNT as u32 | SYNC_TYPE;
+    if flags & !known != 0 || flags & SYNC_TYPE == SYNC_TYPE || mask & MASK_RESERVED != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let follow = flags & NOFOLLOW == 0;
+    let object = Caller::current().object(args.int(0), args.word(1), flags, follow)?;
+    let mut out = object.attr().to_statx();
+    // Told only to who asks.
+    out.mask &= !STATX_BTIME | mask & STATX_BTIME;
+    if let Ok(place) = object.place() {
+        out.attributes_mask |= STATX_ATTR_MOUNT_ROOT;
+        if place.is_mount_root() {
+            out.attributes |= STATX_ATTR_MOUNT_ROOT;
+        }
+        out.mnt_id = u64::from(place.mount.id);
+        out.mask |= STATX_MNT_ID;
+    }
+    vm::user::put(args.word(4), &out)?;
+    Ok(0)
+}
+
+fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
+    if mode & !(R_OK | W_OK | X_OK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & !(NOFOLLOW | EMPTY | AT_EACCESS as u32) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut caller = Caller::current();
+    let cred = &caller.cred;
+    let real = cred.caps.of_real_user(cred.uid);
+    if flags & AT_EACCESS as u32 == 0
+        && (cred.fsuid != cred.uid || cred.fsgid != cred.gid || cred.caps.effective != real)
+    {
+        let mut as_real = Cred::clone(cred);
+        (as_real.fsuid, as_real.fsgid) = (cred.uid, cred.gid);
+        as_real.caps.effective = real;
+        caller.cred = as_real.sealed();
+    }
+    let object = caller.object(dirfd, addr, flags, flags & NOFOLLOW == 0)?;
+    if mode == F_OK {
+        return Ok(0);
+    }
+    let attr = object.attr();
+    let place = object.place();
+    match &place {
+        Ok(place) => place.inode.permits(&caller.cred, mode as u32)?,
+        Err(_) => perm::may(&caller.cred, &attr, mode as u32)?,
+    }
+    if let Ok(place) = place {
+        let stored = matches!(attr.kind(), Kind::Regular | Kind::Directory | Kind::Symlink);
+        if mode & W_OK != 0 && stored {
+            place.mount.writable()?;
+        }
+        if mode & X_OK != 0 && attr.kind() == Kind::Regular && place.mount.flags() & MS_NOEXEC != 0
+        {
+            return Err(Errno::EACCES);
+        }
+    }
+    Ok(0)
+}
+
+fn access(args: &mut Args) -> Result<usize> {
+    do_access(AT_FDCWD, args.word(0), args.int(1), 0)
+}
+
+fn faccessat(args: &mut Args) -> Result<usize> {
+    do_access(args.int(0), args.word(1), args.int(2), 0)
+}
+
+fn faccessat2(args: &mut Args) -> Result<usize> {
+    do_access(args.int(0), args.word(1), args.int(2), args.uint(3))
+}
+
+fn do_readlink(dirfd: i32, path: usize, buf: usize, size: i32) -> Result<usize> {
+    let size = usize::try_from(size)
+        .ok()
+        .filter(|s| *s > 0)
+        .ok_or(Errno::EINVAL)?;
+    let caller = Caller::current();
+    let path = user_path(path)?;
+    let place = if path.is_empty() {
+        let object = caller.itself(dirfd)?;
+        object.place().map_err(|_| Errno::ENOENT)?
+    } else {
+        caller.place(dirfd, &path, false)?
+    };
+    if place.inode.kind() != Kind::Symlink {
+        // Nothing is said of what has no path but that it is no link.
+        return Err(if path.is_empty() {
+            Errno::ENOENT
+        } else {
+            Errno::EINVAL
+        });
+    }
+    let text = place.inode.readlink()?;
+    let count = text.len().min(size).min(PATH_MAX);
+    vm::user::copy_out(buf, &text[..count])?;
+    Ok(count)
+}
+
+fn readlink(args: &mut Args) -> Result<usize> {
+    do_readlink(AT_FDCWD, args.word(0), args.word(1), args.int(2))
+}
+
+fn readlinkat(args: &mut Args) -> Result<usize> {
+    do_readlink(args.int(0), args.word(1), args.word(2), args.int(3))
+}
+
+fn statfs(args: &mut Args) -> Result<usize> {
+    let path = user_path(args.word(0))?;
+    let place = Caller::current().place(AT_FDCWD, &path, true)?;
+    vm::user::put(args.word(1), &of_mount(&place))?;
+    Ok(0)
+}
+
+/// What is said of the file system and the mount of `place`.
+fn of_mount(place: &Place) -> Statfs {
+    /// The flags are meant.
+    const ST_VALID: i64 = 0x20;
+    let mut out = place.mount.fs.statfs();
+    out.flags = place.mount.flags() as i64 | ST_VALID;
+    out
+}
+
+fn fstatfs(args: &mut Args) -> Result<usize> {
+    let of = Caller::current().files.get(args.int(0))?;
+    let out = match of.place() {
+        Some(place) => of_mount(place),
+        None => Statfs {
+            kind: PIPEFS_MAGIC,
+            bsize: 4096,
+            frsize: 4096,
+            namelen: 255,
+            ..Statfs::default()
+        },
+    };
+    vm::user::put(args.word(1), &out)?;
+    Ok(0)
+}
+
+fn ustat(_args: &mut Args) -> Result<usize> {
+    // No block device is mounted, so no device number has free blocks.
+    Err(Errno::EINVAL)
+}

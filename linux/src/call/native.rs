@@ -1,0 +1,172 @@
+//! The native calls: thread operations between any two threads that the caller may name.
+//!
+//! *Interface*: [`dispatch`] answers [`abi::native::CALL`]. What is frequent within one process has been answered before by
+//! [`thread::direct`].
+//!
+//! Who may: a thread may do anything to the threads of its own process; to another process's what `ptrace` would let it do
+//! ([`access`]); to the kernel's own threads only who has `CAP_SYS_ADMIN`, and only suspend, stop, resume and look. Idle threads cannot be stopped:
+//! their processor would be.
+//! Source: dissertation, section 4.3.2.
+
+#![deny(clippy::arithmetic_side_effects)]
+
+use alloc::sync::Arc;
+
+use abi::errno::{Errno, Result};
+use abi::layout::{PROTECTED_RETURN, USER_END};
+use abi::linux::*;
+use abi::native;
+use thread::{Mode, Procedure, Thread};
+use vm::user;
+
+use super::Args;
+use account::Capability;
+use process::access::{self, Wish};
+use process::fork::{self, Spec};
+use process::{Process, Task, tree};
+
+/// What a native thread shares with its process: everything.
+const SHARED: u64 =
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+
+/// Answers one native call: operation in the first argument.
+#[inline(never)]
+pub fn dispatch(a: &mut Args) -> Result<usize> {
+    match a.word(0) {
+        native::HANDLE => handle_of(a.int(1)).map(|handle| handle as usize),
+        native::CREATE => create(a),
+        native::WAIT => wait(a.word(2)),
+        operation => on_thread(operation, a),
+    }
+}
+
+fn handle_of(tid: i32) -> Result<u64> {
+    if tid == 0 {
+        return Ok(thread::current().handle_number());
+    }
+    let task = tree::find_task(tid).ok_or(Errno::ESRCH)?;
+    Ok(task.thread.handle_number())
+}
+
+/// The event of a `wait` or `notify`.
+fn event(number: usize) -> Result<u32> {
+    match number {
+        number if number < native::EVENTS => Ok(number as u32),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn wait(number: usize) -> Result<usize> {
+    match thread::wait_interruptible(event(number)?) {
+        true => Ok(0),
+        false => Err(Errno::ERESTARTSYS),
+    }
+}
+
+fn on_thread(operation: usize, a: &Args) -> Result<usize> {
+    let me = thread::current();
+    let target = match a.arg[1] {
+        0 => me.handle(),
+        handle => thread::by_handle(handle as u64).ok_or(Errno::ESRCH)?,
+    };
+    let own = target.address() == me.address();
+    with_permission(&target, operation, || operate(operation, &target, own, a))?
+}
+
+fn operate(operation: usize, target: &Thread, own: bool, a: &Args) -> Result<usize> {
+    match operation {
+        native::DESTROY => target.kill(),
+        native::SUSPEND if own => thread::hold_self(),
+        native::SUSPEND => target.hold(),
+        native::RESUME => target.release(),
+        native::STOP => target.stop(),
+        native::STEP => return target.step().then_some(0).ok_or(Errno::EBUSY),
+        native::INTERRUPT => {
+            let procedure = user_procedure(a.word(2))?;
+            target.interrupt(procedure).map_err(|_| Errno::EAGAIN)?;
+        }
+        native::SIGNAL => {
+            let procedure = target.procedure(a.word(2)).ok_or(Errno::EINVAL)?;
+            target.interrupt(procedure).map_err(|_| Errno::EAGAIN)?;
+        }
+        native::SETSIGNAL => {
+            let procedure = match a.word(3) {
+                0 => None,
+                address => Some(user_procedure(address)?),
+            };
+            let set = target.set_signal(a.word(2), procedure);
+            set.map_err(|_| Errno::EINVAL)?;
+        }
+        native::NOTIFY => target.notify(event(a.word(2))?),
+        native::STATE => return Ok(target.shown_state() as usize),
+        _ => return Err(Errno::ENOSYS),
+    }
+    Ok(0)
+}
+
+/// A user's procedure runs in user mode, nowhere else.
+fn user_procedure(address: usize) -> Result<Procedure> {
+    if address == 0 || address >= USER_END {
+        return Err(Errno::EFAULT);
+    }
+    let mode = Mode::User;
+    Ok(Procedure { address, mode })
+}
+
+/// Does `act`, which is `operation`, to `target`, if the running task may. EPERM, ESRCH.
+fn with_permission<R>(target: &Thread, operation: usize, act: impl FnOnce() -> R) -> Result<R> {
+    let pid = (target.tag() >> 32) as i32;
+    if Task::here(|task| task.process.pid) == Some(pid) {
+        return Ok(act());
+    }
+    if pid == 0 {
+        let caller = Process::current();
+        let mild = [native::SUSPEND, native::RESUME, native::STOP, native::STATE];
+        let able = caller.cred.get().has(Capability::SysAdmin);
+        let allowed = able && mild.contains(&operation) && !target.is_idle();
+        return if allowed {
+            Ok(act())
+        } else {
+            Err(Errno::EPERM)
+        };
+    }
+    let process = tree::find(pid).ok_or(Errno::ESRCH)?;
+    let wish = match operation {
+        native::STATE => Wish::Ask,
+        _ => Wish::Steer,
+    };
+    access::with(&process, wish, act)
+}
+
+/// Makes a thread of the caller's process. EINVAL, EFAULT, EAGAIN, ENOMEM.
+fn create(a: &mut Args) -> Result<usize> {
+    let (entry, stack, argument, tls) = (a.word(1), a.word(2), a.word(3), a.word(4));
+    let options = a.word(5);
+    if options & !native::CREATE_SUSPENDED != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if entry == 0 || entry >= USER_END {
+        return Err(Errno::EFAULT);
+    }
+    // As after a call: aligned before the return address.
+    let rsp = (stack & !15).wrapping_sub(8);
+    user::put(rsp, &PROTECTED_RETURN)?;
+    let mut spec = Spec {
+        flags: SHARED,
+        stack: rsp as u64,
+        procedure: Some((entry as u64, argument as u64)),
+        ..Spec::default()
+    };
+    if tls != 0 {
+        spec.flags |= CLONE_SETTLS;
+        spec.tls = tls as u64;
+    }
+    let child: Arc<Task> = fork::prepare(a.frame, &spec)?;
+    child.thread.end_with_procedure();
+    if options & native::CREATE_SUSPENDED != 0 {
+        child.thread.hold();
+    }
+    let handle = child.thread.handle_number();
+    thread::start(&child.thread);
+    Ok(handle as usize)
+}

@@ -1,0 +1,90 @@
+//! The calls that no dispatcher answers: those that make no trap frame, and where the others go.
+//!
+//! *Interface*: [`init`] generates the code once, before the first thread of a program.
+//!
+//! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a thread everything. What is found in the tree is done by a function by way of the thread room's
+//! stub ([`thread::outright`]); what is not, and what a function leaves, takes the slow way.
+//!
+//! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+
+use abi::nr;
+use codegen::{Class, Draft, Label, OutOfCode, dynasm};
+use thread::outright::{OutrightFn, word};
+
+use super::{epoll, futex, memory, rseq, signal};
+use file::seam::keep;
+use process::exit;
+use process::futex::short;
+
+static CLASS: Class = Class::new("procedure");
+
+/// What is found in the tree, by number.
+#[derive(Clone, Copy)]
+enum To {
+    /// The code at this address.
+    Code(usize),
+    /// This function.
+    Function(OutrightFn),
+}
+
+/// Generates the code.
+pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
+    let calls = [
+        (
+            nr::RT_SIGPROCMASK,
+            To::Function(signal::rt_sigprocmask_outright),
+        ),
+        (nr::MADVISE, To::Function(memory::madvise_outright)),
+        (nr::EXIT, To::Function(exit::exit_outright)),
+        (nr::FUTEX, To::Code(short::entry())),
+        (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
+        (
+            nr::SET_ROBUST_LIST,
+            To::Function(futex::set_robust_list_outright),
+        ),
+        (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
+        (nr::RSEQ, To::Function(rseq::rseq_outright)),
+    ];
+    debug_assert!(calls.is_sorted_by_key(|call| call.0));
+    let mut draft = Draft::new(&CLASS, "rest");
+    let d = &mut draft;
+    let leave = d.label();
+    let calls = calls.map(|(number, to)| (number, to, d.label()));
+    tree(d, &calls, leave);
+    for (number, to, label) in calls {
+        d.bind(label);
+        match to {
+            To::Code(entry) => d.jmp_abs(entry),
+            To::Function(function) => {
+                dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
+                d.jmp_abs(thread::outright::entry());
+            }
+        }
+    }
+    d.bind(leave);
+    d.jmp_abs(machine::trap::syscall_slow());
+    thread::outright::link_rest(keep(draft)?);
+    Ok(())
+}
+
+/// Compares eax with the sorted numbers, half by half.
+fn tree(d: &mut Draft, calls: &[(usize, To, Label)], leave: Label) {
+    if let [below @ .., (number, _, label)] = calls
+        && below.len() < 2
+    {
+        dynasm!(d ; .arch x64 ; cmp eax, *number as i32 ; je =>*label);
+        return match below {
+            [] => dynasm!(d ; .arch x64 ; jmp =>leave),
+            below => tree(d, below, leave),
+        };
+    }
+    let middle = calls.len() / 2;
+    let (below, above) = calls.split_at(middle);
+    if let [(number, _, label), above @ ..] = above {
+        let higher = d.label();
+        dynasm!(d ; .arch x64 ; cmp eax, *number as i32 ; je =>*label ; ja =>higher);
+        tree(d, below, leave);
+        d.bind(higher);
+        tree(d, above, leave);
+    }
+}

@@ -1,0 +1,472 @@
+//! `poll`, `ppoll`, `select`, `pselect6`.
+//!
+//! *Interface*: [`CALLS`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use abi::nr;
+use alloc::vec::Vec;
+use bytemuck::Zeroable;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use vm::user::{get, put};
+
+use super::signal::with_mask;
+use super::{Args, Handler};
+use file::files::{Asker, Files, Question, ROW, Row};
+use file::poll::{Asked, wait_for};
+use process::Process;
+use thread::deadline::Deadline;
+use vm::fallible::{try_filled, try_push, try_reserve};
+
+/// The calls of this family.
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::POLL, poll),
+    (nr::PPOLL, ppoll),
+    (nr::SELECT, select),
+    (nr::PSELECT6, pselect6),
+];
+
+/// The most descriptors that one `poll` may name.
+fn most_descriptors() -> usize {
+    Process::current().limits.lock().cur(RLIMIT_NOFILE) as usize
+}
+
+/// A deadline from milliseconds; negative waits for ever.
+pub(super) fn milliseconds(timeout: i32) -> Deadline {
+    match u64::try_from(timeout) {
+        Ok(ms) => Deadline::after_ns(ms * 1_000_000),
+        Err(_) => Deadline::never(),
+    }
+}
+
+fn poll(args: &mut Args) -> Result<usize> {
+    poll_until(args.word(0), args.uint(1), milliseconds(args.int(2)))
+}
+
+fn ppoll(args: &mut Args) -> Result<usize> {
+    let deadline = relative(args.word(2))?;
+    with_mask(args.word(3), args.word(4))?;
+    let result = restored(poll_until(args.word(0), args.uint(1), deadline));
+    write_left(args.word(2), deadline);
+    result
+}
+
+/// A deadline from a user `timespec`; null waits for ever.
+pub(super) fn relative(address: usize) -> Result<Deadline> {
+    if address == 0 {
+        return Ok(Deadline::never());
+    }
+    Deadline::after(get::<Timespec>(address)?)
+}
+
+/// Tells the caller how much time was left, as Linux does; failing to is no error.
+/// What is left until `deadline`, in nanoseconds, if the program wants to know it at `address`.
+fn left_to_tell(address: usize, deadline: Deadline) -> Option<u64> {
+    let sticky = || {
+        let personality = Process::current().personality.load(Ordering::Relaxed);
+        personality & STICKY_TIMEOUTS != 0
+    };
+    (address != 0 && !sticky())
+        .then(|| deadline.left_ns())
+        .flatten()
+}
+
+fn write_left(address: usize, deadline: Deadline) {
+    if let Some(left) = left_to_tell(address, deadline) {
+        let time = Timespec {
+            sec: (left / 1_000_000_000) as i64,
+            nsec: (left % 1_000_000_000) as i64,
+        };
+        let _unwritable = put(address, &time);
+    }
+}
+
+/// Puts the signal mask back that [`with_mask`] replaced, unless a handler is to run first: then delivery does it.
+pub(super) fn restored(result: Result<usize>) -> Result<usize> {
+    if !matches!(result, Err(error) if error.is_restart() || error == Errno::EINTR) {
+        super::signal::end_mask();
+    }
+    result
+}
+
+/// So many of a program's `pollfd`s are looked at together.
+const PART: usize = 64;
+
+/// A program's array of `pollfd`s.
+struct Polled {
+    array: usize,
+    count: usize,
+}
+
+impl Polled {
+    /// Calls `part(index of the first, these)` for each part.
+    fn parts(&self, mut part: impl FnMut(usize, &mut [Pollfd]) -> Result<()>) -> Result<()> {
+        let mut buffer = [Pollfd::zeroed(); PART];
+        for at in (0..self.count).step_by(PART) {
+            let these = &mut buffer[..PART.min(self.count - at)];
+            let address = self.array + at * size_of::<Pollfd>();
+            vm::user::copy_in(bytemuck::cast_slice_mut(these), address)?;
+            part(at, these)?;
+        }
+        Ok(())
+    }
+
+    /// Looks once at each: how many have something, which their `revents` say then.
+    fn look(&self, files: &Files) -> Result<usize> {
+        let mut count = 0;
+        self.parts(|at, these| {
+            let found = files.ask(Part(these));
+            count += found.count;
+            // One that says so already is left alone. The first shows whether the program may write there.
+            let mut changed = found.changed | 1;
+            while changed != 0 {
+                let i = changed.trailing_zeros() as usize;
+                self.tell(at + i, these[i].revents as u32)?;
+                changed &= changed - 1;
+            }
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Puts what was found into the program's `revents`.
+    fn tell(&self, index: usize, found: u32) -> Result<()> {
+        let place = self.array + index * size_of::<Pollfd>();
+        put(place + offset_of!(Pollfd, revents), &(found as u16))
+    }
+}
+
+/// One look at each of a few.
+struct Part<'a>(&'a mut [Pollfd]);
+
+/// What a look at a few has shown.
+#[derive(Default)]
+struct Found {
+    /// How many have something.
+    count: usize,
+    /// A bit for each whose `revents` are others than before.
+    changed: u64,
+}
+
+impl Question for Part<'_> {
+    type Answer = Found;
+
+    #[inline(never)]
+    fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Found {
+        let mut all = Found::default();
+        let (mut number, mut row) = (0, asker.row(0));
+        for (i, one) in self.0.iter_mut().enumerate() {
+            let mut found = 0;
+            if let Ok(fd) = usize::try_from(one.fd) {
+                if fd / ROW != number {
+                    number = fd / ROW;
+                    row = asker.row(number);
+                }
+                let holds = row.look(fd).unwrap_or(POLLNVAL) as u16;
+                found = holds & (one.events as u16 | ALWAYS);
+                if found != 0 {
+                    all.count += 1;
+                }
+            }
+            if found != one.revents as u16 {
+                one.revents = found as i16;
+                all.change(i);
+            }
+        }
+        all
+    }
+}
+
+impl Found {
+    #[cold]
+    fn change(&mut self, index: usize) {
+        self.changed |= 1 << (index % PART);
+    }
+}
+
+/// Found whether wanted or not.
+const ALWAYS: u16 = (POLLERR | POLLHUP | POLLNVAL) as u16;
+
+fn poll_until(array: usize, count: u32, deadline: Deadline) -> Result<usize> {
+    let count = count as usize;
+    if count > most_descriptors() {
+        return Err(Errno::EINVAL);
+    }
+    vm::user::check(array, count * size_of::<Pollfd>())?;
+    let polled = Polled { array, count };
+    let files = Process::current().files.get();
+    loop {
+        let found = polled.look(&files)?;
+        if found > 0 {
+            return Ok(found);
+        }
+        if interrupted() {
+            return Err(Errno::ERESTARTNOHAND);
+        }
+        if deadline.is_now() {
+            return Ok(0);
+        }
+        let (mut opened, mut asked) = (Vec::new(), Vec::new());
+        try_reserve(&mut opened, count)?;
+        try_reserve(&mut asked, count)?;
+        let mut gone = false;
+        polled.parts(|at, these| {
+            for (i, wanted) in these
+                .iter()
+                .enumerate()
+                .filter(|(_, wanted)| wanted.fd >= 0)
+            {
+                match files.opened(wanted.fd) {
+                    Ok(of) => {
+                        try_push(&mut opened, of)?;
+                        let events = u32::from(wanted.events as u16);
+                        try_push(&mut asked, Asked::new(at + i, events))?;
+                    }
+                    Err(_) => gone = true,
+                }
+            }
+            Ok(())
+        })?;
+        // One that another thread has closed meanwhile, or asked about something else, is an answer.
+        if !gone {
+            let found = wait_for(&opened, &mut asked, deadline)?;
+            for asked in asked.iter().filter(|asked| asked.found != 0) {
+                polled.tell(asked.index, asked.found)?;
+            }
+            return Ok(found);
+        }
+    }
+}
+
+/// Whether a signal is to be seen to first.
+fn interrupted() -> bool {
+    (sync::callout::get().interrupted)()
+}
+
+fn select(args: &mut Args) -> Result<usize> {
+    let address = args.word(4);
+    let deadline = if address == 0 {
+        Deadline::never()
+    } else {
+        Deadline::after_timeval(get::<Timeval>(address)?)?
+    };
+    let result = select_until(args, deadline);
+    if let Some(left) = left_to_tell(address, deadline) {
+        let time = Timeval {
+            sec: (left / 1_000_000_000) as i64,
+            usec: (left % 1_000_000_000 / 1000) as i64,
+        };
+        let _unwritable = put(address, &time);
+    }
+    result
+}
+
+fn pselect6(args: &mut Args) -> Result<usize> {
+    let deadline = relative(args.word(4))?;
+    if let pair @ 1.. = args.word(5) {
+        with_mask(get::<usize>(pair)?, get::<usize>(pair + 8)?)?;
+    }
+    let result = restored(select_until(args, deadline));
+    write_left(args.word(4), deadline);
+    result
+}
+
+/// Which events each of the three sets asks for, and which found ones put a descriptor into it.
+const SETS: [(u32, u32); 3] = [
+    (
+        POLLIN | POLLRDNORM | POLLRDBAND,
+        POLLIN | POLLRDNORM | POLLRDBAND | POLLHUP | POLLERR | POLLNVAL,
+    ),
+    (
+        POLLOUT | POLLWRNORM | POLLWRBAND,
+        POLLOUT | POLLWRNORM | POLLWRBAND | POLLERR | POLLNVAL,
+    ),
+    (POLLPRI, POLLPRI | POLLNVAL),
+];
+
+/// Words of a set for as many descriptors as a program usually has, and for as many as an `fd_set` is made for.
+const FEW: usize = 4;
+const USUAL: usize = FD_SETSIZE / 64;
+
+/// Three sets and the three answers, each of as many words.
+struct Sets<'a> {
+    asked: [&'a mut [u64]; 3],
+    answers: [&'a mut [u64]; 3],
+}
+
+impl<'a> Sets<'a> {
+    /// In `memory`, a multiple of six words that are 0.
+    fn new(memory: &'a mut [u64]) -> Self {
+        let words = memory.len() / 6;
+        let mut rest = memory;
+        let mut next = || rest.split_off_mut(..words).unwrap_or_default();
+        Sets {
+            asked: [next(), next(), next()],
+            answers: [next(), next(), next()],
+        }
+    }
+
+    /// Takes over the program's sets of `count` descriptors; an address of 0 is an empty one.
+    fn read(&mut self, addresses: [usize; 3], count: usize) -> Result<()> {
+        for (set, address) in self.asked.iter_mut().zip(addresses) {
+            if address != 0 {
+                vm::user::copy_in(bytemuck::cast_slice_mut(set), address)?;
+                // The last word may have bits of others.
+                if let (Some(last), 1..) = (set.get_mut(count / 64), count % 64) {
+                    *last &= (1 << (count % 64)) - 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the answers in their place.
+    fn write(&self, addresses: [usize; 3]) -> Result<()> {
+        for (answer, address) in self.answers.iter().zip(addresses) {
+            if address != 0 {
+                vm::user::copy_out(address, bytemuck::cast_slice(answer))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A word of each set.
+    fn word(&self, number: usize) -> [u64; 3] {
+        let word = |set: &&mut [u64]| set.get(number).copied().unwrap_or_default();
+        self.asked.each_ref().map(word)
+    }
+
+    /// Answers for one descriptor: how many sets it is in.
+    fn answer(&mut self, fd: usize, found: u32) -> usize {
+        let (number, bit) = (fd / 64, 1 << (fd % 64));
+        let asked = self.word(number);
+        let mut count = 0;
+        for (set, (_, holds)) in SETS.iter().enumerate() {
+            if asked[set] & bit != 0
+                && found & holds != 0
+                && let Some(word) = self.answers[set].get_mut(number)
+            {
+                *word |= bit;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Calls `each` for every descriptor that is in a set, with the events it is asked about.
+    fn each(&self, mut each: impl FnMut(usize, u32) -> Result<()>) -> Result<()> {
+        for number in 0..self.asked[0].len() {
+            let asked = self.word(number);
+            let mut left = asked[0] | asked[1] | asked[2];
+            while left != 0 {
+                let bit = left.trailing_zeros() as usize;
+                let events = (SETS.iter().zip(asked))
+                    .filter(|(_, set)| set >> bit & 1 != 0)
+                    .fold(0, |events, ((asks, _), _)| events | asks);
+                each(number * 64 + bit, events)?;
+                left &= left - 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Question for &mut Sets<'_> {
+    /// How many answers there are after one look at each. EBADF.
+    type Answer = Result<usize>;
+
+    #[inline(never)]
+    fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Result<usize> {
+        let mut count = 0;
+        for number in 0..self.asked[0].len() {
+            let [reading, writing, urgent] = self.word(number);
+            let mut left = reading | writing | urgent;
+            if left == 0 {
+                continue;
+            }
+            let row = asker.row(number);
+            if writing | urgent == 0 {
+                let found = Sets::readable(left, number, row)?;
+                count += found.count_ones() as usize;
+                if let Some(word) = self.answers[0].get_mut(number) {
+                    *word = found;
+                }
+                continue;
+            }
+            while left != 0 {
+                let fd = number * ROW + left.trailing_zeros() as usize;
+                let found = row.look(fd).ok_or(Errno::EBADF)?;
+                count += self.answer(fd, found);
+                left &= left - 1;
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Sets<'_> {
+    /// Which of a row can be read.
+    #[inline(always)]
+    fn readable<const CROWD: bool>(
+        mut left: u64,
+        number: usize,
+        row: Row<'_, CROWD>,
+    ) -> Result<u64> {
+        let (_, holds) = SETS[0];
+        let mut found = left;
+        while left != 0 {
+            let fd = number * ROW + left.trailing_zeros() as usize;
+            let holding = row.look(fd).ok_or(Errno::EBADF)?;
+            if holding & holds == 0 {
+                found ^= left & left.wrapping_neg();
+            }
+            left &= left.wrapping_sub(1);
+        }
+        Ok(found)
+    }
+}
+
+fn select_until(args: &Args, deadline: Deadline) -> Result<usize> {
+    let count = usize::try_from(args.int(0)).map_err(|_| Errno::EINVAL)?;
+    let addresses = [args.word(1), args.word(2), args.word(3)];
+    let files = Process::current().files.get();
+    let words = count.min(files.capacity()).div_ceil(64);
+    let select = |memory| select_of(&mut Sets::new(memory), addresses, count, &files, deadline);
+    if words <= FEW {
+        select(&mut [0; 6 * FEW][..6 * words])
+    } else if words <= USUAL {
+        select(&mut [0; 6 * USUAL][..6 * words])
+    } else {
+        select(&mut try_filled(0, 6 * words)?)
+    }
+}
+
+fn select_of(
+    sets: &mut Sets,
+    addresses: [usize; 3],
+    count: usize,
+    files: &Files,
+    deadline: Deadline,
+) -> Result<usize> {
+    sets.read(addresses, count)?;
+    let mut found = files.ask(&mut *sets)?;
+    if found == 0 {
+        if interrupted() {
+            return Err(Errno::ERESTARTNOHAND);
+        }
+        if !deadline.is_now() {
+            let (mut opened, mut asked) = (Vec::new(), Vec::new());
+            sets.each(|fd, events| {
+                try_push(&mut opened, files.opened(fd as i32)?)?;
+                try_push(&mut asked, Asked::new(fd, events))
+            })?;
+            wait_for(&opened, &mut asked, deadline)?;
+            for asked in &asked {
+                found += sets.answer(asked.index, asked.found);
+            }
+        }
+    }
+    sets.write(addresses)?;
+    Ok(found)
+}

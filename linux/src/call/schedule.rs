@@ -1,0 +1,417 @@
+//! Calls about who runs when: niceness, affinity, policies, priorities of input and output.
+//!
+//! Threads are paced by the data they move, not by priorities; what these calls set is remembered ([`process::pace`]) and reported, by Linux's rules.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::*;
+use abi::nr;
+use vm::user;
+
+use super::{Args, Handler};
+use account::Capability;
+use process::pace::Policy;
+use process::signal;
+use process::{Process, Task, access, tree};
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
+    (nr::SCHED_YIELD, |_| {
+        (sync::callout::get().yield_now)();
+        Ok(0)
+    }),
+    (nr::GETPRIORITY, getpriority),
+    (nr::SETPRIORITY, setpriority),
+    (nr::SCHED_GETAFFINITY, sched_getaffinity),
+    (nr::SCHED_SETAFFINITY, sched_setaffinity),
+    (nr::SCHED_GETSCHEDULER, |a| {
+        let policy = task_or_self(a.int(0))?.pace.policy();
+        let reset = if policy.reset { SCHED_RESET_ON_FORK } else { 0 };
+        Ok((policy.kind | reset) as usize)
+    }),
+    (nr::SCHED_SETSCHEDULER, |a| match a.int(1) {
+        ..0 => Err(Errno::EINVAL),
+        policy => set_scheduler(a.int(0), Some(policy), a.word(2)),
+    }),
+    (nr::SCHED_GETPARAM, |a| {
+        if a.word(1) == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let priority = task_or_self(a.int(0))?.pace.policy().priority;
+        user::put(a.word(1), &priority).map(|()| 0)
+    }),
+    (nr::SCHED_SETPARAM, |a| {
+        set_scheduler(a.int(0), None, a.word(1))
+    }),
+    (nr::SCHED_SETATTR, sched_setattr),
+    (nr::SCHED_GETATTR, sched_getattr),
+    (nr::SCHED_GET_PRIORITY_MAX, |a| priority_bound(a.int(0), 99)),
+    (nr::SCHED_GET_PRIORITY_MIN, |a| priority_bound(a.int(0), 1)),
+    (nr::SCHED_RR_GET_INTERVAL, |a| {
+        let task = task_or_self(a.int(0))?;
+        let interval = match task.pace.policy().kind {
+            // Nobody of the same priority takes the CPU from it.
+            SCHED_FIFO => 0,
+            _ => task.thread.quantum_ns(),
+        };
+        user::put(a.word(1), &Timespec::from_ns(interval)).map(|()| 0)
+    }),
+    (nr::GETCPU, getcpu),
+    (nr::IOPRIO_GET, ioprio_get),
+    (nr::IOPRIO_SET, ioprio_set),
+];
+
+fn task_or_self(tid: i32) -> Result<Arc<Task>> {
+    match tid {
+        tid if tid < 0 => Err(Errno::EINVAL),
+        tid => named(tid),
+    }
+}
+
+/// The thread with this number, the running one for 0. ESRCH.
+fn named(tid: i32) -> Result<Arc<Task>> {
+    match tid {
+        0 => Ok(Task::current()),
+        tid => tree::find_task(tid).ok_or(Errno::ESRCH),
+    }
+}
+
+/// What a number says when calls are for several threads.
+#[derive(Clone, Copy)]
+enum Who {
+    Thread(i32),
+    Group(i32),
+    User(u32),
+}
+
+/// Calls `f` with the threads that are meant. ESRCH: there is none.
+fn each_named(who: Who, mut f: impl FnMut(&Arc<Task>)) -> Result<()> {
+    let mut found = false;
+    let mut all_of = |process: &Arc<Process>| {
+        process.each_thread(|task| {
+            found = true;
+            f(task);
+            true
+        });
+    };
+    match who {
+        Who::Thread(tid) => {
+            f(&named(tid)?);
+            found = true;
+        }
+        Who::Group(0) => {
+            signal::each_of_group(Process::current().pgrp(), all_of);
+        }
+        Who::Group(pgrp) => {
+            signal::each_of_group(pgrp, all_of);
+        }
+        Who::User(uid) => {
+            let uid = match uid {
+                0 => Process::current().cred.get().uid,
+                uid => uid,
+            };
+            tree::each(|process| process.cred.get().uid == uid, &mut all_of);
+        }
+    }
+    found.then_some(()).ok_or(Errno::ESRCH)
+}
+
+/// Whom `getpriority` and `setpriority` mean.
+fn by_priority(a: &Args) -> Result<Who> {
+    Ok(match a.int(0) {
+        PRIO_PROCESS => Who::Thread(a.int(1)),
+        PRIO_PGRP => Who::Group(a.int(1)),
+        PRIO_USER => Who::User(a.uint(1)),
+        _ => return Err(Errno::EINVAL),
+    })
+}
+
+fn getpriority(a: &mut Args) -> Result<usize> {
+    let mut lowest = i32::MAX;
+    each_named(by_priority(a)?, |task| {
+        lowest = lowest.min(task.pace.nice());
+    })?;
+    Ok((20 - lowest) as usize)
+}
+
+fn setpriority(a: &mut Args) -> Result<usize> {
+    let nice = a.int(2).clamp(-20, 19);
+    // The others of those that are named are changed even so.
+    let mut outcome = Ok(0);
+    each_named(by_priority(a)?, |task| {
+        if let Err(error) = set_nice(task, nice) {
+            outcome = Err(error);
+        }
+    })?;
+    outcome
+}
+
+/// EPERM, EACCES.
+fn set_nice(task: &Task, nice: i32) -> Result<()> {
+    access::may_schedule(&task.process)?;
+    if nice < task.pace.nice() && !may_hurry(task, nice) {
+        return Err(Errno::EACCES);
+    }
+    task.set_nice(nice);
+    Ok(())
+}
+
+/// Whether `task` may be made as little nice as `nice`: its limit counts from 20 down.
+fn may_hurry(task: &Task, nice: i32) -> bool {
+    let limit = task.process.limits.lock().cur(RLIMIT_NICE);
+    (20 - nice) as u64 <= limit || Process::current().cred.get().has(Capability::SysNice)
+}
+
+fn cpu_mask() -> u64 {
+    (1 << machine::cpu::cpus()) - 1
+}
+
+fn sched_getaffinity(a: &mut Args) -> Result<usize> {
+    let room = a.uint(1) as usize;
+    if room < size_of::<u64>() || !room.is_multiple_of(size_of::<u64>()) {
+        return Err(Errno::EINVAL);
+    }
+    let mask = named(a.int(0))?.pace.allowed() & cpu_mask();
+    user::put(a.word(2), &mask)?;
+    Ok(size_of::<u64>())
+}
+
+fn sched_setaffinity(a: &mut Args) -> Result<usize> {
+    let mut mask = [0; 8];
+    let len = (a.uint(1) as usize).min(mask.len());
+    user::copy_in(&mut mask[..len], a.word(2))?;
+    let task = named(a.int(0))?;
+    access::may_schedule(&task.process)?;
+    let mask = u64::from_le_bytes(mask) & cpu_mask();
+    if mask == 0 {
+        return Err(Errno::EINVAL);
+    }
+    task.pace.set_allowed(mask);
+    Ok(0)
+}
+
+/// `sched_setscheduler` and, without a policy, `sched_setparam`.
+fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
+    if param == 0 || tid < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority: i32 = user::get(param)?;
+    let task = task_or_self(tid)?;
+    let policy = match kind {
+        None => Policy {
+            priority,
+            ..task.pace.policy()
+        },
+        Some(kind) => Policy {
+            kind: kind & !SCHED_RESET_ON_FORK,
+            priority,
+            reset: kind & SCHED_RESET_ON_FORK != 0,
+        },
+    };
+    set_policy(&task, policy, task.pace.nice(), false)
+}
+
+/// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL, EPERM; EBUSY: nobody is promised so much time in every period.
+fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> {
+    let old = task.pace.policy();
+    let real_time = Policy::is_real_time(new.kind);
+    match new.kind {
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE | SCHED_DEADLINE if new.priority == 0 => {}
+        SCHED_FIFO | SCHED_RR if (1..=99).contains(&new.priority) => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    let same = {
+        let (mine, its) = (Process::current().cred.get(), task.process.cred.get());
+        [its.uid, its.euid].contains(&mine.euid)
+    };
+    let most = task.process.limits.lock().cur(RLIMIT_RTPRIO);
+    let hurries = real_time
+        && (new.kind != old.kind && most == 0
+            || new.priority > old.priority && new.priority as u64 > most);
+    let needs = !same
+        || hurries
+        || new.kind == SCHED_DEADLINE
+        || !real_time && nice < task.pace.nice() && !may_hurry(task, nice)
+        || old.kind == SCHED_IDLE && new.kind != SCHED_IDLE && !may_hurry(task, task.pace.nice())
+        || old.reset && !new.reset;
+    if needs {
+        Process::current().cred.get().need(Capability::SysNice)?;
+    }
+    if new.kind == SCHED_DEADLINE {
+        return Err(Errno::EBUSY);
+    }
+    let reset = new.reset;
+    let new = if keep { Policy { reset, ..old } } else { new };
+    task.pace.set_policy(new);
+    if !real_time && !keep {
+        task.set_nice(nice);
+    }
+    Ok(0)
+}
+
+/// Size of the first form of [`SchedAttr`].
+const ATTR_FIRST: usize = 48;
+
+fn sched_setattr(a: &mut Args) -> Result<usize> {
+    const KEEP_POLICY: u64 = 8;
+    const KEEP_PARAMS: u64 = 0x10;
+    const RESET: u64 = 1;
+    const CLAMPS: u64 = 0x60;
+    const ALL: u64 = 0x7f;
+    let (tid, at) = (a.int(0), a.word(1));
+    if at == 0 || tid < 0 || a.uint(2) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let size = match user::get::<u32>(at)? as usize {
+        0 => ATTR_FIRST,
+        size if (ATTR_FIRST..=PAGE).contains(&size) => size,
+        _ => {
+            user::put(at, &(size_of::<SchedAttr>() as u32))?;
+            return Err(Errno::E2BIG);
+        }
+    };
+    let mut attr = SchedAttr::default();
+    let bytes = bytemuck::bytes_of_mut(&mut attr);
+    let known = size.min(bytes.len());
+    user::copy_in(&mut bytes[..known], at)?;
+    for beyond in known..size {
+        if user::get::<u8>(at.wrapping_add(beyond))? != 0 {
+            user::put(at, &(size_of::<SchedAttr>() as u32))?;
+            return Err(Errno::E2BIG);
+        }
+    }
+    if attr.policy as i32 > SCHED_DEADLINE || (attr.policy as i32) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let task = named(tid)?;
+    let old = task.pace.policy();
+    if attr.flags & !ALL != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if attr.flags & CLAMPS != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let mut new = Policy {
+        kind: attr.policy as i32,
+        priority: i32::try_from(attr.priority).map_err(|_| Errno::EINVAL)?,
+        reset: attr.flags & RESET != 0,
+    };
+    let mut nice = attr.nice.clamp(-20, 19);
+    if attr.flags & KEEP_POLICY != 0 {
+        (new.kind, new.reset) = (old.kind, old.reset);
+    }
+    let keep = attr.flags & KEEP_PARAMS != 0;
+    if keep {
+        (new.priority, nice) = (old.priority, task.pace.nice());
+    }
+    set_policy(&task, new, nice, keep)
+}
+
+fn sched_getattr(a: &mut Args) -> Result<usize> {
+    let (tid, at, size) = (a.int(0), a.word(1), a.uint(2) as usize);
+    if at == 0 || tid < 0 || !(ATTR_FIRST..=PAGE).contains(&size) || a.uint(3) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let task = named(tid)?;
+    let policy = task.pace.policy();
+    let known = size.min(size_of::<SchedAttr>());
+    let attr = SchedAttr {
+        size: known as u32,
+        policy: policy.kind as u32,
+        flags: policy.reset.into(),
+        nice: match Policy::is_real_time(policy.kind) {
+            true => 0,
+            false => task.pace.nice(),
+        },
+        priority: policy.priority as u32,
+        ..SchedAttr::default()
+    };
+    user::copy_out(at, &bytemuck::bytes_of(&attr)[..known])?;
+    Ok(0)
+}
+
+fn priority_bound(policy: i32, real_time: usize) -> Result<usize> {
+    match policy {
+        SCHED_FIFO | SCHED_RR => Ok(real_time),
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE | SCHED_DEADLINE => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn getcpu(a: &mut Args) -> Result<usize> {
+    let cpu = machine::cpu::this_cpu().number() as u32;
+    for (address, value) in [(a.word(0), cpu), (a.word(1), 0)] {
+        if address != 0 {
+            user::put(address, &value)?;
+        }
+    }
+    Ok(0)
+}
+
+/// Classes of input and output, which stand above these bits.
+const IO_CLASS: u32 = 13;
+const IO_NONE: u32 = 0;
+const IO_REAL_TIME: u32 = 1;
+const IO_BEST_EFFORT: u32 = 2;
+const IO_IDLE: u32 = 3;
+
+/// Whom `ioprio_get` and `ioprio_set` mean.
+fn by_io(a: &Args) -> Result<Who> {
+    Ok(match a.int(0) {
+        1 => Who::Thread(a.int(1)),
+        2 => Who::Group(a.int(1)),
+        3 => Who::User(a.uint(1)),
+        _ => return Err(Errno::EINVAL),
+    })
+}
+
+fn ioprio_get(a: &mut Args) -> Result<usize> {
+    let who = by_io(a)?;
+    // Of several the most urgent; who has set none is treated by its niceness then.
+    let one = matches!(who, Who::Thread(_));
+    let mut best = u32::MAX;
+    each_named(who, |task| {
+        let set = task.pace.io.load(Ordering::Relaxed);
+        let own = if !one && set >> IO_CLASS == IO_NONE {
+            (IO_BEST_EFFORT << IO_CLASS) | ((task.pace.nice() + 20) as u32 / 5)
+        } else {
+            set
+        };
+        best = best.min(own);
+    })?;
+    Ok(best as usize)
+}
+
+fn ioprio_set(a: &mut Args) -> Result<usize> {
+    let new = a.uint(2);
+    let level = new & ((1 << IO_CLASS) - 1);
+    match new >> IO_CLASS {
+        IO_REAL_TIME => {
+            let cred = Process::current().cred.get();
+            if !cred.has(Capability::SysAdmin) {
+                cred.need(Capability::SysNice)?;
+            }
+            if level >= 8 {
+                return Err(Errno::EINVAL);
+            }
+        }
+        IO_BEST_EFFORT if level < 8 => {}
+        IO_IDLE => {}
+        IO_NONE if level == 0 => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    let mine = Process::current().cred.get();
+    let mut outcome = Ok(0);
+    each_named(by_io(a)?, |task| {
+        let its = task.process.cred.get().uid;
+        if [mine.uid, mine.euid].contains(&its) || mine.has(Capability::SysNice) {
+            task.pace.io.store(new, Ordering::Relaxed);
+        } else {
+            outcome = Err(Errno::EPERM);
+        }
+    })?;
+    outcome
+}

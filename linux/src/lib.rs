@@ -1,0 +1,28 @@
+//! Linux's surface: its calls by number, what programs read of the kernel, and the first program.
+//!
+//! *Interface*: [`trap`] links the machine's exceptions and calls to this room; [`call`] is the table by
+//! number; [`boot`] makes the tree of names, with `/proc`, `/sys` and `/syn` in it; [`init`] runs the first program.
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
+#![cfg_attr(not(test), no_std)]
+// Whatever a program does is answered by a value.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
+extern crate alloc;
+
+pub mod boot;
+pub mod call;
+pub mod init;
+mod proc;
+mod syn;
+mod sys;
+pub mod trap;

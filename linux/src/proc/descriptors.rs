@@ -1,0 +1,190 @@
+//! `/proc/PID/fd` and `/proc/PID/fdinfo`: a process's descriptors.
+//!
+//! *Interface.* [`Descriptors`], [`Infos`]. A link of `fd` leads to the open file's inode; opening one that has none (a pipe, a socket)
+//! gives another descriptor of the same description.
+
+use abi::errno::{Errno, Result};
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt::Write;
+use core::sync::atomic::Ordering;
+
+use super::pid::look_into;
+use file::OpenFile;
+use file::files::make_shared;
+use file::fs::attr::{Attr, Kind};
+use file::fs::inode::{How, Inode};
+use file::fs::place::{self, Place};
+use file::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, number_in, whole};
+use process::Process;
+use process::access::{self, Sight, Wish};
+
+/// `/proc/PID/fd`.
+pub struct Descriptors(pub Arc<Process>);
+
+/// `/proc/PID/fdinfo`.
+pub struct Infos(pub Arc<Process>);
+
+fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
+    let fd = number_in(name)?;
+    let of = process
+        .files
+        .get()
+        .visit()
+        .get(fd)
+        .map_err(|_| Errno::ENOENT)?;
+    Ok((fd, of))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a number")]
+fn list(process: &Process, kind: Kind, from: u64, each: Each) {
+    if look_into(process, || ()).is_ok() {
+        let visit = process.files.get().visit();
+        visit.for_each_from(from, |fd, _, _| each(fd as u64, &fd.to_string(), kind));
+    }
+}
+
+impl Folder for Descriptors {
+    fn get(&self, name: &str) -> Result<Item> {
+        let (fd, of) = get(&self.0, name)?;
+        let may = |has, bits| if has { bits } else { 0 };
+        Ok(Item::Magic(Arc::new(Link {
+            process: self.0.clone(),
+            fd,
+            permissions: may(of.readable(), 0o500) | may(of.writable(), 0o300),
+        })))
+    }
+
+    fn list(&self, from: u64, each: Each) {
+        list(&self.0, Kind::Symlink, from, each);
+    }
+
+    fn owner(&self) -> (u32, u32) {
+        access::owner_of(&self.0)
+    }
+
+    fn permissions(&self) -> u32 {
+        0o500
+    }
+
+    fn is_open_to_caller(&self) -> bool {
+        Process::current().pid == self.0.pid
+    }
+}
+
+impl Folder for Infos {
+    fn get(&self, name: &str) -> Result<Item> {
+        let (fd, _) = get(&self.0, name)?;
+        Ok(Item::Text(Arc::new(Info(self.0.clone(), fd))))
+    }
+
+    fn list(&self, from: u64, each: Each) {
+        list(&self.0, Kind::Regular, from, each);
+    }
+}
+
+/// The text of one descriptor of one process.
+struct Info(Arc<Process>, i32);
+
+impl Source for Info {
+    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+        let sight = Sight::of(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
+        let fd = self.1;
+        Ok(Some(whole(move |out| {
+            let shown = sight.with(|process| info(process, fd, out));
+            shown.unwrap_or(Err(Errno::ENOENT))
+        })))
+    }
+
+    fn write(&self, _from: u64, _piece: &mut Piece) -> Result<()> {
+        // Nobody reads it but by what `open` has made.
+        Err(Errno::EACCES)
+    }
+}
+
+fn info(process: &Process, fd: i32, out: &mut Out) -> Result<()> {
+    let files = process.files.get();
+    let of = files.clone().visit().get(fd)?;
+    let cloexec = if files.cloexec(fd)? {
+        abi::linux::O_CLOEXEC
+    } else {
+        0
+    };
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "pos:\t{}\nflags:\t0{:o}\nmnt_id:\t{}\nino:\t{}",
+        of.cursor.offset.load(Ordering::Relaxed),
+        of.flags() | cloexec,
+        of.place().map_or(0, |p| p.mount.id),
+        of.file().stat(&of).ino,
+    );
+    let _ = of.file().info(&of, out);
+    Ok(())
+}
+
+/// One link of `fd`.
+struct Link {
+    process: Arc<Process>,
+    fd: i32,
+    /// As it was opened.
+    permissions: u32,
+}
+
+impl Link {
+    fn open_file(&self) -> Result<Arc<OpenFile>> {
+        let find = || self.process.files.get().visit().get(self.fd);
+        look_into(&self.process, find)?.map_err(|_| Errno::ENOENT)
+    }
+}
+
+impl Magic for Link {
+    fn permissions(&self) -> u32 {
+        self.permissions
+    }
+
+    fn text(&self) -> Result<Vec<u8>> {
+        Ok(self.open_file()?.path()?.into_bytes())
+    }
+
+    fn place(&self) -> Result<Place> {
+        let of = self.open_file()?;
+        match of.place() {
+            Some(place) => Ok(place.clone()),
+            None => Ok(place::root()
+                .ok_or(Errno::ENOENT)?
+                .beside(Arc::new(Nameless(of)))),
+        }
+    }
+}
+
+/// The inode of an open file that has none.
+struct Nameless(Arc<OpenFile>);
+
+impl Inode for Nameless {
+    fn attr(&self) -> Attr {
+        self.0.file().stat(&self.0)
+    }
+
+    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+        let of = &self.0;
+        if self.kind() == Kind::Socket {
+            return Err(Errno::ENXIO);
+        }
+        let wanted = how.flags & abi::linux::O_ACCMODE;
+        let has = of.flags() & abi::linux::O_ACCMODE;
+        if wanted == has || has == abi::linux::O_RDWR {
+            // From now on another table may reach it.
+            make_shared(of);
+            Ok(of.clone())
+        } else {
+            Err(Errno::EACCES)
+        }
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

@@ -1,0 +1,98 @@
+//! `/proc`: processes and the system as Linux shows them, as far as `ps`, `top`, `free`, `uptime`, `mount`, `pidof` and `fuser` look.
+//!
+//! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what concerns the whole machine.
+
+pub(crate) mod counts;
+mod descriptors;
+mod memory;
+mod net;
+mod pid;
+pub(crate) use pid::look_into;
+mod smaps;
+mod status;
+pub(crate) mod system;
+mod sysvipc;
+mod tuned;
+
+use abi::errno::{Errno, Result};
+use abi::linux::PROC_SUPER_MAGIC;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+
+use file::fs::attr::Kind;
+use file::fs::place::FileSystem;
+use file::fs::text::{Each, Folder, Item, TextFs, number_in};
+use process::{Process, Task, tree};
+
+/// A new instance.
+pub fn file_system() -> Arc<dyn FileSystem> {
+    TextFs::new("proc", PROC_SUPER_MAGIC, Arc::new(Root))
+}
+
+struct Root;
+
+/// Where processes begin among the places of the root: `self` and `thread-self`, fixed names, then numbers.
+const FIRST_PID: u64 = 64;
+
+impl Folder for Root {
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::disallowed_macros,
+        reason = "two numbers"
+    )]
+    fn get(&self, name: &str) -> Result<Item> {
+        match name {
+            "self" => {
+                let pid = Process::current().pid;
+                return Ok(Item::Link(pid.to_string().into_bytes()));
+            }
+            "thread-self" => {
+                let task = Task::current();
+                let text = format!("{}/task/{}", task.process.pid, task.tid);
+                return Ok(Item::Link(text.into_bytes()));
+            }
+            _ => {}
+        }
+        if let Ok(item) = system::ROOT.get(name) {
+            return Ok(item);
+        }
+        let number = number_in(name)?;
+        let process = match tree::find(number) {
+            Some(process) => process,
+            // A thread's number leads to its process, although it is not listed.
+            None => tree::find_task(number)
+                .ok_or(Errno::ENOENT)?
+                .process
+                .clone(),
+        };
+        Ok(Item::Folder(Arc::new(pid::Pid::of(process))))
+    }
+
+    fn list(&self, from: u64, each: Each) {
+        for (place, name) in (0..).zip(["self", "thread-self"]) {
+            if place >= from && !each(place, name, Kind::Symlink) {
+                return;
+            }
+        }
+        let mut more = true;
+        system::ROOT.list(from.saturating_sub(2), &mut |place, name, kind| {
+            more = each(place + 2, name, kind);
+            more
+        });
+        if more {
+            list_processes(FIRST_PID, from, each);
+        }
+    }
+}
+
+/// Lists a directory for each process from place `first` on, in the order of their numbers.
+#[expect(clippy::disallowed_methods, reason = "a number")]
+pub(crate) fn list_processes(first: u64, from: u64, each: Each) {
+    for process in tree::from(from.saturating_sub(first)) {
+        let place = first + process.pid as u64;
+        if !each(place, &process.pid.to_string(), Kind::Directory) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! `/proc/PID` and `/proc/PID/task/TID`: one process, or one of its threads.
+//!
+//! *Interface.* [`Pid`].
+
+use abi::errno::{Errno, Result};
+use abi::linux::{RLIM_INFINITY, RLIM_NLIMITS};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use vm::space::{AreaInfo, Role};
+use vm::{AddressSpace, Prot};
+
+use super::descriptors::{Descriptors, Infos};
+use super::memory::Memory;
+use super::tuned::{self, Tuned};
+use super::{net, smaps, status};
+use file::fs::attr::Kind;
+use file::fs::place::{self, Place};
+use file::fs::text::{
+    Each, Fixed, Folder, Item, Magic, Out, Piece, Source, long_text, number_in, records, text,
+};
+use process::access::{self, Sight, Wish};
+use process::memory::weight::points;
+use process::{Process, Program, Task, tree};
+use vm::fallible::try_copy;
+
+/// The directory of a process, or of one of its threads.
+pub struct Pid {
+    process: Arc<Process>,
+    task: Option<Arc<Task>>,
+}
+
+impl Pid {
+    /// The directory of `process`.
+    pub fn of(process: Arc<Process>) -> Pid {
+        Pid {
+            process,
+            task: None,
+        }
+    }
+}
+
+const NAMES: [(&str, Kind); 32] = [
+    ("stat", Kind::Regular),
+    ("status", Kind::Regular),
+    ("statm", Kind::Regular),
+    ("cmdline", Kind::Regular),
+    ("comm", Kind::Regular),
+    ("environ", Kind::Regular),
+    ("exe", Kind::Symlink),
+    ("cwd", Kind::Symlink),
+    ("root", Kind::Symlink),
+    ("fd", Kind::Directory),
+    ("fdinfo", Kind::Directory),
+    ("maps", Kind::Regular),
+    ("smaps", Kind::Regular),
+    ("mem", Kind::Regular),
+    ("personality", Kind::Regular),
+    ("mounts", Kind::Regular),
+    ("mountinfo", Kind::Regular),
+    ("limits", Kind::Regular),
+    ("oom_score", Kind::Regular),
+    ("oom_score_adj", Kind::Regular),
+    ("oom_adj", Kind::Regular),
+    ("coredump_filter", Kind::Regular),
+    ("timerslack_ns", Kind::Regular),
+    ("auxv", Kind::Regular),
+    ("schedstat", Kind::Regular),
+    ("smaps_rollup", Kind::Regular),
+    ("loginuid", Kind::Regular),
+    ("sessionid", Kind::Regular),
+    ("wchan", Kind::Regular),
+    ("net", Kind::Directory),
+    ("children", Kind::Regular),
+    ("task", Kind::Directory),
+];
+
+/// What `look` finds in `process`, if the caller may look into it. `EACCES`.
+pub fn look_into<R>(process: &Process, look: impl FnOnce() -> R) -> Result<R> {
+    access::with(process, Wish::See, look).map_err(|_| Errno::EACCES)
+}
+
+/// A text about `process` as the program that it is when somebody opens the text, who may look into it then.
+pub fn looking(process: Arc<Process>, write: fn(&Sight, u64, &mut Piece)) -> Arc<dyn Source> {
+    Arc::new(Looking { process, write })
+}
+
+struct Looking {
+    process: Arc<Process>,
+    write: fn(&Sight, u64, &mut Piece),
+}
+
+impl Source for Looking {
+    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+        let sight = Sight::of(&self.process, Wish::See).map_err(|_| Errno::EACCES)?;
+        let write = self.write;
+        Ok(Some(records(move |from, piece| {
+            write(&sight, from, piece);
+            Ok(())
+        })))
+    }
+
+    fn write(&self, _from: u64, _piece: &mut Piece) -> Result<()> {
+        // Nobody reads it but by what `open` has made.
+        Err(Errno::EACCES)
+    }
+}
+
+fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> Item {
+    Item::Opened(Arc::new(Tuned {
+        process,
+        number,
+        private: false,
+    }))
+}
+
+/// Numbers of the processes that `task` has made: all of `process` are its first thread's here.
+fn children(process: &Process, task: Option<&Task>, from: u64, piece: &mut Piece) {
+    if task.is_none_or(|task| task.tid != process.pid) {
+        return;
+    }
+    for child in tree::from(from) {
+        let next = child.pid as u64 + 1;
+        let ours = child.ppid() == process.pid;
+        if ours
+            && !piece.record(next, |out| {
+                let _ = write!(out, "{} ", child.pid);
+            })
+        {
+            return;
+        }
+    }
+}
+
+impl Folder for Pid {
+    fn get(&self, name: &str) -> Result<Item> {
+        let process = self.process.clone();
+        let task = self.task.clone();
+        Ok(match name {
+            "stat" => text(move |out| status::stat(&process, task.as_deref(), out)),
+            "status" => {
+                long_text(move |from, piece| status::status(&process, task.as_deref(), from, piece))
+            }
+            "statm" => text(move |out| status::statm(&process, out)),
+            "cmdline" => long_text(move |from, piece| {
+                let rights = process.rights.lock();
+                let (program, space) = whole_program(&process);
+                drop(rights);
+                if let Some(space) = space {
+                    bytes(&space, &program.arguments, from, piece);
+                }
+                Ok(())
+            }),
+            "comm" => text(move |out| {
+                out.push_str(&process.program().comm);
+                out.push('\n');
+                Ok(())
+            }),
+            "environ" => Item::Private(looking(process, |sight, from, piece| {
+                if let Some((program, Some(space))) = sight.with(whole_program) {
+                    bytes(&space, &program.environment, from, piece);
+                }
+            })),
+            "exe" => Item::Magic(Arc::new(Exe(process))),
+            "cwd" => Item::Magic(Arc::new(Stands(process, false))),
+            "root" => Item::Magic(Arc::new(Stands(process, true))),
+            "fd" => Item::Folder(Arc::new(Descriptors(process))),
+            "fdinfo" => Item::Folder(Arc::new(Infos(process))),
+            "maps" => Item::Text(looking(process, maps)),
+            "smaps" => Item::Text(looking(process, smaps::smaps)),
+            "mem" => Item::Opened(Arc::new(Memory(process))),
+            "personality" => Item::Private(looking(process, |sight, from, piece| {
+                let told = |process: &Arc<Process>| process.personality.load(Ordering::Relaxed);
+                if from == 0
+                    && let Some(personality) = sight.with(told)
+                {
+                    piece.record(1, |out| {
+                        let _ = writeln!(out, "{personality:08x}");
+                    });
+                }
+            })),
+            "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
+            "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
+            "net" => Item::Folder(Arc::new(Fixed(net::ALL))),
+            "limits" => text(move |out| limits(&process, out)),
+            "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
+            "oom_adj" => tuned(process, &tuned::OLD_ADJUSTMENT),
+            "coredump_filter" => tuned(process, &tuned::FILTER),
+            "timerslack_ns" => tuned(process, &tuned::SLACK),
+            "auxv" => Item::Private(looking(process, |sight, from, piece| {
+                if let Some((program, Some(space))) = sight.with(whole_program) {
+                    bytes(&space, &program.aux, from, piece);
+                }
+            })),
+            "schedstat" => text(move |out| {
+                let (cpu_ns, switches) = match &task {
+                    Some(task) => (task.cpu_ns(), task.thread.switches()),
+                    None => match process.a_thread() {
+                        Some(first) => (first.cpu_ns(), first.thread.switches()),
+                        None => (0, 0),
+                    },
+                };
+                // How long it waited nobody counts.
+                let _ = writeln!(out, "{cpu_ns} 0 {switches}");
+                Ok(())
+            }),
+            "smaps_rollup" => Item::Text(looking(process, smaps::rollup)),
+            "loginuid" | "sessionid" => text(|out| {
+                out.push_str("4294967295");
+                Ok(())
+            }),
+            "oom_score" => text(move |out| {
+                // From 0 to 2000; 667 for one that holds nothing.
+                let all = vm::frame::total() as isize;
+                let thousandths = |points: isize| (1000 + points * 1000 / all) * 2 / 3;
+                let _ = writeln!(out, "{}", points(&process).map_or(0, thousandths));
+                Ok(())
+            }),
+            // Nobody sleeps in a function with a name.
+            "wchan" => text(|out| {
+                out.push('0');
+                Ok(())
+            }),
+            "children" if self.task.is_some() => long_text(move |from, piece| {
+                children(&process, task.as_deref(), from, piece);
+                Ok(())
+            }),
+            "task" if self.task.is_none() => Item::Folder(Arc::new(Tasks(process))),
+            _ => return Err(Errno::ENOENT),
+        })
+    }
+
+    fn list(&self, from: u64, each: Each) {
+        let elsewhere = if self.task.is_some() {
+            "task"
+        } else {
+            "children"
+        };
+        for (place, (name, kind)) in (0..).zip(NAMES) {
+            if name == elsewhere {
+                continue;
+            }
+            if place >= from && !each(place, name, kind) {
+                return;
+            }
+        }
+    }
+
+    fn whose(&self) -> Option<Arc<dyn core::any::Any + Send + Sync>> {
+        let process = self.task.is_none().then(|| self.process.clone());
+        process.map(|process| process as _)
+    }
+
+    fn owner(&self) -> (u32, u32) {
+        let cred = self.process.cred.get();
+        (cred.euid, cred.egid)
+    }
+
+    fn owner_inside(&self) -> (u32, u32) {
+        access::owner_of(&self.process)
+    }
+}
+
+/// `/proc/PID/task`.
+struct Tasks(Arc<Process>);
+
+impl Folder for Tasks {
+    fn get(&self, name: &str) -> Result<Item> {
+        let task = self.0.task(number_in(name)?);
+        Ok(Item::Folder(Arc::new(Pid {
+            process: self.0.clone(),
+            task: Some(task.ok_or(Errno::ENOENT)?),
+        })))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a number")]
+    fn list(&self, from: u64, each: Each) {
+        let last = i32::try_from(from).unwrap_or(i32::MAX).saturating_sub(1);
+        self.0.each_thread_after(last, |task| {
+            each(task.tid as u64, &task.tid.to_string(), Kind::Directory)
+        });
+    }
+
+    fn owner(&self) -> (u32, u32) {
+        let cred = self.0.cred.get();
+        (cred.euid, cred.egid)
+    }
+}
+
+/// `/proc/PID/exe`.
+struct Exe(Arc<Process>);
+
+impl Magic for Exe {
+    fn text(&self) -> Result<Vec<u8>> {
+        let program = look_into(&self.0, || self.0.program())?;
+        if program.exe.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        try_copy(program.exe.as_bytes())
+    }
+
+    fn place(&self) -> Result<Place> {
+        // Not by its path, which may lead elsewhere by now.
+        let program = look_into(&self.0, || self.0.program())?;
+        program.place.clone().ok_or(Errno::ENOENT)
+    }
+}
+
+/// `/proc/PID/cwd` and `/proc/PID/root`.
+struct Stands(Arc<Process>, bool);
+
+impl Magic for Stands {
+    fn text(&self) -> Result<Vec<u8>> {
+        let root = Process::current().fs.get().root();
+        self.place()?.path(&root)
+    }
+
+    fn place(&self) -> Result<Place> {
+        if self.0.is_zombie() {
+            return Err(Errno::ENOENT);
+        }
+        look_into(&self.0, || {
+            let fs = self.0.fs.get();
+            if self.1 { fs.root() } else { fs.cwd() }
+        })
+    }
+}
+
+/// What a process runs, and the memory that this is about. Its rights are held.
+fn whole_program(process: &Arc<Process>) -> (Arc<Program>, Option<Arc<AddressSpace>>) {
+    (process.program(), process.space())
+}
+
+/// What `space` has at `range` now, from byte `from` on; it ends where the memory does.
+fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut Piece) {
+    /// A record of them.
+    const RECORD: usize = 512;
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    let mut at = range.start.saturating_add(from);
+    let mut part = [0; RECORD];
+    while at < range.end {
+        let part = &mut part[..(range.end - at).min(RECORD)];
+        if space.read_at(at, part).is_err() {
+            return;
+        }
+        at += part.len();
+        let next = (at - range.start) as u64;
+        if !piece.record(next, |out| out.push_bytes(part)) {
+            return;
+        }
+    }
+}
+
+/// A line for each area that ends above `from`.
+fn maps(sight: &Sight, from: u64, piece: &mut Piece) {
+    if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
+        space.for_each_area_above(from, |area| {
+            piece.record(area.end as u64, |out| map(&area, out))
+        });
+    }
+}
+
+/// The line of an area in `maps`.
+pub(super) fn map(area: &AreaInfo, out: &mut Out) {
+    let bit = |has: bool, letter: char| if has { letter } else { '-' };
+    let start = out.written();
+    let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));
+    // `Out` notes by itself that memory is out, here and below.
+    let _ = write!(
+        out,
+        "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {} ",
+        area.start,
+        area.end,
+        bit(area.prot.contains(Prot::READ), 'r'),
+        bit(area.prot.contains(Prot::WRITE), 'w'),
+        bit(area.prot.contains(Prot::EXEC), 'x'),
+        if area.shared { 's' } else { 'p' },
+        area.offset,
+        abi::linux::major(device),
+        abi::linux::minor(device),
+        inode,
+    );
+    let name = match (&area.pager, area.role) {
+        (Some(pager), _) => pager.path.as_str(),
+        (None, Role::Heap) => "[heap]",
+        (None, Role::Stack { .. }) => "[stack]",
+        (None, Role::Plain | Role::Growing) => "",
+    };
+    if !name.is_empty() {
+        for _ in out.written() - start..73 {
+            out.push(' ');
+        }
+        out.push_str(name);
+    }
+    out.push('\n');
+}
+
+#[expect(clippy::disallowed_methods, reason = "four short words")]
+fn options(flags: u64) -> String {
+    let mut options = String::from(if flags & place::MS_RDONLY != 0 {
+        "ro"
+    } else {
+        "rw"
+    });
+    for (flag, name) in [
+        (place::MS_NOSUID, ",nosuid"),
+        (place::MS_NODEV, ",nodev"),
+        (place::MS_NOEXEC, ",noexec"),
+    ] {
+        if flags & flag != 0 {
+            options.push_str(name);
+        }
+    }
+    options
+}
+
+/// Writes the path of what a mount covers, with blanks as `mount` expects them.
+fn covered(mount: &place::Mount, out: &mut Out) {
+    let path = match (&mount.covers, place::root()) {
+        (Some(covered), Some(root)) => covered.path(&root),
+        _ => return out.push('/'),
+    };
+    if path == Err(Errno::ENOMEM) {
+        return out.lack();
+    }
+    let path = path.unwrap_or_default();
+    let letters = path.utf8_chunks().flat_map(|chunk| {
+        let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+        chunk.valid().chars().chain(replaced)
+    });
+    for letter in letters {
+        match letter {
+            '\\' => out.push_str("\\134"),
+            ' ' => out.push_str("\\040"),
+            '\n' => out.push_str("\\012"),
+            letter => out.push(letter),
+        }
+    }
+}
+
+/// A record for each mount with number `from` or more.
+fn each_mount(from: u64, piece: &mut Piece, show: fn(&place::Mount, &mut Out)) -> Result<()> {
+    let mut from = from;
+    while let Some(mount) = place::mount_from(from) {
+        from = u64::from(mount.id) + 1;
+        if !piece.record(from, |out| show(&mount, out)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A mount in the form of fstab(5).
+fn mount(mount: &place::Mount, out: &mut Out) {
+    let _ = write!(out, "{} ", mount.source);
+    covered(mount, out);
+    let (kind, options) = (mount.fs.kind(), options(mount.flags()));
+    let own = mount.fs.options();
+    let _ = writeln!(out, " {kind} {options},noatime{own} 0 0");
+}
+
+fn mountinfo(mount: &place::Mount, out: &mut Out) {
+    let above = mount.covers.as_ref().map_or(0, |c| c.mount.id);
+    let (dev, _) = mount.root.id();
+    let flags = options(mount.flags());
+    let (id, major, minor) = (mount.id, abi::linux::major(dev), abi::linux::minor(dev));
+    let _ = write!(out, "{id} {above} {major}:{minor} / ");
+    covered(mount, out);
+    let (kind, source) = (mount.fs.kind(), &mount.source);
+    let _ = writeln!(out, " {flags},noatime - {kind} {source} {flags}");
+}
+
+fn limits(process: &Process, out: &mut Out) -> Result<()> {
+    const ROWS: [(&str, &str); RLIM_NLIMITS] = [
+        ("Max cpu time", "seconds"),
+        ("Max file size", "bytes"),
+        ("Max data size", "bytes"),
+        ("Max stack size", "bytes"),
+        ("Max core file size", "bytes"),
+        ("Max resident set", "bytes"),
+        ("Max processes", "processes"),
+        ("Max open files", "files"),
+        ("Max locked memory", "bytes"),
+        ("Max address space", "bytes"),
+        ("Max file locks", "locks"),
+        ("Max pending signals", "signals"),
+        ("Max msgqueue size", "bytes"),
+        ("Max nice priority", ""),
+        ("Max realtime priority", ""),
+        ("Max realtime timeout", "us"),
+    ];
+    #[expect(clippy::disallowed_methods, reason = "a number")]
+    let amount = |value: u64| {
+        if value == RLIM_INFINITY {
+            String::from("unlimited")
+        } else {
+            value.to_string()
+        }
+    };
+    let _ = writeln!(
+        out,
+        "{:<25} {:<20} {:<20} {:<10}",
+        "Limit", "Soft Limit", "Hard Limit", "Units"
+    );
+    let limits = process.limits.lock().clone();
+    for (resource, (name, unit)) in ROWS.iter().enumerate() {
+        let limit = limits.get(resource)?;
+        let _ = writeln!(
+            out,
+            "{name:<25} {:<20} {:<20} {unit:<10}",
+            amount(limit.cur),
+            amount(limit.max)
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! `/proc/PID/smaps` and `smaps_rollup`: what there is of each area, and of all.
+//!
+//! *Interface.* One function a text.
+
+use abi::layout::PAGE;
+use core::fmt::Write;
+use vm::Prot;
+use vm::space::{AreaInfo, Lock, Present};
+
+use super::pid::map;
+use file::fs::text::{Out, Piece};
+use process::access::Sight;
+
+/// What `maps` has, and behind each line how much of it there is.
+pub fn smaps(sight: &Sight, from: u64, piece: &mut Piece) {
+    if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
+        space.for_each_area_with_pages(from, |area, pages| {
+            piece.record(area.end as u64, |out| {
+                map(&area, out);
+                present(&area, &pages, out);
+            })
+        });
+    }
+}
+
+/// The sum of all areas, with the names that `smaps` has for the parts.
+pub fn rollup(sight: &Sight, from: u64, piece: &mut Piece) {
+    let Some(space) = sight.space().filter(|_| from == 0) else {
+        return;
+    };
+    let (mut sum, mut proportions, mut locked) = (Present::default(), 0, 0);
+    let (mut first, mut end) = (usize::MAX, 0);
+    space.for_each_area_with_pages(0, |area, pages| {
+        for at in [0, 1] {
+            sum.private[at] += pages.private[at];
+            sum.shared[at] += pages.shared[at];
+        }
+        sum.accessed += pages.accessed;
+        sum.own += pages.own;
+        proportions += pages.parts;
+        if area.lock != Lock::No {
+            locked += pages.parts;
+        }
+        (first, end) = (first.min(area.start), area.end);
+        true
+    });
+    let page = PAGE as u64 / 1024;
+    let share = |parts: u64| parts * page / Present::PARTS;
+    piece.record(1, |out| {
+        let start = out.written();
+        let _ = write!(
+            out,
+            "{:08x}-{end:08x} ---p 00000000 00:00 0 ",
+            first.min(end)
+        );
+        for _ in out.written() - start..73 {
+            out.push(' ');
+        }
+        out.push_str("[rollup]\n");
+        for (name, kibibytes) in [
+            ("Rss:", sum.all() as u64 * page),
+            ("Pss:", share(proportions)),
+            ("Shared_Clean:", sum.shared[0] as u64 * page),
+            ("Shared_Dirty:", sum.shared[1] as u64 * page),
+            ("Private_Clean:", sum.private[0] as u64 * page),
+            ("Private_Dirty:", sum.private[1] as u64 * page),
+            ("Referenced:", sum.accessed as u64 * page),
+            ("Anonymous:", sum.own as u64 * page),
+            ("Swap:", 0),
+            ("SwapPss:", 0),
+            ("Locked:", share(locked)),
+        ] {
+            let _ = writeln!(out, "{name:<15} {kibibytes:>8} kB");
+        }
+    });
+}
+
+fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
+    let page = PAGE / 1024;
+    let part = pages.parts * page as u64 / Present::PARTS;
+    let proportion = usize::try_from(part).unwrap_or(0);
+    let locked = match area.lock {
+        Lock::No => 0,
+        _ => proportion,
+    };
+    for (name, kibibytes) in [
+        ("Size:", (area.end - area.start) / 1024),
+        ("KernelPageSize:", page),
+        ("MMUPageSize:", page),
+        ("Rss:", pages.all() * page),
+        ("Pss:", proportion),
+        ("Shared_Clean:", pages.shared[0] * page),
+        ("Shared_Dirty:", pages.shared[1] * page),
+        ("Private_Clean:", pages.private[0] * page),
+        ("Private_Dirty:", pages.private[1] * page),
+        ("Referenced:", pages.accessed * page),
+        ("Anonymous:", pages.own * page),
+        ("Swap:", 0),
+        ("SwapPss:", 0),
+        ("Locked:", locked),
+    ] {
+        let _ = writeln!(out, "{name:<15} {kibibytes:>8} kB");
+    }
+    let flags = [
+        (area.prot.contains(Prot::READ), "rd "),
+        (area.prot.contains(Prot::WRITE), "wr "),
+        (area.prot.contains(Prot::EXEC), "ex "),
+        (area.shared, "sh "),
+        (true, "mr mw me "),
+        (area.role.floor().is_some(), "gd "),
+        (area.lock != Lock::No, "lo "),
+        (area.wishes.left_out, "dc "),
+        (area.wishes.concealed, "dd "),
+        (area.wishes.wiped, "wf "),
+    ];
+    out.push_str("VmFlags: ");
+    for (_, word) in flags.iter().filter(|(has, _)| *has) {
+        out.push_str(word);
+    }
+    out.push('\n');
+}

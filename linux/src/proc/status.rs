@@ -1,0 +1,228 @@
+//! The numbers of a process: `stat`, `status`, `statm`.
+//!
+//! *Interface.* One function a text; `task` for one thread instead of the whole process.
+
+use abi::errno::Result;
+use abi::layout::PAGE;
+use abi::linux::RLIMIT_SIGPENDING;
+use alloc::sync::Arc;
+use core::fmt::Write;
+use core::sync::atomic::Ordering;
+
+use super::look_into;
+use account::user::Held;
+use file::fs::text::{Out, Piece};
+use process::{Process, Task};
+
+/// Nanoseconds in a clock tick as programs see it.
+const TICK_NS: u64 = 10_000_000;
+
+fn state(process: &Process, task: Option<&Task>) -> char {
+    match task {
+        Some(task) if !process.is_zombie() && !process.signals.is_stopped() => {
+            if task.sleeping() {
+                'S'
+            } else {
+                'R'
+            }
+        }
+        _ => process.state(),
+    }
+}
+
+/// `/proc/PID/stat`: 52 fields.
+pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Result<()> {
+    let program = process.program();
+    let space = process.space();
+    let (size, resident) = space
+        .as_ref()
+        .map_or((0, 0), |s| (s.size() as u64, s.resident() as u64));
+    let terminal = process.session.get().terminal();
+    let (device, foreground) = terminal.map_or((0, -1), |t| (t.device(), t.foreground()));
+    let used = task.map_or_else(|| process.usage(), Task::usage);
+    let children = process.children_usage();
+    let [user, system, children_user, children_system] = [
+        used.user_ns,
+        used.system_ns,
+        children.user_ns,
+        children.system_ns,
+    ]
+    .map(|ns| ns / TICK_NS);
+    let actions = process.signals.actions.get();
+    let first = process.a_thread();
+    let (blocked, cpu) = first.map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
+    let threads = process.thread_count();
+    let nice = process.nice();
+    // Where things are is for those who may look into it.
+    let places = || {
+        [
+            program.stack,
+            program.arguments.start,
+            program.arguments.end,
+            program.environment.start,
+            program.environment.end,
+        ]
+    };
+    let [stack, places @ ..] = look_into(process, places).unwrap_or_default();
+    let [arguments, arguments_end, environment, environment_end] = places;
+    // Writing to a string does not fail.
+    let _ = write!(
+        out,
+        "{} ({}) {} {} {} {} {device} {foreground} 4194304 {} {} 0 0 {user} {system} {children_user} {children_system} {} {nice} {threads} 0 {} {size} {resident} {}",
+        task.map_or(process.pid, |t| t.tid),
+        program.comm,
+        state(process, task),
+        process.ppid(),
+        process.pgrp(),
+        process.sid(),
+        used.faults,
+        children.faults,
+        20 + nice,
+        process.start_ns / TICK_NS,
+        u64::MAX,
+    );
+    let _ = writeln!(
+        out,
+        " 0 0 {stack} 0 0 {} {} {} {} 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 {arguments} {arguments_end} {environment} {environment_end} 0",
+        process.pending(),
+        blocked,
+        actions.ignored(),
+        actions.caught(),
+    );
+    Ok(())
+}
+
+/// `/proc/PID/statm`, in pages.
+pub fn statm(process: &Process, out: &mut Out) -> Result<()> {
+    let (sizes, resident) = process
+        .space()
+        .map_or_else(Default::default, |s| (s.sizes(), s.resident()));
+    let (size, data) = (sizes.all / PAGE, (sizes.data + sizes.stacks) / PAGE);
+    let _ = writeln!(out, "{size} {resident} 0 0 0 {data} 0");
+    Ok(())
+}
+
+/// Where the text of `status` goes on behind the groups.
+const BEHIND_GROUPS: u64 = 1 << 32;
+/// Groups in a record: a process may have 65536.
+const GROUPS: usize = 64;
+
+/// `/proc/PID/status`: a record up to the groups, some of groups, one of the rest.
+pub fn status(
+    process: &Arc<Process>,
+    task: Option<&Task>,
+    from: u64,
+    piece: &mut Piece,
+) -> Result<()> {
+    let cred = process.cred.get();
+    if from == 0 && !piece.record(1, |out| identity(process, task, out)) {
+        return Ok(());
+    }
+    let mut at = from.max(1);
+    let passed = usize::try_from(at - 1).unwrap_or(usize::MAX);
+    for groups in cred.groups.chunks(GROUPS).skip(passed) {
+        at += 1;
+        let more = piece.record(at, |out| {
+            for group in groups {
+                let _ = write!(out, "{group} ");
+            }
+        });
+        if !more {
+            return Ok(());
+        }
+    }
+    if from <= BEHIND_GROUPS {
+        piece.record(BEHIND_GROUPS + 1, |out| state_of(process, task, out));
+    }
+    Ok(())
+}
+
+fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
+    let program = process.program();
+    let cred = process.cred.get();
+    let letter = state(process, task);
+    let tracer = match task {
+        Some(task) => task.trace.tracer(),
+        None => process.a_thread().map_or(0, |first| first.trace.tracer()),
+    };
+    let word = match letter {
+        'R' => "running",
+        'S' => "sleeping",
+        'T' => "stopped",
+        _ => "zombie",
+    };
+    let _ = write!(
+        out,
+        "Name:\t{}\nUmask:\t{:04o}\nState:\t{letter} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n",
+        program.comm,
+        process.fs.get().umask(),
+        process.pid,
+        task.map_or(process.pid, |t| t.tid),
+        process.ppid(),
+        tracer,
+    );
+    let _ = write!(
+        out,
+        "Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{}\nGroups:\t",
+        cred.uid,
+        cred.euid,
+        cred.suid,
+        cred.fsuid,
+        cred.gid,
+        cred.egid,
+        cred.sgid,
+        cred.fsgid,
+        process.files.get().capacity(),
+    );
+}
+
+fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
+    let cred = process.cred.get();
+    out.push('\n');
+    if let Some(space) = process.space() {
+        let sizes = space.sizes();
+        let [size, data, stacks, locked] =
+            [sizes.all, sizes.data, sizes.stacks, sizes.locked].map(|bytes| bytes / 1024);
+        let resident = space.resident() * PAGE / 1024;
+        let tables = space.tables_held() * PAGE / 1024;
+        let most = process.usage().max_resident / 1024;
+        let _ = write!(
+            out,
+            "VmPeak:\t{size:8} kB\nVmSize:\t{size:8} kB\nVmLck:\t{locked:8} kB\nVmPin:\t       0 kB\nVmHWM:\t{most:8} kB\nVmRSS:\t{resident:8} kB\nVmData:\t{data:8} kB\nVmStk:\t{stacks:8} kB\nVmPTE:\t{tables:8} kB\nVmSwap:\t       0 kB\n",
+        );
+    }
+    let actions = process.signals.actions.get();
+    let blocked = process.a_thread().map_or(0, |t| t.blocked());
+    let most_signals = process.limits.lock().cur(RLIMIT_SIGPENDING);
+    let _ = write!(
+        out,
+        "Threads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
+        process.thread_count(),
+        cred.user.holds(Held::Signals),
+        most_signals,
+        0,
+        process.pending(),
+        actions.ignored(),
+        actions.caught(),
+    );
+    let _ = write!(
+        out,
+        "CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\nNoNewPrivs:\t{}\n",
+        cred.caps.inheritable.bits(),
+        cred.caps.permitted.bits(),
+        cred.caps.effective.bits(),
+        cred.caps.bounding.bits(),
+        cred.caps.ambient.bits(),
+        u8::from(process.no_new_privileges.load(Ordering::Relaxed)),
+    );
+    let cpus = machine::cpu::cpus();
+    let used = task.map_or_else(|| process.usage(), Task::usage);
+    let _ = write!(
+        out,
+        "Cpus_allowed:\t{:x}\nCpus_allowed_list:\t0-{}\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
+        (1u64 << cpus) - 1,
+        cpus - 1,
+        used.voluntary,
+        used.forced,
+    );
+}

@@ -1,0 +1,597 @@
+//! What `/proc` tells about the whole machine.
+//!
+//! *Interface.* [`ROOT`] is the folder of it.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "numbers and names of the machine"
+)]
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::SOMAXCONN;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicU64, Ordering};
+use machine::cpu::MAX_CPUS;
+use machine::mitigate::Bug;
+use machine::topology;
+
+use super::{counts, sysvipc};
+use crate::call::log::LEVELS;
+use crate::call::misc::{RELEASE, VERSION};
+use account::Capability;
+use account::quota;
+use file::event::inotify::limits as inotify;
+use file::fs::dev;
+use file::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
+use file::io::IoBuf;
+use file::pipe::size::{limits as pipes, round};
+use file::socket::inet::{self, icmp, ports};
+use file::{File, OpenFile};
+use process::host;
+use process::ipc::mqueue::limits as queues;
+use process::ipc::{memory as segments, message, semaphore};
+use process::signal::dump;
+use process::{Process, access, tree};
+
+const TICK_NS: u64 = 10_000_000;
+
+macro_rules! line {
+    ($value:expr) => {
+        || {
+            text(|out| {
+                let _ = writeln!(out, "{}", $value);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// Two numbers, the first not the larger one, that root may set.
+macro_rules! pair {
+    ($at:expr, $kind:ty) => {
+        || {
+            let show = |out: &mut Out| {
+                let [low, high] = $at.each_ref().map(|end| end.load(Ordering::Relaxed));
+                let _ = writeln!(out, "{low}\t{high}");
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let mut words = text.split_whitespace().map(|word| word.parse::<$kind>());
+                let (Some(Ok(low)), Some(Ok(high)), None) =
+                    (words.next(), words.next(), words.next())
+                else {
+                    return Err(Errno::EINVAL);
+                };
+                if low > high {
+                    return Err(Errno::EINVAL);
+                }
+                for (end, number) in $at.iter().zip([low, high]) {
+                    end.store(number, Ordering::Relaxed);
+                }
+                Ok(())
+            })
+        }
+    };
+}
+
+/// A number that root may set.
+macro_rules! number {
+    ($at:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+                let number = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
+                $at.store(number, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// The number that the next object of System V shall have, -1 for any.
+macro_rules! next_id {
+    ($at:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                let _ = writeln!(out, "{}", $at.next.load(Ordering::Relaxed));
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+                if number < 0 {
+                    return Err(Errno::EINVAL);
+                }
+                $at.next.store(number, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// A number from a range that root may set.
+macro_rules! ranged {
+    ($at:expr, $range:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
+                Ok(())
+            };
+            Item::Setting(whole(show), |text| {
+                let number: usize = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+                if !$range.contains(&number) {
+                    return Err(Errno::EINVAL);
+                }
+                $at.store(number, Ordering::Relaxed);
+                Ok(())
+            })
+        }
+    };
+}
+
+/// A name of the machine that root may set.
+macro_rules! named {
+    ($which:expr) => {
+        || {
+            let show = |out: &mut Out| {
+                out.push_bytes(&host::name($which));
+                out.push('\n');
+                Ok(())
+            };
+            Item::Setting(whole(show), |name| {
+                let cred = Process::current().cred.get();
+                cred.need(Capability::SysAdmin)?;
+                host::rename($which, name.as_bytes());
+                Ok(())
+            })
+        }
+    };
+}
+
+/// The fixed names of `/proc`.
+pub const ROOT: Fixed = Fixed(&[
+    ("cmdline", line!(machine::boot::info().cmdline)),
+    ("cpuinfo", || long_text(cpuinfo)),
+    ("devices", || text(counts::devices)),
+    ("diskstats", || text(counts::nothing)),
+    ("filesystems", || text(filesystems)),
+    ("interrupts", || long_text(counts::interrupts)),
+    ("kmsg", || Item::Special(Arc::new(Kmsg))),
+    ("loadavg", || text(loadavg)),
+    ("meminfo", || text(meminfo)),
+    ("misc", || text(counts::nothing)),
+    ("mounts", || Item::Link(b"self/mounts".to_vec())),
+    ("net", || Item::Link(b"self/net".to_vec())),
+    ("partitions", || text(counts::nothing)),
+    ("softirqs", || text(counts::softirqs)),
+    ("stat", || long_text(stat)),
+    (
+        "swaps",
+        line!("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"),
+    ),
+    ("sys", || Item::Folder(Arc::new(Fixed(SYS)))),
+    ("sysvipc", || Item::Folder(Arc::new(Fixed(sysvipc::ALL)))),
+    ("uptime", || text(uptime)),
+    (
+        "version",
+        line!(format!("Linux version {RELEASE} ({VERSION}) #1 SMP")),
+    ),
+    ("vmstat", || text(counts::vmstat)),
+    ("zoneinfo", || text(counts::zones)),
+]);
+
+const SYS: &[Named] = &[
+    ("fs", || Item::Folder(Arc::new(Fixed(SYS_FS)))),
+    ("kernel", || Item::Folder(Arc::new(Fixed(SYS_KERNEL)))),
+    ("net", || Item::Folder(Arc::new(Fixed(SYS_NET)))),
+    ("vm", || Item::Folder(Arc::new(Fixed(SYS_VM)))),
+];
+
+const SYS_FS: &[Named] = &[
+    ("file-max", line!(quota::descriptions_max())),
+    ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
+    ("lease-break-time", number!(file::fs::lease::BREAK_TIME)),
+    ("mqueue", || Item::Folder(Arc::new(Fixed(SYS_MQUEUE)))),
+    ("nr_open", line!(file::files::MAX_CAPACITY)),
+    ("pipe-max-size", || {
+        let show = |out: &mut Out| {
+            let _ = writeln!(out, "{}", pipes::SIZE.load(Ordering::Relaxed));
+            Ok(())
+        };
+        Item::Setting(whole(show), |text| {
+            let wanted: u32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+            pipes::SIZE.store(round(wanted as usize)?, Ordering::Relaxed);
+            Ok(())
+        })
+    }),
+    ("pipe-user-pages-hard", number!(quota::pipes::HARD)),
+    ("pipe-user-pages-soft", number!(quota::pipes::SOFT)),
+    ("suid_dumpable", line!(0)),
+];
+
+const SYS_MQUEUE: &[Named] = &[
+    (
+        "msg_default",
+        ranged!(queues::MESSAGES_DEFAULT, 1..=queues::MESSAGES_HARD),
+    ),
+    (
+        "msg_max",
+        ranged!(queues::MESSAGES, 1..=queues::MESSAGES_HARD),
+    ),
+    (
+        "msgsize_default",
+        ranged!(queues::BYTES_DEFAULT, 128..=queues::BYTES_HARD),
+    ),
+    (
+        "msgsize_max",
+        ranged!(queues::BYTES, 128..=queues::BYTES_HARD),
+    ),
+    ("queues_max", number!(queues::QUEUES)),
+];
+
+const SYS_INOTIFY: &[Named] = &[
+    ("max_queued_events", number!(inotify::QUEUED)),
+    ("max_user_instances", number!(inotify::INSTANCES)),
+    ("max_user_watches", number!(inotify::WATCHES)),
+];
+
+const SYS_VM: &[Named] = &[
+    (
+        "max_map_count",
+        ranged!(vm::space::AREAS_MAX, 0..=i32::MAX as usize),
+    ),
+    ("overcommit_memory", line!(1)),
+];
+
+const SYS_NET: &[Named] = &[
+    ("core", || Item::Folder(Arc::new(Fixed(SYS_NET_CORE)))),
+    ("ipv4", || Item::Folder(Arc::new(Fixed(SYS_NET_IPV4)))),
+];
+
+const SYS_NET_CORE: &[Named] = &[("somaxconn", line!(SOMAXCONN))];
+
+const SYS_NET_IPV4: &[Named] = &[
+    ("ip_local_port_range", pair!(ports::RANGE, u16)),
+    ("ip_unprivileged_port_start", line!(inet::UNPRIVILEGED)),
+    ("ping_group_range", pair!(icmp::GROUPS, i32)),
+];
+
+const SYS_PTY: &[Named] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::ptys()))];
+
+const SYS_KERNEL: &[Named] = &[
+    ("core_pattern", || {
+        let show = |out: &mut Out| {
+            out.push_bytes(&dump::pattern());
+            out.push('\n');
+            Ok(())
+        };
+        Item::Setting(whole(show), dump::set_pattern)
+    }),
+    ("core_uses_pid", || {
+        let show = |out: &mut Out| {
+            let _ = writeln!(out, "{}", u8::from(dump::USES_PID.load(Ordering::Relaxed)));
+            Ok(())
+        };
+        Item::Setting(whole(show), |text| {
+            let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
+            dump::USES_PID.store(number != 0, Ordering::Relaxed);
+            Ok(())
+        })
+    }),
+    ("dmesg_restrict", line!(1)),
+    ("domainname", named!(host::Named::Domain)),
+    ("hostname", named!(host::Named::Host)),
+    ("kptr_restrict", line!(1)),
+    ("pty", || Item::Folder(Arc::new(Fixed(SYS_PTY)))),
+    ("cap_last_cap", line!(40)),
+    ("msgmax", number!(message::limits::MESSAGE)),
+    ("msgmnb", number!(message::limits::QUEUE)),
+    ("msgmni", number!(message::QUEUES.most)),
+    ("msg_next_id", next_id!(message::QUEUES)),
+    ("sem_next_id", next_id!(semaphore::SETS)),
+    ("shm_next_id", next_id!(segments::SEGMENTS)),
+    (
+        "sem",
+        line!(format!(
+            "{}\t1024000000\t{}\t{}",
+            semaphore::PER_SET,
+            semaphore::PER_CALL,
+            semaphore::SETS.most.load(Ordering::Relaxed)
+        )),
+    ),
+    ("shmall", line!(segments::BYTES_MAX)),
+    ("shmmax", line!(segments::BYTES_MAX)),
+    ("shmmni", number!(segments::SEGMENTS.most)),
+    ("ngroups_max", line!(65536)),
+    ("osrelease", line!(RELEASE)),
+    ("ostype", line!("Linux")),
+    ("pid_max", line!(tree::NUMBERS_MAX)),
+    ("printk", || {
+        let show = |out: &mut Out| {
+            let [level, message, least, usual] =
+                LEVELS.each_ref().map(|level| level.load(Ordering::Relaxed));
+            let _ = writeln!(out, "{level}\t{message}\t{least}\t{usual}");
+            Ok(())
+        };
+        Item::Setting(whole(show), |text| {
+            // As many as are given.
+            for (level, word) in LEVELS.iter().zip(text.split_whitespace()) {
+                let number = word.parse().map_err(|_| Errno::EINVAL)?;
+                level.store(number, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+    }),
+    ("random", || Item::Folder(Arc::new(Fixed(SYS_RANDOM)))),
+    ("tainted", line!(0)),
+    ("threads-max", line!(tree::most())),
+    ("version", line!(VERSION)),
+    ("yama", || Item::Folder(Arc::new(Fixed(SYS_YAMA)))),
+];
+
+const SYS_YAMA: &[Named] = &[("ptrace_scope", || {
+    let show = |out: &mut Out| {
+        let _ = writeln!(out, "{}", access::scope());
+        Ok(())
+    };
+    Item::Setting(whole(show), |text| {
+        access::set_scope(text.trim().parse().map_err(|_| Errno::EINVAL)?)
+    })
+})];
+
+const SYS_RANDOM: &[Named] = &[
+    ("boot_id", line!(boot_id())),
+    ("entropy_avail", line!(dev::ENTROPY_BITS)),
+    ("poolsize", line!(dev::ENTROPY_BITS)),
+    (
+        "uuid",
+        line!(uuid(machine::random::u64(), machine::random::u64())),
+    ),
+];
+
+/// A random (version 4) UUID of these bits.
+fn uuid(high: u64, low: u64) -> String {
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 48 & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff,
+    )
+}
+
+fn boot_id() -> String {
+    static ID: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    for word in &ID {
+        let fresh = machine::random::u64() | 1;
+        // Whoever comes first decides.
+        let _ = word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    uuid(ID[0].load(Ordering::Relaxed), ID[1].load(Ordering::Relaxed))
+}
+
+fn meminfo(out: &mut Out) -> Result<()> {
+    let frames = vm::frame::stats();
+    let heap = vm::heap::stats();
+    let kib = |frames: usize| frames * PAGE / 1024;
+    let rows = [
+        ("MemTotal", kib(frames.total)),
+        ("MemFree", kib(frames.free)),
+        (
+            "MemAvailable",
+            kib(frames.free.saturating_sub(frames.reserve)),
+        ),
+        ("Buffers", 0),
+        ("Cached", 0),
+        ("SwapCached", 0),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("Shmem", 0),
+        ("Slab", heap.held / 1024),
+        ("SReclaimable", 0),
+        ("SUnreclaim", heap.held / 1024),
+    ];
+    for (name, value) in rows {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{:<16}{value:8} kB", format!("{name}:"));
+    }
+    Ok(())
+}
+
+/// CPU time of the idle thread of CPU number `cpu`, nanoseconds.
+fn idle_ns(cpu: usize) -> u64 {
+    thread::find(thread::stats(cpu).idle).map_or(0, |idle| idle.cpu_ns())
+}
+
+/// Times of a CPU in ticks: of programs, of nice ones, the kernel's, idle. What is not idle is divided as samples say.
+fn times(cpu: usize) -> [u64; 4] {
+    static TOLD: [[AtomicU64; 4]; MAX_CPUS] =
+        [const { [const { AtomicU64::new(0) }; 4] }; MAX_CPUS];
+    let now = machine::clock::now_ns();
+    let idle = idle_ns(cpu).min(now);
+    let split = thread::sample::of_cpu(cpu);
+    let parts = [split.user, split.nice, split.system].map(u128::from);
+    let all = parts.iter().sum::<u128>();
+    let busy = u128::from(now - idle);
+    // At first, before there is a sample, the kernel boots.
+    let [user, nice, system] = parts.map(|part| (busy * part).checked_div(all));
+    let system = system.unwrap_or(busy);
+    let times = [
+        user.unwrap_or(0),
+        nice.unwrap_or(0),
+        system,
+        u128::from(idle),
+    ];
+    let mut ticks = times.map(|ns| ns as u64 / TICK_NS);
+    // Nothing that was told goes back.
+    for (ticks, told) in ticks.iter_mut().zip(TOLD.get(cpu).into_iter().flatten()) {
+        *ticks = told.fetch_max(*ticks, Ordering::Relaxed).max(*ticks);
+    }
+    ticks
+}
+
+/// Records: a line for all CPUs, one for each, and the rest.
+fn stat(from: u64, piece: &mut Piece) -> Result<()> {
+    let cpus = machine::cpu::cpus() as u64;
+    let row = |out: &mut Out, name: fmt::Arguments, [user, nice, system, idle]: [u64; 4]| {
+        let _ = writeln!(out, "{name} {user} {nice} {system} {idle} 0 0 0 0 0 0");
+    };
+    for at in from..=cpus {
+        let more = piece.record(at + 1, |out| match at.checked_sub(1) {
+            None => {
+                let mut sum = [0; 4];
+                for times in (0..cpus as usize).map(times) {
+                    sum.iter_mut()
+                        .zip(times)
+                        .for_each(|(sum, time)| *sum += time);
+                }
+                row(out, format_args!("cpu "), sum);
+            }
+            Some(cpu) => row(out, format_args!("cpu{cpu}"), times(cpu as usize)),
+        });
+        if !more {
+            return Ok(());
+        }
+    }
+    if from <= cpus + 1 {
+        piece.record(cpus + 2, counts);
+    }
+    Ok(())
+}
+
+/// What `stat` says below its first lines.
+fn counts(out: &mut Out) {
+    let count = |vector: u8| machine::irq::count(vector);
+    let taken: u64 = (0..=u8::MAX).map(count).sum();
+    let mut switches = 0;
+    thread::for_each(|thread| switches += thread.switches());
+    let _ = writeln!(
+        out,
+        "intr {taken}\nctxt {switches}\nbtime {}\nprocesses {}\nprocs_running {}\nprocs_blocked 0",
+        machine::clock::wall_at_boot(),
+        tree::last_number(),
+        ready(),
+    );
+    let _ = writeln!(out, "softirq 0 0 0 0 0 0 0 0 0 0 0");
+}
+
+/// Threads that are ready or running, idle ones apart.
+fn ready() -> u32 {
+    (0..machine::cpu::cpus())
+        .map(|cpu| thread::stats(cpu).ready)
+        .sum()
+}
+
+fn uptime(out: &mut Out) -> Result<()> {
+    let idle: u64 = (0..machine::cpu::cpus()).map(idle_ns).sum();
+    let hundredths = |ns: u64| (ns / 1_000_000_000, ns / 10_000_000 % 100);
+    let (up, up_part) = hundredths(machine::clock::now_ns());
+    let (idle, idle_part) = hundredths(idle);
+    let _ = writeln!(out, "{up}.{up_part:02} {idle}.{idle_part:02}");
+    Ok(())
+}
+
+fn loadavg(out: &mut Out) -> Result<()> {
+    for average in thread::sample::load() {
+        // To the next hundredth.
+        let hundredths = (average * 100 + 1024) / 2048;
+        let _ = write!(out, "{}.{:02} ", hundredths / 100, hundredths % 100);
+    }
+    let mut threads = 0;
+    tree::each(|_| true, |process| threads += process.thread_count());
+    let _ = writeln!(out, "{}/{threads} {}", ready(), tree::last_number());
+    Ok(())
+}
+
+/// A record for each CPU from number `from` on.
+fn cpuinfo(from: u64, piece: &mut Piece) -> Result<()> {
+    for cpu in from..machine::cpu::cpus() as u64 {
+        if !piece.record(cpu + 1, |out| one_cpu(cpu, out)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn one_cpu(cpu: u64, out: &mut Out) {
+    let features = machine::features::get();
+    let brand = machine::features::brand();
+    let model = String::from_utf8_lossy(&brand);
+    let khz = machine::clock::tsc_khz();
+    let [_, b, c, d] = machine::features::cpuid(0, 0);
+    let vendor: alloc::vec::Vec<u8> = [b, d, c].iter().flat_map(|r| r.to_le_bytes()).collect();
+    let [signature, ..] = machine::features::cpuid(1, 0);
+    let [widths, ..] = machine::features::cpuid(0x8000_0008, 0);
+    let siblings = (0..machine::cpu::cpus())
+        .filter(|other| topology::package_of(*other) == topology::package_of(cpu as usize));
+    let cores = siblings.clone().filter(|other| {
+        // The first of each core stands for it.
+        let core = topology::core_of(*other);
+        !siblings
+            .clone()
+            .take_while(|first| first < other)
+            .any(|first| topology::core_of(first) == core)
+    });
+    let _ = write!(
+        out,
+        "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\nphysical id\t: {}\nsiblings\t: {}\ncore id\t\t: {}\ncpu cores\t: {}\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
+        String::from_utf8_lossy(&vendor),
+        (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
+        (signature >> 4 & 0xf) | (signature >> 12 & 0xf0),
+        model.trim_matches(['\0', ' ']),
+        signature & 0xf,
+        khz / 1000,
+        khz % 1000,
+        topology::package_of(cpu as usize),
+        siblings.clone().count(),
+        topology::core_of(cpu as usize),
+        cores.count(),
+    );
+    let plan = machine::mitigate::plan();
+    for name in features.names().chain(plan.facts.flags()) {
+        let _ = write!(out, " {name}");
+    }
+    out.push_str("\nbugs\t\t:");
+    for bug in Bug::ALL {
+        if plan.bugs.contains(*bug) && !bug.short().is_empty() {
+            let _ = write!(out, " {}", bug.short());
+        }
+    }
+    let _ = write!(
+        out,
+        "\nbogomips\t: {}.{:02}\naddress sizes\t: {} bits physical, {} bits virtual\n\n",
+        khz / 500,
+        khz / 5 % 100,
+        widths & 0xff,
+        widths >> 8 & 0xff
+    );
+}
+
+fn filesystems(out: &mut Out) -> Result<()> {
+    for kind in file::fs::KINDS {
+        let _ = writeln!(out, "nodev\t{kind}");
+    }
+    Ok(())
+}
+
+/// `/proc/kmsg`: the log from its oldest byte on; empty at its end.
+struct Kmsg;
+
+impl File for Kmsg {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        file::fs::dev::read_log(of, buf)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,189 @@
+//! Numbers of a process that are written as well as read: how gladly it is ended when memory is out, what its cores hold, how late its timers may be.
+//!
+//! *Interface*: [`Tuned`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may be about.
+
+use abi::errno::{Errno, Result};
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt::Write;
+use core::sync::atomic::Ordering;
+
+use super::pid::look_into;
+use account::Capability;
+use file::fs::text::Opened;
+use file::io::IoBuf;
+use file::{File, OpenFile};
+use process::Process;
+use process::memory::weight::SPARED;
+use vm::fallible::try_arc;
+
+/// The longest number that is heard or told.
+const LONGEST: usize = 24;
+/// From never to first.
+const LEAST: i32 = SPARED;
+const MOST: i32 = 1000;
+
+/// A number of a process.
+pub struct Number {
+    show: fn(&Process, &mut Line) -> core::fmt::Result,
+    set: fn(&Process, &str) -> Result<()>,
+}
+
+/// `oom_score_adj`: how gladly a process is ended when memory is out ([`points`](process::memory::weight::points)).
+pub static ADJUSTMENT: Number = Number {
+    show: |process, line| writeln!(line, "{}", process.oom_score_adj.load(Ordering::Relaxed)),
+    set: |process, text| {
+        let value = text.parse().map_err(|_| Errno::EINVAL)?;
+        let least = process.oom_score_adj_least.load(Ordering::Relaxed);
+        adjust(process, value, least)?;
+        if is_superuser() {
+            process.oom_score_adj_least.store(value, Ordering::Relaxed);
+        }
+        Ok(())
+    },
+};
+
+/// `oom_adj`: the same on the old scale, from -17, never, to 15.
+pub static OLD_ADJUSTMENT: Number = Number {
+    show: |process, line| {
+        let old = match process.oom_score_adj.load(Ordering::Relaxed) {
+            MOST => 15,
+            value => value * 17 / 1000,
+        };
+        writeln!(line, "{old}")
+    },
+    set: |process, text| {
+        let now = process.oom_score_adj.load(Ordering::Relaxed);
+        match text.parse().map_err(|_| Errno::EINVAL)? {
+            15 => adjust(process, MOST, now),
+            old @ -17..=14 => adjust(process, old * 1000 / 17, now),
+            _ => Err(Errno::EINVAL),
+        }
+    },
+};
+
+/// `coredump_filter`: kinds of memory that cores have.
+pub static FILTER: Number = Number {
+    show: |process, line| writeln!(line, "{:08x}", process.hall.filter.load(Ordering::Relaxed)),
+    set: |process, text| {
+        let number = match text.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16),
+            None => text.parse(),
+        };
+        let kinds = number.map_err(|_| Errno::EINVAL)? & 0x1ff;
+        process.hall.filter.store(kinds, Ordering::Relaxed);
+        Ok(())
+    },
+};
+
+/// `timerslack_ns`, of the first thread.
+pub static SLACK: Number = Number {
+    show: |process, line| {
+        let slack = process.a_thread().map_or(0, |first| first.pace.slack());
+        writeln!(line, "{slack}")
+    },
+    set: |process, text| {
+        let slack = text.parse().map_err(|_| Errno::EINVAL)?;
+        if let Some(first) = process.a_thread() {
+            first.pace.set_slack(slack);
+        }
+        Ok(())
+    },
+};
+
+/// Whether the caller may have a process ended later than others.
+fn is_superuser() -> bool {
+    Process::current().cred.get().has(Capability::SysResource)
+}
+
+/// Who is no superuser goes to `least` at the lowest. EINVAL, EACCES.
+fn adjust(process: &Process, value: i32, least: i32) -> Result<()> {
+    if !(LEAST..=MOST).contains(&value) {
+        return Err(Errno::EINVAL);
+    }
+    if value < least && !is_superuser() {
+        return Err(Errno::EACCES);
+    }
+    process.oom_score_adj.store(value, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The file of a number of a process.
+pub struct Tuned {
+    /// Whose.
+    pub process: Arc<Process>,
+    /// Which.
+    pub number: &'static Number,
+    /// Only who may look into the process.
+    pub private: bool,
+}
+
+impl Opened for Tuned {
+    fn open(&self) -> Result<Arc<dyn File>> {
+        if self.private {
+            look_into(&self.process, || ())?;
+        }
+        Ok(try_arc(Opening(self.process.clone(), self.number))?)
+    }
+
+    fn permissions(&self) -> u32 {
+        0o644
+    }
+}
+
+/// The file, opened.
+struct Opening(Arc<Process>, &'static Number);
+
+/// A number as a line, without memory.
+#[derive(Default)]
+pub struct Line {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.bytes.get_mut(self.len..self.len + text.len());
+        room.ok_or(core::fmt::Error)?
+            .copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+impl File for Opening {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        of.onward(|at| self.read_at(of, at, buf))
+    }
+
+    fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let mut line = Line::default();
+        (self.1.show)(&self.0, &mut line).map_err(|_| Errno::EIO)?;
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        match line.bytes.get(from..line.len) {
+            Some(rest) => buf.put(rest),
+            None => Ok(0),
+        }
+    }
+
+    fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let mut bytes = [0; LONGEST];
+        let count = buf.take(&mut bytes)?;
+        let said = bytes.get(..count).unwrap_or_default();
+        let text = core::str::from_utf8(said).map_err(|_| Errno::EINVAL)?;
+        (self.1.set)(&self.0, text.trim())?;
+        Ok(count)
+    }
+
+    fn write_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        self.write(of, buf)
+    }
+
+    fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
+        of.sought(offset, whence, || None)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

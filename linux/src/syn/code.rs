@@ -1,0 +1,262 @@
+//! `/syn/code`: every generated routine, with owner, size and listing.
+//!
+//! *Interface.* [`Code`]. `index` is a table of all routines, `classes` one of the
+//! generators with what a routine of each costs to make; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`, `write`
+//! and `lseek` are the routines of a process's open descriptors, for who may look into the process. A descriptor without a routine has no file. Addresses are
+//! behind a veil (`veil`), and `at` is the superuser's.
+
+use abi::errno::{Errno, Result};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use core::fmt::Write;
+
+use super::veil::Veil;
+use crate::proc::{list_processes, look_into};
+use file::OpenFile;
+use file::files::{Files, stubs};
+use file::fs::attr::Kind;
+use file::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
+use process::{Process, access, tree};
+use vm::fallible::try_text;
+
+/// A line for each routine at address `from` or above, behind a heading.
+fn index(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
+    // `Out` notes by itself that memory is out, here and below.
+    let head = |out: &mut Out| {
+        let _ = writeln!(
+            out,
+            "{:<16} {:>5} {:>4} {:>6} {:<20} name",
+            "entry", "bytes", "refs", "owner", "class"
+        );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
+    }
+    codegen::for_each_from(from as usize, |info| {
+        piece.record(info.entry as u64 + 1, |out| {
+            let _ = writeln!(
+                out,
+                "{:016x} {:>5} {:>4} {:>6} {:<20} {}",
+                veil.address(info.entry),
+                info.len,
+                info.references,
+                info.owner,
+                info.class,
+                info.name
+            );
+        })
+    });
+    Ok(())
+}
+
+/// What each generator has made, and what that cost: the *Probe* of the synthesizer.
+fn classes(out: &mut Out) -> Result<()> {
+    let _ = writeln!(
+        out,
+        "{:<20} {:>6} {:>10} {:>12}",
+        "class", "live", "made", "ticks/each"
+    );
+    codegen::for_each_class(|class| {
+        let _ = writeln!(
+            out,
+            "{:<20} {:>6} {:>10} {:>12}",
+            class.name,
+            class.live(),
+            class.made(),
+            class.mean_ticks()
+        );
+    });
+    Ok(())
+}
+
+/// One routine, listed.
+fn show(veil: Veil, entry: usize, owner: &str, out: &mut Out) -> Result<()> {
+    let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
+    let _ = writeln!(
+        out,
+        "; {} ({}), {} bytes at {:#x}, {} references, owner {owner}",
+        info.name,
+        info.class,
+        info.len,
+        veil.address(info.entry),
+        info.references
+    );
+    match veil.listing(out, |out| codegen::disassemble(entry, out)) {
+        Some(_) => Ok(()),
+        None => Err(Errno::ENOENT),
+    }
+}
+
+/// The root of it.
+pub struct Code;
+
+/// Its names, before those of processes.
+const NAMES: [(&str, Kind); 4] = [
+    ("index", Kind::Regular),
+    ("at", Kind::Directory),
+    ("self", Kind::Symlink),
+    ("classes", Kind::Regular),
+];
+
+impl Folder for Code {
+    fn get(&self, name: &str) -> Result<Item> {
+        match name {
+            "index" => {
+                let veil = Veil::now();
+                return Ok(long_text(move |from, piece| index(veil, from, piece)));
+            }
+            "classes" => return Ok(text(classes)),
+            "at" => return Ok(Item::Folder(Arc::new(All))),
+            "self" => {
+                let pid = try_text(format_args!("{}", Process::current().pid))?;
+                return Ok(Item::Link(pid.into_bytes()));
+            }
+            _ => {}
+        }
+        let pid = number_in(name)?;
+        let process = tree::find(pid).ok_or(Errno::ENOENT)?;
+        Ok(Item::Folder(Arc::new(Owned(process))))
+    }
+
+    fn list(&self, from: u64, each: Each) {
+        for (place, (name, kind)) in (0..).zip(NAMES) {
+            if place >= from && !each(place, name, kind) {
+                return;
+            }
+        }
+        list_processes(NAMES.len() as u64, from, each);
+    }
+}
+
+/// Routines by entry address.
+struct All;
+
+impl Folder for All {
+    fn get(&self, name: &str) -> Result<Item> {
+        let entry = usize::from_str_radix(name, 16).map_err(|_| Errno::ENOENT)?;
+        let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
+        if info.entry != entry {
+            return Err(Errno::ENOENT);
+        }
+        let (veil, owner) = (Veil::now(), try_text(format_args!("{}", info.owner))?);
+        Ok(text(move |out| show(veil, entry, &owner, out)))
+    }
+
+    #[expect(clippy::disallowed_macros, reason = "a number")]
+    fn list(&self, from: u64, each: Each) {
+        // Places are offsets in the code space: they fit, and keep the order.
+        let first = abi::layout::CODE.saturating_add(usize::try_from(from).unwrap_or(usize::MAX));
+        codegen::for_each_from(first, |info| {
+            let place = info.entry.saturating_sub(abi::layout::CODE) as u64;
+            each(place, &format!("{:016x}", info.entry), Kind::Regular)
+        });
+    }
+
+    /// Its names are addresses.
+    fn permissions(&self) -> u32 {
+        0o500
+    }
+}
+
+/// The descriptors of one process.
+struct Owned(Arc<Process>);
+
+impl Folder for Owned {
+    fn get(&self, name: &str) -> Result<Item> {
+        let fd = number_in(name)?;
+        let files = look_into(&self.0, || self.0.files.get())?;
+        files.clone().visit().get(fd).map_err(|_| Errno::ENOENT)?;
+        Ok(Item::Folder(Arc::new(Descriptor {
+            files,
+            fd,
+            pid: self.0.pid,
+        })))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a number")]
+    fn list(&self, from: u64, each: Each) {
+        if let Ok(files) = look_into(&self.0, || self.0.files.get()) {
+            files.visit().for_each_from(from, |fd, _, _| {
+                each(fd as u64, &fd.to_string(), Kind::Directory)
+            });
+        }
+    }
+
+    fn owner(&self) -> (u32, u32) {
+        access::owner_of(&self.0)
+    }
+
+    fn permissions(&self) -> u32 {
+        0o500
+    }
+
+    fn is_open_to_caller(&self) -> bool {
+        Process::current().pid == self.0.pid
+    }
+}
+
+/// The routines of one descriptor.
+struct Descriptor {
+    files: Arc<Files>,
+    fd: i32,
+    pid: i32,
+}
+
+const CALLS: [&str; 3] = ["read", "write", "lseek"];
+
+impl Descriptor {
+    fn open_file(&self) -> Result<Arc<OpenFile>> {
+        let visit = self.files.clone().visit();
+        visit.get(self.fd).map_err(|_| Errno::ENOENT)
+    }
+
+    /// The entry that a dispatcher would find for call number `call`, unless that is a stub. After a fork, the next call would have
+    /// better code plugged than there is; looking does the same.
+    fn entry(&self, call: usize) -> Option<usize> {
+        let entry = self.files.clone().visit().entries(self.fd)?[call];
+        let stubs = stubs();
+        (entry != stubs.bad_fd && !stubs.slow.contains(&entry)).then_some(entry)
+    }
+}
+
+impl Folder for Descriptor {
+    fn get(&self, name: &str) -> Result<Item> {
+        if name == "file" {
+            let of = self.open_file()?;
+            return Ok(text(move |out| {
+                let _ = writeln!(out, "{}", of.path()?);
+                Ok(())
+            }));
+        }
+        let call = CALLS.iter().position(|c| *c == name).ok_or(Errno::ENOENT)?;
+        let entry = self.entry(call).ok_or(Errno::ENOENT)?;
+        let of = self.open_file()?;
+        let path = of.path()?;
+        let owner = try_text(format_args!(
+            "process {}, descriptor {}: {path}",
+            self.pid, self.fd
+        ))?;
+        let call = CALLS[call];
+        let veil = Veil::now();
+        Ok(text(move |out| {
+            show(veil, entry, &owner, out)?;
+            match of.file().relayed(call) {
+                Some(routine) => show(veil, routine.entry(), "whoever has the relay", out),
+                None => Ok(()),
+            }
+        }))
+    }
+
+    fn list(&self, from: u64, each: Each) {
+        if from == 0 && !each(0, "file", Kind::Regular) {
+            return;
+        }
+        for (call, name) in CALLS.iter().enumerate() {
+            let place = 1 + call as u64;
+            if place >= from && self.entry(call).is_some() && !each(place, name, Kind::Regular) {
+                return;
+            }
+        }
+    }
+}

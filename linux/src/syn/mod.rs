@@ -1,0 +1,39 @@
+//! `/syn`: what the kernel made of itself, as text.
+//!
+//! *Interface.* [`file_system`]. `code` shows generated routines, `state` everything else.
+//!
+//! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be looked at there).
+
+mod code;
+mod probe;
+mod state;
+mod veil;
+
+use alloc::sync::Arc;
+
+use file::fs::place::FileSystem;
+use file::fs::text::{Fixed, Item, TextFs, long_text, records, text, whole};
+use process::memory::{fail, shrink};
+
+/// What `statfs` shows.
+const MAGIC: i64 = 0x5359_4e54;
+
+/// A new instance.
+pub fn file_system() -> Arc<dyn FileSystem> {
+    let root = Fixed(&[
+        ("code", || Item::Folder(Arc::new(code::Code))),
+        ("fail", || Item::Setting(whole(fail::show), fail::set)),
+        ("interrupts", || text(state::interrupts)),
+        ("log", || Item::Private(records(state::log))),
+        ("memory", || {
+            Item::Setting(whole(state::memory), shrink::set)
+        }),
+        ("mitigations", || text(state::mitigations)),
+        ("nosys", || text(state::nosys)),
+        ("probes", || Item::Setting(records(probe::show), probe::set)),
+        ("quajects", || long_text(state::quajects)),
+        ("rights", || Item::Private(whole(state::rights))),
+        ("threads", || long_text(state::threads)),
+    ]);
+    TextFs::new("synfs", MAGIC, Arc::new(root))
+}

@@ -1,0 +1,90 @@
+//! `/syn/probes`: measuring the traffic of open descriptors.
+//!
+//! *Interface.* Writing `PID FD` puts probes around the routines of that descriptor, in every process that has it; `PID FD off` takes them away. Reading gives a
+//! line for each call of each probed descriptor: process, descriptor, call, calls begun, calls that returned from the routine (the others left for the
+//! slow path), mean cycles of those, path; of the processes that the reader may look into.
+//!
+//! Source: dissertation, table 4.3 (Probe).
+
+use abi::errno::{Errno, Result};
+use core::fmt::Write;
+
+use account::Capability;
+use file::files::replug_everywhere;
+use file::fs::text::{Out, Piece};
+use file::{OpenFile, Probes};
+use process::access::{self, Wish};
+use process::{Process, tree};
+
+/// The place of descriptor `fd` of process `pid` in the text, behind the heading.
+fn place(pid: i32, fd: i32) -> u64 {
+    (pid as u64) << 32 | fd as u64
+}
+
+/// The text from place `from` on.
+pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
+    // `Out` notes by itself that memory is out, here and below.
+    let head = |out: &mut Out| {
+        let _ = writeln!(
+            out,
+            "{:>6} {:>4} {:<6} {:>10} {:>10} {:>12} path",
+            "pid", "fd", "call", "begun", "returned", "cycles/each"
+        );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
+    }
+    let mut more = true;
+    for process in tree::from(from >> 32) {
+        if access::may(&process, Wish::See).is_err() {
+            continue;
+        }
+        let first = from.saturating_sub(place(process.pid, 0));
+        let visit = process.files.get().visit();
+        visit.for_each_from(first, |fd, of, _| {
+            if let Some(probes) = of.probes() {
+                let next = place(process.pid, fd) + 1;
+                more = piece.record(next, |out| lines(process.pid, fd, of, probes, out));
+            }
+            more
+        });
+        if !more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn lines(pid: i32, fd: i32, of: &OpenFile, probes: &Probes, out: &mut Out) {
+    let Ok(path) = of.path() else {
+        return out.lack();
+    };
+    for (call, seen) in ["read", "write", "lseek"].iter().zip(probes.show()) {
+        let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
+        let _ = writeln!(
+            out,
+            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} {path}",
+            seen.calls, seen.ended,
+        );
+    }
+}
+
+/// Takes one command. EPERM, EINVAL, ESRCH, EBADF.
+pub fn set(text: &str) -> Result<()> {
+    Process::current().cred.get().need(Capability::SysAdmin)?;
+    let mut words = text.split_ascii_whitespace();
+    let mut number = || words.next()?.parse::<i32>().ok();
+    let (Some(pid), Some(fd)) = (number(), number()) else {
+        return Err(Errno::EINVAL);
+    };
+    let on = match words.next() {
+        None => true,
+        Some("off") => false,
+        Some(_) => return Err(Errno::EINVAL),
+    };
+    let process = tree::find(pid).ok_or(Errno::ESRCH)?;
+    let of = process.files.get().visit().get(fd)?;
+    of.set_probed(on)?;
+    replug_everywhere(&of);
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! The state of the kernel: quajects, threads, calls nobody answers, interrupts, memory, the log.
+//!
+//! *Interface.* One function a text.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::nr;
+use core::fmt::Write;
+use machine::mitigate::Bug;
+use quaject::class::{Class, Header};
+use thread::{Thread, flags};
+
+use crate::call;
+use file::fs::text::{Out, Piece};
+use process::tree;
+
+/// The classes, their members, and where each port of a member leads, from place `from` on: a class's number in the upper half, below it how many of its members to pass over.
+pub fn quajects(from: u64, piece: &mut Piece) -> Result<()> {
+    let (mut number, mut more) = (0, true);
+    quaject::class::for_each_class(|class| {
+        let (first, mut at) = (number << 32, 1);
+        number += 1;
+        if !more || from >= number << 32 {
+            return;
+        }
+        if from <= first {
+            more = piece.record(first + 1, |out| heading(class, out));
+        }
+        class.for_each(|quaject| {
+            at += 1;
+            if more && first + at > from && quaject.references() != 0 {
+                more = piece.record(first + at, |out| member(class, quaject, out));
+            }
+        });
+    });
+    Ok(())
+}
+
+fn heading(class: &Class, out: &mut Out) {
+    let (created, reused) = class.made();
+    // `Out` notes by itself that memory is out, here and below.
+    let _ = writeln!(
+        out,
+        "{}: {}\n  {} in use, {created} made, {reused} used again",
+        class.name,
+        class.purpose,
+        class.active(),
+    );
+    for port in class.ports {
+        let _ = write!(out, "  {:?} {}", port.kind, port.name);
+        if !port.default.is_empty() {
+            let _ = write!(out, " (unlinked: {})", port.default);
+        }
+        out.push('\n');
+    }
+}
+
+fn member(class: &Class, member: &Header, out: &mut Out) {
+    let _ = writeln!(
+        out,
+        "  {} {}, {} references",
+        class.name,
+        member.number(),
+        member.references()
+    );
+    for (index, port) in class.ports.iter().enumerate() {
+        if let Some(linked) = member.link(index) {
+            let how = if linked.in_line { "in line" } else { "called" };
+            let _ = writeln!(
+                out,
+                "    {} -> {} {} ({how})",
+                port.name, linked.name, linked.to
+            );
+        }
+    }
+}
+
+/// A row for each thread table entry from number `from` on, behind a heading.
+pub fn threads(from: u64, piece: &mut Piece) -> Result<()> {
+    let head = |out: &mut Out| {
+        let _ = writeln!(
+            out,
+            "{:>6} {:<16} {:<8} cpu level {:>10} {:>14} {:>10} fp  {:>12}",
+            "number", "name", "state", "quantum us", "CPU time us", "switches", "handle"
+        );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
+    }
+    let mut more = true;
+    thread::for_each(|thread| {
+        let next = thread.index() as u64 + 2;
+        if more && next > from {
+            more = piece.record(next, |out| row(thread, out));
+        }
+    });
+    Ok(())
+}
+
+fn row(thread: &Thread, out: &mut Out) {
+    let word = thread.flags();
+    let state = match word {
+        w if w & flags::DEAD != 0 => "ended",
+        w if w & flags::NEW != 0 => "new",
+        w if w & flags::STOPPED != 0 => "stopped",
+        w if w & flags::ASLEEP != 0 => "asleep",
+        _ => "ready",
+    };
+    let mut name = [0; thread::NAME_LEN];
+    let _ = writeln!(
+        out,
+        "{:>6} {:<16} {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {:<3} {:>12}",
+        thread.serial(),
+        thread.name(&mut name),
+        thread.cpu(),
+        thread.level(),
+        thread.quantum_ns() / 1000,
+        thread.cpu_ns() / 1000,
+        thread.switches(),
+        if thread.uses_fp() { "yes" } else { "no" },
+        thread.handle_number(),
+    );
+}
+
+/// What all page tables allow, read through, and what the processor that does so forbids: faults first, the count of them last.
+pub fn rights(out: &mut Out) -> Result<()> {
+    let guards = machine::paging::guards();
+    let mut survey = vm::rights::Survey::kernel(out).map_err(|_| Errno::ENOMEM)?;
+    let mut spaces = 0;
+    for process in tree::from(0) {
+        let Some(space) = process.space() else {
+            continue;
+        };
+        survey.space(&space, out).map_err(|_| Errno::ENOMEM)?;
+        spaces += 1;
+    }
+    if survey.short {
+        return Err(Errno::ENOMEM);
+    }
+    let places = vm::rights::places();
+    let _ = writeln!(
+        out,
+        "image {:#x}, memory {:#x}, code {:#x}, stacks {:#x}",
+        places.image, places.memory, places.code, places.stacks
+    );
+    out.push_str("guards:");
+    for name in guards.names() {
+        let _ = write!(out, " {name}");
+    }
+    let _ = writeln!(
+        out,
+        "\n{} mappings of the kernel and {spaces} programs, {} KiB executable in the kernel, {} pages of gates\n{} faults",
+        survey.mappings,
+        survey.executable / 1024,
+        survey.gates,
+        survey.faults
+    );
+    Ok(())
+}
+
+/// Calls without a handler: number, name, how often.
+pub fn nosys(out: &mut Out) -> Result<()> {
+    for (number, count) in call::unknown() {
+        let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
+    }
+    Ok(())
+}
+
+/// Interrupts by vector: those that Rust handles, then those of the devices' generated handlers.
+pub fn interrupts(out: &mut Out) -> Result<()> {
+    let _ = writeln!(out, "{:>14}", "all CPUs");
+    for vector in 0..=u8::MAX {
+        let count = machine::irq::count(vector);
+        if count != 0 {
+            let name = match vector {
+                machine::irq::TIMER_VECTOR => "timer",
+                machine::irq::SPURIOUS_VECTOR => "spurious",
+                _ => "device or other CPU",
+            };
+            let _ = writeln!(out, "{vector:3}: {count:10} {name}");
+        }
+    }
+    device::interrupts(|name, vector, count| {
+        let _ = writeln!(out, "{vector:3}: {count:10} {name} (generated)");
+    });
+    Ok(())
+}
+
+/// What is done about the processor's defects: what the command line asks for, what is in force, and a line for each defect.
+pub fn mitigations(out: &mut Out) -> Result<()> {
+    let plan = machine::mitigate::plan();
+    let _ = write!(out, "mitigations={}:", plan.wish.name());
+    for name in plan.measures.names() {
+        let _ = write!(out, " {name}");
+    }
+    out.push('\n');
+    for bug in Bug::ALL {
+        let _ = write!(out, "{bug:?}: ");
+        let _ = plan.tell(*bug, out);
+        out.push('\n');
+    }
+    Ok(())
+}
+
+/// Memory by kind, in KiB.
+pub fn memory(out: &mut Out) -> Result<()> {
+    let frames = vm::frame::stats();
+    let heap = vm::heap::stats();
+    let code = codegen::stats();
+    let stacks = vm::stack::stats();
+    let mut row = |name: &str, bytes: usize| {
+        let _ = writeln!(out, "{name:<34}{:>10} KiB", bytes.div_ceil(1024));
+    };
+    row("all frames", frames.total * PAGE);
+    row("free frames", frames.free * PAGE);
+    row("  known to be zero", frames.stocked * PAGE);
+    row("  kept from programs", frames.reserve * PAGE);
+    row("heap", heap.held);
+    row("  in use", heap.used);
+    row("generated code, memory", code.committed);
+    row("  in use", code.bytes);
+    row("kernel stacks", stacks.total * abi::layout::STACK_SIZE);
+    row(
+        "  waiting for a thread",
+        stacks.cached * abi::layout::STACK_SIZE,
+    );
+    let _ = writeln!(
+        out,
+        "{} routines exist, {} were generated",
+        code.images, code.made
+    );
+    process::memory::shrink::for_each(|name, runs, frames| {
+        let _ = writeln!(
+            out,
+            "given back {frames:>8} frames in {runs:>6} runs: {name}"
+        );
+    });
+    let _ = writeln!(
+        out,
+        "{} frees wait for a grace period",
+        sync::epoch::pending()
+    );
+    Ok(())
+}
+
+/// The kernel's log, as much as the ring still holds from byte `from` on.
+pub fn log(from: u64, piece: &mut Piece) -> Result<()> {
+    let mut at = usize::try_from(from).unwrap_or(usize::MAX);
+    let mut bytes = [0; 256];
+    loop {
+        let (from, count) = machine::log::copy(at, &mut bytes);
+        at = from + count;
+        if count == 0 || !piece.record(at as u64, |out| out.push_bytes(&bytes[..count])) {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Threads for tasks: each with a dispatcher that is generated for it.
+//!
+//! *Interface*: [`user_thread`] makes a task's thread; [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their
+//! descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for timers; [`link`] at boot.
+//!
+//! What a dispatcher answers on the spot: the numbers of process, thread and parent; the word it reads lies in the
+//! [`Process`], which lives as long as its threads. A further leaf costs each `fork` some ten instructions.
+//!
+//! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
+
+use abi::errno::{Errno, Result};
+use abi::nr;
+use core::sync::atomic::{Ordering, fence};
+use machine::trap::TrapFrame;
+use sync::{Once, epoch};
+use thread::dispatch::{Kpt, Leaf, Leaves, Plan, Spec};
+use thread::{Body, Thread, clock};
+use vm::AddressSpace;
+
+use crate::process::shared::Exchanged;
+use crate::process::{Process, Task, tree};
+use crate::time;
+use file::files::{Files, KptView};
+
+fn no_memory<E>(_: E) -> Errno {
+    Errno::ENOMEM
+}
+
+/// The calls that a program's dispatcher answers; their values are in [`describe`].
+struct Answered;
+
+impl Leaves for Answered {
+    const LEAVES: &'static [(u32, Leaf)] = &[
+        (nr::GETPID as u32, Leaf::Value),
+        (nr::SCHED_YIELD as u32, Leaf::Yield),
+        (nr::GETTID as u32, Leaf::Value),
+        (nr::GETPPID as u32, Leaf::Word),
+        (nr::OPEN as u32, Leaf::Routine),
+        (nr::OPENAT as u32, Leaf::Routine),
+        (nr::CLOSE as u32, Leaf::Routine),
+        (abi::native::CALL as u32, Leaf::Routine),
+        (nr::FUTEX as u32, Leaf::Routine),
+    ];
+    const END: u32 = nr::COUNT as u32;
+}
+
+static PLAN: Plan = Plan::of::<Answered>();
+
+/// Entries of procedures that every dispatcher calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entries {
+    /// `open`.
+    pub open: usize,
+    /// `openat`.
+    pub openat: usize,
+    /// `close`.
+    pub close: usize,
+}
+
+static ENTRIES: Once<Entries> = Once::new();
+
+/// Links them, once, before the first thread of a program.
+pub fn link(entries: Entries) {
+    let _again = ENTRIES.set(entries);
+}
+
+/// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table is `files`.
+fn describe<R>(
+    process: &Process,
+    tid: i32,
+    files: Option<KptView>,
+    make: impl FnOnce(&Spec) -> R,
+) -> R {
+    let hot = ENTRIES.get().copied().unwrap_or_default();
+    let values = [
+        process.pid as usize,
+        tid as usize,
+        core::ptr::from_ref(&process.ppid) as usize,
+        hot.open,
+        hot.openat,
+        hot.close,
+        thread::direct::entry(),
+        crate::futex::short::entry(),
+    ];
+    let kpt = files.map_or(Kpt::NONE, |view| Kpt {
+        read: view.read as usize,
+        write: view.write as usize,
+        lseek: view.lseek as usize,
+        n: view.len as u32,
+    });
+    make(&Spec {
+        kpt,
+        plan: &PLAN,
+        values: &values,
+    })
+}
+
+/// A thread, not started, that will run in `space` from `frame` once `change` has changed its copy. It has the running thread's name, and with
+/// `inherit` its floating-point state. ENOMEM.
+#[inline]
+pub fn user_thread(
+    frame: &TrapFrame,
+    change: &dyn Fn(&mut TrapFrame),
+    space: &AddressSpace,
+    fs_base: u64,
+    inherit: bool,
+) -> Result<Thread> {
+    thread::create(&thread::Spec {
+        name: None,
+        root: space.root(),
+        fs_base,
+        inherit,
+        ..thread::Spec::new(&[], Body::User(frame, change))
+    })
+    .map_err(no_memory)
+}
+
+/// Gives `task` the dispatcher that it should have now. ENOMEM: it keeps the old one.
+pub(crate) fn renew(task: &Task) -> Result<()> {
+    // Before this the change of who traces it. One that is beginning looks at that when it settles in.
+    fence(Ordering::SeqCst);
+    with_table(&task.process, |_, view| follow(task, view))
+}
+
+/// Calls `step` with the table of `process` and where its arrays are: neither changes meanwhile, and nobody else gives the threads dispatchers, unless they settle in.
+fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> R {
+    loop {
+        let files = process.files.get();
+        let _held = files.hold();
+        if process.files.is(&files) {
+            return step(&files, files.kpt());
+        }
+    }
+}
+
+/// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call is one that ends what it
+/// is. One that does nothing else in its life, as many a fork's child, needs none.
+#[cold]
+pub fn settle_in(task: &Task, number: usize) {
+    const LAST: &[usize] = &[nr::EXIT, nr::EXIT_GROUP, nr::EXECVE, nr::EXECVEAT];
+    if LAST.contains(&number) {
+        return;
+    }
+    // From here on whoever moves the table, or traces this thread, gives it a new dispatcher.
+    task.thread.end_beginning();
+    fence(Ordering::SeqCst);
+    let mut again = false;
+    loop {
+        let files = task.process.files.get();
+        let (view, traced) = (files.kpt(), task.trace.is_traced());
+        if give(task, Some(view), traced).is_err() {
+            // Without memory it goes on with the one that it began with, which uses no table, but not with one that uses a former table.
+            if again {
+                abandon(task);
+            }
+            return;
+        }
+        if task.process.files.get().kpt() == view && task.trace.is_traced() == traced {
+            return;
+        }
+        again = true;
+    }
+}
+
+/// The table of `task` is at `files` now. ENOMEM.
+fn follow(task: &Task, files: KptView) -> Result<()> {
+    if task.thread.is_beginning() && !task.trace.is_traced() {
+        // It uses none yet. (What it begins with answers some calls without a look at who traces it.)
+        return Ok(());
+    }
+    redirect(task, Some(files))
+}
+
+/// Gives `task` a dispatcher for a table at `files`. ENOMEM: it keeps the old one.
+fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
+    give(task, files, task.trace.is_traced())
+}
+
+/// Generates the dispatcher of `task` for a table at `files`; one that answers nothing itself for a traced task, whose tracer wants to
+/// see every call. ENOMEM: it keeps the old one.
+fn give(task: &Task, files: Option<KptView>, traced: bool) -> Result<()> {
+    if traced {
+        return task.thread.set_slow_dispatcher().map_err(no_memory);
+    }
+    describe(&task.process, task.tid, files, |spec| {
+        task.thread.set_dispatcher(spec)
+    })
+    .map_err(no_memory)
+}
+
+/// The arrays of `files` have moved to `view`; see [`file::files::Moved`].
+pub fn files_moved(files: &Files, view: KptView) {
+    tree::each(
+        |process| core::ptr::eq(&*process.files.get(), files),
+        |process| redirect_all(process, view),
+    );
+}
+
+/// The table of `process` is at `view`, and its holder lets nobody move it.
+fn redirect_all(process: &Process, view: KptView) {
+    process.each_thread(|task| {
+        must_redirect(task, view);
+        true
+    });
+}
+
+/// A dispatcher must not go on using arrays that are about to be freed: without memory for a new one, the process ends, but not
+/// before it has one that uses no arrays at all.
+fn must_redirect(task: &Task, view: KptView) {
+    if follow(task, view).is_err() {
+        abandon(task);
+    }
+}
+
+/// Ends the process of `task`, and gives `task` a dispatcher that uses no arrays.
+fn abandon(task: &Task) {
+    task.process
+        .end(abi::linux::status_signaled(abi::linux::SIGKILL));
+    while redirect(task, None).is_err() {
+        thread::yield_now();
+    }
+}
+
+/// Gives `process` a descriptor table of its own. ENOMEM.
+pub fn unshare_files(process: &Process) -> Result<()> {
+    let (given_up, users) = with_table(process, |old, view| exchange_files(process, old, view))?;
+    let old = given_up.get();
+    if users > 1 {
+        // Another CPU may be about to use a dispatcher of the old one, where everything may close now.
+        epoch::synchronize();
+    }
+    for _ in 0..users {
+        old.leave();
+    }
+    Ok(())
+}
+
+/// Puts a copy of `old`, the table of `process`, whose holder the caller is and whose arrays are at `view`, in its place, and returns how many threads have to leave `old`.
+/// When it returns no dispatcher uses these arrays. ENOMEM.
+fn exchange_files(
+    process: &Process,
+    old: &Files,
+    view: KptView,
+) -> Result<(Exchanged<Files>, usize)> {
+    let new = old.fork_copy()?;
+    let mut failed = None;
+    process.each_thread(|task| {
+        failed = follow(task, new.kpt()).err().map(|error| (task.tid, error));
+        failed.is_none()
+    });
+    if let Some((tid, error)) = failed {
+        process.each_thread(|task| {
+            let follows = task.tid < tid;
+            if follows {
+                must_redirect(task, view);
+            }
+            follows
+        });
+        // Some may be at work in the copy, which goes with this.
+        epoch::synchronize();
+        return Err(error);
+    }
+    // Who leaves the process, or comes, says under the same monitor which table it leaves, or is in.
+    let threads = process.threads.lock();
+    let users = threads.len();
+    if users > 1 {
+        // The others may be at work in the old one, and another may be on its way to the new one.
+        old.never_alone();
+        new.never_alone();
+        new.admit(users - 1);
+    }
+    let given_up = process.files.exchange(new.clone());
+    drop(threads);
+    if users > 1 {
+        // Those that have come or settled in since the first look. The new table may be growing already. If another thread has put a further one in its place, it has redirected
+        // all.
+        fence(Ordering::SeqCst);
+        let _held = new.hold();
+        if process.files.is(&new) {
+            redirect_all(process, new.kpt());
+        }
+    }
+    Ok((given_up, users))
+}
+
+/// The running thread goes on in `space`, which the caller keeps.
+pub(crate) fn enter_space(space: &AddressSpace) {
+    // SAFETY: the root is a space's, which the process holds until its threads have left.
+    unsafe { thread::current().set_space(space.root()) };
+}
+
+/// The running thread goes on in the kernel's own space.
+pub(crate) fn leave_space() {
+    // SAFETY: the kernel's own root lives for ever.
+    unsafe { thread::current().set_space(0) };
+}
+
+/// Something that will happen at a moment, unless dropped before.
+pub(crate) struct Alarm {
+    id: clock::AlarmId,
+    at_ns: u64,
+}
+
+impl Alarm {
+    /// A timer rings at `at_ns` nanoseconds, for whom `bell` says. `None`: no memory.
+    pub(crate) fn timer(at_ns: u64, bell: time::Bell) -> Option<Alarm> {
+        clock::alarm(at_ns, time::alarm_rang, bell.word())
+            .ok()
+            .map(|id| Alarm { id, at_ns })
+    }
+
+    /// Its moment, nanoseconds.
+    pub(crate) fn at_ns(&self) -> u64 {
+        self.at_ns
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        // One that rings meanwhile finds its timer disarmed, or not yet expired.
+        clock::cancel(self.id);
+    }
+}

@@ -1,0 +1,282 @@
+//! Putting a program's segments into a new address space.
+//!
+//! *Interface*: [`Source`] is an executable file, [`load`] maps an [`Image`] from it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::layout::{PAGE, USER_PIE_BASE, page_ceil, page_floor};
+use abi::linux::*;
+use vm::space::{Backing, Placement};
+use vm::{AddressSpace, Pager, Prot};
+
+use super::elf::{self, Image};
+use crate::process::{Process, Task};
+use account::Cred;
+use account::capability::file::{FileCaps, NAME};
+use file::OpenFile;
+use file::fs::busy::Running;
+use file::fs::place::MS_NOSUID;
+use file::fs::walk::{View, walk};
+use file::fs::{How, Kind, Place, perm};
+use file::io::IoBuf;
+use vm::fallible::{try_copy, try_filled};
+
+/// Pages over which a position-independent program's place is spread.
+const SPREAD_PAGES: u64 = 1 << 16;
+/// As many first bytes as usually hold all headers.
+const HEAD: usize = 1024;
+/// Mounted so that nothing on it may be executed.
+const MS_NOEXEC: u64 = 8;
+
+/// An executable file, opened and checked.
+pub struct Source {
+    of: Arc<OpenFile>,
+    /// The path it was found under.
+    pub path: Vec<u8>,
+    /// Its mode, owner and group, for set-user-ID.
+    pub mode: u32,
+    /// See `mode`.
+    pub uid: u32,
+    /// See `mode`.
+    pub gid: u32,
+    size: u64,
+    /// Its first bytes: all of them, or [`HEAD`].
+    pub head: Vec<u8>,
+    /// Nobody writes it meanwhile.
+    running: Option<Running>,
+}
+
+impl Source {
+    /// Opens `path` from `start` for `process`. ENOENT, EACCES, ENOTDIR, ELOOP, ENOMEM.
+    pub fn open(process: &Process, start: Place, path: &[u8], follow: bool) -> Result<Source> {
+        let cred = process.cred.get();
+        let context = process.fs.get();
+        let view = View::new(context.root(), &cred, context.umask());
+        let target = walk(&view, start, path, follow)?;
+        let place = target.existing()?;
+        if !follow && place.inode.attr().kind() == Kind::Symlink {
+            return Err(Errno::ELOOP);
+        }
+        Self::at(&cred, place, path)
+    }
+
+    /// The file at `place`, called `path`.
+    pub fn at(cred: &Cred, place: Place, path: &[u8]) -> Result<Source> {
+        let attr = place.inode.attr();
+        if attr.kind() != Kind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
+            return Err(Errno::EACCES);
+        }
+        place.inode.permits(cred, perm::EXEC)?;
+        let how = How {
+            flags: O_RDONLY,
+            place: Some(place.clone()),
+        };
+        let of = place.inode.clone().open(how)?;
+        let running = Running::begin(&place.inode)?;
+        let head = read(&of, 0, HEAD.min(attr.size as usize))?;
+        Ok(Source {
+            of,
+            path: try_copy(path)?,
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+            size: attr.size,
+            head,
+            running,
+        })
+    }
+
+    /// That it is run, to be kept as long as it is.
+    pub fn take_running(&mut self) -> Option<Running> {
+        self.running.take()
+    }
+
+    /// Whether `cred` may read it, not only execute it.
+    pub fn may_be_read(&self, cred: &Cred) -> bool {
+        let readable = |place: &Place| place.inode.permits(cred, perm::READ).is_ok();
+        self.place().is_some_and(readable)
+    }
+
+    /// Whether mode, owner and group are no more what they were when it was opened. A write would have taken set-id bits away before.
+    pub fn has_changed(&self) -> bool {
+        self.place().is_none_or(|place| {
+            let now = place.inode.bits();
+            (now.mode, now.uid, now.gid) != (self.mode, self.uid, self.gid)
+        })
+    }
+
+    /// The capabilities that it has now; none where set-id bits count for nothing. EINVAL: they cannot be understood.
+    pub fn capabilities(&self) -> Result<Option<FileCaps>> {
+        let gives = |place: &&Place| place.mount.flags() & MS_NOSUID == 0;
+        let Some(place) = self.place().filter(gives) else {
+            return Ok(None);
+        };
+        match place.inode.attribute(NAME) {
+            Ok(bytes) => FileCaps::from_bytes(&bytes),
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where the file is.
+    pub fn place(&self) -> Option<&Place> {
+        self.of.place()
+    }
+
+    /// The interpreter's path in this file. ENOEXEC.
+    pub fn interpreter(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let mut path = read(&self.of, offset, length)?;
+        if path.len() != length || path.pop() != Some(0) || path.contains(&0) {
+            return Err(Errno::ENOEXEC);
+        }
+        Ok(path)
+    }
+
+    /// Reads the program headers. ENOEXEC.
+    pub fn image(&self) -> Result<Image> {
+        let (offset, length) = elf::table(&self.head)?;
+        let end = offset as usize + length;
+        let image = match self.head.get(offset as usize..end) {
+            Some(table) => elf::parse(&self.head, table)?,
+            None => elf::parse(&self.head, &read(&self.of, offset, length)?)?,
+        };
+        let complete = |s: &elf::Segment| s.offset + s.filesz as u64 <= self.size;
+        if image.segments.iter().all(complete) {
+            Ok(image)
+        } else {
+            Err(Errno::ENOEXEC)
+        }
+    }
+}
+
+/// `length` bytes of a file from `offset` on, or as many as it has. ENOMEM.
+fn read(of: &OpenFile, offset: u64, length: usize) -> Result<Vec<u8>> {
+    let mut bytes = try_filled(0, length)?;
+    let mut filled = 0;
+    while filled < length {
+        let mut rest = IoBuf::fill(&mut bytes[filled..]);
+        match of.file().read_at(of, offset + filled as u64, &mut rest)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Where a program ended up.
+pub struct Loaded {
+    /// What was added to its addresses.
+    pub bias: usize,
+    /// Its first instruction.
+    pub entry: usize,
+    /// Its program headers, 0 if they are not in memory.
+    pub phdr: usize,
+    /// The end of its last segment.
+    pub end: usize,
+    /// How much of that the file has: the program's data.
+    pub data: usize,
+}
+
+/// What an image is for its process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The program.
+    Program,
+    /// What loads it: goes anywhere, not where programs go.
+    Interpreter,
+}
+
+/// A random number of pages less than `most`, in bytes; none for who asked for that (`ADDR_NO_RANDOMIZE`).
+pub fn spread(most: u64) -> usize {
+    let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
+    if personality.is_some_and(|flags| flags & ADDR_NO_RANDOMIZE != 0) {
+        return 0;
+    }
+    (machine::random::u64() % most) as usize * PAGE
+}
+
+/// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
+pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) -> Result<Loaded> {
+    let (first, end) = image.span();
+    let bias = match part {
+        _ if !image.relocatable => 0,
+        Part::Program => {
+            // Wherever the file would like to be, above or below.
+            (USER_PIE_BASE + spread(SPREAD_PAGES)).wrapping_sub(first)
+        }
+        Part::Interpreter => {
+            let room = space.map(
+                Placement::Anywhere,
+                end - first,
+                Prot::NONE,
+                Backing::Anonymous,
+            )?;
+            room.wrapping_sub(first)
+        }
+    };
+    let of = &source.of;
+    let pager = of.file().pager(of)?;
+    for segment in &image.segments {
+        map_segment(space, &pager, segment, bias)?;
+    }
+    Ok(Loaded {
+        bias,
+        entry: image.entry.wrapping_add(bias),
+        phdr: if image.phdr != 0 {
+            image.phdr.wrapping_add(bias)
+        } else {
+            0
+        },
+        end: end.wrapping_add(bias),
+        data: image.segments.last().map_or(0, |last| last.filesz),
+    })
+}
+
+fn map_segment(
+    space: &AddressSpace,
+    pager: &Arc<dyn Pager>,
+    segment: &elf::Segment,
+    bias: usize,
+) -> Result<()> {
+    let start = segment.vaddr.wrapping_add(bias);
+    let prot = Prot::from_bits(segment.prot as usize);
+    let file_end = start + segment.filesz;
+    let mapped_end = if segment.filesz == 0 {
+        page_floor(start)
+    } else {
+        page_ceil(file_end).ok_or(Errno::ENOEXEC)?
+    };
+    if segment.filesz != 0 {
+        let skew = (start % PAGE) as u64;
+        let backing = Backing::FilePrivate {
+            pager: pager.clone(),
+            offset: segment.offset - skew,
+        };
+        let length = mapped_end - page_floor(start);
+        space.map(Placement::Fixed(page_floor(start)), length, prot, backing)?;
+    }
+    if segment.memsz == segment.filesz {
+        return Ok(());
+    }
+    // What follows the file's bytes is zero: the rest of their last page, then pages of their own.
+    let end = page_ceil(start + segment.memsz).ok_or(Errno::ENOEXEC)?;
+    if segment.filesz != 0 && mapped_end > file_end && prot.contains(Prot::WRITE) {
+        const ZEROS: [u8; PAGE] = [0; PAGE];
+        space
+            .write_at(file_end, &ZEROS[..mapped_end - file_end])
+            .map_err(|_| Errno::ENOMEM)?;
+    }
+    if end > mapped_end {
+        space.map(
+            Placement::Fixed(mapped_end),
+            end - mapped_end,
+            prot,
+            Backing::Anonymous,
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,500 @@
+//! Running a program: from a path to the first user instruction.
+//!
+//! *Interface*: [`execve`] is the call; [`prepare`] makes a program's memory without touching the caller's, [`begin`] is for
+//! the first process. Everything that can fail happens in `prepare`, so that a failed call leaves the caller as it was.
+
+pub mod elf;
+pub mod load;
+pub mod script;
+pub mod stack;
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use abi::errno::{Errno, Result};
+use abi::layout::{PAGE, USER_STACK_TOP};
+use abi::linux::*;
+use machine::trap::{RFLAGS_IF, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
+use vm::{AddressSpace, Prot, user};
+
+use crate::process::shared::Exchanged;
+use crate::process::{Process, Program, Task, access, robust};
+use crate::signal::Actions;
+use account::Cred;
+use account::cred::{Executing, Unsafe};
+use file::fs::place::MS_NOSUID;
+use load::{Loaded, Part, Source, load};
+use stack::{STRING_MAX, Strings};
+use vm::fallible::{try_arc, try_copy, try_extend, try_placed, try_push, try_string, try_text};
+
+/// How deep scripts may be interpreted by scripts.
+const SCRIPT_DEPTH: usize = 4;
+/// The most stack that a program with more rights than its caller begins with.
+const SECURE_STACK: u64 = 8 << 20;
+/// Pages over which the top of the stack, and the start of the heap, are spread.
+const SPREAD_PAGES: u64 = 1 << 11;
+
+/// A program that is ready to run.
+pub struct Prepared {
+    space: Arc<AddressSpace>,
+    entry: usize,
+    sp: usize,
+    program: Arc<Program>,
+    /// The signals' actions, still to be filled in.
+    actions: Arc<Actions>,
+    /// Its credentials, and that it is to be secure.
+    executing: Executing,
+    /// What they follow from.
+    grounds: Grounds,
+}
+
+/// What decides, besides the file, which rights a program gets.
+struct Grounds {
+    cred: Arc<Cred>,
+    doubt: Unsafe,
+}
+
+impl Grounds {
+    /// As things stand for `process`; they may change until its rights are held.
+    fn of(process: &Process) -> Grounds {
+        let traced = || Task::here(|task| task.trace.is_in_doubt()).unwrap_or(false);
+        Grounds {
+            cred: process.cred.get(),
+            doubt: Unsafe {
+                shared: process.fs.get().is_shared(),
+                no_new_privileges: process.no_new_privileges.load(Ordering::Relaxed),
+                traced: traced(),
+            },
+        }
+    }
+
+    fn hold(&self, now: &Grounds) -> bool {
+        Arc::ptr_eq(&self.cred, &now.cred) && self.doubt == now.doubt
+    }
+}
+
+/// `execve` and `execveat`; the user's registers are `frame`.
+pub fn execve(
+    frame: &mut TrapFrame,
+    dirfd: i32,
+    path: usize,
+    argv: usize,
+    envp: usize,
+    flags: i32,
+) -> Result<usize> {
+    if flags & !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let task = Task::current();
+    let process = task.process.clone();
+    let path = user::cstr(path, PATH_MAX)?;
+    let mut had_threads = false;
+    loop {
+        let source = find(&process, dirfd, &path, flags)?;
+        let prepared = prepare(&process, source, strings(argv)?, strings(envp)?)?;
+        had_threads |= end_other_threads(&process)?;
+        if !prepared.space.is_within(&process.bounds()) {
+            // What Linux finds out behind the point of no return.
+            process.end(status_signaled(SIGSEGV));
+            return Err(Errno::ENOMEM);
+        }
+        if commit(&task, prepared, had_threads, frame)? {
+            break;
+        }
+    }
+    crate::process::trace::executed(&task);
+    Ok(0)
+}
+
+fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Source> {
+    let cred = process.cred.get();
+    let relative = path.first() != Some(&b'/');
+    let start = if dirfd == AT_FDCWD || !relative {
+        process.fs.get().cwd()
+    } else {
+        let of = process.files.get().get(dirfd)?;
+        of.place().cloned().ok_or(if path.is_empty() {
+            Errno::EACCES
+        } else {
+            Errno::ENOTDIR
+        })?
+    };
+    if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        let name = try_text(format_args!("/dev/fd/{dirfd}"))?;
+        return Source::at(&cred, start, name.as_bytes());
+    }
+    Source::open(process, start, path, flags & AT_SYMLINK_NOFOLLOW == 0)
+}
+
+/// The strings whose addresses stand at `vector`, up to a null. EFAULT, E2BIG.
+fn strings(vector: usize) -> Result<Strings> {
+    let mut strings = Strings::default();
+    if vector == 0 {
+        return Ok(strings);
+    }
+    for i in 0.. {
+        let at: usize = user::get(vector.wrapping_add(8 * i))?;
+        if at == 0 {
+            break;
+        }
+        let string = user::cstr(at, STRING_MAX).map_err(|e| {
+            if e == Errno::ENAMETOOLONG {
+                Errno::E2BIG
+            } else {
+                e
+            }
+        })?;
+        strings.push(&string)?;
+    }
+    Ok(strings)
+}
+
+/// Makes the memory of the program in `source`, or of the interpreter that it names, for `process`.
+pub fn prepare(
+    process: &Process,
+    mut source: Source,
+    mut argv: Strings,
+    envp: Strings,
+) -> Result<Prepared> {
+    let execfn = try_copy(&source.path)?;
+    if argv.count == 0 {
+        argv.push(b"")?;
+    }
+    let mut depth = 0;
+    while source.head.starts_with(b"#!") {
+        let (interpreter, argument) = script::parse(&source.head).ok_or(Errno::ENOEXEC)?;
+        if depth == SCRIPT_DEPTH {
+            return Err(Errno::ELOOP);
+        }
+        depth += 1;
+        let mut longer = Strings::default();
+        longer.push(interpreter)?;
+        if let Some(argument) = argument {
+            longer.push(argument)?;
+        }
+        longer.push(&source.path)?;
+        for string in argv.iter().skip(1) {
+            longer.push(string)?;
+        }
+        let cwd = process.fs.get().cwd();
+        source = Source::open(process, cwd, interpreter, true)?;
+        argv = longer;
+    }
+    let image = source.image()?;
+    let space = AddressSpace::new()?;
+    let grounds = Grounds::of(process);
+    let own = &grounds.cred;
+    let mut readable = source.may_be_read(own);
+    let (user, group) = set_ids(&source);
+    let granted = source.capabilities()?;
+    let main = load(&space, &source, &image, Part::Program)?;
+    let gains = user.or(group).is_some() || granted.is_some();
+    if gains && (source.has_changed() || source.capabilities()? != granted) {
+        return Err(Errno::ETXTBSY);
+    }
+    let start = match image.interpreter {
+        None => None,
+        Some((offset, length)) => {
+            let path = source.interpreter(offset, length)?;
+            let cwd = process.fs.get().cwd();
+            let loader = Source::open(process, cwd, &path, true)?;
+            readable &= loader.may_be_read(own);
+            let loader_image = loader.image()?;
+            if !loader_image.relocatable {
+                return Err(Errno::ENOEXEC);
+            }
+            Some(load(&space, &loader, &loader_image, Part::Interpreter)?)
+        }
+    };
+    space.set_brk_start(main.end + load::spread(SPREAD_PAGES), main.data);
+    if let Some(running) = source.take_running() {
+        space.keep(try_arc(running)?);
+    }
+    let executing = own.executing(user, group, granted, grounds.doubt)?;
+    let plain = own.uid == own.euid && own.gid == own.egid;
+    if readable && plain && !executing.cred.departs_from(own) {
+        space.set_mark(access::DUMPABLE);
+    }
+    let placed = build_stack(
+        process,
+        &space,
+        &main,
+        start.as_ref(),
+        &image,
+        &argv,
+        &envp,
+        &execfn,
+        &executing,
+    )?;
+    let program = Program {
+        exe: exe_path(process, &source)?,
+        place: source.place().cloned(),
+        stack: placed.sp,
+        arguments: placed.arguments,
+        environment: placed.environment,
+        aux: placed.aux,
+        comm: short_name(&execfn)?,
+    };
+    let entry = start.as_ref().map_or(main.entry, |loader| loader.entry);
+    Ok(Prepared {
+        space,
+        entry,
+        sp: placed.sp,
+        program: try_arc(program)?,
+        actions: try_placed(Actions::default)?,
+        executing,
+        grounds,
+    })
+}
+
+/// The user and the group that the file's set-id bits give.
+fn set_ids(source: &Source) -> (Option<u32>, Option<u32>) {
+    if source
+        .place()
+        .is_none_or(|place| place.mount.flags() & MS_NOSUID != 0)
+    {
+        return (None, None);
+    }
+    let set_uid = source.mode & S_ISUID != 0;
+    // Without group execution the bit means mandatory locking.
+    let set_gid = source.mode & (S_ISGID | 0o010) == S_ISGID | 0o010;
+    (set_uid.then_some(source.uid), set_gid.then_some(source.gid))
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is one line of the auxiliary vector or the stack"
+)]
+// On a frame of its own: `prepare` has much on its stack without it.
+#[inline(never)]
+fn build_stack(
+    process: &Process,
+    space: &AddressSpace,
+    main: &Loaded,
+    loader: Option<&Loaded>,
+    image: &elf::Image,
+    argv: &Strings,
+    envp: &Strings,
+    execfn: &[u8],
+    executing: &Executing,
+) -> Result<stack::Image> {
+    let (cred, secure) = (&executing.cred, executing.secure);
+    let limit = process.limits.lock().cur(RLIMIT_STACK);
+    let limit = if secure {
+        limit.min(SECURE_STACK)
+    } else {
+        limit
+    };
+    let length = limit.clamp(128 << 10, 64 << 20) as usize / PAGE * PAGE;
+    let top = USER_STACK_TOP - load::spread(SPREAD_PAGES);
+    let prot = if image.executable_stack {
+        Prot::RW.or(Prot::EXEC)
+    } else {
+        Prot::RW
+    };
+    space.map_stack(top, length, prot)?;
+    let mut random = [0; 16];
+    machine::random::fill(&mut random);
+    let aux = |placed: stack::Placed| {
+        [
+            (AT_HWCAP, u64::from(machine::features::cpuid(1, 0)[3])),
+            (AT_PAGESZ, PAGE as u64),
+            (AT_CLKTCK, CLK_TCK),
+            (AT_PHDR, main.phdr as u64),
+            (AT_PHENT, 56),
+            (AT_PHNUM, image.phnum as u64),
+            (AT_BASE, loader.map_or(0, |loader| loader.bias) as u64),
+            (AT_FLAGS, 0),
+            (AT_ENTRY, main.entry as u64),
+            (AT_UID, cred.uid.into()),
+            (AT_EUID, cred.euid.into()),
+            (AT_GID, cred.gid.into()),
+            (AT_EGID, cred.egid.into()),
+            (AT_SECURE, secure.into()),
+            (AT_RANDOM, placed.random),
+            (AT_EXECFN, placed.execfn),
+            (AT_PLATFORM, placed.platform),
+            (
+                AT_MINSIGSTKSZ,
+                MINSIGSTKSZ + machine::fpu::area_size() as u64,
+            ),
+            (AT_NULL, 0),
+        ]
+    };
+    let made = stack::image(top, argv, envp, execfn, random, aux)?;
+    let room = length.min(process.bounds().size);
+    if top - made.sp > room / 4 * 3 {
+        return Err(Errno::E2BIG);
+    }
+    space
+        .write_at(made.sp, &made.bytes)
+        .map_err(|_| Errno::ENOMEM)?;
+    Ok(made)
+}
+
+/// The path of the file as `/proc/PID/exe` shows it. A program that executes itself again, often by the name
+/// `/proc/self/exe`, keeps its path.
+fn exe_path(process: &Process, source: &Source) -> Result<Arc<String>> {
+    let program = process.program();
+    match (&program.place, source.place()) {
+        (Some(old), Some(new)) if old.same(new) => Ok(program.exe.clone()),
+        _ => try_arc(absolute(process, &source.path)?),
+    }
+}
+
+/// The path from the root.
+fn absolute(process: &Process, path: &[u8]) -> Result<String> {
+    let mut full = Vec::new();
+    if path.first() != Some(&b'/') {
+        let context = process.fs.get();
+        full = context.cwd().path(&context.root()).unwrap_or_default();
+        if full.last() != Some(&b'/') {
+            try_push(&mut full, b'/')?;
+        }
+    }
+    try_extend(&mut full, path)?;
+    try_string(&full)
+}
+
+/// The last component, cut to 15 bytes.
+fn short_name(path: &[u8]) -> Result<String> {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    try_string(&name[..name.len().min(15)])
+}
+
+/// Ends the other threads of `process` and waits until they are gone; whether there were any. EAGAIN: another is doing the same, or the process ends.
+fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
+    if process.threads.lock().len() == 1 {
+        return Ok(false);
+    }
+    let (_, first) = process.signals.begin_end(status_signaled(SIGKILL));
+    if !first {
+        return Err(Errno::EAGAIN);
+    }
+    let me = Task::current().tid;
+    for task in process.threads.lock().iter().filter(|task| task.tid != me) {
+        task.attend();
+        task.thread.release();
+    }
+    process
+        .child_wait
+        .wait_until(|| (process.threads.lock().len() == 1).then_some(()));
+    process.signals.cancel_end();
+    Ok(true)
+}
+
+/// Lets the running task become the prepared program. Fails only while everything is as it was; from there on nothing is allocated. `false`: nothing has happened, for what the program's
+/// rights were found by is so no more. ENOMEM; a process that has already ended its other threads for this ends then.
+fn commit(
+    task: &Arc<Task>,
+    prepared: Prepared,
+    had_threads: bool,
+    frame: &mut TrapFrame,
+) -> Result<bool> {
+    let process = &task.process;
+    if process.files.get().is_shared() {
+        let unshared = crate::dispatch::unshare_files(process);
+        if unshared.is_err() && had_threads {
+            process.end(status_signaled(SIGKILL));
+        }
+        unshared?;
+    }
+    let most = process.most_resident();
+    robust::release(task, true);
+    let Some(old) = exchange(process, &prepared) else {
+        return Ok(false);
+    };
+    process.usage.lock().memory_goes(most);
+    drop(old.cred.map(Exchanged::get));
+    drop((old.space, old.program));
+    // Before its children can see a descriptor close: from here on it is another program.
+    process.images.fetch_add(1, Ordering::Relaxed);
+    process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
+    process.files.get().close_on_exec();
+    process.vfork_gate.open();
+    prepared
+        .actions
+        .begin_program(&process.signals.actions.get());
+    process.signals.actions.set(prepared.actions.clone());
+    process.timers.delete_created();
+    *task.altstack.lock() = Sigaltstack {
+        flags: SS_DISABLE,
+        ..Sigaltstack::default()
+    };
+    task.clear_child_tid.store(0, Ordering::Relaxed);
+    task.rseq.forget(task);
+    task.thread.set_name(prepared.program.comm.as_bytes());
+    thread::fp::forget();
+    thread::speculation::executed();
+    let thread = thread::current();
+    thread.set_fs_base(0);
+    if thread.gs_base() != 0 {
+        // A thread that has the base has the code for it: this cannot fail.
+        let _ = thread.set_gs_base(0);
+    }
+    *frame = begin(&prepared);
+    Ok(true)
+}
+
+/// What a program leaves behind when another takes its place.
+struct Old {
+    space: Option<Arc<AddressSpace>>,
+    program: Arc<Program>,
+    /// Most programs change nothing.
+    cred: Option<Exchanged<Cred>>,
+}
+
+/// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one instant for whoever looks at or steers processes: what was let at it before has no hold
+/// on it thereafter. The old ones, which are given up when no monitor is held; `None` when the rights were found by what is so no more.
+fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
+    let _rights = process.rights.lock();
+    let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);
+    if !grounds.hold(&Grounds::of(process)) {
+        return None;
+    }
+    if prepared.executing.secure || cred.departs_from(&grounds.cred) {
+        process.death_signal.store(0, Ordering::Relaxed);
+    }
+    if prepared.executing.secure {
+        process.limits.lock().lower(RLIMIT_STACK, SECURE_STACK);
+    }
+    let space = process.space.set(Some(prepared.space.clone()));
+    crate::dispatch::enter_space(&prepared.space);
+    thread::forget_procedures();
+    let new = prepared.program.clone();
+    let changes = !Arc::ptr_eq(cred, &grounds.cred);
+    Some(Old {
+        space,
+        program: core::mem::replace(&mut *process.program.lock(), new),
+        cred: changes.then(|| process.cred.exchange(cred.clone())),
+    })
+}
+
+/// Names.
+pub fn become_program(task: &Task, prepared: &Prepared) {
+    task.thread.set_name(prepared.program.comm.as_bytes());
+    *task.process.program.lock() = prepared.program.clone();
+    task.process.barriers.store(0, Ordering::Relaxed);
+}
+
+impl Prepared {
+    /// Its memory.
+    pub fn space(&self) -> &Arc<AddressSpace> {
+        &self.space
+    }
+}
+
+/// The registers with which a program starts.
+pub fn begin(prepared: &Prepared) -> TrapFrame {
+    TrapFrame {
+        vector: VECTOR_TAIL,
+        rip: prepared.entry as u64,
+        rsp: prepared.sp as u64,
+        rflags: RFLAGS_IF | 2,
+        cs: USER_CS,
+        ss: USER_SS,
+        ..TrapFrame::default()
+    }
+}

@@ -1,0 +1,210 @@
+//! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private memory, and the C library's wait for the end of a thread.
+//!
+//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`] for the calls that come the long way.
+//!
+//! The routine looks at the command and leads to one of two functions here by way of the thread room's stub, out of which a thread may sleep ([`thread::outright`]).
+//! Interrupts are off, and nothing is done that could wait but for the sleep itself: a bucket that is held or full, a word whose page is not there, a waiter that a waker
+//! still has in its hand all leave for the call as it is in [`super`].
+//!
+//! A waiter is one object for the life of its thread. It is free when nobody else counts it: then no list has it and no waker.
+//!
+//! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use abi::errno::Errno;
+use abi::linux::{
+    FUTEX_BITSET_MATCH_ANY, FUTEX_CLOCK_REALTIME, FUTEX_PRIVATE_FLAG, FUTEX_WAIT,
+    FUTEX_WAIT_BITSET, FUTEX_WAKE,
+};
+use abi::nr;
+use codegen::{Class, Draft, OutOfCode, dynasm};
+use machine::cpu;
+use thread::flags::INTERRUPTS;
+use thread::outright::{LEFT, OutrightFn, word};
+use vm::user;
+
+use super::{Key, Role, Standing, TABLE, Waiter, withdraw};
+use crate::process::Task;
+use file::seam::keep;
+
+static ENTRY: AtomicUsize = AtomicUsize::new(0);
+static CLASS: Class = Class::new("procedure");
+
+/// Chains of more are for who has interrupts on.
+const FEW: usize = 16;
+
+/// The entry, after [`init`].
+pub fn entry() -> usize {
+    ENTRY.load(Ordering::Relaxed)
+}
+
+/// Generates the routine, once.
+pub fn init() -> Result<(), OutOfCode> {
+    let slow = machine::trap::syscall_slow();
+    const WAIT: i32 = (FUTEX_WAIT | FUTEX_PRIVATE_FLAG) as i32;
+    const WAKE: i32 = (FUTEX_WAKE | FUTEX_PRIVATE_FLAG) as i32;
+    /// As the C library waits for the end of a thread.
+    const END: i32 = (FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME) as i32;
+    let [wait, wake, wait_for_end] =
+        [wait as OutrightFn, wake, wait_for_end].map(|function| word(nr::FUTEX, function));
+    let mut draft = Draft::new(&CLASS, "futex");
+    let d = &mut draft;
+    let [leave, waits, others] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; cmp esi, WAIT ; je =>waits ; cmp esi, WAKE ; jne =>others
+        ; mov rax, QWORD wake
+    );
+    d.jmp_abs(thread::outright::entry());
+    dynasm!(d ; .arch x64
+        ; =>waits ; test r10, r10 ; jnz =>leave
+        ; mov rax, QWORD wait
+    );
+    d.jmp_abs(thread::outright::entry());
+    dynasm!(d ; .arch x64
+        ; =>others ; cmp esi, END ; jne =>leave ; test r10, r10 ; jnz =>leave
+        ; mov rax, QWORD wait_for_end
+    );
+    d.jmp_abs(thread::outright::entry());
+    dynasm!(d ; .arch x64 ; =>leave ; mov eax, nr::FUTEX as i32);
+    d.jmp_abs(slow);
+    ENTRY.store(keep(draft)?, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The running thread may use `waiter`, which is plain, for its next waits.
+#[inline]
+pub(super) fn lend(waiter: &Arc<Waiter>) {
+    Task::here(|task| {
+        if task.waiter.get().is_none() {
+            // Another cannot have been faster: this is the thread itself.
+            let _ = task.waiter.set(waiter.clone());
+        }
+    });
+}
+
+/// The key of `address`, if that can be one.
+#[inline(always)]
+fn key(root: u64, address: usize) -> Option<Key> {
+    let fits = address.is_multiple_of(4) && user::check(address, 4).is_ok();
+    fits.then_some(Key::Private(root, address))
+}
+
+/// Interrupts are off, and are off again afterwards. 0, EAGAIN, or [`LEFT`].
+extern "sysv64" fn wait(
+    address: usize,
+    _command: usize,
+    expected: usize,
+    _until: usize,
+    _other: usize,
+    _bits: usize,
+) -> isize {
+    let wait = |task: &Task, root| wait_as(task, key(root, address)?, address, expected as u32);
+    Task::with_space(|task, space| wait(task, space.root()))
+        .flatten()
+        .unwrap_or(LEFT)
+}
+
+#[inline(always)]
+fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize> {
+    let waiter = task.waiter.get()?;
+    if Arc::strong_count(waiter) != 1 {
+        return None;
+    }
+    // Behind what the last waker did to it.
+    fence(Ordering::Acquire);
+    let bucket = key.bucket();
+    let mut list = TABLE[bucket].try_lock()?;
+    if user::get::<u32>(address).ok()? != expected {
+        return Some(Errno::EAGAIN.to_rax() as isize);
+    }
+    if list.len() == list.capacity() {
+        return None;
+    }
+    waiter.bucket.store(bucket, Ordering::Relaxed);
+    waiter.woken.store(false, Ordering::Relaxed);
+    #[expect(clippy::disallowed_methods, reason = "there is room")]
+    list.push(Standing {
+        key,
+        role: Role::Plain,
+        waiter: waiter.clone(),
+    });
+    drop(list);
+    let mut over = true;
+    while !waiter.is_woken() {
+        if task.thread.flags() & INTERRUPTS != 0 {
+            cpu::irq_enable();
+            // Woken at the last moment counts: a wake-up must not be swallowed.
+            over = withdraw(waiter).is_none();
+            break;
+        }
+        thread::suspend();
+    }
+    cpu::irq_disable();
+    over.then_some(0)
+}
+
+/// Of memory that may be shared, and mostly is not. As [`wait`].
+extern "sysv64" fn wait_for_end(
+    address: usize,
+    _command: usize,
+    expected: usize,
+    _until: usize,
+    _other: usize,
+    bits: usize,
+) -> isize {
+    if bits as u32 != FUTEX_BITSET_MATCH_ANY {
+        return LEFT;
+    }
+    Task::with_space(|task, space| {
+        let key = key(space.root(), address)?;
+        if space.is_shared_now(address)? {
+            return None;
+        }
+        wait_as(task, key, address, expected as u32)
+    })
+    .flatten()
+    .unwrap_or(LEFT)
+}
+
+/// Interrupts are off. How many were woken, EINVAL, or [`LEFT`].
+extern "sysv64" fn wake(
+    address: usize,
+    _command: usize,
+    count: usize,
+    _more: usize,
+    _other: usize,
+    _bits: usize,
+) -> isize {
+    let wake = |root| wake_few(key(root, address)?, count as i32);
+    Task::with_space(|_, space| wake(space.root()))
+        .flatten()
+        .unwrap_or(LEFT)
+}
+
+#[inline(always)]
+fn wake_few(key: Key, count: i32) -> Option<isize> {
+    let mut list = TABLE[key.bucket()].try_lock()?;
+    if list.len() > FEW {
+        return None;
+    }
+    let (mut at, mut woken) = (0, 0);
+    while woken < count.max(1) as isize
+        && let Some(entry) = list.get(at)
+    {
+        if entry.key != key {
+            at += 1;
+        } else if matches!(entry.role, Role::Plain) {
+            woken += 1;
+            // The count that goes here is the last if the thread has ended since. A plain waiter names no task and has no end of its own: what is freed then is one small object,
+            // for which the heap waits for nobody.
+            let waiter = list.remove(at).waiter;
+            debug_assert!(waiter.task.is_none());
+            waiter.release();
+        } else {
+            return Some(Errno::EINVAL.to_rax() as isize);
+        }
+    }
+    Some(woken)
+}

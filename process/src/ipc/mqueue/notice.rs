@@ -1,0 +1,132 @@
+//! Whom a queue tells of its first message: by a signal, or by a word to a socket on which a thread of the C library waits.
+//!
+//! *Interface*: [`Notice::new`] is of the running process; [`Notice::ring`] and [`Notice::remove`] are its two ends.
+//!
+//! A process that runs another program meanwhile is told nothing.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::{Arc, Weak};
+use vm::AddressSpace;
+
+use crate::process::{Process, Task};
+use crate::signal;
+use file::files::ties::Tie;
+use file::socket::{Socket, netlink};
+
+/// Bytes that such a socket is told.
+pub const COOKIE: usize = 32;
+
+/// Last of these bytes: a message came, or nobody waits for one any more.
+const WOKEN: u8 = 1;
+const REMOVED: u8 = 2;
+
+/// How a process is told.
+pub enum Way {
+    /// Not at all; but nobody else is.
+    Silent,
+    /// By a signal with a value.
+    Signal(i32, u64),
+    /// By these bytes to this socket.
+    Socket(Arc<Socket>, [u8; COOKIE]),
+}
+
+/// Who is told, and how.
+pub struct Notice {
+    owner: Weak<Process>,
+    /// What ran when it was asked for.
+    space: Weak<AddressSpace>,
+    way: Way,
+    _tie: Tie,
+}
+
+impl Notice {
+    /// Of the running process.
+    pub fn new(way: Way) -> Notice {
+        let process = Process::current();
+        let space = process.space();
+        Notice {
+            owner: Arc::downgrade(&process),
+            space: space.map_or_else(Weak::new, |space| Arc::downgrade(&space)),
+            way,
+            _tie: Tie::new(),
+        }
+    }
+
+    /// Its kind and its signal, as the file tells them.
+    pub fn shown(&self) -> (i32, i32) {
+        match self.way {
+            Way::Silent => (SIGEV_NONE, 0),
+            Way::Signal(signo, _) => (SIGEV_SIGNAL, signo),
+            Way::Socket(..) => (SIGEV_THREAD, 0),
+        }
+    }
+
+    /// Whether it is of `process`.
+    pub fn is_of(&self, process: &Process) -> bool {
+        core::ptr::eq(self.owner.as_ptr(), process)
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Weak<Process> {
+        self.owner.clone()
+    }
+
+    /// A message came.
+    pub fn ring(self) {
+        match &self.way {
+            Way::Silent => {}
+            Way::Signal(signo, value) => self.by_signal(*signo, *value),
+            Way::Socket(socket, cookie) => pass(socket, cookie, WOKEN),
+        }
+    }
+
+    fn by_signal(&self, signo: i32, value: u64) {
+        let Some(owner) = self.owner.upgrade() else {
+            return;
+        };
+        let same = owner
+            .space()
+            .is_some_and(|space| core::ptr::eq(self.space.as_ptr(), &*space));
+        if !same || signo == 0 {
+            return;
+        }
+        let (pid, uid) =
+            Task::here(|task| (task.process.pid, task.process.cred.get().uid)).unwrap_or_default();
+        let mut info = Siginfo::sent(signo, SI_MESGQ, pid, uid);
+        info.fields[1] = value;
+        // With too many waiting already this one is lost, as on Linux.
+        let _ = signal::send(&owner, None, info);
+    }
+
+    /// It will not be told any more.
+    pub fn remove(self) {
+        if let Way::Socket(socket, cookie) = &self.way {
+            pass(socket, cookie, REMOVED);
+        }
+    }
+}
+
+/// Whether this process has not ended.
+pub fn is_there(process: &Weak<Process>) -> bool {
+    process.upgrade().is_some_and(|one| !one.is_zombie())
+}
+
+fn pass(socket: &Socket, cookie: &[u8; COOKIE], last: u8) {
+    let mut bytes = *cookie;
+    if let Some(byte) = bytes.last_mut() {
+        *byte = last;
+    }
+    netlink::pass(socket, &bytes);
+}
+
+/// The socket behind descriptor number `fd` of the running process, ready to be told. EBADF, ENOTSOCK, EINVAL, ENOMEM.
+pub fn listener(fd: i32) -> Result<Arc<Socket>> {
+    let of = Process::current().files.get().opened(fd)?;
+    let socket = Socket::of(&of)?;
+    if socket.family.number() != AF_NETLINK {
+        return Err(Errno::EINVAL);
+    }
+    netlink::enlist(socket)?;
+    Ok(socket.clone())
+}

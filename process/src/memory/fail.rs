@@ -1,0 +1,89 @@
+//! Allocations that fail on purpose: whose, and how that is set.
+//!
+//! *Interface*: [`start`] reads the word `fail=N[,EVERY]` of the kernel's command line; [`show`] and [`set`] are `/syn/fail`, where root writes `N EVERY SESSION`:
+//! of the questions for room by processes of that session (0: of all) the N-th is refused, and then every so many; `off` ends it. With N of 0 they are only counted.
+//! EVERY is to be more than one step asks: a page fault or a first use of vector registers is made again until it is through.
+
+use core::fmt::Write;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use abi::errno::{Errno, Result};
+use vm::frame::fail::{self, Plan};
+
+use crate::process::Task;
+use file::fs::text::Out;
+
+/// Whose questions are meant; 0: every process's.
+static SESSION: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the running thread is meant: one of the session, and never one of the kernel's.
+fn meant() -> bool {
+    let session = SESSION.load(Ordering::Relaxed);
+    Task::here(|task| session == 0 || task.process.sid() == session).unwrap_or(false)
+}
+
+/// Begins what the command line asks for.
+pub(crate) fn start(line: &str) {
+    let word = line.split_ascii_whitespace();
+    let asked = word.filter_map(|word| word.strip_prefix("fail=")).next();
+    if let Some(plan) = asked.and_then(parse) {
+        fail::arm(plan, meant);
+    }
+}
+
+/// `N` or `N,EVERY`.
+fn parse(text: &str) -> Option<Plan> {
+    let (first, every) = text.split_once(',').unwrap_or((text, "0"));
+    Some(Plan {
+        first: first.parse().ok()?,
+        every: every.parse().ok()?,
+    })
+}
+
+/// How many questions there were, and how many were refused.
+pub fn show(out: &mut Out) -> Result<()> {
+    let counts = fail::counts();
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "asked {} refused {}", counts.asked, counts.refused);
+    Ok(())
+}
+
+/// Takes what was written to `/syn/fail`. EINVAL.
+pub fn set(text: &str) -> Result<()> {
+    if text.trim() == "off" {
+        fail::disarm();
+        return Ok(());
+    }
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u32>);
+    let mut next = || numbers.next()?.ok();
+    let (first, every, session) = (next(), next(), next());
+    let (Some(first), Some(every), Some(session)) = (first, every, session) else {
+        return Err(Errno::EINVAL);
+    };
+    SESSION.store(session.cast_signed(), Ordering::Relaxed);
+    let plan = Plan {
+        first: first.into(),
+        every: every.into(),
+    };
+    fail::arm(plan, meant);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_names_a_plan() {
+        assert_eq!(parse("7"), Some(Plan { first: 7, every: 0 }));
+        assert_eq!(
+            parse("7,100"),
+            Some(Plan {
+                first: 7,
+                every: 100
+            })
+        );
+        assert_eq!(parse("x"), None);
+        assert_eq!(set("1 2"), Err(Errno::EINVAL));
+    }
+}

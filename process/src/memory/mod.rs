@@ -1,0 +1,157 @@
+//! When memory is out: what is held without need goes, then one process ends so that the machine goes on.
+//!
+//! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs; [`coming`], for one that could do without; [`shrink`] lets go of what waits to be
+//! of use again; [`fail`] makes allocations fail on purpose.
+//!
+//! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]) and moved by its `oom_score_adj`, or one of the largest family, and the first one only if
+//! it has more than all others and nobody else has been ended for a while; it need not be the one that asked last. It ends like after SIGKILL;
+//! the asking thread waits a little and tries again.
+
+pub mod admission;
+pub mod fail;
+pub mod shrink;
+pub mod weight;
+
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+use abi::layout::PAGE;
+use abi::linux::{SIGKILL, status_signaled};
+use machine::clock::now_ns;
+use vm::frame;
+use vm::space::Bounds;
+
+use crate::process::{Task, first, tree};
+
+/// How long a thread waits for memory at a time, nanoseconds.
+const PATIENCE_NS: u64 = 2_000_000;
+
+/// The process that was ended last; while it still exists, no other is.
+static VICTIM: AtomicI32 = AtomicI32::new(0);
+
+/// Whether somebody chooses just now.
+static CHOOSING: AtomicBool = AtomicBool::new(false);
+
+/// When that was, nanoseconds since boot.
+static ENDED_NS: AtomicU64 = AtomicU64::new(0);
+/// How long after it memory may still be on its way, nanoseconds.
+const COMING_NS: u64 = 1_000_000_000;
+/// How long after it the first process, with which the machine would end, is left alone: while a family ends its members have no memory of their own any more, and have not given all of
+/// it back yet.
+const PATIENCE_WITH_FIRST_NS: u64 = 5_000_000_000;
+
+/// Frames that a process must hold to be ended for the sake of a call that could be refused: else its end would help nobody.
+const WORTHWHILE: usize = 256;
+
+/// Links the heap to this, and begins what the kernel's command line asks for. Before the first program.
+pub fn start(command_line: &str) {
+    vm::heap::link_starved(starved);
+    vm::space::link_bounds(|| Task::here(|task| task.process.bounds()).unwrap_or(Bounds::NONE));
+    fail::start(command_line);
+}
+
+/// So much of memory, divided by this, may be empty pages of code, or stacks without threads, before they are given back.
+const SLACK: usize = 32;
+
+/// After a process has ended: gives back what it left empty, if that is much.
+pub(crate) fn tidy() {
+    let much = frame::total() / SLACK;
+    vm::heap::tidy();
+    if vm::stack::stats().cached_frames() > much {
+        vm::stack::trim();
+    }
+    if codegen::slack() > much * PAGE {
+        codegen::trim();
+    }
+}
+
+/// Makes room. Returns whether to try again; not when the running process itself has to end.
+pub fn short() -> bool {
+    if shrink::run(1) {
+        return true;
+    }
+    let first = first::first();
+    choose(|| {
+        if !is_dying()
+            && let Some(most) = tree::largest(first)
+            && (most.victim.pid != first || since_the_last() >= PATIENCE_WITH_FIRST_NS)
+        {
+            end(&most);
+        }
+    });
+    wait()
+}
+
+/// Lets one thread choose at a time: looking at all processes takes a while. `None`: another is at it.
+fn choose<R>(step: impl FnOnce() -> R) -> Option<R> {
+    if CHOOSING.swap(true, Ordering::Acquire) {
+        return None;
+    }
+    let result = step();
+    CHOOSING.store(false, Ordering::Release);
+    Some(result)
+}
+
+/// Makes room for a call that could be refused: ends the process that holds most, unless that is the running one or its family, or nobody holds much. Returns whether to try again.
+fn relieve() -> bool {
+    if is_dying() {
+        return since_the_last() < COMING_NS && wait();
+    }
+    let first = first::first();
+    let own = Task::here(|task| task.process.pid);
+    let ended = choose(|| {
+        let most = tree::largest(first).filter(|most| {
+            own != Some(most.head)
+                && most.victim.pid != first
+                && !most.spared
+                && most.pages >= WORTHWHILE
+        });
+        most.inspect(end).is_some()
+    });
+    // While another chooses there is hope.
+    ended.unwrap_or(true) && wait()
+}
+
+/// Whether the process that was ended last is still about to end.
+fn is_dying() -> bool {
+    let before = VICTIM.load(Ordering::Relaxed);
+    tree::find(before).is_some_and(|p| p.signals.is_ending() && !p.is_zombie())
+}
+
+fn end(most: &tree::Most) {
+    VICTIM.store(most.victim.pid, Ordering::Relaxed);
+    ENDED_NS.store(now_ns(), Ordering::Relaxed);
+    machine::log!(
+        "out of memory: process {} ends, {} KiB",
+        most.victim.pid,
+        4 * most.pages
+    );
+    most.victim.end(status_signaled(SIGKILL));
+}
+
+/// Even what is kept for small allocations is used up. The caller may hold anything, so all that can be done is to let others go on, who give memory back.
+fn starved() {
+    thread::yield_now();
+}
+
+/// Whether memory is on its way, because a process has just been ended for it: waits a little then, and the caller tries again.
+pub(crate) fn coming() -> bool {
+    since_the_last() < COMING_NS && wait()
+}
+
+/// Nanoseconds since a process was ended last.
+fn since_the_last() -> u64 {
+    now_ns().saturating_sub(ENDED_NS.load(Ordering::Relaxed))
+}
+
+/// Lets others run for a while. False, at once, when the running process has to end.
+fn wait() -> bool {
+    let ending = Task::here(|task| task.process.signals.is_ending()).unwrap_or(true);
+    if ending {
+        return false;
+    }
+    let until = now_ns() + PATIENCE_NS;
+    while now_ns() < until {
+        thread::yield_now();
+    }
+    true
+}

@@ -1,0 +1,129 @@
+//! What gives memory back when it is short: one list, from cheap to dear.
+//!
+//! *Interface*: [`run`], by who holds nothing and may sleep; [`for_each`] and [`set`] for `/syn/memory`, to which root writes `shrink` for all of it.
+//!
+//! Everything the kernel keeps because it may be of use again is here with the function that lets it go. They run in turn until there is room; what each has given is counted.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::errno::{Errno, Result};
+use machine::clock::now_ns;
+use vm::frame;
+
+/// Something that can be let go.
+struct Shrinker {
+    name: &'static str,
+    let_go: fn(),
+    runs: AtomicU64,
+    frames: AtomicU64,
+}
+
+impl Shrinker {
+    const fn new(name: &'static str, let_go: fn()) -> Shrinker {
+        Shrinker {
+            name,
+            let_go,
+            runs: AtomicU64::new(0),
+            frames: AtomicU64::new(0),
+        }
+    }
+
+    /// One turn of it; the frames that are free because of it.
+    fn turn(&self) -> u64 {
+        let before = frame::stats().free;
+        (self.let_go)();
+        let won = frame::stats().free.saturating_sub(before) as u64;
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.frames.fetch_add(won, Ordering::Relaxed);
+        won
+    }
+}
+
+/// All of them. Objects that one lets go leave slabs empty, which go with the heap's turn behind them.
+static SHRINKERS: [Shrinker; 11] = [
+    Shrinker::new("empty pages of the heap", trim_heap),
+    Shrinker::new("pipes that wait for the next", file::pipe::give_up_waiting),
+    Shrinker::new(
+        "names, and files that wait for an open",
+        file::fs::names::purge,
+    ),
+    Shrinker::new("inactive quajects", give_up_inactive),
+    Shrinker::new("places of futexes", crate::futex::give_up_arrays),
+    Shrinker::new("what a grace period keeps", sync::epoch::synchronize),
+    Shrinker::new("sockets that nobody can reach", collect_sockets),
+    Shrinker::new("ports at rest", file::socket::inet::ports::give_up_resting),
+    Shrinker::new("pages that this left empty", trim_heap),
+    Shrinker::new("kernel stacks", give_up_stacks),
+    Shrinker::new("empty pages of code", trim_code),
+];
+
+/// A whole turn that gave nothing is not made again for so long, nanoseconds.
+const REST_NS: u64 = 20_000_000;
+/// When that may be.
+static NEXT_NS: AtomicU64 = AtomicU64::new(0);
+
+fn trim_heap() {
+    vm::heap::trim();
+}
+
+fn give_up_inactive() {
+    quaject::class::reclaim();
+}
+
+/// Who lets go of the last descriptor of sockets on their way in messages looks for them then; here also where another was looking just then.
+fn collect_sockets() {
+    file::socket::flight::collect();
+    sync::epoch::synchronize();
+}
+
+fn give_up_stacks() {
+    vm::stack::trim();
+}
+
+fn trim_code() {
+    codegen::trim();
+}
+
+/// Lets go of one thing after the other until `room` frames are free beyond what is kept; whether they are. Thread context, nothing held.
+pub(crate) fn run(room: usize) -> bool {
+    if now_ns() < NEXT_NS.load(Ordering::Relaxed) {
+        return false;
+    }
+    let mut given = 0;
+    for shrinker in &SHRINKERS {
+        given += shrinker.turn();
+        if frame::has_room(room) {
+            return true;
+        }
+    }
+    if given == 0 {
+        NEXT_NS.store(now_ns() + REST_NS, Ordering::Relaxed);
+    }
+    false
+}
+
+/// Takes what was written to `/syn/memory`: `shrink` lets go of all that can be, until a whole turn gives nothing. EINVAL.
+pub fn set(text: &str) -> Result<()> {
+    /// Turns at most: others fill what is emptied.
+    const TURNS: usize = 8;
+    if text.trim() != "shrink" {
+        return Err(Errno::EINVAL);
+    }
+    for _ in 0..TURNS {
+        if SHRINKERS.iter().map(Shrinker::turn).sum::<u64>() == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each(name, runs, frames)` for every one.
+pub fn for_each(mut each: impl FnMut(&str, u64, u64)) {
+    for shrinker in &SHRINKERS {
+        each(
+            shrinker.name,
+            shrinker.runs.load(Ordering::Relaxed),
+            shrinker.frames.load(Ordering::Relaxed),
+        );
+    }
+}

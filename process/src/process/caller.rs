@@ -1,0 +1,59 @@
+//! What the rooms below ask about processes: about the one that calls (`account::caller`), and about others ([`file::callout`]).
+//!
+//! *Interface*: [`link`], once at boot.
+
+use abi::linux::{SI_KERNEL, Siginfo};
+use account::caller::{self, Callouts};
+use sync::WaitList;
+
+use super::{Process, Task, tree};
+use crate::signal;
+use file::callout::{self, Arrivals};
+
+static CALLOUTS: Callouts = Callouts {
+    cred: || Task::here(|task| task.process.cred.get()),
+    number: || Task::here(|task| task.process.pid),
+    limit: |which| Task::here(|task| task.process.limits.lock().cur(which)),
+    is_dying: || {
+        Task::here(|task| task.process.signals.is_ending() || task.thread.is_killed())
+            .unwrap_or(false)
+    },
+    tell: |signo| {
+        let info = Siginfo::sent(signo, SI_KERNEL, 0, 0);
+        Task::here(|task| {
+            let _untold = signal::send(&task.process, Some(task), info);
+        });
+    },
+    let_go: file::pipe::give_up_waiting,
+};
+
+static OF_FILES: callout::Callouts = callout::Callouts {
+    table: || Task::here(|task| task.process.files.get()),
+    context: || Task::here(|task| task.process.fs.get()),
+    arrivals: || Task::here(|task| task.process.clone() as _),
+    exists: |pid| tree::find(pid).is_some(),
+    hearer: signal::hearer,
+    each_table: |f| {
+        tree::each(|_| true, |process| f(process.files.get()));
+    },
+    each_space: |f| {
+        let with_space = |process: &Process| process.space().is_some();
+        tree::each(with_space, |process| {
+            if let Some(space) = process.space() {
+                f(&space);
+            }
+        });
+    },
+};
+
+impl Arrivals for Process {
+    fn arrivals(&self) -> &WaitList {
+        self.signals.arrivals()
+    }
+}
+
+/// Links the callouts.
+pub fn link() {
+    caller::link(&CALLOUTS);
+    callout::link(&OF_FILES);
+}

@@ -1,0 +1,536 @@
+//! Making processes and threads (`fork`, `vfork`, `clone`, `clone3`).
+//!
+//! *Interface*: [`Spec`], [`make`]. What can fail is done before the child is visible, so that a failure leaves nothing behind.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::layout::USER_END;
+use abi::linux::*;
+use machine::trap::{TrapFrame, VECTOR_TAIL};
+use sync::{Monitor, WaitList};
+use vm::AddressSpace;
+
+use super::access::Rights;
+use super::pidfd;
+use super::rseq::Rseq;
+use super::tree::{self, INIT};
+use super::usage::Account;
+use super::{Gate, Limits, Process, Program, Session, Shared, Task, trace};
+use crate::dispatch;
+use crate::signal::{Actions, ProcessSignals};
+use crate::time::Timers;
+use account::quota;
+use account::user::Charge;
+use account::{Capability, Cred};
+use file::files::Files;
+use file::fs::FsContext;
+
+/// What `clone` was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spec {
+    /// `CLONE_…`, without the exit signal.
+    pub flags: u64,
+    /// Sent to the parent at the end; 0 for none.
+    pub exit_signal: i32,
+    /// The child's stack pointer; 0 leaves the parent's.
+    pub stack: u64,
+    /// The child's FS base, with `CLONE_SETTLS`.
+    pub tls: u64,
+    /// Where `CLONE_PARENT_SETTID` stores.
+    pub parent_tid: usize,
+    /// Where `CLONE_CHILD_SETTID` and `CLONE_CHILD_CLEARTID` store.
+    pub child_tid: usize,
+    /// Where `CLONE_PIDFD` stores.
+    pub pidfd: usize,
+    /// The child calls this procedure, given its argument, and starts without the parent's vector registers; otherwise it goes on where its parent is.
+    pub procedure: Option<(u64, u64)>,
+}
+
+/// So often `fork` copies a table as if the process kept it meanwhile, which costs nothing.
+const GUESSES: usize = 2;
+
+/// What would be a namespace of its own.
+pub const NAMESPACES: u64 = CLONE_NEWNS
+    | CLONE_NEWCGROUP
+    | CLONE_NEWUTS
+    | CLONE_NEWIPC
+    | CLONE_NEWUSER
+    | CLONE_NEWPID
+    | CLONE_NEWNET;
+
+/// As a kernel built without them: EINVAL for who may ask, EPERM for others; who has no right may make users' ones where there are such.
+pub fn no_namespaces(flags: u64) -> Result<()> {
+    if flags & NAMESPACES == 0 {
+        return Ok(());
+    }
+    if flags & CLONE_NEWUSER == 0 {
+        Process::current().cred.get().need(Capability::SysAdmin)?;
+    }
+    Err(Errno::EINVAL)
+}
+
+/// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
+/// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
+pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
+    let child = loop {
+        match prepare(frame, &spec) {
+            Err(Errno::ENOMEM) if crate::memory::coming() => {}
+            made => break made?,
+        }
+    };
+    let parent = Process::current();
+    let (number, process) = (child.tid, child.process.clone());
+    let event = trace::made(&child, spec.flags, spec.exit_signal);
+    thread::start(&child.thread);
+    drop(child);
+    if let Some((event, option)) = event {
+        trace::tell(frame, event, option, number);
+    }
+    if spec.flags & CLONE_VFORK != 0 {
+        process.vfork_gate.pass(|| parent.signals.is_ending());
+        let done = (PTRACE_EVENT_VFORK_DONE, PTRACE_O_TRACEVFORKDONE);
+        trace::tell(frame, done.0, done.1, number);
+    }
+    Ok(number)
+}
+
+/// The child that [`make`] starts. The caller starts it. EINVAL, EAGAIN, ENOMEM.
+pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+    check(spec)?;
+    let made = Task::here(|task| {
+        loop {
+            match attempt(task, frame, spec) {
+                // It has only gone to another group meanwhile.
+                Err(Errno::ERESTARTNOINTR) if !has_to_look(task) => {}
+                made => return made,
+            }
+        }
+    });
+    made.unwrap_or(Err(Errno::ESRCH))
+}
+
+/// Whether the thread has a signal to take, or its end, before it goes on.
+fn has_to_look(task: &Task) -> bool {
+    task.thread.flags() & thread::flags::INTERRUPTS != 0 || task.process.signals.is_ending()
+}
+
+/// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent has gone to another group or session.
+fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+    let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
+    let (charge, exempt) = quota::task(task.process.cred.get(), limit)?;
+    let number = tree::reserve(exempt)?;
+    let made = if spec.flags & CLONE_THREAD != 0 {
+        add_thread(task, frame, spec, number, charge)
+    } else {
+        add_process(task, frame, spec, number, charge)
+    };
+    made.inspect_err(|_| tree::release(number))
+}
+
+fn check(spec: &Spec) -> Result<()> {
+    let has = |flags| spec.flags & flags == flags;
+    let alone = |flag, needs| has(flag) && !has(needs);
+    if alone(CLONE_SIGHAND, CLONE_VM)
+        || alone(CLONE_THREAD, CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
+        || spec.flags & CLONE_INTO_CGROUP != 0
+        || (has(CLONE_SIGHAND) && has(CLONE_CLEAR_SIGHAND))
+        || (has(CLONE_PIDFD) && (has(CLONE_THREAD) || has(CLONE_DETACHED)))
+        || !(0..=SIGMAX).contains(&spec.exit_signal)
+    {
+        return Err(Errno::EINVAL);
+    }
+    no_namespaces(spec.flags)?;
+    // A base that is no user address would fault in the switch.
+    if has(CLONE_SETTLS) && spec.tls >= USER_END as u64 {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+/// The memory the child runs in.
+fn child_space(spec: &Spec, parent: &Process) -> Result<Arc<AddressSpace>> {
+    let own = parent.space().ok_or(Errno::ESRCH)?;
+    if spec.flags & CLONE_VM != 0 {
+        own.join();
+        Ok(own)
+    } else {
+        own.fork()
+    }
+}
+
+/// The child's thread, not started, as thread `tid` of `process`.
+fn child_thread(
+    frame: &TrapFrame,
+    spec: &Spec,
+    space: &AddressSpace,
+    tid: i32,
+) -> Result<thread::Thread> {
+    if spec.flags & CLONE_PARENT_SETTID != 0 {
+        vm::user::put(spec.parent_tid, &tid)?;
+    }
+    if spec.flags & CLONE_CHILD_SETTID != 0 {
+        // As Linux does: a bad address here is the child's own affair.
+        let _ = space.write_at(spec.child_tid, &tid.to_ne_bytes());
+    }
+    let change = |child: &mut TrapFrame| {
+        child.rax = 0;
+        if spec.stack != 0 {
+            child.rsp = spec.stack;
+        }
+        if let Some((entry, argument)) = spec.procedure {
+            child.rip = entry;
+            child.rdi = argument;
+            child.rbp = 0;
+            child.vector = VECTOR_TAIL;
+        }
+    };
+    let fs_base = if spec.flags & CLONE_SETTLS != 0 {
+        spec.tls
+    } else {
+        thread::current().fs_base()
+    };
+    dispatch::user_thread(frame, &change, space, fs_base, spec.procedure.is_none())
+}
+
+fn add_thread(
+    task: &Task,
+    frame: &TrapFrame,
+    spec: &Spec,
+    tid: i32,
+    charge: Charge,
+) -> Result<Arc<Task>> {
+    let process = &task.process;
+    let space = child_space(spec, process)?;
+    let files = process.files.get();
+    files.share();
+    let thread = match child_thread(frame, spec, &space, tid) {
+        Ok(thread) => thread,
+        Err(error) => {
+            files.leave();
+            return Err(error);
+        }
+    };
+    let child = new_task(tid, process.clone(), task, spec, thread, charge);
+    tree::enter_thread(&child);
+    // Who makes it takes it out of sight again if it is not admitted.
+    match process.admit_further(&child, &files) {
+        Ok(false) => {}
+        Ok(true) => files.leave(),
+        Err(error) => {
+            files.leave();
+            return Err(error);
+        }
+    }
+    // Whoever began either before that does not know of it.
+    if process.signals.is_ending() || process.signals.is_stopping() {
+        child.attend();
+    }
+    Ok(child)
+}
+
+/// The table of `parent`, which a thread of the child has joined.
+fn join_files(parent: &Process) -> Arc<Files> {
+    loop {
+        let files = parent.files.get();
+        files.share();
+        // Another thread that gave the process another table before may have closed everything in this one.
+        if parent.files.is(&files) {
+            return files;
+        }
+        files.leave();
+    }
+}
+
+/// A copy of the table of `parent`. ENOMEM.
+fn copy_files(parent: &Process) -> Result<Arc<Files>> {
+    for _ in 0..GUESSES {
+        let files = parent.files.get();
+        let copy = files.fork_copy()?;
+        // Else another thread gave the process another table meanwhile, and may have closed everything in this one.
+        if parent.files.is(&files) {
+            return Ok(copy);
+        }
+        copy.leave();
+    }
+    // A table that this thread has joined too stays as it is when the others go.
+    let files = join_files(parent);
+    let copy = files.fork_copy();
+    files.leave();
+    copy
+}
+
+fn add_process(
+    task: &Task,
+    frame: &TrapFrame,
+    spec: &Spec,
+    pid: i32,
+    charge: Charge,
+) -> Result<Arc<Task>> {
+    let parent = &task.process;
+    let space = child_space(spec, parent)?;
+    let files = if spec.flags & CLONE_FILES != 0 {
+        join_files(parent)
+    } else {
+        copy_files(parent)?
+    };
+    let fs = parent.fs.get();
+    let fs = if spec.flags & CLONE_FS != 0 {
+        fs.join();
+        fs
+    } else {
+        fs.fork_copy()
+    };
+    let actions = parent.signals.actions.get();
+    let actions = if spec.flags & CLONE_SIGHAND != 0 {
+        actions
+    } else if spec.flags & CLONE_CLEAR_SIGHAND != 0 {
+        actions.exec_copy()
+    } else {
+        actions.fork_copy()
+    };
+    let process = Process::new(parent, pid, spec, files, fs, actions);
+    process.space.set(Some(space.clone()));
+    let thread = match child_thread(frame, spec, &space, pid) {
+        Ok(thread) => thread,
+        Err(error) => {
+            process.give_up();
+            return Err(error);
+        }
+    };
+    let given = match give_pidfd(spec, parent, &process) {
+        Ok(given) => given,
+        Err(error) => {
+            process.give_up();
+            return Err(error);
+        }
+    };
+    let child = new_task(pid, process.clone(), task, spec, thread, charge);
+    // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
+    match tree::enter(&process, &child, parent, || has_to_look(task)) {
+        Ok(()) => {
+            crate::time::limit::watch(&process);
+            Ok(child)
+        }
+        Err(error) => {
+            if let Some((files, fd)) = given {
+                let _ = files.close(fd);
+            }
+            process.give_up();
+            Err(error)
+        }
+    }
+}
+
+/// A descriptor of `child`, if `spec` asks for one: in which table of the parent's, and its number.
+fn give_pidfd(
+    spec: &Spec,
+    parent: &Process,
+    child: &Arc<Process>,
+) -> Result<Option<(Arc<Files>, i32)>> {
+    if spec.flags & CLONE_PIDFD == 0 {
+        return Ok(None);
+    }
+    let files = parent.files.get();
+    let fd = files.install(pidfd::open(child, 0)?, true)?;
+    if let Err(error) = vm::user::put(spec.pidfd, &fd) {
+        let _ = files.close(fd);
+        return Err(error);
+    }
+    Ok(Some((files, fd)))
+}
+
+fn new_task(
+    tid: i32,
+    process: Arc<Process>,
+    parent: &Task,
+    spec: &Spec,
+    thread: thread::Thread,
+    charge: Charge,
+) -> Arc<Task> {
+    let child = Task::new(
+        tid,
+        process,
+        parent.blocked(),
+        thread,
+        Some(charge),
+        parent.pace.inherited(),
+    );
+    if spec.flags & CLONE_CHILD_CLEARTID != 0 {
+        child
+            .clear_child_tid
+            .store(spec.child_tid, Ordering::Relaxed);
+    }
+    if spec.flags & CLONE_VM == 0 {
+        Rseq::bequeath(parent, &child);
+    }
+    if spec.flags & (CLONE_VM | CLONE_VFORK) != CLONE_VM {
+        *child.altstack.lock() = *parent.altstack.lock();
+    }
+    child
+}
+
+impl Process {
+    /// A child of `parent`, or with `CLONE_PARENT` of its parent, in its group and session, with its identities, limits and program;
+    /// without memory, threads, or a place in the tree.
+    pub(crate) fn new(
+        parent: &Process,
+        pid: i32,
+        spec: &Spec,
+        files: Arc<Files>,
+        fs: Arc<FsContext>,
+        actions: Arc<Actions>,
+    ) -> Arc<Process> {
+        // Nobody chooses a signal for a parent that did not ask for the child.
+        let (ppid, exit_signal, parent_images) = if spec.flags & CLONE_PARENT != 0 {
+            let same = parent.exit_signal.load(Ordering::Relaxed);
+            (parent.ppid(), same, parent.parent_images)
+        } else {
+            let images = parent.images.load(Ordering::Relaxed);
+            (parent.pid, spec.exit_signal, images)
+        };
+        let heritage = Heritage {
+            cred: parent.cred.get(),
+            program: parent.program(),
+            session: parent.session.get(),
+            ppid,
+            pgrp: parent.pgrp(),
+            exit_signal,
+            parent_images,
+            huge_pages: parent.huge_pages.load(Ordering::Relaxed),
+            filter: parent.hall.filter.load(Ordering::Relaxed),
+            oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
+            oom_score_adj_least: parent.oom_score_adj_least.load(Ordering::Relaxed),
+            personality: parent.personality.load(Ordering::Relaxed),
+            no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
+            // Held to the end of this: the last.
+            limits: parent.limits.lock().clone(),
+        };
+        Process::with(pid, files, fs, actions, heritage)
+    }
+
+    /// It has come to nothing: leaves what it would have shared.
+    fn give_up(&self) {
+        self.files.get().leave();
+        self.fs.get().leave();
+    }
+
+    fn with(
+        pid: i32,
+        files: Arc<Files>,
+        fs: Arc<FsContext>,
+        actions: Arc<Actions>,
+        heritage: Heritage,
+    ) -> Arc<Process> {
+        vm::fallible::placed(|| Process {
+            pid,
+            files: Shared::new(files),
+            fs: Shared::new(fs),
+            cred: Shared::new(heritage.cred),
+            limits: Monitor::new(heritage.limits),
+            program: Monitor::new(heritage.program),
+            session: Shared::new(heritage.session),
+            signals: ProcessSignals::new(actions),
+            start_ns: machine::clock::now_ns(),
+            space: Default::default(),
+            threads: Monitor::new(Vec::new()),
+            roll: Default::default(),
+            timers: Timers::default(),
+            usage: Monitor::new(Account::default()),
+            children: Monitor::new(Vec::new()),
+            child_wait: WaitList::new(),
+            vfork_gate: Gate::default(),
+            // The first process runs no code that could trace.
+            tracees: Monitor::new((pid != INIT).then(Vec::new)),
+            traced_by: AtomicI32::new(0),
+            personality: AtomicU32::new(heritage.personality),
+            ppid: AtomicI32::new(heritage.ppid),
+            pgrp: AtomicI32::new(heritage.pgrp),
+            left_group: AtomicI32::new(0),
+            exit_signal: AtomicI32::new(heritage.exit_signal),
+            wait_status: AtomicI32::new(0),
+            zombie: AtomicBool::new(false),
+            undoes: AtomicBool::new(false),
+            ended: WaitList::new(),
+            images: AtomicU32::new(0),
+            parent_images: heritage.parent_images,
+            huge_pages: AtomicBool::new(heritage.huge_pages),
+            hall: crate::signal::dump::Hall::new(heritage.filter),
+            is_reaper: AtomicBool::new(false),
+            flushes: AtomicBool::new(false),
+            poison: AtomicI32::new(super::POISON_DEFAULT),
+            oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
+            oom_score_adj_least: AtomicI32::new(heritage.oom_score_adj_least),
+            death_signal: AtomicI32::new(0),
+            barriers: AtomicU32::new(0),
+            no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
+            rights: Monitor::new(Rights),
+            ptracer: Monitor::default(),
+        })
+    }
+}
+
+/// What a process begins with that is its parent's.
+struct Heritage {
+    cred: Arc<Cred>,
+    limits: Limits,
+    program: Arc<Program>,
+    session: Arc<Session>,
+    ppid: i32,
+    pgrp: i32,
+    exit_signal: i32,
+    parent_images: u32,
+    huge_pages: bool,
+    filter: u32,
+    oom_score_adj: i32,
+    oom_score_adj_least: i32,
+    personality: u32,
+    no_new_privileges: bool,
+}
+
+/// The process without code that adopts orphans, number [`INIT`]. Once, at boot. ENOMEM.
+pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
+    let program = Program {
+        comm: "init".into(),
+        ..Program::default()
+    };
+    let heritage = Heritage {
+        cred: Cred::root().sealed(),
+        limits: Limits::initial(),
+        program: Arc::new(program),
+        session: Session::new(INIT),
+        ppid: 0,
+        pgrp: INIT,
+        exit_signal: SIGCHLD,
+        parent_images: 0,
+        huge_pages: true,
+        filter: crate::signal::dump::FILTER,
+        oom_score_adj: 0,
+        oom_score_adj_least: 0,
+        personality: 0,
+        no_new_privileges: false,
+    };
+    let root = Arc::new(root);
+    let process = Process::with(INIT, Files::new(0)?, root, Arc::default(), heritage);
+    let number = tree::reserve(true)?;
+    debug_assert_eq!(number, INIT);
+    tree::found(&process, None);
+    // It has no thread and no parent that would keep it.
+    core::mem::forget(process.clone());
+    Ok(process)
+}
+
+/// The first process with code, the leader of a session: number `pid`, not yet in the tree.
+pub fn first_process(init: &Process, pid: i32, files: Arc<Files>) -> Arc<Process> {
+    let fs = init.fs.get().fork_copy();
+    let spec = Spec {
+        exit_signal: SIGCHLD,
+        ..Spec::default()
+    };
+    let process = Process::new(init, pid, &spec, files, fs, Arc::default());
+    process.session.set(Session::new(pid));
+    process.pgrp.store(pid, Ordering::Relaxed);
+    process
+}

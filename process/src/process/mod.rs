@@ -1,0 +1,362 @@
+//! The process: what all its threads share.
+//!
+//! *Interface*: [`Process::current`] and [`Task::current`]; the tree of processes and its groups in
+//! [`tree`]; making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process
+//! is alive until its last thread has ended, then a zombie until its parent has waited.
+//!
+//! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads), then files.
+
+pub mod access;
+pub mod caller;
+pub mod debug;
+pub mod exit;
+pub mod first;
+pub mod fork;
+pub mod host;
+mod identity;
+pub(crate) mod index;
+pub mod limits;
+mod names;
+pub mod pace;
+pub mod pidfd;
+pub mod reach;
+mod register;
+mod reserve;
+pub mod robust;
+mod roll;
+pub mod rseq;
+pub mod session;
+pub mod shared;
+mod space;
+pub mod task;
+pub mod trace;
+pub mod tree;
+pub mod usage;
+pub mod wait;
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+
+use abi::errno::Result;
+use account::Cred;
+use sync::{Monitor, WaitList};
+use vm::AddressSpace;
+
+pub use limits::Limits;
+pub(crate) use roll::Found;
+pub use session::{Session, Terminal};
+pub use shared::Shared;
+pub use task::Task;
+pub use usage::Usage;
+
+use crate::signal::{self, ProcessSignals};
+use crate::time::Timers;
+use file::files::Files;
+use file::fs::FsContext;
+use vm::fallible::{try_arc, try_reserve, try_string};
+
+/// What `PR_MCE_KILL_GET` tells of who has set nothing.
+pub const POISON_DEFAULT: i32 = 2;
+/// So many threads at a time are held by who goes through them.
+const PIECE: usize = 16;
+
+/// What runs: for `/proc` and for people.
+#[derive(Clone, Default)]
+pub struct Program {
+    /// The path of the executable file, absolute.
+    pub exe: Arc<String>,
+    /// Where the executable file is.
+    pub place: Option<file::fs::Place>,
+    /// Where its first thread's stack pointer was at the start.
+    pub stack: usize,
+    /// Where its memory has the arguments, each ended by a NUL byte.
+    pub arguments: Range<usize>,
+    /// Where it has the environment of the start, each string ended by a NUL byte.
+    pub environment: Range<usize>,
+    /// Where it has the auxiliary vector of the start.
+    pub aux: Range<usize>,
+    /// The short name, at most 15 bytes.
+    pub comm: String,
+}
+
+/// A process (Linux: a thread group).
+pub struct Process {
+    /// Its number, that of its first thread.
+    pub pid: i32,
+    /// Its descriptors.
+    pub files: Shared<Files>,
+    /// Its root, working directory and umask.
+    pub fs: Shared<FsContext>,
+    /// Its identities.
+    pub cred: Shared<Cred>,
+    /// Its resource limits.
+    pub limits: Monitor<Limits>,
+    /// What it runs.
+    pub program: Monitor<Arc<Program>>,
+    /// Its session, with the controlling terminal. Changes with its children held.
+    pub session: Shared<Session>,
+    /// Its signals: actions, what is pending for all threads, stop and end.
+    pub signals: ProcessSignals,
+    /// When it was made, nanoseconds since boot.
+    pub start_ns: u64,
+    /// Its memory.
+    pub space: space::Held,
+    pub(crate) threads: Monitor<Vec<Arc<Task>>>,
+    /// The same for interrupt handlers.
+    pub(crate) roll: roll::Roll<Task>,
+    /// Its timers.
+    pub timers: Timers,
+    /// Of threads that ended, and of children that were waited for.
+    pub(crate) usage: Monitor<usage::Account>,
+    /// Its children, zombies included; held while it gets another, or goes to another group. Taken after another process's only if this is the first process.
+    pub(crate) children: Monitor<Vec<Arc<Process>>>,
+    pub(crate) child_wait: WaitList,
+    /// Released by `exec` and by the end: a `vfork` parent waits for it.
+    pub(crate) vfork_gate: Gate,
+    /// The threads that it traces, until it ends.
+    pub(crate) tracees: trace::Tracees,
+    /// Who traced its first thread, which has ended, and hears of its end as no parent.
+    pub(crate) traced_by: AtomicI32,
+    /// What `personality` has set.
+    pub personality: AtomicU32,
+    pub(crate) ppid: AtomicI32,
+    /// 0 once it has been forgotten. Changes with its children held, but for that.
+    pub(crate) pgrp: AtomicI32,
+    /// The group that it was in when its parent ended. The one who ends sets it and looks at it.
+    pub(crate) left_group: AtomicI32,
+    /// Sent to the parent at the end, unless the parent has executed another program since ([`Process::last_signal`]).
+    pub(crate) exit_signal: AtomicI32,
+    pub(crate) wait_status: AtomicI32,
+    pub(crate) zombie: AtomicBool,
+    /// It has asked for something to be undone at its end ([`crate::ipc::semaphore`]).
+    pub(crate) undoes: AtomicBool,
+    /// Woken when it has become a zombie.
+    pub(crate) ended: WaitList,
+    /// How many programs it has executed.
+    pub(crate) images: AtomicU32,
+    /// That count of its parent's when the parent chose the exit signal.
+    pub(crate) parent_images: u32,
+    /// Where its threads wait while a core is written.
+    pub hall: signal::dump::Hall,
+    /// Orphans below it become its children.
+    pub is_reaper: AtomicBool,
+    /// What `prctl` has set, and nothing asks for: whether its memory may have huge pages, that it writes for who waits for memory, when it hears of poisoned memory.
+    pub huge_pages: AtomicBool,
+    /// See `huge_pages`.
+    pub flushes: AtomicBool,
+    /// See `huge_pages`.
+    pub poison: AtomicI32,
+    /// How gladly it would be ended when memory is out, as somebody has written.
+    pub oom_score_adj: AtomicI32,
+    /// What a superuser wrote there last: whoever is none goes no lower.
+    pub oom_score_adj_least: AtomicI32,
+    /// The signal that it gets when its parent ends; 0: none.
+    pub death_signal: AtomicI32,
+    /// Which barriers it has said it will ask for (`membarrier`).
+    pub barriers: AtomicU32,
+    /// No program gives it rights any more.
+    pub no_new_privileges: AtomicBool,
+    /// Held while somebody is let at it, and while it gets other rights.
+    pub rights: Monitor<access::Rights>,
+    /// Whom it lets trace itself.
+    pub ptracer: Monitor<access::Ptracer>,
+}
+
+/// Something that is closed once and then open for ever.
+#[derive(Default)]
+pub(crate) struct Gate {
+    open: AtomicBool,
+    waiters: WaitList,
+}
+
+impl Gate {
+    /// Opens it and wakes who waits.
+    pub(crate) fn open(&self) {
+        if !self.open.swap(true, Ordering::SeqCst) {
+            self.waiters.wake_all();
+        }
+    }
+
+    /// Sleeps until it is open, or `give_up` says true after a wake-up.
+    pub(crate) fn pass(&self, give_up: impl Fn() -> bool) {
+        self.waiters
+            .wait_until(|| (self.open.load(Ordering::SeqCst) || give_up()).then_some(()));
+    }
+}
+
+impl Process {
+    /// The process of the running thread. Panics on a kernel thread that belongs to none.
+    #[expect(
+        clippy::expect_used,
+        reason = "system calls are a task's; who may be a kernel thread asks `Task::try_current`"
+    )]
+    pub fn current() -> Arc<Process> {
+        Task::here(|task| task.process.clone()).expect("a kernel thread has no process")
+    }
+
+    /// Its parent's number, 0 for the first process.
+    pub fn ppid(&self) -> i32 {
+        self.ppid.load(Ordering::Relaxed)
+    }
+
+    /// Its process group's number; 0 when it has been waited for.
+    pub fn pgrp(&self) -> i32 {
+        self.pgrp.load(Ordering::Acquire)
+    }
+
+    /// Its session's number.
+    pub fn sid(&self) -> i32 {
+        self.session.get().id
+    }
+
+    /// Its memory; `None` for the first process and for a zombie.
+    pub fn space(&self) -> Option<Arc<AddressSpace>> {
+        self.space.get()
+    }
+
+    /// How many threads it has that have not ended.
+    pub fn thread_count(&self) -> usize {
+        self.threads.lock().len()
+    }
+
+    /// One of its threads, the first as long as that is there.
+    pub fn a_thread(&self) -> Option<Arc<Task>> {
+        self.threads.lock().first().cloned()
+    }
+
+    /// Calls `f`, which may wait, with its threads in order of their numbers, until that is false: with each that is there throughout, without a list of them.
+    pub fn each_thread(&self, f: impl FnMut(&Arc<Task>) -> bool) {
+        self.each_thread_after(0, f);
+    }
+
+    /// The same, with those whose numbers are above `last`.
+    pub fn each_thread_after(&self, mut last: i32, mut f: impl FnMut(&Arc<Task>) -> bool) {
+        loop {
+            let mut piece: [Option<Arc<Task>>; PIECE] = [const { None }; PIECE];
+            self.threads_after(last, &mut piece);
+            for task in piece.iter().flatten() {
+                last = task.tid;
+                if !f(task) {
+                    return;
+                }
+            }
+            if piece.last().is_none_or(Option::is_none) {
+                return;
+            }
+        }
+    }
+
+    /// Puts the threads with the lowest numbers above `last` into `piece`, in order.
+    fn threads_after(&self, last: i32, piece: &mut [Option<Arc<Task>>]) {
+        for task in self.threads.lock().iter().filter(|task| task.tid > last) {
+            let lower = |there: &Option<Arc<Task>>| {
+                there.as_ref().is_some_and(|there| there.tid < task.tid)
+            };
+            let place = piece.partition_point(lower);
+            if let Some(behind) = piece.get_mut(place..) {
+                behind.rotate_right(1.min(behind.len()));
+                if let Some(first) = behind.first_mut() {
+                    *first = Some(task.clone());
+                }
+            }
+        }
+    }
+
+    /// `task`, whose thread has not started yet, is its first thread from now on.
+    pub fn admit(&self, task: &Arc<Task>) {
+        self.seat(&mut self.threads.lock(), task);
+    }
+
+    #[inline(always)]
+    fn seat(&self, threads: &mut Vec<Arc<Task>>, task: &Arc<Task>) {
+        task.own();
+        task.seat.store(threads.len(), Ordering::Relaxed);
+        #[expect(clippy::disallowed_methods, reason = "`seats` or `admit` made room")]
+        threads.push(task.clone());
+        self.roll.enter(task);
+    }
+
+    /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another table meanwhile, in which the thread is counted now, and
+    /// the caller leaves `files`. ENOMEM.
+    pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<Files>) -> Result<bool> {
+        let mut threads = self.threads.lock();
+        try_reserve(&mut threads, 1)?;
+        // Whoever gives the process another table counts its threads under this monitor; two at least, so nobody is alone there.
+        let now = self.files.get();
+        let moved = !Arc::ptr_eq(&now, files);
+        if moved {
+            now.admit(1);
+        }
+        self.seat(&mut threads, task);
+        Ok(moved)
+    }
+
+    /// `task` is none of its threads any more; returns whether it was the last, and the descriptors that it has to leave. Who frees the task thereafter waits for a grace period if the process
+    /// has used timers.
+    pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<Files>) {
+        let mut threads = self.threads.lock();
+        let seat = task.seat.load(Ordering::Relaxed);
+        threads.swap_remove(seat);
+        if let Some(moved) = threads.get(seat) {
+            moved.seat.store(seat, Ordering::Relaxed);
+        }
+        self.roll.leave(task);
+        // Whoever gives the process another table counts its threads under this monitor.
+        (threads.is_empty(), self.files.get())
+    }
+
+    /// Its thread number `tid`.
+    pub fn task(&self, tid: i32) -> Option<Arc<Task>> {
+        let threads = self.threads.lock();
+        threads.iter().find(|task| task.tid == tid).cloned()
+    }
+
+    /// Has it ended without having been waited for?
+    pub fn is_zombie(&self) -> bool {
+        self.zombie.load(Ordering::Acquire)
+    }
+
+    /// Has it been waited for, so that nobody finds it any more?
+    pub fn is_gone(&self) -> bool {
+        self.is_zombie() && self.pgrp() == 0
+    }
+
+    /// The niceness of its first thread, −20 to 19.
+    pub fn nice(&self) -> i32 {
+        self.a_thread().map_or(0, |first| first.pace.nice())
+    }
+
+    /// What it runs.
+    pub fn program(&self) -> Arc<Program> {
+        self.program.lock().clone()
+    }
+
+    /// Changes the short name: of the process, and of the thread that runs. ENOMEM.
+    pub fn set_comm(&self, comm: &[u8]) -> Result<()> {
+        let comm = try_string(&comm[..comm.len().min(15)])?;
+        let mut program = self.program.lock();
+        let mut changed = Program::clone(&program);
+        changed.comm = comm;
+        *program = try_arc(changed)?;
+        Ok(())
+    }
+
+    /// Its first thread's state as `/proc` shows it: `R`, `S`, `T` or `Z`.
+    pub fn state(&self) -> char {
+        if self.is_zombie() {
+            'Z'
+        } else if self.signals.is_stopped() {
+            'T'
+        } else if self.a_thread().is_some_and(|first| !first.sleeping()) {
+            'R'
+        } else {
+            'S'
+        }
+    }
+}
+
+#[cfg(test)]
+mod names_tests;

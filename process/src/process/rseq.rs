@@ -1,0 +1,268 @@
+//! Restartable sequences: the area that a thread has registered, which says on what CPU it runs, and what becomes of a sequence in which it was interrupted.
+//!
+//! *Interface*: [`Rseq`] of each task, [`Rseq::register`] and [`Rseq::unregister`] by the task itself; [`look`] before user code runs, when the thread has been asked to
+//! (`thread::flags::SEQUENCE`), and before the frame of a signal's handler.
+//!
+//! A sequence is described by the program: where it begins, how long it is, where it goes on if it was interrupted, and a signature before that place. All of that may lie: each step
+//! is a checked copy, and what does not hold is SIGSEGV.
+//!
+//! Source: Linux, `man 2 rseq` as its authors wrote it, and what 6.1 does.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::layout::USER_END;
+use abi::linux::*;
+use machine::trap::TrapFrame;
+use vm::user;
+
+use super::Task;
+use crate::signal::{self, deliver};
+
+/// A task's part in restartable sequences. Written by the task itself only, or before it starts.
+#[derive(Default)]
+pub struct Rseq {
+    /// Address of the area; 0: there is none.
+    area: AtomicUsize,
+    signature: AtomicU32,
+    /// Switches of the thread when it looked last.
+    seen: AtomicU64,
+}
+
+impl Rseq {
+    /// Registers the area of `length` bytes at `area` for `task`, which is the running one. EINVAL for a second one, or one that is not aligned or too short; EBUSY for the same once more, EPERM with
+    /// another signature; EFAULT.
+    pub fn register(task: &Task, area: usize, length: usize, signature: u32) -> Result<()> {
+        let own = &task.rseq;
+        let now = own.area.load(Ordering::Relaxed);
+        if now != 0 {
+            return Err(match own.is(now, area, length, signature) {
+                Ok(()) => Errno::EBUSY,
+                Err(error) => error,
+            });
+        }
+        if !area.is_multiple_of(RSEQ_SIZE) || length != RSEQ_SIZE {
+            return Err(Errno::EINVAL);
+        }
+        user::check(area, length)?;
+        own.signature.store(signature, Ordering::Relaxed);
+        own.area.store(area, Ordering::Relaxed);
+        task.thread.watch_sequences();
+        Ok(())
+    }
+
+    /// As [`Rseq::register`] with interrupts off, where that goes through at once and no sequence is under way. `None`: nothing has been done.
+    pub fn register_at_once(task: &Task, area: usize, length: usize, signature: u32) -> Option<()> {
+        let own = &task.rseq;
+        let fits = area.is_multiple_of(RSEQ_SIZE) && length == RSEQ_SIZE;
+        if own.area.load(Ordering::Relaxed) != 0 || !fits || user::check(area, length).is_err() {
+            return None;
+        }
+        if user::get::<u64>(area + RSEQ_SEQUENCE).ok()? != 0 {
+            return None;
+        }
+        user::put(area, &[task.thread.cpu() as u32; 2]).ok()?;
+        own.signature.store(signature, Ordering::Relaxed);
+        own.seen.store(task.thread.switches(), Ordering::Relaxed);
+        own.area.store(area, Ordering::Relaxed);
+        task.thread.watch_sequences_from_here();
+        Some(())
+    }
+
+    /// The area is registered no more, and names no CPU. EINVAL for another one, EPERM with another signature; EFAULT.
+    pub fn unregister(task: &Task, area: usize, length: usize, signature: u32) -> Result<()> {
+        let own = &task.rseq;
+        let now = own.area.load(Ordering::Relaxed);
+        if now == 0 {
+            return Err(Errno::EINVAL);
+        }
+        own.is(now, area, length, signature)?;
+        user::put(area, &[0, RSEQ_CPU_ID_UNINITIALIZED])?;
+        own.forget(task);
+        Ok(())
+    }
+
+    /// Whether the area that is registered, at `now`, is meant.
+    fn is(&self, now: usize, area: usize, length: usize, signature: u32) -> Result<()> {
+        if now != area || length != RSEQ_SIZE {
+            return Err(Errno::EINVAL);
+        }
+        if self.signature.load(Ordering::Relaxed) != signature {
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
+    /// `task`, the running one, has no area any more.
+    pub fn forget(&self, task: &Task) {
+        self.area.store(0, Ordering::Relaxed);
+        task.thread.forget_sequences();
+    }
+
+    /// `child`, which has not started, has a copy of this one's memory, and so its area.
+    pub fn bequeath(task: &Task, child: &Task) {
+        let (own, heir) = (&task.rseq, &child.rseq);
+        let area = own.area.load(Ordering::Relaxed);
+        if area != 0 {
+            let signature = own.signature.load(Ordering::Relaxed);
+            heir.signature.store(signature, Ordering::Relaxed);
+            heir.area.store(area, Ordering::Relaxed);
+            task.thread.bequeath_sequences(&child.thread);
+        }
+    }
+
+    /// Whether there is an area.
+    pub fn is_registered(&self) -> bool {
+        self.area.load(Ordering::Relaxed) != 0
+    }
+
+    /// What a tracer is told: address and signature.
+    pub fn shown(&self) -> (usize, u32) {
+        match self.area.load(Ordering::Relaxed) {
+            0 => (0, 0),
+            area => (area, self.signature.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// A fault of `task`, the running one, has been seen to; others may have run meanwhile.
+    #[inline]
+    pub fn after_fault(&self, task: &Task) {
+        if self.area.load(Ordering::Relaxed) != 0
+            && task.thread.switches() != self.seen.load(Ordering::Relaxed)
+        {
+            task.thread.note_sequence();
+        }
+    }
+}
+
+/// `task`, the running one, which goes on at `frame`, has been interrupted, or is to handle signal `signo`: a sequence in which it is is aborted, and its area says where it runs. In thread
+/// context with interrupts on.
+#[cold]
+pub fn look(frame: &mut TrapFrame, task: &Task, signo: i32) {
+    let own = &task.rseq;
+    // From here on what happens is a reason to look again.
+    task.thread.take_sequence();
+    own.seen.store(task.thread.switches(), Ordering::Relaxed);
+    let area = own.area.load(Ordering::Relaxed);
+    if area == 0 {
+        return;
+    }
+    let cpu = |()| user::put(area, &[task.thread.cpu() as u32; 2]);
+    if interrupt(frame, area, own.signature.load(Ordering::Relaxed))
+        .and_then(cpu)
+        .is_err()
+    {
+        if signo == SIGSEGV {
+            // Its handler would be the next to be interrupted so.
+            let actions = task.process.signals.actions.get();
+            actions.set(SIGSEGV, Sigaction::default());
+        }
+        signal::force(Siginfo {
+            signo: SIGSEGV,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        });
+    }
+}
+
+/// Aborts the sequence that `area` names, if `frame` is in it, and forgets it. EINVAL, EFAULT for what does not hold.
+fn interrupt(frame: &mut TrapFrame, area: usize, signature: u32) -> Result<()> {
+    let found: RseqArea = user::get(area)?;
+    if found.sequence == 0 {
+        return Ok(());
+    }
+    let at = usize::try_from(found.sequence).map_err(|_| Errno::EINVAL)?;
+    if at >= USER_END {
+        return Err(Errno::EINVAL);
+    }
+    let sequence: RseqCs = user::get(at)?;
+    let before = holds(&sequence, USER_END as u64)?;
+    if user::get::<u32>(before as usize)? != signature {
+        return Err(Errno::EINVAL);
+    }
+    let within = is_within(frame.rip, &sequence);
+    if within && (sequence.flags | found.flags) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    user::put(area + RSEQ_SEQUENCE, &0u64)?;
+    if within {
+        if frame.is_syscall() {
+            deliver::restart_quietly(frame);
+            frame.vector = machine::trap::VECTOR_TAIL;
+        }
+        frame.rip = sequence.abort;
+    }
+    Ok(())
+}
+
+/// Whether a description may be one, in memory that ends at `end`: the address of its signature. EINVAL, EFAULT.
+fn holds(sequence: &RseqCs, end: u64) -> Result<u64> {
+    let RseqCs {
+        version,
+        start,
+        length,
+        abort,
+        ..
+    } = *sequence;
+    let after = start.checked_add(length).ok_or(Errno::EINVAL)?;
+    let is_outside = abort.wrapping_sub(start) >= length;
+    if version != 0 || start >= end || after >= end || abort >= end || !is_outside {
+        return Err(Errno::EINVAL);
+    }
+    abort
+        .checked_sub(size_of::<u32>() as u64)
+        .ok_or(Errno::EFAULT)
+}
+
+fn is_within(rip: u64, sequence: &RseqCs) -> bool {
+    rip.wrapping_sub(sequence.start) < sequence.length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: u64 = 0x1_0000;
+
+    fn sequence(start: u64, length: u64, abort: u64) -> RseqCs {
+        RseqCs {
+            version: 0,
+            flags: 0,
+            start,
+            length,
+            abort,
+        }
+    }
+
+    #[test]
+    fn a_description_stays_within_memory_and_goes_on_outside_itself() {
+        assert_eq!(holds(&sequence(0x100, 0x10, 0x200), END), Ok(0x1fc));
+        assert_eq!(holds(&sequence(0x100, 0x10, 0x110), END), Ok(0x10c));
+        for (start, length, abort) in [
+            (0x100, 0x10, 0x100),
+            (0x100, 0x10, 0x10f),
+            (END, 1, 0x100),
+            (END - 1, 1, 0x100),
+            (0x100, 0x10, END),
+            (0x100, END, 0x80),
+            (0x100, u64::MAX - 0x80, 0x80),
+            (0x100, u64::MAX, 0x80),
+        ] {
+            assert_eq!(
+                holds(&sequence(start, length, abort), END),
+                Err(Errno::EINVAL)
+            );
+        }
+        let mut later = sequence(0x100, 0x10, 0x200);
+        later.version = 1;
+        assert_eq!(holds(&later, END), Err(Errno::EINVAL));
+        assert_eq!(holds(&sequence(0x100, 0x10, 3), END), Err(Errno::EFAULT));
+    }
+
+    #[test]
+    fn a_sequence_ends_before_what_comes_behind_it() {
+        let sequence = sequence(0x100, 0x10, 0x200);
+        let within = [0xff, 0x100, 0x10f, 0x110].map(|rip| is_within(rip, &sequence));
+        assert_eq!(within, [false, true, true, false]);
+    }
+}

@@ -1,0 +1,58 @@
+//! A process's hold on its address space.
+//!
+//! *Interface*: [`Held::get`] counts, for everybody; [`Held::set`] at the beginning, by `exec` and at the end; `Task::with_space` for the
+//! running thread's own faults, which take and count nothing.
+//!
+//! Whoever starts a thread in a space that has one already says so before ([`AddressSpace::join`]). A process leaves with its last thread, and so does one that has come to nothing.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use sync::Monitor;
+use vm::AddressSpace;
+
+/// The address space of one process, or none.
+#[derive(Default)]
+pub struct Held {
+    space: Monitor<Option<Arc<AddressSpace>>>,
+    /// The same, for the threads of the process.
+    now: AtomicPtr<AddressSpace>,
+}
+
+impl Held {
+    /// The space, counted.
+    pub(crate) fn get(&self) -> Option<Arc<AddressSpace>> {
+        self.space.lock().clone()
+    }
+
+    /// Shows `look` the space, without counting.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(Option<&AddressSpace>) -> R) -> R {
+        look(self.space.lock().as_deref())
+    }
+
+    /// The space, not counted; null if there is none.
+    #[inline]
+    pub(super) fn now(&self) -> *const AddressSpace {
+        self.now.load(Ordering::Acquire)
+    }
+
+    /// Holds `space` from now on; answers what it held. By who is the only thread of the process, or before it has any.
+    pub fn set(&self, space: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
+        let mut held = self.space.lock();
+        let now = space.as_ref().map_or(core::ptr::null(), Arc::as_ptr);
+        self.now.store(now.cast_mut(), Ordering::Release);
+        let old = core::mem::replace(&mut *held, space);
+        if let Some(old) = &old {
+            old.leave();
+        }
+        old
+    }
+}
+
+impl Drop for Held {
+    /// A process that ends holds nothing any more. This one has not begun.
+    fn drop(&mut self) {
+        if let Some(space) = self.space.get_mut() {
+            space.leave();
+        }
+    }
+}

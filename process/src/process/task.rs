@@ -1,0 +1,224 @@
+//! A task: one thread of a process, as UNIX sees it.
+//!
+//! *Interface*: [`Task::current`]; the fields that belong to a thread alone.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use abi::linux::{SS_DISABLE, Sigaltstack};
+use sync::{Monitor, Once};
+use thread::Thread;
+use vm::AddressSpace;
+
+use super::Process;
+use super::pace::Pace;
+use crate::signal::pending::{Mask, Pending};
+use crate::signal::set::UNBLOCKABLE;
+use account::user::Charge;
+
+/// How an interrupted call that keeps state goes on (`nanosleep` until the same moment): left in the task before returning
+/// `ERESTART_RESTARTBLOCK`.
+pub type Restart = Box<dyn FnOnce() -> abi::Result<usize> + Send>;
+
+/// One thread of a process.
+pub struct Task {
+    /// Its number; that of the first thread is the process's.
+    pub tid: i32,
+    /// The process it belongs to.
+    pub process: Arc<Process>,
+    /// The thread that runs it.
+    pub thread: Thread,
+    /// Blocked signals. Written by the thread itself only.
+    pub blocked: AtomicU64,
+    /// The mask to put back when the running call ends without a handler (`sigsuspend`, `ppoll`).
+    pub saved_mask: AtomicU64,
+    /// There is such a mask.
+    pub mask_is_saved: AtomicBool,
+    /// No SIGCONT has come since it took its last signal: if that stops, it still does. With the process's signals held.
+    pub(crate) may_stop: AtomicBool,
+    /// Signals it waits for in `sigtimedwait`.
+    pub awaited: AtomicU64,
+    /// Signals for this thread alone.
+    pub pending: Monitor<Pending>,
+    /// What waits in there.
+    pub(crate) waiting: Mask,
+    /// The stack for handlers that ask for another.
+    pub altstack: Monitor<Sigaltstack>,
+    /// Cleared, and its futex woken, at the end.
+    pub clear_child_tid: AtomicUsize,
+    /// Where its list of robust locks is.
+    pub robust_list: AtomicUsize,
+    /// Its restartable sequences.
+    pub rseq: super::rseq::Rseq,
+    /// Its part in locks whose owners the kernel knows.
+    pub(crate) pi: crate::futex::bond::Part,
+    /// For its plain waits, once it has waited.
+    pub(crate) waiter: Once<Arc<crate::futex::Waiter>>,
+    /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
+    pub(super) seat: AtomicUsize,
+    link: super::roll::Link<Task>,
+    /// Address of the process group's number, in the process: for generated code.
+    pub group_at: usize,
+    /// Its part in being traced.
+    pub trace: super::trace::Trace,
+    /// How to go on with an interrupted call that keeps state.
+    pub restart: Monitor<Option<Restart>>,
+    /// How it is to be scheduled.
+    pub pace: Pace,
+    /// Page faults. Written by the thread itself only.
+    pub faults: AtomicU64,
+    /// How its CPU time was divided last.
+    pub(super) told: super::usage::Told,
+    /// Of whoever made it.
+    _charge: Option<Charge>,
+}
+
+impl super::roll::Enrolled for Task {
+    fn link(&self) -> &super::roll::Link<Task> {
+        &self.link
+    }
+}
+
+impl Task {
+    /// A task for `thread`, which has not started yet.
+    pub fn new(
+        tid: i32,
+        process: Arc<Process>,
+        blocked: u64,
+        thread: Thread,
+        charge: Option<Charge>,
+        pace: Pace,
+    ) -> Arc<Task> {
+        thread.set_nice(pace.nice() > 0);
+        vm::fallible::placed(|| Task {
+            tid,
+            group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
+            process,
+            thread,
+            blocked: AtomicU64::new(blocked),
+            saved_mask: AtomicU64::new(0),
+            mask_is_saved: AtomicBool::new(false),
+            may_stop: AtomicBool::new(false),
+            awaited: AtomicU64::new(0),
+            pending: Monitor::new(Pending::new()),
+            waiting: Mask::default(),
+            altstack: Monitor::new(Sigaltstack {
+                flags: SS_DISABLE,
+                ..Sigaltstack::default()
+            }),
+            clear_child_tid: AtomicUsize::new(0),
+            robust_list: AtomicUsize::new(0),
+            rseq: Default::default(),
+            pi: Default::default(),
+            waiter: Once::new(),
+            seat: AtomicUsize::new(0),
+            link: Default::default(),
+            trace: super::trace::Trace::default(),
+            restart: Monitor::new(None),
+            pace,
+            faults: AtomicU64::new(0),
+            told: Default::default(),
+            _charge: charge,
+        })
+    }
+
+    /// Its thread, which has not started yet, holds a count on it from now on.
+    pub(super) fn own(self: &Arc<Self>) {
+        let tag = (self.process.pid as u64) << 32 | self.tid as u64;
+        self.thread.set_tag(tag);
+        self.thread.set_owner(Arc::into_raw(self.clone()) as usize);
+    }
+
+    /// Runs `look` with the running task, if the running thread is one, without counting.
+    #[inline]
+    pub fn here<R>(look: impl FnOnce(&Arc<Task>) -> R) -> Option<R> {
+        let owner = thread::current_opt()?.owner();
+        if owner == 0 {
+            return None;
+        }
+        // SAFETY: the owner word of a thread holds a count on its task (`own`), which only `forget`, called by the same thread at
+        // its end, gives up; that is not before `look` has returned, or never returns.
+        let task = unsafe { Arc::from_raw(owner as *const Task) };
+        Some(look(&core::mem::ManuallyDrop::new(task)))
+    }
+
+    /// Shows the running thread its process's space, if it has one, without counting.
+    #[inline]
+    pub fn with_space<R>(look: impl FnOnce(&Task, &AddressSpace) -> R) -> Option<R> {
+        Self::here(|task| {
+            // SAFETY: the process holds a count on it until its only thread sets another (`exec` and the end wait for the others, which have
+            // left the space by then), and this thread, which is one of them, is here.
+            unsafe { task.process.space.now().as_ref() }.map(|space| look(task, space))
+        })
+        .flatten()
+    }
+
+    /// The running task. Panics on a kernel thread that is none.
+    #[expect(
+        clippy::expect_used,
+        reason = "system calls are a task's; who may be a kernel thread asks `try_current`"
+    )]
+    pub fn current() -> Arc<Task> {
+        Self::try_current().expect("a kernel thread has no task")
+    }
+
+    /// The running task, if the running thread is one.
+    pub fn try_current() -> Option<Arc<Task>> {
+        Self::here(Arc::clone)
+    }
+
+    /// The running thread gives up the count on its task that `new` took.
+    pub(crate) fn forget() {
+        let thread = thread::current();
+        let task = thread.owner() as *const Task;
+        thread.set_owner(0);
+        if !task.is_null() {
+            // SAFETY: this is the count that `new` took; the owner word no longer names it.
+            drop(unsafe { Arc::from_raw(task) });
+        }
+    }
+
+    /// Blocked signals.
+    pub fn blocked(&self) -> u64 {
+        self.blocked.load(Ordering::SeqCst)
+    }
+
+    /// Whether it would take a signal of `set` now: it does not block it, or waits for it.
+    #[inline]
+    pub(crate) fn takes(&self, set: u64) -> bool {
+        (!self.blocked() | UNBLOCKABLE | self.awaited.load(Ordering::SeqCst)) & set != 0
+    }
+
+    /// Whether a signal of `set` that the process ignores has to wait for it nevertheless.
+    #[inline]
+    pub(crate) fn holds(&self, set: u64) -> bool {
+        let saved = match self.mask_is_saved.load(Ordering::Relaxed) {
+            true => self.saved_mask.load(Ordering::Relaxed),
+            false => 0,
+        };
+        self.trace.is_traced()
+            || (self.blocked() | self.awaited.load(Ordering::Relaxed) | saved) & set != 0
+    }
+
+    /// Does it sleep?
+    pub fn sleeping(&self) -> bool {
+        self.thread.flags() & thread::flags::ASLEEP != 0
+    }
+
+    /// Makes the thread look at its signals before it next runs user code, and ends its interruptible sleep.
+    pub fn attend(&self) {
+        self.thread.alert();
+    }
+
+    /// Sets its niceness, −20 to 19.
+    pub fn set_nice(&self, nice: i32) {
+        self.pace.set_nice(nice);
+        self.thread.set_nice(nice > 0);
+    }
+
+    /// CPU time so far, nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        self.thread.cpu_ns()
+    }
+}

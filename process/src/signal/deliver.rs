@@ -1,0 +1,269 @@
+//! Delivering signals: the last thing before user code runs.
+//!
+//! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is restarted,
+//! runs default actions, and builds the frames of handlers.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use abi::errno::Errno;
+use abi::linux::*;
+use machine::trap::TrapFrame;
+
+use super::pending::Origin;
+use super::process::Change;
+use super::set::{DefaultAction, UNBLOCKABLE, bit, default_action};
+use super::{dump, frame, send};
+use crate::process::{Process, Task, rseq, trace, tree};
+
+/// Length of the `syscall` instruction.
+const SYSCALL_BYTES: u64 = 2;
+
+/// Delivers everything that `task`, the running one, does not block. A status is an order to end the thread:
+/// the caller drops what it holds and does so.
+#[must_use]
+pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
+    let process = &task.process;
+    let mut info = Siginfo::default();
+    loop {
+        task.thread.clear_alert();
+        if let Some(status) = process.signals.ending() {
+            dump::join(task, trap);
+            return Some(status);
+        }
+        if join_stop(trap, process, task) {
+            continue;
+        }
+        if task.trace.is_traced() && trace::event(task, trap) {
+            continue;
+        }
+        let wanted = !task.blocked() | UNBLOCKABLE;
+        if !process.signals.take(task, wanted, &mut info) {
+            break;
+        }
+        if task.trace.is_traced() && info.signo != SIGKILL {
+            // The tracer sees it first, and may want another one or none.
+            let status = status_stopped(info.signo);
+            let signo = trace::stop(task, trap, status, &mut info);
+            if signo == 0 {
+                continue;
+            }
+            if signo != info.signo {
+                info = Siginfo::sent(signo, SI_USER, task.trace.tracer(), 0);
+            }
+        }
+        let signo = info.signo;
+        let action = process.signals.actions.get().get(signo);
+        if action.handler == SIG_IGN && bit(signo) & UNBLOCKABLE == 0 {
+            continue;
+        }
+        if action.handler > SIG_IGN && bit(signo) & UNBLOCKABLE == 0 {
+            handle(trap, task, &info, &action);
+            continue;
+        }
+        match default_action(signo) {
+            DefaultAction::Ignore => {}
+            DefaultAction::Stop => stop(task, signo),
+            DefaultAction::Terminate => {
+                return Some(dump::end(process, task, trap, &info));
+            }
+        }
+    }
+    restart(trap, task, None);
+    if task.mask_is_saved.swap(false, Ordering::Relaxed) {
+        set_blocked(task, task.saved_mask.load(Ordering::Relaxed));
+    }
+    None
+}
+
+/// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
+pub fn set_blocked(task: &Task, mask: u64) {
+    change_blocked(task, mask, |find| find());
+}
+
+/// As [`set_blocked`]; `slowly` does what may wait.
+#[inline]
+pub fn change_blocked(task: &Task, mask: u64, slowly: impl FnOnce(&dyn Fn())) {
+    let mask = mask & !UNBLOCKABLE;
+    let before = task.blocked.swap(mask, Ordering::SeqCst);
+    let waiting = task.pending_here();
+    if waiting & !mask != 0 {
+        task.attend();
+    }
+    let others = waiting & mask & !before;
+    if others != 0 {
+        let process = &task.process;
+        slowly(&|| process.signals.leave_to_others(process, others));
+    }
+}
+
+/// What becomes of an interrupted call: `handler` is the action whose handler runs, if one does.
+fn restart(trap: &mut TrapFrame, task: &Task, handler: Option<&Sigaction>) {
+    if !trap.is_syscall() {
+        return;
+    }
+    let error = Errno((trap.rax as i64).wrapping_neg() as i32);
+    if !error.is_restart() || trap.rax as i64 > 0 {
+        return;
+    }
+    let again = match (error, handler) {
+        (Errno::ERESTARTNOINTR, _) => true,
+        (_, None) => true,
+        (Errno::ERESTARTSYS, Some(action)) => action.flags & SA_RESTART != 0,
+        _ => false,
+    };
+    if again {
+        trap.rax = trap.error;
+        if error == Errno::ERESTART_RESTARTBLOCK {
+            trap.rax = abi::nr::RESTART_SYSCALL as u64;
+        }
+        trap.rip = trap.rip.wrapping_sub(SYSCALL_BYTES);
+    } else {
+        trap.rax = Errno::EINTR.to_rax();
+        *task.restart.lock() = None;
+    }
+    // From here on the frame is not the call's any more: rcx and rip differ.
+    trap.vector = machine::trap::VECTOR_TAIL;
+}
+
+/// Makes an interrupted call again for which nothing was delivered after all.
+pub fn restart_quietly(trap: &mut TrapFrame) {
+    Task::here(|task| restart(trap, task, None));
+}
+
+/// Builds the frame of a handler, so that it runs next.
+fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigaction) {
+    restart(trap, task, Some(action));
+    if task.rseq.is_registered() {
+        rseq::look(trap, task, info.signo);
+    }
+    let blocked = task.blocked();
+    let old = if task.mask_is_saved.swap(false, Ordering::Relaxed) {
+        task.saved_mask.load(Ordering::Relaxed)
+    } else {
+        blocked
+    };
+    if action.flags & SA_RESETHAND != 0 {
+        let reset = Sigaction {
+            handler: SIG_DFL,
+            ..*action
+        };
+        task.process.signals.actions.get().set(info.signo, reset);
+    }
+    if frame::push(trap, task, info, action, old).is_err() {
+        // No room for the frame. Another handler may know what to do, but not one for this.
+        if info.signo == SIGSEGV {
+            let actions = task.process.signals.actions.get();
+            actions.set(SIGSEGV, Sigaction::default());
+        }
+        send::force(Siginfo {
+            signo: SIGSEGV,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        });
+        return;
+    }
+    let mut mask = blocked | action.mask;
+    if action.flags & SA_NODEFER == 0 {
+        mask |= bit(info.signo);
+    }
+    set_blocked(task, mask);
+}
+
+/// Starts a stop of the whole process of `task`, the running one, which has taken `signo`.
+fn stop(task: &Task, signo: i32) {
+    let process = &task.process;
+    if signo != SIGSTOP && tree::is_orphaned(process.pgrp()) {
+        return;
+    }
+    let mut state = process.signals.state.lock();
+    // A SIGCONT since then, or the end, wins.
+    let killed = process.signals.waiting.get() & bit(SIGKILL) != 0;
+    if !task.may_stop.load(Ordering::Relaxed) || killed || state.ending.is_some() {
+        return;
+    }
+    state.stopping = Some(signo);
+    state.stops = state.stops.wrapping_add(1);
+    drop(state);
+    for task in process.threads.lock().iter() {
+        task.attend();
+    }
+}
+
+/// If a stop is under way, stops the running thread until it is over, or until its tracer lets it go on; returns whether there was one.
+fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool {
+    let (signo, stops) = {
+        let mut state = process.signals.state.lock();
+        let Some(signo) = state.stopping.filter(|_| state.ending.is_none()) else {
+            return false;
+        };
+        if task.trace.is_traced() && task.trace.has_joined(state.stops) {
+            return false;
+        }
+        task.trace.joins();
+        task.trace.stands();
+        state.stopped += 1;
+        (signo, state.stops)
+    };
+    stop_if_complete(process);
+    let traced = || task.trace.is_traced().then_some(true);
+    let asked = || traced().or_else(|| is_over(process).then_some(false));
+    if traced().unwrap_or_else(|| process.signals.continued.wait_until(asked)) {
+        trace::join_stop(task, trap, signo, stops);
+    }
+    task.trace.passes();
+    let mut state = process.signals.state.lock();
+    state.stopped -= 1;
+    if process.signals.waiting.get() & bit(SIGKILL) != 0 {
+        state.stopping = None;
+    }
+    true
+}
+
+/// Is there no stop, or not any more?
+fn is_over(process: &Process) -> bool {
+    let state = process.signals.state.lock();
+    let killed = process.signals.waiting.get() & bit(SIGKILL) != 0;
+    state.stopping.is_none() || state.ending.is_some() || killed
+}
+
+/// Tells the parent once all threads have joined a stop.
+pub(super) fn stop_if_complete(process: &Arc<Process>) {
+    let signo = {
+        let mut state = process.signals.state.lock();
+        let Some(signo) = state.stopping else {
+            return;
+        };
+        let threads = process.threads.lock().len();
+        match state.stopped == threads && threads != 0 {
+            true => {
+                if state.change == Some(Change::Stopped(signo)) {
+                    return;
+                }
+                state.change = Some(Change::Stopped(signo));
+                signo
+            }
+            false => return,
+        }
+    };
+    // A parent that traces it is told by the thread that stops.
+    if process.traced_by.load(Ordering::Acquire) != process.ppid() {
+        notify_parent(process, CLD_STOPPED, signo);
+    }
+}
+
+/// Tells the parent that `process` stopped or went on.
+pub(super) fn notify_parent(process: &Process, code: i32, signo: i32) {
+    let Some(parent) = tree::find(process.ppid()) else {
+        return;
+    };
+    let action = parent.signals.actions.get().get(SIGCHLD);
+    if action.flags & SA_NOCLDSTOP == 0 {
+        let uid = process.cred.get().uid;
+        let info = Siginfo::child(code, process.pid, uid, signo, 0, 0);
+        // SIGCHLD is a standard signal: adding it cannot fail. What has expired for the parent stays as it is: it might continue the parent, and so
+        // on up the tree, on one stack.
+        send::queue(&parent, None, &info, Origin::Sent);
+    }
+    parent.child_wait.wake_all();
+}

@@ -1,0 +1,466 @@
+//! Core files: what a process was when a signal ended it.
+//!
+//! *Interface*: [`end`] instead of an ordinary end by a signal that leaves a core; [`join`] by its other threads, which stand still until it is written; [`wanted`]; the pattern of names,
+//! [`pattern`] and [`set_pattern`].
+//!
+//! The thread that takes the signal ends the process first, so that all others come to the crossing into user mode, where they leave their registers and wait. Then it writes, as the process
+//! itself: into its working directory, with its rights, up to its `RLIMIT_CORE`. Memory is written as it is found; what is not there stays a hole.
+//!
+//! Source: `elf_core_dump` as core(5) and elf(5) describe its result.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::*;
+use machine::trap::TrapFrame;
+use sync::{Monitor, WaitList};
+
+use super::dump_file::{self, Note, Segment};
+use super::set::bit;
+use crate::process::access::is_dumpable;
+use crate::process::host::{Named, name};
+use crate::process::{Process, Task, trace};
+use file::OpenFile;
+use file::fs::remove::remove;
+use file::fs::walk::{View, walk};
+use file::fs::{Attr, Kind, open};
+use file::io::IoBuf;
+use vm::fallible::{try_box, try_extend, try_filled, try_push, try_text};
+
+/// Signals that leave a core by default.
+const LEAVE_CORES: u64 = bit(SIGQUIT)
+    | bit(SIGILL)
+    | bit(SIGTRAP)
+    | bit(SIGABRT)
+    | bit(SIGFPE)
+    | bit(SIGSEGV)
+    | bit(SIGBUS)
+    | bit(SIGSYS)
+    | bit(SIGXCPU)
+    | bit(SIGXFSZ);
+/// Nobody wants a core that is shorter.
+const LEAST: u64 = PAGE as u64;
+/// The longest pattern, and the longest name that one makes.
+const PATTERN_MAX: usize = 127;
+/// Kinds of memory that a process's cores have at first: private and shared memory of no file, and headers of programs.
+pub const FILTER: u32 = 0x33;
+/// Private memory of no file.
+const PRIVATE: u32 = 1;
+/// Shared memory of no file.
+const SHARED: u32 = 1 << 1;
+/// Private and shared memory of files.
+const PRIVATE_FILES: u32 = 1 << 2;
+const SHARED_FILES: u32 = 1 << 3;
+/// First pages of programs.
+const HEADERS: u32 = 1 << 4;
+
+static PATTERN: Monitor<Vec<u8>> = Monitor::new(Vec::new());
+/// Whether a name without `%p` gets the number of the process.
+pub static USES_PID: AtomicBool = AtomicBool::new(false);
+
+/// What names of cores are made of.
+#[expect(clippy::disallowed_methods, reason = "127 bytes at most")]
+pub fn pattern() -> Vec<u8> {
+    let set = PATTERN.lock();
+    if set.is_empty() {
+        b"core".to_vec()
+    } else {
+        set.clone()
+    }
+}
+
+/// Changes it. EINVAL: it is too long, or a program is to have them.
+#[expect(clippy::disallowed_methods, reason = "127 bytes at most")]
+pub fn set_pattern(text: &str) -> Result<()> {
+    let text = text.trim_end_matches('\n');
+    if text.len() > PATTERN_MAX || text.starts_with('|') {
+        return Err(Errno::EINVAL);
+    }
+    *PATTERN.lock() = text.as_bytes().to_vec();
+    Ok(())
+}
+
+/// A process's part: where its threads wait while a core is written.
+pub struct Hall {
+    open: AtomicBool,
+    stands: Monitor<Stands>,
+    changed: WaitList,
+    /// Kinds of memory that its cores have.
+    pub filter: AtomicU32,
+}
+
+#[derive(Default)]
+struct Stands {
+    list: Vec<Stand>,
+    /// How many wait; there may be no memory for one's registers.
+    waiting: usize,
+    done: bool,
+}
+
+/// How a thread stood when the process ended.
+pub(super) struct Stand {
+    pub(super) tid: i32,
+    pub(super) registers: UserRegs,
+    pub(super) vectors: [u8; crate::fp::IMAGE_MAX],
+    pub(super) pending: u64,
+    pub(super) blocked: u64,
+    pub(super) user_ns: u64,
+    pub(super) system_ns: u64,
+}
+
+impl Hall {
+    /// For a new process.
+    pub(crate) fn new(filter: u32) -> Hall {
+        Hall {
+            open: AtomicBool::new(false),
+            stands: Monitor::new(Stands::default()),
+            changed: WaitList::new(),
+            filter: AtomicU32::new(filter),
+        }
+    }
+
+    /// A thread of the process has ended.
+    pub(crate) fn left(&self) {
+        if self.open.load(Ordering::SeqCst) {
+            self.changed.wake_all();
+        }
+    }
+}
+
+impl Stand {
+    /// That of the running thread. ENOMEM.
+    fn of(task: &Task, trap: &TrapFrame) -> Result<Box<Stand>> {
+        let usage = task.usage();
+        let mut stand = try_box(Stand {
+            tid: task.tid,
+            registers: trace::shown(task, trap),
+            vectors: [0; crate::fp::IMAGE_MAX],
+            pending: task.waiting.get(),
+            blocked: task.blocked(),
+            user_ns: usage.user_ns,
+            system_ns: usage.system_ns,
+        })?;
+        crate::fp::snapshot(&mut stand.vectors);
+        crate::fp::note_components(&mut stand.vectors);
+        Ok(stand)
+    }
+}
+
+/// Whether `process` leaves a core when `signo` ends it.
+pub(super) fn wanted(process: &Process, signo: i32) -> bool {
+    if bit(signo) & LEAVE_CORES == 0 {
+        return false;
+    }
+    let room = process.limits.lock().cur(RLIMIT_CORE);
+    room >= LEAST && is_dumpable(process)
+}
+
+/// Ends the process of `task`, the running one, by the signal of `info`. The status with which its threads end.
+#[cold]
+pub(super) fn end(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) -> i32 {
+    let status = status_signaled(info.signo);
+    let hall = &process.hall;
+    if !wanted(process, info.signo) {
+        return process.end(status);
+    }
+    if hall.open.swap(true, Ordering::SeqCst) {
+        let status = process.end(status);
+        join(task, trap);
+        return status;
+    }
+    *hall.stands.lock() = Stands::default();
+    let decided = process.end_first(status);
+    if let Err(other) = decided {
+        release(hall);
+        return other;
+    }
+    hall.changed.wait_until(|| {
+        let waiting = hall.stands.lock().waiting;
+        (waiting + 1 >= process.thread_count()).then_some(())
+    });
+    let written = write(process, task, trap, info);
+    release(hall);
+    if written.is_ok() {
+        process.signals.add_to_end(STATUS_CORE);
+        return status | STATUS_CORE;
+    }
+    status
+}
+
+/// Lets those go who wait.
+fn release(hall: &Hall) {
+    {
+        let mut stands = hall.stands.lock();
+        stands.done = true;
+        stands.list = Vec::new();
+    }
+    hall.open.store(false, Ordering::SeqCst);
+    hall.changed.wake_all();
+}
+
+/// The process of `task`, the running one, ends: waits if a core is written.
+#[inline]
+pub(super) fn join(task: &Task, trap: &TrapFrame) {
+    if task.process.hall.open.load(Ordering::SeqCst) {
+        stand_still(task, trap);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn stand_still(task: &Task, trap: &TrapFrame) {
+    let hall = &task.process.hall;
+    let stand = Stand::of(task, trap);
+    {
+        let mut stands = hall.stands.lock();
+        if stands.done {
+            return;
+        }
+        stands.waiting += 1;
+        if let Ok(stand) = stand {
+            // A thread less in the core.
+            let _no_memory = try_push(&mut stands.list, *stand);
+        }
+    }
+    hall.changed.wake_all();
+    hall.changed
+        .wait_until(|| hall.stands.lock().done.then_some(()));
+}
+
+/// Appends a path, or a name, as one component. ENOMEM.
+fn flat(to: &mut Vec<u8>, path: &str) -> Result<()> {
+    path.bytes().try_for_each(|byte| {
+        let byte = if byte == b'/' { b'!' } else { byte };
+        try_push(to, byte)
+    })
+}
+
+/// The name of the core of `process`. ENOMEM.
+fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
+    let program = process.program();
+    let cred = process.cred.get();
+    let pattern = pattern();
+    let mut name_of = Vec::new();
+    let mut has_pid = false;
+    let mut letters = pattern.iter();
+    while let Some(&letter) = letters.next() {
+        if letter != b'%' {
+            try_push(&mut name_of, letter)?;
+            continue;
+        }
+        let number = match letters.next() {
+            None => break,
+            Some(b'%') => {
+                try_push(&mut name_of, b'%')?;
+                continue;
+            }
+            Some(b'h') => {
+                try_extend(&mut name_of, &name(Named::Host))?;
+                continue;
+            }
+            Some(b'e') => {
+                flat(&mut name_of, &program.comm)?;
+                continue;
+            }
+            Some(b'f') => {
+                let last = program.exe.rsplit('/').next().unwrap_or_default();
+                try_extend(&mut name_of, last.as_bytes())?;
+                continue;
+            }
+            Some(b'E') => {
+                flat(&mut name_of, &program.exe)?;
+                continue;
+            }
+            Some(b'p' | b'P') => {
+                has_pid = true;
+                process.pid as u64
+            }
+            Some(b'i' | b'I') => tid as u64,
+            Some(b'u') => cred.uid.into(),
+            Some(b'g') => cred.gid.into(),
+            Some(b'd') => 1,
+            Some(b's') => signo as u64,
+            Some(b't') => machine::clock::real_ns() / NSEC_PER_SEC,
+            Some(b'c') => process.limits.lock().cur(RLIMIT_CORE),
+            // What is not known stands for nothing.
+            Some(_) => continue,
+        };
+        try_extend(&mut name_of, try_text(format_args!("{number}"))?.as_bytes())?;
+    }
+    if !has_pid && USES_PID.load(Ordering::Relaxed) {
+        let number = try_text(format_args!(".{}", process.pid))?;
+        try_extend(&mut name_of, number.as_bytes())?;
+    }
+    Ok(name_of)
+}
+
+/// A new file for the core, in place of an old one, owned by the process's user.
+fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
+    let cred = process.cred.get();
+    let context = process.fs.get();
+    let view = View::new(context.root(), &cred, context.umask());
+    if let Ok(target) = walk(&view, context.cwd(), path, false) {
+        // What may not go is found to be there.
+        let _old = remove(&cred, target);
+    }
+    let flags = O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW;
+    let of = open::open(&view, context.cwd(), path, flags, 0o600)?;
+    let attr: Attr = of.inode().ok_or(Errno::EINVAL)?.attr();
+    if attr.kind() != Kind::Regular || attr.uid != cred.fsuid {
+        return Err(Errno::EPERM);
+    }
+    Ok(of)
+}
+
+/// The file while it is written.
+struct Out<'a> {
+    of: &'a OpenFile,
+    at: u64,
+    most: u64,
+}
+
+impl Out<'_> {
+    /// Writes at the end. EFBIG: the process may not have a longer core.
+    fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let end = self.at.saturating_add(bytes.len() as u64);
+        if end > self.most {
+            return Err(Errno::EFBIG);
+        }
+        while !bytes.is_empty() {
+            let mut buffer = IoBuf::drain(bytes);
+            let count = self.of.file().write_at(self.of, self.at, &mut buffer)?;
+            if count == 0 {
+                return Err(Errno::EIO);
+            }
+            self.at += count as u64;
+            bytes = bytes.get(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Leaves a hole.
+    fn skip(&mut self, count: u64) -> Result<()> {
+        self.at = self.at.saturating_add(count);
+        if self.at > self.most {
+            return Err(Errno::EFBIG);
+        }
+        Ok(())
+    }
+}
+
+/// Writes the core. An error when there is none; one that ends early is one.
+fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) -> Result<()> {
+    let space = process.space().ok_or(Errno::ESRCH)?;
+    let own = Stand::of(task, trap)?;
+    let filter = process.hall.filter.load(Ordering::Relaxed);
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut files = dump_file::Files::default();
+    let mut lack = Ok(());
+    space.for_each_area_with_pages(0, |area, pages| {
+        let length = area.end - area.start;
+        let kind = match (&area.pager, area.shared) {
+            (None, false) => PRIVATE,
+            (None, true) => SHARED,
+            // Memory without a name is a file's as well.
+            (Some(file), true) if file.path.as_str().starts_with("/dev/zero") => SHARED,
+            (Some(_), true) => SHARED_FILES,
+            (Some(_), false) => PRIVATE_FILES,
+        };
+        let own = area.pager.is_some() && !area.shared && pages.own != 0;
+        let kept = if area.wishes.concealed {
+            0
+        } else if filter & kind != 0 || own && filter & PRIVATE != 0 {
+            length
+        } else if kind == PRIVATE_FILES && filter & HEADERS != 0 && area.offset == 0 {
+            PAGE
+        } else {
+            0
+        };
+        let segment = Segment {
+            start: area.start,
+            length,
+            kept,
+            prot: area.prot,
+            of_file: area.pager.is_some(),
+        };
+        lack = try_push(&mut segments, segment).map_err(|_| Errno::ENOMEM);
+        if let (Ok(()), Some(file)) = (lack, &area.pager) {
+            lack = files.add(area.start, area.end, area.offset, file.path.as_str());
+        }
+        lack.is_ok()
+    });
+    lack?;
+
+    let mut notes: Vec<u8> = Vec::new();
+    let stands = core::mem::take(&mut process.hall.stands.lock().list);
+    dump_file::thread_status(&mut notes, process, &own, info)?;
+    dump_file::process_info(&mut notes, process, &space)?;
+    Note::of(NT_SIGINFO).put(&mut notes, bytemuck::bytes_of(info))?;
+    let program = process.program();
+    let mut aux = [0; 16 * crate::exec::stack::AUX];
+    if program.aux.len() == aux.len() && space.read_at(program.aux.start, &mut aux).is_ok() {
+        Note::of(NT_AUXV).put(&mut notes, &aux)?;
+    }
+    files.put(&mut notes)?;
+    dump_file::vectors(&mut notes, &own)?;
+    for stand in &stands {
+        dump_file::thread_status(&mut notes, process, stand, info)?;
+        dump_file::vectors(&mut notes, stand)?;
+    }
+
+    let path = file_name(process, task.tid, info.signo)?;
+    let of = create(process, &path)?;
+    let mut out = Out {
+        of: &of,
+        at: 0,
+        most: process.limits.lock().cur(RLIMIT_CORE),
+    };
+    // From here on there is a core, however much of it.
+    let _cut = contents(&mut out, &space, &segments, &notes);
+    if let Some(inode) = of.inode() {
+        // What ends with a hole has its length.
+        let length = out.at.min(out.most);
+        if inode.attr().size < length {
+            let _ = inode.truncate(length);
+        }
+    }
+    Ok(())
+}
+
+fn contents(
+    out: &mut Out,
+    space: &vm::AddressSpace,
+    segments: &[Segment],
+    notes: &[u8],
+) -> Result<()> {
+    let headers = dump_file::headers(segments, notes.len())?;
+    out.put(&headers)?;
+    out.put(notes)?;
+    let aligned = out.at.next_multiple_of(PAGE as u64);
+    out.skip(aligned - out.at)?;
+    /// Pages that are looked for at a time.
+    const AT_A_TIME: usize = 512;
+    let mut present = [false; AT_A_TIME];
+    let mut page = try_filled(0, PAGE)?;
+    for segment in segments {
+        let end = segment.start + segment.kept;
+        for first in (segment.start..end).step_by(AT_A_TIME * PAGE) {
+            let count = AT_A_TIME.min((end - first) / PAGE);
+            let present = &mut present[..count];
+            space.present_in(first, present);
+            for (at, there) in (first..).step_by(PAGE).zip(&*present) {
+                let wanted = *there || segment.of_file;
+                if wanted && space.read_at(at, &mut page).is_ok() {
+                    out.put(&page)?;
+                } else {
+                    out.skip(PAGE as u64)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

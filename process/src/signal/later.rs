@@ -1,0 +1,183 @@
+//! Signals from interrupt handlers: noted without a lock, sent by a kernel thread.
+//!
+//! *Interface*: [`send_later`] from anywhere; [`start`] makes the thread that sends.
+//!
+//! The thread sleeps where descriptions come that tell of readiness by signals ([`file::told`]). The ring is bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot is
+//! claimed with one compare-and-swap and published with one store.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use abi::linux::{SI_KERNEL, Siginfo};
+use sync::ready::ReadyList;
+
+use super::send::{send, send_group};
+use crate::process::tree;
+use file::told;
+
+/// Who is to get a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A process.
+    Process(i32),
+    /// A process group.
+    Group(i32),
+    /// Not a signal: a process whose timers have rung.
+    Timers(i32),
+}
+
+const SLOTS: usize = 64;
+const FULL: u64 = 1 << 63;
+const GROUP: u64 = 1 << 62;
+const TIMERS: u64 = 1 << 61;
+
+static RING: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// There was no room for a process whose timers have rung.
+static MISSED: AtomicBool = AtomicBool::new(false);
+/// Sends `signo` soon. Returns whether there was room to note it. From any context.
+pub fn send_later(target: Target, signo: i32) -> bool {
+    let word =
+        FULL | match target {
+            Target::Process(pid) => pid as u32 as u64,
+            Target::Group(pgrp) => GROUP | pgrp as u32 as u64,
+            Target::Timers(pid) => TIMERS | pid as u32 as u64,
+        } | (signo as u64 & 0x7f) << 32;
+    let start = NEXT.fetch_add(1, Ordering::Relaxed);
+    let noted = (0..SLOTS).any(|i| {
+        RING[(start + i) % SLOTS]
+            .compare_exchange(0, word, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    });
+    if !noted && matches!(target, Target::Timers(_)) {
+        MISSED.store(true, Ordering::SeqCst);
+    }
+    if let Some(ready) = told::list() {
+        ready.wake_sleeper();
+    }
+    noted
+}
+
+/// Takes any noted signal.
+fn take() -> Option<(Target, i32)> {
+    let word = RING
+        .iter()
+        .map(|slot| slot.swap(0, Ordering::AcqRel))
+        .find(|&word| word != 0)?;
+    let number = word as u32 as i32;
+    let target = if word & GROUP != 0 {
+        Target::Group(number)
+    } else if word & TIMERS != 0 {
+        Target::Timers(number)
+    } else {
+        Target::Process(number)
+    };
+    Some((target, (word >> 32) as i32 & 0x7f))
+}
+
+/// Whether a process whose timers have rung was not noted.
+fn missed() -> bool {
+    MISSED.load(Ordering::Relaxed) && MISSED.swap(false, Ordering::AcqRel)
+}
+
+/// What is to be done.
+enum Note {
+    /// What was noted.
+    Taken(Target, i32),
+    /// There was no room for it: all processes' timers may have rung.
+    Missed,
+    /// Descriptions are ready.
+    Ready,
+}
+
+fn next(ready: &ReadyList) -> Option<Note> {
+    match take() {
+        Some((target, signo)) => Some(Note::Taken(target, signo)),
+        None if missed() => Some(Note::Missed),
+        None => (!ready.is_empty()).then_some(Note::Ready),
+    }
+}
+
+/// Whether there is something to be done.
+fn is_due(ready: &ReadyList) -> bool {
+    RING.iter().any(|slot| slot.load(Ordering::SeqCst) != 0)
+        || MISSED.load(Ordering::SeqCst)
+        || !ready.is_empty()
+}
+
+fn run(_: usize) {
+    let Some(ready) = told::list() else {
+        return;
+    };
+    loop {
+        thread::safe_point();
+        let Some(note) = next(ready) else {
+            // Nobody sends this thread signals.
+            let _uninterrupted = ready.sleep(|| {
+                thread::safe_point();
+                is_due(ready)
+            });
+            continue;
+        };
+        let (target, signo) = match note {
+            Note::Taken(target, signo) => (target, signo),
+            Note::Missed => {
+                tree::each(|_| true, crate::time::settle);
+                continue;
+            }
+            Note::Ready => {
+                told::tell_ready();
+                continue;
+            }
+        };
+        let info = Siginfo {
+            signo,
+            code: SI_KERNEL,
+            ..Siginfo::default()
+        };
+        // Whoever it was for may be gone by now; nobody is left to tell.
+        let _ = match target {
+            Target::Group(pgrp) => send_group(pgrp, info),
+            Target::Timers(pid) => {
+                if let Some(process) = tree::find(pid) {
+                    crate::time::settle(&process);
+                }
+                Ok(())
+            }
+            Target::Process(pid) => match tree::find(pid) {
+                Some(process) => send(&process, None, info),
+                None => Ok(()),
+            },
+        };
+    }
+}
+
+/// Makes the thread that sends what interrupt handlers noted. ENOMEM.
+pub fn start() -> abi::Result<()> {
+    told::start()?;
+    thread::spawn(b"signals", run, 0)
+        .map(drop)
+        .map_err(|_| abi::Errno::ENOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_taken_once() {
+        assert!(send_later(Target::Group(7), 2));
+        assert!(send_later(Target::Process(-1), 64));
+        assert!(send_later(Target::Timers(3), 0));
+        let mut taken = [take(), take(), take()];
+        taken.sort_by_key(|t| t.map(|t| t.1));
+        assert_eq!(
+            taken,
+            [
+                Some((Target::Timers(3), 0)),
+                Some((Target::Group(7), 2)),
+                Some((Target::Process(-1), 64))
+            ]
+        );
+        assert_eq!(take(), None);
+    }
+}

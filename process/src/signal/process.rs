@@ -1,0 +1,255 @@
+//! What signals are to a process as a whole: actions, pending ones, stop, end.
+//!
+//! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use abi::linux::{SIGKILL, Siginfo};
+use sync::{Monitor, WaitList};
+
+use super::action::Actions;
+use super::pending::{Mask, Origin, Pending};
+use super::set::bit;
+use crate::process::{Process, Shared, Task};
+use crate::time::settle;
+
+/// A change of a living child that its parent can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Stopped by this signal.
+    Stopped(i32),
+    /// Continued.
+    Continued,
+}
+
+/// The part under the monitor.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) pending: Pending,
+    /// The status the process ends with, once that is decided.
+    pub(super) ending: Option<i32>,
+    /// The signal of the stop that threads are to join.
+    pub(super) stopping: Option<i32>,
+    /// Counts the stops.
+    pub(super) stops: u32,
+    /// Threads that have joined it.
+    pub(super) stopped: usize,
+    /// News for the parent.
+    pub(super) change: Option<Change>,
+}
+
+/// A process's signals.
+pub struct ProcessSignals {
+    /// What is done on each.
+    pub actions: Shared<Actions>,
+    pub(super) state: Monitor<State>,
+    /// What waits in there.
+    pub(super) waiting: Mask,
+    pub(super) continued: WaitList,
+    /// Woken when one comes to wait, here or at a thread, or when a timer is noted.
+    arrivals: WaitList,
+    ending: AtomicBool,
+}
+
+impl Process {
+    /// The signals that wait for the process, and not for one of its threads alone.
+    pub fn pending(self: &Arc<Process>) -> u64 {
+        settle(self);
+        self.signals.waiting.get()
+    }
+}
+
+impl Task {
+    /// The signals that wait for the thread or its process.
+    pub fn pending_here(&self) -> u64 {
+        self.process.pending() | self.waiting.get()
+    }
+}
+
+/// Forgets signals of `set` that wait for one of `threads` alone; the timers among them, a bit each. With the process's signals held, under which they were added.
+pub(super) fn remove_from(threads: &[Arc<Task>], set: u64) -> u64 {
+    let threads = threads.iter().filter(|task| task.waiting.get() & set != 0);
+    threads.fold(0, |timers, task| {
+        timers | task.pending.lock().remove(&task.waiting, set)
+    })
+}
+
+impl ProcessSignals {
+    /// Nothing pending.
+    pub(crate) fn new(actions: Arc<Actions>) -> ProcessSignals {
+        ProcessSignals {
+            actions: Shared::new(actions),
+            state: Monitor::new(State::default()),
+            waiting: Mask::default(),
+            continued: WaitList::new(),
+            arrivals: WaitList::new(),
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// Woken when a signal comes to wait for the process or for one of its threads.
+    pub fn arrivals(&self) -> &WaitList {
+        &self.arrivals
+    }
+
+    /// Tells those who want to know of each signal. Interrupt handlers may.
+    #[inline]
+    pub(crate) fn arrived(&self) {
+        if self.arrivals.has_waiters() {
+            self.arrivals.wake_all();
+        }
+    }
+
+    /// Forgets what waits for the process, whose last thread is about to end.
+    pub(crate) fn forget_all(&self) {
+        self.state.lock().pending.remove(&self.waiting, u64::MAX);
+    }
+
+    /// Whether a first thread has to look before it begins.
+    pub(crate) fn has_news(&self) -> bool {
+        self.waiting.get() != 0 || self.is_ending()
+    }
+
+    /// Takes the next signal of `set` that waits for `task` or for its process; `false`: there is none.
+    pub fn take(&self, task: &Task, set: u64, into: &mut Siginfo) -> bool {
+        if task.pending_here() & set == 0 {
+            return false;
+        }
+        let taken = {
+            let mut state = self.state.lock();
+            let mut own = task.pending.lock();
+            let shared = &self.waiting;
+            // It means nothing unless the signal stops; a tracer may yet make it one that does.
+            task.may_stop.store(true, Ordering::Relaxed);
+            if shared.get() & set & bit(SIGKILL) != 0 {
+                state.pending.take(shared, bit(SIGKILL), into)
+            } else {
+                let taken = own.take(&task.waiting, set, into);
+                taken.or_else(|| state.pending.take(shared, set, into))
+            }
+        };
+        if let Some(Origin::Timer(expiry)) = taken {
+            let overrun = task.process.timers.taken(&task.process, expiry);
+            if expiry.apart {
+                into.set_overrun(overrun);
+            }
+        }
+        taken.is_some()
+    }
+
+    /// Of the signals of `set`, those that wait for the process may have been left to a thread that takes them no more: draws the attention of the others.
+    #[inline]
+    pub fn leave_to_others(&self, process: &Process, set: u64) {
+        if set != 0 {
+            self.find_another(process, set);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_another(&self, process: &Process, set: u64) {
+        let set = self.waiting.get() & set;
+        for task in process.threads.lock().iter() {
+            if task.takes(set) {
+                task.attend();
+            }
+        }
+    }
+
+    /// Forgets pending signals of `set`, everywhere in `process`.
+    pub fn forget(&self, process: &Process, set: u64) {
+        let timers = {
+            let mut state = self.state.lock();
+            let timers = state.pending.remove(&self.waiting, set);
+            timers | remove_from(&process.threads.lock(), set)
+        };
+        process.timers.passed_over(process, timers);
+    }
+
+    /// Does `task` stand in a stop, and not for a tracer?
+    pub(crate) fn stands(&self, task: &Task) -> bool {
+        let _state = self.state.lock();
+        task.trace.is_standing()
+    }
+
+    /// Lets the threads that have stopped look at what has changed.
+    pub(crate) fn tell_stopped(&self) {
+        self.continued.wake_all();
+    }
+
+    /// Has a stop been completed?
+    pub fn is_stopped(&self) -> bool {
+        let state = self.state.lock();
+        state.stopping.is_some() && state.stopped > 0
+    }
+
+    /// Is a stop under way, or completed?
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.lock().stopping.is_some()
+    }
+
+    /// Is the process, or the rest of it, about to end?
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire) || self.waiting.get() & bit(SIGKILL) != 0
+    }
+
+    /// What is known about the signal at `place` of those that wait for the process.
+    pub fn peek(&self, place: usize) -> Option<Siginfo> {
+        self.state.lock().pending.peek(place)
+    }
+
+    /// The signal of the stop that is under way or completed.
+    pub(crate) fn stopping(&self) -> Option<i32> {
+        self.state.lock().stopping
+    }
+
+    /// The status to end with, once decided.
+    pub(crate) fn ending(&self) -> Option<i32> {
+        if !self.ending.load(Ordering::Acquire) {
+            return None;
+        }
+        self.state.lock().ending
+    }
+
+    /// Decides the status, if that has not been done; returns it, and whether this call decided.
+    pub(crate) fn begin_end(&self, status: i32) -> (i32, bool) {
+        let mut state = self.state.lock();
+        if let Some(decided) = state.ending {
+            return (decided, false);
+        }
+        state.ending = Some(status);
+        self.ending.store(true, Ordering::Release);
+        drop(state);
+        self.continued.wake_all();
+        (status, true)
+    }
+
+    /// Adds `bits` to the status with which the process ends.
+    pub(super) fn add_to_end(&self, bits: i32) {
+        if let Some(status) = &mut self.state.lock().ending {
+            *status |= bits;
+        }
+    }
+
+    /// `exec` has outlived the other threads that it ended: the process goes on.
+    pub(crate) fn cancel_end(&self) {
+        self.state.lock().ending = None;
+        self.ending.store(false, Ordering::Release);
+    }
+
+    /// The news for the parent if it is `wanted`; forgotten when `take`.
+    pub(crate) fn change(&self, wanted: impl Fn(Change) -> bool, take: bool) -> Option<Change> {
+        let mut state = self.state.lock();
+        let change = state.change.filter(|&change| wanted(change))?;
+        if take {
+            state.change = None;
+        }
+        Some(change)
+    }
+
+    /// A thread has ended: a stop may be complete now that the others have joined it.
+    pub(crate) fn thread_gone(&self, process: &Arc<Process>) {
+        super::deliver::stop_if_complete(process);
+    }
+}

@@ -1,0 +1,159 @@
+//! Time as programs see it: clocks, sleeping with a deadline, timers that send signals.
+//!
+//! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a process's timers.
+//! All times are nanoseconds; deadlines are on the monotonic clock, which starts with the machine.
+
+mod account;
+pub mod limit;
+mod rung;
+pub mod timerfd;
+mod timers;
+
+pub use account::Account;
+pub(crate) use rung::{Bell, alarm_rang};
+pub use timers::{FIXED, Notify, Timers, settle};
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use machine::clock::{self, now_ns, real_ns};
+use sync::WaitList;
+
+use crate::process::{Task, tree};
+
+/// How often the clock of the day was set.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+/// Who sleeps until a moment of that clock.
+static SLEEPERS: WaitList = WaitList::new();
+
+/// A clock of the ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Since 1970.
+    Real,
+    /// Since the machine started.
+    Monotonic,
+    /// CPU time.
+    Cpu(Account),
+}
+
+impl Clock {
+    /// From `CLOCK_…`. EINVAL.
+    pub fn from_id(id: i32) -> Result<Clock> {
+        Ok(match id {
+            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => {
+                Clock::Real
+            }
+            CLOCK_MONOTONIC
+            | CLOCK_MONOTONIC_RAW
+            | CLOCK_MONOTONIC_COARSE
+            | CLOCK_BOOTTIME
+            | CLOCK_BOOTTIME_ALARM => Clock::Monotonic,
+            CLOCK_PROCESS_CPUTIME_ID => {
+                Clock::Cpu(Account::process(Task::current().process.pid, false))
+            }
+            CLOCK_THREAD_CPUTIME_ID => Clock::Cpu(Account::thread(Task::current().tid)),
+            id if id < 0 => Clock::Cpu(Account::from_id(id)?),
+            _ => return Err(Errno::EINVAL),
+        })
+    }
+
+    /// Its time.
+    pub fn now(self) -> u64 {
+        match self {
+            Clock::Real => real_ns(),
+            Clock::Monotonic => now_ns(),
+            Clock::Cpu(account) => account.now(),
+        }
+    }
+
+    /// The moment `at` of this clock as a deadline. The CPU clocks have none.
+    pub fn deadline(self, at: u64) -> Result<u64> {
+        match self {
+            Clock::Real => Ok(now_ns().saturating_add(at.saturating_sub(real_ns()))),
+            Clock::Monotonic => Ok(at),
+            Clock::Cpu(_) => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// Sets the clock of the day. Sleepers and timers that have a moment of it follow. Thread context, no monitor held.
+pub fn set_real_ns(ns: u64) {
+    clock::set_real_ns(ns);
+    STEPS.fetch_add(1, Ordering::SeqCst);
+    SLEEPERS.wake_all();
+    for process in tree::from(0) {
+        process.timers.follow(&process);
+    }
+    timerfd::clock_was_set();
+}
+
+/// Why a wait ended without its condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A signal.
+    Interrupted,
+    /// The deadline.
+    TimedOut,
+}
+
+/// Sleeps until `condition` yields, a signal arrives, or the monotonic clock reaches `deadline`.
+pub fn wait_deadline<T>(
+    list: &WaitList,
+    deadline: Option<u64>,
+    mut condition: impl FnMut() -> Option<T>,
+) -> core::result::Result<T, Ended> {
+    let Some(at) = deadline else {
+        return list
+            .wait_interruptible(condition)
+            .map_err(|_| Ended::Interrupted);
+    };
+    let mut look = || match condition() {
+        Some(value) => Some(Ok(value)),
+        None if now_ns() >= at => Some(Err(Ended::TimedOut)),
+        None => None,
+    };
+    let outcome = match thread::clock::WakeUp::at(at) {
+        Ok(alarm) => {
+            let outcome = list.wait_interruptible(look);
+            drop(alarm);
+            outcome
+        }
+        // No memory for an alarm: look again and again.
+        Err(thread::NoMemory) => loop {
+            // The signal before the look: what came together with it counts.
+            let interrupted = (sync::callout::get().interrupted)();
+            if let Some(outcome) = look() {
+                break Ok(outcome);
+            }
+            if interrupted {
+                break Err(sync::Interrupted);
+            }
+            thread::yield_now();
+        },
+    };
+    outcome.unwrap_or(Err(Ended::Interrupted))
+}
+
+/// Sleeps until the clock of the day, which may be set meanwhile, reaches `at`, or a signal arrives.
+pub fn sleep_until_real(at: u64) -> Ended {
+    loop {
+        let steps = STEPS.load(Ordering::SeqCst);
+        let stepped = || (STEPS.load(Ordering::SeqCst) != steps).then_some(());
+        let left = at.saturating_sub(real_ns());
+        match wait_deadline(&SLEEPERS, Some(now_ns().saturating_add(left)), stepped) {
+            Ok(()) => {}
+            Err(ended) => return ended,
+        }
+    }
+}
+
+/// Sleeps until the monotonic clock reaches `at`, or a signal arrives.
+pub fn sleep_until(at: u64) -> Ended {
+    let nobody = WaitList::new();
+    match wait_deadline(&nobody, Some(at), || None::<core::convert::Infallible>) {
+        Err(ended) => ended,
+        Ok(never) => match never {},
+    }
+}

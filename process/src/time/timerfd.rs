@@ -1,0 +1,336 @@
+//! `timerfd`: a timer as a file.
+//!
+//! *Interface*: [`open`] makes a description, [`of`] finds the timer behind one; [`TimerFd::set`] and [`TimerFd::get`]; [`clock_was_set`] when the time of day has jumped.
+//!
+//! What has expired is a counter's count, which an alarm's interrupt raises, and `read` is the counter's routine. A timer that repeats rings once, with the count's
+//! top bit set, which the routine leaves to the plain call: that counts the intervals since and sets the next alarm. So one that nobody reads costs nothing.
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use machine::clock::now_ns;
+use quaject::Sharing;
+use quaject::counter::{self, CounterCore};
+use quaject::look::Looker;
+use sync::{Monitor, epoch};
+use thread::clock::{self, AlarmId};
+
+use super::Clock;
+use account::quota;
+use account::user::Charge;
+use file::event::{put_number, room_for_number};
+use file::io::IoBuf;
+use file::poll::{self, PollTable, READS};
+use file::seam;
+use file::{DescRoutines, File, Looked, OpenFile};
+use vm::fallible::{try_arc, try_push, try_string};
+
+/// Count of a timer that repeats, and has rung.
+const AGAIN: u64 = 1 << 63;
+
+/// A timer that is open.
+pub struct TimerFd {
+    clock: Clock,
+    bell: Arc<Bell>,
+    setting: Monitor<Setting>,
+    /// Of whoever made it.
+    _charge: Charge,
+}
+
+/// What an alarm's interrupt knows.
+struct Bell {
+    counter: Arc<CounterCore>,
+    /// When it is to ring, nanoseconds since the start of the machine; 0: not at all.
+    due: AtomicU64,
+    /// It will ring more than once.
+    repeats: AtomicBool,
+    /// The time of day has jumped, and the reader is to be told.
+    cancelled: AtomicBool,
+}
+
+/// How it was set, in its own clock.
+#[derive(Default)]
+struct Setting {
+    /// When it expires next, or did when nobody has taken that yet; 0: it does not.
+    expires: u64,
+    interval: u64,
+    /// It was given as a moment, so it follows when its clock is set.
+    absolute: bool,
+    /// Who reads wants to know when the clock is set.
+    watches_clock: bool,
+    alarm: Option<AlarmId>,
+}
+
+/// Timers on the time of day that are to know when that jumps.
+static OF_THE_DAY: Monitor<Vec<Weak<OpenFile>>> = Monitor::new(Vec::new());
+
+/// A description of a new timer on `clock`, with status flags `flags` (O_NONBLOCK). ENFILE, ENOMEM.
+pub fn open(clock: Clock, flags: u32) -> Result<Arc<OpenFile>> {
+    let counter = try_arc(CounterCore::new(0, false))?;
+    counter.set_patient(flags & O_NONBLOCK == 0);
+    let bell = Bell {
+        counter,
+        due: AtomicU64::new(0),
+        repeats: AtomicBool::new(false),
+        cancelled: AtomicBool::new(false),
+    };
+    let timer = TimerFd {
+        clock,
+        bell: try_arc(bell)?,
+        setting: Monitor::default(),
+        _charge: quota::bell()?,
+    };
+    let of = OpenFile::new(try_arc(timer)?, O_RDWR | flags);
+    if clock == Clock::Real {
+        let mut others = OF_THE_DAY.lock();
+        others.retain(|other| other.strong_count() != 0);
+        try_push(&mut others, Arc::downgrade(&of))?;
+    }
+    Ok(of)
+}
+
+/// The timer behind a description. EINVAL.
+pub fn of(of: &OpenFile) -> Result<&TimerFd> {
+    of.file_as::<TimerFd>().ok_or(Errno::EINVAL)
+}
+
+/// The time of day was set.
+pub fn clock_was_set() {
+    let timers = OF_THE_DAY.lock();
+    for of in timers.iter().filter_map(Weak::upgrade) {
+        if let Some(timer) = of.file_as::<TimerFd>() {
+            timer.follow();
+        }
+    }
+}
+
+/// An alarm's interrupt. `bell` is the address of a [`Bell`].
+fn rang(bell: usize) {
+    // A wake-up may be work for many: at the end of the interrupt.
+    if thread::chain::chain(ring, bell).is_err() {
+        ring(bell);
+    }
+}
+
+fn ring(bell: usize) {
+    // SAFETY: whoever lets go of a bell that was armed waits for a grace period, and no such period ends before this interrupt.
+    let bell = unsafe { &*core::ptr::with_exposed_provenance::<Bell>(bell) };
+    let due = bell.due.load(Ordering::SeqCst);
+    // One that was set to another moment meanwhile has another alarm for it.
+    if due == 0 || now_ns() < due {
+        return;
+    }
+    let count = if bell.repeats.load(Ordering::SeqCst) {
+        AGAIN
+    } else {
+        1
+    };
+    if bell
+        .due
+        .compare_exchange(due, 0, Ordering::SeqCst, Ordering::Relaxed)
+        .is_ok()
+    {
+        bell.counter.add(count);
+    }
+}
+
+impl TimerFd {
+    /// Sets it to expire at `value` (a moment if `absolute`, else from now on; 0: not at all) and every `interval` after that. What it was set to: time left, and interval.
+    pub fn set(
+        &self,
+        value: u64,
+        interval: u64,
+        absolute: bool,
+        watches_clock: bool,
+    ) -> Result<(u64, u64)> {
+        let mut setting = self.setting.lock();
+        let now = self.clock.now();
+        let old = (self.left(&setting, now), setting.interval);
+        self.silence(&mut setting);
+        self.bell.cancelled.store(false, Ordering::SeqCst);
+        self.bell.counter.replace(0);
+        let expires = match (value, absolute) {
+            (0, _) => 0,
+            (value, true) => value,
+            (value, false) => now.saturating_add(value),
+        };
+        *setting = Setting {
+            expires,
+            interval,
+            absolute,
+            watches_clock,
+            alarm: None,
+        };
+        self.arm(&mut setting)?;
+        Ok(old)
+    }
+
+    /// Time left, and interval.
+    pub fn get(&self) -> (u64, u64) {
+        let setting = self.setting.lock();
+        (self.left(&setting, self.clock.now()), setting.interval)
+    }
+
+    fn left(&self, setting: &Setting, now: u64) -> u64 {
+        match (setting.expires, setting.interval) {
+            (0, _) => 0,
+            (at, _) if now < at => at - now,
+            (_, 0) => 0,
+            (at, interval) => interval - (now - at) % interval,
+        }
+    }
+
+    /// Sets the alarm for the moment in `setting`. ENOMEM.
+    fn arm(&self, setting: &mut Setting) -> Result<()> {
+        if setting.expires == 0 {
+            return Ok(());
+        }
+        let bell = &self.bell;
+        // Moment 0 of the machine's clock means none.
+        let due = self.clock.deadline(setting.expires)?.max(1);
+        bell.repeats.store(setting.interval != 0, Ordering::SeqCst);
+        bell.due.store(due, Ordering::SeqCst);
+        let address = Arc::as_ptr(bell).expose_provenance();
+        if now_ns() >= due {
+            // A moment that is past has come before the call returns.
+            ring(address);
+            return Ok(());
+        }
+        let alarm = clock::alarm(due, rang, address).map_err(|_| Errno::ENOMEM)?;
+        setting.alarm = Some(alarm);
+        Ok(())
+    }
+
+    /// It rings no more as it was set.
+    fn silence(&self, setting: &mut Setting) {
+        self.bell.due.store(0, Ordering::SeqCst);
+        if let Some(alarm) = setting.alarm.take() {
+            clock::cancel(alarm);
+        }
+    }
+
+    /// The clock was set.
+    fn follow(&self) {
+        let mut setting = self.setting.lock();
+        if setting.watches_clock {
+            self.bell.cancelled.store(true, Ordering::SeqCst);
+            self.bell.counter.add(AGAIN);
+        }
+        if setting.absolute && self.bell.due.load(Ordering::SeqCst) != 0 {
+            self.silence(&mut setting);
+            // Without memory for the alarm it is late.
+            let _late = self.arm(&mut setting);
+        }
+    }
+
+    /// Takes what has expired. ECANCELED when the clock has jumped.
+    fn take(&self) -> Result<Option<u64>> {
+        let mut setting = self.setting.lock();
+        if self.bell.cancelled.swap(false, Ordering::SeqCst) {
+            self.bell.counter.replace(0);
+            return Err(Errno::ECANCELED);
+        }
+        let Some(count) = self.bell.counter.take() else {
+            return Ok(None);
+        };
+        if count & AGAIN == 0 {
+            return Ok(Some(count));
+        }
+        let (now, interval) = (self.clock.now(), setting.interval.max(1));
+        let passed = now.saturating_sub(setting.expires) / interval;
+        let times = passed.saturating_add(1);
+        setting.expires = setting
+            .expires
+            .saturating_add(times.saturating_mul(interval));
+        setting.alarm = None;
+        self.arm(&mut setting)?;
+        Ok(Some(times))
+    }
+}
+
+impl File for TimerFd {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        room_for_number(buf)?;
+        loop {
+            if let Some(times) = self.take()? {
+                return put_number(buf, times);
+            }
+            if of.nonblocking() {
+                return Err(Errno::EAGAIN);
+            }
+            let waited = self.bell.counter.wait_for_count();
+            waited.map_err(|_| Errno::ERESTARTSYS)?;
+        }
+    }
+
+    fn read_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        self.read(of, buf)
+    }
+
+    /// It has no offset, and says so to nobody.
+    fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        let counter = &self.bell.counter;
+        if let Some(table) = table {
+            table.watch(counter.expect_count());
+        }
+        events & poll::events(counter.count() > 0, false)
+    }
+
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
+    fn flags_changed(&self, of: &OpenFile) {
+        self.bell.counter.set_patient(!of.nonblocking());
+    }
+
+    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        Ok(DescRoutines {
+            read: seam::made(counter::reader(&self.bell.counter, seam::get()?))?,
+            write: None,
+            lseek: Some(seam::constants()?.nothing.clone()),
+        })
+    }
+
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+        let looker = Looker::new(&self.bell.counter);
+        let looker = looker.differ(CounterCore::something, READS);
+        seam::made(looker.make())
+    }
+
+    fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
+        try_string(b"anon_inode:[timerfd]")
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for TimerFd {
+    fn drop(&mut self) {
+        // Nobody else has it.
+        self.bell.due.store(0, Ordering::SeqCst);
+        if let Some(alarm) = self.setting.get_mut().alarm.take() {
+            clock::cancel(alarm);
+        }
+        let bell = Arc::into_raw(self.bell.clone()).expose_provenance();
+        epoch::retire(
+            // SAFETY: the count given up above; the callback runs once, when no interrupt looks at the bell any more.
+            |bell| drop(unsafe { Arc::from_raw(core::ptr::with_exposed_provenance::<Bell>(bell)) }),
+            bell,
+        );
+    }
+}

@@ -1,0 +1,454 @@
+//! Timers that send signals: the three of `setitimer` and those of `timer_create`.
+//!
+//! *Interface*: [`Timers`]; [`settle`] makes signals of the expirations that interrupts have noted, and is called by whoever is about to look at a process's
+//! signals. Each armed timer has one alarm, whose interrupt takes no lock (`rung.rs`).
+//!
+//! A timer has one signal waiting at most. Until that is taken the timer rings no more; what has expired meanwhile is the signal's overrun, counted when
+//! it is taken, and then the next alarm is set. So a signal that everybody blocks costs nothing, however short the interval. A signal that nobody
+//! will see (an ignored one) is passed over: the next alarm is set at once.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::*;
+use machine::clock::now_ns;
+use sync::Monitor;
+
+use super::rung::Bell;
+use super::{Account, Clock};
+use crate::dispatch::Alarm;
+use crate::process::Process;
+use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
+use crate::signal::send::{Queued, queue};
+use account::user::{Charge, Held};
+use vm::fallible::try_push;
+
+/// How a timer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify {
+    /// The signal, 0 for none.
+    pub signo: i32,
+    /// What `si_value` carries.
+    pub value: u64,
+    /// The thread that gets it, 0 for the process.
+    pub tid: i32,
+}
+
+struct Timer {
+    clock: Clock,
+    /// The clock that `expires` is of: what is set to expire after some time does not follow when the clock of the day is set.
+    base: Clock,
+    notify: Notify,
+    /// When it expires next, or when it did if its signal waits, on `base`; 0: disarmed.
+    expires: u64,
+    interval: u64,
+    /// Of the signal that was taken last.
+    overrun: u64,
+    posix: bool,
+    /// None of its process's timers that may still have a signal waiting, and not this one armed before, has this number.
+    life: u32,
+    /// Its signal waits to be taken.
+    waiting: bool,
+    alarm: Option<Alarm>,
+    /// Of the user who made it, for the signal that it sends.
+    _charge: Option<Charge>,
+}
+
+/// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`, and that of the limit of CPU time.
+pub const FIXED: usize = LIMIT + 1;
+/// That one, which is never armed as others are: [`limit`](super::limit) rings it.
+const LIMIT: usize = 3;
+/// The most timers of one process.
+pub(crate) const TIMERS_MAX: usize = FIXED + 32;
+/// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest are overruns.
+const LEAST_NS: u64 = 50_000;
+/// After so long a timer rings again whose signal found no room, nanoseconds.
+const AGAIN_NS: u64 = 1_000_000;
+
+/// The timers of one process.
+#[derive(Default)]
+pub struct Timers {
+    table: Monitor<Vec<Option<Timer>>>,
+    /// Those that have rung since somebody looked, a bit each.
+    rung: AtomicU64,
+}
+
+fn fixed(pid: i32, which: usize) -> Timer {
+    let of_program = |user| Clock::Cpu(Account::process(pid, user));
+    let (clock, signo) = match which {
+        0 => (Clock::Monotonic, SIGALRM),
+        1 => (of_program(true), SIGVTALRM),
+        LIMIT => (of_program(false), SIGXCPU),
+        _ => (of_program(false), SIGPROF),
+    };
+    let notify = Notify {
+        signo,
+        value: 0,
+        tid: 0,
+    };
+    Timer {
+        clock,
+        base: clock,
+        notify,
+        expires: 0,
+        interval: 0,
+        overrun: 0,
+        posix: false,
+        life: new_life(),
+        waiting: false,
+        alarm: None,
+        _charge: None,
+    }
+}
+
+fn new_life() -> u32 {
+    static LIVES: AtomicU32 = AtomicU32::new(0);
+    LIVES.fetch_add(1, Ordering::Relaxed) & ((1 << LIFE_BITS) - 1)
+}
+
+impl Timer {
+    /// Until it expires, 0 when it will not. One that is about to has at least 1.
+    fn remaining(&self, now: u64) -> u64 {
+        if now < self.expires {
+            self.expires - now
+        } else if self.expires == 0 || self.waiting && self.interval == 0 {
+            0
+        } else if self.interval == 0 {
+            u64::from(self.notify.signo != 0)
+        } else {
+            self.interval - (now - self.expires) % self.interval
+        }
+    }
+
+    fn arm(&mut self, process: &Process, index: usize, now: u64) {
+        let left = self.expires.saturating_sub(now);
+        let after = match self.clock {
+            // It may stand still, and is looked at again and again then.
+            Clock::Cpu(account) => account.soonest(left),
+            _ if self.interval == 0 => left,
+            _ => left.max(LEAST_NS),
+        };
+        self.ring_in(process, index, after);
+    }
+
+    fn ring_in(&mut self, process: &Process, index: usize, after_ns: u64) {
+        if self.notify.signo == 0 {
+            // Who wants to know asks.
+            return;
+        }
+        process.roll.watch();
+        let bell = Bell::new(process.pid, index, self.clock, &self.notify);
+        // First of all the old one goes.
+        self.alarm = None;
+        self.alarm = Alarm::timer(now_ns().saturating_add(after_ns), bell);
+    }
+
+    /// After an expiration that has been told, or need not be: goes on to the next. Returns how many others were missed.
+    fn advance(&mut self, process: &Process, index: usize) -> u64 {
+        self.waiting = false;
+        let now = self.base.now();
+        match now.saturating_sub(self.expires).checked_div(self.interval) {
+            Some(missed) => {
+                let passed = missed.saturating_add(1).saturating_mul(self.interval);
+                self.expires = self.expires.saturating_add(passed);
+                self.arm(process, index, now);
+                missed
+            }
+            None => {
+                self.expires = 0;
+                0
+            }
+        }
+    }
+}
+
+impl Timers {
+    /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns what was left, and the old interval.
+    /// EINVAL when there is no such timer.
+    pub fn set(
+        &self,
+        process: &Arc<Process>,
+        index: usize,
+        value: u64,
+        interval: u64,
+        absolute: bool,
+    ) -> Result<(u64, u64)> {
+        settle(process);
+        let mut timers = self.table.lock();
+        fill_fixed(process.pid, &mut timers);
+        let timer = timers
+            .get_mut(index)
+            .and_then(Option::as_mut)
+            .ok_or(Errno::EINVAL)?;
+        let old = (timer.remaining(timer.base.now()), timer.interval);
+        timer.base = match timer.clock {
+            Clock::Real if !absolute => Clock::Monotonic,
+            clock => clock,
+        };
+        let now = timer.base.now();
+        timer.alarm = None;
+        timer.overrun = 0;
+        timer.waiting = false;
+        timer.life = new_life();
+        timer.interval = interval;
+        timer.expires = match (value, absolute) {
+            (0, _) => 0,
+            (at, true) => at,
+            (after, false) => now.saturating_add(after),
+        };
+        if timer.expires != 0 {
+            timer.arm(process, index, now);
+        }
+        Ok(old)
+    }
+
+    /// What is left of a timer, and its interval. EINVAL.
+    pub fn get(&self, process: &Arc<Process>, index: usize) -> Result<(u64, u64)> {
+        settle(process);
+        let timers = self.table.lock();
+        match timers.get(index) {
+            Some(Some(timer)) => Ok((timer.remaining(timer.base.now()), timer.interval)),
+            _ if index < FIXED => Ok((0, 0)),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Makes a timer of `process`, whose user pays for it as for a signal, up to `most`; returns its number. EAGAIN.
+    pub fn create(
+        &self,
+        process: &Process,
+        clock: Clock,
+        notify: Notify,
+        most: u64,
+    ) -> Result<usize> {
+        let user = process.cred.with(|cred| cred.user.clone());
+        let charge = user.charge(Held::Signals, 1, most).ok_or(Errno::EAGAIN)?;
+        let mut timers = self.table.lock();
+        fill_fixed(process.pid, &mut timers);
+        let free = timers.iter().position(Option::is_none);
+        let index = match free {
+            Some(index) => index,
+            None if timers.len() < TIMERS_MAX => {
+                try_push(&mut timers, None).map_err(|_| Errno::EAGAIN)?;
+                timers.len() - 1
+            }
+            None => return Err(Errno::EAGAIN),
+        };
+        timers[index] = Some(Timer {
+            clock,
+            base: clock,
+            notify,
+            posix: true,
+            _charge: Some(charge),
+            ..fixed(process.pid, 0)
+        });
+        Ok(index)
+    }
+
+    /// Deletes a timer of `create`; its signal, if one waits, goes on waiting. EINVAL.
+    pub fn delete(&self, process: &Arc<Process>, index: usize) -> Result<()> {
+        settle(process);
+        let mut timers = self.table.lock();
+        if index < FIXED {
+            return Err(Errno::EINVAL);
+        }
+        let slot = timers.get_mut(index).ok_or(Errno::EINVAL)?;
+        slot.take().map(drop).ok_or(Errno::EINVAL)
+    }
+
+    /// How many expirations the last signal stood for beyond the first. EINVAL.
+    pub fn overrun(&self, index: usize) -> Result<u64> {
+        match self.table.lock().get(index) {
+            Some(Some(timer)) if index >= FIXED => Ok(timer.overrun),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// `exec` keeps the fixed ones only.
+    pub fn delete_created(&self) {
+        self.table.lock().truncate(FIXED);
+    }
+
+    /// The end of the process: from here on none rings that has not begun to.
+    pub fn cancel_all(&self) {
+        self.table.lock().clear();
+    }
+
+    /// The clock of the day was set: alarms for moments of it ring by the new time.
+    pub(super) fn follow(&self, process: &Process) {
+        for (index, timer) in self.table.lock().iter_mut().enumerate() {
+            if let Some(timer) = timer
+                && timer.base == Clock::Real
+                && timer.expires != 0
+                && !timer.waiting
+            {
+                timer.arm(process, index, timer.base.now());
+            }
+        }
+    }
+
+    /// The process gets a limit of CPU time. Not once it ends.
+    pub(super) fn begin_limit(&self, process: &Process) {
+        let mut timers = self.table.lock();
+        // Who ends says so before all timers go.
+        if !process.signals.is_ending() {
+            fill_fixed(process.pid, &mut timers);
+        }
+    }
+
+    /// Looks at the limit of CPU time again after so long, nanoseconds.
+    pub(super) fn ring_limit(&self, process: &Process, after_ns: u64) {
+        if let Some(Some(timer)) = self.table.lock().get_mut(LIMIT) {
+            timer.ring_in(process, LIMIT, after_ns);
+        }
+    }
+
+    /// Timer `index` has rung. From anywhere.
+    pub(crate) fn note(&self, index: usize) {
+        self.rung.fetch_or(1 << index, Ordering::SeqCst);
+    }
+
+    /// Whether one has rung since somebody looked.
+    #[inline(always)]
+    pub(crate) fn have_rung(&self) -> bool {
+        self.rung.load(Ordering::SeqCst) != 0
+    }
+
+    /// The signal of `expiry` has been taken: the overruns it stands for. The timer goes on.
+    pub(crate) fn taken(&self, process: &Process, expiry: Expiry) -> i32 {
+        let mut timers = self.table.lock();
+        let index = usize::from(expiry.index);
+        let Some(Some(timer)) = timers.get_mut(index) else {
+            return 0;
+        };
+        if !timer.waiting || timer.life != expiry.life {
+            return 0;
+        }
+        timer.overrun = timer.advance(process, index);
+        timer.overrun.min(i32::MAX as u64) as i32
+    }
+
+    /// The signals of the timers in `set`, a bit each, were thrown away: these timers go on.
+    #[inline(always)]
+    pub(crate) fn passed_over(&self, process: &Process, set: u64) {
+        if set != 0 {
+            self.pass_over(process, set);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_over(&self, process: &Process, set: u64) {
+        for (index, timer) in self.table.lock().iter_mut().enumerate() {
+            if let Some(timer) = timer
+                && set & 1 << index != 0
+                && timer.waiting
+            {
+                timer.advance(process, index);
+            }
+        }
+    }
+
+    /// Takes the timer that expired first out of `set`.
+    fn first(&self, set: &mut u64) -> Option<usize> {
+        if set.is_power_of_two() {
+            return Some(core::mem::take(set).trailing_zeros() as usize);
+        }
+        let timers = self.table.lock();
+        let at = |index: &usize| match timers.get(*index) {
+            Some(Some(timer)) => timer.alarm.as_ref().map_or(0, Alarm::at_ns),
+            _ => 0,
+        };
+        let index = (0..TIMERS_MAX)
+            .filter(|index| *set & 1 << index != 0)
+            .min_by_key(at)?;
+        *set &= !(1 << index);
+        Some(index)
+    }
+
+    /// The signal of timer `index`, if it has expired.
+    fn expired(&self, process: &Process, index: usize) -> Option<(Siginfo, i32, Origin)> {
+        let mut timers = self.table.lock();
+        let timer = timers.get_mut(index)?.as_mut()?;
+        if timer.expires == 0 || timer.waiting {
+            return None;
+        }
+        let now = timer.base.now();
+        if now < timer.expires {
+            timer.arm(process, index, now);
+            return None;
+        }
+        timer.alarm = None;
+        timer.waiting = true;
+        let Notify { signo, value, tid } = timer.notify;
+        let info = if timer.posix {
+            Siginfo::timer(signo, index as i32, 0, value)
+        } else {
+            Siginfo {
+                signo,
+                code: SI_KERNEL,
+                ..Siginfo::default()
+            }
+        };
+        let life = timer.life;
+        let apart = timer.posix;
+        let index = index as u8;
+        Some((info, tid, Origin::Timer(Expiry { index, life, apart })))
+    }
+
+    /// The signal of timer `index` has found no room.
+    fn ring_again(&self, process: &Process, index: usize) {
+        if let Some(Some(timer)) = self.table.lock().get_mut(index) {
+            timer.waiting = false;
+            timer.ring_in(process, index, AGAIN_NS);
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "three, of what each thread was promised"
+)]
+fn fill_fixed(pid: i32, timers: &mut Vec<Option<Timer>>) {
+    for which in timers.len()..FIXED {
+        timers.push(Some(fixed(pid, which)));
+    }
+}
+
+/// Makes signals of what has rung, in the order of expiry. Who is about to look at the signals of `process` calls this first. Thread context, no monitor held.
+#[inline(always)]
+pub fn settle(process: &Arc<Process>) {
+    if process.timers.have_rung() {
+        tell_all(process);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn tell_all(process: &Arc<Process>) {
+    let timers = &process.timers;
+    let mut rung = timers.rung.swap(0, Ordering::SeqCst);
+    while let Some(index) = timers.first(&mut rung) {
+        if index == LIMIT {
+            super::limit::look(process);
+            continue;
+        }
+        let Some((info, tid, origin)) = timers.expired(process, index) else {
+            continue;
+        };
+        let task = process.task(tid);
+        let queued = if tid != 0 && task.is_none() {
+            // The thread that was to get it has ended.
+            Queued::Dropped
+        } else {
+            queue(process, task.as_ref(), &info, origin)
+        };
+        match queued {
+            Queued::Waits => {}
+            Queued::Dropped => timers.passed_over(process, 1 << index),
+            Queued::Refused => timers.ring_again(process, index),
+        }
+    }
+}

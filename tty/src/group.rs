@@ -1,0 +1,66 @@
+//! Whose call is it: the caller's process group, for generated code.
+//!
+//! *Interface*: [`CallerGroup`], a callentry that gives the number in eax and changes nothing else. From the kernel stack to its thread, the thread's
+//! task, the task's process: a few loads, which stand in the caller's place.
+//!
+//! Source: dissertation, section 4.1.3; docs/architecture.md, "Who am I".
+
+use alloc::sync::Arc;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
+use core::mem::offset_of;
+use machine::cpu::StackBase;
+use quaject::interfacer::Callentry;
+use quaject::regs::Regs;
+
+use process::Task;
+
+static CLASS: Class = Class::new("process group");
+
+/// The callentry.
+pub(super) struct CallerGroup(Routine<extern "sysv64" fn()>);
+
+impl CallerGroup {
+    pub fn new() -> Result<Arc<CallerGroup>, OutOfCode> {
+        let mut draft = Draft::new(&CLASS, "group");
+        emit(&mut draft);
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; ret);
+        // SAFETY: on the kernel stack of a task's thread it loads from that stack's base, the thread, its task and the process, which are all there
+        // while the thread runs; it changes rax alone.
+        Ok(Arc::new(CallerGroup(unsafe {
+            Routine::from(draft.seal()?)
+        })))
+    }
+}
+
+fn emit(d: &mut Draft) {
+    let last = StackBase::SLOT as i32 - 1;
+    let thread = StackBase::TTE as i32 + 1 - StackBase::SIZE as i32;
+    let task = thread::OWNER_OFFSET as i32;
+    let group = offset_of!(Task, group_at) as i32;
+    dynasm!(d ; .arch x64
+        ; mov rax, rsp
+        ; or rax, last
+        ; mov rax, [rax + thread]
+        ; mov rax, [rax + task]
+        ; mov rax, [rax + group]
+        ; mov eax, [rax]
+    );
+}
+
+impl Callentry for CallerGroup {
+    fn name(&self) -> &'static &'static str {
+        &"group"
+    }
+    fn changes(&self) -> Regs {
+        Regs::of(&[Reg::Rax])
+    }
+    fn emit(&self, d: &mut Draft) -> bool {
+        emit(d);
+        true
+    }
+    fn entry(&self) -> usize {
+        self.0.entry()
+    }
+}

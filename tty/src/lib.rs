@@ -1,0 +1,262 @@
+//! The terminal: two editors around a serial line or a pseudo-terminal's channel, with sessions and job control.
+//!
+//! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is what an open
+//! descriptor of it does. A *pump* thread moves bytes from the line's input queue (a passive producer) into
+//! the input editor (a passive consumer), echoes, and turns control characters into signals, whether or
+//! not anybody reads.
+//!
+//! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an
+//! output converter), 4.4.1 (pump), 4.4.2 (filters).
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
+#![cfg_attr(not(test), no_std)]
+// Whatever a program does is answered by a value.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
+extern crate alloc;
+
+mod boot;
+mod control;
+pub mod devpts;
+mod editor;
+mod file;
+mod group;
+mod keys;
+mod line;
+mod master;
+mod notice;
+mod pair;
+mod routines;
+mod stream;
+
+pub use boot::{Console, Mode, for_first_process, mount, start, streams_by_ports};
+pub use file::{ControllingTty, TtyFile};
+pub use stream::StreamFile;
+
+use abi::errno::Errno;
+use abi::linux::{SI_KERNEL, SIGWINCH, Siginfo, Termios, Winsize};
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::{AtomicI32, Ordering};
+use device::serial::Serial;
+use device::stream::Stream;
+use quaject::Unmade;
+use quaject::class::{Ref, create};
+use quaject::cook_tty_in::{Typed, sane};
+use quaject::switch::Switch;
+use sync::{Monitor, Once, WaitList};
+
+use editor::{Discipline, Editor};
+use line::Line;
+use pair::Pair;
+use process::Terminal;
+use process::signal;
+use routines::{Routines, Sort};
+use vm::fallible::{try_arc, try_arc_large};
+
+/// A terminal.
+pub struct Tty {
+    line: Line,
+    editor: Arc<Editor>,
+    keys: Ref<Switch>,
+    /// What was edited, and the foreground group.
+    typed: Arc<Typed>,
+    routines: Routines,
+    /// Woken when held output may go on.
+    released: WaitList,
+    /// Woken when a pseudo-terminal's master has been closed.
+    hung_up: WaitList,
+    session: AtomicI32,
+    size: Monitor<Winsize>,
+    device: u64,
+    /// What a pseudo-terminal has besides.
+    pair: Option<Pair>,
+}
+
+/// Major and minor number of `/dev/ptmx`.
+const PTMX: (u32, u32) = (5, 2);
+
+static CONSOLE: Once<Arc<Tty>> = Once::new();
+
+/// The terminal on the console line, once [`start_console`] has run.
+pub fn console() -> Option<Arc<Tty>> {
+    CONSOLE.get().cloned()
+}
+
+/// Makes the terminal of the console line and starts its pump. `device` is its number for `stat`. ENOMEM.
+pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::Result<Arc<Tty>> {
+    let size = Monitor::new(size);
+    let tty = Tty::make(Line::Serial(line), device, size, sane(), None)?;
+    if CONSOLE.set(tty.clone()).is_err() {
+        return Err(Errno::EBUSY);
+    }
+    start_pump(b"tty-pump", |_| {
+        if let Some(tty) = console()
+            && let Line::Serial(line) = tty.line
+        {
+            tty.pump(line);
+        }
+    })?;
+    Ok(tty)
+}
+
+/// Starts a kernel thread for a pump. ENOMEM.
+fn start_pump(name: &[u8], body: fn(usize)) -> abi::Result<()> {
+    thread::spawn(name, body, 0)
+        .map(drop)
+        .map_err(|_| Errno::ENOMEM)
+}
+
+/// Sends a signal in the kernel's name to every process of `group`; an empty group is no error.
+fn signal_group(group: i32, number: i32) {
+    let _nobody = signal::send_group(group, Siginfo::sent(number, SI_KERNEL, 0, 0));
+}
+
+/// The input editor of a terminal on `line`. It has a frame of its own, which goes before the other drafts of code need theirs. ENOMEM.
+#[inline(never)]
+fn make_editor(line: &Line, typed: Arc<Typed>, settings: Termios) -> abi::Result<Arc<Editor>> {
+    let no_memory = |_: Unmade| Errno::ENOMEM;
+    let editor = try_arc(Editor::new(line, typed, settings).map_err(no_memory)?)?;
+    editor.open().map_err(no_memory)?;
+    Ok(editor)
+}
+
+impl Tty {
+    /// A terminal whose output goes to `line`. ENOMEM.
+    fn make(
+        line: Line,
+        device: u64,
+        size: Monitor<Winsize>,
+        settings: Termios,
+        pair: Option<Pair>,
+    ) -> abi::Result<Arc<Tty>> {
+        let no_memory = |_: Unmade| Errno::ENOMEM;
+        let typed = try_arc_large(|| const { Typed::new() })?;
+        let editor = make_editor(&line, typed.clone(), settings)?;
+        let tty = try_arc(Tty {
+            editor,
+            keys: create::<Switch>(()).map_err(no_memory)?,
+            routines: Routines::new(typed.clone(), line.clone())?,
+            line,
+            typed,
+            released: WaitList::new(),
+            hung_up: WaitList::new(),
+            session: AtomicI32::new(0),
+            size,
+            device,
+            pair,
+        })?;
+        keys::link_services(&tty.keys, &tty).map_err(no_memory)?;
+        tty.replug();
+        Ok(tty)
+    }
+
+    /// Moves bytes from the line into the input editor, for ever.
+    fn pump(&self, line: &Serial) -> ! {
+        loop {
+            line.arrived().wait_until(|| {
+                thread::safe_point();
+                (line.waiting() > 0).then_some(())
+            });
+            while self.editor.pump() {
+                self.settle();
+            }
+            self.settle();
+        }
+    }
+
+    /// What was typed is in the editor: its echo is shown, control characters have their effect, readers are woken.
+    fn settle(&self) {
+        for control in self.editor.settle() {
+            self.keys.select(control as u32);
+        }
+        if !self.typed.is_empty() {
+            self.typed.readable().wake_all();
+        }
+    }
+
+    /// The settings changed, the output is held or goes on, or the master is another.
+    fn replug(&self) {
+        let d = self.editor.lock();
+        self.replug_for(&d);
+    }
+
+    /// As [`Tty::replug`], for who has the editor's turn.
+    fn replug_for(&self, d: &Discipline) {
+        let of_pair = |what: fn(&Pair) -> bool| self.pair.as_ref().is_some_and(what);
+        let sort = Sort {
+            held: d.input.is_stopped(),
+            gone: of_pair(Pair::is_gone),
+            packets: of_pair(Pair::reads_packets),
+        };
+        self.routines.replug(&d.settings, sort, &self.editor);
+    }
+
+    /// Whether there is nobody at the other end any more.
+    fn is_gone(&self) -> bool {
+        self.pair.as_ref().is_some_and(Pair::is_gone)
+    }
+
+    /// The word with the foreground group.
+    fn foreground_group(&self) -> &AtomicI32 {
+        self.typed.group()
+    }
+
+    fn signal_foreground(&self, number: i32) {
+        let group = self.foreground_group().load(Ordering::Acquire);
+        if group > 0 {
+            signal_group(group, number);
+        }
+    }
+
+    /// The size that `TIOCGWINSZ` gives.
+    pub fn size(&self) -> Winsize {
+        *self.size.lock()
+    }
+
+    /// Sets the size; the foreground group gets SIGWINCH when it is a new one.
+    pub fn set_size(&self, new: Winsize) {
+        let old = core::mem::replace(&mut *self.size.lock(), new);
+        if old != new {
+            self.signal_foreground(SIGWINCH);
+        }
+    }
+
+    /// Number of the session whose controlling terminal this is, 0 for none.
+    pub fn session(&self) -> i32 {
+        self.session.load(Ordering::Acquire)
+    }
+}
+
+impl Terminal for Tty {
+    fn foreground(&self) -> i32 {
+        self.foreground_group().load(Ordering::Acquire)
+    }
+
+    fn adopted(&self, session: i32, foreground: i32) {
+        self.session.store(session, Ordering::Release);
+        self.foreground_group().store(foreground, Ordering::Release);
+    }
+
+    fn release(&self) {
+        self.session.store(0, Ordering::Release);
+        self.foreground_group().store(0, Ordering::Release);
+    }
+
+    fn device(&self) -> u64 {
+        self.device
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

@@ -1,0 +1,208 @@
+//! A serial line, or a port of the virtio console, as a plain byte stream: what `console=stream` gives the first process.
+//!
+//! *Interface*: [`StreamFile`]. Reading gives bytes as they come and ends where the host says that its
+//! input ended ([`device::stream::Stream::set_end`]); writing adds nothing. Both have generated routines around the device's queues; what is
+//! here waits, and does what they leave.
+//!
+//! A quasi-invariant: the device is there. Both routines stand behind a relay each, and [`StreamFile::follow`] plugs nothing there once the device has gone: what has arrived can still be read,
+//! then both calls give EIO.
+
+use abi::errno::{Errno, Result};
+use abi::nr;
+use alloc::vec;
+use core::any::Any;
+use device::stream::Stream;
+use quaject::cook_tty_out::{self, Rule};
+use quaject::queue;
+use quaject::relay::Relay;
+
+use file::io::IoBuf;
+use file::poll::{self, PollTable, READS, WRITES};
+use file::seam;
+use file::told::Tells;
+use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
+
+const PIECE: usize = 4096;
+
+/// What a descriptor of a raw line does.
+pub struct StreamFile {
+    input: &'static dyn Stream,
+    output: &'static dyn Stream,
+    read: Relay,
+    write: Relay,
+}
+
+impl StreamFile {
+    /// A file that reads from `input` and writes to `output`, which may be the same. ENOMEM.
+    pub fn new(input: &'static dyn Stream, output: &'static dyn Stream) -> Result<Self> {
+        let seam = seam::get()?;
+        let relay = |name, number| Relay::new(name, number, seam).map_err(|_| Errno::ENOMEM);
+        let file = StreamFile {
+            input,
+            output,
+            read: relay("stream read", nr::READ)?,
+            write: relay("stream write", nr::WRITE)?,
+        };
+        // Without room for code a call takes the slow path.
+        if let Some(end) = input.input() {
+            file.read
+                .plug(queue::receiver(end.queue, end.turn, seam).ok());
+        }
+        if let Some(end) = output.output() {
+            let writer = cook_tty_out::writer(end.queue, end.turn, Rule::Plain, seam);
+            file.write.plug(writer.ok());
+        }
+        Ok(file)
+    }
+
+    /// Looks whether the devices are still there; what is without one comes here with every call.
+    pub fn follow(&self) {
+        if self.input.is_gone() {
+            self.read.plug(None);
+        }
+        if self.output.is_gone() {
+            self.write.plug(None);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.input.input().map_or(0, |end| end.queue.len())
+    }
+
+    fn room(&self) -> usize {
+        self.output.output().map_or(0, |end| end.queue.room())
+    }
+
+    /// What does not fit is left; a direction that the device has not takes everything.
+    fn send(&self, bytes: &[u8]) -> usize {
+        self.output
+            .output()
+            .map_or(bytes.len(), |end| end.send(bytes))
+    }
+}
+
+impl File for StreamFile {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        if buf.remaining() == 0 {
+            return Ok(0);
+        }
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page at most, of what each thread was promised"
+        )]
+        let mut piece = vec![0; buf.remaining().min(PIECE)];
+        let count = (self.input.input()).map_or(0, |end| end.receive(&mut piece));
+        if count > 0 || self.input.at_end() {
+            return buf.put(&piece[..count]);
+        }
+        if self.input.is_gone() {
+            return Err(Errno::EIO);
+        }
+        if of.nonblocking() {
+            return Err(Errno::EAGAIN);
+        }
+        let something =
+            || (self.waiting() > 0 || self.input.at_end() || self.input.is_gone()).then_some(());
+        let waited = self.input.arrived().wait_interruptible(something);
+        waited.map_err(|_| Errno::ERESTARTSYS)?;
+        // The call is made again, and the generated routine has what came.
+        Err(Errno::ERESTARTNOINTR)
+    }
+
+    fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        #[expect(
+            clippy::disallowed_macros,
+            reason = "a page at most, of what each thread was promised"
+        )]
+        let mut piece = vec![0; buf.remaining().min(PIECE)];
+        let mut written = 0;
+        while buf.remaining() > 0 {
+            if self.output.is_gone() {
+                return match written {
+                    0 => Err(Errno::EIO),
+                    written => Ok(written),
+                };
+            }
+            let taken = match buf.take(&mut piece) {
+                Ok(taken) => taken,
+                Err(error) if written == 0 => return Err(error),
+                Err(_) => break,
+            };
+            let mut sent = self.send(&piece[..taken]);
+            while sent < taken {
+                if of.nonblocking() {
+                    return if written + sent > 0 {
+                        Ok(written + sent)
+                    } else {
+                        Err(Errno::EAGAIN)
+                    };
+                }
+                let more = self.output.drained().wait_interruptible(|| {
+                    let count = self.send(&piece[sent..taken]);
+                    (count > 0 || self.output.is_gone()).then_some(count)
+                });
+                match more {
+                    Ok(0) if written + sent > 0 => return Ok(written + sent),
+                    Ok(0) => return Err(Errno::EIO),
+                    Ok(count) => sent += count,
+                    Err(_) if written + sent > 0 => return Ok(written + sent),
+                    Err(_) => return Err(Errno::ERESTARTSYS),
+                }
+            }
+            written += sent;
+        }
+        Ok(written)
+    }
+
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
+    fn tells(&self) -> Tells {
+        Tells::Terminal(0)
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        if let Some(table) = table {
+            if events & READS != 0 {
+                table.watch(self.input.arrived());
+            }
+            if events & WRITES != 0 {
+                table.watch(self.output.drained());
+            }
+        }
+        let reads = self.waiting() > 0 || self.input.at_end() || self.input.is_gone();
+        events & poll::events(reads, self.room() > 0 || self.output.is_gone())
+    }
+
+    fn synthesize(&self, of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        let mut made = DescRoutines {
+            lseek: Some(seam::constants()?.no_seek.clone()),
+            ..DescRoutines::default()
+        };
+        if of.readable() {
+            made.read = Some(self.read.routine().clone());
+        }
+        if of.writable() {
+            made.write = Some(self.write.routine().clone());
+        }
+        Ok(made)
+    }
+
+    fn relayed(&self, call: &str) -> Option<DescRoutine> {
+        match call {
+            "read" => self.read.plugged(),
+            "write" => self.write.plugged(),
+            _ => None,
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
