@@ -1,10 +1,12 @@
 //! Bytes between a caller's buffer and one end of a pipe's queue, where no routine moves them.
 //!
-//! *Interface*: [`take`] out of the queue, [`give`] into it; who calls has the end.
+//! *Interface*: [`take`] out of the queue, [`give`] into it; who calls has the end. Of packets, `take_packet` and `Pipe::give_packets`.
 
-use abi::errno::Result;
-use quaject::pipe::{ReadEnd, WriteEnd};
+use abi::errno::{Errno, Result};
+use quaject::pipe::{ATOMIC, HEADER, ReadEnd, WriteEnd, footprint};
+use vm::fallible::try_filled;
 
+use super::Pipe;
 use crate::io::IoBuf;
 
 /// Moves what is there into `buf`, or copies it and keeps it (`keep`); `None` when nothing is.
@@ -52,4 +54,48 @@ pub(crate) fn give(
     }
     let taken = buf.take(&mut piece[..wanted.min(free)])?;
     Ok(Some(end.put(&piece[..taken])))
+}
+
+/// Moves the first packet into `buf`, or what that has room for: the rest of it is gone. `None` when there is none. EFAULT, and it stays.
+pub(super) fn take_packet(end: &mut ReadEnd<'_>, buf: &mut IoBuf) -> Result<Option<usize>> {
+    let Some((length, pieces)) = end.message() else {
+        return Ok(None);
+    };
+    let wanted = length.min(buf.remaining());
+    let mut moved = 0;
+    for piece in pieces {
+        moved += buf.put(piece)?;
+    }
+    if moved < wanted {
+        return Err(Errno::EFAULT);
+    }
+    end.consume_message(length);
+    Ok(Some(moved))
+}
+
+impl Pipe {
+    /// Writes `buf` as packets, each as long as may be. Sleeps for room if it may `wait`. EPIPE, with its signal; EAGAIN, EFAULT, ERESTARTSYS.
+    pub(super) fn give_packets(&self, wait: bool, buf: &mut IoBuf) -> Result<usize> {
+        let mut framed = try_filled(0, footprint(buf.remaining().min(ATOMIC)))?;
+        let mut written = 0;
+        while buf.remaining() > 0 {
+            let length = buf.remaining().min(ATOMIC);
+            let give = |end: &mut WriteEnd<'_>| {
+                if end.free() < footprint(length) {
+                    return Ok(None);
+                }
+                let place = framed.get_mut(HEADER..HEADER + length);
+                if buf.take(place.unwrap_or_default())? < length {
+                    return Err(Errno::EFAULT);
+                }
+                Ok(end.put_message(&mut framed, length).then_some(length))
+            };
+            match self.give(wait, footprint(length), give) {
+                Ok(count) => written += count,
+                Err(stop) if written == 0 => return Err(stop),
+                Err(_) => break,
+            }
+        }
+        Ok(written)
+    }
 }

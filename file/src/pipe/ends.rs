@@ -1,6 +1,6 @@
 //! The two ends of a pipe for what moves bytes in the kernel: the plain paths of `read` and `write`, `splice` and its kin.
 //!
-//! *Interface*: [`of`] gives the pipe behind a description; [`End::take`] and [`End::give`] move bytes by its queue, and wait as the caller says.
+//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for who moves bytes; [`End::take`] and [`End::give`] move bytes by its queue, and wait as the caller says.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -16,6 +16,14 @@ pub struct End(Arc<Pipe>);
 pub fn of(of: &OpenFile) -> Option<End> {
     let end = of.file_as::<PipeEnd>()?;
     Some(End(end.pipe.clone()))
+}
+
+/// The same, if bytes are to be moved by it. EINVAL: it is one of packets.
+pub(crate) fn of_bytes(file: &OpenFile) -> Result<Option<End>> {
+    match of(file) {
+        Some(end) if end.0.packets => Err(Errno::EINVAL),
+        other => Ok(other),
+    }
 }
 
 impl End {

@@ -14,7 +14,7 @@ use alloc::sync::{Arc, Weak};
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use quaject::Sharing;
-use quaject::pipe::{self, PipeCore};
+use quaject::pipe::PipeCore;
 use quaject::relay::Relay;
 use sync::Monitor;
 
@@ -132,7 +132,11 @@ impl Pipe {
 
     /// Gives the queue room for `wanted` bytes, rounded up; `of` is a description. The size. EINVAL, EPERM, EBUSY, ENOMEM.
     pub(super) fn resize(&self, of: &OpenFile, wanted: usize) -> Result<usize> {
-        let size = round(wanted)?;
+        let size = match self.packets {
+            // The longest packet needs more than a page.
+            true => round(wanted)?.max(2 * PAGE),
+            false => round(wanted)?,
+        };
         let sizing = self.sizing.lock();
         let old = self.now();
         if size == old.size() {
@@ -212,9 +216,11 @@ impl Pipe {
     /// Generates the routines for `core`. Without room for code, calls take the slow exit.
     fn plug(&self, later: &Later, core: &Arc<PipeCore>) {
         let Ok(seam) = seam::get() else { return };
-        let read = pipe::reader(core, seam, Sharing::Shared, self.patience());
-        later.read.plug(read.ok());
-        let write = pipe::writer(core, seam, Sharing::Shared);
-        later.write.plug(write.ok());
+        later
+            .read
+            .plug(self.reader(core, seam, Sharing::Shared).ok());
+        later
+            .write
+            .plug(self.writer(core, seam, Sharing::Shared).ok());
     }
 }

@@ -3,7 +3,7 @@
 //! *Interface*: [`CALLS`].
 
 use abi::errno::{Errno, Result};
-use abi::linux::{O_CLOEXEC, O_NONBLOCK};
+use abi::linux::{O_CLOEXEC, O_DIRECT, O_NONBLOCK};
 use abi::nr;
 use vm::user;
 
@@ -23,12 +23,12 @@ fn pipe2(args: &mut Args) -> Result<usize> {
 }
 
 fn make(pair: usize, flags: u32) -> Result<usize> {
-    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+    if flags & !(O_CLOEXEC | O_NONBLOCK | O_DIRECT) != 0 {
         return Err(Errno::EINVAL);
     }
     let files = Process::current().files.get();
     let cloexec = flags & O_CLOEXEC != 0;
-    let (reading, writing) = pipe::pair(flags & O_NONBLOCK)?;
+    let (reading, writing) = pipe::pair(flags & (O_NONBLOCK | O_DIRECT))?;
     let first = files.install(reading, cloexec)?;
     let installed = files.install(writing, cloexec).and_then(|second| {
         user::put(pair, &[first, second]).inspect_err(|_| {

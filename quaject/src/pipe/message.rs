@@ -1,7 +1,7 @@
 //! A pipe's queue with messages in it: each has its length before it, and whoever reads gets one, or its beginning.
 //!
 //! *Interface*: [`sender`] and [`receiver`] make the routines of the two ends; [`PipeCore::send_message`] and [`PipeCore::receive_message`] are their plain twins.
-//! [`ReadEnd::message`] is for what a routine leaves to the slow exit. A queue has messages or bytes, never both.
+//! [`ReadEnd::message`] and [`WriteEnd::put_message`] are for what a routine leaves to the slow exit. A queue has messages or bytes, never both.
 //!
 //! A message takes a word for its length and as many words as its bytes need, so that the length never goes round the ring's end.
 
@@ -18,10 +18,10 @@ pub const MESSAGES: usize = 8192;
 pub const LONGEST: usize = 2048;
 
 /// Bytes of a length.
-pub(super) const HEADER: usize = 8;
+pub const HEADER: usize = 8;
 
 /// What a message of `length` bytes takes of the ring.
-pub(super) const fn footprint(length: usize) -> usize {
+pub const fn footprint(length: usize) -> usize {
     HEADER + length.next_multiple_of(HEADER)
 }
 
@@ -93,6 +93,14 @@ impl PipeCore {
         found.map(|(_, count)| count)
     }
 
+    /// Bytes of all messages, unless somebody is just reading.
+    pub fn in_messages(&self) -> Option<usize> {
+        if !self.tail.reading.try_lock() {
+            return None;
+        }
+        Some(ReadEnd { pipe: self }.in_messages())
+    }
+
     /// Bytes of the first message, unless somebody is just reading.
     pub fn first_message(&self) -> Option<usize> {
         if !self.tail.reading.try_lock() {
@@ -114,8 +122,41 @@ impl ReadEnd<'_> {
         Some((length, [first.get(..split)?, rest]))
     }
 
+    /// Bytes of all messages, without their lengths.
+    pub fn in_messages(&self) -> usize {
+        let [first, second] = self.pieces();
+        let (mut at, mut total) = (0, 0);
+        // A length never goes round.
+        let header = |at: usize| match at.checked_sub(first.len()) {
+            None => first.get(at..)?.first_chunk::<HEADER>(),
+            Some(at) => second.get(at..)?.first_chunk::<HEADER>(),
+        };
+        while let Some(length) = header(at).map(|word| usize::from_ne_bytes(*word)) {
+            total += length;
+            at += footprint(length);
+        }
+        total
+    }
+
     /// The first message, of `length` bytes, was read.
     pub fn consume_message(&mut self, length: usize) {
         self.consume(footprint(length));
+    }
+}
+
+impl WriteEnd<'_> {
+    /// Writes a message whole, or finds no room for it. It is in `framed`, from [`HEADER`] on; what is before that and behind it, up to its [`footprint`], is not looked at.
+    ///
+    /// # Panics
+    /// When `framed` is shorter than the message's footprint.
+    pub fn put_message(&mut self, framed: &mut [u8], length: usize) -> bool {
+        let framed = &mut framed[..footprint(length)];
+        if self.free() < framed.len() {
+            return false;
+        }
+        framed[..HEADER].copy_from_slice(&length.to_ne_bytes());
+        // Published at once: nobody finds a length without its bytes.
+        self.put(framed);
+        true
     }
 }

@@ -1,6 +1,6 @@
 //! Routines of messages against their twins, on the same inputs.
 
-use super::message::LONGEST;
+use super::message::{HEADER, LONGEST, footprint};
 use super::rig::{Load, Pair, every_variant};
 use super::*;
 use crate::seam::{Conv, Seam};
@@ -52,6 +52,38 @@ fn messages_stay_apart_and_whole_or_cut() {
             assert_eq!(pair.read(0, 13), Ended::With(13));
             assert_eq!(pair.made.first_message(), None);
             pair.agree();
+        }
+    });
+}
+
+#[test]
+fn longer_ones_that_a_routine_does_not_write_are_read_by_it() {
+    every_variant(|seam, sharing| {
+        let mut pair = pair::<16384>(seam, sharing);
+        let mut random = Random::new(5);
+        for round in 0..300 {
+            let lengths = [1 + random.below(4096), 4096, 1 + random.below(9)];
+            let mut total = 0;
+            for length in lengths.map(|length| length as usize) {
+                let bytes = random.bytes(length);
+                for queue in [pair.made, pair.twin] {
+                    let mut framed = vec![0xee; footprint(length)];
+                    framed[HEADER..HEADER + length].copy_from_slice(&bytes);
+                    assert!(queue.write_end().put_message(&mut framed, length));
+                }
+                total += length;
+            }
+            assert_eq!(pair.made.read_end().in_messages(), total);
+            let mut long = vec![0; footprint(4096)];
+            while pair.made.write_end().put_message(&mut long, 4096) {
+                assert!(pair.twin.write_end().put_message(&mut long, 4096));
+                total += 4096;
+            }
+            assert_eq!(pair.made.read_end().in_messages(), total);
+            while pair.made.available() > 0 {
+                pair.read(round % 9, 4500);
+                pair.agree();
+            }
         }
     });
 }

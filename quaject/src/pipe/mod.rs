@@ -19,7 +19,7 @@ mod ring;
 mod send;
 mod write;
 
-pub use message::{LONGEST, MESSAGES, receiver, sender};
+pub use message::{HEADER, LONGEST, MESSAGES, footprint, receiver, sender};
 pub use read::synthesize_read;
 pub use receive::synthesize_receive;
 pub use send::synthesize_send;

@@ -260,7 +260,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "splices",
-        about: "sizes of pipes, moves between pipes, files, sockets, memory, on 1 and 4 CPUs",
+        about: "sizes of pipes, packets, moves between pipes, files, sockets, memory, on 1 and 4 CPUs",
         run: splices,
     },
     Test {
@@ -984,7 +984,7 @@ fn memories(kit: &Kit) -> Vec<Check> {
 }
 
 fn splices(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "splices", 128, &["/tests/splices-glibc"], 5 * MINUTE)
+    each_on_one_and_four(kit, "", &["splices", "packets"])
 }
 
 fn opens(kit: &Kit) -> Vec<Check> {

@@ -179,6 +179,7 @@ impl Kit {
             "sockets",
             "inets",
             "splices",
+            "packets",
             "inet-messages",
             "inet-controls",
             "memories",

@@ -36,6 +36,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("leases", &["/tests/leases-glibc"]),
     ("handles", &["/tests/handles-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
+    ("packets", &["/tests/packets-glibc"]),
     ("mqueues", &["/tests/mqueues-glibc"]),
     ("inet-messages", &["/tests/inet-messages-glibc"]),
     ("inet-controls", &["/tests/inet-controls-glibc"]),

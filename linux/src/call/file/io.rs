@@ -330,7 +330,7 @@ fn sendfile(args: &mut Args) -> Result<usize> {
     let (mut from_at, start) = at(args.word(2), &from, 0)?;
     ends(start, count)?;
     let count = count.min(file::io::MAX_COUNT);
-    let done = match pipe::ends::of(&to) {
+    let done = match pipe::ends::of_bytes(&to)? {
         Some(pipe) => {
             let wait = !to.nonblocking();
             let done = into_pipe(&from, &mut from_at, &pipe, count, wait);

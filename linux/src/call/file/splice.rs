@@ -242,7 +242,7 @@ fn splice(args: &mut Args) -> Result<usize> {
     let files = Caller::current().files;
     let (from, to) = (files.get(args.int(0))?, files.get(args.int(2))?);
     let (from_addr, to_addr) = (args.word(1), args.word(3));
-    let (source, target) = (ends::of(&from), ends::of(&to));
+    let (source, target) = (ends::of_bytes(&from)?, ends::of_bytes(&to)?);
     if (source.is_some() && from_addr != 0) || (target.is_some() && to_addr != 0) {
         return Err(Errno::ESPIPE);
     }
@@ -290,7 +290,7 @@ fn tee(args: &mut Args) -> Result<usize> {
     let (from, to) = (files.get(args.int(0))?, files.get(args.int(1))?);
     check(&from, Way::Read)?;
     check(&to, Way::Write)?;
-    let (Some(source), Some(target)) = (ends::of(&from), ends::of(&to)) else {
+    let (Some(source), Some(target)) = (ends::of_bytes(&from)?, ends::of_bytes(&to)?) else {
         return Err(Errno::EINVAL);
     };
     if source.is(&target) {
@@ -318,7 +318,7 @@ fn vmsplice(args: &mut Args) -> Result<usize> {
     if buf.remaining() == 0 {
         return Ok(0);
     }
-    let pipe = ends::of(&of).ok_or(Errno::EBADF)?;
+    let pipe = ends::of_bytes(&of)?.ok_or(Errno::EBADF)?;
     let result = match way {
         Way::Write => pipe.give(wait, |end| copy_in(end, &mut buf)),
         Way::Read => pipe
