@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "inet.h"
 #include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
 #include <sys/uio.h>
 
 static int bound(const char *host)
@@ -241,9 +242,38 @@ static void others(void)
     take(hears), equal(hops, 44, "has it too");
     fails(with(raw, "127.0.0.1", 0, IPPROTO_IP, IP_TTL, 0), EINVAL, "or not");
     close(raw), close(hears);
+    length = 1;
 }
 
-static const struct group all[] = {{"four", four}, {"six", six}, {"sources", sources}, {"others", others}};
+/* UDP-Lite: as UDP, at ports of its own. */
+static void lite(void)
+{
+    enum { LITE = 136, SENT = 10, TAKEN = 11 };
+    for (int six = 0; six < 2; six++) {
+        const char *host = six ? "::1" : "127.0.0.1";
+        int a = socket(family(host), SOCK_DGRAM, LITE), b = socket(family(host), SOCK_DGRAM, LITE), c = socket(family(host), SOCK_DGRAM, 0);
+        equal(get(a, SOL_SOCKET, SO_PROTOCOL), LITE, "a protocol");
+        equal(bind_to(b, host, 0), 0, "a port");
+        equal(bind_to(c, host, port_of(b)), 0, "is another of UDP's");
+        equal(put(a, host, port_of(b)), 1, "a message");
+        take(b), same(from, host, "comes");
+        take(c), same(from, "nobody", "to nobody else");
+        equal(connect_to(a, host, port_of(b)) + connect_to(b, host, port_of(a)), 0, "two that know each other");
+        char byte = 0;
+        equal(write(a, "y", 1) == 1 && read(b, &byte, 1) == 1 && byte == 'y', 1, "by read and write");
+        equal(get(a, LITE, SENT), 0, "sums over all");
+        equal(set(a, LITE, SENT, 3), 0, "over too little");
+        equal(get(a, LITE, SENT), 8, "is over the header");
+        equal(set(a, IPPROTO_UDP, TAKEN, 20), 0, "by the other level");
+        equal(get(a, IPPROTO_UDP, TAKEN) == 20 && get(a, LITE, TAKEN) == 20, 1, "too");
+        equal(set(a, LITE, SENT, 70000) == 0 && get(a, LITE, SENT) == 65535, 1, "no more than there can be");
+        equal(get(a, LITE, UDP_CORK), 0, "as UDP has it");
+        fails(set(c, IPPROTO_UDP, SENT, 8), ENOPROTOOPT, "not of UDP");
+        close(a), close(b), close(c);
+    }
+}
+
+static const struct group all[] = {{"four", four}, {"six", six}, {"sources", sources}, {"others", others}, {"lite", lite}};
 
 int main(int argc, char **argv)
 {

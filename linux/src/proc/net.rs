@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 use abi::errno::Result;
 use abi::linux::{
     AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, IFA_F_PERMANENT, IPPROTO_TCP, IPPROTO_UDP,
+    IPPROTO_UDPLITE,
 };
 use alloc::sync::Arc;
 
@@ -39,6 +40,8 @@ pub const ALL: &[Named] = &[
     ("tcp6", || internet(SIX, AF_INET6, IPPROTO_TCP)),
     ("udp", || internet(UDP, AF_INET, IPPROTO_UDP)),
     ("udp6", || internet(SIX, AF_INET6, IPPROTO_UDP)),
+    ("udplite", || internet(UDP, AF_INET, IPPROTO_UDPLITE)),
+    ("udplite6", || internet(SIX, AF_INET6, IPPROTO_UDPLITE)),
     ("unix", || {
         of_family(
             "Num       RefCount Protocol Flags    Type St Inode Path\n",

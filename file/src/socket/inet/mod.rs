@@ -42,10 +42,19 @@ pub enum Transport {
     Tcp,
     /// Messages.
     Udp,
+    /// The same with sums over a part of each; ports of their own.
+    Lite,
     /// Questions to hosts, and their answers.
     Ping,
     /// Messages of a protocol as they are.
     Raw,
+}
+
+impl Transport {
+    /// Whether it is UDP, of either kind.
+    pub fn is_udp(self) -> bool {
+        matches!(self, Transport::Udp | Transport::Lite)
+    }
 }
 
 /// The ends of a socket.
@@ -297,6 +306,7 @@ impl Family for Internet {
         match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => Ok((Kind::Stream, IPPROTO_TCP)),
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => Ok((Kind::Datagram, IPPROTO_UDP)),
+            (SOCK_DGRAM, IPPROTO_UDPLITE) => Ok((Kind::Datagram, IPPROTO_UDPLITE)),
             (SOCK_DGRAM, _) if protocol == ping => {
                 icmp::may_ask()?;
                 Ok((Kind::Datagram, ping))
@@ -315,6 +325,7 @@ impl Family for Internet {
             (Kind::Stream, _) => Transport::Tcp,
             (Kind::Raw, _) => Transport::Raw,
             (_, IPPROTO_UDP) => Transport::Udp,
+            (_, IPPROTO_UDPLITE) => Transport::Lite,
             _ => Transport::Ping,
         };
         let intake = match transport {
@@ -395,7 +406,7 @@ impl Family for Internet {
         if !name.ip.is_any() && !name.ip.is_own() && !group {
             return Err(Errno::EADDRNOTAVAIL);
         }
-        let numbered = matches!(own.transport, Transport::Tcp | Transport::Udp);
+        let numbered = own.transport == Transport::Tcp || own.transport.is_udp();
         if numbered && name.port != 0 && name.port < UNPRIVILEGED {
             let cred = caller::cred();
             cred.need(Capability::NetBindService)
@@ -468,7 +479,7 @@ impl Family for Internet {
     fn send(&self, socket: &Arc<Socket>, buf: &mut IoBuf, sending: Sending) -> Result<usize> {
         match Own::of(socket)?.transport {
             Transport::Tcp => tcp::send(socket, buf, sending),
-            Transport::Udp => udp::send(socket, buf, sending),
+            Transport::Udp | Transport::Lite => udp::send(socket, buf, sending),
             Transport::Ping | Transport::Raw => icmp::send(socket, buf, sending),
         }
     }

@@ -44,6 +44,8 @@ const ANY: (i32, i32) = (i32::MIN, i32::MAX);
 const NATURAL: (i32, i32) = (0, i32::MAX);
 const BYTE: (i32, i32) = (0, 255);
 const HOPS: (i32, i32) = (-1, 255);
+/// Bytes that a sum is over: none but all of them, or the header at least.
+const COVERAGE: (i32, i32) = (0, 65_535);
 
 const ROWS: &[Row] = &[
     row(IPPROTO_IP, IP_TOS, 0, ANY),
@@ -100,6 +102,8 @@ const ROWS: &[Row] = &[
     row(IPPROTO_TCP, TCP_INQ, 0, (0, 1)),
     row(IPPROTO_TCP, TCP_MAXSEG, 0, (0, 32767)),
     row(IPPROTO_TCP, TCP_WINDOW_CLAMP, 0, ANY),
+    row(IPPROTO_UDPLITE, UDPLITE_SEND_CSCOV, 0, COVERAGE),
+    row(IPPROTO_UDPLITE, UDPLITE_RECV_CSCOV, 0, COVERAGE),
     row(IPPROTO_UDP, UDP_CORK, 0, SWITCH),
     row(IPPROTO_UDP, UDP_NO_CHECK6_TX, 0, SWITCH),
     row(IPPROTO_UDP, UDP_NO_CHECK6_RX, 0, SWITCH),
@@ -159,7 +163,8 @@ fn has(own: &Own, level: i32) -> bool {
         IPPROTO_IP => true,
         IPPROTO_IPV6 => own.six,
         IPPROTO_TCP => own.transport == Transport::Tcp,
-        IPPROTO_UDP => own.transport == Transport::Udp,
+        IPPROTO_UDPLITE => own.transport == Transport::Lite,
+        IPPROTO_UDP => own.transport.is_udp(),
         SOL_RAW => own.transport == Transport::Raw && !own.six,
         IPPROTO_ICMPV6 => own.transport == Transport::Raw && own.six,
         _ => false,
@@ -169,8 +174,18 @@ fn has(own: &Own, level: i32) -> bool {
 /// The only way to avoid congestion.
 const CONGESTION: &[u8] = b"cubic";
 
+/// The level of option `name` of UDP, whose two levels are one.
+fn level_of(level: i32, name: i32) -> i32 {
+    match (level, name) {
+        (IPPROTO_UDP | IPPROTO_UDPLITE, UDPLITE_SEND_CSCOV | UDPLITE_RECV_CSCOV) => IPPROTO_UDPLITE,
+        (IPPROTO_UDPLITE, _) => IPPROTO_UDP,
+        _ => level,
+    }
+}
+
 /// `setsockopt`. ENOPROTOOPT, EINVAL, EPERM, …
 pub fn set(socket: &Arc<Socket>, own: &Own, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
+    let level = level_of(level, name);
     if !has(own, level) {
         return Err(Errno::ENOPROTOOPT);
     }
@@ -254,6 +269,13 @@ pub fn set(socket: &Arc<Socket>, own: &Own, level: i32, name: i32, bytes: &[u8])
         (IPPROTO_IPV6, IPV6_UNICAST_HOPS) if number == -1 => number = row.first,
         (IPPROTO_IPV6, IPV6_TCLASS) if number == -1 => number = 0,
         (IPPROTO_TCP, TCP_MAXSEG) if number != 0 && number < 88 => return Err(Errno::EINVAL),
+        (IPPROTO_UDPLITE, _) if number != 0 => {
+            number = if number < 8 {
+                8
+            } else {
+                number.min(COVERAGE.1)
+            };
+        }
         (IPPROTO_TCP, TCP_LINGER2) if number < 0 => number = -1,
         (IPPROTO_TCP, TCP_LINGER2) if number > 120 => number = 120,
         (IPPROTO_TCP, TCP_DEFER_ACCEPT) => number = rounds(number),
@@ -285,6 +307,10 @@ fn rounds(seconds: i32) -> i32 {
 pub fn get(socket: &Arc<Socket>, own: &Own, level: i32, name: i32) -> Result<Vec<u8>> {
     /// What goes through the interface at once.
     const MTU: i32 = 65_536;
+    let level = level_of(level, name);
+    if level == IPPROTO_UDPLITE && own.transport == Transport::Udp {
+        return try_copy(bytemuck::bytes_of(&0i32));
+    }
     if !has(own, level) {
         return Err(match own.six && level != IPPROTO_TCP {
             true => Errno::ENOPROTOOPT,

@@ -227,7 +227,7 @@ fn enter(socket: &Arc<Socket>, own: &Arc<Own>, name: Name, sharing: Sharing) -> 
 
 /// Messages to others with this port than the socket with number `ino` may go elsewhere from now on.
 fn unsettle(chain: &Chain, transport: Transport, port: u16, ino: u64) {
-    if transport != Transport::Udp {
+    if !transport.is_udp() {
         return;
     }
     for entry in chain.0.iter().filter(|entry| entry.is(transport, port)) {

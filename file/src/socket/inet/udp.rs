@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 
 use super::control::Wish;
 use super::name::{Ip, Name, family_of};
-use super::{Own, Transport, choose, lose, ports};
+use super::{Own, choose, lose, ports};
 use crate::io::IoBuf;
 use crate::pipe::broken;
 use crate::socket::message::{Received, Sending};
@@ -62,17 +62,17 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     ends.remote = Some(to);
     drop(ends);
     // Where there are no ports none is looked at.
-    let heard = match own.transport {
-        Transport::Udp => to,
-        _ => Name { port: 0, ..to },
+    let heard = match own.transport.is_udp() {
+        true => to,
+        false => Name { port: 0, ..to },
     };
     ports::move_to(own.transport, local.port, socket.ino, local.ip, Some(heard));
-    if own.transport == Transport::Udp && !to.ip.is_group() && !to.ip.is_broadcast() {
+    if own.transport.is_udp() && !to.ip.is_group() && !to.ip.is_broadcast() {
         if own.heard.set((to, local)).is_ok() && socket.inbox.lay() {
             // Who waits does so in the queue from now on.
             socket.inbox.wake_readers();
         }
-        if let Some(target) = ports::receiver(Transport::Udp, to, local) {
+        if let Some(target) = ports::receiver(own.transport, to, local) {
             link(socket, &target, (to, local));
         }
     }
@@ -167,7 +167,7 @@ pub(super) fn route(socket: &Arc<Socket>, own: &Own, sending: &mut Sending) -> R
         None => None,
     };
     let numberless = named.is_some_and(|to| to.port == 0);
-    if numberless && own.transport == Transport::Udp {
+    if numberless && own.transport.is_udp() {
         return Err(Errno::EINVAL);
     }
     let peer = own.names().1;
@@ -227,7 +227,7 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
     if to.ip.is_group() || to.ip.is_broadcast() {
         return send_to_many(own, buf, &path);
     }
-    match ports::receiver(Transport::Udp, to, from) {
+    match ports::receiver(own.transport, to, from) {
         Some(target) => {
             deliver(&target, buf, length, &path)?;
             if !named && socket.lane.get().is_none() {
@@ -265,7 +265,7 @@ fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
     }
     let group = to.ip.is_group();
     let joined = |own: &Own| own.groups().has(to.ip);
-    let all = ports::receivers(Transport::Udp, to, from, |own| {
+    let all = ports::receivers(own.transport, to, from, |own| {
         !group || own.hears_groups() || joined(own)
     });
     // What nobody has joined goes nowhere.
