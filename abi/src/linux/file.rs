@@ -70,6 +70,14 @@ plain! {
         pub flags: i64,
         pub spare: [i64; 4],
     }
+    /// `struct ustat`.
+    pub struct Ustat {
+        pub tfree: i32,
+        pub pad: u32,
+        pub tinode: u64,
+        pub names: [u8; 12],
+        pub end: u32,
+    }
     /// The fixed head of `struct linux_dirent64`; the name, NUL-terminated,
     /// follows at byte [`DIRENT64_NAME`], and `reclen` is a multiple of 8.
     pub struct Dirent64 {

@@ -6,6 +6,7 @@ pub(crate) mod counts;
 mod descriptors;
 mod memory;
 mod net;
+mod pagemap;
 mod pid;
 pub(crate) use pid::look_into;
 mod smaps;

@@ -15,6 +15,7 @@ use vm::{AddressSpace, Prot};
 
 use super::descriptors::{Descriptors, Infos};
 use super::memory::Memory;
+use super::pagemap::Pagemap;
 use super::tuned::{self, Tuned};
 use super::{net, smaps, status};
 use file::fs::attr::Kind;
@@ -43,7 +44,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 32] = [
+const NAMES: [(&str, Kind); 33] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -58,6 +59,7 @@ const NAMES: [(&str, Kind); 32] = [
     ("maps", Kind::Regular),
     ("smaps", Kind::Regular),
     ("mem", Kind::Regular),
+    ("pagemap", Kind::Regular),
     ("personality", Kind::Regular),
     ("mounts", Kind::Regular),
     ("mountinfo", Kind::Regular),
@@ -172,6 +174,7 @@ impl Folder for Pid {
             "maps" => Item::Text(looking(process, maps)),
             "smaps" => Item::Text(looking(process, smaps::smaps)),
             "mem" => Item::Opened(Arc::new(Memory(process))),
+            "pagemap" => Item::Opened(Arc::new(Pagemap(process))),
             "personality" => Item::Private(looking(process, |sight, from, piece| {
                 let told = |process: &Arc<Process>| process.personality.load(Ordering::Relaxed);
                 if from == 0

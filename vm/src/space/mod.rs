@@ -32,7 +32,7 @@ pub(crate) use bounds::bounds_of_caller;
 pub use bounds::{Bounds, Lock, Sizes, link_bounds};
 pub use count::AREAS_MAX;
 pub use pager::{Label, Pager, PagerInfo};
-pub use presence::Present;
+pub use presence::{Page, Present};
 pub use wishes::{Wish, Wishes};
 
 use crate::frame::Frame;

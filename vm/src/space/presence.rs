@@ -1,6 +1,6 @@
 //! Which pages of an area are present, for people and `/proc`.
 //!
-//! *Interface*: [`AddressSpace::for_each_area_with_pages`], [`AddressSpace::in_memory`].
+//! *Interface*: [`AddressSpace::for_each_area_with_pages`], [`AddressSpace::in_memory`], [`AddressSpace::pages`].
 
 use super::AddressSpace;
 use super::area::{Area, AreaInfo, Content};
@@ -34,7 +34,44 @@ impl Present {
     }
 }
 
+/// A page that a space has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// It is an object's.
+    pub of_object: bool,
+    /// No other space has it.
+    pub alone: bool,
+}
+
 impl<M: Memory> AddressSpace<M> {
+    /// The pages from `address` on that are present, an element of `found` each.
+    pub fn pages(&self, address: usize, found: &mut [Option<Page>]) {
+        found.fill(None);
+        let inner = self.held();
+        let frames = self.memory.frames();
+        let end = address.saturating_add(found.len().saturating_mul(PAGE));
+        let first = inner.areas.above(address);
+        for (start, area) in inner.areas.all().iter().skip(first) {
+            let (from, to) = ((*start).max(address), area.end.min(end));
+            if from >= to {
+                break;
+            }
+            let object = matches!(area.content, Content::Pager { .. });
+            self.tables().each_entry(from, to, |at, _, entry| {
+                let place = found.get_mut((at - address) / PAGE);
+                if let (true, Some(place)) = (occupied(entry), place) {
+                    let of_object = object && !(area.private() && entry & DIRTY != 0);
+                    // The object itself has its pages; that is no mapping.
+                    let others = u64::from(frames.others(frame_of(entry)));
+                    *place = Some(Page {
+                        of_object,
+                        alone: others <= u64::from(of_object),
+                    });
+                }
+            });
+        }
+    }
+
     /// Shows the areas that end above `address`, in order, with what of them is present, until `show` answers `false`. The space's monitor is held meanwhile.
     pub fn for_each_area_with_pages(
         &self,

@@ -255,7 +255,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "advices",
-        about: "advice about memory: what a child has, what is given up, another's memory, on 1 and 4 CPUs",
+        about: "advice about memory: what a child has, what is given up, another's memory, which pages are there, on 1 and 4 CPUs",
         run: advices,
     },
     Test {
@@ -976,7 +976,7 @@ fn mqueues(kit: &Kit) -> Vec<Check> {
 }
 
 fn advices(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "advices", 128, &["/tests/advices-glibc"], 5 * MINUTE)
+    each_on_one_and_four(kit, "", &["advices", "pagemaps"])
 }
 
 fn memories(kit: &Kit) -> Vec<Check> {

@@ -186,6 +186,7 @@ impl Kit {
             "udp-pairs",
             "mqueues",
             "advices",
+            "pagemaps",
             "sysv",
             "figures",
             "watchpoints",

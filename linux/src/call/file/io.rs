@@ -43,6 +43,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SYNCFS, syncfs),
     (nr::FADVISE64, fadvise64),
     (nr::READAHEAD, readahead),
+    (nr::SYNC_FILE_RANGE, sync_file_range),
 ];
 
 /// Which way bytes move.
@@ -424,6 +425,28 @@ fn fadvise64(args: &mut Args) -> Result<usize> {
             | POSIX_FADV_NOREUSE => Ok(0),
             _ => Err(Errno::EINVAL),
         },
+    }
+}
+
+/// What is written is where it stays at once: there is nothing to start, and nothing to wait for.
+fn sync_file_range(args: &mut Args) -> Result<usize> {
+    const SYNC_FILE_RANGE_WAIT_BEFORE: u32 = 1;
+    const SYNC_FILE_RANGE_WRITE: u32 = 2;
+    const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
+    let of = Caller::current().files.opened(args.int(0))?;
+    let flags = args.uint(3);
+    if flags & !(SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
+        != 0
+    {
+        return Err(Errno::EINVAL);
+    }
+    let (offset, count) = (args.long(1), args.long(2));
+    if offset < 0 || offset.wrapping_add(count) < offset {
+        return Err(Errno::EINVAL);
+    }
+    match kind(&of) {
+        Some(Kind::Regular | Kind::Directory) => Ok(0),
+        _ => Err(Errno::ESPIPE),
     }
 }
 

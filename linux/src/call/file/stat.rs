@@ -5,7 +5,8 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{
     AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW, F_OK, PATH_MAX,
-    PIPEFS_MAGIC, R_OK, STATX_ATTR_MOUNT_ROOT, STATX_BTIME, STATX_MNT_ID, Statfs, W_OK, X_OK,
+    PIPEFS_MAGIC, R_OK, STATX_ATTR_MOUNT_ROOT, STATX_BTIME, STATX_MNT_ID, Statfs, Ustat, W_OK,
+    X_OK,
 };
 use abi::nr;
 
@@ -13,7 +14,7 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use account::Cred;
 use file::fs::perm;
-use file::fs::place::MS_NOEXEC;
+use file::fs::place::{MS_NOEXEC, mount_from};
 use file::fs::{Attr, Kind, Place};
 
 /// Calls of this family.
@@ -217,7 +218,22 @@ fn fstatfs(args: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-fn ustat(_args: &mut Args) -> Result<usize> {
-    // No block device is mounted, so no device number has free blocks.
+/// What is free of the file system whose files have a device's number.
+fn ustat(args: &mut Args) -> Result<usize> {
+    let wanted = u64::from(args.uint(0));
+    let mut from = 0;
+    while let Some(mount) = mount_from(from) {
+        from = u64::from(mount.id) + 1;
+        if mount.root.id().0 == wanted {
+            let all = mount.fs.statfs();
+            let found = Ustat {
+                tfree: all.bfree as i32,
+                tinode: all.ffree,
+                ..Ustat::default()
+            };
+            vm::user::put(args.word(1), &found)?;
+            return Ok(0);
+        }
+    }
     Err(Errno::EINVAL)
 }
