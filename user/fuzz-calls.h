@@ -326,6 +326,7 @@ static const struct call calls[] = {
     C(setdomainname, 2, BUF, SIZE),
     C(gettid, 1),
     C(readahead, 4, FD, OFFSET, SIZE),
+    C(sync_file_range, 4, FD, OFFSET, SIZE, SPLICE_),
     C(tkill, 6, PID, SIGNAL),
     C(time, 1, BUF),
     C(futex, 16, P_WORD, FUTEX_, COUNT, P_TIMESPEC, P_WORD, COUNT),
