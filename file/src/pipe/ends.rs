@@ -19,7 +19,7 @@ pub fn of(of: &OpenFile) -> Option<End> {
 }
 
 /// The same, if bytes are to be moved by it. EINVAL: it is one of packets.
-pub(crate) fn of_bytes(file: &OpenFile) -> Result<Option<End>> {
+pub fn of_bytes(file: &OpenFile) -> Result<Option<End>> {
     match of(file) {
         Some(end) if end.0.packets => Err(Errno::EINVAL),
         other => Ok(other),
