@@ -3,6 +3,7 @@
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
 pub mod calls;
+mod folders;
 mod frames;
 mod fuzzed;
 mod kinds;
@@ -10,7 +11,7 @@ mod layers;
 mod locks;
 mod sources;
 
-use crate::failure::{Context, Failure, Result, USAGE};
+use crate::failure::{Context, Failure, HOST, Result, USAGE};
 use crate::host;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -206,6 +207,7 @@ fn layering() -> Result<Vec<String>> {
     ]))?;
     let metadata = serde_json::from_str(&text).context("cargo metadata")?;
     let mut sources = BTreeMap::<String, String>::new();
+    let mut texts = Vec::new();
     let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
     for path in files.lines() {
         if let (Some((room, _)), Ok(text)) = (
@@ -213,10 +215,12 @@ fn layering() -> Result<Vec<String>> {
             std::fs::read_to_string(host::project().join(path)),
         ) {
             sources.entry(room.to_owned()).or_default().push_str(&text);
+            texts.push((path.to_owned(), text));
         }
     }
     let mut faults = layers::upward(&metadata);
     faults.extend(layers::unused(&metadata, &sources));
+    faults.extend(folders::faults(&texts).map_err(|error| Failure::new(HOST, error))?);
     Ok(faults)
 }
 

@@ -1,0 +1,376 @@
+//! The parts of a room: no circle between them but those that are known.
+//!
+//! *Interface*: `faults` of all sources. A part is what stands directly in a room's `src`: a file, or a folder with all that is in it. An arrow is a path
+//! that begins with `crate`, or with as many `super` as lead there; what the room's root takes from a part is that part's. Tests do not count.
+//!
+//! Source: `docs/architecture.md`, the picture of the rooms.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
+
+/// The circles that there are. None may grow, and no other may come; one that has become smaller is made smaller here.
+const KNOWN: &[(&str, &[&str])] = &[
+    ("codegen", &["blocks", "registry", "routine", "space"]),
+    ("codegen", &["draft", "template"]),
+    ("codegen", &["harden", "methods"]),
+    ("device", &["names", "serial", "virtio"]),
+    (
+        "file",
+        &[
+            "callout", "epoll", "event", "file", "files", "fs", "pipe", "poll", "seam", "socket",
+        ],
+    ),
+    ("linux", &["boot", "call", "proc", "syn"]),
+    (
+        "machine",
+        &[
+            "apic", "boot", "clock", "cpu", "guard", "ioapic", "irq", "log", "mitigate", "paging",
+            "power", "random", "report", "segments", "smp", "step", "symbols", "trap",
+        ],
+    ),
+    (
+        "process",
+        &[
+            "dispatch", "exec", "futex", "ipc", "memory", "process", "signal", "time",
+        ],
+    ),
+    ("quaject", &["counter", "emit", "pipe", "seam", "testing"]),
+    ("sync", &["ready", "wait"]),
+    (
+        "thread",
+        &[
+            "balance",
+            "block",
+            "callouts",
+            "chain",
+            "clock",
+            "dispatch",
+            "donate",
+            "fp",
+            "grace",
+            "kick",
+            "local",
+            "ops",
+            "outright",
+            "protect",
+            "ready",
+            "sample",
+            "spawn",
+            "speculation",
+            "start_up",
+            "switch",
+            "timer",
+            "tte",
+            "turn",
+            "watch",
+            "yielding",
+        ],
+    ),
+    ("tty", &["devpts", "master", "pair"]),
+    (
+        "vm",
+        &[
+            "frame", "heap", "host", "kernel", "memory", "space", "table", "tlb",
+        ],
+    ),
+    ("xtask", &["cpio", "rootfs", "tar"]),
+    ("xtask", &["mutants", "test"]),
+];
+
+/// Files that stand for the room itself.
+const ROOTS: &[&str] = &["lib", "main"];
+
+/// Arrows of a room: from part to part, with a file that has it.
+type Arrows = BTreeMap<String, BTreeMap<String, String>>;
+
+/// One line for each circle that is not known, and for each that is smaller than the list says. `files` are paths and texts.
+pub fn faults(files: &[(String, String)]) -> Result<Vec<String>, String> {
+    let mut rooms = BTreeMap::<&str, Vec<(&str, syn::File)>>::new();
+    for (path, text) in files {
+        if let Some((room, inside)) = path.split_once("/src/") {
+            let file = syn::parse_file(text).map_err(|error| format!("{path}: {error}"))?;
+            rooms.entry(room).or_default().push((inside, file));
+        }
+    }
+    let mut faults = Vec::new();
+    for (room, files) in &rooms {
+        let known = KNOWN.iter().filter(|(of, _)| of == room);
+        let known: Vec<BTreeSet<&str>> = known
+            .map(|(_, parts)| parts.iter().copied().collect())
+            .collect();
+        faults.extend(compare(room, &arrows(files), &known));
+    }
+    Ok(faults)
+}
+
+/// The circles of `arrows` against those that are `known`.
+fn compare(room: &str, arrows: &Arrows, known: &[BTreeSet<&str>]) -> Vec<String> {
+    let found = circles(arrows);
+    let mut faults = Vec::new();
+    for circle in &found {
+        if known.iter().any(|known| circle.is_subset(known)) {
+            continue;
+        }
+        let parts: Vec<&str> = circle.iter().copied().collect();
+        faults.push(format!("{room}: a circle of {}", parts.join(", ")));
+        for (from, to) in arrows.iter().filter(|(from, _)| circle.contains(&***from)) {
+            for (to, place) in to.iter().filter(|(to, _)| circle.contains(&***to)) {
+                faults.push(format!("  {from} -> {to}: {room}/src/{place}"));
+            }
+        }
+    }
+    for known in known.iter().filter(|known| !found.contains(known)) {
+        let left = found.iter().find(|circle| circle.is_subset(known));
+        let parts: Vec<&str> = left.into_iter().flatten().copied().collect();
+        faults.push(match parts.is_empty() {
+            true => format!(
+                "{room}: the circle that begins with {:?} is no more",
+                known.first()
+            ),
+            false => format!("{room}: a known circle has become smaller: {parts:?}"),
+        });
+    }
+    faults
+}
+
+/// The sets of parts each of which leads to each other.
+fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
+    let reached: BTreeMap<&str, BTreeSet<&str>> = arrows
+        .keys()
+        .map(|from| (&**from, reach(arrows, from)))
+        .collect();
+    let both = |a: &str, b: &str| {
+        let leads = |from: &str, to: &str| reached.get(from).is_some_and(|set| set.contains(to));
+        leads(a, b) && leads(b, a)
+    };
+    let mut found: Vec<BTreeSet<&str>> = Vec::new();
+    for part in reached.keys() {
+        if found.iter().any(|circle| circle.contains(part)) {
+            continue;
+        }
+        let circle: BTreeSet<&str> = reached
+            .keys()
+            .copied()
+            .filter(|other| both(part, other))
+            .collect();
+        if circle.len() > 1 {
+            found.push(circle);
+        }
+    }
+    found
+}
+
+/// The parts that `from` leads to.
+fn reach<'a>(arrows: &'a Arrows, from: &str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut next: Vec<&str> = vec![from];
+    while let Some(part) = next.pop() {
+        for to in arrows.get(part).into_iter().flat_map(|to| to.keys()) {
+            if reached.insert(&**to) {
+                next.push(to);
+            }
+        }
+    }
+    reached
+}
+
+fn arrows(files: &[(&str, syn::File)]) -> Arrows {
+    let part = |path: &str| {
+        let top = path.split('/').next().unwrap_or_default();
+        top.trim_end_matches(".rs").to_owned()
+    };
+    let parts: BTreeSet<String> = files.iter().map(|(path, _)| part(path)).collect();
+    // What the root takes from a part, by name.
+    let mut taken = BTreeMap::new();
+    for (_, file) in files
+        .iter()
+        .filter(|(path, _)| ROOTS.contains(&&*part(path)))
+    {
+        for item in &file.items {
+            if let Item::Use(item) = item {
+                let mut names = Vec::new();
+                leaves(&item.tree, &mut Vec::new(), &mut names);
+                for (path, name) in names {
+                    let first = path
+                        .iter()
+                        .find(|word| !matches!(&***word, "self" | "crate"));
+                    if let Some(first) = first.filter(|first| parts.contains(*first)) {
+                        taken.insert(name, first.clone());
+                    }
+                }
+            }
+        }
+    }
+    let mut arrows = Arrows::new();
+    for (path, file) in files {
+        let from = part(path);
+        if ROOTS.contains(&&*from) || path.ends_with("tests.rs") {
+            continue;
+        }
+        let inside = path.trim_end_matches(".rs").trim_end_matches("/mod");
+        let mut paths = Paths {
+            depth: inside.split('/').count(),
+            found: BTreeSet::new(),
+        };
+        paths.visit_file(file);
+        for name in paths.found {
+            let to = taken.get(&name).unwrap_or(&name);
+            if *to != from && parts.contains(to) {
+                let to = arrows.entry(from.clone()).or_default().entry(to.clone());
+                to.or_insert_with(|| (*path).to_owned());
+            }
+        }
+    }
+    arrows
+}
+
+/// The paths of `tree`, with the name that each is known by.
+fn leaves(tree: &UseTree, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, String)>) {
+    match tree {
+        UseTree::Path(tree) => {
+            path.push(tree.ident.to_string());
+            leaves(&tree.tree, path, found);
+            path.pop();
+        }
+        UseTree::Group(tree) => tree.items.iter().for_each(|item| leaves(item, path, found)),
+        UseTree::Name(name) => {
+            let name = name.ident.to_string();
+            let known = match &*name {
+                "self" => path.last().cloned().unwrap_or_default(),
+                _ => name.clone(),
+            };
+            let mut whole = path.clone();
+            whole.push(name);
+            found.push((whole, known));
+        }
+        UseTree::Rename(tree) => {
+            let mut whole = path.clone();
+            whole.push(tree.ident.to_string());
+            found.push((whole, tree.rename.to_string()));
+        }
+        UseTree::Glob(_) => {
+            let known = path.last().cloned().unwrap_or_default();
+            found.push((path.clone(), known));
+        }
+    }
+}
+
+/// What the paths of a file begin with, seen from the room's root.
+struct Paths {
+    /// How many modules stand above the code.
+    depth: usize,
+    found: BTreeSet<String>,
+}
+
+impl Paths {
+    fn add<'a>(&mut self, mut words: impl Iterator<Item = &'a str>) {
+        let mut depth = self.depth;
+        let first = loop {
+            match words.next() {
+                Some("crate") => {
+                    depth = 0;
+                    break words.next();
+                }
+                Some("super") => depth = depth.saturating_sub(1),
+                Some("self") => {}
+                other => break other,
+            }
+        };
+        if let Some(first) = first.filter(|_| depth == 0) {
+            self.found.insert(first.to_owned());
+        }
+    }
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let list = attribute.meta.require_list();
+        attribute.path().is_ident("cfg")
+            && list.is_ok_and(|list| {
+                list.tokens.to_string().contains("test") && !list.tokens.to_string().contains("not")
+            })
+    })
+}
+
+impl<'a> Visit<'a> for Paths {
+    fn visit_item_mod(&mut self, item: &'a ItemMod) {
+        if is_test(&item.attrs) {
+            return;
+        }
+        self.depth += 1;
+        visit::visit_item_mod(self, item);
+        self.depth -= 1;
+    }
+
+    fn visit_item_use(&mut self, item: &'a ItemUse) {
+        if is_test(&item.attrs) {
+            return;
+        }
+        let mut found = Vec::new();
+        leaves(&item.tree, &mut Vec::new(), &mut found);
+        for (path, _) in found {
+            self.add(path.iter().map(|word| &**word));
+        }
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let words: Vec<String> = path
+            .segments
+            .iter()
+            .map(|part| part.ident.to_string())
+            .collect();
+        if matches!(words.first().map(|word| &**word), Some("crate" | "super")) {
+            self.add(words.iter().map(|word| &**word));
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(files: &[(&str, &str)]) -> Arrows {
+        let files: Vec<_> = files
+            .iter()
+            .map(|(path, text)| (*path, syn::parse_file(text).unwrap()))
+            .collect();
+        arrows(&files)
+    }
+
+    #[test]
+    fn a_circle_is_found_by_whatever_path() {
+        let arrows = room(&[
+            ("lib.rs", "mod a; mod b; mod c; pub use c::made;"),
+            ("a/mod.rs", "use super::b::x;"),
+            ("a/deep.rs", "fn f() { super::super::c::x() }"),
+            ("b.rs", "use crate::{made, d};"),
+            (
+                "c.rs",
+                "mod inner { use super::super::a; } #[cfg(test)] mod tests { use crate::b; }",
+            ),
+        ]);
+        let a: BTreeSet<&str> = ["a", "b", "c"].into();
+        assert_eq!(circles(&arrows), core::slice::from_ref(&a));
+        assert_eq!(compare("r", &arrows, &[a]), Vec::<String>::new());
+        assert!(compare("r", &arrows, &[["a", "b"].into()])[0].contains("a circle of a, b, c"));
+    }
+
+    #[test]
+    fn a_known_circle_that_has_become_smaller_is_told() {
+        let arrows = room(&[
+            ("a.rs", "use crate::b;"),
+            ("b.rs", "use crate::a;"),
+            ("c.rs", ""),
+        ]);
+        let told = compare("r", &arrows, &[["a", "b", "c"].into()]);
+        assert_eq!(
+            told,
+            ["r: a known circle has become smaller: [\"a\", \"b\"]"]
+        );
+        let straight = room(&[("a.rs", "use crate::b;"), ("b.rs", "use self::a;")]);
+        assert!(compare("r", &straight, &[["a", "b"].into()])[0].contains("no more"));
+    }
+}
