@@ -63,19 +63,12 @@ impl FpArea {
 
     pub(crate) fn copy(&self) -> Result<FpArea, NoMemory> {
         let copy = FpArea::new()?;
-        self.copy_to(&copy);
-        Ok(copy)
-    }
-
-    /// Overwrites `other`, which nobody else uses.
-    fn copy_to(&self, other: &FpArea) {
-        // SAFETY: two areas of this size.
+        // SAFETY: two areas of this size, of which nobody else has the other.
         unsafe {
-            other
-                .area
-                .as_ptr()
-                .copy_from_nonoverlapping(self.area.as_ptr(), fpu::area_size());
+            let (from, to) = (self.area.as_ptr(), copy.area.as_ptr());
+            to.copy_from_nonoverlapping(from, fpu::area_size());
         }
+        Ok(copy)
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -175,21 +168,19 @@ fn settle(me: &Tte) {
 /// # Errors
 /// No memory.
 pub(crate) fn inherited(spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemory> {
-    let irq = irq_save();
-    let (_, _, me) = here();
-    settle(me);
-    irq_restore(irq);
-    // SAFETY: the thread itself; nobody else changes its area, and a switch in between only saves the same state again.
-    match unsafe { &me.parts().fp } {
-        Some(area) => match spare {
-            Some(spare) => {
-                area.copy_to(&spare);
-                Ok(Some(spare))
-            }
-            None => area.copy().map(Some),
-        },
-        None => Ok(None),
+    // SAFETY: the thread itself; nobody else gives it an area or takes it away.
+    if unsafe { &current().parts().fp }.is_none() {
+        return Ok(None);
     }
+    let area = match spare {
+        Some(spare) => spare,
+        None => FpArea::new()?,
+    };
+    let irq = irq_save();
+    // SAFETY: a thread that runs and has an area has its state in the registers, and traps are off. All of it is written, by an instruction that does not ask what the area held.
+    unsafe { store(&area) };
+    irq_restore(irq);
+    Ok(Some(area))
 }
 
 /// Takes the running thread's floating-point state away: it starts over without, as after exec.

@@ -54,8 +54,12 @@ impl Samples {
     }
 
     fn split(&self) -> Split {
-        let [user, nice, system] = [&self.user, &self.nice, &self.system]
-            .map(|part| crate::timer::ticks_to_ns(part.load(Ordering::Relaxed)));
+        let [user, nice, system] =
+            [&self.user, &self.nice, &self.system].map(|part| match part.load(Ordering::Relaxed) {
+                // Most threads end before anything has been seen of them.
+                0 => 0,
+                ticks => crate::timer::ticks_to_ns(ticks),
+            });
         Split { user, nice, system }
     }
 }

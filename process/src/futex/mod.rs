@@ -373,10 +373,13 @@ pub fn exchange_user(address: usize, expected: u32, new: u32) -> Result<u32> {
     machine::user::compare_exchange(address, expected, new).map_err(|_| Errno::EFAULT)
 }
 
-/// Wakes up to `count` waiters on `address` of the running program, by the key of memory that may be shared; the private one is the same where it is not.
-pub(crate) fn wake_user(address: usize, count: i32) {
+/// Wakes a waiter on `address` of the running program, by the key of memory that may be shared; the private one is the same where it is not.
+pub(crate) fn wake_user(address: usize) {
+    if short::wake_at_once(address) {
+        return;
+    }
     if let Ok(key) = Key::of(address, false) {
         // Nobody may be waiting.
-        let _ = wake(key, count, FUTEX_BITSET_MATCH_ANY);
+        let _ = wake(key, 1, FUTEX_BITSET_MATCH_ANY);
     }
 }

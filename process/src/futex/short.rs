@@ -168,6 +168,20 @@ extern "sysv64" fn wait_for_end(
     .unwrap_or(LEFT)
 }
 
+/// Wakes who waits longest on `address` of the running program, by the key of memory that may be shared, if that goes through at once. False: nothing has been done.
+pub(super) fn wake_at_once(address: usize) -> bool {
+    let irq = cpu::irq_save();
+    let woken = Task::with_space(|_, space| {
+        let key = key(space.root(), address)?;
+        match space.is_shared_now(address)? {
+            true => None,
+            false => wake_few(key, 1),
+        }
+    });
+    cpu::irq_restore(irq);
+    woken.flatten().is_some()
+}
+
 /// Interrupts are off. How many were woken, EINVAL, or [`LEFT`].
 extern "sysv64" fn wake(
     address: usize,

@@ -26,7 +26,7 @@ pub fn exit_thread(status: i32) -> ! {
     robust::release(&task, false);
     let cleared = task.clear_child_tid.load(Ordering::Relaxed);
     if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
-        futex::wake_user(cleared, 1);
+        futex::wake_user(cleared);
     }
     // Before the others can see that this thread is gone: the last one frees the page table.
     crate::dispatch::leave_space();

@@ -81,15 +81,16 @@ pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
             made => break made?,
         }
     };
-    let parent = Process::current();
-    let (number, process) = (child.tid, child.process.clone());
+    let number = child.tid;
+    let vforked = (spec.flags & CLONE_VFORK != 0).then(|| child.process.clone());
     let event = trace::made(&child, spec.flags, spec.exit_signal);
     thread::start(&child.thread);
     drop(child);
     if let Some((event, option)) = event {
         trace::tell(frame, event, option, number);
     }
-    if spec.flags & CLONE_VFORK != 0 {
+    if let Some(process) = vforked {
+        let parent = Process::current();
         process.vfork_gate.pass(|| parent.signals.is_ending());
         let done = (PTRACE_EVENT_VFORK_DONE, PTRACE_O_TRACEVFORKDONE);
         trace::tell(frame, done.0, done.1, number);
@@ -203,10 +204,13 @@ fn add_thread(
     charge: Charge,
 ) -> Result<Arc<Task>> {
     let process = &task.process;
-    let space = child_space(spec, process)?;
     let files = process.files.get();
     files.share();
-    let thread = match child_thread(frame, spec, &space, tid) {
+    let thread = Task::with_space(|_, space| {
+        space.join();
+        child_thread(frame, spec, space, tid)
+    });
+    let thread = match thread.unwrap_or(Err(Errno::ESRCH)) {
         Ok(thread) => thread,
         Err(error) => {
             files.leave();

@@ -74,7 +74,7 @@ fn abandon(task: &Task, lock: Lock) -> abi::Result<()> {
         let owner = word & FUTEX_TID_MASK;
         if lock.pending && !lock.pi && owner == 0 {
             // It was given up, and perhaps nobody was woken.
-            futex::wake_user(address, 1);
+            futex::wake_user(address);
             return Ok(());
         }
         if owner != task.tid as u32 {
@@ -88,7 +88,7 @@ fn abandon(task: &Task, lock: Lock) -> abi::Result<()> {
         word = seen;
     }
     if !lock.pi && word & FUTEX_WAITERS != 0 {
-        futex::wake_user(address, 1);
+        futex::wake_user(address);
     }
     Ok(())
 }

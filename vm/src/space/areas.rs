@@ -128,11 +128,9 @@ impl Areas {
 
     /// Is everything mapped in the range?
     pub(super) fn covers(&self, start: usize, end: usize) -> bool {
-        let Some((index, (_, area))) = self.find(start) else {
-            return start >= end;
-        };
-        let mut reached = area.end;
-        for (first, area) in &self.list[index..][1..] {
+        let index = self.from(start + 1);
+        let mut reached = self.end_before(index).max(start);
+        for (first, area) in &self.list[index..] {
             if reached >= end || *first > reached {
                 break;
             }

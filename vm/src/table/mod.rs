@@ -307,7 +307,11 @@ impl<'a, M: Memory> Tables<'a, M> {
                 None => self.descend(address),
             };
             if level != 1 {
-                address = self.skip(physical, level, address, end);
+                let entry;
+                (address, entry) = self.skip(physical, level, address, end);
+                if level == 2 && entry & (PRESENT | LARGE) == PRESENT {
+                    last.note(address, entry & ADDRESS);
+                }
                 continue;
             }
             // Where the span of this leaf table ends.
@@ -330,20 +334,21 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The first address behind `address`, whose entry is missing in the table of `level` at `physical`, that has an entry there; that table's end, or `end`, if that comes first.
-    fn skip(&self, physical: u64, level: u32, address: usize, end: usize) -> usize {
+    /// The first address behind `address`, whose entry is missing in the table of `level` at `physical`, that has an entry there, and the entry; that table's end, or `end`, and 0, if that comes first.
+    fn skip(&self, physical: u64, level: u32, address: usize, end: usize) -> (usize, u64) {
         let span = 1usize << shift(level);
         let mut next = address & !(span - 1);
         for entry in &self.table(physical)[index(address, level)..][1..] {
             next = match next.checked_add(span) {
                 Some(next) if next < end => next,
-                _ => return end,
+                _ => return (end, 0),
             };
-            if entry.load(Ordering::Relaxed) != 0 {
-                return next;
+            let entry = entry.load(Ordering::Acquire);
+            if entry != 0 {
+                return (next, entry);
             }
         }
-        next.checked_add(span).map_or(end, |next| next.min(end))
+        (next.checked_add(span).map_or(end, |next| next.min(end)), 0)
     }
 
     /// The table of `address` that lies lowest, and 1; or the one whose entry for it is missing, and its level.
@@ -560,8 +565,11 @@ pub fn each_set(words: &[AtomicU64], mut visit: impl FnMut(usize, &AtomicU64, u6
         // An index into a slice does not wrap.
         index = index.wrapping_add(part.len());
     }
-    for (i, word) in rest.iter().enumerate() {
-        look(index.wrapping_add(i), word);
+    let any = |any, word: &AtomicU64| any | word.load(Ordering::Relaxed);
+    if rest.iter().fold(0, any) != 0 {
+        for (i, word) in rest.iter().enumerate() {
+            look(index.wrapping_add(i), word);
+        }
     }
 }
 
