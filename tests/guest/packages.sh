@@ -104,4 +104,12 @@ is "python: a pool of processes" "[0, 1, 4, 9]" "$(of python3 -c '
 from concurrent.futures import ProcessPoolExecutor as P
 import operator
 with P(2) as p: print(list(p.map(pow, range(4), [2]*4)))')"
+is "perl: a child by two pipes, and how it ended" "HELLO 0" "$(of perl -MIPC::Open2 -e '$p = open2($o, $i, "tr a-z A-Z"); print $i "hello\n"; close $i; $_ = <$o>; chomp; waitpid $p, 0; print "$_ $?"')"
+is "perl: threads with a lock" 400 "$(of perl -Mthreads -Mthreads::shared -e 'my $n : shared = 0; $_->join for map { threads->create(sub { for (1 .. 100) { lock $n; $n++ } }) } 1 .. 4; print $n')"
+is "perl: an alarm and a socket pair" "alarm x" "$(of perl -MSocket -MTime::HiRes=ualarm -e '$SIG{ALRM} = sub { print "alarm " }; ualarm 20000; select undef, undef, undef, 5; socketpair $a, $b, AF_UNIX, SOCK_STREAM, PF_UNSPEC; syswrite $a, "x"; sysread $b, $_, 1; print')"
+is "ruby: threads, a child, a connection" "[0, 1, 4] 3 tcp" "$(of ruby -rsocket -e 't = 3.times.map { |i| Thread.new { sleep 0.01; i * i } }.map(&:value); Process.wait fork { exit! 3 }; e = $?.exitstatus; s = TCPServer.new("127.0.0.1", 0); Thread.new { c = s.accept; c.write "tcp"; c.close }; print t, " ", e, " ", TCPSocket.new("127.0.0.1", s.addr[1]).read')"
+is "ruby: a terminal and a descriptor that is passed" "tty passed" "$(of ruby -rpty -rsocket -e 'PTY.spawn("test -t 0 && echo tty") { |r, w, p| print r.gets.chomp, " " }; $stdout.flush; a, b = UNIXSocket.pair; a.send_io $stdout; b.recv_io.print "passed"')"
+is "python: copy2 keeps attributes, rights and times" "b'v' 0o100640 2.0" "$(of python3 -c 'import os, shutil
+open("a", "w").write("x"); os.setxattr("a", "user.k", b"v"); os.chmod("a", 0o640); os.utime("a", (1, 2))
+shutil.copy2("a", "b"); print(os.getxattr("b", "user.k"), oct(os.stat("b").st_mode), os.stat("b").st_mtime)')"
 plan

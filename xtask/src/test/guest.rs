@@ -552,6 +552,8 @@ const PACKAGES: &[&str] = &[
     "apache2-utils",
     "fish",
     "python3",
+    "perl",
+    "ruby",
 ];
 
 fn packages(kit: &Kit) -> Vec<Check> {
