@@ -4,7 +4,7 @@
 
 use crate::Unusable;
 use crate::pci::{self, Ecam, Function};
-use crate::virtio::{console, entropy, transport};
+use crate::virtio::{console, entropy, share, transport};
 use machine::log;
 use sync::Once;
 
@@ -12,9 +12,10 @@ use sync::Once;
 type Start = fn(&Function) -> Result<(), Unusable>;
 
 /// Drivers of virtio devices, by the number that the standard gives the kind.
-static VIRTIO: [(u16, &str, Start); 2] = [
+static VIRTIO: [(u16, &str, Start); 3] = [
     (3, "virtio-console", console::start),
     (4, "virtio-rng", entropy::start),
+    (9, "virtio-9p", share::start),
 ];
 
 static SPACE: Once<Ecam> = Once::new();

@@ -7,6 +7,7 @@
 use crate::serial::Serial;
 use crate::stream::Stream;
 use crate::virtio::console::Port;
+use crate::virtio::share::Share;
 use alloc::boxed::Box;
 use quaject::class::{self, Ref};
 use quaject::symtab::Symtab;
@@ -20,14 +21,17 @@ pub enum Device {
     Serial(&'static Serial),
     /// A port of the virtio console.
     Port(&'static Port),
+    /// A directory of the host's.
+    Share(&'static Share),
 }
 
 impl Device {
-    /// The bytes that it carries.
-    pub fn stream(self) -> &'static dyn Stream {
+    /// The bytes that it carries, if it is for that.
+    pub fn stream(self) -> Option<&'static dyn Stream> {
         match self {
-            Device::Serial(line) => line,
-            Device::Port(port) => port,
+            Device::Serial(line) => Some(line),
+            Device::Port(port) => Some(port),
+            Device::Share(_) => None,
         }
     }
 }
@@ -60,7 +64,7 @@ pub fn find(name: &str) -> Option<Device> {
 pub fn serial(name: &str) -> Option<&'static Serial> {
     match find(name)? {
         Device::Serial(line) => Some(line),
-        Device::Port(_) => None,
+        _ => None,
     }
 }
 
@@ -68,7 +72,15 @@ pub fn serial(name: &str) -> Option<&'static Serial> {
 pub fn port(name: &str) -> Option<&'static Port> {
     match find(name)? {
         Device::Port(port) => Some(port),
-        Device::Serial(_) => None,
+        _ => None,
+    }
+}
+
+/// The host's directory called `name` (behind [`crate::virtio::share::PREFIX`]).
+pub fn share(name: &str) -> Option<&'static Share> {
+    match find(name)? {
+        Device::Share(share) => Some(share),
+        _ => None,
     }
 }
 

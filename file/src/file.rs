@@ -143,6 +143,10 @@ pub trait File: Send + Sync + Any {
     fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
         Err(Errno::EINVAL)
     }
+    /// Waits until what was written is where it is kept; with `data`, of the attributes only those that reading it needs.
+    fn sync(&self, _of: &OpenFile, _data: bool) -> Result<()> {
+        Ok(())
+    }
     /// `fallocate` with its `mode`, offset and length in bytes.
     fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENODEV)

@@ -55,6 +55,7 @@ fn bring_up() -> Result<()> {
         root => root?, // names and files
     };
     tty::mount(&root)?; // and terminals' names
+    file::fs::share::mount_all(&root); // and directories of the host
     archive.release_below(usize::MAX);
     file::fs::limit(); // what they may grow to
     let frames = vm::frame::stats();

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod array_stack;
+pub mod batch;
 pub mod callout;
 pub mod cas2;
 pub mod derived;
@@ -36,6 +37,7 @@ pub mod word;
 pub mod work_server;
 
 pub use array_stack::ArrayStack;
+pub use batch::Batch;
 pub use derived::Derived;
 pub use helping::{Helping, HelpingLock};
 pub use list::List;

@@ -1,6 +1,6 @@
 //! Waiting for a condition: a list of sleeping threads, of which wakers take one after the other.
 //!
-//! *Interface*: [`WaitList::wait_until`] and [`WaitList::wait_interruptible`] sleep until a closure yields;
+//! *Interface*: [`WaitList::wait_until`], [`WaitList::wait_interruptible`] and [`WaitList::wait_unless`] sleep until a closure yields;
 //! [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from anywhere, interrupt handlers
 //! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`crate::Watch`], for `poll`). A [`Callback`]
 //! may stand in the place of a thread: it is called by whoever wakes, each time, and stays. Of those that are [`one of several`](WaitNode::one_of) a wake-up calls as many as it takes
@@ -157,6 +157,18 @@ impl WaitList {
         mut condition: impl FnMut() -> Option<T>,
     ) -> Result<T, Interrupted> {
         self.wait(&mut condition, callout::get().interrupted)
+    }
+
+    /// Sleeps until `condition` yields a value or, when a signal has come, `give_up` says so; for who does not care about every signal. As [`WaitList::wait_interruptible`] otherwise.
+    ///
+    /// # Errors
+    /// It gave up.
+    pub fn wait_unless<T>(
+        &self,
+        give_up: impl Fn() -> bool,
+        mut condition: impl FnMut() -> Option<T>,
+    ) -> Result<T, Interrupted> {
+        self.wait(&mut condition, give_up)
     }
 
     fn wait<T>(

@@ -56,6 +56,15 @@ pub enum Virtio {
     Lines,
 }
 
+/// A directory of the host that the machine gets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// What the device is called.
+    pub tag: String,
+    /// The directory.
+    pub directory: PathBuf,
+}
+
 /// Where the kernel's log goes.
 #[derive(Clone, Debug)]
 pub enum Log {
@@ -120,6 +129,8 @@ pub struct Machine {
     pub still: bool,
     /// Virtio devices, where the machine type has a bus for them.
     pub virtio: Option<Virtio>,
+    /// Directories of the host, where the machine type has a bus for them.
+    pub shares: Vec<Share>,
 }
 
 impl Machine {
@@ -142,6 +153,7 @@ impl Machine {
             monitor: false,
             still: false,
             virtio: None,
+            shares: Vec::new(),
         }
     }
 
@@ -214,11 +226,21 @@ impl Machine {
                 &format!("isa-serial,chardev={name},iobase={port},irq={irq},index={index}"),
             ]);
         }
-        if let (Some(virtio), Chipset::Q35) = (self.virtio, self.chipset) {
-            let vectors = |most| match virtio {
-                Virtio::Messages => most,
-                Virtio::Lines => 0,
-            };
+        let vectors = |most| match self.virtio {
+            Some(Virtio::Lines) => 0,
+            _ => most,
+        };
+        for Share { tag, directory } in &self.shares {
+            // A comma ends a value for QEMU; two are one.
+            let path = directory.display().to_string().replace(',', ",,");
+            let server = format!("local,id={tag},path={path},security_model=none,multidevs=remap");
+            let vectors = vectors(1);
+            let device = format!(
+                "virtio-9p-pci,id={tag}-device,fsdev={tag},mount_tag={tag},disable-legacy=on,vectors={vectors}"
+            );
+            put(&["-fsdev", &server, "-device", &device]);
+        }
+        if let (Some(_), Chipset::Q35) = (self.virtio, self.chipset) {
             let console = format!(
                 "virtio-serial-pci,id=console,max_ports=4,disable-legacy=on,vectors={}",
                 vectors(5)

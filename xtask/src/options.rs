@@ -26,6 +26,8 @@ the guest; a bare name or a path that the guest has is the guest's.
   --root DIR|CPIO|TAR the guest's root, in place of busybox; archives may be compressed
   --package NAME      put a Debian package and all it needs into the root, with a shell; repeatable
   --add HOST[:GUEST]  put a file or directory into the root (by default at /root/NAME); repeatable
+  --share HOST[:GUEST]  let the guest read and write a directory of the host, by default at /mnt/NAME;
+                      repeatable
   --env NAME=VALUE    put a variable into the environment; repeatable
   --timeout S         end the machine after S seconds, exit 124
   -v, --verbose       the kernel's log on standard error (else in build/kernel.log)
@@ -54,6 +56,8 @@ pub struct Options {
     pub packages: Vec<String>,
     /// `--add`, in order.
     pub add: Vec<String>,
+    /// `--share`, in order.
+    pub share: Vec<String>,
     /// `--env`, in order.
     pub environment: Vec<String>,
     /// `--timeout`.
@@ -95,6 +99,7 @@ impl Options {
             root: None,
             packages: Vec::new(),
             add: Vec::new(),
+            share: Vec::new(),
             environment: Vec::new(),
             timeout: None,
             verbose: false,
@@ -133,6 +138,7 @@ impl Options {
                 Long("root") => options.root = Some(existing(parser.value()?, "--root")?),
                 Long("package") => options.packages.push(package(parser.value()?)?),
                 Long("add") => options.add.push(text(parser.value()?, "--add")?),
+                Long("share") => options.share.push(text(parser.value()?, "--share")?),
                 Long("env") => {
                     let variable = text(parser.value()?, "--env")?;
                     if !variable.contains('=') {

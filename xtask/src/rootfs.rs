@@ -6,6 +6,7 @@
 use crate::cpio::{Archive, Entry};
 use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
 use crate::kernel::Tables;
+use crate::machine::Share;
 use crate::{host, program, tar};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -39,6 +40,8 @@ const TEXTS: [(&str, &str); 5] = [
 /// A root on its way into an archive.
 pub struct Root {
     archive: Archive,
+    /// The table of directories of the host that are to be mounted.
+    shares: String,
 }
 
 impl Root {
@@ -49,6 +52,7 @@ impl Root {
     pub fn new(source: Option<&Path>) -> Result<Self> {
         let mut root = Self {
             archive: Archive::default(),
+            shares: String::new(),
         };
         match source {
             None => root.busybox()?,
@@ -162,6 +166,39 @@ impl Root {
         }
     }
 
+    /// Has the guest mount a directory of the host, `HOST[:GUEST]`, by default at `/mnt/NAME`. What the machine must have for that.
+    ///
+    /// # Errors
+    /// Usage failure when there is no such directory.
+    pub fn share(&mut self, what: &str) -> Result<Share> {
+        let (source, target) = match what.split_once(':') {
+            Some((source, target)) if !target.is_empty() => (source, Some(target)),
+            _ => (what.trim_end_matches(':'), None),
+        };
+        let wrong = |why: &str| Failure::new(USAGE, format!("--share {source}: {why}"));
+        let directory = std::fs::canonicalize(source).map_err(|_| wrong("no such directory"))?;
+        if !directory.is_dir() {
+            return Err(wrong("not a directory"));
+        }
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let target = match target {
+            Some(target) if target.starts_with('/') => target.to_owned(),
+            Some(target) => format!("{HOME}/{target}"),
+            None if name.is_empty() => "/mnt/share".into(),
+            None => format!("/mnt/{name}"),
+        };
+        if target.contains('\n') {
+            return Err(wrong("a line feed in the guest's name"));
+        }
+        let place = self.archive.place(target.trim_matches('/'));
+        self.archive.add_missing(&place, Entry::directory(0o755));
+        let tag = format!("share{}", self.shares.lines().count());
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let (user, group) = (user.as_raw(), group.as_raw());
+        self.shares += &format!("{tag} {user} {group} {target}\n");
+        Ok(Share { tag, directory })
+    }
+
     fn tree(&mut self, directory: &Path, target: &str) -> Result<()> {
         if !target.is_empty() {
             let metadata = directory.metadata().context(directory.display())?;
@@ -270,6 +307,10 @@ impl Root {
         self.archive
             .add(".synthesis/env", Entry::file(0o444, strings(&all)));
         self.archive.add(".synthesis/cwd", Entry::file(0o444, HOME));
+        if !self.shares.is_empty() {
+            self.archive
+                .add(".synthesis/shares", Entry::file(0o444, self.shares));
+        }
         self.archive.write()
     }
 }

@@ -3,7 +3,7 @@
 //! *Interface*: `main`; `boot_words` for the kernel's command line.
 
 use crate::failure::{Failure, PANIC, Result, TIMEOUT, USAGE};
-use crate::machine::{Log, Machine, Running, Status, Streams, Virtio};
+use crate::machine::{Chipset, Log, Machine, Running, Share, Status, Streams, Virtio};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
 use crate::terminal::{self, Raw};
@@ -23,7 +23,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         return Ok(0);
     }
     let terminal = terminal::interactive();
-    let (root, command) = host::telling("reading the root", || root(&options))?;
+    let (mut root, command) = host::telling("reading the root", || root(&options))?;
+    let shares = shares(&options, &mut root)?;
     host::need(&[host::QEMU])?;
     let (kernel, tables) = match &options.kernel {
         // Another project's kernel, or one without its names, has no tables.
@@ -46,6 +47,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
 
     let mut machine = describe(&options, &kernel, memory)?;
     machine.append = format!("{} {}", boot_words(terminal), options.append);
+    machine.shares = shares;
     machine.virtio = (!terminal).then_some(Virtio::Messages);
     if let Some(wish) = &options.mitigations {
         machine.append.push_str(&format!(" mitigations={wish}"));
@@ -138,6 +140,17 @@ pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
         *name = root.command(name)?;
     }
     Ok((root, command))
+}
+
+/// The directories of the host that the options ask for.
+fn shares(options: &Options, root: &mut Root) -> Result<Vec<Share>> {
+    if !options.share.is_empty() && options.chipset != Chipset::Q35 {
+        return Err(Failure::new(
+            USAGE,
+            "--share wants --machine q35, which has a bus for it",
+        ));
+    }
+    options.share.iter().map(|what| root.share(what)).collect()
 }
 
 /// The machine that the options ask for, with so many bytes of memory.

@@ -172,6 +172,7 @@ constants! { usize:
 
 constants! { i64:
     TMPFS_MAGIC = 0x0102_1994,
+    V9FS_MAGIC = 0x0102_1997,
     PROC_SUPER_MAGIC = 0x9fa0,
     PIPEFS_MAGIC = 0x5049_5045,
     RAMFS_MAGIC = 0x8584_58f6_u32 as i64,

@@ -6,9 +6,10 @@
 
 use super::ring::{Ring, WRITES, near, physical};
 use super::transport::{NO_VECTOR, Transport};
+use super::ways::Ways;
 use crate::Unusable;
-use crate::interrupt::{Interrupt, Source, later, on_line};
-use crate::pci::{Function, Odd};
+use crate::interrupt::{Source, later};
+use crate::pci::Function;
 use crate::registers::Registers;
 use alloc::boxed::Box;
 use codegen::{Draft, Label, dynasm};
@@ -51,21 +52,8 @@ fn bring_up(function: &Function, transport: &Transport) -> Result<(), Unusable> 
         return Err(Unusable::Resources);
     }
     transport.negotiate(0)?;
-    let (interrupt, vector, asks) = match function.msix()? {
-        Some(table) => {
-            let interrupt = Interrupt::new("virtio-rng")?;
-            interrupt.renew()?;
-            let interrupt = interrupt.keep();
-            table.set(0, interrupt.message());
-            (interrupt, 0, None)
-        }
-        None => {
-            let line = function.line().ok_or(Odd::Fit)?;
-            let asks = transport.isr().ok_or(Odd::Fit)?;
-            function.allow_line();
-            (on_line(line)?, NO_VECTOR, Some(asks))
-        }
-    };
+    let ways = Ways::of(function, transport, 1)?;
+    let (interrupt, vector, asks) = ways.interrupt("virtio-rng", 0)?;
     transport.set_config_vector(NO_VECTOR);
     let ring = Ring::new(1).ok_or(Unusable::Resources)?;
     ring.set_flags(0, WRITES);

@@ -11,6 +11,8 @@ use quaject::near::Block;
 
 /// Bytes of a descriptor.
 const DESCRIPTOR: usize = 16;
+/// Its flag: another belongs to it, behind it.
+const NEXT: u16 = 1;
 /// Its flag: the device writes.
 pub const WRITES: u16 = 2;
 
@@ -116,12 +118,32 @@ impl Ring {
             .store(flags, Ordering::Relaxed);
     }
 
-    /// Makes descriptor `number`, of `len` bytes at physical address `physical`, available.
-    pub fn give(&self, number: u16, physical: u64, len: u32) {
-        let number = number & (self.size - 1);
-        let at = usize::from(number) * DESCRIPTOR;
+    /// Says once and for all that the device reads descriptor `number` and then writes to the one behind it: a question and its answer.
+    pub fn pair(&self, number: u16) {
+        let first = usize::from(number & (self.size - 1));
+        self.set_flags(number, NEXT);
+        let next = number.wrapping_add(1) & (self.size - 1);
+        self.at::<AtomicU16>(first * DESCRIPTOR + 14)
+            .store(next, Ordering::Relaxed);
+        self.set_flags(next, WRITES);
+    }
+
+    /// Lets descriptor `number` name `len` bytes at physical address `physical`.
+    pub fn place(&self, number: u16, physical: u64, len: u32) {
+        let at = usize::from(number & (self.size - 1)) * DESCRIPTOR;
         self.at::<AtomicU64>(at).store(physical, Ordering::Relaxed);
         self.at::<AtomicU32>(at + 8).store(len, Ordering::Relaxed);
+    }
+
+    /// Makes descriptor `number`, of `len` bytes at physical address `physical`, available.
+    pub fn give(&self, number: u16, physical: u64, len: u32) {
+        self.place(number, physical, len);
+        self.offer(number);
+    }
+
+    /// Makes descriptor `number` available as it is. One at a time.
+    pub fn offer(&self, number: u16) {
+        let number = number & (self.size - 1);
         let list = Self::available_at(self.size);
         let index = self.at::<AtomicU16>(list + 2);
         let given = index.load(Ordering::Relaxed);

@@ -56,7 +56,7 @@ pub struct Transport {
 
 /// Which device a function is, by the number that the standard gives it; None: no virtio device.
 pub fn kind(function: &Function) -> Option<u16> {
-    const TRANSITIONAL: [(u16, u16); 2] = [(0x1003, 3), (0x1005, 4)];
+    const TRANSITIONAL: [(u16, u16); 3] = [(0x1003, 3), (0x1005, 4), (0x1009, 9)];
     const MODERN: u16 = 0x1040;
     let (vendor, id) = function.id();
     if vendor != VENDOR {
@@ -217,6 +217,11 @@ impl Transport {
 
     /// A word of what is particular to the kind of device.
     pub fn config(&self, offset: usize) -> u32 {
+        self.config.read(offset)
+    }
+
+    /// A byte of the same.
+    pub fn config_byte(&self, offset: usize) -> u8 {
         self.config.read(offset)
     }
 

@@ -24,6 +24,7 @@ pub mod ownership;
 pub mod perm;
 pub mod place;
 pub mod remove;
+pub mod share;
 pub mod text;
 pub mod unpack;
 pub mod walk;
@@ -39,7 +40,7 @@ pub use place::{FileSystem, Mount, Place};
 
 /// The kinds of file systems.
 pub const KINDS: &[&str] = &[
-    "tmpfs", "ramfs", "devtmpfs", "devpts", "mqueue", "proc", "sysfs", "synfs",
+    "tmpfs", "ramfs", "devtmpfs", "devpts", "mqueue", "proc", "sysfs", "synfs", "9p",
 ];
 
 /// The time of day.

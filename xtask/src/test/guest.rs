@@ -6,7 +6,7 @@ use super::kit::Kit;
 use super::tap::Check;
 use super::{
     cli, devices, exhaust, faults, fuzz, ltp, mitigations, order, refused, runtimes, session,
-    threads,
+    shares, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -52,6 +52,11 @@ pub const TESTS: &[Test] = &[
         name: "devices",
         about: "virtio devices by messages and by lines, without any, and taken away",
         run: devices::run,
+    },
+    Test {
+        name: "shares",
+        about: "directories of the host: every call, 5,000 files both ways, several threads, by messages and by lines",
+        run: shares::run,
     },
     Test {
         name: "session",

@@ -190,6 +190,7 @@ impl Kit {
             "sysv",
             "figures",
             "watchpoints",
+            "shares",
         ] {
             programs.push((
                 format!("{name}-glibc"),

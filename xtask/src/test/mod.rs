@@ -18,6 +18,7 @@ mod order;
 mod refused;
 mod runtimes;
 mod session;
+mod shares;
 mod tap;
 mod threads;
 

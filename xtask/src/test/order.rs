@@ -5,6 +5,7 @@
 
 use super::guest::with;
 use super::kit::Kit;
+use super::shares;
 use super::tap::Check;
 use crate::host;
 use crate::machine::Virtio;
@@ -68,17 +69,19 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         if let Err(failure) = kit.boot(&machine, words, input, Duration::from_secs(300)) {
             return Check::new(name, false, failure.message);
         }
-        let text = machine.log.text();
-        let pairs = pairs(&text);
-        let faults = order.faults(&pairs);
-        let good = faults.is_empty() && !pairs.is_empty();
-        Check::new(name, good, format!("{} pairs; {faults:?}", pairs.len()))
+        order.check(name, &machine.log.text())
+    };
+    let mut machine = with(&kit, "order-shares", 4, 256);
+    let shared = match shares::calls(&kit, &mut machine) {
+        Ok(_) => order.check("shares", &machine.log.text()),
+        Err(failure) => Check::new("shares", false, failure.message),
     };
     let plain = PROGRAMS.iter().map(|&(name, words)| (name, words, None));
     let streams = [("messages", Virtio::Messages), ("lines", Virtio::Lines)];
     let copy: &[&str] = &["/bin/sh", "-c", "cat | cat"];
     let streams = streams.map(|(name, virtio)| (name, copy, Some(virtio)));
-    plain.chain(streams).map(check).collect()
+    let checks = plain.chain(streams).map(check);
+    checks.chain([shared]).collect()
 }
 
 /// What a log has noted.
@@ -114,6 +117,14 @@ fn short(kind: &str) -> String {
 struct Order(Vec<(String, usize, bool)>);
 
 impl Order {
+    /// What a machine called `name` has noted, in its log.
+    fn check(&self, name: &str, log: &str) -> Check {
+        let pairs = pairs(log);
+        let faults = self.faults(&pairs);
+        let good = faults.is_empty() && !pairs.is_empty();
+        Check::new(name, good, format!("{} pairs; {faults:?}", pairs.len()))
+    }
+
     fn of(text: &str) -> Order {
         let section = text.split(HEADING).nth(1).unwrap_or_default();
         let section = section.split("\n## ").next().unwrap_or_default();

@@ -14,9 +14,9 @@ pub use control::{attend, changes, open, pending};
 pub use port::Port;
 
 use super::transport::{NO_VECTOR, Transport};
+use super::ways::Ways;
 use crate::Unusable;
-use crate::interrupt::{Interrupt, on_line};
-use crate::pci::{Function, Msix, Odd};
+use crate::pci::{Function, Odd};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use control::{Control, Event};
@@ -40,34 +40,6 @@ struct Console {
 /// A machine has one.
 static CONSOLE: Once<Console> = Once::new();
 
-/// How the device's queues interrupt.
-enum Ways {
-    /// By its table.
-    Table(Msix),
-    /// By the line, and the register that says so.
-    Line(&'static Interrupt, i32),
-}
-
-impl Ways {
-    /// The interrupt for entry `entry` of the table, and the entry's number for the device.
-    fn interrupt(
-        &self,
-        name: &'static str,
-        entry: u16,
-    ) -> Result<(&'static Interrupt, u16, Option<i32>), Unusable> {
-        match self {
-            Ways::Table(table) => {
-                let interrupt = Interrupt::new(name)?;
-                interrupt.renew()?;
-                let interrupt = interrupt.keep();
-                table.set(entry, interrupt.message());
-                Ok((interrupt, entry, None))
-            }
-            Ways::Line(interrupt, asks) => Ok((interrupt, NO_VECTOR, Some(*asks))),
-        }
-    }
-}
-
 /// Starts the device that `function` is.
 ///
 /// # Errors
@@ -90,16 +62,7 @@ fn bring_up(function: &Function, transport: Transport) -> Result<(), Unusable> {
         return Err(Odd::Fit.into());
     }
     let count = transport.config(MAX_PORTS).min(PORTS);
-    let ways = match function.msix()? {
-        Some(table) if u32::from(table.entries()) > count => Ways::Table(table),
-        Some(_) => return Err(Odd::Fit.into()),
-        None => {
-            let line = function.line().ok_or(Odd::Fit)?;
-            let asks = transport.isr().ok_or(Odd::Fit)?;
-            function.allow_line();
-            Ways::Line(on_line(line)?, asks)
-        }
-    };
+    let ways = Ways::of(function, &transport, count + 1)?;
     transport.set_config_vector(NO_VECTOR);
     let (interrupt, vector, asks) = ways.interrupt("virtio-console", 0)?;
     let control = Control::new(&transport, vector)?;

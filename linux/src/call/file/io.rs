@@ -38,7 +38,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SENDFILE, sendfile),
     (nr::COPY_FILE_RANGE, copy_file_range),
     (nr::FSYNC, fsync),
-    (nr::FDATASYNC, fsync),
+    (nr::FDATASYNC, fdatasync),
     (nr::SYNC, sync),
     (nr::SYNCFS, syncfs),
     (nr::FADVISE64, fadvise64),
@@ -389,11 +389,20 @@ fn copy_file_range(args: &mut Args) -> Result<usize> {
 }
 
 fn fsync(args: &mut Args) -> Result<usize> {
-    let of = Caller::current().files.opened(args.int(0))?;
+    do_sync(args.int(0), false)
+}
+
+fn fdatasync(args: &mut Args) -> Result<usize> {
+    do_sync(args.int(0), true)
+}
+
+fn do_sync(fd: i32, data: bool) -> Result<usize> {
+    let of = Caller::current().files.opened(fd)?;
     match kind(&of) {
-        Some(Kind::Regular | Kind::Directory | Kind::Block) => Ok(0),
-        _ => Err(Errno::EINVAL),
+        Some(Kind::Regular | Kind::Directory | Kind::Block) => of.file().sync(&of, data)?,
+        _ => return Err(Errno::EINVAL),
     }
+    Ok(0)
 }
 
 fn sync(_args: &mut Args) -> Result<usize> {

@@ -18,7 +18,7 @@ use crate::sys;
 use account::Capability;
 use file::fs::mem::MemFs;
 use file::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
-use file::fs::{Kind, SetAttr};
+use file::fs::{Kind, SetAttr, share};
 use process::ipc::mqueue;
 use tty::devpts;
 use vm::fallible::try_string;
@@ -154,6 +154,7 @@ fn mount(args: &mut Args) -> Result<usize> {
         "devtmpfs" => boot::devices()?,
         "devpts" => devpts::file_system(),
         "mqueue" => mqueue::names::file_system(),
+        "9p" => share::file_system(&source, &optional(args.word(4))?)?,
         _ => return Err(Errno::ENODEV),
     };
     let source = if source.is_empty() { kind } else { source };

@@ -1,0 +1,64 @@
+//! The way to a file server: one question, one answer, many at a time.
+//!
+//! *Interface*: a [`Link`] carries them; [`Wire`] is the one over a virtio device. A test has its own.
+
+use abi::errno::{Errno, Result};
+use account::caller;
+use device::virtio::share::{Failed, LONG, Share};
+pub use device::virtio::share::{Long, Use};
+
+/// Writes a question, with this tag, into the memory; says how long it is.
+pub type Ask<'a> = &'a mut dyn FnMut(&mut [u8], u16) -> Result<usize>;
+/// Takes the answer to the question with this tag.
+pub type Heed<'a> = &'a mut dyn FnMut(&[u8], u16) -> Result<()>;
+
+/// Carries questions and answers.
+pub trait Link: Send + Sync {
+    /// Bytes of the longest message.
+    fn longest(&self) -> u32;
+
+    /// Has a question written, and its answer taken; sleeps in between. EIO, ENOMEM; EINTR: the caller has been killed.
+    fn exchange(&self, what: Use, long: Long, ask: Ask<'_>, heed: Heed<'_>) -> Result<()>;
+
+    /// Has a question written whose answer nobody takes. False: there is no place now. Never sleeps.
+    fn tell(&self, ask: Ask<'_>) -> bool;
+}
+
+/// A virtio device.
+pub struct Wire(pub &'static Share);
+
+fn errno(failed: Failed) -> Errno {
+    match failed {
+        Failed::Gone => Errno::EIO,
+        Failed::Memory => Errno::ENOMEM,
+        Failed::GivenUp => Errno::EINTR,
+    }
+}
+
+impl Link for Wire {
+    fn longest(&self) -> u32 {
+        LONG as u32
+    }
+
+    fn exchange(&self, what: Use, long: Long, ask: Ask<'_>, heed: Heed<'_>) -> Result<()> {
+        let mut turn = self.0.turn(what, caller::is_dying).map_err(errno)?;
+        let tag = turn.tag();
+        let len = ask(turn.question(long), tag)?;
+        let answer = turn.ask(len, long, caller::is_dying).map_err(errno)?;
+        heed(answer.bytes(), tag)
+    }
+
+    fn tell(&self, ask: Ask<'_>) -> bool {
+        let Some(mut turn) = self.0.try_turn() else {
+            return false;
+        };
+        let tag = turn.tag();
+        match ask(turn.question(Long::Question), tag) {
+            Ok(len) => {
+                turn.tell(len, Long::Question);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}

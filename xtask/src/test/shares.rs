@@ -1,0 +1,225 @@
+//! Directories of the host in a guest: what programs do there, and what the host then has.
+//!
+//! *Interface*: `run`. Directories are made for the test, and removed.
+
+use super::guest::with;
+use super::kit::{Kit, Ran};
+use super::tap::Check;
+use crate::failure::{Context, Failure, HOST, Result};
+use crate::machine::{Machine, Status, Virtio};
+use crate::rootfs::Root;
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Where the guest has it.
+const GUEST: &str = "/mnt/share";
+
+/// A directory of the host, removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("synthesis-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).context(path.display())?;
+        Ok(Self(path))
+    }
+
+    fn make(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.0.join(name);
+        if let Some(above) = path.parent() {
+            std::fs::create_dir_all(above).context(above.display())?;
+        }
+        std::fs::write(&path, bytes).context(path.display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // In the directory of temporary files, whoever made it unreadable.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The suite.
+pub fn run(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let cases = [
+        ("calls-1", 1, Virtio::Messages),
+        ("calls-4", 4, Virtio::Messages),
+        ("calls-lines", 2, Virtio::Lines),
+    ];
+    for (name, cpus, virtio) in cases {
+        let mut machine = with(kit, &format!("shares-{name}"), cpus, 128);
+        machine.virtio = Some(virtio);
+        if kit.leaves_out(&machine) {
+            continue;
+        }
+        checks.extend(or_failed(name, || calls(kit, &mut machine)));
+    }
+    for (name, check) in [("trees", trees as Part), ("mounted", mounted)] {
+        let mut machine = with(kit, &format!("shares-{name}"), 2, 256);
+        if !kit.leaves_out(&machine) {
+            checks.extend(or_failed(name, || check(kit, &mut machine)));
+        }
+    }
+    checks
+}
+
+/// Every call, and what is left of it.
+///
+/// # Errors
+/// Host failure when there is no directory, or nothing was left.
+pub fn calls(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
+    let folder = Folder::new(&machine.name)?;
+    let words = ["/tests/shares-glibc", GUEST];
+    let root = shared(kit, machine, &words, &folder)?;
+    let mut checks = kit.tap_in(Ok(root), machine, &words, 3 * MINUTE);
+    checks.push(left(&folder.0)?);
+    Ok(checks)
+}
+
+type Part = fn(&Kit, &mut Machine) -> Result<Vec<Check>>;
+
+fn or_failed(name: &str, make: impl FnOnce() -> Result<Vec<Check>>) -> Vec<Check> {
+    make().unwrap_or_else(|failure| vec![Check::new(name, false, failure.message)])
+}
+
+/// A root for `command`, and a machine, that have `folder`.
+fn shared(kit: &Kit, machine: &mut Machine, command: &[&str], folder: &Folder) -> Result<Root> {
+    let mut root = kit.root(command)?;
+    let share = root.share(&format!("{}:{GUEST}", folder.0.display()))?;
+    machine.shares = vec![share];
+    Ok(root)
+}
+
+/// What `user/shares.c` leaves is what the host sees.
+fn left(folder: &Path) -> Result<Check> {
+    let at = |name: &str| folder.join("left").join(name);
+    let text = std::fs::read_to_string(at("text")).context("text")?;
+    let meta = at("text").metadata().context("text")?;
+    let link = std::fs::read_link(at("link")).context("link")?;
+    let long = std::fs::read(at("bytes")).context("bytes")?;
+    let mut seed = 99u32;
+    let mut next = || {
+        seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        (seed >> 16) as u8
+    };
+    let good = text == "from inside\n"
+        && meta.permissions().mode() & 0o7777 == 0o604
+        && (meta.mtime(), meta.mtime_nsec()) == (1_000_000_002, 5000)
+        && link == Path::new("../text")
+        && long.len() == 300 * 1024 + 17
+        && long.iter().all(|byte| *byte == next());
+    let told = format!("{text:?}, {meta:?}, {link:?}, {} bytes", long.len());
+    Ok(Check::new("the host has what was left", good, told))
+}
+
+/// A tree of five thousand files goes in and comes out again, and is the same.
+fn trees(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
+    const FILES: usize = 5000;
+    let folder = Folder::new("trees")?;
+    for number in 0..FILES {
+        let length = match number % 500 {
+            0 => 200_000 + number,
+            some => some * 7,
+        };
+        let bytes: Vec<u8> = (0..length).map(|at| ((at * number) >> 3) as u8).collect();
+        let name = format!("in/{}/{}/file-{number}", number % 7, number % 40);
+        folder.make(&name, &bytes)?;
+        if number % 100 == 0 {
+            let path = folder.0.join(name);
+            let permissions = std::fs::Permissions::from_mode(0o440 | (number as u32 & 0o311));
+            std::fs::set_permissions(&path, permissions).context(path.display())?;
+            let link = path.with_extension("link");
+            std::os::unix::fs::symlink(format!("file-{number}"), link).context("a link")?;
+        }
+    }
+    std::fs::create_dir(folder.0.join("out")).context("out")?;
+    let script = "cd /mnt/share && mkdir /tmp/x && tar -c -C in . | tar -x -C /tmp/x && tar -c -C /tmp/x . | tar -x -C out && find in | wc -l && find /tmp/x | wc -l";
+    let words = ["/bin/sh", "-c", script];
+    let root = shared(kit, machine, &words, &folder)?;
+    let ran = kit.boot_root(root, machine, &words, Vec::new(), 5 * MINUTE)?;
+    let (before, after) = (tree(&folder.0.join("in"))?, tree(&folder.0.join("out"))?);
+    let other = before
+        .iter()
+        .find(|(name, what)| after.get(*name) != Some(what));
+    let good =
+        ended(&ran) && other.is_none() && before.len() == after.len() && before.len() > FILES;
+    let told = format!(
+        "{} and {}, {other:?}; {}",
+        before.len(),
+        after.len(),
+        ran.told()
+    );
+    let name = "a tree of 5,000 files in and out again, equal";
+    let counts = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let mut lines = counts.lines();
+    let same = lines
+        .next()
+        .is_some_and(|first| Some(first) == lines.next());
+    Ok(vec![
+        Check::new(name, good, told),
+        Check::new("as many files inside as outside", same, counts),
+    ])
+}
+
+/// Permissions, time of change, bytes or target.
+type Found = (u32, i64, Vec<u8>);
+
+/// What is below `root`, by its names.
+fn tree(root: &Path) -> Result<BTreeMap<PathBuf, Found>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for item in std::fs::read_dir(&folder).context(folder.display())? {
+            let path = item.context(folder.display())?.path();
+            let meta = path.symlink_metadata().context(path.display())?;
+            let bytes = if meta.is_dir() {
+                folders.push(path.clone());
+                Vec::new()
+            } else if meta.is_symlink() {
+                let target = std::fs::read_link(&path).context(path.display())?;
+                target.into_os_string().into_encoded_bytes()
+            } else {
+                std::fs::read(&path).context(path.display())?
+            };
+            let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
+            // What is made in a directory changes its time, and a link's is its own.
+            let time = if meta.is_file() { meta.mtime() } else { 0 };
+            found.insert(name, (meta.mode(), time, bytes));
+        }
+    }
+    Ok(found)
+}
+
+fn ended(ran: &Ran) -> bool {
+    ran.outcome.status == Status::Exit(0)
+}
+
+/// Mounted by hand, at a second place, read-only, and a name that there is not.
+fn mounted(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
+    let folder = Folder::new("mounted")?;
+    folder.make("file", b"of the host\n")?;
+    let script = "
+        mkdir /tmp/other && mount -t 9p -o trans=virtio,version=9p2000.L share0 /tmp/other || exit 1
+        [ \"$(cat /tmp/other/file)\" = 'of the host' ] || exit 2
+        echo more >>/mnt/share/file; [ \"$(wc -l </tmp/other/file)\" = 2 ] || exit 3
+        grep -q '^share0 /tmp/other 9p rw' /proc/mounts || exit 4
+        mount -o remount,ro /tmp/other && ! touch /tmp/other/new 2>/dev/null || exit 5
+        umount /tmp/other && [ -z \"$(ls /tmp/other)\" ] || exit 6
+        mount -t 9p none /tmp/other 2>/tmp/said && exit 7
+        grep -q 'No such' /tmp/said || exit 8
+        mount -t 9p -o version=9p2000.u share0 /tmp/other 2>/dev/null && exit 9
+        exit 0";
+    let words = ["/bin/sh", "-c", script];
+    let root = shared(kit, machine, &words, &folder)?;
+    let ran = kit.boot_root(root, machine, &words, Vec::new(), MINUTE)?;
+    if matches!(ran.outcome.status, Status::Lost) {
+        return Err(Failure::new(HOST, ran.told()));
+    }
+    let name = "mounted by hand";
+    Ok(vec![Check::new(name, ended(&ran), ran.told())])
+}
