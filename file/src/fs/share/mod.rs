@@ -195,19 +195,15 @@ pub fn mount_all(root: &Place) {
     }
 }
 
-fn view<'a>(root: &Place, cred: &'a Cred) -> View<'a> {
-    View {
-        root: root.clone(),
-        cred,
-        umask: 0,
-        resolve: 0,
-        jumped: Default::default(),
-    }
-}
-
 fn table(root: &Place) -> Result<Vec<u8>> {
     let cred = Cred::root();
-    let place = walk(&view(root, &cred), root.clone(), TABLE, true)?.existing()?;
+    let place = walk(
+        &View::new(root.clone(), &cred, 0),
+        root.clone(),
+        TABLE,
+        true,
+    )?
+    .existing()?;
     let how = How {
         flags: O_RDONLY,
         place: Some(place.clone()),
@@ -231,7 +227,13 @@ fn mount_one(root: &Place, line: &str) -> Result<()> {
     };
     let fs = found(tag, owner)?;
     let cred = Cred::root();
-    let at = walk(&view(root, &cred), root.clone(), path.as_bytes(), true)?.existing()?;
+    let at = walk(
+        &View::new(root.clone(), &cred, 0),
+        root.clone(),
+        path.as_bytes(),
+        true,
+    )?
+    .existing()?;
     if at.inode.kind() != Kind::Directory {
         return Err(Errno::ENOTDIR);
     }
