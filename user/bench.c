@@ -528,6 +528,7 @@ static void program_6(long n) { while (n--) open_close("/dev/null", 10000); }
 static void program_7(long n) { while (n--) open_close("/dev/console", 10000); }
 
 #include "bench-waits.h"
+#include "bench-files.h"
 #include "bench-threads.h"
 
 /* --- the table --- */
