@@ -5,7 +5,8 @@
 //! Source: dissertation, section 5.1.4, the fourth of the five points (split the work and postpone the rest). [`crate::WorkServer`] does the same for requests that are not numbered.
 //!
 //! Progress: wait-free for who finds another at it; who is at it goes on while others leave work. Who stops in between keeps the others' work waiting, so call it with interrupts off.
-//! Memory order: all is sequentially consistent. Who leaves a piece sets its bit before it looks at the mark, who is at it takes the mark away before it looks at the bits: one of them sees the other.
+//! Memory order: every change of the mark is an exchange. Who leaves a piece sets its bit before it tries for the mark, who is at it takes the mark away before it looks at the bits: whichever exchange comes second sees what
+//! stood before the first.
 
 use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::primitive::constructor;
@@ -38,7 +39,8 @@ impl Batch {
             if pieces != 0 {
                 work(pieces);
             }
-            self.busy.store(false, Ordering::SeqCst);
+            // An exchange: who has just found somebody at it has written here before, so what that one left is seen above.
+            self.busy.swap(false, Ordering::SeqCst);
         }
     }
 }
