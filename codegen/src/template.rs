@@ -165,21 +165,47 @@ struct Assembled {
     faults: Box<[Fault]>,
 }
 
+/// What emits the code of a template.
+enum Generator<const N: usize> {
+    One(fn(&mut Draft, &[Hole; N])),
+    Variant(fn(&mut Draft, &[Hole; N], u8), u8),
+}
+
 /// Code with `N` holes, assembled at its first use.
 pub struct Template<const N: usize> {
     class: &'static Class,
-    generate: fn(&mut Draft, &[Hole; N]),
+    generator: Generator<N>,
     assembled: AtomicPtr<Assembled>,
 }
 
 impl<const N: usize> Template<N> {
     /// A template of what `generate` emits. At most 64 holes.
     pub const fn new(class: &'static Class, generate: fn(&mut Draft, &[Hole; N])) -> Template<N> {
+        Self::by(class, Generator::One(generate))
+    }
+
+    /// The same for a generator of several variants: other code, which a value that is known here chooses.
+    pub const fn of_variant(
+        class: &'static Class,
+        generate: fn(&mut Draft, &[Hole; N], u8),
+        variant: u8,
+    ) -> Template<N> {
+        Self::by(class, Generator::Variant(generate, variant))
+    }
+
+    const fn by(class: &'static Class, generator: Generator<N>) -> Template<N> {
         assert!(N as i64 <= MAX_HOLES);
         Template {
             class,
-            generate,
+            generator,
             assembled: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    fn emit(&self, draft: &mut Draft, holes: &[Hole; N]) {
+        match self.generator {
+            Generator::One(generate) => generate(draft, holes),
+            Generator::Variant(generate, variant) => generate(draft, holes, variant),
         }
     }
 
@@ -190,10 +216,8 @@ impl<const N: usize> Template<N> {
         }
         let mut draft = Draft::new(self.class, "template");
         draft.with_holes = true;
-        (self.generate)(
-            &mut draft,
-            &core::array::from_fn(|n| Hole(Kind::Open(n as u8))),
-        );
+        let holes = core::array::from_fn(|n| Hole(Kind::Open(n as u8)));
+        self.emit(&mut draft, &holes);
         let faults = draft.finish()?;
         for n in 0..N {
             let used = draft.holes.iter().any(|u| usize::from(u.hole) == n);
@@ -317,7 +341,7 @@ impl<const N: usize> Template<N> {
     ) -> Result<Sealed, OutOfCode> {
         let mut draft = Draft::new(self.class, name);
         draft.owner(owner);
-        (self.generate)(&mut draft, &values.map(Hole::value));
+        self.emit(&mut draft, &values.map(Hole::value));
         draft.seal()
     }
 }

@@ -155,7 +155,7 @@ pub(crate) const VARIANTS: usize = 8;
 
 impl Variant {
     /// The variant with this [`index`](Self::index).
-    pub const fn new(index: usize) -> Variant {
+    pub const fn new(index: u8) -> Variant {
         Variant {
             several_cpus: index & 1 != 0,
             shared: index & 2 != 0,
@@ -181,18 +181,18 @@ impl Variant {
     }
 }
 
-/// A template for each variant, from a generator with the variant's index as a constant parameter.
+/// A template for each variant, from a generator that gets the variant's index.
 macro_rules! templates {
     ($class:expr, $generator:ident) => {
         [
-            codegen::Template::new($class, $generator::<0>),
-            codegen::Template::new($class, $generator::<1>),
-            codegen::Template::new($class, $generator::<2>),
-            codegen::Template::new($class, $generator::<3>),
-            codegen::Template::new($class, $generator::<4>),
-            codegen::Template::new($class, $generator::<5>),
-            codegen::Template::new($class, $generator::<6>),
-            codegen::Template::new($class, $generator::<7>),
+            codegen::Template::of_variant($class, $generator, 0),
+            codegen::Template::of_variant($class, $generator, 1),
+            codegen::Template::of_variant($class, $generator, 2),
+            codegen::Template::of_variant($class, $generator, 3),
+            codegen::Template::of_variant($class, $generator, 4),
+            codegen::Template::of_variant($class, $generator, 5),
+            codegen::Template::of_variant($class, $generator, 6),
+            codegen::Template::of_variant($class, $generator, 7),
         ]
     };
 }

@@ -143,7 +143,7 @@ static YIELD_FIRST_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) };
 static YIELD_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
 
 macro_rules! templates {
-    ($generate:ident: $($v:literal)*) => { [$(Template::new(&SWITCH, $generate::<$v>)),*] };
+    ($generate:ident: $($v:literal)*) => { [$(Template::of_variant(&SWITCH, $generate, $v)),*] };
 }
 /// By variant without the bits for vector registers ([`place_of`]); those with [`Kind::FP`] are in [`VECTOR`].
 static PLAIN: [Template<4>; 64] = templates!(plain:
@@ -239,18 +239,18 @@ impl SwitchCode {
     }
 }
 
-fn plain<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4]) {
-    generate::<VARIANT>(d, keys, 0);
+fn plain(d: &mut Draft, keys: &[Hole; 4], variant: u8) {
+    generate(d, variant, keys, 0);
 }
 
-fn vector<const VARIANT: u8>(d: &mut Draft, &[tte, stack_top, slow, over, area]: &[Hole; 5]) {
-    generate::<VARIANT>(d, &[tte, stack_top, slow, over], area.imm32());
+fn vector(d: &mut Draft, &[tte, stack_top, slow, over, area]: &[Hole; 5], variant: u8) {
+    generate(d, variant, &[tte, stack_top, slow, over], area.imm32());
 }
 
 /// The next instruction is where entries of this kind are found. A draft that has lost bytes knows no places, and another CPU may have made a whole one.
-fn note<const VARIANT: u8>(places: &[AtomicUsize], d: &Draft) {
+fn note(variant: u8, places: &[AtomicUsize], d: &Draft) {
     if d.is_whole() {
-        places[VARIANT as usize].store(d.len(), Ordering::Relaxed);
+        places[variant as usize].store(d.len(), Ordering::Relaxed);
     }
 }
 
@@ -258,7 +258,7 @@ const fn has(variant: u8, kind: Kind) -> bool {
     variant & kind.0 != 0
 }
 
-fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
+fn generate(d: &mut Draft, variant: u8, keys: &[Hole; 4], area: i32) {
     let [tte, stack_top, slow, over] = *keys;
     let (tte, base) = (tte.imm32(), stack_top.imm32());
 
@@ -269,8 +269,8 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
     );
     dynasm!(d ; .arch x64 ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]);
     let rare = Rare::new(d);
-    begin::<VARIANT>(d, tte, base);
-    vectors::<VARIANT>(d, tte, area, &rare);
+    begin(d, variant, tte, base);
+    vectors(d, variant, tte, area, &rare);
     dynasm!(d
         ; .arch x64
         ; pop r15
@@ -281,9 +281,9 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
         ; pop rbx
         ; ret
     );
-    rarely::<VARIANT>(d, &rare);
+    rarely(d, variant, &rare);
 
-    note::<VARIANT>(&SW_OUT_AT, d);
+    note(variant, &SW_OUT_AT, d);
     dynasm!(d
         ; .arch x64
         ; push rbx
@@ -293,21 +293,21 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
         ; push r14
         ; push r15
     );
-    if has(VARIANT, Kind::ASKED) {
+    if has(variant, Kind::ASKED) {
         speculation::end(d, base);
     }
-    if has(VARIANT, Kind::WATCHED) {
+    if has(variant, Kind::WATCHED) {
         watch::end(d);
     }
-    end::<VARIANT>(d, tte, area);
+    end(d, variant, tte, area);
     dynasm!(d
         ; .arch x64
         ; mov [tte + offset_of!(Tte, rsp) as i32], rsp
     );
     jump_through(d, tte + offset_of!(Tte, link) as i32);
 
-    if has(VARIANT, Kind::USER) {
-        yield_way::<VARIANT>(d, [tte, base, area], [slow, over]);
+    if has(variant, Kind::USER) {
+        yield_way(d, variant, [tte, base, area], [slow, over]);
     } else {
         for unused in [stack_top, slow, over] {
             d.spare(unused);
@@ -316,22 +316,18 @@ fn generate<const VARIANT: u8>(d: &mut Draft, keys: &[Hole; 4], area: i32) {
 }
 
 /// The three entries of a thread that gives way by `sched_yield`.
-fn yield_way<const VARIANT: u8>(
-    d: &mut Draft,
-    [tte, base, area]: [i32; 3],
-    [slow, over]: [Hole; 2],
-) {
+fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, over]: [Hole; 2]) {
     let saved = |place: i32| base - 8 * place;
     let user_rsp = base + StackBase::USER_RSP as i32;
     let (asked, many) = (d.label(), d.label());
 
     into_space(d, tte);
-    note::<VARIANT>(&YIELD_IN_AT, d);
+    note(variant, &YIELD_IN_AT, d);
     let rare = Rare::new(d);
-    begin::<VARIANT>(d, tte, base);
+    begin(d, variant, tte, base);
     // For the vector registers, and for the question whether something is asked of the thread; what is left then is the call's result.
     dynasm!(d ; .arch x64 ; mov eax, ATTENTION as i32);
-    shared_vectors::<VARIANT>(d, tte, area, &rare);
+    shared_vectors(d, variant, tte, area, &rare);
     dynasm!(d
         ; .arch x64
         ; mov rcx, [saved(1)]
@@ -362,10 +358,10 @@ fn yield_way<const VARIANT: u8>(
     d.bind(asked);
     dynasm!(d ; .arch x64 ; mov rsp, base ; mov eax, abi::nr::SCHED_YIELD as i32);
     d.jmp_abs(slow);
-    shared_rarely::<VARIANT>(d, tte, &rare);
+    shared_rarely(d, variant, tte, &rare);
 
     // Alone in its level, and in no other is anybody: nothing to do.
-    note::<VARIANT>(&YIELD_FIRST_AT, d);
+    note(variant, &YIELD_FIRST_AT, d);
     dynasm!(d
         ; .arch x64
         ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
@@ -388,7 +384,7 @@ fn yield_way<const VARIANT: u8>(
     }
     d.jmp_abs(over);
 
-    note::<VARIANT>(&YIELD_OUT_AT, d);
+    note(variant, &YIELD_OUT_AT, d);
     dynasm!(d
         ; .arch x64
         ; mov [saved(1)], rcx
@@ -412,13 +408,13 @@ fn yield_way<const VARIANT: u8>(
     } else {
         dynasm!(d ; .arch x64 ; mov [user_rsp], rsp);
     }
-    if has(VARIANT, Kind::ASKED) {
+    if has(variant, Kind::ASKED) {
         speculation::end(d, base);
     }
-    if has(VARIANT, Kind::WATCHED) {
+    if has(variant, Kind::WATCHED) {
         watch::end(d);
     }
-    end::<VARIANT>(d, tte, area);
+    end(d, variant, tte, area);
     dynasm!(d
         ; .arch x64
         ; mov rdi, [base + StackBase::CPU as i32]
@@ -446,14 +442,14 @@ fn into_space(d: &mut Draft, tte: i32) {
 }
 
 /// Makes the thread the running one of the CPU at rdi from the time stamp in rax on, but for the vector registers; changes rax, rcx, rdx and flags.
-fn begin<const VARIANT: u8>(d: &mut Draft, tte: i32, base: i32) {
+fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
     dynasm!(d
         ; .arch x64
         ; sub [tte + offset_of!(Tte, time) as i32], rax
         ; mov [tte + offset_of!(Tte, in_at) as i32], rax
         ; mov QWORD [rdi + Cpu::CURRENT as i32], tte
     );
-    if !has(VARIANT, Kind::USER) {
+    if !has(variant, Kind::USER) {
         return;
     }
     dynasm!(d
@@ -462,23 +458,33 @@ fn begin<const VARIANT: u8>(d: &mut Draft, tte: i32, base: i32) {
         ; mov [rdi + Cpu::DISPATCHER as i32], rcx
         ; mov QWORD [rdi + Cpu::RSP0 as i32], base
     );
-    load_base::<VARIANT>(d, tte + offset_of!(Tte, fs_base) as i32, MSR_FS_BASE);
-    if has(VARIANT, Kind::GS) {
-        load_base::<VARIANT>(d, tte + offset_of!(Tte, gs_base) as i32, MSR_GS_BASE);
+    load_base(
+        d,
+        variant,
+        tte + offset_of!(Tte, fs_base) as i32,
+        MSR_FS_BASE,
+    );
+    if has(variant, Kind::GS) {
+        load_base(
+            d,
+            variant,
+            tte + offset_of!(Tte, gs_base) as i32,
+            MSR_GS_BASE,
+        );
     }
-    if has(VARIANT, Kind::ASKED) {
+    if has(variant, Kind::ASKED) {
         speculation::begin(d, tte);
     }
-    if has(VARIANT, Kind::WATCHED) {
+    if has(variant, Kind::WATCHED) {
         watch::begin(d, tte);
     }
 }
 
 /// In the ordinary way: makes the vector registers the thread's unless they are, and has the CPU's books say so; or has them trap. Changes
 /// rax, rcx and flags.
-fn vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32, rare: &Rare) {
-    if !has(VARIANT, Kind::FP) {
-        return no_vectors::<VARIANT>(d, tte, rare);
+fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
+    if !has(variant, Kind::FP) {
+        return no_vectors(d, variant, tte, rare);
     }
     // The difference overflows when the owner is `Cpu::FP_TRAPPED`.
     dynasm!(d
@@ -489,18 +495,18 @@ fn vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32, rare: &Rare) {
         ; =>rare.load
         ; mov QWORD [rdi + Cpu::FP_OWNER as i32], tte
     );
-    if VARIANT & Kind::XSAVE != 0 {
+    if variant & Kind::XSAVE != 0 {
         dynasm!(d ; .arch x64 ; mov eax, -1);
     }
-    restore::<VARIANT>(d, area);
+    restore(d, variant, area);
     d.bind(rare.go);
 }
 
 /// In the yielding way, where rax is [`ATTENTION`] and stays that: threads that give way to each other find each other's vector registers there, so
 /// as long as the books say that they are nobody's there is nothing to compare and nothing to write down.
-fn shared_vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32, rare: &Rare) {
-    if !has(VARIANT, Kind::FP) {
-        return no_vectors::<VARIANT>(d, tte, rare);
+fn shared_vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
+    if !has(variant, Kind::FP) {
+        return no_vectors(d, variant, tte, rare);
     }
     dynasm!(d
         ; .arch x64
@@ -508,21 +514,21 @@ fn shared_vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32, rare: &
         ; jne =>rare.away
         ; =>rare.load
     );
-    restore::<VARIANT>(d, area);
+    restore(d, variant, area);
     d.bind(rare.go);
 }
 
 /// Of a thread without: has them trap. Changes rcx and flags.
-fn no_vectors<const VARIANT: u8>(d: &mut Draft, tte: i32, rare: &Rare) {
-    if has(VARIANT, Kind::USER) {
+fn no_vectors(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
+    if has(variant, Kind::USER) {
         dynasm!(d ; .arch x64 ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte ; jno =>rare.away);
         d.bind(rare.go);
     }
 }
 
 /// Loads the vector registers; the components whose bits are set in eax. No component has a bit above 31, so edx may be anything.
-fn restore<const VARIANT: u8>(d: &mut Draft, area: i32) {
-    if VARIANT & Kind::XSAVE != 0 {
+fn restore(d: &mut Draft, variant: u8, area: i32) {
+    if variant & Kind::XSAVE != 0 {
         dynasm!(d ; .arch x64 ; xrstor64 [area]);
     } else {
         dynasm!(d ; .arch x64 ; fxrstor64 [area]);
@@ -547,10 +553,10 @@ impl Rare {
 }
 
 /// What [`vectors`] seldom needs: changing whether floating-point instructions trap.
-fn rarely<const VARIANT: u8>(d: &mut Draft, rare: &Rare) {
-    if has(VARIANT, Kind::FP) {
+fn rarely(d: &mut Draft, variant: u8, rare: &Rare) {
+    if has(variant, Kind::FP) {
         dynasm!(d ; .arch x64 ; =>rare.away ; clts ; jmp =>rare.load);
-    } else if has(VARIANT, Kind::USER) {
+    } else if has(variant, Kind::USER) {
         dynasm!(d
             ; .arch x64
             ; =>rare.away
@@ -565,9 +571,9 @@ fn rarely<const VARIANT: u8>(d: &mut Draft, rare: &Rare) {
 }
 
 /// What [`shared_vectors`] seldom needs: that, and taking the registers off the books, unless they are the thread's still.
-fn shared_rarely<const VARIANT: u8>(d: &mut Draft, tte: i32, rare: &Rare) {
-    if !has(VARIANT, Kind::FP) {
-        return rarely::<VARIANT>(d, rare);
+fn shared_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
+    if !has(variant, Kind::FP) {
+        return rarely(d, variant, rare);
     }
     dynasm!(d
         ; .arch x64
@@ -582,14 +588,14 @@ fn shared_rarely<const VARIANT: u8>(d: &mut Draft, tte: i32, rare: &Rare) {
 }
 
 /// Saves the vector registers and stops the clock: rax is the time stamp then. Changes rdx.
-fn end<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32) {
-    if has(VARIANT, Kind::FP) {
-        if VARIANT & Kind::XSAVE != 0 {
+fn end(d: &mut Draft, variant: u8, tte: i32, area: i32) {
+    if has(variant, Kind::FP) {
+        if variant & Kind::XSAVE != 0 {
             dynasm!(d ; .arch x64 ; mov eax, -1);
         }
-        if VARIANT & Kind::XSAVEOPT != 0 {
+        if variant & Kind::XSAVEOPT != 0 {
             dynasm!(d ; .arch x64 ; xsaveopt64 [area]);
-        } else if VARIANT & Kind::XSAVE != 0 {
+        } else if variant & Kind::XSAVE != 0 {
             dynasm!(d ; .arch x64 ; xsave64 [area]);
         } else {
             dynasm!(d ; .arch x64 ; fxsave64 [area]);
@@ -605,8 +611,8 @@ fn end<const VARIANT: u8>(d: &mut Draft, tte: i32, area: i32) {
 }
 
 /// Loads a segment base from the word at `at`; spares rdi, rsp.
-fn load_base<const VARIANT: u8>(d: &mut Draft, at: i32, msr: u32) {
-    if VARIANT & Kind::FSGSBASE == 0 {
+fn load_base(d: &mut Draft, variant: u8, at: i32, msr: u32) {
+    if variant & Kind::FSGSBASE == 0 {
         dynasm!(d
             ; .arch x64
             ; mov ecx, msr as i32

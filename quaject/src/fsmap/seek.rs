@@ -29,8 +29,8 @@ pub unsafe fn synthesize_lseek(
     unsafe { fill(&TEMPLATES, "lseek", (file, cursor), seam, sharing) }
 }
 
-fn usual<const V: usize>(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4]) {
-    let v = Variant::new(V);
+fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u8) {
+    let v = Variant::new(variant);
     let size = core.imm32() + offset::SIZE;
     let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
     if !v.takes_monitor() {

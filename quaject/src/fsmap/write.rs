@@ -41,12 +41,12 @@ pub unsafe fn synthesize_write(
     unsafe { fill(templates, name, (file, cursor), seam, sharing) }
 }
 
-fn plain<const V: usize>(d: &mut Draft, holes: &[Hole; 4]) {
-    generate(d, Variant::new(V), false, holes);
+fn plain(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
+    generate(d, Variant::new(variant), false, holes);
 }
 
-fn append<const V: usize>(d: &mut Draft, holes: &[Hole; 4]) {
-    generate(d, Variant::new(V), true, holes);
+fn append(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
+    generate(d, Variant::new(variant), true, holes);
 }
 
 fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {

@@ -23,8 +23,8 @@ static READ: Kind<6> = Kind {
     generate,
 };
 
-fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 6]) {
-    generate(d, Variant::new(V), RING, holes);
+fn usual(d: &mut Draft, holes: &[Hole; 6], variant: u8) {
+    generate(d, Variant::new(variant), RING, holes);
 }
 
 /// The routine behind `read` for a pipe.

@@ -21,8 +21,8 @@ static RECEIVE: Kind<6> = Kind {
     generate,
 };
 
-fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 6]) {
-    generate(d, Variant::new(V), MESSAGES, holes);
+fn usual(d: &mut Draft, holes: &[Hole; 6], variant: u8) {
+    generate(d, Variant::new(variant), MESSAGES, holes);
 }
 
 /// The routine behind `read` of messages.

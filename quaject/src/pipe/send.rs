@@ -22,8 +22,8 @@ static SEND: Kind<5> = Kind {
     generate,
 };
 
-fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 5]) {
-    generate(d, Variant::new(V), MESSAGES, holes);
+fn usual(d: &mut Draft, holes: &[Hole; 5], variant: u8) {
+    generate(d, Variant::new(variant), MESSAGES, holes);
 }
 
 /// The routine behind `write` of messages.

@@ -23,8 +23,8 @@ static WRITE: Kind<5> = Kind {
     generate,
 };
 
-fn usual<const V: usize>(d: &mut Draft, holes: &[Hole; 5]) {
-    generate(d, Variant::new(V), RING, holes);
+fn usual(d: &mut Draft, holes: &[Hole; 5], variant: u8) {
+    generate(d, Variant::new(variant), RING, holes);
 }
 
 /// The routine behind `write` for a pipe.
