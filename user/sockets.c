@@ -1165,6 +1165,31 @@ static void credentials(void)
 
 /* --- messages --- */
 
+/* Whether each of many who wait for room at a full receiver is told when one message is taken, at different times of their waiting. */
+static void told_of_room(void)
+{
+    int late = 0;
+    for (int round = 0; round < 300; round++) {
+        char text[8];
+        int to = bound(SOCK_DGRAM, "@room"), from = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+        struct sockaddr_un name;
+        socklen_t length = named(&name, "@room");
+        connect(from, (void *)&name, length);
+        while (send(from, "full", 4, 0) == 4)
+            ;
+        pid_t child = fork();
+        if (child == 0) {
+            usleep(round * 7 % 500);
+            _exit(recv(to, text, sizeof text, 0) != 4);
+        }
+        struct pollfd p = {from, POLLOUT, 0};
+        late += poll(&p, 1, 2000) != 1;
+        waitpid(child, 0, 0);
+        close(to), close(from);
+    }
+    equal(late, 0, "who polls is told of room");
+}
+
 static void datagrams(void)
 {
     int a = bound(SOCK_DGRAM, "@da"), b = bound(SOCK_DGRAM, "db"), c = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -1685,7 +1710,7 @@ int main(int argc, char **argv)
     static const struct group all[] = {
         {"pairs", pairs}, {"floods", floods}, {"many_writers", many_writers}, {"whole", whole}, {"ends", ends},
         {"names", names}, {"backlogs", backlogs}, {"listeners_end", listeners_end}, {"rushes", rushes}, {"calls", calls}, {"rights", rights}, {"cycles", cycles},
-        {"too_many", too_many}, {"credentials", credentials}, {"datagrams", datagrams}, {"packets", packets}, {"many_messages", many_messages},
+        {"too_many", too_many}, {"credentials", credentials}, {"datagrams", datagrams}, {"told of room", told_of_room}, {"packets", packets}, {"many_messages", many_messages},
         {"hostile", hostile}, {"options", options}, {"watched", watched}, {"permissions", permissions}, {"traffic", traffic},
     };
     umask(022);

@@ -420,8 +420,8 @@ impl Channel {
     pub fn clear(&self) {
         while let Some(record) = self.take() {
             let left = record.left();
-            drop(record);
             self.done(left);
+            drop(record);
         }
     }
 

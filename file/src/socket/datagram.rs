@@ -257,8 +257,9 @@ impl Socket {
             received.seen = files.transpose()?;
         } else {
             received.along.rights = record.along.rights.take();
-            drop(record);
+            // Before the record goes, which wakes who sent it: there is room then.
             self.inbox.done(length);
+            drop(record);
         }
         Ok(counted(received, copied?, length, flags))
     }

@@ -223,8 +223,8 @@ impl Socket {
             if left > 0 {
                 channel.put_back(record);
             } else {
-                drop(record);
                 channel.done(0);
+                drop(record);
             }
             if received.along.rights.is_some() || left > 0 {
                 return Ok(true);
