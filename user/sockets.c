@@ -1171,10 +1171,10 @@ static void told_of_room(void)
     int late = 0;
     for (int round = 0; round < 300; round++) {
         char text[8];
-        int to = bound(SOCK_DGRAM, "@room"), from = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+        int to = bound(SOCK_DGRAM, "@room"), from = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0), other = socket(AF_UNIX, SOCK_DGRAM, 0);
         struct sockaddr_un name;
         socklen_t length = named(&name, "@room");
-        connect(from, (void *)&name, length);
+        connect(from, (void *)&name, length), connect(other, (void *)&name, length);
         while (send(from, "full", 4, 0) == 4)
             ;
         pid_t child = fork();
@@ -1182,10 +1182,10 @@ static void told_of_room(void)
             usleep(round * 7 % 500);
             _exit(recv(to, text, sizeof text, 0) != 4);
         }
-        struct pollfd p = {from, POLLOUT, 0};
+        struct pollfd p = {round % 2 ? from : other, POLLOUT, 0};
         late += poll(&p, 1, 2000) != 1;
         waitpid(child, 0, 0);
-        close(to), close(from);
+        close(to), close(from), close(other);
     }
     equal(late, 0, "who polls is told of room");
 }

@@ -202,6 +202,9 @@ impl Queue {
     }
 }
 
+/// Pollers who send to a channel, by the channel's address. Static, since a poller stands there without keeping its target.
+static SENDERS: [WaitList; 64] = [const { WaitList::new() }; 64];
+
 impl Channel {
     /// An empty one, without a queue.
     pub fn new() -> Channel {
@@ -405,9 +408,17 @@ impl Channel {
         self.pending.fetch_sub(1, Ordering::SeqCst);
         self.follow();
         drop(records);
-        if self.room.has_waiters() {
-            self.room.wake_all();
+        for list in [&self.room, self.senders()] {
+            if list.has_waiters() {
+                list.wake_all();
+            }
         }
+    }
+
+    /// Tells pollers of any who send here that a record was read. Other channels may have the same list: who is told looks again.
+    pub fn senders(&self) -> &'static WaitList {
+        let at = core::ptr::from_ref(self).addr() / size_of::<Self>();
+        &SENDERS[at % SENDERS.len()]
     }
 
     /// A record that was taken is the first one again.

@@ -7,6 +7,7 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use quaject::pipe::ReadEnd;
+use sync::WaitList;
 
 use super::message::{Received, Sending};
 use super::record::Record;
@@ -82,6 +83,12 @@ impl Socket {
     pub(super) fn is_target_full(self: &Arc<Self>) -> bool {
         let target = self.target.lock().clone();
         target.is_some_and(|target| self.is_full_for(&target))
+    }
+
+    /// The list that is told when its target has read a record.
+    pub(super) fn target_has_read(&self) -> Option<&'static WaitList> {
+        let target = self.target.lock();
+        target.as_ref().map(|target| target.inbox.senders())
     }
 
     pub(super) fn send_record(

@@ -91,6 +91,9 @@ impl File for Open {
                 Some(queue) => queue.expect_space(|list| table.watch_for(room, list)),
                 None => table.watch_for(room, &socket.outbox.space),
             }
+            if let Some(list) = socket.target_has_read() {
+                table.watch_for(room, list);
+            }
         }
         let mut found = 0;
         if socket.has_error() {
