@@ -4,7 +4,7 @@
 //! stock is low ([`machine::random::set_refill`]).
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.4.
 
-use super::ring::{Ring, WRITES, near, physical};
+use super::ring::{Ring, WRITES, look_for_used, physical};
 use super::transport::{NO_VECTOR, Transport};
 use super::ways::Ways;
 use crate::Unusable;
@@ -12,7 +12,7 @@ use crate::interrupt::{Source, later};
 use crate::pci::Function;
 use crate::registers::Registers;
 use alloc::boxed::Box;
-use codegen::{Draft, Label, dynasm};
+use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use machine::random;
 use quaject::near::Block;
@@ -106,9 +106,7 @@ impl Source for Entropy {
     fn emit(&self, _: &mut Draft) {}
 
     fn look(&self, d: &mut Draft, wake: Label) {
-        // Allocated like the ring, so it is near as that is.
-        let taken = near(self.taken.as_ptr().expose_provenance()).unwrap_or(self.used);
-        dynasm!(d ; .arch x64 ; mov ax, [self.used] ; cmp ax, [taken] ; jne =>wake);
+        look_for_used(d, self.used, &self.taken, wake);
     }
 
     fn wake(&self) {

@@ -6,6 +6,7 @@
 //! Buffers are of the kernel's heap, which is contiguous in physical memory as it is in the window: [`physical`].
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
 
+use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use quaject::near::Block;
 
@@ -26,6 +27,13 @@ pub fn physical(at: usize) -> u64 {
 /// The address of near memory as generated code has it: sign-extended from 32 bits.
 pub fn near(at: usize) -> Option<i32> {
     (at as i32 as isize as usize == at).then_some(at as i32)
+}
+
+/// Part of a handler: jumps to `wake` if the device has used more than `taken` counts, which is allocated like the ring, so near as that is. `used` is
+/// [`Words::used`]. Changes ax and flags.
+pub fn look_for_used(d: &mut Draft, used: i32, taken: &AtomicU16, wake: Label) {
+    let taken = near(taken.as_ptr().expose_provenance()).unwrap_or(used);
+    dynasm!(d ; .arch x64 ; mov ax, [used] ; cmp ax, [taken] ; jne =>wake);
 }
 
 /// One ring.

@@ -10,7 +10,7 @@
 //! The device is believed no number: an answer is for a question that is on its way, and no longer than its memory. Who gives up waiting leaves the place to the device, and the handler frees it.
 //! Source: the standard reserves the device's number and says no more (Virtual I/O Device (VIRTIO) Version 1.2, section 5); its one queue and its name are as in Linux's `include/uapi/linux/virtio_9p.h`.
 
-use super::ring::{Ring, near, physical};
+use super::ring::{Ring, look_for_used, physical};
 use super::transport::{NO_VECTOR, Transport};
 use super::ways::Ways;
 use crate::Unusable;
@@ -20,7 +20,7 @@ use crate::pci::{Function, Odd};
 use crate::registers::Registers;
 use alloc::boxed::Box;
 use alloc::string::String;
-use codegen::{Draft, Label, dynasm};
+use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use quaject::near::Block;
@@ -402,9 +402,7 @@ impl Source for Share {
     fn emit(&self, _: &mut Draft) {}
 
     fn look(&self, d: &mut Draft, wake: Label) {
-        // Allocated like the ring, so it is near as that is.
-        let taken = near(self.taken.as_ptr().expose_provenance()).unwrap_or(self.used);
-        dynasm!(d ; .arch x64 ; mov ax, [self.used] ; cmp ax, [taken] ; jne =>wake);
+        look_for_used(d, self.used, &self.taken, wake);
     }
 
     /// Gives answers to those who wait for them, and frees places for whose answers nobody waits.

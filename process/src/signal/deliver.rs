@@ -235,16 +235,12 @@ pub(super) fn stop_if_complete(process: &Arc<Process>) {
             return;
         };
         let threads = process.threads.lock().len();
-        match state.stopped == threads && threads != 0 {
-            true => {
-                if state.change == Some(Change::Stopped(signo)) {
-                    return;
-                }
-                state.change = Some(Change::Stopped(signo));
-                signo
-            }
-            false => return,
+        let complete = state.stopped == threads && threads != 0;
+        if !complete || state.change == Some(Change::Stopped(signo)) {
+            return;
         }
+        state.change = Some(Change::Stopped(signo));
+        signo
     };
     // A parent that traces it is told by the thread that stops.
     if process.traced_by.load(Ordering::Acquire) != process.ppid() {

@@ -6,7 +6,7 @@
 //! The interrupt's handler only looks whether something has come; the rest is a procedure chained to its end, which wakes that thread.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 5.3.6.2 and 5.3.6.3.
 
-use super::super::ring::{Ring, WRITES, near, physical};
+use super::super::ring::{Ring, WRITES, look_for_used, physical};
 use super::super::transport::Transport;
 use super::{CONSOLE, Console, Port};
 use crate::Unusable;
@@ -16,7 +16,7 @@ use crate::pci::Odd;
 use crate::registers::Registers;
 use crate::virtio::flow::Way;
 use alloc::boxed::Box;
-use codegen::{Draft, Label, dynasm};
+use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicU16, Ordering};
 use machine::clock;
 use quaject::near::Block;
@@ -130,9 +130,7 @@ impl Source for Control {
     fn emit(&self, _: &mut Draft) {}
 
     fn look(&self, d: &mut Draft, wake: Label) {
-        // Allocated like the rings, so it is near as they are.
-        let heard = near(self.heard.as_ptr().expose_provenance()).unwrap_or(self.used);
-        dynasm!(d ; .arch x64 ; mov ax, [self.used] ; cmp ax, [heard] ; jne =>wake);
+        look_for_used(d, self.used, &self.heard, wake);
     }
 
     fn wake(&self) {
