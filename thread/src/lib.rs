@@ -19,63 +19,36 @@
 
 extern crate alloc;
 
-mod alarm;
-#[cfg(test)]
-mod alarm_tests;
-mod asked;
-mod average;
 mod balance;
-mod block;
-mod callouts;
-pub mod chain;
-pub mod clock;
-pub mod deadline;
-pub mod direct;
-pub mod dispatch;
-mod donate;
-pub mod flags;
-pub mod fp;
-mod gate;
-pub mod grace;
-mod idle;
-mod kick;
-mod local;
-pub mod ops;
-pub mod outright;
+mod entry;
+mod native;
 mod primitive;
-mod protect;
-pub mod ready;
-pub mod sample;
-#[cfg(target_os = "none")]
-mod saved;
+mod running;
 pub mod selftest;
-mod sequence;
-pub mod shelf;
-pub mod signal;
-mod spawn;
-pub mod speculation;
-mod start_up;
 pub mod switch;
-mod timer;
-pub mod token;
+mod time;
 mod tte;
-mod turn;
-mod waiting;
-pub mod watch;
-mod yielding;
 
-pub use block::{resume, resume_address, start, suspend, yield_now};
-pub use fp::no_fpu;
-pub use gate::{before_user, debug_trap, irq_exit};
-pub use ops::{EVENTS, find, hold_self, safe_point, wait, wait_interruptible};
-pub use protect::{Return, forget as forget_procedures, protected_return};
-pub use signal::{Mode, Procedure, Refused};
-pub use spawn::{Body, Spec, bury, create, exit, spawn};
-pub use start_up::{CpuStats, idle, init, init_cpu, stats};
+pub use balance::{sample, shelf};
+pub use entry::{chain, dispatch, outright};
+pub use native::{direct, ops};
+pub use running::ready;
+pub use switch::{fp, speculation, watch};
+pub use time::{clock, deadline, grace};
+pub use tte::{flags, signal, token};
+
+pub use entry::gate::{before_user, debug_trap, irq_exit};
+pub use entry::protect::{Return, forget as forget_procedures, protected_return};
+pub use native::ops::{EVENTS, find, hold_self, safe_point, wait, wait_interruptible};
+pub use running::block::{resume, resume_address, start, suspend, yield_now};
+pub use running::spawn::{Body, Spec, bury, create, exit, spawn};
+pub use running::start_up::{CpuStats, idle, init, init_cpu, stats};
+pub use switch::fp::no_fpu;
+pub use tte::signal::{Mode, Procedure, Refused};
 /// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);
+pub use entry::waiting::entry as wait_exit;
 pub use tte::{
     LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt,
     entry_bytes, for_each,
 };
-pub use waiting::entry as wait_exit;

@@ -10,7 +10,7 @@ mod primitive {
     }
     pub(crate) use constructor;
 }
-#[path = "../src/asked.rs"]
+#[path = "../src/running/asked.rs"]
 mod asked;
 
 use asked::Asked;

@@ -2,12 +2,12 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
-#[path = "../src/flags.rs"]
+#[path = "../src/tte/flags.rs"]
 mod flags;
 mod primitive {
     pub use loom::sync::atomic::{AtomicU32, Ordering};
 }
-#[path = "../src/sequence.rs"]
+#[path = "../src/tte/sequence.rs"]
 mod sequence;
 
 use flags::{SEQUENCE, TOKEN};

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
-#[path = "../src/flags.rs"]
+#[path = "../src/tte/flags.rs"]
 mod flags;
 mod primitive {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -13,10 +13,10 @@ mod primitive {
     pub(crate) use constructor;
 }
 #[allow(dead_code)]
-#[path = "../src/shelf.rs"]
+#[path = "../src/balance/shelf.rs"]
 mod shelf;
 #[allow(dead_code)]
-#[path = "../src/token.rs"]
+#[path = "../src/tte/token.rs"]
 mod token;
 
 use flags::{ASLEEP, STOPME, TOKEN};

@@ -2,13 +2,13 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
-#[path = "../src/flags.rs"]
+#[path = "../src/tte/flags.rs"]
 mod flags;
 mod primitive {
     pub use loom::sync::atomic::{AtomicU32, Ordering};
 }
 #[allow(dead_code)]
-#[path = "../src/token.rs"]
+#[path = "../src/tte/token.rs"]
 mod token;
 
 use flags::{ASLEEP, GO, HELD, NEW, PENDING, POKED, STEP, STOPME, STOPPED, TOKEN};

@@ -1,0 +1,152 @@
+//! Samples: for whom a CPU computes, a program or the kernel.
+//!
+//! *Interface*: [`Split`] and [`Tte::split`] for a thread, [`of_cpu`] for a CPU, [`load`] for the load averages; [`take`] by the timer interrupt, [`begin`] by an idle CPU that
+//! has got something to do.
+//!
+//! Nobody takes the time on the way into the kernel and back. While a CPU has anything to do, its timer looks a hundred times a second at what it has interrupted, and gives the
+//! thread's time since its last sample, all of it, to the mode that it finds. (Linux does so, too, unless it was built to account for each crossing.) A CPU without anything to
+//! do is not interrupted for it.
+//!
+//! Calls that generated code answers run with interrupts off, so an interrupt waits until they are back in user mode. There rip is what `syscall` left in rcx, and the time is the
+//! kernel's.
+
+use crate::balance::average;
+use crate::running::local::Local;
+use crate::tte::Tte;
+use core::sync::atomic::{AtomicU64, Ordering};
+use machine::clock::{now_ns, tsc};
+use machine::trap::TrapFrame;
+
+/// From one sample to the next, nanoseconds.
+const PERIOD_NS: u64 = 10_000_000;
+
+/// Sampled time, in counts of the time-stamp counter.
+pub(crate) struct Samples {
+    user: AtomicU64,
+    nice: AtomicU64,
+    system: AtomicU64,
+}
+
+/// Sampled time, nanoseconds: parts of it in proportion to which the exact time is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Of programs.
+    pub user: u64,
+    /// Of programs that are nice. Not counted for a thread, which has all of its own in `user`.
+    pub nice: u64,
+    /// Of the kernel.
+    pub system: u64,
+}
+
+impl Samples {
+    pub(crate) const fn new() -> Samples {
+        Samples {
+            user: AtomicU64::new(0),
+            nice: AtomicU64::new(0),
+            system: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn reset(&self) {
+        for part in [&self.user, &self.nice, &self.system] {
+            part.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn split(&self) -> Split {
+        let [user, nice, system] =
+            [&self.user, &self.nice, &self.system].map(|part| match part.load(Ordering::Relaxed) {
+                // Most threads end before anything has been seen of them.
+                0 => 0,
+                ticks => crate::time::timer::ticks_to_ns(ticks),
+            });
+        Split { user, nice, system }
+    }
+}
+
+/// Adds to what this CPU alone writes.
+fn add(to: &AtomicU64, counts: u64) {
+    to.store(
+        to.load(Ordering::Relaxed).wrapping_add(counts),
+        Ordering::Relaxed,
+    );
+}
+
+impl Tte {
+    /// What samples say about the thread's time.
+    pub fn split(&self) -> Split {
+        self.samples.split()
+    }
+
+    /// Whether its user's time is told apart as a nice thread's.
+    pub fn set_nice(&self, nice: bool) {
+        self.nice.store(nice, Ordering::Relaxed);
+    }
+}
+
+/// What samples say about the time of CPU number `cpu`.
+pub fn of_cpu(cpu: usize) -> Split {
+    crate::running::local::local(cpu).samples.split()
+}
+
+/// Whether the interrupted instruction is a program's, and not the one that a call has just come back to.
+fn computes(frame: &TrapFrame) -> bool {
+    frame.from_user() && frame.rip != frame.rcx
+}
+
+/// In the timer interrupt, which has found `me` running: takes a sample if it is time. When to take the next.
+pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame) {
+    let now = now_ns();
+    if now < local.sample_ns.load(Ordering::Relaxed) {
+        return;
+    }
+    average::look(now, crate::running::start_up::ready());
+    let idle = !me.on_ring.load(Ordering::Relaxed);
+    let since = tsc().wrapping_sub(local.sampled_at.load(Ordering::Relaxed));
+    local.sampled_at.store(tsc(), Ordering::Relaxed);
+    if idle {
+        local.sample_ns.store(u64::MAX, Ordering::Relaxed);
+        return;
+    }
+    local.sample_ns.store(now + PERIOD_NS, Ordering::Relaxed);
+    let samples = &me.samples;
+    let before = [&samples.user, &samples.system].map(|part| part.load(Ordering::Relaxed));
+    // While it runs, the count at its switch-in stands subtracted.
+    let ran = me.time.load(Ordering::Relaxed).wrapping_add(tsc());
+    let fresh = ran.saturating_sub(before[0].wrapping_add(before[1]));
+    if computes(frame) {
+        add(&samples.user, fresh);
+        let nice = me.nice.load(Ordering::Relaxed);
+        let part = if nice {
+            &local.samples.nice
+        } else {
+            &local.samples.user
+        };
+        add(part, since);
+    } else {
+        add(&samples.system, fresh);
+        add(&local.samples.system, since);
+    }
+}
+
+/// An idle CPU gives way to a thread: samples are taken again. With interrupts off.
+#[inline]
+pub(crate) fn begin(local: &Local) {
+    if local.sample_ns.load(Ordering::Relaxed) == u64::MAX {
+        start(local);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn start(local: &Local) {
+    let at = now_ns() + PERIOD_NS;
+    local.sampled_at.store(tsc(), Ordering::Relaxed);
+    local.sample_ns.store(at, Ordering::Relaxed);
+    crate::time::timer::arm(local, at);
+}
+
+/// The load averages over one, five and fifteen minutes, in units of 1/2048.
+pub fn load() -> [u64; 3] {
+    average::now(now_ns())
+}

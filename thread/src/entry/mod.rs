@@ -1,0 +1,10 @@
+//! The ways into the kernel and out of it: dispatchers, calls straight out of them, the ends of interrupts, procedures in user mode.
+//!
+//! *Interface*: of each file.
+
+pub mod chain;
+pub mod dispatch;
+pub(crate) mod gate;
+pub mod outright;
+pub(crate) mod protect;
+pub(crate) mod waiting;

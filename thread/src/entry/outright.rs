@@ -1,0 +1,151 @@
+//! A whole call by one Rust function, straight out of the dispatcher: one that makes no trap frame, and may sleep.
+//!
+//! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`way_out`], [`link_way_out`] and [`link_rest`] at boot; [`answered`] for the slow way; [`with_interrupts`] and [`generally`] for what a function does. Entered by a jump from a routine at any depth of the
+//! kernel stack, interrupts off, the user's registers as at the routine's entry, rax = the call's [`word`]. The function gets the call's arguments and comes back with interrupts off
+//! and the answer, or [`LEFT`]: then the call is made from its start the slow way. Something that is asked of the thread meanwhile is done on the slow way, too, which finds the answer there.
+//!
+//! It is kernel text and no image, because a thread sleeps in it. The dispatcher that it came from may have gone meanwhile, so it does not return there: what leads to user
+//! mode is the same for all threads.
+//! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
+
+use abi::errno::Result;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use machine::cpu::{StackBase, irq_disable, irq_enable};
+
+pub use crate::entry::dispatch::way_out;
+
+/// A call's work, with its arguments.
+pub type OutrightFn = extern "sysv64" fn(usize, usize, usize, usize, usize, usize) -> isize;
+
+/// Not an answer: the call is made again the slow way.
+pub const LEFT: isize = i32::MIN as isize;
+
+/// In a call's number, on the slow way: it may have been answered.
+pub const ANSWERED: u64 = 1 << 30;
+
+/// Where the way out is.
+static OUT: AtomicUsize = AtomicUsize::new(0);
+
+/// Where calls go that no dispatcher answers itself.
+static REST: AtomicUsize = AtomicUsize::new(0);
+
+/// Links the code that [`way_out`] makes, before the first program.
+pub fn link_way_out(entry: usize) {
+    OUT.store(entry, Ordering::Relaxed);
+}
+
+/// Links where calls go from here on that a dispatcher does not answer itself, in place of the machine's slow entry: entered as that is, with the number in rax.
+pub fn link_rest(entry: usize) {
+    REST.store(entry, Ordering::Relaxed);
+}
+
+/// Where calls go that a dispatcher does not answer itself.
+pub(crate) fn rest() -> usize {
+    match REST.load(Ordering::Relaxed) {
+        0 => machine::trap::syscall_slow(),
+        rest => rest,
+    }
+}
+
+/// What leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so half a word says where it is.
+pub fn word(number: usize, function: OutrightFn) -> i64 {
+    (number as i64) << 32 | i64::from(function as *const () as u32)
+}
+
+/// The number and the answer of the running thread's call, which was made outright and has one. Once.
+#[cold]
+pub fn answered() -> Option<(u64, isize)> {
+    let base = crate::current().stack_top();
+    // SAFETY: the running thread's stack ends in its base, and stays.
+    let [call, answer, is_there, ..] = unsafe { &(*(base as *const StackBase)).scratch };
+    let there = is_there.swap(0, Ordering::Relaxed) != 0;
+    let answered = || {
+        (
+            call.load(Ordering::Relaxed) >> 32,
+            answer.load(Ordering::Relaxed) as isize,
+        )
+    };
+    there.then(answered)
+}
+
+/// Lets interrupts come while it does `step`, which may wait.
+pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
+    irq_enable();
+    let result = step();
+    irq_disable();
+    result
+}
+
+/// The answer of a call that ordinary Rust makes. One that is interrupted is made again the slow way, which knows how it goes on.
+#[inline]
+pub fn generally(step: impl FnOnce() -> Result<usize>) -> isize {
+    match with_interrupts(step) {
+        Ok(value) => value as isize,
+        Err(error) if error.is_restart() => LEFT,
+        Err(error) => error.to_rax() as isize,
+    }
+}
+
+/// The code address.
+pub fn entry() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        bare::call as *const () as usize
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
+#[cfg(target_os = "none")]
+mod bare {
+    use super::{ANSWERED, LEFT, OUT};
+    use crate::switch::saved::{SAVED, pop_scratch, push_scratch};
+    use crate::switch::yielding::slow;
+    use crate::tte::Tte;
+    use crate::tte::flags::ATTENTION;
+    use core::mem::offset_of;
+    use machine::cpu::StackBase;
+
+    #[unsafe(naked)]
+    pub(super) unsafe extern "C" fn call() {
+        core::arch::naked_asm!(
+            "or rsp, {mask}",
+            "sub rsp, {less}",
+            "mov [rsp + {call}], rax",
+            push_scratch!(),
+            "mov rcx, r10",
+            "movsxd rax, eax",
+            "call rax",
+            "mov rcx, [rsp + {saved} + {tte}]",
+            "test dword ptr [rcx + {state}], {attention}",
+            "jnz 3f",
+            "cmp rax, {left}",
+            pop_scratch!(),
+            "je 2f",
+            "jmp qword ptr [{out}]",
+            "2:",
+            "mov eax, [rsp + {call} + 4]",
+            "jmp {slow}",
+            "3:",
+            "cmp rax, {left}",
+            "mov [rsp + {saved} + {call} + 8], rax",
+            pop_scratch!(),
+            "je 2b",
+            "mov dword ptr [rsp + {call} + 16], 1",
+            "mov eax, [rsp + {call} + 4]",
+            "or eax, {answered}",
+            "jmp {slow}",
+            mask = const StackBase::SLOT - 1,
+            less = const StackBase::SIZE - 1,
+            saved = const SAVED,
+            tte = const StackBase::TTE,
+            call = const offset_of!(StackBase, scratch),
+            state = const offset_of!(Tte, state),
+            attention = const ATTENTION,
+            left = const LEFT,
+            answered = const ANSWERED,
+            out = sym OUT,
+            slow = sym slow,
+        )
+    }
+}

@@ -1,0 +1,147 @@
+//! Protected calls: the kernel calls a procedure in user mode, and gets control back when it returns.
+//!
+//! *Interface*: `call` makes the running thread's way back to user mode lead into a procedure; [`protected_return`] is the end of it,
+//! which the room above finds as an instruction fetch at [`PROTECTED_RETURN`]; [`forget`] drops what was interrupted (exec).
+//!
+//! The call happens at a crossing, where the kernel stack holds nothing but the trap frame. The frame and the vector registers are kept in
+//! the thread's entry, out of the program's reach, and the procedure finds a return address on its stack that no program can map: returning
+//! there is an exception, which brings the thread back into supervisor mode and everything back as it was.
+//! So a procedure may change every register. Procedures nest, up to [`DEPTH`].
+//! Source: dissertation, section 4.3.1.
+
+use crate::switch::fp::{self, FpArea};
+use crate::tte::flags::CALL;
+use crate::tte::{NoMemory, Tte, current};
+use abi::layout::{PROTECTED_RETURN, USER_END};
+use codegen::refusal::refused;
+use core::sync::atomic::Ordering;
+use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
+
+/// Most procedures of one thread that may be interrupted by further ones.
+pub const DEPTH: usize = 16;
+/// Below the user's stack pointer, the ABI's red zone.
+const RED_ZONE: u64 = 128;
+/// Trap, direction and resume flags: clear when a procedure starts.
+const RFLAGS_CLEARED: u64 = 1 << 8 | 1 << 10 | 1 << 16;
+
+/// What a procedure has interrupted.
+pub(crate) struct Interrupted {
+    frame: TrapFrame,
+    fp: Option<FpArea>,
+}
+
+impl Interrupted {
+    fn copy(&self) -> Result<Interrupted, NoMemory> {
+        let fp = match &self.fp {
+            Some(area) => Some(area.copy()?),
+            None => None,
+        };
+        let frame = self.frame;
+        Ok(Interrupted { frame, fp })
+    }
+}
+
+/// How a procedure's return was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Return {
+    /// The thread goes on where it was interrupted.
+    Resumed,
+    /// It was the thread's first procedure: the thread has to end.
+    Ended,
+    /// Nobody had called one.
+    Stray,
+}
+
+/// Whether one more procedure may interrupt the running thread, which this is.
+pub(crate) fn has_room(me: &Tte) -> bool {
+    // SAFETY: the thread itself, and nobody else touches `calls`.
+    unsafe { me.parts() }.calls.len() < DEPTH
+}
+
+/// Makes the running thread call `address` before it goes on as `frame` says. False: its stack cannot be written, or memory is short.
+/// Interrupts on; there is room.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room is made, which may be refused"
+)]
+pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
+    // As a function finds it: aligned before the return address was pushed.
+    let rsp = (frame.rsp.wrapping_sub(RED_ZONE) & !15).wrapping_sub(8);
+    // SAFETY: as in `has_room`.
+    let calls = &mut unsafe { me.parts() }.calls;
+    if address >= USER_END || refused() || calls.try_reserve(1).is_err() {
+        return false;
+    }
+    let Ok(fp) = fp::inherited(None) else {
+        return false;
+    };
+    if vm::user::put(rsp as usize, &PROTECTED_RETURN).is_err() {
+        return false;
+    }
+    calls.push(Interrupted { frame: *frame, fp });
+    *frame = TrapFrame {
+        rip: address as u64,
+        rsp,
+        rflags: frame.rflags & !RFLAGS_CLEARED,
+        cs: USER_CS,
+        ss: USER_SS,
+        vector: VECTOR_TAIL,
+        ..*frame
+    };
+    true
+}
+
+/// A procedure has returned: puts back what it interrupted. Interrupts on.
+pub fn protected_return(frame: &mut TrapFrame) -> Return {
+    let me = current();
+    if !has_room(me) {
+        me.state.fetch_or(CALL, Ordering::AcqRel);
+    }
+    // SAFETY: as in `call`.
+    match unsafe { me.parts() }.calls.pop() {
+        Some(interrupted) => {
+            *frame = interrupted.frame;
+            fp::reinstate(interrupted.fp);
+            Return::Resumed
+        }
+        None if me.ends.load(Ordering::Relaxed) => Return::Ended,
+        None => Return::Stray,
+    }
+}
+
+/// Whether the running thread, which this is, runs a procedure that the kernel called.
+pub(crate) fn is_called(me: &Tte) -> bool {
+    // SAFETY: as in `call`.
+    !unsafe { me.parts() }.calls.is_empty()
+}
+
+/// The running thread has another program: nothing of the old one is called or returned to any more, and its signal table is empty.
+pub fn forget() {
+    let me = current();
+    // SAFETY: as in `call`.
+    unsafe { me.parts() }.calls.clear();
+    me.ends.store(false, Ordering::Relaxed);
+    me.signals.reset();
+}
+
+/// A new thread goes on inside the procedures that the running one is in (fork). The caller has `child` alone.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "room is made, which may be refused"
+)]
+pub(crate) fn inherit(child: &Tte) -> Result<(), NoMemory> {
+    let me = current();
+    let ends = me.ends.load(Ordering::Relaxed);
+    child.ends.store(ends, Ordering::Relaxed);
+    // SAFETY: the thread itself.
+    let own = &unsafe { me.parts() }.calls;
+    // SAFETY: the caller's promise.
+    let calls = &mut unsafe { child.parts() }.calls;
+    if refused() || calls.try_reserve(own.len()).is_err() {
+        return Err(NoMemory);
+    }
+    for interrupted in own {
+        calls.push(interrupted.copy()?);
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Blocking and waking: the token protocol joined to the ready rings.
+//!
+//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room [`switch`], [`preempt`].
+//!
+//! A thread belongs to one CPU's ring, its home, and only that CPU puts it in or takes it out, with interrupts
+//! off. Between marking itself asleep and the end of `sw_out` a thread's home is busy switching it out; so a waker elsewhere,
+//! who can but send the thread home through the inbox, never finds a thread that is half switched out.
+//! Source: dissertation, section 5.3.2; Table 5.2.
+
+use crate::balance;
+use crate::balance::sample;
+use crate::native::ops;
+use crate::running::idle;
+use crate::running::kick;
+use crate::running::local::{Local, STILL, TICKING, here, local};
+use crate::running::ready::End;
+use crate::switch::SwOut;
+use crate::time::timer;
+use crate::tte::Tte;
+use crate::tte::flags::{ASLEEP, PENDING, POKED, STOPME};
+use crate::tte::token::{self, Given, Taken};
+use core::sync::atomic::Ordering;
+use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
+
+/// The running thread consumes its token, or sleeps until it is given one. May return spuriously: look at the
+/// condition again. Thread context.
+pub fn suspend() {
+    irq_disable();
+    let (cpu, local, me) = here();
+    if !me.on_ring.load(Ordering::Relaxed) {
+        if !token::take(&me.state) {
+            idle::wait(cpu, local, me);
+        }
+    } else if token::take_or_sleep(&me.state) == Taken::Sleeps {
+        local.ring.remove(me, me);
+        switch(cpu, me);
+    }
+    if me.state.load(Ordering::Relaxed) & (POKED | STOPME | PENDING) != 0 {
+        ops::woken(me);
+    }
+    irq_enable();
+}
+
+/// Gives `tte` its token and wakes it if it sleeps. From anywhere: interrupt handlers, other CPUs.
+#[inline]
+pub fn resume(tte: &Tte) {
+    if token::give(&tte.state, 0) == Given::Wake {
+        wake(tte);
+    } else if tte.pinned.load(Ordering::Relaxed) {
+        rouse(tte);
+    }
+}
+
+/// Interrupts the CPU of an idle thread, which may have halted before it got its token: nobody puts it into a ring.
+#[cold]
+fn rouse(tte: &Tte) {
+    let home = tte.cpu();
+    if core::ptr::eq(local(home).ring.idle.load(Ordering::Relaxed), tte) {
+        kick::send(home);
+    }
+}
+
+/// Puts a thread that the caller has woken in front.
+#[inline]
+pub(crate) fn wake(tte: &Tte) {
+    let irq = irq_save();
+    let (cpu, local, me) = here();
+    if tte.cpu.load(Ordering::Relaxed) == cpu.id.load(Ordering::Relaxed)
+        && local.ring.insert_next(me, tte)
+    {
+        if local.ticking.load(Ordering::Relaxed) != TICKING {
+            timer::joined(local, me, tte);
+        }
+        if irq == 0 {
+            cpu.need_resched.store(1, Ordering::Relaxed);
+        }
+        irq_restore(irq);
+    } else {
+        place(cpu, local, me, tte, End::Front, irq);
+    }
+}
+
+/// [`resume`] by the address that `Tte::address` gave. Stale addresses are harmless.
+pub fn resume_address(address: usize) {
+    if address != 0 {
+        // SAFETY: callers pass addresses of entries, and those are never unmapped.
+        resume(unsafe { &*(address as *const Tte) });
+    }
+}
+
+/// Starts a new thread: an idle CPU takes it, or this one in its turn. False: it had been started before.
+pub fn start(tte: &Tte) -> bool {
+    // The count that the running thread holds of itself, given up by its undertaker.
+    tte.count.fetch_add(1, Ordering::Relaxed);
+    if token::start(&tte.state) == Given::Token {
+        tte.count.fetch_sub(1, Ordering::Relaxed);
+        return false;
+    }
+    let irq = irq_save();
+    let (cpu, local, me) = here();
+    if !tte.pinned.load(Ordering::Relaxed) {
+        if balance::begin(cpu, local, me, tte) {
+            irq_restore(irq);
+            return true;
+        }
+        tte.move_to(cpu.number());
+    }
+    place(cpu, local, me, tte, End::Back, irq);
+    true
+}
+
+/// Lets the next ready thread run, if there is one. Thread context.
+pub fn yield_now() {
+    irq_disable();
+    let (cpu, local, me) = here();
+    preempt(cpu, local, me);
+    if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
+        ops::woken(me);
+    }
+    irq_enable();
+}
+
+/// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring. With interrupts off; puts them back to `irq`.
+#[inline(never)]
+fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
+    if tte.cpu() == cpu.number() {
+        // In an interrupt the thread gets the CPU when the interrupt ends; a thread that wakes another keeps it.
+        if irq == 0 || !me.on_ring.load(Ordering::Relaxed) {
+            cpu.need_resched.store(1, Ordering::Relaxed);
+        }
+        local.ring.insert(me, tte, end);
+        if local.ticking.load(Ordering::Relaxed) != TICKING {
+            timer::joined(local, me, tte);
+        }
+    } else {
+        // Here nothing else is left to do: the thread may come if its home has.
+        let alone = local.ring.ready() <= 1 && !local.ring.shelf.is_used();
+        let invited = if alone { cpu.number() as u8 + 1 } else { 0 };
+        tte.invited.store(invited, Ordering::Relaxed);
+        send_home(tte);
+    }
+    irq_restore(irq);
+}
+
+/// Puts a thread into its home CPU's inbox, and interrupts that CPU when the inbox was empty.
+pub(crate) fn send_home(tte: &Tte) {
+    let home = tte.cpu();
+    let inbox = &local(home).inbox;
+    let mut head = inbox.load(Ordering::Relaxed);
+    loop {
+        tte.inbox_next.store(head, Ordering::Relaxed);
+        match inbox.compare_exchange_weak(head, tte.as_ptr(), Ordering::Release, Ordering::Relaxed)
+        {
+            Ok(_) => break,
+            Err(now) => head = now,
+        }
+    }
+    if head.is_null() {
+        kick::send(home);
+    }
+}
+
+/// Empties the inbox into the ring, oldest first. With interrupts off. Whether there was anything.
+pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
+    if local.inbox.load(Ordering::Relaxed).is_null() {
+        return false;
+    }
+    let mut chain = local.inbox.swap(core::ptr::null_mut(), Ordering::Acquire);
+    let mut oldest_first = core::ptr::null_mut::<Tte>();
+    while !chain.is_null() {
+        // SAFETY: the inbox holds entries, and the chain is ours since the swap.
+        let tte = unsafe { &*chain };
+        chain = tte.inbox_next.load(Ordering::Relaxed);
+        tte.inbox_next.store(oldest_first, Ordering::Relaxed);
+        oldest_first = tte.as_ptr();
+    }
+    while !oldest_first.is_null() {
+        // SAFETY: as above.
+        let tte = unsafe { &*oldest_first };
+        oldest_first = tte.inbox_next.load(Ordering::Relaxed);
+        if !balance::follow(local, me, tte) {
+            local.ring.insert(me, tte, End::Front);
+        }
+    }
+    if local.ticking.load(Ordering::Relaxed) == STILL {
+        timer::begin(local, me);
+    }
+    true
+}
+
+/// Runs the thread's `sw_out`. With interrupts off; returns, perhaps on another CPU, when the thread runs again.
+#[inline(always)]
+pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
+    cpu.need_resched.store(0, Ordering::Relaxed);
+    me.switches.store(
+        me.switches.load(Ordering::Relaxed).wrapping_add(1),
+        Ordering::Relaxed,
+    );
+    let sw_out = me.sw_out.load(Ordering::Relaxed);
+    // SAFETY: a thread that runs has switch code, whose `sw_out` keeps the contract in `switch`.
+    let sw_out = unsafe { core::mem::transmute::<usize, SwOut>(sw_out) };
+    sw_out(cpu);
+}
+
+/// Gives way if there is anybody. At the end of an interrupt this is the asynchronous switch: the trap frame holds the
+/// thread's other registers.
+#[inline]
+pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
+    cpu.need_resched.store(0, Ordering::Relaxed);
+    let nothing_else = if me.on_ring.load(Ordering::Relaxed) {
+        local.ring.is_alone(me)
+    } else {
+        local.ring.ready() == 0
+    };
+    if !nothing_else {
+        if me.on_ring.load(Ordering::Relaxed) {
+            me.note_sequence();
+            me.preempted.store(
+                me.preempted.load(Ordering::Relaxed).wrapping_add(1),
+                Ordering::Relaxed,
+            );
+        } else {
+            sample::begin(local);
+        }
+        switch(cpu, me);
+    }
+}
+
+const _: () = assert!(ASLEEP & POKED == 0);

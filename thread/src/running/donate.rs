@@ -1,0 +1,120 @@
+//! Donating the CPU: the running thread's turn, and its level, go to another thread.
+//!
+//! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; [`favour`] is the rest of it on another CPU, at the end of the interrupt that asks for it.
+//!
+//! A thread that stands on a shelf, whichever CPU's, is taken over and runs here. One that is ready in another CPU's ring is that CPU's: it
+//! is asked to run it next, at the level of the one who waits. Source: Hohmuth and Härtig 2001, section 3.3 (priority inheritance
+//! without a scheduler that knows of locks).
+
+use crate::native::ops;
+use crate::running::block::{preempt, switch};
+use crate::running::kick;
+use crate::running::local::{Local, here, local};
+use crate::running::ready::End;
+use crate::tte::flags::{PENDING, STOPME};
+use crate::tte::{LEVELS, Tte};
+use core::sync::atomic::Ordering;
+use machine::cpu::{Cpu, irq_disable, irq_enable, online};
+
+/// Runs the thread with this address (as `Tte::address` gave it) here and now, in the caller's place; returns when the caller's turn has come
+/// again. False when that thread cannot run here: it sleeps, or is in another CPU's ring, where it runs or is asked to run next. Thread context.
+pub(crate) fn donate(address: usize) -> bool {
+    if address == 0 {
+        return false;
+    }
+    // SAFETY: callers pass addresses of entries, and those are never unmapped.
+    let to = unsafe { &*(address as *const Tte) };
+    irq_disable();
+    let (cpu, local, me) = here();
+    let ready_here = me.on_ring.load(Ordering::Relaxed)
+        && !to.is(me)
+        && (is_in_ring_of(cpu, to) || take_over(cpu, local, me, to));
+    if ready_here {
+        if to.level.load(Ordering::Relaxed) < me.level.load(Ordering::Relaxed) {
+            // It has the better level of the two: its turn comes of itself.
+            preempt(cpu, local, me);
+        } else {
+            local.ring.hand_over(me, to);
+            switch(cpu, me);
+        }
+        if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
+            ops::woken(me);
+        }
+    } else {
+        ask_for(cpu, me, to);
+    }
+    irq_enable();
+    ready_here
+}
+
+/// Whether the thread with this address runs on another CPU at this moment. Thread context.
+pub(crate) fn runs_elsewhere(address: usize) -> bool {
+    if address == 0 {
+        return false;
+    }
+    // SAFETY: callers pass addresses of entries, and those are never unmapped.
+    let to = unsafe { &*(address as *const Tte) };
+    !to.is(crate::tte::current()) && runs(to, to.cpu())
+}
+
+/// Whether the thread is what CPU number `cpu` runs.
+fn runs(tte: &Tte, cpu: usize) -> bool {
+    let current = |cpu: &Cpu| cpu.current.load(Ordering::Relaxed) == tte.address();
+    online().nth(cpu).is_some_and(current)
+}
+
+/// Whether the thread is in the ring of this CPU, which is the caller's. The order of the two loads matters: who moves a thread to another CPU says so before putting it into the ring there.
+fn is_in_ring_of(cpu: &Cpu, tte: &Tte) -> bool {
+    tte.on_ring.load(Ordering::Acquire) && tte.cpu() == cpu.number()
+}
+
+/// Takes the thread from the shelf that it stands on, if it does, into this CPU's ring.
+fn take_over(cpu: &Cpu, here: &Local, me: &Tte, to: &Tte) -> bool {
+    if !local(to.cpu()).ring.shelf.take_this(to.as_ptr()) {
+        return false;
+    }
+    to.move_to(cpu.number());
+    here.ring.join(me, Some(to.as_ptr()), End::Front)
+}
+
+/// Asks the CPU in whose ring the thread waits, if it does, to run it next.
+fn ask_for(cpu: &Cpu, me: &Tte, to: &Tte) {
+    let there = to.cpu();
+    if there == cpu.number()
+        || !to.on_ring.load(Ordering::Relaxed)
+        || online().nth(there).is_none()
+        || runs(to, there)
+    {
+        return;
+    }
+    // Entries are aligned: the low bits have room for a level. A wish that is overwritten is lost, as its thread has to wait like all others then.
+    let level = me.level.load(Ordering::Relaxed) as usize;
+    local(there)
+        .favoured
+        .store(to.address() | level, Ordering::Release);
+    kick::send(there);
+}
+
+const _: () = assert!(align_of::<Tte>() >= LEVELS);
+
+/// Does what another CPU has asked for: the thread that it names is raised to the waiting one's level, or runs next. With interrupts off.
+pub(crate) fn favour(cpu: &Cpu, local: &Local, me: &Tte) {
+    if local.favoured.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let wish = local.favoured.swap(0, Ordering::Acquire);
+    let (address, level) = (wish & !(LEVELS - 1), (wish & (LEVELS - 1)) as u8);
+    // SAFETY: null or the address of an entry, which is never unmapped.
+    let Some(tte) = (unsafe { (address as *const Tte).as_ref() }) else {
+        return;
+    };
+    if tte.is(me) || !me.on_ring.load(Ordering::Relaxed) || !is_in_ring_of(cpu, tte) {
+        return;
+    }
+    if level <= me.level.load(Ordering::Relaxed) {
+        local.ring.hand_over(me, tte);
+        cpu.need_resched.store(1, Ordering::Relaxed);
+    } else if level < tte.level.load(Ordering::Relaxed) {
+        local.ring.raise(me, tte, level);
+    }
+}

@@ -1,0 +1,135 @@
+//! What the room keeps for each CPU.
+//!
+//! *Interface*: [`Local`]; [`here`] gives the running CPU's parts, with interrupts off.
+
+use crate::balance::sample::Samples;
+use crate::balance::shelf::Idlers;
+use crate::entry::chain::Chain;
+use crate::running::ready::ReadyRing;
+use crate::time::alarm::{AlarmHeap, Slots};
+use crate::tte::Tte;
+use core::cell::UnsafeCell;
+use core::ptr::null_mut;
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
+
+/// The timer keeps no quanta: at most one thread is ready.
+pub(crate) const STILL: u8 = 0;
+/// The timer keeps quanta.
+pub(crate) const TICKING: u8 = 1;
+/// It does, and a whole quantum has passed in which threads only woke each other: the next that one of them wakes goes
+/// to the back, behind those who wait.
+pub(crate) const OVERDUE: u8 = 2;
+
+/// One CPU's scheduling state. Other CPUs write `inbox`, `favoured` and the `alarms`' cancel words, and take from the ring's shelf.
+#[repr(C, align(64))]
+pub(crate) struct Local {
+    pub ring: ReadyRing,
+    /// Threads that other CPUs made ready here.
+    pub inbox: AtomicPtr<Tte>,
+    /// Ended threads whose stacks are to be freed.
+    pub zombies: AtomicPtr<Tte>,
+    /// When the timer fires next, `u64::MAX` for never, nanoseconds.
+    pub armed_ns: AtomicU64,
+    /// When the timer looks at a quantum next, nanoseconds.
+    pub look_ns: AtomicU64,
+    /// How many times over the next quantum is doubled before the timer looks, 0 to [`crate::time::timer::PATIENCE`].
+    pub patience: AtomicU8,
+    /// Whether the timer keeps quanta: [`STILL`], [`TICKING`] or [`OVERDUE`].
+    pub ticking: AtomicU8,
+    /// Since when nobody's quantum has ended here and nobody was sent to the back, nanoseconds.
+    pub turn_ns: AtomicU64,
+    /// The thread that another CPU wants to run here next, and the level of the one who waits for it; 0 for none.
+    pub favoured: AtomicUsize,
+    /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
+    pub sample_ns: AtomicU64,
+    /// Time-stamp count at the last sample.
+    pub sampled_at: AtomicU64,
+    /// What samples found here.
+    pub samples: Samples,
+    /// Threads taken from other CPUs' shelves.
+    pub stolen: AtomicU32,
+    /// Procedures for the end of the interrupt.
+    pub chain: Chain,
+    /// Alarms that are due wait in the chain.
+    pub alarms_chained: AtomicBool,
+    alarms: UnsafeCell<AlarmHeap<'static>>,
+}
+
+// SAFETY: `alarms` is reached through `Local::alarms` alone, which has the discipline; the rest is atomic.
+unsafe impl Sync for Local {}
+
+impl Local {
+    const fn new(slots: &'static Slots) -> Self {
+        Local {
+            ring: ReadyRing::new(),
+            inbox: AtomicPtr::new(null_mut()),
+            zombies: AtomicPtr::new(null_mut()),
+            armed_ns: AtomicU64::new(u64::MAX),
+            look_ns: AtomicU64::new(0),
+            patience: AtomicU8::new(0),
+            ticking: AtomicU8::new(STILL),
+            turn_ns: AtomicU64::new(0),
+            favoured: AtomicUsize::new(0),
+            sample_ns: AtomicU64::new(u64::MAX),
+            sampled_at: AtomicU64::new(0),
+            samples: Samples::new(),
+            stolen: AtomicU32::new(0),
+            chain: Chain::new(),
+            alarms_chained: AtomicBool::new(false),
+            alarms: UnsafeCell::new(AlarmHeap::new(slots)),
+        }
+    }
+
+    /// The alarm heap.
+    ///
+    /// # Safety
+    /// On this CPU with interrupts off; one borrow at a time.
+    #[expect(clippy::mut_from_ref, reason = "per-CPU data, see Safety")]
+    pub unsafe fn alarms(&self) -> &mut AlarmHeap<'static> {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.alarms.get() }
+    }
+}
+
+static SLOTS: [Slots; MAX_CPUS] = [const { Slots::new() }; MAX_CPUS];
+
+static LOCALS: [Local; MAX_CPUS] = [
+    Local::new(&SLOTS[0]),
+    Local::new(&SLOTS[1]),
+    Local::new(&SLOTS[2]),
+    Local::new(&SLOTS[3]),
+    Local::new(&SLOTS[4]),
+    Local::new(&SLOTS[5]),
+    Local::new(&SLOTS[6]),
+    Local::new(&SLOTS[7]),
+];
+
+/// The alarm slots of CPU number `cpu`, for cancelling. `None` for a number that is no CPU.
+pub(crate) fn slots(cpu: usize) -> Option<&'static Slots> {
+    SLOTS.get(cpu)
+}
+
+/// The state of CPU number `cpu`.
+pub(crate) fn local(cpu: usize) -> &'static Local {
+    &LOCALS[cpu]
+}
+
+/// CPUs that want work.
+pub(crate) static IDLE: Idlers = Idlers(AtomicU32::new(0));
+
+/// The running CPU, its state, and the thread that it runs. With interrupts off.
+#[inline(always)]
+pub(crate) fn here() -> (&'static Cpu, &'static Local, &'static Tte) {
+    let cpu = this_cpu();
+    // SAFETY: `init_cpu` stored this CPU's `Local` and its idle thread before anything of the room runs on it.
+    unsafe {
+        (
+            cpu,
+            &*(cpu.thread.load(Ordering::Relaxed) as *const Local),
+            &*(cpu.current.load(Ordering::Relaxed) as *const Tte),
+        )
+    }
+}

@@ -1,0 +1,377 @@
+//! `ReadyRing`: one CPU's rings of ready threads, eight levels, each an executable circular list.
+//!
+//! *Interface*: [`ReadyRing::insert`], [`ReadyRing::remove`], [`ReadyRing::is_alone`]; the running thread is an argument,
+//! and stays in its ring while it runs. Called on the ring's own CPU with interrupts off, nowhere else.
+//!
+//! A thread's `link` word holds the code address where its `sw_out` ends up. Two invariants:
+//! - in a ring, `link` is the next thread's `sw_in` (`sw_in_mm` if the next thread has another address space),
+//!   or the CPU's turn routine;
+//! - the *running* thread's `link` is right for this moment: the turn routine when several levels are populated, the next
+//!   thread directly when one is, the idle thread when none is. (The idle thread's is right once somebody was inserted;
+//!   before that it halts and does not switch.)
+//!
+//! So insertion and removal mend at most three words, nothing is searched at a switch, and nothing is walked when the number of populated levels
+//! changes: a `link` still leading to the turn routine when one level is left is mended by that routine on its way through.
+//!
+//! Who has waited long stands on the ring's *shelf* instead, from where any CPU takes it (`shelf.rs`, `balance.rs`). A level that runs empty takes one back.
+//! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
+
+use crate::balance;
+use crate::balance::shelf::Shelf;
+use crate::tte::{LEVELS, Tte};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, fence};
+
+/// Which end of its level a thread joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Next to run: a thread that was unblocked.
+    Front,
+    /// Last: a new thread.
+    Back,
+}
+
+/// Turns in the policy table.
+pub const TURNS: usize = 256;
+
+/// The policy: 0, 1, 0, 2, 0, 1, 0, 3, …: entry `i`, counted from 1, is the number of zero bits that `i` ends in.
+const fn policy() -> [u8; TURNS] {
+    let mut table = [LEVELS as u8 - 1; TURNS];
+    let mut i = 1;
+    while i < TURNS {
+        let level = (i as u32).trailing_zeros() as usize;
+        table[i] = if level < LEVELS { level } else { LEVELS - 1 } as u8;
+        i += 1;
+    }
+    table
+}
+
+/// Threads that a shelf has room for; more stay in their rings.
+pub const SHELF: usize = 16;
+
+/// One CPU's ready rings.
+#[repr(C, align(64))]
+pub struct ReadyRing {
+    /// Who is next in each level that the running thread is not in; null where the level is empty.
+    pub(crate) heads: [AtomicPtr<Tte>; LEVELS],
+    /// Bit for each level with a thread.
+    pub(crate) populated: AtomicU32,
+    /// Turns already given, in units of the table.
+    pub(crate) counter: AtomicU32,
+    /// Distance to the next turn that could belong to a populated level.
+    pub(crate) stride: AtomicU32,
+    /// Ready threads, the running one included, the idle thread not.
+    pub(crate) ready: AtomicU32,
+    /// Entry of the CPU's turn routine.
+    pub(crate) turn: AtomicUsize,
+    /// The CPU's idle thread.
+    pub(crate) idle: AtomicPtr<Tte>,
+    pub(crate) table: [u8; TURNS],
+    /// Those who wait where other CPUs may take them.
+    pub(crate) shelf: Shelf<Tte, SHELF>,
+}
+
+impl ReadyRing {
+    /// Empty rings; `turn` and `idle` are set before the first use.
+    pub const fn new() -> Self {
+        ReadyRing {
+            heads: [const { AtomicPtr::new(null_mut()) }; LEVELS],
+            populated: AtomicU32::new(0),
+            counter: AtomicU32::new(0),
+            stride: AtomicU32::new(1),
+            ready: AtomicU32::new(0),
+            turn: AtomicUsize::new(0),
+            idle: AtomicPtr::new(null_mut()),
+            table: policy(),
+            shelf: Shelf::empty(),
+        }
+    }
+
+    /// Number of ready threads, the running one included. Any CPU may ask.
+    pub fn ready(&self) -> u32 {
+        self.ready.load(Relaxed)
+    }
+
+    /// Whether a switch from `current` would lead back to it.
+    #[inline]
+    pub fn is_alone(&self, current: &Tte) -> bool {
+        self.ready() <= 1 && current.on_ring.load(Relaxed)
+    }
+
+    /// The frequent case of [`ReadyRing::insert`] at the front: one level is populated, the running thread's and `tte`'s own. False,
+    /// and nothing done, in any other case.
+    #[inline(always)]
+    pub fn insert_next(&self, current: &Tte, tte: &Tte) -> bool {
+        let populated = self.populated.load(Relaxed);
+        let level = current.level.load(Relaxed);
+        if !current.on_ring.load(Relaxed)
+            || populated & populated.wrapping_sub(1) != 0
+            || tte.wanted_level.load(Relaxed) != level
+        {
+            return false;
+        }
+        // SAFETY: ring pointers lead to entries, which are never unmapped.
+        let next = unsafe { &*current.next.load(Relaxed) };
+        tte.level.store(level, Relaxed);
+        tte.on_ring.store(true, Relaxed);
+        tte.next.store(next.as_ptr(), Relaxed);
+        tte.prev.store(current.as_ptr(), Relaxed);
+        next.prev.store(tte.as_ptr(), Relaxed);
+        current.next.store(tte.as_ptr(), Relaxed);
+        current.link.store(entry(current, tte), Relaxed);
+        tte.link.store(entry(tte, next), Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
+        true
+    }
+
+    /// Puts `tte`, which is in no ring and has switch code, into its level.
+    pub fn insert(&self, current: &Tte, tte: &Tte, end: End) {
+        self.insert_at(current, tte, tte.wanted_level.load(Relaxed), end);
+    }
+
+    /// Lends `tte`, which is in a ring and does not run, a level until it next comes out of its ring: it is the next there.
+    pub fn raise(&self, current: &Tte, tte: &Tte, level: u8) {
+        self.remove(current, tte);
+        self.insert_at(current, tte, level, End::Front);
+    }
+
+    #[inline]
+    fn insert_at(&self, current: &Tte, tte: &Tte, level: u8, end: End) {
+        let level = level as usize % LEVELS;
+        tte.level.store(level as u8, Relaxed);
+        let own_level = holds(current, level);
+        let head = self.heads[level].load(Relaxed);
+        let next = if own_level {
+            current.next.load(Relaxed)
+        } else {
+            head
+        };
+        // After `tte.cpu`, for those who look at both from elsewhere.
+        tte.on_ring.store(true, Release);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
+        if next.is_null() {
+            tte.next.store(tte.as_ptr(), Relaxed);
+            tte.prev.store(tte.as_ptr(), Relaxed);
+            self.heads[level].store(tte.as_ptr(), Relaxed);
+            self.populate(self.populated.load(Relaxed) | 1 << level);
+        } else {
+            let before = match end {
+                End::Back if own_level => current,
+                // SAFETY: ring pointers lead to entries, which are never unmapped.
+                _ => unsafe { &*next },
+            };
+            if end == End::Front && !own_level {
+                self.heads[level].store(tte.as_ptr(), Relaxed);
+            }
+            // SAFETY: as above.
+            let previous = unsafe { &*before.prev.load(Relaxed) };
+            tte.next.store(before.as_ptr(), Relaxed);
+            tte.prev.store(previous.as_ptr(), Relaxed);
+            previous.next.store(tte.as_ptr(), Relaxed);
+            before.prev.store(tte.as_ptr(), Relaxed);
+            previous.link.store(entry(previous, tte), Relaxed);
+        }
+        // SAFETY: as above.
+        tte.link
+            .store(entry(tte, unsafe { &*tte.next.load(Relaxed) }), Relaxed);
+        self.mend(current);
+    }
+
+    /// Makes `tte`, which is in a ring, the one that the running thread's switch leads to, in the running thread's level: that
+    /// level is lent to it until it next comes out of its ring. The running thread is in a ring too, and is another.
+    pub fn hand_over(&self, current: &Tte, tte: &Tte) {
+        self.remove(current, tte);
+        let next = current.next.load(Relaxed);
+        // SAFETY: ring pointers lead to entries, which are never unmapped.
+        let next = unsafe { &*next };
+        tte.level.store(current.level.load(Relaxed), Relaxed);
+        tte.on_ring.store(true, Relaxed);
+        tte.next.store(next.as_ptr(), Relaxed);
+        tte.prev.store(current.as_ptr(), Relaxed);
+        next.prev.store(tte.as_ptr(), Relaxed);
+        current.next.store(tte.as_ptr(), Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
+        // With `tte` in its place, so that its link is right for the moment when it runs.
+        self.mend(tte);
+        current.link.store(entry(current, tte), Relaxed);
+    }
+
+    /// Takes `tte` (the running thread or another one) out of its ring.
+    #[inline(always)]
+    pub fn remove(&self, current: &Tte, tte: &Tte) {
+        let level = tte.level.load(Relaxed) as usize % LEVELS;
+        let next = tte.next.load(Relaxed);
+        tte.on_ring.store(false, Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_sub(1), Relaxed);
+        if next == tte.as_ptr() {
+            self.heads[level].store(null_mut(), Relaxed);
+            self.populate(self.populated.load(Relaxed) & !(1 << level));
+            if self.shelf.is_used() {
+                self.refill(current, level);
+            }
+        } else {
+            // SAFETY: ring pointers lead to entries, which are never unmapped.
+            let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*next) };
+            previous.next.store(next.as_ptr(), Relaxed);
+            next.prev.store(previous.as_ptr(), Relaxed);
+            previous.link.store(entry(previous, next), Relaxed);
+            if current.is(tte) {
+                // Its own link leads on already.
+                self.heads[level].store(next.as_ptr(), Relaxed);
+                return;
+            }
+            if self.heads[level].load(Relaxed) == tte.as_ptr() {
+                self.heads[level].store(next.as_ptr(), Relaxed);
+            }
+        }
+        self.mend(current);
+    }
+
+    /// After `tte`'s switch code or address space changed: mends the link that leads to it, and its own.
+    pub fn replug(&self, current: &Tte, tte: &Tte) {
+        if tte.on_ring.load(Relaxed) {
+            // SAFETY: ring pointers lead to entries, which are never unmapped.
+            let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*tte.next.load(Relaxed)) };
+            previous.link.store(entry(previous, tte), Relaxed);
+            tte.link.store(entry(tte, next), Relaxed);
+        }
+        self.mend(current);
+    }
+
+    /// Makes the running thread's link right for this moment.
+    #[inline]
+    pub fn mend(&self, current: &Tte) {
+        let populated = self.populated.load(Relaxed);
+        let link = if populated & populated.wrapping_sub(1) != 0 {
+            self.turn.load(Relaxed)
+        } else {
+            let next = if current.on_ring.load(Relaxed) {
+                current.next.load(Relaxed)
+            } else if populated != 0 {
+                self.heads[populated.trailing_zeros() as usize % LEVELS].load(Relaxed)
+            } else {
+                self.idle.load(Relaxed)
+            };
+            // SAFETY: heads of populated levels, ring pointers and `idle` lead to entries.
+            entry(current, unsafe { &*next })
+        };
+        current.link.store(link, Relaxed);
+    }
+
+    /// A ready thread that others may have: not running, not pinned, `waited` long, and the longest in line of the most patient level. The next in line
+    /// of each level stays unless `all` may go.
+    pub fn spare(
+        &self,
+        current: &Tte,
+        all: bool,
+        waited: impl Fn(&Tte) -> bool,
+    ) -> Option<&'static Tte> {
+        /// How far a line is looked along.
+        const LOOKED: usize = 8;
+        let mut populated = self.populated.load(Relaxed);
+        while populated != 0 {
+            let level = (31 - populated.leading_zeros()) as usize;
+            populated &= !(1 << level);
+            // The line ends where it began, or with the running thread.
+            let own_level = holds(current, level);
+            let (first, end) = if own_level {
+                (current.next.load(Relaxed), current.as_ptr())
+            } else {
+                let head = self.heads[level].load(Relaxed);
+                (head, head)
+            };
+            let mut at = first;
+            for place in 0..LOOKED {
+                if core::ptr::eq(at, end) && (own_level || place > 0) {
+                    break;
+                }
+                // SAFETY: ring pointers lead to entries, which are never unmapped.
+                let tte = unsafe { &*at };
+                if (all || place > 0) && !tte.pinned.load(Relaxed) && waited(tte) {
+                    return Some(tte);
+                }
+                at = tte.next.load(Relaxed);
+            }
+        }
+        None
+    }
+
+    /// Takes back from the shelf who has stood there longest, of whatever level, to the end of the level's line: in front it would pass those who
+    /// have never left the ring, again and again. False when nobody was there.
+    pub fn take_back(&self, current: &Tte) -> bool {
+        self.join(current, self.shelf.take_here(|_| Some(0)), End::Back)
+    }
+
+    /// Puts a thread that the caller has taken from a shelf, if it has, into its level.
+    pub fn join(&self, current: &Tte, taken: Option<*mut Tte>, end: End) -> bool {
+        let Some(tte) = taken else { return false };
+        // SAFETY: shelves hold entries, which are never unmapped.
+        self.insert(current, unsafe { &*tte }, end);
+        // Who marks the thread after this sees where it is; whoever did before is seen by it.
+        fence(SeqCst);
+        true
+    }
+
+    /// `level` has run empty while somebody may stand on the shelf: one of that level takes its place, or anybody when all levels are empty.
+    #[cold]
+    #[inline(never)]
+    fn refill(&self, current: &Tte, level: usize) {
+        // SAFETY: the shelf holds entries, which are never unmapped.
+        let its = |tte: *mut Tte| unsafe { (*tte).wanted_level.load(Relaxed) as usize == level };
+        let taken = self.shelf.take_here(|tte| its(tte).then_some(0));
+        if !self.join(current, taken, End::Back) && self.populated.load(Relaxed) == 0 {
+            self.join(current, self.shelf.take_here(rank), End::Back);
+        }
+        balance::left(self);
+    }
+
+    #[inline(never)]
+    fn populate(&self, populated: u32) {
+        let stride = if populated == 0 {
+            1
+        } else {
+            populated & populated.wrapping_neg()
+        };
+        self.populated.store(populated, Relaxed);
+        self.stride.store(stride, Relaxed);
+        // The lowest populated level's turns are the odd multiples of the stride.
+        self.counter
+            .store(self.counter.load(Relaxed) & !(stride - 1), Relaxed);
+    }
+}
+
+impl Default for ReadyRing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How urgent a thread on a shelf is: its level.
+pub(crate) fn rank(tte: *mut Tte) -> Option<u8> {
+    // SAFETY: shelves hold entries, which are never unmapped.
+    Some(unsafe { (*tte).wanted_level.load(Relaxed) })
+}
+
+/// Where `from`'s `sw_out` must go for `to` to run.
+#[inline]
+fn entry(from: &Tte, to: &Tte) -> usize {
+    if from.root.load(Relaxed) == to.root.load(Relaxed) {
+        to.sw_in.load(Relaxed)
+    } else {
+        to.sw_in_mm.load(Relaxed)
+    }
+}
+
+#[inline]
+fn holds(current: &Tte, level: usize) -> bool {
+    current.on_ring.load(Relaxed) && current.level.load(Relaxed) as usize == level
+}
+
+#[cfg(test)]
+#[path = "ready_tests.rs"]
+mod tests;

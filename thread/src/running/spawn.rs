@@ -1,0 +1,501 @@
+//! Creation, first steps, and end of threads.
+//!
+//! *Interface*: [`create`] from a [`Spec`], then [`crate::running::block::start`]; [`spawn`] for a kernel thread in one step; [`exit`].
+//! `Tte::set_space`, `Tte::set_dispatcher`, `Tte::set_fs_base`, `Tte::set_gs_base` change what switching sets up.
+//!
+//! A thread that ends leaves its stack while it still stands on it. It puts itself on its CPU's list of dead threads, with interrupts off until
+//! the next thread runs; whoever creates or ends a thread there next, or the idle thread, buries it: frees stack, code and save area, and gives up
+//! the count that a thread has of itself.
+//! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
+
+use crate::entry::dispatch::{self, Dispatcher, Kpt, NoLeaves, Plan};
+use crate::entry::outright;
+use crate::entry::protect;
+use crate::running::block::{start, switch};
+use crate::running::local::here;
+use crate::running::ready::End;
+use crate::switch::fp;
+use crate::switch::fp::FpChange;
+use crate::switch::{Keys, Kind, SwitchCode};
+use crate::tte;
+use crate::tte::flags::DEAD;
+use crate::tte::{LEVELS, NoMemory, Parts, QUANTUM_NS, Thread, Tte, activate};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use machine::cpu::{StackBase, irq_disable, irq_restore, irq_save};
+use machine::trap::TrapFrame;
+
+/// What a new thread does first.
+#[derive(Clone, Copy)]
+pub enum Body<'a> {
+    /// Calls a kernel function and ends when it returns; never enters user mode.
+    Kernel(fn(usize), usize),
+    /// Goes to user mode with a copy of these registers, once the function has changed the copy.
+    User(&'a TrapFrame, &'a dyn Fn(&mut TrapFrame)),
+}
+
+/// A thread to be.
+#[derive(Clone, Copy)]
+pub struct Spec<'a> {
+    /// Name, cut to 15 bytes; without one, the running thread's.
+    pub name: Option<&'a [u8]>,
+    /// What it does.
+    pub body: Body<'a>,
+    /// Physical address of its page-table root; 0 for the kernel's own.
+    pub root: u64,
+    /// Level in the ready rings, 0 to 7.
+    pub level: u8,
+    /// Quantum, nanoseconds.
+    pub quantum_ns: u64,
+    /// The only CPU it may run on.
+    pub cpu: Option<usize>,
+    /// The owner word.
+    pub owner: usize,
+    /// Base of the user's FS segment.
+    pub fs_base: u64,
+    /// Whether it starts with a copy of the running thread's floating-point state and GS base (fork).
+    pub inherit: bool,
+    /// Its dispatcher; without one, every system call takes the slow way until it is given one.
+    pub dispatch: Option<dispatch::Spec<'a>>,
+}
+
+impl<'a> Spec<'a> {
+    /// A thread with this name and body, everything else as usual.
+    pub const fn new(name: &'a [u8], body: Body<'a>) -> Self {
+        Spec {
+            name: Some(name),
+            body,
+            root: 0,
+            level: 0,
+            quantum_ns: QUANTUM_NS,
+            cpu: None,
+            owner: 0,
+            fs_base: 0,
+            inherit: false,
+            dispatch: None,
+        }
+    }
+}
+
+/// Makes a thread; [`crate::running::block::start`] starts it. Thread context.
+///
+/// # Errors
+/// No memory for entry, stack, save area or code.
+pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
+    bury();
+    let thread = activate()?;
+    let kind = match spec.body {
+        Body::Kernel(..) => Kind::KERNEL,
+        Body::User(..) => Kind::USER,
+    };
+    let root = match spec.root {
+        0 => machine::paging::kernel_root() as u64,
+        root => root,
+    };
+    match spec.name {
+        Some(name) => thread.set_name(name),
+        None => thread.take_name(tte::current()),
+    }
+    thread.root.store(root, Ordering::Relaxed);
+    thread.level.store(spec.level, Ordering::Relaxed);
+    thread.wanted_level.store(spec.level, Ordering::Relaxed);
+    thread.set_quantum_ns(spec.quantum_ns);
+    thread.set_owner(spec.owner);
+    thread.fs_base.store(spec.fs_base, Ordering::Relaxed);
+    if spec.cpu.is_some() {
+        thread.pinned.store(true, Ordering::Relaxed);
+    }
+    let mut kind = kind;
+    let mut area = None;
+    // SAFETY: the thread has not started, so the creator has it alone.
+    let spare = unsafe { thread.parts() }.fp.take();
+    if spec.inherit {
+        area = fp::inherited(spare)?;
+        let parent = tte::current();
+        if area.is_some() {
+            kind = kind.with(Kind::FP);
+        }
+        if parent.kind().has_any(Kind::GS.with(Kind::ASKED)) {
+            kind = bequeath(parent, &thread, kind);
+        }
+        protect::inherit(&thread)?;
+    } else if kind == Kind::USER && machine::mitigate::measures().eager_vectors() {
+        area = Some(fp::fresh(spare)?);
+        kind = kind.with(Kind::FP);
+    }
+    // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping the handle frees.
+    let parts = unsafe { thread.parts() };
+    if core::mem::take(&mut parts.parked) {
+        PARKED.fetch_sub(1, Ordering::Relaxed);
+    }
+    let end = match &parts.stack {
+        Some(stack) => stack.top,
+        None => {
+            let stack = vm::stack::alloc().ok_or(NoMemory)?;
+            parts.stack.insert(stack).top
+        }
+    };
+    let top = end - StackBase::SIZE;
+    thread.stack_top.store(top, Ordering::Relaxed);
+    // SAFETY: a stack that nobody uses, whose last bytes are the stack base, and the space below it is unused.
+    let rsp = unsafe {
+        (top as *mut StackBase).write(StackBase {
+            cpu: AtomicPtr::new(null_mut()),
+            tte: AtomicUsize::new(thread.address()),
+            user_rsp: AtomicU64::new(0),
+            scratch: [const { AtomicU64::new(0) }; 5],
+        });
+        first_frame(top, spec.body)
+    };
+    thread.rsp.store(rsp as u64, Ordering::Relaxed);
+    thread.move_to(spec.cpu.unwrap_or(thread.cpu()));
+    let keys = Keys {
+        tte: thread.address(),
+        stack_top: top,
+        fp_area: area.as_ref().map_or(0, fp::FpArea::address),
+    };
+    parts.fp = area;
+    parts.tally = Some(crate::tte::quaject::CLASS.tally());
+    let code = match parts.switch.take() {
+        Some(code) if code.is_for(kind, &keys) => {
+            code.set_owner(thread.serial());
+            code
+        }
+        _ => SwitchCode::synthesize(kind, &keys, thread.serial())?,
+    };
+    thread.publish(kind, &code);
+    parts.switch = Some(code);
+    if kind.contains(Kind::USER) {
+        match &spec.dispatch {
+            Some(spec) => thread.set_dispatcher(spec)?,
+            None => begin(&thread, parts)?,
+        }
+    }
+    Ok(thread)
+}
+
+/// `kind` and what few threads have, as `parent`, the running one, has it for its child.
+#[cold]
+fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
+    let mut kind = kind;
+    if parent.kind().contains(Kind::GS) {
+        kind = kind.with(Kind::GS);
+        child
+            .gs_base
+            .store(parent.gs_base.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    if parent.kind().contains(Kind::ASKED) {
+        kind = kind.with(Kind::ASKED);
+        parent.bequeath_asked(child);
+    }
+    kind
+}
+
+/// A new thread's dispatcher that answers nothing itself. It depends on the stack alone, so it waits with the stack for the next thread: the one of
+/// its own is made when the thread turns out to need it (section 5.3.3: a thread begins with what it shares).
+fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
+    let starter = match parts.starter.take() {
+        Some(starter) => starter,
+        None => Dispatcher::synthesize(thread, &SLOW, outright::rest())?,
+    };
+    thread.dispatch.store(starter.entry(), Ordering::Release);
+    thread
+        .read_again
+        .store(starter.read_again(), Ordering::Release);
+    thread.beginning.store(CALLS, Ordering::Release);
+    parts.starter = Some(starter);
+    Ok(())
+}
+
+static ALL_SLOW: Plan = Plan::of::<NoLeaves>();
+/// A dispatcher that answers nothing itself.
+const SLOW: dispatch::Spec = dispatch::Spec {
+    kpt: Kpt::NONE,
+    plan: &ALL_SLOW,
+    values: &[],
+};
+
+/// Makes and starts a kernel thread.
+///
+/// # Errors
+/// As [`create`].
+pub fn spawn(name: &[u8], body: fn(usize), argument: usize) -> Result<Thread, NoMemory> {
+    let thread = create(&Spec::new(name, Body::Kernel(body, argument)))?;
+    start(&thread);
+    Ok(thread)
+}
+
+/// Ends the running thread. The caller has dropped everything it owns.
+pub fn exit() -> ! {
+    bury();
+    irq_disable();
+    let (cpu, local, me) = here();
+    assert!(
+        me.on_ring.load(Ordering::Relaxed),
+        "an idle thread cannot end"
+    );
+    me.state.fetch_or(DEAD, Ordering::AcqRel);
+    me.inbox_next
+        .store(local.zombies.load(Ordering::Relaxed), Ordering::Relaxed);
+    local.zombies.store(me.as_ptr(), Ordering::Relaxed);
+    if cpu.fp_owner.load(Ordering::Relaxed) == me.address() {
+        cpu.fp_owner.store(0, Ordering::Relaxed);
+    }
+    local.ring.remove(me, me);
+    switch(cpu, me);
+    unreachable!("a dead thread was switched in")
+}
+
+/// Frees what threads that ended on this CPU have left. Thread context. One after the other: the idle thread may be preempted, and what it has taken waits for it.
+pub fn bury() {
+    while let Some(tte) = take_zombie() {
+        // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the caller's alone.
+        unsafe { dismantle(tte) };
+        tte.own_count().give_up();
+    }
+}
+
+fn take_zombie() -> Option<&'static Tte> {
+    let irq = irq_save();
+    let (_, local, _) = here();
+    // SAFETY: the list holds entries, which are never unmapped.
+    let tte = unsafe { local.zombies.load(Ordering::Relaxed).as_ref() };
+    if let Some(tte) = tte {
+        let next = tte.inbox_next.load(Ordering::Relaxed);
+        local.zombies.store(next, Ordering::Relaxed);
+    }
+    irq_restore(irq);
+    tte
+}
+
+/// With so many calls a thread has shown that a dispatcher of its own will pay.
+const CALLS: u8 = 8;
+/// Most entries that keep a stack and its code while they wait in the inactive list.
+const PARKED_MOST: usize = 16;
+/// How many do.
+static PARKED: AtomicUsize = AtomicUsize::new(0);
+
+/// Frees what a thread owns besides its entry; stack, save area, switch code and first dispatcher wait with the entry for the next thread, of a
+/// few. The next one overwrites the whole area before it runs, or gives it up.
+///
+/// # Safety
+/// The thread does not run and never will again, and the caller has it alone.
+pub(crate) unsafe fn dismantle(tte: &Tte) {
+    // SAFETY: the caller's promise.
+    let parts = unsafe { tte.parts() };
+    drop(parts.tally.take());
+    drop(core::mem::take(&mut parts.calls));
+    if !parts.parked && parts.stack.is_some() {
+        parts.parked = PARKED.fetch_add(1, Ordering::Relaxed) < PARKED_MOST;
+        if !parts.parked {
+            PARKED.fetch_sub(1, Ordering::Relaxed);
+            parts.switch = None;
+            parts.fp = None;
+            parts.starter = None;
+            if let Some(stack) = parts.stack.take() {
+                vm::stack::free(stack);
+            }
+        }
+    }
+    // One that still has the first dispatcher has had no other.
+    if !tte.is_beginning() {
+        let dispatcher = tte.dispatcher.lock().take();
+        drop(dispatcher);
+    }
+}
+
+impl Tte {
+    /// Gives the thread a new dispatcher. Another CPU that runs the thread takes it up at its next interrupt, which this
+    /// sends, or crossing; until then the old one answers. Thread context.
+    ///
+    /// # Errors
+    /// No memory: the old one stays.
+    pub fn set_dispatcher(&self, spec: &dispatch::Spec) -> Result<(), NoMemory> {
+        self.answer_by(Dispatcher::synthesize(self, spec, outright::rest())?);
+        Ok(())
+    }
+
+    fn answer_by(&self, dispatcher: Dispatcher) {
+        let mut slot = self.dispatcher.lock();
+        self.dispatch.store(dispatcher.entry(), Ordering::Release);
+        self.read_again
+            .store(dispatcher.read_again(), Ordering::Release);
+        self.beginning.store(0, Ordering::Release);
+        let former = slot.replace(dispatcher);
+        let irq = irq_save();
+        let (cpu, _, me) = here();
+        if me.is(self) {
+            cpu.dispatcher
+                .store(self.dispatch.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        irq_restore(irq);
+        self.nudge();
+        drop(slot);
+        drop(former);
+    }
+
+    /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses no table.
+    pub fn is_beginning(&self) -> bool {
+        self.beginning.load(Ordering::Acquire) != 0
+    }
+
+    /// The running thread, which this is, makes a call: whether it has made so many that it should get a dispatcher of its own.
+    pub fn has_begun(&self) -> bool {
+        let left = self.beginning.load(Ordering::Relaxed).saturating_sub(1);
+        if left != 0 {
+            self.beginning.store(left, Ordering::Relaxed);
+        }
+        left == 0
+    }
+
+    /// The running thread, which this is, is about to get a dispatcher of its own.
+    pub fn end_beginning(&self) {
+        self.beginning.store(0, Ordering::SeqCst);
+    }
+
+    /// Gives the thread a dispatcher that takes all calls the slow way.
+    ///
+    /// # Errors
+    /// No memory: the old one stays.
+    pub fn set_slow_dispatcher(&self) -> Result<(), NoMemory> {
+        let slow = machine::trap::syscall_slow();
+        self.answer_by(Dispatcher::synthesize(self, &SLOW, slow)?);
+        Ok(())
+    }
+
+    /// Moves the running thread, which this is, into another address space; 0 for the kernel's own. Cannot fail.
+    ///
+    /// # Safety
+    /// `root` is a top-level page table that maps the kernel and stays until the thread has another.
+    pub unsafe fn set_space(&self, root: u64) {
+        let root = match root {
+            0 => machine::paging::kernel_root() as u64,
+            root => root,
+        };
+        let irq = irq_save();
+        let (_, local, me) = here();
+        debug_assert!(me.is(self));
+        me.root.store(root, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { vm::tlb::load(root) };
+        local.ring.replug(me, me);
+        irq_restore(irq);
+    }
+
+    /// Sets the user's FS base of the running thread, which this is. The caller has checked that it is a user address.
+    pub fn set_fs_base(&self, base: u64) {
+        let irq = irq_save();
+        self.fs_base.store(base, Ordering::Relaxed);
+        // SAFETY: every x86-64 has the register; the kernel does not use it, and the address is canonical.
+        unsafe { machine::cpu::wrmsr(machine::cpu::MSR_FS_BASE, base) };
+        irq_restore(irq);
+    }
+
+    /// Moves the thread to another level, 0 to 7: the running thread, which this may be, at once, others when they next
+    /// become ready.
+    pub fn set_level(&self, level: u8) {
+        self.wanted_level
+            .store(level.min(LEVELS as u8 - 1), Ordering::Relaxed);
+        let irq = irq_save();
+        let (_, local, me) = here();
+        if me.is(self) && me.on_ring.load(Ordering::Relaxed) {
+            local.ring.remove(me, me);
+            local.ring.insert(me, me, End::Front);
+        }
+        irq_restore(irq);
+    }
+
+    /// The user's FS base.
+    pub fn fs_base(&self) -> u64 {
+        self.fs_base.load(Ordering::Relaxed)
+    }
+
+    /// Sets the user's GS base of the running thread, which this is; from now on its switch code carries it. The caller has checked
+    /// that it is a user address.
+    ///
+    /// # Errors
+    /// No memory for the switch code.
+    pub fn set_gs_base(&self, base: u64) -> Result<(), NoMemory> {
+        if !self.kind().contains(Kind::GS) {
+            self.replug(self.kind().with(Kind::GS), FpChange::Keep)?;
+        }
+        let irq = irq_save();
+        self.gs_base.store(base, Ordering::Relaxed);
+        // SAFETY: as in `set_fs_base`; the kernel does not use GS.
+        unsafe { machine::cpu::wrmsr(machine::cpu::MSR_GS_BASE, base) };
+        irq_restore(irq);
+        Ok(())
+    }
+
+    /// The user's GS base.
+    pub fn gs_base(&self) -> u64 {
+        self.gs_base.load(Ordering::Relaxed)
+    }
+}
+
+/// Prepares the stack below `top` so that the first `sw_in` comes to the body. Returns its stack pointer.
+///
+/// # Safety
+/// The stack is unused.
+unsafe fn first_frame(top: usize, body: Body) -> usize {
+    let (start, r12, r13, below) = match body {
+        Body::Kernel(function, argument) => {
+            (first::kernel(), function as usize, argument, top - 16)
+        }
+        Body::User(frame, change) => {
+            let at = top - size_of::<TrapFrame>();
+            let copy = at as *mut TrapFrame;
+            // SAFETY: on the unused stack, aligned as the stack base is.
+            unsafe { copy.copy_from_nonoverlapping(frame, 1) };
+            // SAFETY: just written, and nobody else knows it.
+            change(unsafe { &mut *copy });
+            (first::user(), at, 0, at)
+        }
+    };
+    // As `sw_in` pops them: r15, r14, r13, r12, rbp, rbx, and where to return.
+    let words = [0, 0, r13, r12, 0, 0, start];
+    let rsp = below - size_of_val(&words);
+    // SAFETY: on the unused stack.
+    unsafe { (rsp as *mut [usize; 7]).write(words) };
+    rsp
+}
+
+/// Where a new thread's first switch-in returns to: r12 and r13 as `first_frame` left them, interrupts off.
+#[cfg(target_os = "none")]
+mod first {
+    use super::exit;
+    use core::arch::naked_asm;
+
+    pub(super) fn kernel() -> usize {
+        kernel_body as *const () as usize
+    }
+
+    pub(super) fn user() -> usize {
+        user_body as *const () as usize
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn kernel_body() {
+        naked_asm!("sti", "mov rdi, r13", "call r12", "call {exit}", exit = sym ended)
+    }
+
+    extern "C" fn ended() -> ! {
+        exit()
+    }
+
+    #[unsafe(naked)]
+    unsafe extern "C" fn user_body() {
+        naked_asm!("mov rdi, r12", "jmp {enter}", enter = sym machine::trap::return_from)
+    }
+}
+
+#[cfg(not(target_os = "none"))]
+mod first {
+    pub(super) fn kernel() -> usize {
+        0
+    }
+
+    pub(super) fn user() -> usize {
+        0
+    }
+}

@@ -1,0 +1,640 @@
+//! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread a second set, straight from user mode to user mode.
+//!
+//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`Kind`] of context;
+//! the ready ring links the entries. Contract of the entries, interrupts off throughout:
+//! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; preserves what a call preserves, saves it on
+//!   the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi = `Cpu`, rax = time stamp.
+//!   It returns, perhaps on another CPU, when the thread's `sw_in` has run.
+//! - `sw_in_mm`: loads the address space, then as `sw_in`.
+//! - `sw_in` (rdi = `Cpu`, rax = time stamp): makes the thread the CPU's running one.
+//!
+//! A program's thread has `yield_out`, `yield_in_mm` and `yield_in` besides, which do the same for a thread that gives way by `sched_yield`:
+//! - `yield_out`: entered by a jump from the dispatcher, on the user's stack, all registers as the user left them but rax. It stores those
+//!   that the call must preserve into the kernel stack's end, which is empty, and goes on as `sw_out`. It does not look whether there is anybody to
+//!   give way to: who is alone goes round through its own `yield_in`, until the timer has it back in the ordinary way.
+//! - `yield_in` loads them and is back in user mode; or makes the call again the slow way when something is asked of the thread.
+//!
+//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`; who is alone is back in user mode at once.
+//!
+//! Which set the links lead to is the thread's *way* (`yielding.rs`).
+//!
+//! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the thread ever enters
+//! user mode, whether it has vector registers or a GS base, and which instructions this processor has for them.
+//! Two values stay words of the entry. The dispatcher, since threads that share a descriptor table get new ones while they run
+//! elsewhere; and the page-table root, since a thread that ends must be able to leave its space without asking for memory.
+//! `Cpu::root` is stored before CR3, as the TLB shootdown wants it. The stack base names the CPU already: who moves a thread to
+//! another one stores it (`Tte::move_to`), and takes the thread's vector registers from the former.
+//!
+//! A synchronous switch saves six registers and the stack pointer. An asynchronous one comes through a
+//! trap frame that holds all others already, and then is a synchronous one.
+//! Source: dissertation, sections 3.3.2 (figures 3.3 and 3.4) and 5.3.1.
+
+pub mod fp;
+#[cfg(target_os = "none")]
+pub(crate) mod saved;
+pub mod speculation;
+pub(crate) mod turn;
+pub mod watch;
+pub(crate) mod yielding;
+
+use crate::tte::Tte;
+use crate::tte::flags::ATTENTION;
+use codegen::methods::jump_through;
+use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Template, dynasm};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use machine::cpu::{Cpu, MSR_FS_BASE, MSR_GS_BASE, StackBase};
+use machine::{fpu, guard};
+
+/// What `sw_out` is to its caller.
+pub(crate) type SwOut = extern "C" fn(&Cpu);
+
+/// Which context a thread's switch code carries: a sum of the constants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// Never enters user mode: no user segments, no dispatcher, hands off the floating-point unit.
+    pub const KERNEL: Kind = Kind(0);
+    /// Enters user mode.
+    pub const USER: Kind = Kind(1);
+    /// Has vector registers.
+    pub const FP: Kind = Kind(2);
+    /// Has set a GS base.
+    pub const GS: Kind = Kind(4);
+    /// Has asked for less speculation ([`crate::speculation`]).
+    pub const ASKED: Kind = Kind(64);
+    /// Has debug registers ([`crate::watch`]).
+    pub const WATCHED: Kind = Kind(128);
+    const FSGSBASE: u8 = 8;
+    const XSAVE: u8 = 16;
+    const XSAVEOPT: u8 = 32;
+
+    /// Both.
+    pub const fn with(self, other: Kind) -> Kind {
+        Kind(self.0 | other.0)
+    }
+
+    /// This one without what `other` has.
+    pub const fn without(self, other: Kind) -> Kind {
+        Kind(self.0 & !other.0)
+    }
+
+    /// Whether it has everything that `other` has.
+    pub const fn contains(self, other: Kind) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether it has anything that `other` has.
+    pub const fn has_any(self, other: Kind) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u8) -> Kind {
+        Kind(bits)
+    }
+
+    /// As this processor does it.
+    fn here(self) -> Kind {
+        let found = machine::features::get();
+        let mut bits = self.0;
+        if self.0 & Kind::USER.0 != 0 && found.fsgsbase() {
+            bits |= Kind::FSGSBASE;
+        }
+        if self.0 & Kind::FP.0 != 0 && found.xsave() {
+            bits |= Kind::XSAVE;
+            if found.xsaveopt() {
+                bits |= Kind::XSAVEOPT;
+            }
+        }
+        Kind(bits)
+    }
+}
+
+/// The keys of one thread's switch code.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// Address of the [`Tte`].
+    pub tte: usize,
+    /// Address of the [`StackBase`].
+    pub stack_top: usize,
+    /// Address of the area for vector registers; 0 without [`Kind::FP`].
+    pub fp_area: usize,
+}
+
+/// A thread's switch code.
+pub struct SwitchCode {
+    image: Routine<SwOut>,
+    variant: u8,
+    /// As in [`Keys`].
+    fp_area: usize,
+}
+
+/// Bytes in front of `sw_in` that change the address space.
+const MM_LEN: usize = 8 + 4 + 3;
+const VARIANTS: usize = 256;
+
+/// One constant says which marks a thread looks for and which components of the vector registers it has loaded.
+const _: () = assert!(ATTENTION as u64 & fpu::MOST_COMPONENTS == fpu::MOST_COMPONENTS);
+
+static SWITCH: Class = Class::new("thread.switch");
+static SW_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
+static YIELD_IN_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
+static YIELD_FIRST_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
+static YIELD_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; VARIANTS];
+
+macro_rules! templates {
+    ($generate:ident: $($v:literal)*) => { [$(Template::of_variant(&SWITCH, $generate, $v)),*] };
+}
+/// By variant without the bits for vector registers ([`place_of`]); those with [`Kind::FP`] are in [`VECTOR`].
+static PLAIN: [Template<4>; 64] = templates!(plain:
+    0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0
+    64 65 0 0 68 69 0 0 72 73 0 0 76 77 0 0
+    128 129 0 0 132 133 0 0 136 137 0 0 140 141 0 0
+    192 193 0 0 196 197 0 0 200 201 0 0 204 205 0 0);
+/// By variant less the bits below [`Kind::FSGSBASE`]: without and with a GS base.
+static VECTOR: [Template<5>; 64] = templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63
+    67 71 75 79 83 87 91 95 99 103 107 111 115 119 123 127
+    131 135 139 143 147 151 155 159 163 167 171 175 179 183 187 191
+    195 199 203 207 211 215 219 223 227 231 235 239 243 247 251 255);
+
+/// Where the template of a variant without vector registers is.
+fn place_of(variant: usize) -> usize {
+    variant & 15 | variant >> 6 << 4
+}
+
+impl SwitchCode {
+    /// Switch code of `kind` for the thread with these keys; `owner` is what listings show.
+    pub fn synthesize(kind: Kind, keys: &Keys, owner: u64) -> Result<SwitchCode, OutOfCode> {
+        let exits = [machine::trap::syscall_slow(), yielding::over()];
+        Self::synthesize_variant(kind.here(), keys, exits, owner)
+    }
+
+    /// `exits`: where a call is made the slow way, and where a thread changes over to the yielding way.
+    fn synthesize_variant(
+        kind: Kind,
+        keys: &Keys,
+        exits: [usize; 2],
+        owner: u64,
+    ) -> Result<SwitchCode, OutOfCode> {
+        let [tte, top, area] = [keys.tte, keys.stack_top, keys.fp_area].map(|key| key as i64);
+        let variant = kind.0 as usize;
+        let [slow, over] = exits.map(|exit| exit as i64);
+        let sealed = if kind.0 & Kind::FP.0 == 0 {
+            PLAIN[place_of(variant)].instantiate("switch", owner, &[tte, top, slow, over])?
+        } else {
+            VECTOR[variant >> 2].instantiate("switch", owner, &[tte, top, slow, over, area])?
+        };
+        Ok(SwitchCode {
+            // SAFETY: the generator keeps the contract at the head of this file for a `Tte`, a stack base and an area that live as
+            // long as the thread, which owns the image.
+            image: unsafe { Routine::from(sealed) },
+            variant: kind.0,
+            fp_area: keys.fp_area,
+        })
+    }
+
+    /// Whether this is the code for a thread of `kind` with these keys, whose entry and stack are those that it was made for.
+    pub fn is_for(&self, kind: Kind, keys: &Keys) -> bool {
+        self.fp_area == keys.fp_area && self.variant == kind.here().0
+    }
+
+    /// Whose code listings say it is.
+    pub fn set_owner(&self, owner: u64) {
+        self.image.set_owner(owner);
+    }
+
+    /// Entry for a switch that changes the address space.
+    pub fn sw_in_mm(&self) -> usize {
+        self.image.entry()
+    }
+
+    /// Entry for a switch within one address space.
+    pub fn sw_in(&self) -> usize {
+        self.image.entry() + MM_LEN
+    }
+
+    /// Entry for switching out.
+    pub fn sw_out(&self) -> usize {
+        self.image.entry() + SW_OUT_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
+
+    /// As [`SwitchCode::sw_in_mm`], for a thread that left by [`SwitchCode::yield_out`]. For threads with [`Kind::USER`], as the next two.
+    pub fn yield_in_mm(&self) -> usize {
+        self.yield_in() - MM_LEN
+    }
+
+    /// As [`SwitchCode::sw_in`], for a thread that left by [`SwitchCode::yield_out`].
+    pub fn yield_in(&self) -> usize {
+        self.image.entry() + YIELD_IN_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
+
+    /// Entry for a thread's first `sched_yield`.
+    pub fn yield_first(&self) -> usize {
+        self.image.entry() + YIELD_FIRST_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
+
+    /// Entry for giving way straight out of the dispatcher.
+    pub fn yield_out(&self) -> usize {
+        self.image.entry() + YIELD_OUT_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
+}
+
+fn plain(d: &mut Draft, keys: &[Hole; 4], variant: u8) {
+    generate(d, variant, keys, 0);
+}
+
+fn vector(d: &mut Draft, &[tte, stack_top, slow, over, area]: &[Hole; 5], variant: u8) {
+    generate(d, variant, &[tte, stack_top, slow, over], area.imm32());
+}
+
+/// The next instruction is where entries of this kind are found. A draft that has lost bytes knows no places, and another CPU may have made a whole one.
+fn note(variant: u8, places: &[AtomicUsize], d: &Draft) {
+    if d.is_whole() {
+        places[variant as usize].store(d.len(), Ordering::Relaxed);
+    }
+}
+
+const fn has(variant: u8, kind: Kind) -> bool {
+    variant & kind.0 != 0
+}
+
+fn generate(d: &mut Draft, variant: u8, keys: &[Hole; 4], area: i32) {
+    let [tte, stack_top, slow, over] = *keys;
+    let (tte, base) = (tte.imm32(), stack_top.imm32());
+
+    into_space(d, tte);
+    assert!(
+        d.len() == MM_LEN || !d.is_whole(),
+        "sw_in is not where it is looked for"
+    );
+    dynasm!(d ; .arch x64 ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]);
+    let rare = Rare::new(d);
+    begin(d, variant, tte, base);
+    vectors(d, variant, tte, area, &rare);
+    dynasm!(d
+        ; .arch x64
+        ; pop r15
+        ; pop r14
+        ; pop r13
+        ; pop r12
+        ; pop rbp
+        ; pop rbx
+        ; ret
+    );
+    rarely(d, variant, &rare);
+
+    note(variant, &SW_OUT_AT, d);
+    dynasm!(d
+        ; .arch x64
+        ; push rbx
+        ; push rbp
+        ; push r12
+        ; push r13
+        ; push r14
+        ; push r15
+    );
+    if has(variant, Kind::ASKED) {
+        speculation::end(d, base);
+    }
+    if has(variant, Kind::WATCHED) {
+        watch::end(d);
+    }
+    end(d, variant, tte, area);
+    dynasm!(d
+        ; .arch x64
+        ; mov [tte + offset_of!(Tte, rsp) as i32], rsp
+    );
+    jump_through(d, tte + offset_of!(Tte, link) as i32);
+
+    if has(variant, Kind::USER) {
+        yield_way(d, variant, [tte, base, area], [slow, over]);
+    } else {
+        for unused in [stack_top, slow, over] {
+            d.spare(unused);
+        }
+    }
+}
+
+/// The three entries of a thread that gives way by `sched_yield`.
+fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, over]: [Hole; 2]) {
+    let saved = |place: i32| base - 8 * place;
+    let user_rsp = base + StackBase::USER_RSP as i32;
+    let (asked, many) = (d.label(), d.label());
+
+    into_space(d, tte);
+    note(variant, &YIELD_IN_AT, d);
+    let rare = Rare::new(d);
+    begin(d, variant, tte, base);
+    // For the vector registers, and for the question whether something is asked of the thread; what is left then is the call's result.
+    dynasm!(d ; .arch x64 ; mov eax, ATTENTION as i32);
+    shared_vectors(d, variant, tte, area, &rare);
+    dynasm!(d
+        ; .arch x64
+        ; mov rcx, [saved(1)]
+        ; mov r11, [saved(2)]
+        ; mov rdi, [saved(3)]
+        ; mov rsi, [saved(4)]
+        ; mov rdx, [saved(5)]
+        ; mov r10, [saved(6)]
+        ; mov r8, [saved(7)]
+        ; mov r9, [saved(8)]
+        ; mov rbx, [saved(9)]
+        ; mov rbp, [saved(10)]
+        ; mov r12, [saved(11)]
+        ; mov r13, [saved(12)]
+        ; mov r14, [saved(13)]
+        ; mov r15, [saved(14)]
+        ; and eax, [tte + offset_of!(Tte, state) as i32]
+        ; jnz =>asked
+    );
+    if guard::enters_on_kernel_stack() {
+        dynasm!(d ; .arch x64 ; mov rsp, base);
+        guard::leave_kernel(d);
+    }
+    if !guard::sysret_by_gate(d) {
+        dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
+        sysret(d);
+    }
+    d.bind(asked);
+    dynasm!(d ; .arch x64 ; mov rsp, base ; mov eax, abi::nr::SCHED_YIELD as i32);
+    d.jmp_abs(slow);
+    shared_rarely(d, variant, tte, &rare);
+
+    // Alone in its level, and in no other is anybody: nothing to do.
+    note(variant, &YIELD_FIRST_AT, d);
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [tte + offset_of!(Tte, sw_in) as i32]
+        ; cmp [tte + offset_of!(Tte, link) as i32], rax
+        ; jne =>many
+        ; xor eax, eax
+    );
+    if guard::enters_on_kernel_stack() {
+        guard::leave_kernel(d);
+    }
+    if !guard::sysret_by_gate(d) {
+        if guard::enters_on_kernel_stack() {
+            dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
+        }
+        sysret(d);
+    }
+    d.bind(many);
+    if !guard::enters_on_kernel_stack() {
+        dynasm!(d ; .arch x64 ; mov [user_rsp], rsp ; mov rsp, base);
+    }
+    d.jmp_abs(over);
+
+    note(variant, &YIELD_OUT_AT, d);
+    dynasm!(d
+        ; .arch x64
+        ; mov [saved(1)], rcx
+        ; mov [saved(2)], r11
+        ; mov [saved(3)], rdi
+        ; mov [saved(4)], rsi
+        ; mov [saved(5)], rdx
+        ; mov [saved(6)], r10
+        ; mov [saved(7)], r8
+        ; mov [saved(8)], r9
+        ; mov [saved(9)], rbx
+        ; mov [saved(10)], rbp
+        ; mov [saved(11)], r12
+        ; mov [saved(12)], r13
+        ; mov [saved(13)], r14
+        ; mov [saved(14)], r15
+    );
+    if guard::enters_on_kernel_stack() {
+        // Below what is saved: the jump needs words of the stack.
+        dynasm!(d ; .arch x64 ; mov rsp, saved(16));
+    } else {
+        dynasm!(d ; .arch x64 ; mov [user_rsp], rsp);
+    }
+    if has(variant, Kind::ASKED) {
+        speculation::end(d, base);
+    }
+    if has(variant, Kind::WATCHED) {
+        watch::end(d);
+    }
+    end(d, variant, tte, area);
+    dynasm!(d
+        ; .arch x64
+        ; mov rdi, [base + StackBase::CPU as i32]
+    );
+    jump_through(d, tte + offset_of!(Tte, link) as i32);
+}
+
+/// To user mode by `sysretq`, which the assembler does not know; in tests to the caller.
+fn sysret(d: &mut Draft) {
+    guard::clear_buffers(d);
+    if cfg!(test) {
+        dynasm!(d ; .arch x64 ; ret);
+    } else {
+        dynasm!(d ; .arch x64 ; .bytes &[0x48, 0x0f, 0x07]);
+    }
+}
+
+/// [`MM_LEN`] bytes: loads the thread's address space.
+fn into_space(d: &mut Draft, tte: i32) {
+    dynasm!(d
+        ; .arch x64
+        ; mov rcx, [tte + offset_of!(Tte, root) as i32]
+    );
+    speculation::enter_space(d);
+}
+
+/// Makes the thread the running one of the CPU at rdi from the time stamp in rax on, but for the vector registers; changes rax, rcx, rdx and flags.
+fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
+    dynasm!(d
+        ; .arch x64
+        ; sub [tte + offset_of!(Tte, time) as i32], rax
+        ; mov [tte + offset_of!(Tte, in_at) as i32], rax
+        ; mov QWORD [rdi + Cpu::CURRENT as i32], tte
+    );
+    if !has(variant, Kind::USER) {
+        return;
+    }
+    dynasm!(d
+        ; .arch x64
+        ; mov rcx, [tte + offset_of!(Tte, dispatch) as i32]
+        ; mov [rdi + Cpu::DISPATCHER as i32], rcx
+        ; mov QWORD [rdi + Cpu::RSP0 as i32], base
+    );
+    load_base(
+        d,
+        variant,
+        tte + offset_of!(Tte, fs_base) as i32,
+        MSR_FS_BASE,
+    );
+    if has(variant, Kind::GS) {
+        load_base(
+            d,
+            variant,
+            tte + offset_of!(Tte, gs_base) as i32,
+            MSR_GS_BASE,
+        );
+    }
+    if has(variant, Kind::ASKED) {
+        speculation::begin(d, tte);
+    }
+    if has(variant, Kind::WATCHED) {
+        watch::begin(d, tte);
+    }
+}
+
+/// In the ordinary way: makes the vector registers the thread's unless they are, and has the CPU's books say so; or has them trap. Changes
+/// rax, rcx and flags.
+fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
+    if !has(variant, Kind::FP) {
+        return no_vectors(d, variant, tte, rare);
+    }
+    // The difference overflows when the owner is `Cpu::FP_TRAPPED`.
+    dynasm!(d
+        ; .arch x64
+        ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte
+        ; je =>rare.go
+        ; jo =>rare.away
+        ; =>rare.load
+        ; mov QWORD [rdi + Cpu::FP_OWNER as i32], tte
+    );
+    if variant & Kind::XSAVE != 0 {
+        dynasm!(d ; .arch x64 ; mov eax, -1);
+    }
+    restore(d, variant, area);
+    d.bind(rare.go);
+}
+
+/// In the yielding way, where rax is [`ATTENTION`] and stays that: threads that give way to each other find each other's vector registers there, so
+/// as long as the books say that they are nobody's there is nothing to compare and nothing to write down.
+fn shared_vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
+    if !has(variant, Kind::FP) {
+        return no_vectors(d, variant, tte, rare);
+    }
+    dynasm!(d
+        ; .arch x64
+        ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], 0
+        ; jne =>rare.away
+        ; =>rare.load
+    );
+    restore(d, variant, area);
+    d.bind(rare.go);
+}
+
+/// Of a thread without: has them trap. Changes rcx and flags.
+fn no_vectors(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
+    if has(variant, Kind::USER) {
+        dynasm!(d ; .arch x64 ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte ; jno =>rare.away);
+        d.bind(rare.go);
+    }
+}
+
+/// Loads the vector registers; the components whose bits are set in eax. No component has a bit above 31, so edx may be anything.
+fn restore(d: &mut Draft, variant: u8, area: i32) {
+    if variant & Kind::XSAVE != 0 {
+        dynasm!(d ; .arch x64 ; xrstor64 [area]);
+    } else {
+        dynasm!(d ; .arch x64 ; fxrstor64 [area]);
+    }
+}
+
+/// Labels between [`vectors`] or [`shared_vectors`] and what they seldom need.
+struct Rare {
+    go: Label,
+    load: Label,
+    away: Label,
+}
+
+impl Rare {
+    fn new(d: &mut Draft) -> Rare {
+        Rare {
+            go: d.label(),
+            load: d.label(),
+            away: d.label(),
+        }
+    }
+}
+
+/// What [`vectors`] seldom needs: changing whether floating-point instructions trap.
+fn rarely(d: &mut Draft, variant: u8, rare: &Rare) {
+    if has(variant, Kind::FP) {
+        dynasm!(d ; .arch x64 ; =>rare.away ; clts ; jmp =>rare.load);
+    } else if has(variant, Kind::USER) {
+        dynasm!(d
+            ; .arch x64
+            ; =>rare.away
+            ; mov rcx, cr0
+            ; or ecx, 8
+            ; mov cr0, rcx
+            ; mov rcx, QWORD Cpu::FP_TRAPPED as i64
+            ; mov [rdi + Cpu::FP_OWNER as i32], rcx
+            ; jmp =>rare.go
+        );
+    }
+}
+
+/// What [`shared_vectors`] seldom needs: that, and taking the registers off the books, unless they are the thread's still.
+fn shared_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
+    if !has(variant, Kind::FP) {
+        return rarely(d, variant, rare);
+    }
+    dynasm!(d
+        ; .arch x64
+        ; =>rare.away
+        ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte
+        ; je =>rare.go
+        ; mov QWORD [rdi + Cpu::FP_OWNER as i32], 0
+        ; jno =>rare.load
+        ; clts
+        ; jmp =>rare.load
+    );
+}
+
+/// Saves the vector registers and stops the clock: rax is the time stamp then. Changes rdx.
+fn end(d: &mut Draft, variant: u8, tte: i32, area: i32) {
+    if has(variant, Kind::FP) {
+        if variant & Kind::XSAVE != 0 {
+            dynasm!(d ; .arch x64 ; mov eax, -1);
+        }
+        if variant & Kind::XSAVEOPT != 0 {
+            dynasm!(d ; .arch x64 ; xsaveopt64 [area]);
+        } else if variant & Kind::XSAVE != 0 {
+            dynasm!(d ; .arch x64 ; xsave64 [area]);
+        } else {
+            dynasm!(d ; .arch x64 ; fxsave64 [area]);
+        }
+    }
+    dynasm!(d
+        ; .arch x64
+        ; rdtsc
+        ; shl rdx, 32
+        ; or rax, rdx
+        ; add [tte + offset_of!(Tte, time) as i32], rax
+    );
+}
+
+/// Loads a segment base from the word at `at`; spares rdi, rsp.
+fn load_base(d: &mut Draft, variant: u8, at: i32, msr: u32) {
+    if variant & Kind::FSGSBASE == 0 {
+        dynasm!(d
+            ; .arch x64
+            ; mov ecx, msr as i32
+            ; mov eax, [at]
+            ; mov edx, [at + 4]
+            ; wrmsr
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov rcx, [at]);
+        if msr == MSR_FS_BASE {
+            dynasm!(d ; .arch x64 ; wrfsbase rcx);
+        } else {
+            dynasm!(d ; .arch x64 ; wrgsbase rcx);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "switch_tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+//! Debug registers: addresses at which the processor stops a thread, for debuggers.
+//!
+//! *Interface*: [`Tte::watch`] sets the running thread's, [`Tte::told_by`] says what a debug exception was about, [`Tte::told`] and [`Tte::set_told`] are DR6 as its debugger sees it; [`begin`] and [`end`] are for
+//! the switch code.
+//!
+//! A thread that has none enabled costs nothing: who has gets switch code with [`Kind::WATCHED`], which loads them when it comes and disables them when it goes. They are its own: a
+//! child inherits none. Only addresses of user mode may stand there, so the kernel meets them in its accesses on a program's behalf alone, and then goes on
+//! (`machine::trap`).
+//! Source: Intel, Software Developer's Manual, volume 3, chapter 18.
+
+use crate::switch::Kind;
+use crate::switch::fp::FpChange;
+use crate::tte::{NoMemory, Tte};
+use codegen::{Draft, dynasm};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use machine::cpu::{irq_restore, irq_save};
+use machine::debug::{self, ENABLED, HITS, STEP};
+
+/// A thread's debug registers.
+pub(crate) struct Watched {
+    addresses: [AtomicU64; 4],
+    /// DR7; 0 while none is enabled.
+    control: AtomicU64,
+    /// What of DR6 its debugger is to see.
+    told: AtomicU32,
+}
+
+impl Watched {
+    pub(crate) const fn new() -> Watched {
+        Watched {
+            addresses: [const { AtomicU64::new(0) }; 4],
+            control: AtomicU64::new(0),
+            told: AtomicU32::new(0),
+        }
+    }
+
+    /// None, for a new thread.
+    pub(crate) fn reset(&self) {
+        self.control.store(0, Ordering::Relaxed);
+        self.told.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Loads the registers of the thread whose entry is at `tte`. Changes rcx.
+pub(crate) fn begin(d: &mut Draft, tte: i32) {
+    let at = |part: usize| tte + (offset_of!(Tte, watched) + part) as i32;
+    let address = |number: usize| at(offset_of!(Watched, addresses) + 8 * number);
+    dynasm!(d ; .arch x64
+        ; mov rcx, [address(0)]
+        ; mov dr0, rcx
+        ; mov rcx, [address(1)]
+        ; mov dr1, rcx
+        ; mov rcx, [address(2)]
+        ; mov dr2, rcx
+        ; mov rcx, [address(3)]
+        ; mov dr3, rcx
+        ; mov rcx, [at(offset_of!(Watched, control))]
+        ; mov dr7, rcx
+    );
+}
+
+/// Disables them. Changes rax, flags.
+pub(crate) fn end(d: &mut Draft) {
+    dynasm!(d ; .arch x64 ; xor eax, eax ; mov dr7, rax);
+}
+
+impl Tte {
+    /// The running thread, which this is, has these addresses watched as `control`, DR7, says. The caller knows that they are of user mode, and that the processor takes the
+    /// control.
+    ///
+    /// # Errors
+    /// No memory for the switch code: it has none watched.
+    pub fn watch(&self, addresses: [u64; 4], control: u64) -> Result<(), NoMemory> {
+        let kind = self.kind();
+        let wanted = match control & ENABLED {
+            0 => kind.without(Kind::WATCHED),
+            _ => kind.with(Kind::WATCHED),
+        };
+        let irq = irq_save();
+        // Until all is as it should be, none.
+        debug::load([0; 4], 0);
+        for (word, address) in self.watched.addresses.iter().zip(addresses) {
+            word.store(address, Ordering::Relaxed);
+        }
+        self.watched.control.store(0, Ordering::Relaxed);
+        irq_restore(irq);
+        if wanted != kind {
+            self.replug(wanted, FpChange::Keep)?;
+        }
+        let irq = irq_save();
+        let control = match control & ENABLED {
+            0 => 0,
+            _ => control,
+        };
+        self.watched.control.store(control, Ordering::Relaxed);
+        debug::load(addresses, control);
+        irq_restore(irq);
+        Ok(())
+    }
+
+    /// Which of its registers the debug exception was about of which the processor tells `cause`, DR6 with set bits alone. The debugger is to see that from now on.
+    pub fn told_by(&self, cause: u32) -> u32 {
+        let control = self.watched.control.load(Ordering::Relaxed);
+        let enabled = (0..4).filter(|number| control >> (2 * number) & 3 != 0);
+        let hits = enabled.map(|number| 1 << number).sum::<u32>() & HITS & cause;
+        self.set_told(hits | cause & STEP);
+        hits
+    }
+
+    /// What of DR6 its debugger is to see.
+    pub fn told(&self) -> u32 {
+        self.watched.told.load(Ordering::Relaxed)
+    }
+
+    /// Sets that.
+    pub fn set_told(&self, told: u32) {
+        self.watched.told.store(told, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,127 @@
+//! The Clock quaject: alarms, sleeping, and deadlines for waits.
+//!
+//! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once. Times are
+//! `machine::clock::now_ns`, nanoseconds since boot.
+//! Alarms live in the heap of the CPU that set them; `docs/thread.md` has the bounds.
+//! Source: dissertation, section 6.4 and table 4.3.
+
+use crate::running::block::{resume_address, suspend};
+use crate::running::local::{here, slots};
+use crate::time::alarm::Key;
+use crate::time::timer;
+use crate::tte::flags::INTERRUPTS;
+use crate::tte::{NoMemory, current};
+use machine::clock::now_ns;
+use machine::cpu::{irq_restore, irq_save};
+use sync::Interrupted;
+
+pub(crate) mod quaject {
+    ::quaject::quaject! {
+        /// The system clock
+        presence Clock = "Clock" {
+            callentry { GETTIME = "gettime", ALARM = "alarm", CANCEL = "cancel" }
+            callout { CALL = "call[i]" ("nothing: an alarm is set with its procedure") }
+        }
+    }
+}
+
+/// Names one alarm for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AlarmId {
+    cpu: u32,
+    key: Key,
+}
+
+/// Calls `call(argument)` at `at_ns`, in the timer interrupt: it may resume threads and set alarms, not sleep.
+///
+/// # Errors
+/// No memory, or 4096 alarms on this CPU already.
+pub fn alarm(at_ns: u64, call: fn(usize), argument: usize) -> Result<AlarmId, NoMemory> {
+    let irq = irq_save();
+    let (cpu, local, _) = here();
+    // SAFETY: on this CPU with interrupts off; the borrow ends here.
+    let key = unsafe { local.alarms() }.add(at_ns, call, argument);
+    if key.is_some() {
+        timer::arm(local, at_ns);
+    }
+    let id = key.map(|key| AlarmId {
+        cpu: cpu.number() as u32,
+        key,
+    });
+    irq_restore(irq);
+    id.ok_or(NoMemory)
+}
+
+/// Cancels an alarm. True: it has not been called and will not be. False: it has been, or is being called on another CPU just now.
+pub fn cancel(id: AlarmId) -> bool {
+    let irq = irq_save();
+    let (cpu, local, _) = here();
+    let done = if id.cpu as usize == cpu.number() {
+        // SAFETY: on this CPU with interrupts off; the borrow ends here.
+        unsafe { local.alarms() }.remove(id.key)
+    } else {
+        slots(id.cpu as usize).is_some_and(|slots| slots.cancel(id.key))
+    };
+    irq_restore(irq);
+    done
+}
+
+/// Resumes the running thread at a certain time, unless dropped before.
+pub struct WakeUp {
+    at_ns: u64,
+    alarm: Option<AlarmId>,
+}
+
+impl WakeUp {
+    /// One `resume` of the running thread at `at_ns`; `u64::MAX` for never.
+    ///
+    /// # Errors
+    /// As [`alarm`].
+    pub fn at(at_ns: u64) -> Result<WakeUp, NoMemory> {
+        let alarm = match at_ns {
+            u64::MAX => None,
+            _ => Some(alarm(at_ns, resume_address, current().address())?),
+        };
+        Ok(WakeUp { at_ns, alarm })
+    }
+
+    /// Whether the time has come.
+    pub fn passed(&self) -> bool {
+        now_ns() >= self.at_ns
+    }
+}
+
+impl Drop for WakeUp {
+    fn drop(&mut self) {
+        if let Some(id) = self.alarm.take() {
+            cancel(id);
+        }
+    }
+}
+
+/// Sleeps until `at_ns`.
+///
+/// # Errors
+/// As [`alarm`]; then it has not slept.
+pub fn sleep_until(at_ns: u64) -> Result<(), NoMemory> {
+    let deadline = WakeUp::at(at_ns)?;
+    while !deadline.passed() {
+        suspend();
+    }
+    Ok(())
+}
+
+/// Sleeps until `at_ns`, or until a signal or kill waits for the thread.
+///
+/// # Errors
+/// The inner one when interrupted; the outer one as [`alarm`].
+pub fn sleep_until_interruptible(at_ns: u64) -> Result<Result<(), Interrupted>, NoMemory> {
+    let deadline = WakeUp::at(at_ns)?;
+    while !deadline.passed() {
+        if current().flags() & INTERRUPTS != 0 {
+            return Ok(Err(Interrupted));
+        }
+        suspend();
+    }
+    Ok(Ok(()))
+}

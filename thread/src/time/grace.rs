@@ -1,0 +1,71 @@
+//! The end of grace periods that nobody else sees to: what waits for one does not wait for long.
+//!
+//! *Interface*: [`start`] makes the thread that ends them; [`soon`] is `sync::epoch`'s callout for the first that waits.
+//!
+//! Who retires something looks after others' now and then. When nobody does, because the CPUs are idle, or compute after they have retired a little, a file's pages, a pipe's queue and what a user may
+//! have of them would stay taken for as long as one likes. So the first that waits sets an alarm, one for the machine, and the alarm wakes a thread that waits out a grace period. While anything waits,
+//! the alarm is set or the thread is awake. Idle threads do nothing of this: what one has begun waits as long as its CPU has anything else to do.
+
+use crate::native::ops;
+use crate::running::spawn;
+use crate::time::clock::alarm;
+use core::sync::atomic::{AtomicBool, Ordering, fence};
+use machine::clock::now_ns;
+use sync::{WaitList, epoch};
+
+use crate::tte::{NoMemory, current_opt};
+
+/// How long something may wait before the thread is woken for it, nanoseconds.
+const SOON_NS: u64 = 5_000_000;
+
+/// The alarm is set.
+static SET: AtomicBool = AtomicBool::new(false);
+/// The alarm has found something.
+static DUE: AtomicBool = AtomicBool::new(false);
+static ENDER: WaitList = WaitList::new();
+
+/// Makes the thread.
+///
+/// # Errors
+/// No memory.
+pub fn start() -> Result<(), NoMemory> {
+    spawn::spawn(b"graces", run, 0).map(drop)
+}
+
+/// Something waits for a grace period. From anywhere; where there are no threads yet, an idle one asks again.
+pub(crate) fn soon() {
+    if current_opt().is_none() {
+        return;
+    }
+    // Behind the count of what waits, which the alarm looks at after it has cleared the word.
+    fence(Ordering::SeqCst);
+    if SET.load(Ordering::Relaxed) || SET.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    if alarm(now_ns() + SOON_NS, look, 0).is_err() {
+        look(0);
+    }
+}
+
+/// The alarm.
+fn look(_: usize) {
+    SET.store(false, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if epoch::pending() > 0 {
+        DUE.store(true, Ordering::SeqCst);
+        ENDER.wake_all();
+    }
+}
+
+fn run(_: usize) {
+    loop {
+        ENDER.wait_until(|| {
+            ops::safe_point();
+            DUE.swap(false, Ordering::SeqCst).then_some(())
+        });
+        epoch::synchronize();
+        if epoch::pending() > 0 {
+            soon();
+        }
+    }
+}

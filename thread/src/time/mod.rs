@@ -1,0 +1,14 @@
+//! Time: the quantum timer, alarms, sleeping and deadlines; the thread that ends grace periods.
+//!
+//! *Interface*: of each file.
+
+pub(crate) mod alarm;
+#[cfg(test)]
+mod alarm_tests;
+pub mod clock;
+pub mod deadline;
+pub mod grace;
+pub(crate) mod timer;
+
+// The model of the alarms puts loom's beside them.
+use crate::primitive;

@@ -1,0 +1,698 @@
+//! `Tte`: the thread table entry, in type-stable memory, counted.
+//!
+//! *Interface*: [`Thread`] is a counted handle, [`Tte`] what it leads to; [`current`] the running
+//! thread; [`for_each`] visits every thread that has not ended.
+//!
+//! An entry's memory never becomes anything else: entries come from an inactive list and go back to it, so a stale address (in a
+//! wait list, an alarm) reaches a thread, at worst another one, whom it gives a token too many. The words that generated
+//! code touches come first; their offsets are computed, never typed in.
+//! Progress: taking and returning an entry are lock-free; `for_each` is wait-free but for what its closure does.
+//! Source: dissertation, sections 3.3.2 (figure 3.4), 4.3 and 5.3.1.
+
+pub mod flags;
+pub(crate) mod sequence;
+pub mod signal;
+pub mod token;
+
+use crate::balance::sample::Samples;
+use crate::entry::dispatch::Dispatcher;
+use crate::entry::protect::Interrupted;
+use crate::switch::fp::FpArea;
+use crate::switch::watch::Watched;
+use crate::switch::{Kind, SwitchCode};
+use crate::tte::signal::Signals;
+use alloc::vec::Vec;
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use core::ops::Deref;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use machine::cpu::StackBase;
+use sync::Monitor;
+use sync::stack::{Node, Stack};
+
+pub(crate) mod quaject {
+    ::quaject::quaject! {
+        /// Implements threads
+        presence ThreadQuaject = "Thread" {
+            callentry {
+                SUSPEND = "suspend", RESUME = "resume", STOP = "stop", STEP = "step", INTERRUPT = "interrupt",
+                SIGNAL = "signal", SETSIGNAL = "setsignal", WAIT = "wait", NOTIFY = "notify",
+            }
+            callout { CALL = "call[i]" ("leave by the slow stub") }
+        }
+    }
+}
+
+/// Longest name of a thread, in bytes.
+pub const NAME_LEN: usize = 16;
+/// Number of scheduling levels; level 0 gets every second turn.
+pub const LEVELS: usize = 8;
+/// Bits of a handle that say where in the table the entry is.
+const INDEX_BITS: u32 = 14;
+/// A new thread's quantum, nanoseconds.
+pub const QUANTUM_NS: u64 = 400_000;
+
+/// The data part of the thread quaject.
+#[repr(C, align(64))]
+pub struct Tte {
+    // What a switch touches, in one cache line.
+    /// Where `sw_out` goes: the next thread's `sw_in` or `sw_in_mm`, or the CPU's turn routine.
+    pub(crate) link: AtomicUsize,
+    /// Stack pointer while switched out.
+    pub(crate) rsp: AtomicU64,
+    /// Time-stamp counts run so far; while the thread runs, minus the count at its switch-in.
+    pub(crate) time: AtomicU64,
+    /// Time-stamp count at the last switch-in.
+    pub(crate) in_at: AtomicU64,
+    /// Base of the user's FS segment.
+    pub(crate) fs_base: AtomicU64,
+    /// Entry of the thread's dispatcher.
+    pub(crate) dispatch: AtomicUsize,
+    /// Physical address of the page-table root.
+    pub(crate) root: AtomicU64,
+    /// Entry of the thread's `sw_out`.
+    pub(crate) sw_out: AtomicUsize,
+
+    // What the ring and the state protocol touch.
+    pub(crate) sw_in: AtomicUsize,
+    pub(crate) sw_in_mm: AtomicUsize,
+    /// Where the dispatcher goes for a `sched_yield`.
+    pub(crate) yielding: AtomicUsize,
+    pub(crate) state: AtomicU32,
+    pub(crate) level: AtomicU8,
+    pub(crate) on_ring: AtomicBool,
+    pub(crate) next: AtomicPtr<Tte>,
+    pub(crate) prev: AtomicPtr<Tte>,
+    /// Number of the CPU whose ring the thread belongs to; changed by [`Tte::move_to`].
+    pub(crate) cpu: AtomicU32,
+    pub(crate) pinned: AtomicBool,
+    /// [`Kind`] of its switch code, as bits.
+    pub(crate) kind: AtomicU8,
+    pub(crate) wanted_level: AtomicU8,
+    /// Chain of threads on their way to another CPU.
+    pub(crate) inbox_next: AtomicPtr<Tte>,
+    /// The CPU that would have it, plus one; 0 for none. Written by who has woken it, read by its home.
+    pub(crate) invited: AtomicU8,
+
+    /// Where the dispatcher makes a `read` again.
+    pub(crate) read_again: AtomicUsize,
+
+    // What only the thread itself, or its creator and its undertaker, touch.
+    pub(crate) gs_base: AtomicU64,
+    /// Bits of [`crate::switch::speculation::Asked`], with [`Kind::ASKED`].
+    pub(crate) speculation: AtomicU32,
+    /// What it is asked when it is interrupted: `flags::SEQUENCE` of one that has restartable sequences, else nothing.
+    pub(crate) sequences: AtomicU32,
+    /// Its debug registers.
+    pub(crate) watched: Watched,
+    pub(crate) quantum_ns: AtomicU64,
+    /// Address of the stack base, the end of the kernel stack.
+    pub(crate) stack_top: AtomicUsize,
+    pub(crate) events: AtomicU64,
+    pub(crate) awaited: AtomicU64,
+    pub(crate) owner: AtomicUsize,
+    pub(crate) switches: AtomicU64,
+    /// Those of them in which it would have gone on.
+    pub(crate) preempted: AtomicU64,
+    /// What samples found. Its CPU alone writes them.
+    pub(crate) samples: Samples,
+    pub(crate) nice: AtomicBool,
+    pub(crate) count: AtomicU32,
+    node: Node,
+    serial: AtomicU64,
+    /// The entry's place in the table, for ever.
+    index: AtomicU32,
+    /// Whether the thread ends when its first procedure returns.
+    pub(crate) ends: AtomicBool,
+    /// Calls until the thread gives up the dispatcher that it began with; 0: it has.
+    pub(crate) beginning: AtomicU8,
+    tag: AtomicU64,
+    name: [AtomicU64; NAME_LEN / 8],
+    pub(crate) signals: Signals,
+    pub(crate) dispatcher: Monitor<Option<Dispatcher>>,
+    parts: UnsafeCell<Parts>,
+}
+
+/// What a thread owns besides its entry. Touched by the thread itself with interrupts off, or by
+/// whoever has it alone: its creator before `start`, its undertaker after its end.
+pub(crate) struct Parts {
+    pub stack: Option<vm::stack::KStack>,
+    pub switch: Option<SwitchCode>,
+    /// The dispatcher of the thread's beginning.
+    pub starter: Option<Dispatcher>,
+    /// Whether stack and code wait for the next thread.
+    pub parked: bool,
+    pub fp: Option<FpArea>,
+    pub tally: Option<::quaject::class::Tally>,
+    /// What user procedures that the kernel called have interrupted, the latest last. The thread itself alone.
+    pub calls: Vec<Interrupted>,
+}
+
+// SAFETY: every shared field is atomic; `parts` has the discipline stated on `Parts`.
+unsafe impl Sync for Tte {}
+// SAFETY: as above.
+unsafe impl Send for Tte {}
+
+impl Tte {
+    fn new() -> Self {
+        Tte {
+            link: AtomicUsize::new(0),
+            rsp: AtomicU64::new(0),
+            time: AtomicU64::new(0),
+            in_at: AtomicU64::new(0),
+            fs_base: AtomicU64::new(0),
+            dispatch: AtomicUsize::new(0),
+            sw_in: AtomicUsize::new(0),
+            sw_in_mm: AtomicUsize::new(0),
+            yielding: AtomicUsize::new(0),
+            sw_out: AtomicUsize::new(0),
+            state: AtomicU32::new(flags::DEAD),
+            level: AtomicU8::new(0),
+            on_ring: AtomicBool::new(false),
+            next: AtomicPtr::new(null_mut()),
+            prev: AtomicPtr::new(null_mut()),
+            root: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+            pinned: AtomicBool::new(false),
+            kind: AtomicU8::new(0),
+            wanted_level: AtomicU8::new(0),
+            inbox_next: AtomicPtr::new(null_mut()),
+            invited: AtomicU8::new(0),
+            read_again: AtomicUsize::new(0),
+            gs_base: AtomicU64::new(0),
+            speculation: AtomicU32::new(0),
+            sequences: AtomicU32::new(0),
+            watched: Watched::new(),
+            quantum_ns: AtomicU64::new(QUANTUM_NS),
+            stack_top: AtomicUsize::new(0),
+            events: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
+            owner: AtomicUsize::new(0),
+            switches: AtomicU64::new(0),
+            preempted: AtomicU64::new(0),
+            samples: Samples::new(),
+            nice: AtomicBool::new(false),
+            count: AtomicU32::new(0),
+            node: Node::new(),
+            serial: AtomicU64::new(0),
+            index: AtomicU32::new(0),
+            ends: AtomicBool::new(false),
+            beginning: AtomicU8::new(0),
+            tag: AtomicU64::new(0),
+            name: [const { AtomicU64::new(0) }; NAME_LEN / 8],
+            signals: Signals::new(),
+            dispatcher: Monitor::new(None),
+            parts: UnsafeCell::new(Parts {
+                stack: None,
+                switch: None,
+                starter: None,
+                parked: false,
+                fp: None,
+                tally: None,
+                calls: Vec::new(),
+            }),
+        }
+    }
+
+    /// A counted handle to this thread. The caller got `self` from a handle, or is this thread.
+    pub fn handle(&self) -> Thread {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Thread(NonNull::from(self))
+    }
+
+    /// The count that a started thread has of itself. For its undertaker, once.
+    pub(crate) fn own_count(&self) -> Thread {
+        Thread(NonNull::from(self))
+    }
+
+    /// The address, as the `sync` callouts and alarms carry it.
+    pub fn address(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    /// The state word; bits in [`crate::flags`].
+    pub fn flags(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// A number that no other thread ever had.
+    pub fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    /// The number by which programs name the thread: its serial number, and its place in the table so that [`by_handle`] looks at one entry.
+    pub fn handle_number(&self) -> u64 {
+        self.serial() << INDEX_BITS | u64::from(self.index.load(Ordering::Relaxed))
+    }
+
+    /// The number of its entry in the table, by which [`for_each`] goes.
+    pub fn index(&self) -> u32 {
+        self.index.load(Ordering::Relaxed)
+    }
+
+    /// A word that the room above gives threads, 0 for none. Threads with the same upper half may do to each other what they like.
+    pub fn tag(&self) -> u64 {
+        self.tag.load(Ordering::Acquire)
+    }
+
+    /// Sets the tag.
+    pub fn set_tag(&self, tag: u64) {
+        self.tag.store(tag, Ordering::Release);
+    }
+
+    /// The thread ends when the procedure that it begins with returns to `PROTECTED_RETURN`. Before `start`.
+    pub fn end_with_procedure(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+
+    /// Level in the ready rings, 0 to 7.
+    pub fn level(&self) -> u8 {
+        self.wanted_level.load(Ordering::Relaxed)
+    }
+
+    /// Number of the CPU whose ring the thread belongs to.
+    pub fn cpu(&self) -> usize {
+        self.cpu.load(Ordering::Relaxed) as usize
+    }
+
+    /// Quantum, nanoseconds.
+    pub fn quantum_ns(&self) -> u64 {
+        self.quantum_ns.load(Ordering::Relaxed)
+    }
+
+    /// Sets the quantum, nanoseconds (at least 50 µs); it holds from the thread's next turn.
+    pub fn set_quantum_ns(&self, quantum_ns: u64) {
+        self.quantum_ns
+            .store(quantum_ns.max(50_000), Ordering::Relaxed);
+    }
+
+    /// The word that the room above keeps here (its own thread record).
+    #[inline]
+    pub fn owner(&self) -> usize {
+        self.owner.load(Ordering::Acquire)
+    }
+
+    /// Sets the owner word.
+    pub fn set_owner(&self, owner: usize) {
+        self.owner.store(owner, Ordering::Release);
+    }
+
+    /// Whether the thread never enters user mode.
+    pub fn is_kernel(&self) -> bool {
+        !self.kind().contains(Kind::USER)
+    }
+
+    /// Whether this is the idle thread of its processor.
+    pub fn is_idle(&self) -> bool {
+        self.is_kernel() && crate::running::start_up::stats(self.cpu()).idle == self.serial()
+    }
+
+    /// What the thread's signal table has for `number`.
+    pub fn procedure(&self, number: usize) -> Option<crate::tte::signal::Procedure> {
+        self.signals.get(number)
+    }
+
+    /// Whether the thread's switch code carries vector registers.
+    pub fn uses_fp(&self) -> bool {
+        self.kind().contains(Kind::FP)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::from_bits(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// Makes `code` the thread's switch code. The caller mends the links that lead to it.
+    pub(crate) fn publish(&self, kind: Kind, code: &SwitchCode) {
+        self.kind.store(kind.bits(), Ordering::Relaxed);
+        self.sw_in.store(code.sw_in(), Ordering::Relaxed);
+        self.sw_in_mm.store(code.sw_in_mm(), Ordering::Relaxed);
+        self.sw_out.store(code.sw_out(), Ordering::Relaxed);
+        self.yielding.store(code.yield_first(), Ordering::Relaxed);
+    }
+
+    /// Makes CPU number `cpu` the thread's home. The caller alone may put the thread into a ring, and it is switched out, on a stack that it has.
+    pub(crate) fn move_to(&self, cpu: usize) {
+        let former = self.cpu();
+        if former != cpu {
+            // Its registers are in its save area; what that CPU still has will be of an earlier time when it comes back. Only that CPU
+            // itself makes a thread its owner, so either this or what it stores meanwhile is right.
+            let _ = machine::cpu::cpu(former).fp_owner.compare_exchange(
+                self.address(),
+                0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            self.cpu.store(cpu as u32, Ordering::Relaxed);
+            self.note_sequence();
+        }
+        // SAFETY: the stack that the thread was made with ends in its base, and stays as long as the thread.
+        let base = unsafe { &*(self.stack_top() as *const StackBase) };
+        base.cpu.store(
+            core::ptr::from_ref(machine::cpu::cpu(cpu)).cast_mut(),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// End of the kernel stack: the address of its stack base.
+    pub fn stack_top(&self) -> usize {
+        self.stack_top.load(Ordering::Relaxed)
+    }
+
+    /// CPU time so far, nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        let time = self.time.load(Ordering::Relaxed);
+        // While the thread runs, the count at its switch-in stands subtracted, and is always the larger part.
+        let ticks = match time as i64 {
+            ..0 => time.wrapping_add(machine::clock::tsc()),
+            _ => time,
+        };
+        crate::time::timer::ticks_to_ns(ticks)
+    }
+
+    /// How often the thread has blocked or been preempted by Rust code.
+    pub fn switches(&self) -> u64 {
+        self.switches.load(Ordering::Relaxed)
+    }
+
+    /// How many of these it did not ask for, or asked for by giving way.
+    pub fn preempted(&self) -> u64 {
+        self.preempted.load(Ordering::Relaxed)
+    }
+
+    /// Copies the name into `buffer`; returns it without the padding.
+    pub fn name<'a>(&self, buffer: &'a mut [u8; NAME_LEN]) -> &'a str {
+        for (bytes, word) in buffer.chunks_exact_mut(8).zip(&self.name) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let len = buffer.iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
+        match core::str::from_utf8(&buffer[..len]) {
+            Ok(name) => name,
+            Err(error) => core::str::from_utf8(&buffer[..error.valid_up_to()]).unwrap_or(""),
+        }
+    }
+
+    /// Sets the name, cut to 15 bytes.
+    pub fn set_name(&self, name: &[u8]) {
+        let mut padded = [0u8; NAME_LEN];
+        let len = name.len().min(NAME_LEN - 1);
+        padded[..len].copy_from_slice(&name[..len]);
+        for (bytes, word) in padded.chunks_exact(8).zip(&self.name) {
+            let mut value = [0; 8];
+            value.copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(value), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the name that `other` has.
+    pub(crate) fn take_name(&self, other: &Tte) {
+        for (word, theirs) in self.name.iter().zip(&other.name) {
+            word.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether two references mean the same thread.
+    #[inline]
+    pub(crate) fn is(&self, other: &Tte) -> bool {
+        core::ptr::eq(self, other)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut Tte {
+        core::ptr::from_ref(self).cast_mut()
+    }
+
+    /// The thread's own parts.
+    ///
+    /// # Safety
+    /// The caller is this thread with interrupts off, or has it alone (see [`Parts`]).
+    #[expect(clippy::mut_from_ref, reason = "the discipline is on Parts")]
+    pub(crate) unsafe fn parts(&self) -> &mut Parts {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.parts.get() }
+    }
+}
+
+/// A counted handle of a thread. The entry stays this thread's for as long as there is one.
+pub struct Thread(NonNull<Tte>);
+
+// SAFETY: `Tte` is Sync and Send, and the count is atomic.
+unsafe impl Send for Thread {}
+// SAFETY: as above.
+unsafe impl Sync for Thread {}
+
+impl Deref for Thread {
+    type Target = Tte;
+    fn deref(&self) -> &Tte {
+        // SAFETY: entries are never unmapped, and the count keeps this one.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Clone for Thread {
+    fn clone(&self) -> Self {
+        self.handle()
+    }
+}
+
+impl Thread {
+    /// Gives up the count of a thread that owns nothing any more.
+    pub(crate) fn give_up(self) {
+        let thread = core::mem::ManuallyDrop::new(self);
+        if thread.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            inactive::put(&thread);
+        }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Only a thread that never started has any left.
+            // SAFETY: the last count is gone, so nobody else has it.
+            unsafe { crate::running::spawn::dismantle(self) };
+            inactive::put(self);
+        }
+    }
+}
+
+impl PartialEq for Thread {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Thread {}
+
+impl core::fmt::Debug for Thread {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut name = [0; NAME_LEN];
+        write!(
+            f,
+            "thread {} {:?} {:#x}",
+            self.serial(),
+            self.name(&mut name),
+            self.flags()
+        )
+    }
+}
+
+/// There was no memory (entry, stack, or code space) for what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoMemory;
+
+impl From<codegen::OutOfCode> for NoMemory {
+    fn from(_: codegen::OutOfCode) -> Self {
+        NoMemory
+    }
+}
+
+/// Takes an inactive entry, or makes more. It comes with count 1 and state NEW and ASLEEP, everything else as after creation.
+pub(crate) fn activate() -> Result<Thread, NoMemory> {
+    static SERIAL: AtomicU64 = AtomicU64::new(1);
+    let tte = inactive::take().ok_or(NoMemory)?;
+    for word in [&tte.fs_base, &tte.gs_base, &tte.time, &tte.in_at] {
+        word.store(0, Ordering::Relaxed);
+    }
+    for word in [&tte.events, &tte.awaited, &tte.switches, &tte.preempted] {
+        word.store(0, Ordering::Relaxed);
+    }
+    tte.samples.reset();
+    tte.watched.reset();
+    tte.nice.store(false, Ordering::Relaxed);
+    for word in [&tte.owner, &tte.dispatch, &tte.link] {
+        word.store(0, Ordering::Relaxed);
+    }
+    tte.tag.store(0, Ordering::Relaxed);
+    tte.ends.store(false, Ordering::Relaxed);
+    tte.beginning.store(0, Ordering::Relaxed);
+    tte.sequences.store(0, Ordering::Relaxed);
+    tte.pinned.store(false, Ordering::Relaxed);
+    tte.on_ring.store(false, Ordering::Relaxed);
+    tte.quantum_ns.store(QUANTUM_NS, Ordering::Relaxed);
+    tte.signals.reset();
+    tte.serial
+        .store(SERIAL.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    tte.state
+        .store(flags::NEW | flags::ASLEEP, Ordering::Release);
+    tte.count.store(1, Ordering::Release);
+    Ok(Thread(NonNull::from(tte)))
+}
+
+/// Visits every thread that is not inactive, in the order of the table. New ones and ended ones may or may not be seen.
+pub fn for_each(mut visit: impl FnMut(&Thread)) {
+    inactive::for_each_entry(&mut |tte| {
+        if let Some(thread) = hold_on(tte) {
+            visit(&thread);
+        }
+    });
+}
+
+/// The thread with this [`Tte::handle_number`], if it has not ended. Lock-free; from anywhere.
+#[inline]
+pub fn by_handle(handle: u64) -> Option<Thread> {
+    let index = (handle & ((1 << INDEX_BITS) - 1)) as usize;
+    let thread = hold_on(inactive::entry(index)?)?;
+    (thread.serial() == handle >> INDEX_BITS && thread.flags() & flags::DEAD == 0).then_some(thread)
+}
+
+/// A handle of the thread that has this entry, if one has.
+#[inline]
+fn hold_on(tte: &Tte) -> Option<Thread> {
+    let mut count = tte.count.load(Ordering::Relaxed);
+    while count != 0 {
+        match tte
+            .count
+            .compare_exchange_weak(count, count + 1, Ordering::AcqRel, Ordering::Relaxed)
+        {
+            Ok(_) => return Some(Thread(NonNull::from(tte))),
+            Err(now) => count = now,
+        }
+    }
+    None
+}
+
+/// The inactive list, and the chunks that entries come in.
+mod inactive {
+    use super::*;
+
+    const CHUNK: usize = 16;
+    const CHUNKS: usize = (1 << INDEX_BITS) / CHUNK;
+
+    static INACTIVE: Stack = Stack::new();
+    static TABLE: [AtomicPtr<Tte>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
+
+    pub(super) fn put(tte: &Tte) {
+        // SAFETY: the last count is gone, so nobody else has it; entries are never unmapped.
+        unsafe { INACTIVE.push(NonNull::from(&tte.node)) };
+    }
+
+    fn pop() -> Option<&'static Tte> {
+        let node = INACTIVE.pop()?;
+        // SAFETY: the list holds the `node` fields of entries, and entries are never unmapped.
+        Some(unsafe { &*node.as_ptr().byte_sub(offset_of!(Tte, node)).cast::<Tte>() })
+    }
+
+    pub(super) fn take() -> Option<&'static Tte> {
+        loop {
+            if let Some(tte) = pop() {
+                return Some(tte);
+            }
+            let place = TABLE
+                .iter()
+                .position(|p| p.load(Ordering::Acquire).is_null())?;
+            let layout = core::alloc::Layout::array::<Tte>(CHUNK).ok()?;
+            if codegen::refusal::refused() {
+                return None;
+            }
+            // SAFETY: the layout's size is not zero.
+            let chunk = unsafe { alloc::alloc::alloc(layout) }.cast::<Tte>();
+            if chunk.is_null() {
+                return None;
+            }
+            for i in 0..CHUNK {
+                // SAFETY: inside the fresh allocation.
+                unsafe { chunk.add(i).write(Tte::new()) };
+                // SAFETY: just written, and nobody else knows it.
+                let index = unsafe { &(*chunk.add(i)).index };
+                index.store((place * CHUNK + i) as u32, Ordering::Relaxed);
+            }
+            if TABLE[place]
+                .compare_exchange(null_mut(), chunk, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                // Another thread put its chunk there; its entries are on the list by now or soon.
+                // SAFETY: ours, unpublished, and no entry in it owns anything.
+                unsafe { alloc::alloc::dealloc(chunk.cast(), layout) };
+                continue;
+            }
+            for i in (1..CHUNK).rev() {
+                // SAFETY: inside the published chunk.
+                put(unsafe { &*chunk.add(i) });
+            }
+            // SAFETY: as above; this one was not put on the list.
+            return Some(unsafe { &*chunk });
+        }
+    }
+
+    /// The entry at `index`, if there is memory for it yet.
+    #[inline]
+    pub(super) fn entry(index: usize) -> Option<&'static Tte> {
+        let chunk = TABLE.get(index / CHUNK)?.load(Ordering::Acquire);
+        if chunk.is_null() {
+            return None;
+        }
+        // SAFETY: inside a published chunk.
+        Some(unsafe { &*chunk.add(index % CHUNK) })
+    }
+
+    pub(super) fn for_each_entry(visit: &mut dyn FnMut(&'static Tte)) {
+        for place in &TABLE {
+            let chunk = place.load(Ordering::Acquire);
+            if chunk.is_null() {
+                return;
+            }
+            for i in 0..CHUNK {
+                // SAFETY: inside a published chunk.
+                visit(unsafe { &*chunk.add(i) });
+            }
+        }
+    }
+}
+
+/// How much memory the entries use, bytes, whether active or not.
+pub fn entry_bytes() -> usize {
+    let mut count = 0;
+    inactive::for_each_entry(&mut |_| count += 1);
+    count * size_of::<Tte>()
+}
+
+/// The running thread's entry.
+#[inline(always)]
+pub fn current() -> &'static Tte {
+    match current_opt() {
+        Some(tte) => tte,
+        None => panic!("no thread runs here"),
+    }
+}
+
+/// The running thread's entry; `None` on a stack that is no thread's (early boot, NMI, double fault).
+#[inline(always)]
+pub fn current_opt() -> Option<&'static Tte> {
+    #[cfg(target_os = "none")]
+    {
+        let base = machine::cpu::StackBase::here();
+        // SAFETY: a stack base holds null or the address of an entry, and those are never unmapped.
+        unsafe { (base.tte.load(Ordering::Relaxed) as *const Tte).as_ref() }
+    }
+    #[cfg(not(target_os = "none"))]
+    None
+}
+
+/// For tests: an entry outside the table, in low memory.
+#[cfg(test)]
+pub(crate) fn detached() -> codegen::host::Low<Tte> {
+    codegen::host::Low::new(Tte::new())
+}
