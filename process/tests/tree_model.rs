@@ -7,10 +7,10 @@ mod primitive {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 }
 #[allow(dead_code)]
-#[path = "../src/process/names.rs"]
+#[path = "../src/process/tree/names.rs"]
 mod names;
 #[allow(dead_code)]
-#[path = "../src/process/register.rs"]
+#[path = "../src/process/tree/register.rs"]
 mod register;
 
 use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};

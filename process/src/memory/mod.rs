@@ -1,7 +1,7 @@
 //! When memory is out: what is held without need goes, then one process ends so that the machine goes on.
 //!
 //! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs; [`coming`], for one that could do without; [`shrink`] lets go of what waits to be
-//! of use again; [`fail`] makes allocations fail on purpose.
+//! of use again; `victim` chooses; [`fail`] makes allocations fail on purpose.
 //!
 //! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]) and moved by its `oom_score_adj`, or one of the largest family, and the first one only if
 //! it has more than all others and nobody else has been ended for a while; it need not be the one that asked last. It ends like after SIGKILL;
@@ -10,6 +10,7 @@
 pub mod admission;
 pub mod fail;
 pub mod shrink;
+mod victim;
 pub mod weight;
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -72,8 +73,8 @@ pub fn short() -> bool {
     let first = first::first();
     choose(|| {
         if !is_dying()
-            && let Some(most) = tree::largest(first)
-            && (most.victim.pid != first || since_the_last() >= PATIENCE_WITH_FIRST_NS)
+            && let Some(most) = victim::largest(first)
+            && (most.process.pid != first || since_the_last() >= PATIENCE_WITH_FIRST_NS)
         {
             end(&most);
         }
@@ -99,9 +100,9 @@ fn relieve() -> bool {
     let first = first::first();
     let own = Task::here(|task| task.process.pid);
     let ended = choose(|| {
-        let most = tree::largest(first).filter(|most| {
+        let most = victim::largest(first).filter(|most| {
             own != Some(most.head)
-                && most.victim.pid != first
+                && most.process.pid != first
                 && !most.spared
                 && most.pages >= WORTHWHILE
         });
@@ -117,15 +118,15 @@ fn is_dying() -> bool {
     tree::find(before).is_some_and(|p| p.signals.is_ending() && !p.is_zombie())
 }
 
-fn end(most: &tree::Most) {
-    VICTIM.store(most.victim.pid, Ordering::Relaxed);
+fn end(most: &victim::Victim) {
+    VICTIM.store(most.process.pid, Ordering::Relaxed);
     ENDED_NS.store(now_ns(), Ordering::Relaxed);
     machine::log!(
         "out of memory: process {} ends, {} KiB",
-        most.victim.pid,
+        most.process.pid,
         4 * most.pages
     );
-    most.victim.end(status_signaled(SIGKILL));
+    most.process.end(status_signaled(SIGKILL));
 }
 
 /// Even what is kept for small allocations is used up. The caller may hold anything, so all that can be done is to let others go on, who give memory back.

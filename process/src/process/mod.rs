@@ -14,14 +14,10 @@ pub mod first;
 pub mod fork;
 pub mod host;
 mod identity;
-pub(crate) mod index;
 pub mod limits;
-mod names;
 pub mod pace;
 pub mod pidfd;
 pub mod reach;
-mod register;
-mod reserve;
 pub mod robust;
 mod roll;
 pub mod rseq;
@@ -357,6 +353,3 @@ impl Process {
         }
     }
 }
-
-#[cfg(test)]
-mod names_tests;

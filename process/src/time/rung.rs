@@ -18,8 +18,8 @@ use abi::linux::SIGCONT;
 
 use super::Clock;
 use super::timers::{Notify, TIMERS_MAX};
-use crate::process::tree::NUMBERS_MAX;
-use crate::process::{Found, Process, Task, index};
+use crate::process::tree::{NUMBERS_MAX, index};
+use crate::process::{Found, Process, Task};
 use crate::signal::set::{STOPPERS, UNBLOCKABLE};
 use crate::signal::{self, Target, bit};
 

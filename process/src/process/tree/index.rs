@@ -1,10 +1,14 @@
-//! Processes and threads by number, found without a lock: who looks one up, or sends a signal, waits for nobody.
+//! Processes and threads by number, found without a lock: a lookup or a signal waits for nobody.
 //!
-//! *Interface*: [`find`], [`find_task`] and [`any`] from any thread, [`with`] from interrupts; [`announce`], [`show`], [`add_thread`] and [`remove`] by who owns the number;
-//! [`arrivals`] and [`arrive`] for who goes through all numbers (`register.rs` says how).
+//! *Interface*: [`find`], [`find_task`] and [`any`] from any thread, [`with`] from interrupts; the owner of a
+//! number calls [`announce`], [`show`], [`add_thread`] and [`remove`]; a visitor of all numbers reads
+//! [`arrivals`] (`register.rs` says how), and [`arrive`] counts an arrival.
 //!
-//! An entry holds its process or task weakly: living ones are held by their threads, zombies by their parent. It is given up a grace period after it was taken out; that
-//! frees memory and runs no process's destructor. Progress: looking is wait-free but for the count of a handle, which is lock-free.
+//! An entry holds its process or task weakly: a living process is held by its threads, a zombie by its parent.
+//! The entry's weak count is given up a grace period after the entry was taken out. That frees memory and
+//! runs no process's destructor.
+//!
+//! Progress: a lookup is wait-free except for the count of the handle that it returns, which is lock-free.
 
 use alloc::sync::{Arc, Weak};
 use core::mem::ManuallyDrop;
@@ -25,31 +29,31 @@ static REGISTER: Register<COUNT> = Register::over(
     AtomicU64::new(0),
 );
 
-/// A count on `thing` as an entry has it.
+/// A weak count on `thing`, in the form of an entry.
 fn entry<T>(thing: &Arc<T>) -> *mut () {
     const { assert!(align_of::<T>() > THREAD | HIDDEN) };
     Arc::downgrade(thing).into_raw().cast_mut().cast()
 }
 
-/// Whoever goes through all numbers finds `process` from now on.
+/// From now on visitors of all numbers find `process`.
 pub(crate) fn announce(process: &Arc<Process>) {
     REGISTER.announce(process.pid, entry(process));
 }
 
-/// All find `process`, which was announced.
+/// From now on everybody finds `process`, which was announced.
 pub(crate) fn show(process: &Process) {
     REGISTER.show(process.pid);
 }
 
-/// All find `task`, a thread other than the first of its process.
+/// From now on everybody finds `task`, a thread other than the first of its process.
 pub(crate) fn add_thread(task: &Arc<Task>) {
     REGISTER.put_thread(task.tid, entry(task));
 }
 
-/// Nobody finds what has `number`, if anything has, from now on. Thread context.
+/// Takes out the entry of `number`, if there is one. Thread context.
 pub(crate) fn remove(number: i32) {
     fn give_up<T>(entry: usize) {
-        // SAFETY: `entry` made it from a count, and it was taken out, once.
+        // SAFETY: the word is a count that `entry` made, and it was taken out once.
         drop(unsafe { Weak::from_raw(core::ptr::with_exposed_provenance::<T>(entry)) });
     }
     let (thing, bits) = REGISTER.take(number);
@@ -63,27 +67,27 @@ pub(crate) fn remove(number: i32) {
     epoch::retire(give_up, thing.expose_provenance());
 }
 
-/// A process's having come somewhere else is an arrival, too.
+/// Counts an arrival: a process has moved to another group or session.
 pub(crate) fn arrive() {
     REGISTER.arrive();
 }
 
-/// How many processes have arrived so far.
+/// How many arrivals there have been.
 pub(crate) fn arrivals() -> u64 {
     REGISTER.arrivals()
 }
 
-/// A count on what `entry` names, unless it is gone.
+/// A handle to what `entry` names, unless that has gone.
 ///
 /// # Safety
 /// `entry` was found in the register since interrupts were switched off, and names a `T`.
 unsafe fn counted<T>(entry: *mut ()) -> Option<Arc<T>> {
-    // SAFETY: the entry's own count is given up after a grace period only, and stays the entry's.
+    // SAFETY: the entry's weak count is given up only after a grace period; `ManuallyDrop` leaves it alone.
     let weak = unsafe { Weak::from_raw(entry.cast_const().cast::<T>()) };
     ManuallyDrop::new(weak).upgrade()
 }
 
-/// The process with number `pid`, if `seen` says so of its bits.
+/// The process with number `pid`, if `seen` accepts the bits of its entry.
 fn process(pid: i32, seen: impl Fn(usize) -> bool) -> Option<Arc<Process>> {
     let irq = irq_save();
     let (thing, bits) = REGISTER.get(pid);
@@ -99,17 +103,17 @@ pub(crate) fn find(pid: i32) -> Option<Arc<Process>> {
     process(pid, |bits| bits == 0)
 }
 
-/// The same, or one that has been announced.
+/// The process with number `pid`, even if it has only been announced.
 pub(crate) fn any(pid: i32) -> Option<Arc<Process>> {
     process(pid, |bits| bits & THREAD == 0)
 }
 
-/// The thread with number `tid`, of whatever process.
+/// The thread with number `tid`, of any process.
 pub(crate) fn find_task(tid: i32) -> Option<Arc<Task>> {
     let irq = irq_save();
     let (thing, bits) = REGISTER.get(tid);
     let further = !thing.is_null() && bits == THREAD;
-    // SAFETY: interrupts are off, and this is a thread's.
+    // SAFETY: interrupts are off, and the entry is a thread's.
     let found = further.then(|| unsafe { counted(thing) });
     irq_restore(irq);
     match found {
@@ -118,14 +122,14 @@ pub(crate) fn find_task(tid: i32) -> Option<Arc<Task>> {
     }
 }
 
-/// Calls `look` with the process with number `pid`, if there is one, without counting.
+/// Calls `look` with the process with number `pid`, if there is one, without taking a count.
 ///
 /// # Safety
-/// Interrupts are off until this returns, and the process, if there is one, will not be freed before they are on again: a part of it that `look`
-/// may see waits for a grace period first.
+/// Interrupts are off until this returns. Whatever `look` reads of the process is freed only after a grace
+/// period.
 pub(crate) unsafe fn with<R>(pid: i32, look: impl FnOnce(&Process) -> R) -> Option<R> {
     let (thing, bits) = REGISTER.get(pid);
     let there = !thing.is_null() && bits == 0;
-    // SAFETY: the entry's own count keeps the memory, the caller what is in it.
+    // SAFETY: the entry's weak count keeps the memory, and the caller keeps its contents.
     there.then(|| look(unsafe { &*thing.cast::<Process>() }))
 }

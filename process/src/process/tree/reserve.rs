@@ -1,10 +1,14 @@
-//! Which numbers processes and threads have.
+//! The numbers that processes and threads have.
 //!
-//! *Interface*: [`take`] a number that nobody has, [`free`] it; [`taken`] walks through those that are; [`count`], [`last`].
+//! *Interface*: [`take`] an unused number, [`free`] it; [`taken`] iterates over the numbers in use; [`count`],
+//! [`last`].
 //!
-//! A bit a number. A group or session gets its name (`names.rs`) for good while the process of that number lives, and loses it in a step of its own later, so a number
-//! whose bit was won is free if it is no name then. Progress: lock-free, a failed exchange means that another got the number.
-//! Source: dissertation, section 5.1.4 (a flag a place, taken by compare-and-swap).
+//! One bit a number. A number may also be the name of a group or session (`names.rs`). It becomes a name only
+//! while the process with that number lives, but may stay a name longer. So a number is free if its bit was
+//! won and it is not a name then.
+//!
+//! Progress: lock-free; an exchange fails only when another taker got the number.
+//! Source: dissertation, section 5.1.4 (a flag for each place, taken by compare-and-swap).
 
 use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -12,14 +16,14 @@ use abi::errno::{Errno, Result};
 
 /// One more than the largest number.
 pub const NUMBERS_MAX: i32 = 37_376;
-/// The most that may be taken at a time: with two names more for each there are still numbers left.
+/// The most numbers in use at a time. Each may leave two names behind, and there are still numbers left.
 pub const TAKEN_MAX: usize = 12_288;
 const _: () = assert!(3 * TAKEN_MAX + (AGAIN as usize) < NUMBERS_MAX as usize);
-/// Where numbers begin again after the largest.
+/// The number that follows the largest.
 const AGAIN: i32 = 300;
 const WORDS: usize = NUMBERS_MAX as usize / 64;
 
-/// A bit a number.
+/// One bit a number.
 struct Bits([AtomicU64; WORDS]);
 
 static TAKEN: Bits = Bits::new();
@@ -53,13 +57,13 @@ impl Bits {
     }
 }
 
-/// A number that no process or thread has, and that is no name; at most `most` are taken. EAGAIN when there are too many.
+/// Takes a number that no process or thread has and that is not a name. EAGAIN: `most` numbers are in use.
 pub(crate) fn take(most: usize, is_name: impl Fn(i32) -> bool) -> Result<i32> {
     if COUNT.fetch_add(1, Ordering::Relaxed) >= most {
         COUNT.fetch_sub(1, Ordering::Relaxed);
         return Err(Errno::EAGAIN);
     }
-    // Less than a third of the numbers are taken, and each has at most two more names: one is found.
+    // Fewer than a third of the numbers are in use, and each has at most two further names: the loop ends.
     let mut number = LAST.load(Ordering::Relaxed);
     loop {
         number = if number + 1 >= NUMBERS_MAX {
@@ -78,13 +82,13 @@ pub(crate) fn take(most: usize, is_name: impl Fn(i32) -> bool) -> Result<i32> {
     }
 }
 
-/// Gives a number back that [`take`] gave.
+/// Gives back a number that [`take`] returned.
 pub(crate) fn free(number: i32) {
     TAKEN.clear(number);
     COUNT.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The numbers that are taken, lowest first, each as it is when its turn comes or up to 63 numbers before.
+/// The numbers in use, lowest first. Each bit is read when its turn comes, or up to 63 numbers earlier.
 pub(crate) fn taken() -> impl Iterator<Item = i32> {
     let words = TAKEN.0.iter().enumerate();
     words.flat_map(|(at, word)| {
@@ -102,7 +106,7 @@ pub(crate) fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// The number given out last.
+/// The number taken last.
 pub(crate) fn last() -> i32 {
     LAST.load(Ordering::Relaxed)
 }

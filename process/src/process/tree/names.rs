@@ -1,13 +1,17 @@
-//! Numbers as names of process groups and sessions: how many members each has.
+//! Numbers as names of process groups and sessions, with the number of their members.
 //!
-//! *Interface*: [`Names::found_session`] and [`Names::found`] for a leader; [`Names::enter`] and [`Names::join`] for who comes to a group that there is; [`Names::leave`];
-//! [`Names::members`], [`Names::session`] and [`Names::is_taken`] look. No process or thread gets a number that is a name (`reserve.rs`).
+//! *Interface*: [`Names::found_session`] and [`Names::found`] for a leader; [`Names::enter`] and
+//! [`Names::join`] for a process that joins an existing group; [`Names::leave`]; [`Names::members`],
+//! [`Names::session`] and [`Names::is_taken`] for readers. No process or thread gets a number that is in use
+//! as a name (`reserve.rs`).
 //!
-//! One word a number: how many processes are in the group of that name, zombies included, and of which session it is; how many groups are in the session of that name. So
-//! the first member that comes and the last one that goes are single exchanges, and whoever asks whether there is such a group has an exact answer. A group that comes into being counts in its
-//! session before, and one that has ended gives that up after: the session lasts as long as any group of it.
+//! Each number has one word: how many processes are in the group of that name, zombies included; the session
+//! of that group; and how many groups are in the session of that name. So the first member joins and the last
+//! member leaves by a single exchange, and the answer to "is there such a group?" is exact. A new group is
+//! counted in its session before it exists, and that count is given up after the group has ended: a session
+//! lasts as long as any of its groups.
 //!
-//! Progress: lock-free; an exchange that fails means that another came or went.
+//! Progress: lock-free; an exchange fails only when another process joined or left.
 //! Source: reference counts as dissertation, section 3.4.2; a word changed by compare-and-swap as section 5.2.
 
 use crate::primitive::{AtomicU64, Ordering};
@@ -18,25 +22,26 @@ const MEMBERS: u64 = 0xffff;
 /// One group of the session.
 const GROUP: u64 = 1 << 16;
 const GROUPS: u64 = 0xffff << 16;
-/// Where the number of the group's session stands.
+/// The lowest bit of the number of the group's session.
 const SESSION: u32 = 32;
 
-/// The names below `COUNT`, which is at most 65 536; more processes than 65 535 cannot be.
+/// The names below `COUNT`, which is at most 65 536; there are never more than 65 535 processes.
 pub(crate) struct Names<const COUNT: usize>([AtomicU64; COUNT]);
 
 impl<const COUNT: usize> Names<COUNT> {
-    /// Over `words`, all 0: no groups.
+    /// Names over `words`, which are all 0: there are no groups.
     pub(crate) const fn over(words: [AtomicU64; COUNT]) -> Self {
         Names(words)
     }
 
-    /// 0 for what is no number.
+    /// The word of `number`; 0 if `number` is out of range.
     fn look(&self, number: i32) -> u64 {
         let word = self.0.get(number as usize);
         word.map_or(0, |word| word.load(Ordering::Acquire))
     }
 
-    /// Changes the word of `number` to what `step` makes of it; answers what it was, or `None` when that refuses, and for what is no number.
+    /// Replaces the word of `number` by the result of `step`, and returns the word from before. `None` if
+    /// `step` refuses, or `number` is out of range.
     fn change(&self, number: i32, step: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
         let word = self.0.get(number as usize)?;
         word.fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
@@ -59,20 +64,21 @@ impl<const COUNT: usize> Names<COUNT> {
         self.look(number) != 0
     }
 
-    /// A process comes to the group of another, which stays there meanwhile.
+    /// A process joins `group`, in which another process stays meanwhile.
     pub(crate) fn join(&self, group: i32) {
         self.add(group, MEMBER);
     }
 
-    /// A process comes to group `group` of session `session`; `false` if there is none.
+    /// A process joins group `group` of session `session`; `false` if there is no such group.
     pub(crate) fn enter(&self, group: i32, session: i32) -> bool {
         let theirs = |word| word & MEMBERS != 0 && word >> SESSION == session as u64;
         self.change(group, |word| theirs(word).then_some(word + MEMBER))
             .is_some()
     }
 
-    /// The process whose number `group` is comes to the group of that name, which it founds unless there is one. It is in another group of session `session` meanwhile, or has been forgotten and leaves again at once. `false`: the
-    /// name is another session's.
+    /// The process with number `group` joins the group of that name, and founds the group if there is none.
+    /// Meanwhile the process is in another group of session `session`, or has been forgotten and leaves again
+    /// at once. `false`: the name belongs to another session.
     pub(crate) fn found(&self, group: i32, session: i32) -> bool {
         let new = MEMBER | (session as u64) << SESSION;
         while !self.enter(group, session) {
@@ -89,14 +95,14 @@ impl<const COUNT: usize> Names<COUNT> {
         true
     }
 
-    /// The process with this number founds a session and a group of that name; `false` if there is one of either.
+    /// The process with this number founds a session and a group of that name; `false` if either exists.
     pub(crate) fn found_session(&self, number: i32) -> bool {
         let new = MEMBER | GROUP | (number as u64) << SESSION;
         self.change(number, |word| (word == 0).then_some(new))
             .is_some()
     }
 
-    /// A process leaves group `group`, in which it was.
+    /// A member of `group` leaves it.
     pub(crate) fn leave(&self, group: i32) {
         let last = |word| word & MEMBERS == MEMBER;
         let left = self.change(group, |word| {

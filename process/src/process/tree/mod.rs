@@ -1,0 +1,353 @@
+//! The process table: numbers, parents and children, groups and sessions.
+//!
+//! *Interface*: [`find`], [`find_task`], [`each`], [`any`] and [`from`] look processes up; [`enter`] and
+//! [`forget`] are the beginning and the end of a process; [`set_group`] and [`new_session`] change its group
+//! and session.
+//!
+//! No monitor covers the whole table. Numbers are taken (`reserve.rs`), looked up (`index.rs` over
+//! `register.rs`) and used as names (`names.rs`) by single exchanges, and all processes are visited without a
+//! lock (`each.rs`). The children of each process have a monitor. Whoever changes the group or session of a
+//! process holds that monitor, too, so that both stay the same while a child inherits them.
+//!
+//! A list of children gets its room before the child comes. The list of the first process has room for all
+//! processes that may exist, so that a process can end and hand its children over without any memory.
+//!
+//! The first process is built in: it runs no code. A process whose parent has ended becomes its child, and
+//! vanishes by itself when it ends.
+
+mod each;
+pub(crate) mod index;
+mod names;
+#[cfg(test)]
+mod names_tests;
+mod register;
+mod reserve;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use abi::errno::{Errno, Result};
+use abi::linux::SIGCHLD;
+
+use vm::fallible::{try_push, try_reserve};
+
+use super::{Process, Session, Task};
+pub use each::{any, each, from};
+use names::Names;
+pub use reserve::{NUMBERS_MAX, TAKEN_MAX};
+
+/// The number of the built-in first process.
+pub const INIT: i32 = 1;
+/// Memory for each thread that may exist, in bytes: a fork bomb takes at most a fifth of the machine in kernel
+/// stacks.
+const BYTES_PER_THREAD: usize = 80 << 10;
+
+static NAMES: Names<{ NUMBERS_MAX as usize }> =
+    Names::over([const { AtomicU64::new(0) }; NUMBERS_MAX as usize]);
+
+/// The most processes and threads at a time on this machine.
+pub fn most() -> usize {
+    (vm::frame::total() * abi::layout::PAGE / BYTES_PER_THREAD).clamp(64, TAKEN_MAX)
+}
+
+/// Reserves a number; with `exempt`, also one of the numbers kept for the superuser. EAGAIN: all are in use.
+pub fn reserve(exempt: bool) -> Result<i32> {
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    if MOST.load(Ordering::Relaxed) == 0 {
+        MOST.store(most(), Ordering::Relaxed);
+    }
+    let most = account::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
+    let take = || reserve::take(most, |number| NAMES.is_taken(number)).ok();
+    account::quota::insist(take).ok_or(Errno::EAGAIN)
+}
+
+/// Makes `leader`, which leads a session of its own, visible. The first process has no `parent`.
+pub fn found(leader: &Arc<Process>, parent: Option<&Process>) {
+    let Some(parent) = parent else {
+        // Every process may become its child, and a process that hands children over cannot be refused.
+        let _ = try_reserve(&mut leader.children.lock(), most());
+        return found_session(leader);
+    };
+    found_session(leader);
+    #[expect(clippy::disallowed_methods, reason = "the first program, at boot")]
+    parent.children.lock().push(leader.clone());
+}
+
+fn found_session(leader: &Arc<Process>) {
+    let founded = NAMES.found_session(leader.pid);
+    debug_assert!(founded);
+    index::announce(leader);
+    index::show(leader);
+}
+
+/// Makes `child`, a copy of `maker`, visible with its first thread `task`.
+///
+/// # Errors
+/// `ERESTARTNOINTR`: `missed` says that `maker` has a signal to take, whose sender may have found `maker` and
+/// not the child; or `maker` has gone to another group since the copy was made. `ENOMEM`.
+pub(crate) fn enter(
+    child: &Arc<Process>,
+    task: &Arc<Task>,
+    maker: &Process,
+    missed: impl Fn() -> bool,
+) -> Result<()> {
+    let mut children = maker.children.lock();
+    let enter = |among: &mut _| enter_among(among, child, task, maker, missed);
+    if child.ppid() == maker.pid {
+        return enter(&mut children);
+    }
+    // The order of the monitors is from child to parent, as for a process that ends and hands children over.
+    with_parent(maker, |parent, siblings| {
+        child.ppid.store(parent.pid, Ordering::Relaxed);
+        enter(siblings)
+    })
+}
+
+/// As [`enter`], with two monitors held: over the children of `maker`, and over `among`, the children of the
+/// parent.
+fn enter_among(
+    among: &mut Vec<Arc<Process>>,
+    child: &Arc<Process>,
+    task: &Arc<Task>,
+    maker: &Process,
+    missed: impl Fn() -> bool,
+) -> Result<()> {
+    let group = child.pgrp();
+    if maker.pgrp() != group || !maker.session.is_same(&child.session) {
+        return Err(Errno::ERESTARTNOINTR);
+    }
+    try_reserve(among, 1)?;
+    NAMES.join(group);
+    index::announce(child);
+    if missed() {
+        index::remove(child.pid);
+        NAMES.leave(group);
+        return Err(Errno::ERESTARTNOINTR);
+    }
+    child.admit(task);
+    // A sender that found the process before it had a thread could wake nothing.
+    if child.signals.has_news() {
+        task.attend();
+    }
+    index::show(child);
+    try_push(among, child.clone())
+}
+
+/// Calls `step` with the parent of `process` and the parent's children. `process` is not the first process. The
+/// monitor over the children is held, so that the parent stays the parent during the call.
+pub(super) fn with_parent<R>(
+    process: &Process,
+    step: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R,
+) -> R {
+    loop {
+        // A process that ends hands its children over before it can be forgotten.
+        let Some(parent) = find(process.ppid()) else {
+            continue;
+        };
+        let mut children = parent.children.lock();
+        if process.ppid() == parent.pid {
+            return step(&parent, &mut children);
+        }
+    }
+}
+
+/// Makes a thread visible.
+pub(crate) fn enter_thread(task: &Arc<Task>) {
+    index::add_thread(task);
+}
+
+/// Forgets a process that is no longer among its parent's children, and gives back its number.
+pub(crate) fn forget(process: &Process) {
+    index::remove(process.pid);
+    // A caller that has found the process before, and would move it to another group, sees group 0.
+    let group = process.pgrp.swap(0, Ordering::AcqRel);
+    reserve::free(process.pid);
+    NAMES.leave(group);
+}
+
+/// Forgets a thread other than the first of its process, or a number that was never used, and gives back the
+/// number.
+pub(crate) fn release(tid: i32) {
+    index::remove(tid);
+    reserve::free(tid);
+}
+
+/// Children that have lost their parent. Each notes the group of its parent ([`Process::left_group`]).
+pub(crate) struct Orphans {
+    /// All of them.
+    pub(crate) all: Vec<Arc<Process>>,
+    /// Their new parent, if it is one that waits for zombies.
+    pub(crate) reaper: Option<Arc<Process>>,
+}
+
+/// Gives the children of `from`, which ends, to the nearest ancestor that asked for orphans
+/// ([`Process::is_reaper`]), or else to the first process. Zombies vanish unless `waits` says of the new
+/// parent and the zombie that the parent waits for it. Needs no memory: an ancestor without memory gets no orphans.
+pub(crate) fn move_children(from: &Process, waits: fn(&Process, &Process) -> bool) -> Orphans {
+    let mut children = from.children.lock();
+    let mut all = core::mem::take(&mut *children);
+    let mut reaper = None;
+    let mut above = if all.is_empty() { INIT } else { from.ppid() };
+    let mut living = None;
+    while above > INIT
+        && let Some(process) = find(above)
+    {
+        if process.is_reaper.load(Ordering::SeqCst) {
+            let mut adopted = process.children.lock();
+            // A process that ends says so before it takes this monitor to hand its children over.
+            if !process.signals.is_ending() && try_reserve(&mut adopted, all.len()).is_ok() {
+                living = Some(adopt(&process, &mut adopted, &mut all, waits));
+                drop(adopted);
+                reaper = Some(process);
+                break;
+            }
+        }
+        above = process.ppid();
+    }
+    if living.is_none()
+        && !all.is_empty()
+        && let Some(init) = find(INIT)
+    {
+        let mut adopted = init.children.lock();
+        living = Some(adopt(&init, &mut adopted, &mut all, |_, _| false));
+    }
+    drop(children);
+    for zombie in all.iter().skip(living.unwrap_or(all.len())) {
+        forget(zombie);
+    }
+    Orphans { all, reaper }
+}
+
+/// Makes `all` children of `heir`, which has room for them in `children`; except for zombies for which `heir`
+/// does not wait: they are moved behind the others. Returns the number of the others.
+fn adopt(
+    heir: &Arc<Process>,
+    children: &mut Vec<Arc<Process>>,
+    all: &mut [Arc<Process>],
+    waits: fn(&Process, &Process) -> bool,
+) -> usize {
+    // A child becomes a zombie under the monitor of its parent's children. The caller holds it for `all`.
+    let mut kept = 0;
+    for at in 0..all.len() {
+        let child = &all[at];
+        child.left_group.store(child.pgrp(), Ordering::Relaxed);
+        child.ppid.store(heir.pid, Ordering::Relaxed);
+        // The parent that chose another signal is gone.
+        child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
+        // A zombie stays until its tracer has been told of its end.
+        let held = child.traced_by.load(Ordering::Acquire) != 0;
+        if !child.is_zombie() || held || waits(heir, child) {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "`found` made room in the first process for as many as there can be"
+            )]
+            children.push(child.clone());
+            all.swap(kept, at);
+            kept += 1;
+        }
+    }
+    kept
+}
+
+/// The process with number `pid`. Wait-free but for the handle's count.
+pub fn find(pid: i32) -> Option<Arc<Process>> {
+    index::find(pid)
+}
+
+/// The thread with number `tid`, of any process.
+pub fn find_task(tid: i32) -> Option<Arc<Task>> {
+    index::find_task(tid)
+}
+
+/// How many processes and threads there are.
+pub fn count() -> usize {
+    reserve::count()
+}
+
+/// The number taken last, for `/proc/loadavg`.
+pub fn last_number() -> i32 {
+    reserve::last()
+}
+
+/// How many members process group `pgrp` has.
+pub fn members(pgrp: i32) -> usize {
+    NAMES.members(pgrp)
+}
+
+/// The number of the session that process group `pgrp` belongs to.
+pub fn session_of_group(pgrp: i32) -> Option<i32> {
+    NAMES.session(pgrp)
+}
+
+/// Whether process group `pgrp` is orphaned (POSIX): no member has a parent in another group of the same
+/// session, which could continue the group.
+pub fn is_orphaned(pgrp: i32) -> bool {
+    let held = |process: &Process| {
+        process.pgrp() == pgrp
+            && !process.is_zombie()
+            && find(process.ppid()).is_some_and(|parent| {
+                parent.pid != INIT && parent.pgrp() != pgrp && parent.sid() == process.sid()
+            })
+    };
+    !any(held)
+}
+
+/// `setpgid`. EPERM, EACCES, ESRCH.
+pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
+    let pid = if pid == 0 { caller.pid } else { pid };
+    let pgrp = if pgrp == 0 { pid } else { pgrp };
+    let process = find(pid).ok_or(Errno::ESRCH)?;
+    // Meanwhile the process makes no child and changes its group in no other thread.
+    let _children = process.children.lock();
+    let sid = process.sid();
+    if process.pid != caller.pid {
+        if process.ppid() != caller.pid {
+            return Err(Errno::ESRCH);
+        }
+        if sid != caller.sid() {
+            return Err(Errno::EPERM);
+        }
+        if process.images.load(Ordering::Relaxed) != 0 {
+            return Err(Errno::EACCES);
+        }
+    }
+    if sid == process.pid {
+        return Err(Errno::EPERM);
+    }
+    let entered = if pgrp == pid {
+        NAMES.found(pgrp, sid)
+    } else {
+        NAMES.enter(pgrp, sid)
+    };
+    if !entered {
+        return Err(Errno::EPERM);
+    }
+    move_to(&process, pgrp).ok_or(Errno::ESRCH)
+}
+
+/// Moves `process` to group `pgrp`, which counts it already. The monitor over its children is held. `None`: the
+/// process has been forgotten.
+fn move_to(process: &Process, pgrp: i32) -> Option<()> {
+    let alive = |group| (group != 0).then_some(pgrp);
+    let moved = process
+        .pgrp
+        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, alive);
+    NAMES.leave(moved.unwrap_or(pgrp));
+    index::arrive();
+    moved.ok().map(drop)
+}
+
+/// `setsid`: the caller becomes the leader of a new session without a terminal. EPERM for a group leader.
+pub fn new_session(caller: &Process) -> Result<i32> {
+    let session = Session::new(caller.pid);
+    let children = caller.children.lock();
+    if !NAMES.found_session(caller.pid) {
+        return Err(Errno::EPERM);
+    }
+    let left = caller.session.exchange(session);
+    let moved = move_to(caller, caller.pid);
+    drop(children);
+    drop(left.get());
+    moved.map(|()| caller.pid).ok_or(Errno::ESRCH)
+}
