@@ -1,11 +1,16 @@
-//! A process's threads, for those who may wait for nobody: interrupt handlers look here for one that would take a signal.
+//! The threads of a process, for callers that may not wait: an interrupt handler looks here for a thread that
+//! would take a signal.
 //!
-//! *Interface*: [`Roll::enter`] and [`Roll::leave`] by the holder of the process's thread monitor; [`Roll::watch`] by who is about to make interrupts look, and
-//! [`Roll::find`] by these; [`Roll::is_watched`] by who has left.
+//! *Interface*: [`Roll::enter`] and [`Roll::leave`] by the holder of the process's thread monitor;
+//! [`Roll::watch`] before interrupts are made to look, and [`Roll::find`] in these interrupts;
+//! [`Roll::is_watched`] after a task has left.
 //!
-//! A chain of tasks, the first thread in front. An entry is published by one store and unlinked by one, found by its own link; it keeps that, so who stands on it goes
-//! on. Who has left it asks whether anybody may look, and then waits for a grace period before it frees the task. Who makes others look says so
-//! first; a full fence on both sides lets one see the other. So a process that never has a timer pays nothing.
+//! The roll is a chain of tasks, the first thread in front. One store publishes a task and one store unlinks
+//! it. A task that was unlinked keeps its link, so that a reader who stands on the task goes on. After a task
+//! has left, its owner asks whether an interrupt may be looking, and if so waits for a grace period before it
+//! frees the task. Whoever makes interrupts look announces that first; a full fence on both sides lets one
+//! side see the other. So a process that never has a timer pays nothing.
+//!
 //! Progress: looking is wait-free.
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it).
 
@@ -13,16 +18,16 @@ use core::ptr::null_mut;
 
 use crate::primitive::{AtomicBool, AtomicPtr, Ordering, fence};
 
-/// What can be on a roll.
+/// An element of a roll.
 pub(crate) trait Enrolled: Sized {
     /// Its link.
     fn link(&self) -> &Link<Self>;
 }
 
-/// What a task has of the chain.
+/// The links that each task of the chain has.
 pub(crate) struct Link<T> {
     next: AtomicPtr<T>,
-    /// The one before it, for those who change the chain: null for the first.
+    /// The task before it, for changes of the chain: null for the first.
     before: AtomicPtr<T>,
 }
 
@@ -50,14 +55,14 @@ impl<T> Default for Roll<T> {
     }
 }
 
-/// What [`Roll::find`] has found.
+/// The answer of [`Roll::find`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<R> {
-    /// One that was looked for.
+    /// A task was found.
     Yes(R),
     /// There is none.
     No,
-    /// None among those that were looked at, but there are more.
+    /// None of the tasks that were looked at, but there are more.
     Perhaps,
 }
 
@@ -81,7 +86,7 @@ impl<T: Enrolled> Roll<T> {
     pub(crate) fn leave(&self, task: &T) {
         let next = task.link().next.load(Ordering::Relaxed);
         let before = task.link().before.load(Ordering::Relaxed);
-        // SAFETY: who is in the chain leaves it under the monitor, which is held.
+        // SAFETY: a task leaves the chain only under the monitor, which is held.
         let link = match unsafe { before.as_ref() } {
             Some(before) => &before.link().next,
             None => &self.first,
@@ -90,7 +95,7 @@ impl<T: Enrolled> Roll<T> {
         link.store(next, Ordering::Release);
     }
 
-    /// `task`, if there is one, comes to stand behind `before`.
+    /// Places `task`, if there is one, behind `before`.
     fn put_behind(task: *mut T, before: *mut T) {
         // SAFETY: as in `leave`.
         if let Some(task) = unsafe { task.as_ref() } {
@@ -106,13 +111,13 @@ impl<T: Enrolled> Roll<T> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether an interrupt may stand on what has left before: then it is freed after a grace period only.
+    /// Whether an interrupt may stand on a task that has left: the task is then freed only after a grace period.
     pub(crate) fn is_watched(&self) -> bool {
         fence(Ordering::SeqCst);
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// What `look` says of the first task of which it says anything; looks at `most` of them.
+    /// The answer of `look` for the first task for which it has one. Looks at `most` tasks.
     ///
     /// # Safety
     /// Interrupts are off until this returns, and [`Roll::watch`] was called before what made the caller look.
@@ -123,7 +128,7 @@ impl<T: Enrolled> Roll<T> {
     ) -> Found<R> {
         let mut at = self.first.load(Ordering::Acquire);
         for _ in 0..most {
-            // SAFETY: what a link leads to is freed after a grace period only, since somebody watches.
+            // SAFETY: the roll is watched, so a task that a link leads to is freed only after a grace period.
             let Some(task) = (unsafe { at.as_ref() }) else {
                 return Found::No;
             };

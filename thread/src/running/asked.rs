@@ -1,30 +1,36 @@
-//! Asking another CPU once for what may be asked many times before it gets to it.
+//! At most one interrupt on its way to a CPU, however many requests the CPU is to look at.
 //!
-//! *Interface*: [`Asked::ask`] by who has something for the CPU, after that can be seen; [`Asked::hear`] in the CPU's interrupt, before it looks.
+//! *Interface*: [`Asked::ask`] by a sender, after its request can be seen; [`Asked::hear`] in the interrupt
+//! handler of the CPU, before the CPU looks for requests.
 //!
-//! An interrupt costs its sender more than anything else here does, and one that is on its way stands for all that are asked for until it is handled. A CPU of a virtual machine may be away
-//! for many milliseconds, and would be asked hundreds of times.
+//! An interrupt costs its sender more than anything else here, and one interrupt serves all requests made
+//! before it is handled. A CPU of a virtual machine may be away for many milliseconds; without this file it
+//! would be sent hundreds of interrupts meanwhile.
 //!
-//! The CPU counts its interrupts. Who sends one notes after that what the count was before; while the count is still the same, that interrupt has not been handled. A note says that one *has* been
-//! sent, so nobody relies on an interrupt that somebody else has yet to send, and may never get to; one that is late says less than is so, and costs an interrupt.
+//! The CPU counts the interrupts that it has handled. A sender notes the count from before its interrupt;
+//! while the count is still the same, that interrupt has not been handled. The note is made after the
+//! interrupt was sent, so no sender relies on an interrupt that another sender may never get to send. A late
+//! note costs one more interrupt and does no other harm.
 //!
-//! Progress: wait-free. Memory order: who has something stores it before a fence and looks at the count after it, the interrupt counts before a fence and looks after it: either the first
-//! finds that it is counted, or the second finds what is there.
+//! Progress: wait-free.
+//! Memory order: a sender stores its request before a fence and reads the count after the fence; the handler
+//! counts before a fence and looks for requests after the fence. So either the sender sees the new count, or
+//! the handler sees the request.
 
 use crate::primitive::{AtomicU64, Ordering, constructor, fence};
 
-/// What is on its way to one CPU.
+/// The interrupts on their way to one CPU.
 #[repr(align(64))]
 pub(crate) struct Asked {
-    /// Interrupts that the CPU has begun to handle.
+    /// How many interrupts the CPU has begun to handle.
     heard: AtomicU64,
-    /// That count at some moment before the last one was sent of which somebody has said so.
+    /// The value of `heard` from before the last noted interrupt was sent.
     sent: AtomicU64,
 }
 
 impl Asked {
     constructor! {
-        /// Nothing.
+        /// No interrupt is on its way.
         pub fn new() -> Asked {
             Asked {
                 heard: AtomicU64::new(0),
@@ -33,7 +39,7 @@ impl Asked {
         }
     }
 
-    /// Interrupts the CPU by `interrupt`, unless that has been done and not been heard.
+    /// Calls `interrupt`, which interrupts the CPU, unless an interrupt is on its way.
     pub(crate) fn ask(&self, interrupt: impl FnOnce()) {
         fence(Ordering::SeqCst);
         let heard = self.heard.load(Ordering::Relaxed);
@@ -43,7 +49,7 @@ impl Asked {
         }
     }
 
-    /// The interrupt has come. What was stored before any asking until now is seen from here on.
+    /// The interrupt has come. From here on the CPU sees all requests whose senders have asked.
     pub(crate) fn hear(&self) {
         self.heard.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
