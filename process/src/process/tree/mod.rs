@@ -18,8 +18,6 @@
 mod each;
 pub(crate) mod index;
 mod names;
-#[cfg(test)]
-mod names_tests;
 mod register;
 mod reserve;
 
@@ -351,3 +349,6 @@ pub fn new_session(caller: &Process) -> Result<i32> {
     drop(left.get());
     moved.map(|()| caller.pid).ok_or(Errno::ESRCH)
 }
+
+#[cfg(test)]
+mod names_tests;
