@@ -27,6 +27,7 @@
 
 use crate::callout;
 use crate::primitive::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::primitive::constructor;
 use alloc::alloc::Layout;
 
 /// As many CPUs as can be online.
@@ -35,10 +36,35 @@ pub const MAX_CPUS: usize = 64;
 /// So many notes more than the last look has left, and `retire` looks again.
 const BATCH: usize = 32;
 
+/// So many threads run callbacks at a time; another that would leaves them to those.
+#[cfg(not(loom))]
+const COLLECTORS: usize = 16;
+#[cfg(loom)]
+const COLLECTORS: usize = 2;
+
 const OFFLINE: u64 = u64::MAX;
 
 #[repr(align(64))]
 struct Seen(AtomicU64);
+
+/// A thread's turn at the chain: from before it takes the chain off until its last callback has returned.
+struct Collector {
+    /// Odd during a turn; a number for each turn.
+    turn: AtomicU64,
+    /// The thread whose turn it is; 0 between turns.
+    thread: AtomicUsize,
+}
+
+impl Collector {
+    constructor! {
+        fn new() -> Collector {
+            Collector {
+                turn: AtomicU64::new(0),
+                thread: AtomicUsize::new(0),
+            }
+        }
+    }
+}
 
 /// What the functions of this module work on; the kernel has one.
 pub struct Domain<const CPUS: usize> {
@@ -50,6 +76,7 @@ pub struct Domain<const CPUS: usize> {
     waiting: AtomicUsize,
     /// With so many notes waiting the next look is due.
     due: AtomicUsize,
+    collectors: [Collector; COLLECTORS],
 }
 
 #[cfg(not(loom))]
@@ -109,9 +136,9 @@ pub fn idle_exit(cpu: usize) {
     KERNEL.idle_exit(cpu);
 }
 
-/// How many callbacks wait for their grace period.
+/// How many callbacks have not returned yet.
 pub fn pending() -> usize {
-    KERNEL.waiting.load(Ordering::Relaxed)
+    KERNEL.waiting.load(Ordering::Acquire)
 }
 
 /// Calls `callback(argument)` after a grace period. Thread context only. When there is no memory
@@ -130,7 +157,8 @@ pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize)
     unsafe { KERNEL.retire_with(note, callback, argument) };
 }
 
-/// Waits until a grace period has passed and everything retired before the call is freed. Thread context only.
+/// Waits until a grace period has passed and everything retired before the call is freed, whoever has begun with that. Thread context only.
+/// In a callback: waits for the grace period alone, and frees what nobody has begun with.
 pub fn synchronize() {
     KERNEL.synchronize();
 }
@@ -146,6 +174,7 @@ impl<const CPUS: usize> Domain<CPUS> {
             pending: AtomicPtr::new(core::ptr::null_mut()),
             waiting: AtomicUsize::new(0),
             due: AtomicUsize::new(BATCH),
+            collectors: [const { Collector::new() }; COLLECTORS],
         }
     }
 
@@ -159,6 +188,7 @@ impl<const CPUS: usize> Domain<CPUS> {
             pending: AtomicPtr::new(core::ptr::null_mut()),
             waiting: AtomicUsize::new(0),
             due: AtomicUsize::new(BATCH),
+            collectors: core::array::from_fn(|_| Collector::new()),
         }
     }
 
@@ -264,9 +294,52 @@ impl<const CPUS: usize> Domain<CPUS> {
     /// Runs the callbacks whose grace period is over; returns how many still wait, of those that were looked at. Thread context only. What has been taken for that waits for the caller: not in a
     /// thread that others may keep from running, as they do an idle one.
     pub fn collect(&self) -> usize {
-        if self.pending.load(Ordering::Relaxed).is_null() {
+        if self.pending.load(Ordering::Relaxed).is_null() || self.in_callback() {
             return 0;
         }
+        self.try_collect().unwrap_or(0)
+    }
+
+    /// As [`Domain::collect`]; `None` when so many others are at it that there is no turn.
+    fn try_collect(&self) -> Option<usize> {
+        let (collector, turn) = self.collectors.iter().find_map(|collector| {
+            let turn = collector.turn.load(Ordering::Relaxed);
+            let taken = turn % 2 == 0
+                && collector
+                    .turn
+                    .compare_exchange(turn, turn + 1, Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok();
+            taken.then_some((collector, turn))
+        })?;
+        collector
+            .thread
+            .store((callout::get().current)(), Ordering::Relaxed);
+        let left = self.run_ripe();
+        collector.thread.store(0, Ordering::Relaxed);
+        collector.turn.store(turn + 2, Ordering::Release);
+        Some(left)
+    }
+
+    /// Whether the running thread is in a callback.
+    fn in_callback(&self) -> bool {
+        let thread = (callout::get().current)();
+        let mine = |collector: &Collector| collector.thread.load(Ordering::Relaxed) == thread;
+        thread != 0 && self.collectors.iter().any(mine)
+    }
+
+    /// Waits until the turns that are under way have ended.
+    fn wait_for_collectors(&self) {
+        fence(Ordering::SeqCst);
+        for collector in &self.collectors {
+            let turn = collector.turn.load(Ordering::Acquire);
+            while turn % 2 == 1 && collector.turn.load(Ordering::Acquire) == turn {
+                (callout::get().yield_now)();
+            }
+        }
+    }
+
+    /// Takes the chain off, puts back what is young, and runs the other callbacks. How many are young.
+    fn run_ripe(&self) -> usize {
         let mut left = 0;
         let mut chain = self.pending.swap(core::ptr::null_mut(), Ordering::AcqRel);
         let oldest = self.oldest_seen();
@@ -308,8 +381,9 @@ impl<const CPUS: usize> Domain<CPUS> {
                     alloc::alloc::dealloc(ripe.cast(), Layout::new::<Retired>());
                 }
                 ripe = next;
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
                 callback(argument);
+                // Not before: who finds that nothing waits takes it for freed.
+                self.waiting.fetch_sub(1, Ordering::Release);
             }
         }
         left
@@ -332,7 +406,17 @@ impl<const CPUS: usize> Domain<CPUS> {
     /// As [`synchronize`].
     pub fn synchronize(&self) {
         self.wait_for(self.epoch.fetch_add(1, Ordering::SeqCst) + 1);
-        self.collect();
+        if self.in_callback() {
+            // Its thread has a turn, which it would wait for, and so might others for each other's.
+            self.run_ripe();
+            return;
+        }
+        // A turn that began before may put back what it found young; one that begins from here on finds it ripe, and runs it.
+        self.wait_for_collectors();
+        while self.try_collect().is_none() {
+            (callout::get().yield_now)();
+        }
+        self.wait_for_collectors();
     }
 
     fn wait_for(&self, epoch: u64) {

@@ -278,3 +278,58 @@ fn a_handler_retires_without_memory() {
         assert_eq!(FREED.load(Ordering::SeqCst), 1);
     });
 }
+
+/// Who synchronizes finds freed what was retired before, whoever has begun with that.
+#[test]
+fn a_synchronizer_waits_for_callbacks_under_way() {
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+    fn freed(_: usize) {
+        thread::yield_now();
+        FREED.fetch_add(1, Ordering::SeqCst);
+    }
+    link_threads();
+    model(3, || {
+        FREED.store(0, Ordering::SeqCst);
+        let domain: Arc<epoch::Domain<2>> = Arc::new(epoch::Domain::new());
+        domain.idle_exit(0);
+        let mut note = epoch::Retired::new();
+        // SAFETY: the note stays until its callback has run.
+        unsafe { domain.retire_with(NonNull::from(&mut note), freed, 0) };
+        let other = {
+            let domain = domain.clone();
+            thread::spawn(move || domain.collect())
+        };
+        domain.synchronize();
+        assert_eq!(FREED.load(Ordering::SeqCst), 1, "begun with, and not freed");
+        other.join().unwrap();
+    });
+}
+
+/// A callback may synchronize: it waits for no callback, its own least of all.
+#[test]
+fn a_callback_may_synchronize() {
+    static FREED: AtomicUsize = AtomicUsize::new(0);
+    fn synchronize(domain: usize) {
+        // SAFETY: the model keeps its domain until its threads have ended.
+        unsafe { &*std::ptr::with_exposed_provenance::<epoch::Domain<2>>(domain) }.synchronize();
+        FREED.fetch_add(1, Ordering::SeqCst);
+    }
+    link_threads();
+    model(3, || {
+        FREED.store(0, Ordering::SeqCst);
+        let domain: Arc<epoch::Domain<2>> = Arc::new(epoch::Domain::new());
+        let at = std::ptr::from_ref(&*domain).expose_provenance();
+        let mut notes = [epoch::Retired::new(), epoch::Retired::new()];
+        for note in &mut notes {
+            // SAFETY: the notes stay until both callbacks have run.
+            unsafe { domain.retire_with(NonNull::from(note), synchronize, at) };
+        }
+        let other = {
+            let domain = domain.clone();
+            thread::spawn(move || domain.collect())
+        };
+        domain.synchronize();
+        assert_eq!(FREED.load(Ordering::SeqCst), 2);
+        other.join().unwrap();
+    });
+}

@@ -520,8 +520,16 @@ loom::thread_local! {
 /// Threads with a token each, as the thread room provides.
 fn link_threads() {
     fn current() -> usize {
-        // Leaked: a waker may hold it after the thread is gone, as with type-stable thread table entries.
-        Box::leak(Box::new(thread::current())) as *const thread::Thread as usize
+        loom::thread_local! {
+            static ME: core::cell::Cell<usize> = core::cell::Cell::new(0);
+        }
+        ME.with(|me| {
+            if me.get() == 0 {
+                // Leaked: a waker may hold it after the thread is gone, as with type-stable thread table entries.
+                me.set(Box::leak(Box::new(thread::current())) as *const thread::Thread as usize);
+            }
+            me.get()
+        })
     }
     fn resume(thread: usize) {
         // SAFETY: leaked by `current`.
