@@ -49,6 +49,5 @@ pub use tte::signal::{Mode, Procedure, Refused};
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);
 pub use entry::waiting::entry as wait_exit;
 pub use tte::{
-    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt,
-    entry_bytes, for_each,
+    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt, for_each,
 };
