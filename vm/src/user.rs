@@ -10,6 +10,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use alloc::vec::Vec;
 use codegen::refusal::refused;
+use core::mem::MaybeUninit;
 
 /// Is `address..address + length` in the half of the address space that belongs to programs?
 #[inline]
@@ -42,9 +43,12 @@ pub fn copy_out(address: usize, from: &[u8]) -> Result<()> {
 
 /// Reads a value at `address`, aligned or not.
 pub fn get<T: Plain>(address: usize) -> Result<T> {
-    let mut value = T::zeroed();
-    copy_in(bytemuck::bytes_of_mut(&mut value), address)?;
-    Ok(value)
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: there is room for a value, of which nothing is read.
+    unsafe { machine::user::copy_in(value.as_mut_ptr().cast(), address, size_of::<T>()) }
+        .map_err(|()| Errno::EFAULT)?;
+    // SAFETY: every byte of it has been written, and any bytes are a value.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// Writes a value at `address`, aligned or not.

@@ -213,7 +213,11 @@ fn wake_few(key: Key, count: i32) -> Option<isize> {
             woken += 1;
             // The count that goes here is the last if the thread has ended since. A plain waiter names no task and has no end of its own: what is freed then is one small object,
             // for which the heap waits for nobody.
-            let waiter = list.remove(at).waiter;
+            let entry = match list.len() {
+                all if all == at + 1 => list.pop()?,
+                _ => list.remove(at),
+            };
+            let waiter = entry.waiter;
             debug_assert!(waiter.task.is_none());
             waiter.release();
         } else {

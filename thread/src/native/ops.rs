@@ -170,11 +170,6 @@ impl Tte {
         self.note_sequence();
     }
 
-    /// The same for the running thread, which this is, when it has just looked: interrupts have been off since.
-    pub fn watch_sequences_from_here(&self) {
-        self.sequences.store(SEQUENCE, Ordering::Relaxed);
-    }
-
     /// It has none any more.
     pub fn forget_sequences(&self) {
         self.sequences.store(0, Ordering::Relaxed);

@@ -104,6 +104,13 @@ pub fn start(tte: &Tte) -> bool {
             return true;
         }
         tte.move_to(cpu.number());
+        if irq != 0 && local.ring.insert_last(me, tte) {
+            if local.ticking.load(Ordering::Relaxed) != TICKING {
+                timer::joined(local, me, tte);
+            }
+            irq_restore(irq);
+            return true;
+        }
     }
     place(cpu, local, me, tte, End::Back, irq);
     true

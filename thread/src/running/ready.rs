@@ -103,27 +103,48 @@ impl ReadyRing {
     /// and nothing done, in any other case.
     #[inline(always)]
     pub fn insert_next(&self, current: &Tte, tte: &Tte) -> bool {
-        let populated = self.populated.load(Relaxed);
-        let level = current.level.load(Relaxed);
-        if !current.on_ring.load(Relaxed)
-            || populated & populated.wrapping_sub(1) != 0
-            || tte.wanted_level.load(Relaxed) != level
-        {
+        if !self.is_the_level(current, tte) {
             return false;
         }
         // SAFETY: ring pointers lead to entries, which are never unmapped.
-        let next = unsafe { &*current.next.load(Relaxed) };
-        tte.level.store(level, Relaxed);
-        tte.on_ring.store(true, Relaxed);
+        self.insert_between(current, tte, unsafe { &*current.next.load(Relaxed) });
+        true
+    }
+
+    /// The same for the back.
+    #[inline(always)]
+    pub fn insert_last(&self, current: &Tte, tte: &Tte) -> bool {
+        if !self.is_the_level(current, tte) {
+            return false;
+        }
+        // SAFETY: as above.
+        self.insert_between(unsafe { &*current.prev.load(Relaxed) }, tte, current);
+        true
+    }
+
+    /// Whether one level is populated, the running thread's and `tte`'s own.
+    #[inline(always)]
+    fn is_the_level(&self, current: &Tte, tte: &Tte) -> bool {
+        let populated = self.populated.load(Relaxed);
+        current.on_ring.load(Relaxed)
+            && populated & populated.wrapping_sub(1) == 0
+            && tte.wanted_level.load(Relaxed) == current.level.load(Relaxed)
+    }
+
+    /// Puts `tte` between two neighbours of the one level that is populated, so that links lead from thread to thread.
+    #[inline(always)]
+    fn insert_between(&self, previous: &Tte, tte: &Tte, next: &Tte) {
+        tte.level.store(previous.level.load(Relaxed), Relaxed);
+        // After `tte.cpu`, for those who look at both from elsewhere.
+        tte.on_ring.store(true, Release);
         tte.next.store(next.as_ptr(), Relaxed);
-        tte.prev.store(current.as_ptr(), Relaxed);
+        tte.prev.store(previous.as_ptr(), Relaxed);
         next.prev.store(tte.as_ptr(), Relaxed);
-        current.next.store(tte.as_ptr(), Relaxed);
-        current.link.store(entry(current, tte), Relaxed);
+        previous.next.store(tte.as_ptr(), Relaxed);
+        previous.link.store(entry(previous, tte), Relaxed);
         tte.link.store(entry(tte, next), Relaxed);
         self.ready
             .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
-        true
     }
 
     /// Puts `tte`, which is in no ring and has switch code, into its level.

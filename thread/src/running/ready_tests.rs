@@ -138,8 +138,13 @@ fn one_level_is_a_queue() {
                 0 | 1 if !tte.on_ring.load(Relaxed) && !current.is(tte) => {
                     let end = [End::Front, End::Back][random(&mut seed) % 2];
                     // The short way where it may be taken, half of the time.
-                    let short = end == End::Front && random(&mut seed).is_multiple_of(2);
-                    if !(short && ring.insert_next(current, tte)) {
+                    let short = random(&mut seed).is_multiple_of(2);
+                    let inserted = short
+                        && match end {
+                            End::Front => ring.insert_next(current, tte),
+                            End::Back => ring.insert_last(current, tte),
+                        };
+                    if !inserted {
                         ring.insert(current, tte, end);
                     }
                     let running = current.on_ring.load(Relaxed) as usize;

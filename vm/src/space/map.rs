@@ -341,8 +341,7 @@ impl<M: Memory> AddressSpace<M> {
             .is_ok_and(|(start, end)| self.held().areas.covers(start, end))
     }
 
-    /// [`remap_within`](Self::remap_within) without bounds.
-    #[cfg(test)]
+    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`.
     pub fn remap(
         &self,
         address: usize,
@@ -353,8 +352,7 @@ impl<M: Memory> AddressSpace<M> {
         self.remap_within(address, old, new, how, &Bounds::NONE)
     }
 
-    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`, also where it would not stay
-    /// within `bounds`; `EAGAIN` for what is locked.
+    /// As [`remap`](Self::remap), where that stays within `bounds` (`ENOMEM`; `EAGAIN` for what is locked).
     pub fn remap_within(
         &self,
         address: usize,

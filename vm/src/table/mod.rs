@@ -336,19 +336,20 @@ impl<'a, M: Memory> Tables<'a, M> {
 
     /// The first address behind `address`, whose entry is missing in the table of `level` at `physical`, that has an entry there, and the entry; that table's end, or `end`, and 0, if that comes first.
     fn skip(&self, physical: u64, level: u32, address: usize, end: usize) -> (usize, u64) {
-        let span = 1usize << shift(level);
-        let mut next = address & !(span - 1);
-        for entry in &self.table(physical)[index(address, level)..][1..] {
-            next = match next.checked_add(span) {
-                Some(next) if next < end => next,
-                _ => return (end, 0),
-            };
-            let entry = entry.load(Ordering::Acquire);
-            if entry != 0 {
-                return (next, entry);
+        let floor = address >> shift(level) << shift(level);
+        // As many of those behind it as `end` leaves, and then the table.
+        let wanted = (end - 1 - floor) >> shift(level);
+        let behind = &self.table(physical)[index(address, level)..][1..];
+        let looked_at = &behind[..behind.len().min(wanted)];
+        let after = |entries: usize| floor.checked_add((entries + 1) << shift(level));
+        let mut entries = looked_at.iter().map(|entry| entry.load(Ordering::Acquire));
+        match entries.position(|entry| entry != 0) {
+            Some(place) => {
+                let entry = looked_at[place].load(Ordering::Acquire);
+                (after(place).unwrap_or(end), entry)
             }
+            None => (after(looked_at.len()).map_or(end, |next| next.min(end)), 0),
         }
-        (next.checked_add(span).map_or(end, |next| next.min(end)), 0)
     }
 
     /// The table of `address` that lies lowest, and 1; or the one whose entry for it is missing, and its level.
