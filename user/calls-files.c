@@ -525,6 +525,16 @@ static void flags(void)
     close(path);
     int tmp = open(".", O_TMPFILE | O_RDWR, 0640);
     check(tmp >= 0 && fstat(tmp, &st) == 0 && st.st_nlink == 0 && (st.st_mode & 0777) == 0640, "O_TMPFILE");
+    struct stat same = {0};
+    check(write(tmp, "12345", 5) == 5 && syscall(SYS_fstat, tmp, &st) == 0 && st.st_size == 5, "what was written counts at once");
+    check(syscall(SYS_newfstatat, tmp, "", &same, AT_EMPTY_PATH) == 0 && memcmp(&st, &same, sizeof st) == 0, "newfstatat of a descriptor says what fstat does");
+    check(fchmod(tmp, 0604) == 0 && syscall(SYS_fstat, tmp, &same) == 0 && (same.st_mode & 0777) == 0604 && same.st_size == 5, "and what was changed");
+    fails(syscall(SYS_newfstatat, tmp, "", &same, 0), ENOENT, "without the flag no path is no file");
+    fails(syscall(SYS_newfstatat, tmp, 8, &same, AT_EMPTY_PATH), EFAULT, "a path that is nowhere");
+    fails(syscall(SYS_fstat, tmp, 8), EFAULT, "attributes go nowhere");
+    fails(syscall(SYS_fstat, tmp, -4096l), EFAULT, "or into the kernel");
+    fails(syscall(SYS_fstat, 100000, &same), EBADF, "of no file");
+    fails(syscall(SYS_fstat, -1, &same), EBADF, "nor of a descriptor below zero");
     char name[40];
     sprintf(name, "/proc/self/fd/%d", tmp);
     equal(linkat(AT_FDCWD, name, AT_FDCWD, "named", AT_SYMLINK_FOLLOW), 0, "linkat gives it a name");

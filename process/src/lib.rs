@@ -27,6 +27,7 @@ pub mod exec;
 pub mod fp;
 pub mod futex;
 pub mod ipc;
+pub mod itself;
 pub mod memory;
 mod primitive;
 pub mod process;

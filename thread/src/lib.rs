@@ -48,6 +48,13 @@ pub use tte::signal::{Mode, Procedure, Refused};
 /// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);
 pub use entry::waiting::entry as wait_exit;
+/// Offset of the number of the CPU that the thread is on, 32 bits.
+pub const CPU_OFFSET: usize = core::mem::offset_of!(tte::Tte, cpu);
+/// Offset of the count of its switches ([`Tte::switches`](tte::Tte::switches)).
+pub const SWITCHES_OFFSET: usize = core::mem::offset_of!(tte::Tte, switches);
+/// Offset of the word that is [`flags::SEQUENCE`] of a thread that has restartable sequences and has looked at them, 32 bits.
+pub const SEQUENCES_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequences);
 pub use tte::{
-    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt, for_each,
+    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt,
+    entry_bytes, for_each,
 };

@@ -130,6 +130,7 @@ impl Attr {
     }
 
     /// As `struct stat`.
+    #[inline]
     pub fn to_stat(&self) -> Stat {
         Stat {
             dev: self.dev,

@@ -5,6 +5,7 @@
 //! never `.` or `..`, at most `NAME_MAX` bytes.
 
 use abi::errno::{Errno, Result};
+use abi::linux::Stat;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -97,6 +98,10 @@ pub type Handle = [u32; 3];
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
+    /// The same as `struct stat`, for who has interrupts off and may not wait. Nothing where it is not at hand; the default never has it.
+    fn stat_at_once(&self) -> Option<Stat> {
+        None
+    }
     /// File system and number: equal for the same file only.
     fn id(&self) -> (u64, u64) {
         let attr = self.attr();

@@ -11,8 +11,6 @@ use abi::nr;
 use machine::clock::now_ns;
 use vm::user;
 
-use thread::outright::LEFT;
-
 use super::{Args, Handler};
 use process::access::{self, Wish};
 use process::futex::{Key, exchange_user, pi, requeue, several, wait, wake};
@@ -156,21 +154,6 @@ fn operate(address: usize, encoded: u32) -> Result<bool> {
         5 => old >= comparand,
         _ => return Err(Errno::ENOSYS),
     })
-}
-
-/// `set_robust_list` without a trap frame.
-pub(super) extern "sysv64" fn set_robust_list_outright(
-    head: usize,
-    size: usize,
-    _third: usize,
-    _more: usize,
-    _other: usize,
-    _last: usize,
-) -> isize {
-    if size != size_of::<RobustListHead>() {
-        return LEFT;
-    }
-    Task::here(|task| task.robust_list.store(head, Ordering::Relaxed)).map_or(LEFT, |()| 0)
 }
 
 fn set_robust_list(a: &mut Args) -> Result<usize> {

@@ -3,7 +3,7 @@
 //! *Interface*: [`init`] generates the code once, before the first thread of a program.
 //!
 //! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a thread everything. What is found in the tree is done by a function by way of the thread room's
-//! stub ([`thread::outright`]); what is not, and what a function leaves, takes the slow way.
+//! stub ([`thread::outright`]); a few are code that stands here itself; what is not in the tree, and what is left, takes the slow way.
 //!
 //! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
 
@@ -11,10 +11,11 @@ use abi::nr;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use thread::outright::{OutrightFn, word};
 
-use super::{epoll, futex, memory, rseq, signal};
+use super::file::hot;
+use super::{epoll, memory};
 use file::seam::keep;
-use process::exit;
 use process::futex::short;
+use process::{exit, itself};
 
 static CLASS: Class = Class::new("procedure");
 
@@ -25,25 +26,23 @@ enum To {
     Code(usize),
     /// This function.
     Function(OutrightFn),
+    /// What this emits, which leaves to the label, with the number in rax, to be made the slow way.
+    Here(fn(&mut Draft, Label)),
 }
 
 /// Generates the code.
 pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
     let calls = [
-        (
-            nr::RT_SIGPROCMASK,
-            To::Function(signal::rt_sigprocmask_outright),
-        ),
+        (nr::FSTAT, To::Function(hot::fstat)),
+        (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
         (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
-        (
-            nr::SET_ROBUST_LIST,
-            To::Function(futex::set_robust_list_outright),
-        ),
+        (nr::NEWFSTATAT, To::Function(hot::fstatat)),
+        (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
-        (nr::RSEQ, To::Function(rseq::rseq_outright)),
+        (nr::RSEQ, To::Here(itself::sequences)),
     ];
     debug_assert!(calls.is_sorted_by_key(|call| call.0));
     let mut draft = Draft::new(&CLASS, "rest");
@@ -58,6 +57,11 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
             To::Function(function) => {
                 dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
                 d.jmp_abs(thread::outright::entry());
+            }
+            To::Here(emit) => {
+                let slow = d.label();
+                emit(d, slow);
+                dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32 ; jmp =>leave);
             }
         }
     }

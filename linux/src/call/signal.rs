@@ -12,12 +12,10 @@ use machine::clock::now_ns;
 use sync::WaitList;
 use vm::user;
 
-use thread::outright::{LEFT, with_interrupts};
-
 use super::{Args, Handler};
 use file::fs::text;
 use process::pidfd;
-use process::signal::deliver::{change_blocked, set_blocked};
+use process::signal::deliver::{raise, set_blocked};
 use process::signal::set::UNBLOCKABLE;
 use process::signal::{self, bit, frame, may_signal, valid};
 use process::time::{Ended, settle, wait_deadline};
@@ -44,8 +42,14 @@ pub const CALLS: &[(usize, Handler)] = &[
         Err(Errno::ERESTARTNOHAND)
     }),
     (nr::KILL, kill),
-    (nr::TKILL, |a| tgkill(None, a.int(0), a.int(1))),
-    (nr::TGKILL, |a| tgkill(Some(a.int(0)), a.int(1), a.int(2))),
+    (nr::TKILL, |a| {
+        let (tid, signo) = (a.int(0), a.int(1));
+        tgkill(a, None, tid, signo)
+    }),
+    (nr::TGKILL, |a| {
+        let (pid, tid, signo) = (a.int(0), a.int(1), a.int(2));
+        tgkill(a, Some(pid), tid, signo)
+    }),
     (nr::RESTART_SYSCALL, |_| {
         let restart = Task::current().restart.lock().take();
         restart.map_or(Err(Errno::EINTR), |go_on| go_on())
@@ -87,34 +91,6 @@ fn rt_sigaction(a: &mut Args) -> Result<usize> {
         user::put(old, &before)?;
     }
     Ok(0)
-}
-
-/// `rt_sigprocmask` without a trap frame. What does not go through at once is left as it was.
-pub(super) extern "sysv64" fn rt_sigprocmask_outright(
-    how: usize,
-    new: usize,
-    old: usize,
-    size: usize,
-    _more: usize,
-    _last: usize,
-) -> isize {
-    let change = |task: &Arc<Task>| {
-        check_size(size)?;
-        let before = task.blocked();
-        let mask = match new {
-            0 => before,
-            new => masked(how as i32, before, user::get(new)?)?,
-        };
-        if old != 0 {
-            user::put(old, &before)?;
-        }
-        // To see whom else those concern that wait and are blocked now may take its time.
-        if new != 0 {
-            change_blocked(task, mask, |find| with_interrupts(find));
-        }
-        Ok(0)
-    };
-    Task::here(change).and_then(Result::ok).unwrap_or(LEFT)
 }
 
 /// The mask that `how` makes of the one from before and `set`. EINVAL.
@@ -283,6 +259,11 @@ fn kill(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let info = own_info(signo, SI_USER);
+    // Nobody else can take it.
+    let alone = |task: &Arc<Task>| task.process.pid == pid && task.process.thread_count() == 1;
+    if raised(a, &info, alone) {
+        return Ok(0);
+    }
     let caller = Process::current();
     let mut outcome = Err(Errno::ESRCH);
     let mut to = |process: &Arc<Process>| match send_checked(process, None, info) {
@@ -303,20 +284,31 @@ fn kill(a: &mut Args) -> Result<usize> {
     outcome
 }
 
-fn tgkill(pid: Option<i32>, tid: i32, signo: i32) -> Result<usize> {
+/// Whether the running task, if it is `meant`, goes on in its handler for `info`, which it has sent.
+fn raised(a: &mut Args, info: &Siginfo, meant: impl FnOnce(&Arc<Task>) -> bool) -> bool {
+    let raise = |task: &Arc<Task>| info.signo != 0 && meant(task) && raise(a.frame, task, info);
+    Task::here(raise) == Some(true)
+}
+
+fn tgkill(a: &mut Args, pid: Option<i32>, tid: i32, signo: i32) -> Result<usize> {
     if tid <= 0 || pid.is_some_and(|pid| pid <= 0) || (signo != 0 && !valid(signo)) {
         return Err(Errno::EINVAL);
     }
+    let info = own_info(signo, SI_TKILL);
+    let is_in = |task: &Arc<Task>| pid.is_none_or(|pid| pid == task.process.pid);
+    if raised(a, &info, |task| task.tid == tid && is_in(task)) {
+        return Ok(0);
+    }
     let tell = |task: &Arc<Task>| {
-        if pid.is_some_and(|pid| pid != task.process.pid) {
+        if !is_in(task) {
             return Err(Errno::ESRCH);
         }
-        send_checked(&task.process, Some(task), own_info(signo, SI_TKILL))?;
+        send_checked(&task.process, Some(task), info)?;
         Ok(0)
     };
     // Who raises a signal need not be looked for.
-    let raised = Task::here(|task| (task.tid == tid).then(|| tell(task)));
-    match raised.flatten() {
+    let own = Task::here(|task| (task.tid == tid).then(|| tell(task)));
+    match own.flatten() {
         Some(told) => told,
         None => tell(&tree::find_task(tid).ok_or(Errno::ESRCH)?),
     }

@@ -29,6 +29,13 @@ pub struct Rseq {
     seen: AtomicU64,
 }
 
+/// Offsets in [`Rseq`], for generated code: the address of the area.
+pub(crate) const AREA: usize = core::mem::offset_of!(Rseq, area);
+/// The signature.
+pub(crate) const SIGNATURE: usize = core::mem::offset_of!(Rseq, signature);
+/// The switches that were seen.
+pub(crate) const SEEN: usize = core::mem::offset_of!(Rseq, seen);
+
 impl Rseq {
     /// Registers the area of `length` bytes at `area` for `task`, which is the running one. EINVAL for a second one, or one that is not aligned or too short; EBUSY for the same once more, EPERM with
     /// another signature; EFAULT.
@@ -49,24 +56,6 @@ impl Rseq {
         own.area.store(area, Ordering::Relaxed);
         task.thread.watch_sequences();
         Ok(())
-    }
-
-    /// As [`Rseq::register`] with interrupts off, where that goes through at once and no sequence is under way. `None`: nothing has been done.
-    pub fn register_at_once(task: &Task, area: usize, length: usize, signature: u32) -> Option<()> {
-        let own = &task.rseq;
-        let fits = area.is_multiple_of(RSEQ_SIZE) && length == RSEQ_SIZE;
-        if own.area.load(Ordering::Relaxed) != 0 || !fits || user::check(area, length).is_err() {
-            return None;
-        }
-        if user::get::<u64>(area + RSEQ_SEQUENCE).ok()? != 0 {
-            return None;
-        }
-        user::put(area, &[task.thread.cpu() as u32; 2]).ok()?;
-        own.signature.store(signature, Ordering::Relaxed);
-        own.seen.store(task.thread.switches(), Ordering::Relaxed);
-        own.area.store(area, Ordering::Relaxed);
-        task.thread.watch_sequences_from_here();
-        Some(())
     }
 
     /// The area is registered no more, and names no CPU. EINVAL for another one, EPERM with another signature; EFAULT.

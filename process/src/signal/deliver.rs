@@ -1,7 +1,7 @@
 //! Delivering signals: the last thing before user code runs.
 //!
 //! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is restarted,
-//! runs default actions, and builds the frames of handlers.
+//! runs default actions, and builds the frames of handlers. [`raise`] is for who sends itself what a handler is for: the signal waits nowhere.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -9,10 +9,11 @@ use core::sync::atomic::Ordering;
 use abi::errno::Errno;
 use abi::linux::*;
 use machine::trap::TrapFrame;
+use thread::flags::ATTENTION;
 
 use super::pending::Origin;
 use super::process::Change;
-use super::set::{DefaultAction, UNBLOCKABLE, bit, default_action};
+use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use super::{dump, frame, send};
 use crate::process::{Process, Task, rseq, trace, tree};
 
@@ -76,14 +77,37 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     None
 }
 
-/// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
-pub fn set_blocked(task: &Task, mask: u64) {
-    change_blocked(task, mask, |find| find());
+/// `task`, the running one, has sent itself `info` by the call of `trap`. If it would take that on the way out of the call, first and alone, and has a handler, the call has succeeded and the handler runs
+/// next. False: nothing has been done.
+///
+/// What wants the thread to look at anything else (an end, a stop, a signal or a timer's) is either seen here or comes after this signal. Who stands in line for the signals of the process finds it taken.
+#[must_use]
+pub fn raise(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo) -> bool {
+    let this = bit(info.signo);
+    let special = UNBLOCKABLE | STOPPERS | bit(SIGCONT);
+    if (special | task.blocked()) & this != 0
+        || task.thread.flags() & ATTENTION != 0
+        || task.trace.is_traced()
+        || task.pending_here() != 0
+        || !trap.is_syscall()
+    {
+        return false;
+    }
+    let action = task
+        .process
+        .signals
+        .actions
+        .with(|actions| actions.get(info.signo));
+    if action.handler <= SIG_IGN {
+        return false;
+    }
+    trap.rax = 0;
+    handle(trap, task, info, &action);
+    true
 }
 
-/// As [`set_blocked`]; `slowly` does what may wait.
-#[inline]
-pub fn change_blocked(task: &Task, mask: u64, slowly: impl FnOnce(&dyn Fn())) {
+/// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
+pub fn set_blocked(task: &Task, mask: u64) {
     let mask = mask & !UNBLOCKABLE;
     let before = task.blocked.swap(mask, Ordering::SeqCst);
     let waiting = task.pending_here();
@@ -92,8 +116,7 @@ pub fn change_blocked(task: &Task, mask: u64, slowly: impl FnOnce(&dyn Fn())) {
     }
     let others = waiting & mask & !before;
     if others != 0 {
-        let process = &task.process;
-        slowly(&|| process.signals.leave_to_others(process, others));
+        task.process.signals.leave_to_others(&task.process, others);
     }
 }
 

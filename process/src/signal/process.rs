@@ -52,6 +52,9 @@ pub struct ProcessSignals {
     ending: AtomicBool,
 }
 
+/// Offset of the mask of what waits, for generated code.
+pub(crate) const WAITING: usize = core::mem::offset_of!(ProcessSignals, waiting);
+
 impl Process {
     /// The signals that wait for the process, and not for one of its threads alone.
     pub fn pending(self: &Arc<Process>) -> u64 {

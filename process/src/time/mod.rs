@@ -11,6 +11,7 @@ mod timers;
 
 pub use account::Account;
 pub(crate) use rung::{Bell, alarm_rang};
+pub(crate) use timers::RUNG;
 pub use timers::{FIXED, Notify, Timers, settle};
 
 use core::sync::atomic::{AtomicU64, Ordering};

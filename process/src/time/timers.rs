@@ -164,6 +164,9 @@ impl Timer {
     }
 }
 
+/// Offset of the word of those that have rung, for generated code.
+pub(crate) const RUNG: usize = core::mem::offset_of!(Timers, rung);
+
 impl Timers {
     /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns what was left, and the old interval.
     /// EINVAL when there is no such timer.

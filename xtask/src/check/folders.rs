@@ -37,6 +37,7 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("quaject", &["counter", "emit", "pipe", "seam", "testing"]),
+    ("sync", &["ready", "wait"]),
     (
         "thread",
         &[
@@ -259,14 +260,12 @@ impl Paths {
     }
 }
 
-/// Whether what has these attributes is there for tests only.
-pub fn is_test(attributes: &[Attribute]) -> bool {
+fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let list = attribute.meta.require_list();
         attribute.path().is_ident("cfg")
             && list.is_ok_and(|list| {
-                let words = list.tokens.to_string();
-                words.contains("test") && !words.replace("not (loom)", "").contains("not")
+                list.tokens.to_string().contains("test") && !list.tokens.to_string().contains("not")
             })
     })
 }

@@ -21,7 +21,7 @@ mod tests;
 use abi::errno::{Errno, Result};
 use abi::linux::{
     DT_DIR, F_SEAL_EXEC, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFMT, S_ISGID,
-    S_ISUID, Statfs, TMPFS_MAGIC,
+    S_ISUID, Stat, Statfs, TMPFS_MAGIC,
 };
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -116,6 +116,8 @@ pub fn anonymous_dev() -> u64 {
 
 /// Bytes that `stat` reports for a directory, for each entry.
 const ENTRY_SIZE: u64 = 20;
+/// Blocks of 512 bytes in a page, as `stat` counts.
+const SECTORS: u64 = 8;
 
 impl MemFs {
     /// An empty file system whose root directory has `mode`; `kind` as in `/proc/mounts`.
@@ -139,6 +141,11 @@ impl MemFs {
         let purse = &self.shared.purse;
         pages.map_or(Ok(()), |most| purse.pages.bound(most))?;
         nodes.map_or(Ok(()), |most| purse.nodes.bound(most))
+    }
+
+    /// The root directory.
+    pub fn root_node(&self) -> &Arc<MemNode> {
+        &self.root
     }
 }
 
@@ -225,6 +232,29 @@ impl MemNode {
         let wrote = |s: &Store| s.core().is_touched() && s.core().take_touched();
         if self.store().is_some_and(wrote) {
             self.touch();
+        }
+    }
+
+    /// The attributes, which `meta` has but for what depends on the contents.
+    #[inline(always)]
+    fn attr_of(&self, meta: &Meta, size: u64, blocks: u64) -> Attr {
+        Attr {
+            dev: self.fs.dev,
+            ino: self.ino,
+            mode: meta.mode,
+            nlink: meta.nlink,
+            uid: meta.uid,
+            gid: meta.gid,
+            rdev: match self.body {
+                Body::Device(rdev) => rdev,
+                _ => 0,
+            },
+            size,
+            blocks,
+            atime: meta.atime,
+            mtime: meta.mtime,
+            ctime: meta.ctime,
+            btime: meta.btime,
         }
     }
 
@@ -368,30 +398,26 @@ impl Inode for MemNode {
     fn attr(&self) -> Attr {
         self.settle();
         let (size, blocks) = match &self.body {
-            Body::Regular(store) => (store.size(), store.resident() as u64 * 8),
+            Body::Regular(store) => (store.size(), store.resident() as u64 * SECTORS),
             Body::Directory(dir) => ((dir.lock().len() as u64 + 2) * ENTRY_SIZE, 0),
             Body::Symlink(text) => (text.len() as u64, 0),
             _ => (0, 0),
         };
-        let meta = self.meta.lock();
-        Attr {
-            dev: self.fs.dev,
-            ino: self.ino,
-            mode: meta.mode,
-            nlink: meta.nlink,
-            uid: meta.uid,
-            gid: meta.gid,
-            rdev: match self.body {
-                Body::Device(rdev) => rdev,
-                _ => 0,
-            },
-            size,
-            blocks,
-            atime: meta.atime,
-            mtime: meta.mtime,
-            ctime: meta.ctime,
-            btime: meta.btime,
-        }
+        self.attr_of(&self.meta.lock(), size, blocks)
+    }
+
+    fn stat_at_once(&self) -> Option<Stat> {
+        let (size, blocks) = match &self.body {
+            // Else the times are to be noted first.
+            Body::Regular(store) if !store.core().is_touched() => {
+                let resident = store.resident_now()?;
+                (store.size(), (resident as u64).wrapping_mul(SECTORS))
+            }
+            Body::Device(_) => (0, 0),
+            _ => return None,
+        };
+        let meta = self.meta.try_lock()?;
+        Some(self.attr_of(&meta, size, blocks).to_stat())
     }
 
     fn id(&self) -> (u64, u64) {

@@ -198,6 +198,12 @@ impl Store {
         self.table.lock().resident
     }
 
+    /// The same for who may not wait: nothing while others change that.
+    #[inline]
+    pub fn resident_now(&self) -> Option<usize> {
+        Some(self.table.try_lock()?.resident)
+    }
+
     /// A share of page `index` if it is not a hole.
     pub fn page(&self, index: u64) -> Option<FrameRef> {
         self.table.lock().page(index)

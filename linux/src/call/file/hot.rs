@@ -1,6 +1,6 @@
-//! `open` and `close` without entering the kernel proper: procedures that a dispatcher calls with interrupts off.
+//! `open`, `close` and `fstat` without entering the kernel proper: procedures that a dispatcher calls with interrupts off.
 //!
-//! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a descriptor routine
+//! *Interface.* [`init`] generates the first two once, and links them to dispatchers; [`fstat`] and [`fstatat`] are made outright ([`thread::outright`]). The two keep the contract of a descriptor routine
 //! (docs/architecture.md): they change rax alone, and return or take the slow exit, after which the call is made from its start.
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the path (a fault takes the slow
@@ -10,13 +10,16 @@
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
-use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_LARGEFILE};
+use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_LARGEFILE, Stat};
 use abi::nr;
+use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use core::mem::size_of;
 use quaject::Conv;
+use thread::outright::LEFT;
+use vm::user::{get, put};
 
 use super::open::{PLAIN, may_reopen, truncates};
 use account::NOBODY;
@@ -165,4 +168,43 @@ extern "sysv64" fn close(fd: i32) -> isize {
         Some(()) => 0,
         None => SLOWLY,
     }
+}
+
+/// What is at hand of the file behind `fd` goes to `at`, in the program's memory. [`LEFT`] for what is not, or has to wait.
+#[inline(always)]
+fn look(fd: usize, at: usize) -> isize {
+    let look = |task: &Arc<Task>| {
+        // SAFETY: what is called outright has interrupts off until it returns, and the running thread is of the process whose table it is.
+        let of = unsafe { task.process.files.peek().at_hand(fd as i32) }?;
+        let stat = of.inode()?.stat_at_once()?;
+        put::<Stat>(at, &stat).ok()
+    };
+    Task::here(look).flatten().map_or(LEFT, |()| 0)
+}
+
+/// `fstat`.
+pub(in crate::call) extern "sysv64" fn fstat(
+    fd: usize,
+    at: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    look(fd, at)
+}
+
+/// `newfstatat` of a descriptor itself, as the C library makes its `fstat`.
+pub(in crate::call) extern "sysv64" fn fstatat(
+    fd: usize,
+    path: usize,
+    at: usize,
+    flags: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    if flags as i32 != AT_EMPTY_PATH || get::<u8>(path) != Ok(0) {
+        return LEFT;
+    }
+    look(fd, at)
 }

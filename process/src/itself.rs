@@ -1,0 +1,207 @@
+//! Calls that change what the running thread alone has, generated: its signal mask, its list of robust locks, its restartable sequences.
+//!
+//! *Interface*: [`mask`], [`robust_list`] and [`sequences`] emit one call each. Entered by a jump from a routine at any depth of the kernel stack, interrupts off, the user's registers as at the
+//! routine's entry. Each answers and goes to user mode, or leaves to a label with all registers but rax as they were and nothing changed: there the call is made from its start the slow way.
+//!
+//! The C library makes each of them around a thread's life. Nothing of them can wait: what else is to be done for a mask (a signal waits, a timer has rung) is left to the slow way.
+//! Their plain twins are the calls as `linux` makes them.
+//!
+//! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+
+use abi::linux::{RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK};
+use codegen::harden::clamp;
+use codegen::methods::Reg;
+use codegen::{Draft, Label, dynasm};
+use core::mem::offset_of;
+use machine::cpu::StackBase;
+use thread::outright::way_out;
+
+use crate::process::rseq;
+use crate::process::{Process, Task};
+use crate::signal::process::WAITING;
+use crate::signal::set::UNBLOCKABLE;
+use crate::time::RUNG;
+
+const OWNER: i32 = thread::OWNER_OFFSET as i32;
+const BLOCKED: i32 = offset_of!(Task, blocked) as i32;
+/// The size that a signal set has here.
+const SET: i32 = size_of::<u64>() as i32;
+
+/// Where a field of the process is, from its group's number, which a task has the address of.
+const fn beside_group(offset: usize) -> i32 {
+    offset as i32 - offset_of!(Process, pgrp) as i32
+}
+
+/// To the stack's base, where every way out of a routine begins.
+fn to_base(d: &mut Draft) {
+    let (last, less) = (StackBase::SLOT as i32 - 1, StackBase::SIZE as i32 - 1);
+    dynasm!(d ; .arch x64 ; or rsp, last ; sub rsp, less);
+}
+
+/// What reaches user memory, `access`, of which a fault leads to `fault`, where it is to be closed again.
+fn reaching(d: &mut Draft, fault: Label, access: impl FnOnce(&mut Draft)) {
+    open(d);
+    d.fault_begin();
+    access(d);
+    d.fault_end(fault);
+    close(d);
+}
+
+fn open(d: &mut Draft) {
+    if machine::features::get().smap() {
+        dynasm!(d ; .arch x64 ; stac);
+    }
+}
+
+fn close(d: &mut Draft) {
+    if machine::features::get().smap() {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+}
+
+/// `rt_sigprocmask`.
+///
+/// The new mask is there before it is looked for what waits, as for every change of a mask ([`crate::signal::pending`]). If something waits the mask goes back to what it was, and the slow way makes the change
+/// again: who has sent meanwhile has found the thread willing, and drawn its attention, or not, and then the slow way finds the signal.
+pub fn mask(d: &mut Draft, slow: Label) {
+    let [leave, fault, one, unblock, set, masked, back, only_old] =
+        core::array::from_fn(|_| d.label());
+    let group = offset_of!(Task, group_at) as i32;
+    let waiting = offset_of!(Task, waiting) as i32;
+    let process_waiting = beside_group(offset_of!(Process, signals) + WAITING);
+    let rung = beside_group(offset_of!(Process, timers) + RUNG);
+    dynasm!(d
+        ; .arch x64
+        ; cmp r10, SET ; jne =>slow
+        ; mov rax, rsi ; or rax, rdx ; js =>slow
+    );
+    to_base(d);
+    // r10 is known, and so free.
+    dynasm!(d
+        ; .arch x64
+        ; push rsi
+        ; mov r10, [rsp + 8 + StackBase::TTE as i32]
+        ; mov r10, [r10 + OWNER]
+        ; mov rax, [r10 + BLOCKED]
+        ; test rsi, rsi ; jz =>only_old
+        ; cmp edi, SIG_SETMASK ; ja =>leave
+    );
+    clamp(d, Reg::Rsi);
+    clamp(d, Reg::Rdx);
+    reaching(d, fault, |d| {
+        dynasm!(d ; .arch x64 ; mov rsi, [rsi] ; test rdx, rdx ; jz =>one ; mov [rdx], rax ; =>one);
+    });
+    const { assert!(SIG_BLOCK == 0 && SIG_UNBLOCK == 1 && SIG_SETMASK == 2) };
+    dynasm!(d
+        ; .arch x64
+        ; cmp edi, SIG_UNBLOCK ; je =>unblock ; ja =>set
+        ; or rsi, rax
+        ; jmp =>set
+        ; =>unblock
+        ; not rsi
+        ; and rsi, rax
+        ; =>set
+        ; and rsi, !UNBLOCKABLE as i32
+        ; xchg [r10 + BLOCKED], rsi
+        ; mov rax, [r10 + group]
+        ; cmp QWORD [rax + rung], 0 ; jne =>back
+        ; cmp QWORD [rax + process_waiting], 0 ; jne =>back
+        ; cmp QWORD [r10 + waiting], 0 ; jne =>back
+        ; =>masked
+        ; pop rsi
+        ; mov r10d, SET
+        ; xor eax, eax
+    );
+    way_out(d);
+    dynasm!(d ; .arch x64 ; =>only_old ; test rdx, rdx ; jz =>masked);
+    clamp(d, Reg::Rdx);
+    reaching(d, fault, |d| dynasm!(d ; .arch x64 ; mov [rdx], rax));
+    dynasm!(d
+        ; .arch x64
+        ; jmp =>masked
+        ; =>back
+        ; xchg [r10 + BLOCKED], rsi
+        ; jmp =>leave
+        ; =>fault
+    );
+    close(d);
+    dynasm!(d
+        ; .arch x64
+        ; =>leave
+        ; pop rsi
+        ; mov r10d, SET
+        ; jmp =>slow
+    );
+}
+
+/// `set_robust_list`.
+pub fn robust_list(d: &mut Draft, slow: Label) {
+    let list = offset_of!(Task, robust_list) as i32;
+    dynasm!(d ; .arch x64 ; cmp rsi, size_of::<RobustListHead>() as i32 ; jne =>slow);
+    to_base(d);
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [rsp + StackBase::TTE as i32]
+        ; mov rax, [rax + OWNER]
+        ; mov [rax + list], rdi
+        ; xor eax, eax
+    );
+    way_out(d);
+}
+
+/// The first registration of an area by `rseq`, if no sequence is under way.
+pub fn sequences(d: &mut Draft, slow: Label) {
+    let [leave, fault] = core::array::from_fn(|_| d.label());
+    let own = offset_of!(Task, rseq);
+    let [area, signature, seen] =
+        [rseq::AREA, rseq::SIGNATURE, rseq::SEEN].map(|offset| (own + offset) as i32);
+    let [cpu, switches, marks] = [
+        thread::CPU_OFFSET,
+        thread::SWITCHES_OFFSET,
+        thread::SEQUENCES_OFFSET,
+    ]
+    .map(|offset| offset as i32);
+    dynasm!(d
+        ; .arch x64
+        ; test edx, edx ; jnz =>slow
+        ; cmp esi, RSEQ_SIZE as i32 ; jne =>slow
+        ; test edi, RSEQ_SIZE as i32 - 1 ; jnz =>slow
+        ; test rdi, rdi ; jle =>slow
+    );
+    to_base(d);
+    dynasm!(d
+        ; .arch x64
+        ; push rsi
+        ; push rdx
+        ; mov rax, [rsp + 16 + StackBase::TTE as i32]
+        ; mov rsi, [rax + OWNER]
+        ; cmp QWORD [rsi + area], 0 ; jne =>leave
+        ; mov edx, [rax + cpu]
+    );
+    clamp(d, Reg::Rdi);
+    open(d);
+    d.fault_begin();
+    dynasm!(d
+        ; .arch x64
+        ; cmp QWORD [rdi + RSEQ_SEQUENCE as i32], 0 ; jne =>fault
+        ; mov [rdi], edx
+        ; mov [rdi + 4], edx
+    );
+    d.fault_end(fault);
+    close(d);
+    dynasm!(d
+        ; .arch x64
+        ; mov rdx, [rax + switches]
+        ; mov [rsi + signature], r10d
+        ; mov [rsi + seen], rdx
+        ; mov [rsi + area], rdi
+        ; mov DWORD [rax + marks], thread::flags::SEQUENCE as i32
+        ; pop rdx
+        ; pop rsi
+        ; xor eax, eax
+    );
+    way_out(d);
+    dynasm!(d ; .arch x64 ; =>fault);
+    close(d);
+    dynasm!(d ; .arch x64 ; =>leave ; pop rdx ; pop rsi ; jmp =>slow);
+}
