@@ -33,11 +33,6 @@ macro_rules! errors {
 }
 
 impl Errno {
-    /// `EAGAIN` by its other name.
-    pub const EWOULDBLOCK: Errno = Errno::EAGAIN;
-    /// `EOPNOTSUPP` by its other name.
-    pub const ENOTSUP: Errno = Errno::EOPNOTSUPP;
-
     /// The value for rax: minus the number.
     pub const fn to_rax(self) -> u64 {
         -(self.0 as i64) as u64

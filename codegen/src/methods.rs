@@ -69,22 +69,6 @@ pub fn constant(d: &mut Draft, to: Reg, value: u64) {
     }
 }
 
-/// Add a constant to a register, or nothing when there is nothing to add. Changes the flags.
-#[allow(
-    clippy::useless_conversion,
-    reason = "dynasm converts every register number"
-)]
-pub fn add_constant(d: &mut Draft, to: Reg, value: i32) {
-    let r = to as u8;
-    match value {
-        0 => {}
-        1 => dynasm!(d ; .arch x64 ; inc Rq(r)),
-        -1 => dynasm!(d ; .arch x64 ; dec Rq(r)),
-        -128..=127 => dynasm!(d ; .arch x64 ; add Rq(r), BYTE value as i8),
-        _ => dynasm!(d ; .arch x64 ; add Rq(r), DWORD value),
-    }
-}
-
 /// A lower layer that an upper one may swallow.
 pub trait Layer {
     /// Emit the body for in-line use: arguments and results in the registers of its convention, falling through at the end.

@@ -539,24 +539,6 @@ impl OpenFile {
         self.code.probes.get().filter(|_| on)
     }
 
-    /// Every routine that exists for it: `("read", handle)` and so on.
-    pub fn for_each_routine(&self, mut f: impl FnMut(&'static str, &DescRoutine)) {
-        for cell in [&self.code.exclusive, &self.code.shared] {
-            for (_, routines) in cell.lock().iter() {
-                let all = [
-                    ("read", &routines.read),
-                    ("write", &routines.write),
-                    ("lseek", &routines.lseek),
-                ];
-                for (name, routine) in all {
-                    if let Some(routine) = routine {
-                        f(name, routine);
-                    }
-                }
-            }
-        }
-    }
-
     /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a plain one and nobody measures it.
     #[inline]
     pub(crate) fn list_for(&self, flags: u32) -> Option<&Inactive> {

@@ -1,6 +1,6 @@
 //! The local APIC: one-shot timer and interrupts between processors.
 //!
-//! *Interface*: [`timer_arm_ns`], [`timer_stop`], [`ipi`], [`eoi`], [`eoi_address`]. Registers are in memory
+//! *Interface*: [`timer_arm_ns`], [`ipi`], [`eoi`], [`eoi_address`]. Registers are in memory
 //! (xAPIC), uncached. The timer interrupts at [`TIMER_VECTOR`].
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,11 +62,6 @@ pub fn id() -> u32 {
 pub fn timer_arm_ns(ns: u64) {
     let ticks = (u128::from(ns) * u128::from(TICKS.load(Ordering::Relaxed))) >> 32;
     write(TIMER_INITIAL, ticks.clamp(1, u128::from(u32::MAX)) as u32);
-}
-
-/// No timer interrupt until the next [`timer_arm_ns`]; one already on its way still comes.
-pub fn timer_stop() {
-    write(TIMER_INITIAL, 0);
 }
 
 /// Acknowledges the interrupt being handled. Handlers set with [`crate::irq::set_handler`] need not.

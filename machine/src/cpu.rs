@@ -70,8 +70,6 @@ impl Cpu {
     pub const DISPATCHER: usize = offset_of!(Cpu, dispatcher);
     /// Offset of [`Cpu::current`].
     pub const CURRENT: usize = offset_of!(Cpu, current);
-    /// Offset of [`Cpu::need_resched`] (32 bits).
-    pub const NEED_RESCHED: usize = offset_of!(Cpu, need_resched);
     /// Offset of the kernel stack pointer that an interrupt from user mode starts with. Not 8-aligned.
     pub const RSP0: usize = offset_of!(Cpu, tss) + offset_of!(Tss, rsp0);
     /// Offset of [`Cpu::thread`].

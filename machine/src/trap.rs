@@ -55,7 +55,6 @@ pub mod exception {
     pub const NMI: u64 = 2;
     pub const BREAKPOINT: u64 = 3;
     pub const OVERFLOW: u64 = 4;
-    pub const BOUND: u64 = 5;
     pub const INVALID_OPCODE: u64 = 6;
     pub const NO_FPU: u64 = 7;
     pub const DOUBLE_FAULT: u64 = 8;

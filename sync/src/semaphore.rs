@@ -11,7 +11,7 @@
 
 use crate::primitive::atomic::{AtomicU32, Ordering};
 use crate::primitive::constructor;
-use crate::wait::{Interrupted, WaitList};
+use crate::wait::WaitList;
 
 /// Up or down, and those who wait for it.
 pub struct BinarySemaphore {
@@ -38,15 +38,6 @@ impl BinarySemaphore {
     pub fn down(&self) {
         self.waiters
             .wait_until(|| (self.up.swap(0, Ordering::AcqRel) == 1).then_some(()));
-    }
-
-    /// As [`down`](Self::down), unless a signal arrives first.
-    ///
-    /// # Errors
-    /// [`Interrupted`]: it was not taken.
-    pub fn down_interruptible(&self) -> Result<(), Interrupted> {
-        self.waiters
-            .wait_interruptible(|| (self.up.swap(0, Ordering::AcqRel) == 1).then_some(()))
     }
 
     /// Raises it and wakes a waiter. Raising twice is raising once.

@@ -55,6 +55,5 @@ pub const SWITCHES_OFFSET: usize = core::mem::offset_of!(tte::Tte, switches);
 /// Offset of the word that is [`flags::SEQUENCE`] of a thread that has restartable sequences and has looked at them, 32 bits.
 pub const SEQUENCES_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequences);
 pub use tte::{
-    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt,
-    entry_bytes, for_each,
+    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt, for_each,
 };

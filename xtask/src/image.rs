@@ -33,7 +33,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         return Ok(0);
     }
     let (root, command) = run::root(&options)?;
-    let built = kernel::build()?;
+    let built = kernel::build(kernel::Profile::Kernel)?;
     let archive = root.finish(kernel::tables(&built)?, &command, &options.environment);
     let memory = run::memory(&options, archive.len())?;
     let dir = host::build_dir("image")?;

@@ -1,6 +1,6 @@
 //! The kernel: built, found, and its symbol table extracted.
 //!
-//! *Interface*: `build` gives the ELF file's path; `tables` what of the file the kernel finds in its archive (`docs/run-contract.md`): names, and the places
+//! *Interface*: `build` gives the ELF file's path, [`Profile`] says how it is compiled; `tables` what of the file the kernel finds in its archive (`docs/run-contract.md`): names, and the places
 //! by which it moves itself.
 
 use crate::failure::{Context, Failure, HOST, Result};
@@ -11,11 +11,35 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Builds the kernel in its own profile. Cargo's progress shows on a terminal; else silence
+/// How a kernel is compiled: the name of Cargo's profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// As users have it, and as it is measured: all rooms as one piece.
+    Kernel,
+    /// For whoever changes it: only what has changed is compiled.
+    Quick,
+}
+
+impl Profile {
+    /// The quick one, if so.
+    pub const fn quick(quick: bool) -> Self {
+        if quick { Self::Quick } else { Self::Kernel }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Quick => "quick",
+        }
+    }
+}
+
+/// Builds the kernel. Cargo's progress shows on a terminal; else silence
 /// unless it fails.
-pub fn build() -> Result<PathBuf> {
+pub fn build(profile: Profile) -> Result<PathBuf> {
     build_with(
         "kernel",
+        profile,
         &host::project(),
         &host::project().join("target"),
         &[],
@@ -23,9 +47,10 @@ pub fn build() -> Result<PathBuf> {
 }
 
 /// The kernel that has suites of its own besides.
-pub fn build_trials() -> Result<PathBuf> {
+pub fn build_trials(profile: Profile) -> Result<PathBuf> {
     build_with(
         TRIALS,
+        profile,
         &host::project(),
         &host::project().join("target"),
         &[],
@@ -36,39 +61,42 @@ pub fn build_trials() -> Result<PathBuf> {
 const TRIALS: &str = "trials";
 
 /// A kernel with suites that notes which monitors are held while another is taken, and logs it at its end.
-pub fn build_for_order() -> Result<PathBuf> {
+pub fn build_for_order(profile: Profile) -> Result<PathBuf> {
     let noting = format!(
         "target.{}.rustflags=['--cfg', 'order']",
         host::KERNEL_TARGET
     );
     build_with(
         TRIALS,
+        profile,
         &host::project(),
         &host::project().join("target/order"),
         &["--config", &noting],
     )
 }
 
-/// The kernel with suites of another copy of the source, quickly built: its rooms are not compiled as one piece.
+/// The kernel with suites of another copy of the source, quickly built.
 pub fn build_elsewhere(source: &Path, target: &Path) -> Result<PathBuf> {
-    let quick = "profile.kernel.lto='off'";
-    let often = "profile.kernel.incremental=true";
-    let parts = "profile.kernel.codegen-units=32";
-    let options = ["--config", quick, "--config", often, "--config", parts];
-    build_with(TRIALS, source, target, &options)
+    build_with(TRIALS, Profile::Quick, source, target, &[])
 }
 
-fn build_with(package: &str, source: &Path, target: &Path, options: &[&str]) -> Result<PathBuf> {
+fn build_with(
+    package: &str,
+    profile: Profile,
+    source: &Path,
+    target: &Path,
+    options: &[&str],
+) -> Result<PathBuf> {
     host::need_target()?;
     let path = target
         .join(host::KERNEL_TARGET)
-        .join("kernel")
+        .join(profile.name())
         .join(package);
     let mut command = host::cargo();
     command.args([
         "build",
         "--profile",
-        "kernel",
+        profile.name(),
         "--package",
         package,
         "--target",

@@ -37,6 +37,7 @@ the guest; a bare name or a path that the guest has is the guest's.
   --mitigations off|auto|all
                       against defects of the processor: nothing, what it needs (auto), whatever it can
   --kernel FILE       boot this kernel, do not build one
+  --quick             build the kernel quickly: what has changed, with few optimizations (to try changes)
   --append WORDS      more words for the kernel's command line (docs/run-contract.md)
   --gdb               wait for gdb on port 1234
   --disk IMG          attach a disk
@@ -74,6 +75,8 @@ pub struct Options {
     pub mitigations: Option<String>,
     /// `--kernel`.
     pub kernel: Option<PathBuf>,
+    /// `--quick`.
+    pub quick: bool,
     /// `--append`.
     pub append: String,
     /// `--gdb`.
@@ -108,6 +111,7 @@ impl Options {
             accel: Accel::Tcg,
             mitigations: None,
             kernel: None,
+            quick: false,
             append: String::new(),
             gdb: false,
             disk: None,
@@ -202,6 +206,7 @@ impl Options {
                     options.mitigations = Some(word);
                 }
                 Long("kernel") => options.kernel = Some(existing(parser.value()?, "--kernel")?),
+                Long("quick") => options.quick = true,
                 Long("append") => options.append = text(parser.value()?, "--append")?,
                 Long("gdb") => options.gdb = true,
                 Long("disk") => options.disk = Some(existing(parser.value()?, "--disk")?),

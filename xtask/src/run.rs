@@ -30,7 +30,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         // Another project's kernel, or one without its names, has no tables.
         Some(kernel) => (kernel.clone(), kernel::tables(kernel).unwrap_or_default()),
         None => {
-            let kernel = kernel::build()?;
+            let kernel = kernel::build(kernel::Profile::quick(options.quick))?;
             let tables = kernel::tables(&kernel)?;
             (kernel, tables)
         }

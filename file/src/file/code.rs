@@ -54,11 +54,6 @@ impl Made {
         });
         &self.more[at].1
     }
-
-    /// Every set.
-    pub fn iter(&self) -> impl Iterator<Item = &(Variant, DescRoutines)> {
-        self.first.iter().chain(&self.more)
-    }
 }
 
 /// The probes of one description: `read`, `write`, `lseek`.

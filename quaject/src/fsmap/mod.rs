@@ -80,21 +80,6 @@ pub fn writer<T: Any + Send + Sync>(
     Ok(unsafe { synthesize_write(file, cursor, seam, sharing, append)? }.keeping(owner.clone()))
 }
 
-/// The routine behind `lseek`; as [`reader`].
-///
-/// # Errors
-/// [`Unmade`].
-pub fn seeker<T: Any + Send + Sync>(
-    owner: &Arc<T>,
-    parts: Parts<T>,
-    seam: &Seam,
-    sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
-    let (file, cursor) = parts(owner);
-    // SAFETY: as above.
-    Ok(unsafe { synthesize_lseek(file, cursor, seam, sharing)? }.keeping(owner.clone()))
-}
-
 /// Size of a page, in bytes.
 pub const PAGE: usize = 4096;
 

@@ -13,13 +13,12 @@ use crate::entry::outright;
 use crate::entry::protect;
 use crate::running::block::{start, switch};
 use crate::running::local::here;
-use crate::running::ready::End;
 use crate::switch::fp;
 use crate::switch::fp::FpChange;
 use crate::switch::{Keys, Kind, SwitchCode};
 use crate::tte;
 use crate::tte::flags::DEAD;
-use crate::tte::{LEVELS, NoMemory, Parts, QUANTUM_NS, Thread, Tte, activate};
+use crate::tte::{NoMemory, Parts, QUANTUM_NS, Thread, Tte, activate};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_restore, irq_save};
@@ -388,20 +387,6 @@ impl Tte {
         self.fs_base.store(base, Ordering::Relaxed);
         // SAFETY: every x86-64 has the register; the kernel does not use it, and the address is canonical.
         unsafe { machine::cpu::wrmsr(machine::cpu::MSR_FS_BASE, base) };
-        irq_restore(irq);
-    }
-
-    /// Moves the thread to another level, 0 to 7: the running thread, which this may be, at once, others when they next
-    /// become ready.
-    pub fn set_level(&self, level: u8) {
-        self.wanted_level
-            .store(level.min(LEVELS as u8 - 1), Ordering::Relaxed);
-        let irq = irq_save();
-        let (_, local, me) = here();
-        if me.is(self) && me.on_ring.load(Ordering::Relaxed) {
-            local.ring.remove(me, me);
-            local.ring.insert(me, me, End::Front);
-        }
         irq_restore(irq);
     }
 

@@ -9,11 +9,9 @@ use crate::running::block::{resume_address, suspend};
 use crate::running::local::{here, slots};
 use crate::time::alarm::Key;
 use crate::time::timer;
-use crate::tte::flags::INTERRUPTS;
 use crate::tte::{NoMemory, current};
 use machine::clock::now_ns;
 use machine::cpu::{irq_restore, irq_save};
-use sync::Interrupted;
 
 pub(crate) mod quaject {
     ::quaject::quaject! {
@@ -109,19 +107,4 @@ pub fn sleep_until(at_ns: u64) -> Result<(), NoMemory> {
         suspend();
     }
     Ok(())
-}
-
-/// Sleeps until `at_ns`, or until a signal or kill waits for the thread.
-///
-/// # Errors
-/// The inner one when interrupted; the outer one as [`alarm`].
-pub fn sleep_until_interruptible(at_ns: u64) -> Result<Result<(), Interrupted>, NoMemory> {
-    let deadline = WakeUp::at(at_ns)?;
-    while !deadline.passed() {
-        if current().flags() & INTERRUPTS != 0 {
-            return Ok(Err(Interrupted));
-        }
-        suspend();
-    }
-    Ok(Ok(()))
 }

@@ -662,13 +662,6 @@ mod inactive {
     }
 }
 
-/// How much memory the entries use, bytes, whether active or not.
-pub fn entry_bytes() -> usize {
-    let mut count = 0;
-    inactive::for_each_entry(&mut |_| count += 1);
-    count * size_of::<Tte>()
-}
-
 /// The running thread's entry.
 #[inline(always)]
 pub fn current() -> &'static Tte {

@@ -341,7 +341,8 @@ impl<M: Memory> AddressSpace<M> {
             .is_ok_and(|(start, end)| self.held().areas.covers(start, end))
     }
 
-    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`.
+    /// [`remap_within`](Self::remap_within) without bounds.
+    #[cfg(test)]
     pub fn remap(
         &self,
         address: usize,
@@ -352,7 +353,8 @@ impl<M: Memory> AddressSpace<M> {
         self.remap_within(address, old, new, how, &Bounds::NONE)
     }
 
-    /// As [`remap`](Self::remap), where that stays within `bounds` (`ENOMEM`; `EAGAIN` for what is locked).
+    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`, also where it would not stay
+    /// within `bounds`; `EAGAIN` for what is locked.
     pub fn remap_within(
         &self,
         address: usize,

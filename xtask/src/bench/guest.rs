@@ -96,7 +96,7 @@ impl Kernel {
         };
         match self {
             Self::Synthesis => {
-                let built = kernel::build()?;
+                let built = kernel::build(kernel::Profile::Kernel)?;
                 let machine = prepare(
                     &built,
                     format!("{} mitigations=off", crate::run::boot_words(false)),

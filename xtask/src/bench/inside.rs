@@ -94,7 +94,7 @@ const KNOWN: &[Known] = &[
 /// Boots the kernel to measure itself.
 pub fn measure() -> Result<Vec<Cost>> {
     eprintln!("xtask: measuring inside Synthesis");
-    let built = kernel::build_trials()?;
+    let built = kernel::build_trials(kernel::Profile::Kernel)?;
     let log = host::build_dir("bench")?.join("inside.log");
     let mut machine = Machine::new(&built);
     machine.memory = guest::MEMORY;

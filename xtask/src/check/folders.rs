@@ -37,7 +37,6 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("quaject", &["counter", "emit", "pipe", "seam", "testing"]),
-    ("sync", &["ready", "wait"]),
     (
         "thread",
         &[
@@ -260,12 +259,14 @@ impl Paths {
     }
 }
 
-fn is_test(attributes: &[Attribute]) -> bool {
+/// Whether what has these attributes is there for tests only.
+pub fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let list = attribute.meta.require_list();
         attribute.path().is_ident("cfg")
             && list.is_ok_and(|list| {
-                list.tokens.to_string().contains("test") && !list.tokens.to_string().contains("not")
+                let words = list.tokens.to_string();
+                words.contains("test") && !words.replace("not (loom)", "").contains("not")
             })
     })
 }

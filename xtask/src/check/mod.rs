@@ -2,6 +2,7 @@
 //!
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
+mod callers;
 pub mod calls;
 mod folders;
 mod frames;
@@ -19,10 +20,11 @@ use std::path::Path;
 use std::process::Command;
 
 const HELP: &str = "\
-usage: cargo xtask check [STEP...]
+usage: cargo xtask check [--quick] [STEP...]
 
-Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, the list
-of locks, the kinds of calls, the fuzzer's list of calls, the table of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check locks`): only those.
+Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, what has no caller, the list
+of locks, the kinds of calls, the fuzzer's list of calls, the table of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check locks`): only those. --quick leaves out what takes long: the stack
+frames, for which the kernel is built as users have it, clippy for the kernel, and documentation.
 ";
 
 /// The files that may use `unsafe` in rooms where it is listed.
@@ -35,6 +37,7 @@ const STEPS: &[Step] = &[
     ("format", format),
     ("layers", layering),
     ("sources", source_rules),
+    ("callers", callers),
     ("locks", lock_list),
     ("kinds", kinds_of_calls),
     ("mutants", crate::mutants::faults),
@@ -46,20 +49,29 @@ const STEPS: &[Step] = &[
     ("documentation", documentation),
 ];
 
+/// What takes long.
+const SLOW: &[&str] = &["frames", "clippy for the kernel", "documentation"];
+
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let mut words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     if words.iter().any(|word| word == "--help" || word == "-h") {
         print!("{HELP}");
         return Ok(0);
     }
+    let all = words.len();
+    words.retain(|word| word != "--quick");
+    let quick = words.len() < all;
     if let Some(word) = words
         .iter()
         .find(|word| !STEPS.iter().any(|(name, _)| name == *word))
     {
         return Err(Failure::new(USAGE, format!("no step is named `{word}`")));
     }
-    let asked = |name: &str| words.is_empty() || words.iter().any(|word| word == name);
+    let asked = |name: &str| match words.is_empty() {
+        true => !quick || !SLOW.contains(&name),
+        false => words.iter().any(|word| word == name),
+    };
     host::need(&[host::GIT])?;
     host::need_target()?;
     let (mut passed, mut failed) = (0, 0);
@@ -131,7 +143,7 @@ fn large_frames() -> Result<Vec<String>> {
         println!("check frames: left out, since {OTHER_PROFILE}* changes the kernel's profile");
         return Ok(Vec::new());
     }
-    let kernel = crate::kernel::build()?;
+    let kernel = crate::kernel::build(crate::kernel::Profile::Kernel)?;
     let kernel = std::fs::read(&kernel).context(kernel.display())?;
     frames::faults(&kernel)
 }
@@ -222,6 +234,17 @@ fn layering() -> Result<Vec<String>> {
     faults.extend(layers::unused(&metadata, &sources));
     faults.extend(folders::faults(&texts).map_err(|error| Failure::new(HOST, error))?);
     Ok(faults)
+}
+
+fn callers() -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
+    for path in files.lines() {
+        if let Ok(text) = std::fs::read_to_string(host::project().join(path)) {
+            texts.push((path.to_owned(), text));
+        }
+    }
+    callers::faults(&texts).map_err(|error| Failure::new(HOST, error))
 }
 
 fn source_rules() -> Result<Vec<String>> {

@@ -7,6 +7,7 @@ mod list;
 mod on_host;
 
 use crate::failure::{Failure, HOST, Result, USAGE};
+use crate::kernel::Profile;
 use crate::test::{Check, Kit, TESTS};
 use copy::Copy;
 use list::Mutant;
@@ -62,7 +63,7 @@ pub fn main(names: &[String]) -> Result<i32> {
     copy.write()?;
     let laboratory = Laboratory {
         copy,
-        kit: Kit::new(false, None)?,
+        kit: Kit::new(Profile::Kernel, false, None)?,
         kernel: OnceLock::new(),
         host: HostTests::default(),
         sound: Mutex::default(),

@@ -1,6 +1,6 @@
 //! The guest tests by name.
 //!
-//! *Interface*: `TESTS`. Each boots one machine or a few, and gives its checks.
+//! *Interface*: `TESTS`. Each boots one machine or a few, and gives its checks. `QUICK` are those of the quick part.
 
 use super::kit::Kit;
 use super::tap::Check;
@@ -25,6 +25,22 @@ pub struct Test {
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// A little of everything, in a minute: what a change breaks at once.
+pub const QUICK: &[&str] = &[
+    "streams",
+    "cli",
+    "calls",
+    "calls-files",
+    "calls-signals",
+    "calls-waits",
+    "jobs",
+    "mappings",
+    "sockets",
+    "epolls",
+    "ptys",
+    "shell",
+];
 
 /// All of them, the longest first, so that the workers end together.
 pub const TESTS: &[Test] = &[

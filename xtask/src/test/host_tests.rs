@@ -1,7 +1,8 @@
 //! Host tests of the rooms and the model checks of the concurrent structures, by `cargo test`.
 //!
-//! *Interface*: `rooms`, `hardened`, `models`, `miri`. Their totals come from the lines that `cargo test` prints.
+//! *Interface*: `rooms`, `hardened`, `models`, `miri`; the last two leave out what has not changed since it passed, unless told to do it `again`. Their totals come from the lines that `cargo test` prints.
 
+use super::stamps;
 use super::tap::Check;
 use crate::failure::{Context, Result};
 use crate::host;
@@ -39,25 +40,35 @@ const MODELS: &[(&str, &[&str])] = &[
 ];
 
 /// The concurrent structures under loom, which tries all interleavings.
-pub fn models() -> Result<Vec<Check>> {
+pub fn models(again: bool) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (room, which) in MODELS {
-        let mut command = host::cargo();
-        command.args(["test", "--release", "--no-fail-fast", "--package", room]);
-        command.args(*which);
-        command
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", host::project().join("target/loom"));
-        checks.extend(run("models", &mut command)?);
+        checks.extend(stamps::unless_passed("models", room, again, || {
+            of_room(room, which)
+        })?);
     }
     Ok(checks)
+}
+
+fn of_room(room: &str, which: &[&str]) -> Result<Vec<Check>> {
+    let mut command = host::cargo();
+    command.args(["test", "--release", "--no-fail-fast", "--package", room]);
+    command.args(which);
+    command
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", host::project().join("target/loom"));
+    run("models", &mut command)
 }
 
 /// `scripts/miri.sh` could not get what it needs.
 const MISSING: i32 = 75;
 
 /// The tests of `sync` under Miri, which knows what the language forbids. Where it cannot be had that is said, and nothing counts as passed.
-pub fn miri() -> Result<Vec<Check>> {
+pub fn miri(again: bool) -> Result<Vec<Check>> {
+    stamps::unless_passed("miri", "sync", again, under_miri)
+}
+
+fn under_miri() -> Result<Vec<Check>> {
     let mut command = Command::new(host::project().join("scripts/miri.sh"));
     command.env("MIRI_PACKAGES", "sync");
     for name in ["RUSTFLAGS", "RUSTC", "RUSTDOC", "CARGO", "RUSTUP_TOOLCHAIN"] {

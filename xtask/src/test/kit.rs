@@ -66,6 +66,8 @@ impl Ran {
 pub struct Kit {
     /// Repeat as often as a release wants it.
     pub long: bool,
+    /// How its kernels are compiled.
+    pub profile: kernel::Profile,
     /// How long what may be as long as one likes takes, if one said so.
     pub minutes: Option<u64>,
     kernel: PathBuf,
@@ -112,11 +114,11 @@ const LONGER: u32 = 3;
 
 impl Kit {
     /// Builds kernel and programs.
-    pub fn new(long: bool, minutes: Option<u64>) -> Result<Self> {
+    pub fn new(profile: kernel::Profile, long: bool, minutes: Option<u64>) -> Result<Self> {
         // Some tests put files there before any machine has its log in it.
         host::build_dir("test")?;
         host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
-        let kernel = kernel::build()?;
+        let kernel = kernel::build(profile)?;
         let tables = kernel::tables(&kernel)?;
         let mut programs = Vec::new();
         for name in [
@@ -229,6 +231,7 @@ impl Kit {
         }
         Ok(Self {
             long,
+            profile,
             minutes,
             kernel,
             has_suites: false,
@@ -245,13 +248,14 @@ impl Kit {
 
     /// The same programs, and the kernel that notes the order in which monitors are taken.
     pub fn noting_order(&self) -> Result<Self> {
-        self.with_kernel(kernel::build_for_order()?)
+        self.with_kernel(kernel::build_for_order(self.profile)?)
     }
 
     /// The same programs, and another kernel with suites of its own.
     pub fn with_kernel(&self, kernel: PathBuf) -> Result<Self> {
         Ok(Self {
             long: self.long,
+            profile: self.profile,
             minutes: self.minutes,
             tables: kernel::tables(&kernel)?,
             kernel,
@@ -270,6 +274,7 @@ impl Kit {
     pub fn mutated(&self, number: usize, part: &str) -> Self {
         Self {
             long: self.long,
+            profile: self.profile,
             minutes: self.minutes,
             tables: self.tables.clone(),
             kernel: self.kernel.clone(),
@@ -423,7 +428,7 @@ impl Kit {
         let kit = if self.has_suites {
             self
         } else {
-            trials = self.with_kernel(kernel::build_trials()?)?;
+            trials = self.with_kernel(kernel::build_trials(self.profile)?)?;
             machine.kernel.clone_from(&trials.kernel);
             &trials
         };

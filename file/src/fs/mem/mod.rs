@@ -142,11 +142,6 @@ impl MemFs {
         pages.map_or(Ok(()), |most| purse.pages.bound(most))?;
         nodes.map_or(Ok(()), |most| purse.nodes.bound(most))
     }
-
-    /// The root directory.
-    pub fn root_node(&self) -> &Arc<MemNode> {
-        &self.root
-    }
 }
 
 impl FileSystem for MemFs {

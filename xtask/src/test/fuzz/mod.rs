@@ -14,6 +14,7 @@ use super::kit::Kit;
 use super::tap::Check;
 use crate::failure::{Failure, Result, USAGE};
 use crate::host;
+use crate::kernel::Profile;
 use crate::machine::{Machine, Outcome, Status};
 use coverage::{Reached, Trace};
 use image::Image;
@@ -273,7 +274,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     // Several may run at a time.
     run.name = format!("fuzz-{}-{}-{}", run.who, run.cpus, run.seed);
-    let kit = Kit::new(false, None)?;
+    let kit = Kit::new(Profile::Kernel, false, None)?;
     if choose {
         choose::choose(&kit, run.seconds, run.seed)?;
         return Ok(0);

@@ -143,7 +143,10 @@ fn judged(asked: &Asked, files: &dyn Files, cases: &[Case], part: &str) -> Resul
     let (on, kernel) = if asked.linux {
         (On::Linux, "linux")
     } else {
-        (On::Synthesis(kernel::build()?), "synthesis")
+        (
+            On::Synthesis(kernel::build(kernel::Profile::Kernel)?),
+            "synthesis",
+        )
     };
     let tell = kept(&format!("{kernel}{part}"), true)?;
     let done = guest::run(files, cases, &on, &tell)?;
