@@ -54,6 +54,8 @@ pub enum Use {
     Call,
     /// A page, or whatever waits for nothing else.
     Page,
+    /// As a page; and whoever asks does not give up, since what is stored would be lost.
+    Store,
 }
 
 /// Which of a question and its answer is long.
@@ -195,13 +197,13 @@ impl Share {
         let choose = |free: u64| {
             let mine = match what {
                 Use::Call => free & OF_CALLS,
-                Use::Page => free,
+                Use::Page | Use::Store => free,
             };
             // Highest first for a page, so that it takes a call's place last; lowest first for a call, so that few have memory.
             let bit = match what {
                 _ if mine == 0 => return None,
                 Use::Call => mine.trailing_zeros(),
-                Use::Page => mine.ilog2(),
+                Use::Page | Use::Store => mine.ilog2(),
             };
             chosen = Some(bit);
             Some(free & !(1 << bit))

@@ -7,6 +7,7 @@
 pub mod acl;
 pub mod attr;
 pub mod busy;
+pub mod cache;
 pub mod context;
 pub mod dev;
 pub mod directory;

@@ -40,7 +40,8 @@ impl Shrinker {
 }
 
 /// All of them. Objects that one lets go leave slabs empty, which go with the heap's turn behind them.
-static SHRINKERS: [Shrinker; 11] = [
+static SHRINKERS: [Shrinker; 12] = [
+    Shrinker::new("pages of files that are kept elsewhere", give_up_pages),
     Shrinker::new("empty pages of the heap", trim_heap),
     Shrinker::new("pipes that wait for the next", file::pipe::give_up_waiting),
     Shrinker::new(
@@ -57,10 +58,17 @@ static SHRINKERS: [Shrinker; 11] = [
     Shrinker::new("empty pages of code", trim_code),
 ];
 
+/// Pages of files that go at a time.
+const PAGES: usize = 1024;
+
 /// A whole turn that gave nothing is not made again for so long, nanoseconds.
 const REST_NS: u64 = 20_000_000;
 /// When that may be.
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
+
+fn give_up_pages() {
+    file::fs::cache::index::make_room(PAGES);
+}
 
 fn trim_heap() {
     vm::heap::trim();

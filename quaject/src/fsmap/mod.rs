@@ -5,6 +5,9 @@
 //! and [`FileCore::lseek`] are their plain twins. Holes, growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and
 //! everything unusual go through the slow exit to whoever owns the file.
 //!
+//! There may be a second array for routines that write, in which a page whose first write somebody wants to know of is 0: that write takes the
+//! slow exit, those behind it do not, and no routine has an instruction more for it.
+//!
 //! What the owner keeps: `size` is at most [`FileCore::capacity`]; a page array that is replaced by a larger one holds the same pages and is
 //! retired with `sync::epoch`, as are pages that are taken out; the bytes of the last page beyond `size` are zero, unless
 //! [`FileCore::take_torn`] says otherwise; page zero of every user space faults, so that an address of 0 in the array needs no test;
@@ -15,6 +18,7 @@
 mod piece;
 mod read;
 mod seek;
+pub mod slot;
 mod write;
 
 pub use read::synthesize_read;
@@ -132,22 +136,28 @@ impl FileCore {
         self.pages.load(Ordering::Acquire)
     }
 
-    /// Replaces the page array. Retire the old one, which is returned, with `sync::epoch`.
+    /// Replaces the page array, and the one for routines that write: the same, or one in which a page that may not be written without more ado is 0.
+    /// Retire the old ones, of which the first is returned, with `sync::epoch`.
     ///
     /// # Safety
-    /// `pages` holds the same pages as before and then some, `count` in all, none fewer than before; each entry
+    /// Both hold the same pages as before and then some, `count` in all, none fewer than before; each entry
     /// is 0 or the address of a page that stays until a grace period after it was taken out of the array.
-    pub unsafe fn replace_pages(&self, pages: *mut AtomicU64, count: usize) -> *mut AtomicU64 {
+    pub unsafe fn replace_pages(
+        &self,
+        pages: *mut AtomicU64,
+        for_writing: *mut AtomicU64,
+        count: usize,
+    ) -> *mut AtomicU64 {
         let old = self.pages.swap(pages, Ordering::AcqRel);
         if !self.is_closed() {
-            self.for_writing.store(pages, Ordering::Release);
+            self.for_writing.store(for_writing, Ordering::Release);
         }
         self.capacity
             .store((count * PAGE) as u64, Ordering::Release);
         old
     }
 
-    /// Keeps routines from writing, or lets them again: a writing routine then takes the slow exit, at the price of a fault. One that has begun before goes on until a grace
+    /// Keeps routines of a file with one array from writing, or lets them again: a writing routine then takes the slow exit, at the price of a fault. One that has begun before goes on until a grace
     /// period has ended. Not at the same time as this or [`replace_pages`](Self::replace_pages).
     pub fn close(&self, closed: bool) {
         let pages = match closed {
@@ -188,17 +198,17 @@ impl FileCore {
         &self.appending
     }
 
-    /// The page that holds the byte at `offset`, which is below the capacity.
-    fn page(&self, offset: u64) -> Option<*mut u8> {
+    /// The page that holds the byte at `offset`, which is below the capacity, by one of the arrays.
+    fn page(array: *mut AtomicU64, offset: u64) -> Option<*mut u8> {
         let index = (offset / PAGE as u64) as usize;
         // SAFETY: the index is below the capacity, which the array has places for.
-        let address = unsafe { &*self.pages().add(index) }.load(Ordering::Acquire);
+        let address = unsafe { &*array.add(index) }.load(Ordering::Acquire);
         (address != 0).then(|| ptr::with_exposed_provenance_mut(address as usize))
     }
 
-    /// Calls `each` with the place in memory and the length of every piece of `offset..offset + count`. None at a hole.
+    /// Calls `each` with the place in memory and the length of every piece of `offset..offset + count`, by one of the arrays. None at a hole.
     fn pieces(
-        &self,
+        array: *mut AtomicU64,
         offset: u64,
         count: usize,
         mut each: impl FnMut(*mut u8, usize),
@@ -208,7 +218,7 @@ impl FileCore {
             let within = (offset % PAGE as u64) as usize;
             let len = left.min(PAGE - within);
             // SAFETY: inside the page.
-            each(unsafe { self.page(offset)?.add(within) }, len);
+            each(unsafe { Self::page(array, offset)?.add(within) }, len);
             offset += len as u64;
             left -= len;
         }
@@ -231,7 +241,7 @@ impl FileCore {
                 return None;
             }
             let mut done = 0;
-            self.pieces(at, count, |from, len| {
+            Self::pieces(self.pages(), at, count, |from, len| {
                 // SAFETY: a piece of a page of the file, and `into` has `count` bytes.
                 unsafe { ptr::copy_nonoverlapping(from, into[done..].as_mut_ptr(), len) };
                 done += len;
@@ -274,7 +284,8 @@ impl FileCore {
             return None;
         }
         let mut done = 0;
-        self.pieces(at, from.len(), |to, len| {
+        let array = self.for_writing.load(Ordering::Acquire);
+        Self::pieces(array, at, from.len(), |to, len| {
             // SAFETY: a piece of a page of the file, and `from` has the bytes.
             unsafe { ptr::copy_nonoverlapping(from[done..].as_ptr(), to, len) };
             done += len;
@@ -365,3 +376,6 @@ pub(crate) mod offset {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

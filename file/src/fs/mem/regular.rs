@@ -14,18 +14,17 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;
-use quaject::{Unmade, fsmap};
 use vm::frame::FrameRef;
 use vm::space::{Label, Pager, PagerInfo};
 
 use super::MemNode;
 use super::store::{MAX_SIZE, Store};
-use crate::file::{DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, Splices};
+use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, Splices};
 use crate::fs::busy::Writing;
+use crate::fs::cache::routines;
 use crate::fs::inode::Inode;
 use crate::fs::length;
 use crate::io::IoBuf;
-use crate::seam;
 use vm::fallible::try_arc;
 
 impl MemNode {
@@ -228,26 +227,8 @@ impl File for MemNode {
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        let seam = seam::get()?;
-        let (core, cursor) = (self.contents()?.core(), &of.cursor);
-        let made = |routine: core::result::Result<DescRoutine, Unmade>| {
-            routine.map(Some).or(Err(Errno::ENOMEM))
-        };
-        let mut routines = DescRoutines::default();
-        // SAFETY: the description owns both the routines and the cursor, and keeps this node. While another CPU may be inside a
-        // routine, its descriptor table keeps the description, or has given it to `sync::epoch`.
-        unsafe {
-            if of.readable() {
-                routines.read = made(fsmap::synthesize_read(core, cursor, seam, sharing))?;
-            }
-            if of.writable() {
-                let append = of.appending();
-                routines.write =
-                    made(fsmap::synthesize_write(core, cursor, seam, sharing, append))?;
-            }
-            routines.lseek = made(fsmap::synthesize_lseek(core, cursor, seam, sharing))?;
-        }
-        Ok(routines)
+        // SAFETY: the description keeps this node.
+        unsafe { routines::make(self.contents()?.core(), of, sharing) }
     }
 
     fn unsettled(&self, _of: &OpenFile) -> bool {

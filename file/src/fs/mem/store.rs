@@ -278,8 +278,8 @@ impl Store {
         let larger = larger.into_boxed_slice();
         // SAFETY: it holds what the old array held, and holes; pages leave an array by `resize` and `punch`, which retire them.
         unsafe {
-            self.core
-                .replace_pages(larger.as_ptr().cast_mut(), larger.len())
+            let array = larger.as_ptr().cast_mut();
+            self.core.replace_pages(array, array, larger.len())
         };
         taken.keep();
         let old = core::mem::replace(&mut table.pages, larger);

@@ -2,22 +2,27 @@
 //!
 //! *Interface*: [`Opened`] and [`Listing`], through [`File`]; [`admit_length`].
 //!
-//! Each description has a handle of the server's, opened for it alone, and what it asks takes a place of its own on the way (`device/src/virtio/share.rs`): reads and writes by several threads are at the server
-//! at the same time, and nothing is kept here of what a file holds. So there is nothing for generated code to copy: `read` and `write` take the slow exit.
+//! What a regular file holds is kept in pages ([`Cached`]), which generated code reads and writes; the host has what was written when a descriptor is closed, or at `fsync`. Whoever opens a file, or asks for its attributes, sees what the host has then.
+//!
+//! Each description has a handle of the server's, opened for it alone. A file that is too long for its pages to be kept, and a description that writes synchronously, or may not read what it writes, have none of this: each
+//! read and write is a question to the host, from and to the program's memory, which takes a place of its own on the way (`device/src/virtio/share.rs`).
 
 use abi::errno::{Errno, Result};
 use abi::linux::{SEEK_DATA, SEEK_HOLE};
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
+use quaject::Sharing;
 use vm::space::Pager;
 
+use super::host::{Host, User};
 use super::link::Use;
 use super::node::Node;
-use super::pager::SharePager;
+use super::pager::{PagesPager, SharePager};
 use super::session::Fid;
-use crate::file::{File, OpenFile};
+use crate::file::{DescRoutines, File, OpenFile};
 use crate::fs::attr::Attr;
+use crate::fs::cache::{Cached, routines};
 use crate::fs::inode::{DirSink, Inode};
 use crate::fs::length;
 use crate::io::IoBuf;
@@ -34,25 +39,88 @@ pub fn admit_length(now: u64, size: u64) -> Result<()> {
     length::tell(admitted, most, MAX_SIZE)
 }
 
+/// An open file of the server's.
+pub struct Handle {
+    /// The server's handle.
+    pub fid: Arc<Fid>,
+    /// Bytes that one message moves.
+    pub unit: u32,
+    /// It may be read by it.
+    pub reads: bool,
+    /// It may be written by it.
+    pub writes: bool,
+}
+
 /// An open regular file.
 pub struct Opened {
     node: Arc<Node>,
     fid: Arc<Fid>,
-    /// Bytes that one message moves.
     unit: u32,
+    /// Its pages, unless it is too long for them.
+    pages: Option<Arc<Cached>>,
+    /// They are read and written, and not the host.
+    through: bool,
+    /// Errors of stores that its description was told of.
+    told: AtomicU32,
+    user: Option<User>,
 }
 
 impl Opened {
-    /// `fid` is open.
-    pub fn new(node: Arc<Node>, fid: Arc<Fid>, unit: u32) -> Opened {
-        Opened { node, fid, unit }
+    /// `node`, open as `handle`. What is read and written goes `through` the `pages`, or to the host at once.
+    pub fn new(
+        node: Arc<Node>,
+        handle: Handle,
+        pages: Option<Arc<Cached>>,
+        through: bool,
+    ) -> Opened {
+        let host = pages.as_ref().and_then(|pages| host(pages));
+        let user = host.map(|host| host.attach(&handle.fid, handle.reads, handle.writes));
+        let told = pages.as_ref().map_or(0, |pages| pages.errors().begin());
+        Opened {
+            node,
+            fid: handle.fid,
+            unit: handle.unit,
+            pages,
+            through,
+            told: AtomicU32::new(told),
+            user,
+        }
+    }
+
+    /// Whether it is one of the file with these pages.
+    pub fn is_of(&self, pages: &Arc<Cached>) -> bool {
+        self.pages
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, pages))
+    }
+
+    /// The pages, of a file that is not too long for them.
+    fn pages(&self) -> Option<&Arc<Cached>> {
+        self.pages.as_ref().filter(|pages| !pages.is_long())
+    }
+
+    /// The same, if reads and writes go through them.
+    fn kept(&self) -> Option<&Arc<Cached>> {
+        self.pages().filter(|_| self.through)
     }
 
     fn size(&self) -> Result<u64> {
-        self.node.refresh(&self.fid).map(|attr| attr.size)
+        match self.kept() {
+            Some(pages) => Ok(pages.size()),
+            None => self.node.refresh(&self.fid, false).map(|attr| attr.size),
+        }
     }
 
     fn read_from(&self, at: u64, buf: &mut IoBuf) -> Result<usize> {
+        match (self.kept(), self.pages()) {
+            (Some(pages), _) => pages.read(at, buf),
+            (None, Some(pages)) => pages.around(at, false, || self.ask(at, buf)),
+            (None, None) => self.ask(at, buf),
+        }
+    }
+
+    /// Reads from the host.
+    fn ask(&self, at: u64, buf: &mut IoBuf) -> Result<usize> {
         let session = &self.node.shared.session;
         let mut total = 0;
         while buf.remaining() > 0 {
@@ -75,20 +143,43 @@ impl Opened {
         Ok(total)
     }
 
-    /// Writes at `at`, as far as the running process may.
-    fn write_to(&self, at: u64, buf: &mut IoBuf) -> Result<usize> {
+    /// Writes at `at`, or the end, as far as the running process may: the offset behind, and how much.
+    fn write_to(&self, at: Option<u64>, buf: &mut IoBuf) -> Result<(u64, usize)> {
         let most = length::most();
+        if let Some(pages) = self.kept() {
+            let from = at.unwrap_or_else(|| pages.size());
+            let end = from.saturating_add(buf.remaining() as u64).min(most);
+            if pages.admit(end).is_ok() {
+                return length::tell(pages.write(at, buf, most.min(MAX_SIZE)), most, MAX_SIZE);
+            }
+            self.node.outgrow(&pages.clone());
+        }
+        let at = match at {
+            Some(at) => at,
+            None => self.size()?,
+        };
         let room = most.min(MAX_SIZE).saturating_sub(at);
         if room == 0 && buf.remaining() > 0 {
             return length::tell(Err(Errno::EFBIG), most, MAX_SIZE);
         }
         buf.limit(usize::try_from(room).unwrap_or(usize::MAX));
+        let count = match self.pages() {
+            Some(pages) => pages.around(at, true, || self.tell(at, buf))?,
+            None => self.tell(at, buf)?,
+        };
+        Ok((at.saturating_add(count as u64), count))
+    }
+
+    /// Writes to the host.
+    fn tell(&self, at: u64, buf: &mut IoBuf) -> Result<usize> {
         let session = &self.node.shared.session;
         let mut total = 0;
         while buf.remaining() > 0 {
             let want = buf.remaining().min(self.unit as usize);
             let to = at.saturating_add(total as u64);
-            let wrote = session.write(&self.fid, to, want as u32, &mut |room| buf.take(room));
+            let wrote = session.write(Use::Call, &self.fid, to, want as u32, &mut |room| {
+                buf.take(room)
+            });
             match wrote {
                 Ok((written, given)) => {
                     total += written;
@@ -104,6 +195,12 @@ impl Opened {
     }
 }
 
+/// What keeps these pages.
+fn host(pages: &Cached) -> Option<Arc<Host>> {
+    let backing: Arc<dyn Any + Send + Sync> = pages.backing().clone().into_any();
+    backing.downcast().ok()
+}
+
 impl File for Opened {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         of.onward(|at| self.read_from(at, buf))
@@ -111,15 +208,9 @@ impl File for Opened {
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let _turn = of.turn();
-        let at = match of.appending() {
-            // The host puts it at the end in any case, if the file was opened so.
-            true => self.size()?,
-            false => of.cursor.offset.load(Ordering::Relaxed),
-        };
-        let count = self.write_to(at, buf)?;
-        of.cursor
-            .offset
-            .store(at.saturating_add(count as u64), Ordering::Relaxed);
+        let at = of.cursor.offset.load(Ordering::Relaxed);
+        let (end, count) = self.write_to((!of.appending()).then_some(at), buf)?;
+        of.cursor.offset.store(end, Ordering::Relaxed);
         Ok(count)
     }
 
@@ -128,8 +219,8 @@ impl File for Opened {
     }
 
     fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let at = if of.appending() { self.size()? } else { offset };
-        self.write_to(at, buf)
+        let at = (!of.appending()).then_some(offset);
+        self.write_to(at, buf).map(|(_, count)| count)
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
@@ -147,7 +238,7 @@ impl File for Opened {
 
     fn stat(&self, _of: &OpenFile) -> Attr {
         // Of a file that has no name any more the server may know nothing.
-        let asked = self.node.refresh(&self.fid);
+        let asked = self.node.refresh(&self.fid, false);
         asked.unwrap_or_else(|_| self.node.attr())
     }
 
@@ -161,12 +252,50 @@ impl File for Opened {
     }
 
     fn sync(&self, _of: &OpenFile, data: bool) -> Result<()> {
-        self.node.shared.session.fsync(&self.fid, data)
+        let stored = match self.pages() {
+            Some(pages) => {
+                pages.flush();
+                pages.errors().tell(&self.told)
+            }
+            None => Ok(()),
+        };
+        stored.and(self.node.shared.session.fsync(&self.fid, data))
+    }
+
+    fn unsettled(&self, _of: &OpenFile) -> bool {
+        self.kept().is_some_and(|pages| pages.is_unsettled())
+    }
+
+    /// Who closes it has written it: others may look.
+    fn settle(&self, of: &OpenFile) {
+        if self.unsettled(of) {
+            // What cannot be stored is noted, and is told by `fsync`.
+            let _noted = self.node.refresh(&self.fid, true);
+        }
+    }
+
+    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        match self.kept() {
+            // SAFETY: the description keeps this, which keeps the pages.
+            Some(pages) => unsafe { routines::make(pages.core(), of, sharing) },
+            None => Ok(DescRoutines::default()),
+        }
+    }
+
+    /// A file that has become too long for its pages has no routines any more.
+    fn stage(&self) -> u8 {
+        u8::from(self.kept().is_none())
     }
 
     fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
         let path = try_arc(of.path()?)?;
-        let pager = SharePager::new(self.node.clone(), self.fid.clone(), path, of.writing()?);
+        let writing = of.writing()?;
+        if let (Some(pages), Some(user)) = (self.kept(), &self.user) {
+            let pager =
+                PagesPager::new(self.node.clone(), pages.clone(), user.more(), path, writing);
+            return Ok(try_arc(pager)?);
+        }
+        let pager = SharePager::new(self.node.clone(), self.fid.clone(), path, writing);
         Ok(try_arc(pager)?)
     }
 

@@ -41,10 +41,14 @@ impl Link for Wire {
     }
 
     fn exchange(&self, what: Use, long: Long, ask: Ask<'_>, heed: Heed<'_>) -> Result<()> {
-        let mut turn = self.0.turn(what, caller::is_dying).map_err(errno)?;
+        let give_up: fn() -> bool = match what {
+            Use::Store => || false,
+            _ => caller::is_dying,
+        };
+        let mut turn = self.0.turn(what, give_up).map_err(errno)?;
         let tag = turn.tag();
         let len = ask(turn.question(long), tag)?;
-        let answer = turn.ask(len, long, caller::is_dying).map_err(errno)?;
+        let answer = turn.ask(len, long, give_up).map_err(errno)?;
         heed(answer.bytes(), tag)
     }
 

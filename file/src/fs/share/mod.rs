@@ -2,10 +2,11 @@
 //!
 //! *Interface*: [`file_system`] is the one behind a device, by the name that the host has for it; [`mount_all`] mounts at boot what the root archive names (docs/run-contract.md).
 //!
-//! Nothing is kept of what the host has but what somebody uses just now: each look-up, read and write asks (Linux's `cache=none`). Layers, from below: [`link`] carries messages, [`message`] lays them out and checks them,
-//! [`session`] asks the questions, [`node`] and [`mod@file`] are what the tree sees. A server that answers nonsense gets an error to who asked, and nothing else.
+//! Names and attributes are asked for by each look-up; what regular files hold is kept in pages, which are believed as long as the host says the same size and time of change ([`mod@file`]). Layers, from below: [`link`] carries messages,
+//! [`message`] lays them out and checks them, [`session`] asks the questions, [`host`] fills and stores pages, [`node`] and [`mod@file`] are what the tree sees. A server that answers nonsense gets an error to who asked, and nothing else.
 
 mod file;
+mod host;
 mod link;
 mod message;
 mod node;
@@ -165,7 +166,7 @@ pub fn file_system(tag: &str, options: &str) -> Result<Arc<dyn FileSystem>> {
         let good = match option.split_once('=').unwrap_or((option, "")) {
             ("trans", kind) => kind == "virtio",
             ("version", version) => version == "9p2000.L",
-            // How much is kept, how long messages are, and who asks: nothing, as long as may be, the server's user.
+            // How much is kept, how long messages are, and who asks: what files hold, as long as may be, the server's user.
             ("cache" | "msize" | "access" | "uname" | "nodevmap" | "noextend" | "debug", _) => true,
             ("dfltuid" | "dfltgid", _) => true,
             ("aname", path) => path.is_empty(),

@@ -7,20 +7,24 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    O_ACCMODE, O_APPEND, O_DSYNC, O_NOFOLLOW, O_RDWR, O_SYNC, S_IFMT, S_ISGID, major, minor,
+    O_ACCMODE, O_DSYNC, O_NOFOLLOW, O_RDONLY, O_RDWR, O_SYNC, O_WRONLY, S_IFMT, S_ISGID, major,
+    minor,
 };
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
-use sync::{Monitor, Once};
+use sync::{Monitor, Once, epoch};
 
 use super::Shared;
-use super::file::{Listing, Opened};
+use super::file::{Handle, Listing, Opened};
+use super::host::Host;
 use super::session::{Fid, NewAttr, set};
 use crate::file::OpenFile;
+use crate::files::{each_description, replug_everywhere};
 use crate::fs::attr::{Attr, Kind, SetAttr};
 use crate::fs::busy::Busy;
+use crate::fs::cache::{self, Cached, Mark, index};
 use crate::fs::dev;
 use crate::fs::fifo::FifoSlot;
 use crate::fs::inode::{DirSink, How, Inode};
@@ -40,6 +44,8 @@ pub struct Node {
     fresh: Monitor<Option<(Arc<Fid>, u32)>>,
     fifo: FifoSlot,
     busy: Busy,
+    /// Its pages, since it was opened.
+    pages: Once<Arc<Cached>>,
     this: Once<Weak<Node>>,
 }
 
@@ -49,6 +55,8 @@ struct Heard {
     attr: Attr,
     /// The directory, and the name there; none of the root, nor of what was removed.
     home: Option<(Arc<Node>, Arc<[u8]>)>,
+    /// What there was before it was asked for by this name, until it is opened.
+    seen: Option<Mark>,
 }
 
 /// A file that somebody has, and the directory and name by which it was found last.
@@ -119,10 +127,16 @@ impl Node {
             shared: shared.clone(),
             number: attr.ino,
             kind: attr.kind(),
-            state: Monitor::new(Heard { fid, attr, home }),
+            state: Monitor::new(Heard {
+                fid,
+                attr,
+                home,
+                seen: None,
+            }),
             fresh: Monitor::new(None),
             fifo: FifoSlot::new(),
             busy: Busy::new(),
+            pages: Once::new(),
             this: Once::new(),
         })?;
         // It is new, so nobody was faster.
@@ -131,10 +145,11 @@ impl Node {
     }
 
     /// The node of what was found as `name` here: the one that there is, or a new one.
-    fn found(&self, name: &[u8], fid: Arc<Fid>, attr: Attr) -> Result<Arc<Node>> {
+    fn found(&self, name: &[u8], fid: Arc<Fid>, attr: Attr, seen: Mark) -> Result<Arc<Node>> {
         let home = (self.here()?, try_slice(name)?);
         let state = (fid.clone(), attr, home.clone());
         let new = Self::new(&self.shared, fid, attr, Some(home))?;
+        new.state.lock().seen = Some(seen);
         let mut other_kind = None;
         let mut nodes = self.shared.nodes.0.lock();
         let there = nodes.get(&attr.ino).and_then(|known| known.node.upgrade());
@@ -161,15 +176,18 @@ impl Node {
             .nodes
             .moved(node.number, self.number, &state.2.1);
         let (fid, attr, home) = state;
-        let old = core::mem::replace(
-            &mut *node.state.lock(),
-            Heard {
-                fid,
-                attr,
-                home: Some(home),
-            },
-        );
+        let heard = Heard {
+            fid: fid.clone(),
+            attr,
+            home: Some(home),
+            seen: Some(seen),
+        };
+        let old = core::mem::replace(&mut *node.state.lock(), heard);
         drop(old);
+        if node.pages().is_some_and(|pages| pages.is_dirty()) {
+            // The host does not know yet. What it cannot be told is noted.
+            let _as_heard = node.refresh(&fid, false);
+        }
         Ok(node)
     }
 
@@ -192,14 +210,89 @@ impl Node {
         }
     }
 
-    /// Asks the server for the attributes, by `fid`.
-    pub(super) fn refresh(&self, fid: &Fid) -> Result<Attr> {
-        let attr = self.shared.attr(fid)?;
-        if attr.kind() != self.kind {
-            return Err(Errno::EIO);
+    /// Asks the server for the attributes, by `fid`, once it has all that was written. `ours`: what has changed since it was asked is known to be our own doing.
+    pub(super) fn refresh(&self, fid: &Fid, ours: bool) -> Result<Attr> {
+        /// Others who write make an answer worthless, so often at most.
+        const TURNS: usize = 4;
+        let pages = self.pages().filter(|pages| !pages.is_long());
+        let mut ours = ours;
+        for _ in 0..TURNS {
+            if let Some(pages) = &pages
+                && pages.is_dirty()
+            {
+                pages.flush();
+                ours = true;
+            }
+            let seen = cache::mark();
+            let attr = self.shared.attr(fid)?;
+            if attr.kind() != self.kind {
+                return Err(Errno::EIO);
+            }
+            self.state.lock().attr = attr;
+            match &pages {
+                None => return Ok(attr),
+                Some(pages) if Cached::would_be_long(attr.size) => self.outgrow(pages),
+                Some(pages) => match pages.heard(&attr, seen, ours) {
+                    Ok(true) => return Ok(attr),
+                    Ok(false) => {}
+                    Err(_) => self.outgrow(pages),
+                },
+            }
         }
-        self.state.lock().attr = attr;
-        Ok(attr)
+        Ok(self.attr())
+    }
+
+    /// Its pages, if it was ever opened.
+    pub(super) fn pages(&self) -> Option<Arc<Cached>> {
+        let known = || index::known(self.id());
+        self.pages.get().cloned().or_else(known)
+    }
+
+    /// Its pages, for who opens it. None: it is too long for them, or there is no memory.
+    fn to_open(&self, fid: &Fid) -> Result<Option<Arc<Cached>>> {
+        let size = self.state.lock().attr.size;
+        if Cached::would_be_long(size) && self.pages().is_none() {
+            return Ok(None);
+        }
+        let make = || Cached::new(Host::new(self.shared.session.clone())?);
+        let pages = match self.pages.get() {
+            Some(pages) => pages.clone(),
+            None => {
+                let found = index::find(self.id(), make)?;
+                let _first = self.pages.set(found);
+                self.pages.get().ok_or(Errno::EIO)?.clone()
+            }
+        };
+        let (heard, attr) = {
+            let mut state = self.state.lock();
+            (state.seen.take(), state.attr)
+        };
+        // Just looked up: the host need not be asked again.
+        let fresh = match heard {
+            Some(seen) if !pages.is_long() && !Cached::would_be_long(attr.size) => {
+                pages.heard(&attr, seen, false).unwrap_or(false)
+            }
+            _ => false,
+        };
+        if !fresh {
+            // A handle by a path that is gone is told nothing.
+            let _as_heard = self.refresh(fid, false);
+        }
+        Ok((!pages.is_long()).then_some(pages))
+    }
+
+    /// Nothing is kept of it any more, and no routine copies from there: it has become too long.
+    pub(super) fn outgrow(&self, pages: &Arc<Cached>) {
+        pages.set_long();
+        each_description(|of| {
+            let opened = of.file().as_any().downcast_ref::<Opened>();
+            if opened.is_some_and(|opened| opened.is_of(pages)) {
+                replug_everywhere(of);
+            }
+        });
+        // Whoever was inside a routine is out again.
+        epoch::synchronize();
+        pages.empty();
     }
 
     fn node_of(&self, inode: &Arc<dyn Inode>) -> Result<Arc<Node>> {
@@ -234,8 +327,9 @@ impl Node {
             // A host that is not the superuser's cannot.
             let _refused = session.set(&fid, &new);
         }
+        let seen = cache::mark();
         let attr = self.shared.attr(&fid)?;
-        self.found(name, fid, attr)
+        self.found(name, fid, attr, seen)
     }
 
     /// Removes a name.
@@ -247,11 +341,14 @@ impl Node {
                 true => 0,
                 false => state.attr.nlink.saturating_sub(1),
             };
+            let gone = state.attr.nlink == 0;
             // Who asks for its path is told that there is none, but `..` leads where it did.
-            if state.attr.nlink == 0
-                && let Some((_, name)) = &mut state.home
-            {
+            if gone && let Some((_, name)) = &mut state.home {
                 *name = Arc::default();
+            }
+            drop(state);
+            if gone {
+                index::forget(node.id());
             }
         }
         Ok(())
@@ -260,7 +357,12 @@ impl Node {
 
 impl Inode for Node {
     fn attr(&self) -> Attr {
-        self.state.lock().attr
+        let mut attr = self.state.lock().attr;
+        let pages = self.pages.get().filter(|pages| pages.is_dirty());
+        if let Some(pages) = pages {
+            attr.size = pages.size();
+        }
+        attr
     }
 
     fn id(&self) -> (u64, u64) {
@@ -289,12 +391,21 @@ impl Inode for Node {
         bit(wanted.mtime.is_some(), set::MTIME);
         new.mode = self.kind.mode_bits() | wanted.mode.unwrap_or(0) & 0o7777;
         (new.uid, new.gid) = owner.to_host(wanted.uid.unwrap_or(0), wanted.gid.unwrap_or(0));
+        if wanted.mtime.is_some()
+            && let Some(pages) = self.pages()
+        {
+            // What is stored later would change the time.
+            pages.flush();
+        }
         new.atime = wanted.atime.unwrap_or_default();
         new.mtime = wanted.mtime.unwrap_or_default();
         if new.valid != 0 {
             self.shared.session.set(&fid, &new)?;
         }
-        self.refresh(&fid).map(drop)
+        if let Some(pages) = self.pages() {
+            pages.touched();
+        }
+        self.refresh(&fid, true).map(drop)
     }
 
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
@@ -302,21 +413,25 @@ impl Inode for Node {
         match self.kind {
             Kind::Regular => {
                 let made = self.fresh.lock().take();
-                let (fid, unit) = match made {
-                    Some(made) => made,
-                    None => {
-                        let fid = session.walk(&self.fid(), None)?;
-                        let kept = O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC | O_NOFOLLOW;
-                        // A mode that neither reads nor writes is none of the host's.
-                        let flags = match how.flags & O_ACCMODE {
-                            O_ACCMODE => O_RDWR,
-                            mode => mode | how.flags & kept & !O_ACCMODE,
-                        };
-                        let unit = session.open(&fid, flags)?;
-                        (fid, unit)
-                    }
+                // A mode that neither reads nor writes is none of the host's.
+                let mode = match how.flags & O_ACCMODE {
+                    O_ACCMODE => O_RDWR,
+                    mode => mode,
                 };
-                let file = try_arc(Opened::new(self.clone(), fid, unit))?;
+                let handle = match made {
+                    Some((fid, unit)) => Handle {
+                        fid,
+                        unit,
+                        reads: true,
+                        writes: true,
+                    },
+                    None => self.handle(mode, how.flags & (O_SYNC | O_DSYNC | O_NOFOLLOW))?,
+                };
+                // What each write brings to the host at once is not kept.
+                let through = how.flags & (O_SYNC | O_DSYNC) == 0 && handle.reads;
+                let pages = self.to_open(&handle.fid)?;
+                let opened = Opened::new(self.clone(), handle, pages, through);
+                let file = try_arc(opened)?;
                 Ok(how.finish(file))
             }
             Kind::Directory => {
@@ -343,9 +458,10 @@ impl Inode for Node {
     }
 
     fn lookup(self: Arc<Self>, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let seen = cache::mark();
         let fid = self.shared.session.walk(&*self.dir()?, Some(name))?;
         let attr = self.shared.attr(&fid)?;
-        Ok(self.found(name, fid, attr)?)
+        Ok(self.found(name, fid, attr, seen)?)
     }
 
     fn parent(&self) -> Option<Arc<dyn Inode>> {
@@ -413,7 +529,7 @@ impl Inode for Node {
         let fid = node.fid();
         self.shared.session.link(&*self.dir()?, name, &fid)?;
         // Made, and all that is not known yet is how many names it has.
-        let _as_before = node.refresh(&fid);
+        let _as_before = node.refresh(&fid, false);
         Ok(())
     }
 
@@ -451,9 +567,14 @@ impl Inode for Node {
             let old = node.state.lock().home.replace((to, kept));
             drop(old);
         }
-        if let Some(gone) = gone {
-            let mut state = gone.state.lock();
+        if let Some(node) = gone {
+            let mut state = node.state.lock();
             state.attr.nlink = state.attr.nlink.saturating_sub(1);
+            let gone = state.attr.nlink == 0;
+            drop(state);
+            if gone {
+                index::forget(node.id());
+            }
         }
         Ok(())
     }
@@ -489,10 +610,42 @@ impl Node {
             size,
             ..NewAttr::default()
         };
-        self.shared.session.set(fid, &new)?;
+        let there = || self.shared.session.set(fid, &new);
+        let pages = self.pages().filter(|pages| !pages.is_long());
+        match pages {
+            Some(pages) if pages.admit(size).is_ok() => pages.resize(size, there)?,
+            Some(pages) => {
+                self.outgrow(&pages);
+                there()?;
+            }
+            None => there()?,
+        }
         // A handle by a path that is gone still has an open file.
         self.state.lock().attr.size = size;
-        let _as_set = self.refresh(fid);
+        let _as_set = self.refresh(fid, true);
         Ok(())
+    }
+
+    /// Opens it at the host, for `mode` and with `flags`. For writing alone it is opened for both if it may be, since a page of which a part is written is read first.
+    fn handle(&self, mode: u32, flags: u32) -> Result<Handle> {
+        let session = &self.shared.session;
+        let both = match mode {
+            O_WRONLY => &[O_RDWR, O_WRONLY][..],
+            _ => &[mode],
+        };
+        let mut result = Err(Errno::EIO);
+        for &mode in both {
+            let fid = session.walk(&self.fid(), None)?;
+            result = session.open(&fid, mode | flags).map(|unit| Handle {
+                fid,
+                unit,
+                reads: mode != O_WRONLY,
+                writes: mode != O_RDONLY,
+            });
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
     }
 }

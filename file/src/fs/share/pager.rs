@@ -1,8 +1,8 @@
-//! Pages of a shared file for mappings: read when they are first touched, the mapping's own from then on.
+//! Pages of a shared file for mappings.
 //!
-//! *Interface*: [`SharePager`], through [`Pager`].
+//! *Interface*: [`PagesPager`] for a file whose pages are kept, [`SharePager`] for one that is too long for that; through [`Pager`].
 //!
-//! A fault reads a window of pages by one message; those that were not asked for wait in the pager for the faults of their neighbours. What the host changes later, a page that is there does not show.
+//! Pages that are kept are those that `read` and `write` use. Others are read when they are first touched, and are the mapping's own from then on: a fault reads a window of pages by one message; those that were not asked for wait in the pager for the faults of their neighbours. What the host changes later, a page that is there does not show.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -12,16 +12,74 @@ use sync::Monitor;
 use vm::frame::{self, FrameRef};
 use vm::space::{Label, Pager, PagerInfo};
 
+use super::host::User;
 use super::link::Use;
 use super::node::Node;
 use super::session::Fid;
 use crate::fs::busy::Writing;
+use crate::fs::cache::Cached;
 use crate::fs::inode::Inode;
 
 /// Pages of a window, less than a message holds.
 const WINDOW: usize = 8;
 
-/// A file's pages.
+/// The pages that are kept of a file.
+pub struct PagesPager {
+    node: Arc<Node>,
+    pages: Arc<Cached>,
+    path: Arc<String>,
+    _user: User,
+    _writing: Option<Writing>,
+}
+
+impl PagesPager {
+    /// The `pages` of `node`.
+    pub fn new(
+        node: Arc<Node>,
+        pages: Arc<Cached>,
+        user: User,
+        path: Arc<String>,
+        writing: Option<Writing>,
+    ) -> PagesPager {
+        PagesPager {
+            node,
+            pages,
+            path,
+            _user: user,
+            _writing: writing,
+        }
+    }
+}
+
+impl Pager for PagesPager {
+    fn frame(&self, index: u64, _write: bool) -> Result<FrameRef> {
+        self.pages.page(index, WINDOW as u64)?.ok_or(Errno::EFAULT)
+    }
+
+    fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
+        self.pages.pages_now(first, found);
+    }
+
+    fn object(&self) -> (u64, u64) {
+        self.node.id()
+    }
+
+    fn describe(&self) -> PagerInfo {
+        described(&self.node, &self.path)
+    }
+}
+
+/// What people are told of a mapping of `node`.
+fn described(node: &Node, path: &Arc<String>) -> PagerInfo {
+    let (device, inode) = node.id();
+    PagerInfo {
+        path: Label::Path(path.clone()),
+        device,
+        inode,
+    }
+}
+
+/// A file's pages, where none are kept.
 pub struct SharePager {
     node: Arc<Node>,
     fid: Arc<Fid>,
@@ -106,11 +164,6 @@ impl Pager for SharePager {
     }
 
     fn describe(&self) -> PagerInfo {
-        let (device, inode) = self.node.id();
-        PagerInfo {
-            path: Label::Path(self.path.clone()),
-            device,
-            inode,
-        }
+        described(&self.node, &self.path)
     }
 }

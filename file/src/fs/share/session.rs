@@ -518,6 +518,11 @@ impl Session {
         )
     }
 
+    /// Bytes that one message reads or writes at most.
+    pub fn unit(&self) -> usize {
+        (self.most - BESIDE) as usize
+    }
+
     /// Hands up to `count` bytes from `offset` on to `taker`, which says how many it took. How many that were, and whether there were more of them than the file had left.
     pub fn read(
         &self,
@@ -556,6 +561,7 @@ impl Session {
     /// Writes what `giver` puts into the memory that it is given, at most `count` bytes, at `offset`. How many were written, and how many given.
     pub fn write(
         &self,
+        what: Use,
         fid: &Fid,
         offset: u64,
         count: u32,
@@ -565,7 +571,7 @@ impl Session {
         let count = count.min(self.most - BESIDE) as usize;
         let (mut given, mut written) = (0, 0);
         self.exchange(
-            Use::Call,
+            what,
             Long::Question,
             Kind::Write,
             None,

@@ -258,7 +258,7 @@ fn more_bytes_than_were_asked_for_are_refused() {
     let fid = session.attach(0).unwrap();
     let read = session.read(Use::Call, &fid, 0, 10, &mut |_| unreachable!());
     assert_eq!(read, Err(Errno::EIO));
-    let wrote = session.write(&fid, 0, 10, &mut |room| {
+    let wrote = session.write(Use::Call, &fid, 0, 10, &mut |room| {
         assert_eq!(room.len(), 10);
         Ok(10)
     });

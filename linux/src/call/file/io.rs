@@ -15,6 +15,7 @@ use core::sync::atomic::Ordering;
 use super::splice::into_pipe;
 use super::{Caller, unsigned};
 use crate::call::{Args, Handler};
+use file::fs::cache::index;
 use file::fs::{Kind, watch};
 use file::io::IoBuf;
 use file::pipe;
@@ -406,11 +407,16 @@ fn do_sync(fd: i32, data: bool) -> Result<usize> {
 }
 
 fn sync(_args: &mut Args) -> Result<usize> {
+    index::flush_all(None);
     Ok(0)
 }
 
 fn syncfs(args: &mut Args) -> Result<usize> {
-    Caller::current().files.opened(args.int(0))?;
+    let of = Caller::current().files.opened(args.int(0))?;
+    if let Some(inode) = of.inode() {
+        let (dev, _) = inode.id();
+        index::flush_all(Some(dev));
+    }
     Ok(0)
 }
 
@@ -437,7 +443,7 @@ fn fadvise64(args: &mut Args) -> Result<usize> {
     }
 }
 
-/// What is written is where it stays at once: there is nothing to start, and nothing to wait for.
+/// All of the file that is to be stored is, where a part of it is to be.
 fn sync_file_range(args: &mut Args) -> Result<usize> {
     const SYNC_FILE_RANGE_WAIT_BEFORE: u32 = 1;
     const SYNC_FILE_RANGE_WRITE: u32 = 2;
@@ -454,6 +460,7 @@ fn sync_file_range(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     match kind(&of) {
+        Some(Kind::Regular) if flags != 0 => of.file().sync(&of, true).map(|()| 0),
         Some(Kind::Regular | Kind::Directory) => Ok(0),
         _ => Err(Errno::ESPIPE),
     }

@@ -1,0 +1,101 @@
+//! The errors of a file's stores, each told once by every description that was there, or to the first that asks.
+//!
+//! *Interface*: [`Errors::note`]; a description keeps what [`Errors::begin`] answers when it is opened, and [`Errors::tell`] says what has happened since.
+//!
+//! Source: as `errseq_t` in Linux (documented in its core API manual): one word of error, mark and count, so nothing is allocated or locked when a store fails.
+
+use abi::errno::{Errno, Result};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Bits of the error's number.
+const ERRNO: u32 = 0xfff;
+/// Somebody has been told.
+const TOLD: u32 = 0x1000;
+/// One error.
+const ONE: u32 = 0x2000;
+
+/// The last error, whether somebody has been told, and a count.
+pub struct Errors(AtomicU32);
+
+impl Errors {
+    /// None so far.
+    pub const fn new() -> Errors {
+        Errors(AtomicU32::new(0))
+    }
+
+    /// A store has failed: ENOSPC and EDQUOT are told as they are, all else as EIO.
+    pub fn note(&self, error: Errno) {
+        let told = match error {
+            Errno::ENOSPC | Errno::EDQUOT => error,
+            _ => Errno::EIO,
+        };
+        let more = |word: u32| {
+            let count = word & !(ERRNO | TOLD);
+            // Until somebody has been told, it is the same event for all.
+            let count = count.wrapping_add(if word & TOLD == 0 { 0 } else { ONE });
+            Some(count | told.0 as u32 & ERRNO)
+        };
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        let _always = self.0.fetch_update(set, fetch, more);
+    }
+
+    /// Where a description begins that is opened now: behind what somebody has been told, before what nobody has.
+    pub fn begin(&self) -> u32 {
+        let word = self.0.load(Ordering::Acquire);
+        match word & TOLD {
+            0 => 0,
+            _ => word,
+        }
+    }
+
+    /// What has happened since `seen`, which moves on: nothing, or the last error.
+    pub fn tell(&self, seen: &AtomicU32) -> Result<()> {
+        let word = self.0.load(Ordering::Acquire);
+        if word == seen.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // Where a later error has come in between, that one is told the next time.
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        let _later = self.0.compare_exchange(word, word | TOLD, set, fetch);
+        match seen.swap(word | TOLD, Ordering::AcqRel) == word | TOLD {
+            // Another thread with this description was told.
+            true => Ok(()),
+            false => Err(Errno((word & ERRNO) as i32)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_description_is_told_once() {
+        let errors = Errors::new();
+        let [a, b] = [(); 2].map(|()| AtomicU32::new(errors.begin()));
+        assert_eq!(errors.tell(&a), Ok(()));
+        errors.note(Errno::EINTR);
+        assert_eq!(errors.tell(&a), Err(Errno::EIO));
+        assert_eq!(errors.tell(&a), Ok(()));
+        assert_eq!(errors.tell(&b), Err(Errno::EIO));
+        assert_eq!(errors.tell(&b), Ok(()));
+        // The same again is another one.
+        errors.note(Errno::EIO);
+        errors.note(Errno::ENOSPC);
+        assert_eq!(errors.tell(&b), Err(Errno::ENOSPC));
+        assert_eq!(errors.tell(&a), Err(Errno::ENOSPC));
+        assert_eq!((errors.tell(&a), errors.tell(&b)), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn one_that_nobody_was_told_of_is_told_to_who_comes() {
+        let errors = Errors::new();
+        errors.note(Errno::EIO);
+        let late = AtomicU32::new(errors.begin());
+        assert_eq!(errors.tell(&late), Err(Errno::EIO));
+        let later = AtomicU32::new(errors.begin());
+        assert_eq!(errors.tell(&later), Ok(()));
+        errors.note(Errno::EIO);
+        assert_eq!(errors.tell(&later), Err(Errno::EIO));
+    }
+}
