@@ -31,7 +31,7 @@ pub fn init(cpus: usize) -> Result<()> {
         Conv::Host
     };
     let slow = machine::trap::syscall_slow();
-    let seam = Seam::new(slow, cpus, conv)
+    let seam = Seam::new(slow, cpus, conv, &quaject::CALLBACKS)
         .map_err(|OutOfCode| Errno::ENOMEM)?
         .waiting(thread::wait_exit());
     let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;

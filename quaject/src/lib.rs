@@ -10,48 +10,17 @@ extern crate alloc;
 
 // Classes are statics, which loom's atomics cannot be; under loom only what has a model is compiled with it.
 
-#[cfg(not(loom))]
-pub mod buffer_in;
-#[cfg(not(loom))]
-pub mod buffer_out;
-pub mod callback;
-#[cfg(not(loom))]
-pub mod class;
-pub mod constant;
-#[cfg(not(loom))]
-pub mod cook_tty_in;
-#[cfg(not(loom))]
-pub mod cook_tty_out;
-pub mod counter;
-mod emit;
-pub mod fsmap;
-#[cfg(not(loom))]
-pub mod gauge;
-pub mod guard;
-#[cfg(not(loom))]
-pub mod interfacer;
-pub mod look;
-#[cfg(not(loom))]
-pub mod near;
-pub mod pipe;
-pub mod plug;
+mod catalogue;
+mod kit;
 mod primitive;
-#[cfg(not(loom))]
-pub mod probe;
-#[cfg(not(loom))]
-pub mod pump;
-#[cfg(not(loom))]
-pub mod queue;
-pub mod regs;
-#[cfg(not(loom))]
-pub mod relay;
-mod seam;
-#[cfg(not(loom))]
-pub mod serializer;
-#[cfg(not(loom))]
-pub mod switch;
-pub mod symtab;
-#[cfg(all(test, not(loom)))]
-mod testing;
 
-pub use seam::{Conv, DescFn, Seam, Sharing, Sleep, Unmade};
+pub use catalogue::{CALLBACKS, constant, counter, fsmap, pipe, symtab};
+#[cfg(not(loom))]
+pub use catalogue::{
+    buffer_in, buffer_out, cook_tty_in, cook_tty_out, gauge, probe, pump, queue, relay, serializer,
+    switch,
+};
+pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
+pub use kit::{callback, guard, look, plug, regs};
+#[cfg(not(loom))]
+pub use kit::{class, interfacer, near};

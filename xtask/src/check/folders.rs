@@ -36,7 +36,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "dispatch", "exec", "futex", "ipc", "memory", "process", "signal", "time",
         ],
     ),
-    ("quaject", &["counter", "emit", "pipe", "seam", "testing"]),
     (
         "thread",
         &[

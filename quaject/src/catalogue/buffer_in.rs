@@ -1,0 +1,231 @@
+//! BufferIn: data buffering on the way in.
+//!
+//! *Interface* (table 4.2): callentries `get` ([`BufferIn::get`], or [`get`] for another's callout) and `read`; callout `fill` gets the address and size of the empty buffer and
+//! returns how many bytes it put there, 0 at the end. By default there is never anything.
+//!
+//! `get` is figure 3.2 the other way round: P is incremented first and is 0 when nothing is left. Then `fill` is called and its bytes are moved to the end of the buffer, so that
+//! the last one lies where P becomes 0 next. One party at a time gets.
+//!
+//! Source: dissertation, section 3.3.1 and table 4.2.
+
+use crate::kit::class::Ref;
+use crate::kit::interfacer::{Callentry, Linkable};
+use crate::kit::near::Block;
+use crate::kit::regs::Regs;
+use crate::kit::seam::{Unmade, near};
+use alloc::sync::Arc;
+use codegen::{Class, Draft, Routine, dynasm};
+use core::sync::atomic::{AtomicU16, Ordering};
+use sync::Monitor;
+
+/// The contract of `get`: a byte, or a negative number when there is nothing.
+type GetFn = extern "sysv64" fn() -> isize;
+
+/// P counts up to this, which in 16 bits is 0.
+const END: usize = 1 << 16;
+
+#[repr(C, align(64))]
+struct Words {
+    p: AtomicU16,
+}
+
+/// One buffer.
+pub struct BufferIn {
+    size: usize,
+    block: Block,
+    fill: Monitor<Option<Arc<dyn Callentry>>>,
+    get: Routine<GetFn>,
+}
+
+crate::quaject! {
+    /// Data buffering on the way in
+    class BufferIn = "BufferIn", spec usize, error Unmade {
+        callentry { GET = "get", READ = "read" }
+        callout { FILL = "fill" ("nothing comes") }
+    }
+    make BufferIn::new;
+}
+
+static CODE: Class = Class::new("buffer get");
+
+impl BufferIn {
+    /// A buffer of `size` bytes, from 1 to 65534.
+    fn new(size: usize) -> Result<BufferIn, Unmade> {
+        if !(1..END - 1).contains(&size) {
+            return Err(Unmade::BadSpec);
+        }
+        let block = Block::new(size_of::<Words>() + size).ok_or(Unmade::OutOfMemory)?;
+        let get = generate(size, &block)?;
+        let buffer = BufferIn {
+            size,
+            block,
+            fill: Monitor::new(None),
+            get,
+        };
+        buffer.words().p.store(EMPTY, Ordering::Relaxed);
+        Ok(buffer)
+    }
+
+    fn words(&self) -> &Words {
+        // SAFETY: the block begins with the words, zeroed.
+        unsafe { self.block.at().cast::<Words>().as_ref() }
+    }
+
+    /// Callentry `get`: the next byte, or nothing when `fill` gave none.
+    pub fn get(&self) -> Option<u8> {
+        loop {
+            let got = self.get.function()();
+            if let Ok(byte) = u8::try_from(got) {
+                return Some(byte);
+            }
+            if self.refill() == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Callentry `read`: bytes until `into` is full or `fill` gives none.
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        let taken = into.iter_mut().map_while(|place| {
+            *place = self.get()?;
+            Some(())
+        });
+        taken.count()
+    }
+
+    /// Calls `fill` and moves what it gave to the end of the buffer.
+    fn refill(&self) -> usize {
+        self.words().p.store(EMPTY, Ordering::Relaxed);
+        let target = self.fill.lock().clone();
+        let Some((target, this)) = target
+            .as_deref()
+            .and_then(|t| t.this().map(|this| (t, this)))
+        else {
+            return 0;
+        };
+        if !target.is_compiled() {
+            return 0;
+        }
+        // SAFETY: a compiled callentry that is linked to a callout of bytes is an `of_bytes` function.
+        let function: extern "sysv64" fn(usize, *mut u8, usize) -> usize =
+            unsafe { core::mem::transmute(target.entry()) };
+        let bytes = self.block.at().as_ptr().wrapping_add(size_of::<Words>());
+        let count = function(this, bytes, self.size).min(self.size);
+        if count > 0 {
+            // SAFETY: both ranges lie inside the block.
+            unsafe { core::ptr::copy(bytes, bytes.add(self.size - count), count) };
+            let p = (END - 1 - count) as u16;
+            self.words().p.store(p, Ordering::Relaxed);
+        }
+        count
+    }
+}
+
+/// Callentry `get` of `buffer` for the callout of another, which gets the byte in rax, or a negative number.
+pub fn get(buffer: &Ref<BufferIn>) -> Arc<dyn Callentry> {
+    Arc::new(Get(buffer.clone()))
+}
+
+struct Get(Ref<BufferIn>);
+
+extern "sysv64" fn get_one(buffer: *const BufferIn) -> isize {
+    // SAFETY: the callentry passes the buffer that it keeps.
+    unsafe { &*buffer }.get().map_or(-1, isize::from)
+}
+
+impl Callentry for Get {
+    fn name(&self) -> &'static &'static str {
+        &"get"
+    }
+    fn owner(&self) -> u32 {
+        self.0.header().number()
+    }
+    fn changes(&self) -> Regs {
+        Regs::SYSV
+    }
+    // Through Rust, since filling may sleep.
+    fn entry(&self) -> usize {
+        get_one as *const () as usize
+    }
+    fn this(&self) -> Option<usize> {
+        Some(core::ptr::from_ref(&*self.0).expose_provenance())
+    }
+    fn is_compiled(&self) -> bool {
+        true
+    }
+}
+
+/// P when nothing is left: the next increment makes it 0.
+const EMPTY: u16 = u16::MAX;
+
+impl Linkable for BufferIn {
+    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade> {
+        if port != FILL {
+            return Err(Unmade::BadSpec);
+        }
+        *self.fill.lock() = target;
+        Ok(false)
+    }
+}
+
+fn generate(size: usize, block: &Block) -> Result<Routine<GetFn>, Unmade> {
+    let base = near(block.at().as_ptr())?;
+    let bytes = base + size_of::<Words>() as i64;
+    // After the increment P = END - 1 is the last byte of the buffer.
+    let displacement =
+        i32::try_from(bytes + size as i64 - END as i64).map_err(|_| Unmade::OutOfReach)?;
+    let p = base as i32 + core::mem::offset_of!(Words, p) as i32;
+    let mut draft = Draft::new(&CODE, "get");
+    let d = &mut draft;
+    dynasm!(d ; .arch x64
+        ; inc WORD [p]
+        ; jz >empty
+        ; movzx eax, WORD [p]
+        ; movzx eax, BYTE [rax + displacement]
+        ; ret
+        ; empty:
+        ; mov rax, -1
+        ; ret
+    );
+    // SAFETY: it loads from the block, which the quaject keeps beside the routine.
+    Ok(unsafe { Routine::from(draft.seal()?) })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::kit::class::create;
+    use crate::kit::interfacer::{Function, link};
+    use std::sync::Mutex;
+
+    extern "sysv64" fn give(from: usize, bytes: *mut u8, count: usize) -> usize {
+        // SAFETY: the tests pass a leaked vector; the buffer has room for `count` bytes.
+        unsafe {
+            let mut from = (*(from as *const Mutex<Vec<u8>>)).lock().unwrap();
+            let count = count.min(from.len()).min(33);
+            bytes.copy_from_nonoverlapping(from.as_ptr(), count);
+            from.drain(..count);
+            count
+        }
+    }
+
+    #[test]
+    fn what_was_filled_in_is_got_in_order() {
+        codegen::host::link();
+        for size in [1, 2, 20, 33, 4000] {
+            let wanted: Vec<u8> = (0..251).cycle().take(3000).collect();
+            let from: &'static Mutex<Vec<u8>> = Box::leak(Box::new(Mutex::new(wanted.clone())));
+            let buffer = create::<BufferIn>(size).unwrap();
+            assert_eq!(buffer.get(), None);
+            let at = core::ptr::from_ref(from) as usize;
+            link(&buffer, FILL, Function::of_bytes(&"give", give, at)).unwrap();
+            let mut got = vec![0; 4000];
+            got[0] = buffer.get().unwrap();
+            let count = 1 + buffer.read(&mut got[1..]);
+            assert!(got[..count] == wanted, "size {size}");
+            assert_eq!((buffer.get(), buffer.get()), (None, None));
+            from.lock().unwrap().push(7);
+            assert_eq!(buffer.get(), Some(7));
+        }
+    }
+}

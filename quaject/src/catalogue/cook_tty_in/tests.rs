@@ -1,0 +1,479 @@
+//! The input editor against what a person sees and a program reads.
+
+use super::*;
+use crate::catalogue::cook_tty_out::CookTtyOut;
+
+#[derive(Default)]
+struct Screen {
+    out: CookTtyOut,
+    shown: Vec<u8>,
+    controls: Vec<Control>,
+}
+
+impl Callouts for Screen {
+    fn echo(&mut self, bytes: &[u8]) {
+        let shown = &mut self.shown;
+        self.out.write(OPOST | ONLCR, bytes, |piece| {
+            shown.extend_from_slice(piece);
+            piece.len()
+        });
+    }
+    fn column(&self) -> usize {
+        self.out.column()
+    }
+    fn control(&mut self, control: Control) {
+        self.controls.push(control);
+    }
+}
+
+fn typed(t: &Termios, keys: &[u8]) -> (CookTtyIn, Screen) {
+    let mut editor = CookTtyIn::new(Arc::new(Typed::new()));
+    let mut screen = Screen::default();
+    keys.iter().for_each(|&key| editor.put(t, key, &mut screen));
+    (editor, screen)
+}
+
+fn line(editor: &mut CookTtyIn, t: &Termios) -> Option<Vec<u8>> {
+    let mut buffer = [0; 100];
+    editor.read(t, &mut buffer).map(|n| buffer[..n].to_vec())
+}
+
+#[test]
+fn a_line_is_edited_before_it_is_read() {
+    let t = sane();
+    let (mut editor, screen) = typed(&t, b"lz\x7fs -l foo\x17bar\r");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"ls -l bar\n");
+    assert_eq!(line(&mut editor, &t), None);
+    assert_eq!(
+        screen.shown,
+        b"lz\x08 \x08s -l foo\x08 \x08\x08 \x08\x08 \x08bar\r\n"
+    );
+}
+
+#[test]
+fn nothing_is_readable_before_the_line_ends() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, b"abc");
+    assert!(!editor.readable());
+    assert_eq!(editor.available(), 0);
+    assert_eq!(line(&mut editor, &t), None);
+}
+
+#[test]
+fn kill_erases_the_whole_line() {
+    let t = sane();
+    let (mut editor, screen) = typed(&t, b"ab\x15c\n");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"c\n");
+    assert_eq!(screen.shown, b"ab\x08 \x08\x08 \x08c\r\n");
+}
+
+#[test]
+fn end_of_file_alone_reads_as_nothing_and_behind_text_pushes_it() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, b"\x04ab\x04");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"ab");
+    assert_eq!(line(&mut editor, &t), None);
+}
+
+#[test]
+fn end_of_file_after_a_finished_line_is_an_end_of_file() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, b"x\n\x04");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"x\n");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"");
+}
+
+#[test]
+fn interrupt_flushes_shows_itself_and_signals() {
+    let t = sane();
+    let (mut editor, screen) = typed(&t, b"junk\x03ok\n");
+    assert_eq!(screen.controls, [Control::Interrupt]);
+    assert_eq!(screen.shown, b"junk^Cok\r\n");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"ok\n");
+}
+
+#[test]
+fn literal_next_takes_a_control_character() {
+    let t = sane();
+    let (mut editor, screen) = typed(&t, b"a\x16\x03\x7fb\n");
+    assert!(screen.controls.is_empty());
+    assert_eq!(line(&mut editor, &t).unwrap(), b"ab\n");
+    assert_eq!(screen.shown, b"a^\x08^C\x08 \x08\x08 \x08b\r\n");
+}
+
+#[test]
+fn a_character_of_several_bytes_is_erased_whole() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, "aé\x7fb\n".as_bytes());
+    assert_eq!(line(&mut editor, &t).unwrap(), b"ab\n");
+}
+
+#[test]
+fn erasing_a_tab_goes_back_to_where_it_began() {
+    let t = sane();
+    let (mut editor, screen) = typed(&t, b"abc\t\x7fd\n");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"abcd\n");
+    assert_eq!(screen.shown, b"abc\t\x08\x08\x08\x08\x08d\r\n");
+}
+
+#[test]
+fn raw_mode_gives_each_byte_as_it_comes() {
+    let mut t = sane();
+    t.lflag &= !(ICANON | ECHO | ISIG);
+    t.iflag &= !(ICRNL | IXON);
+    let (mut editor, screen) = typed(&t, b"\x03\x7f\r");
+    assert!(screen.shown.is_empty() && screen.controls.is_empty());
+    assert_eq!(line(&mut editor, &t).unwrap(), b"\x03\x7f\r");
+}
+
+#[test]
+fn flow_control_stops_and_starts() {
+    let t = sane();
+    let (mut editor, screen) = typed(&t, b"\x13");
+    assert!(editor.is_stopped());
+    assert_eq!(screen.controls, [Control::Stop]);
+    editor.put(&t, 17, &mut Screen::default());
+    assert!(!editor.is_stopped());
+}
+
+#[test]
+fn a_change_of_mode_loses_nothing() {
+    let canonical = sane();
+    let mut raw = canonical;
+    raw.lflag &= !ICANON;
+    let (mut editor, _) = typed(&canonical, b"half");
+    editor.settings_changed(&canonical, &raw);
+    assert_eq!(line(&mut editor, &raw).unwrap(), b"half");
+    let (mut editor, _) = typed(&raw, b"rest");
+    editor.settings_changed(&raw, &canonical);
+    assert_eq!(line(&mut editor, &canonical).unwrap(), b"rest");
+}
+
+#[test]
+fn a_short_buffer_takes_a_line_in_pieces() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, b"hello\nx\n");
+    let mut small = [0; 3];
+    assert_eq!(editor.read(&t, &mut small), Some(3));
+    assert_eq!(editor.read(&t, &mut small), Some(3));
+    assert_eq!(line(&mut editor, &t).unwrap(), b"x\n");
+}
+
+#[test]
+fn a_buffer_that_is_full_up_to_a_typed_end_of_file_takes_that_too() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, b"abc\x04x\n");
+    let mut small = [0; 3];
+    assert_eq!(editor.read(&t, &mut small), Some(3));
+    assert_eq!(
+        line(&mut editor, &t).unwrap(),
+        b"x\n",
+        "no empty read between"
+    );
+}
+
+#[test]
+fn a_line_longer_than_the_editor_is_cut_and_still_ends() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, &[b'a'; CAPACITY + 50]);
+    editor.put(&t, b'\n', &mut Screen::default());
+    let mut buffer = vec![0; 2 * CAPACITY];
+    assert_eq!(editor.read(&t, &mut buffer), Some(CAPACITY + 1));
+}
+
+mod routine {
+    use super::*;
+    use crate::catalogue::testing::{Ended, Random, UserMemory, call, either, hot_path, low, seam};
+    use crate::kit::interfacer::Callentry;
+    use crate::kit::regs::Regs;
+    use crate::kit::seam::Conv;
+    use abi::nr;
+    use codegen::methods::Reg;
+    use codegen::{Class, Draft, Routine, dynasm};
+
+    /// Gives the number in a word as the caller's group.
+    struct GroupWord(i32, Routine<fn()>);
+
+    impl GroupWord {
+        fn new(word: &'static i32) -> GroupWord {
+            static CLASS: Class = Class::new("test group");
+            let at = core::ptr::from_ref(word) as usize as i32;
+            let mut draft = Draft::new(&CLASS, "group");
+            let d = &mut draft;
+            dynasm!(d ; .arch x64 ; mov eax, [at] ; ret);
+            // SAFETY: it loads from a leaked word.
+            GroupWord(at, unsafe { Routine::from(draft.seal().unwrap()) })
+        }
+    }
+
+    impl Callentry for GroupWord {
+        fn name(&self) -> &'static &'static str {
+            &"group"
+        }
+        fn changes(&self) -> Regs {
+            Regs::of(&[Reg::Rax])
+        }
+        fn emit(&self, d: &mut Draft) -> bool {
+            let word = self.0;
+            dynasm!(d ; .arch x64 ; mov eax, [word]);
+            true
+        }
+        fn entry(&self) -> usize {
+            self.1.entry()
+        }
+    }
+
+    /// Two editors that get the same keys: one read by the routine, one by its twin.
+    struct Pair {
+        made: CookTtyIn<&'static Typed>,
+        twin: CookTtyIn<&'static Typed>,
+        typed: [&'static Typed; 2],
+        screen: Screen,
+    }
+
+    fn pair() -> Pair {
+        let typed: [&'static Typed; 2] = [low(Typed::new()), low(Typed::new())];
+        typed[0].group().store(5, Ordering::Relaxed);
+        Pair {
+            made: CookTtyIn::new(typed[0]),
+            twin: CookTtyIn::new(typed[1]),
+            typed,
+            screen: Screen::default(),
+        }
+    }
+
+    fn settings(random: &mut Random) -> Termios {
+        let mut t = sane();
+        if random.below(2) == 0 {
+            t.lflag &= !ICANON;
+            t.cc[VMIN] = random.below(5) as u8;
+        }
+        t
+    }
+
+    #[test]
+    fn the_routine_and_its_twin_read_the_same() {
+        for cpus in [1, 2] {
+            let seam = seam(cpus, Conv::Host);
+            let group = GroupWord::new(low(5));
+            let guarded = Guarded {
+                group: &group,
+                full: false,
+            };
+            let mut pair = pair();
+            let mut user = UserMemory::new(4096);
+            let mut random = Random::new(cpus as u64);
+            let mut t = sane();
+            let mut read = 0;
+            for _ in 0..300 {
+                let new = settings(&mut random);
+                pair.made.settings_changed(&t, &new);
+                pair.twin.settings_changed(&t, &new);
+                t = new;
+                let mode = mode(&t);
+                // SAFETY: the buffer is leaked.
+                let routine =
+                    unsafe { synthesize_read(pair.typed[0], mode, &guarded, &seam) }.unwrap();
+                for _ in 0..40 {
+                    for _ in 0..random.below(12) {
+                        let key = b"abcdefgh\n\n\x04\x7f\x15\x16\x03"[random.below(15) as usize];
+                        pair.made.put(&t, key, &mut pair.screen);
+                        pair.twin.put(&t, key, &mut pair.screen);
+                    }
+                    let count = random.below(14) as usize;
+                    let at = match random.below(6) {
+                        0 => 4096 - random.below(10) as usize,
+                        _ => random.below(100) as usize,
+                    };
+                    let room = count.min(4096 - at);
+                    user.bytes().fill(0xa5);
+                    let mut wanted = vec![0xa5; 4096];
+                    let before = pair.typed[1].tail();
+                    let mut into = vec![0; count];
+                    let result = match pair.typed[1].read(mode, &mut into) {
+                        // The routine stops at the page that it may not write, before it takes anything.
+                        Some(moved) if moved > room => {
+                            pair.typed[1].reader.tail.store(before, Ordering::Relaxed);
+                            Ended::Slowly(nr::READ)
+                        }
+                        Some(moved) => {
+                            wanted[at..at + moved].copy_from_slice(&into[..moved]);
+                            read += moved;
+                            Ended::With(moved as isize)
+                        }
+                        None => Ended::Slowly(nr::READ),
+                    };
+                    let ended = call(&routine, [0, user.at(at), count as u64]);
+                    assert_eq!(ended, result, "{mode:?}: {count} to {at}");
+                    if result != Ended::Slowly(nr::READ) {
+                        assert!(user.bytes() == wanted, "{mode:?}: {count} to {at}");
+                    }
+                    assert_eq!(pair.typed[0].tail(), pair.typed[1].tail());
+                    assert_eq!(pair.made.available(), pair.twin.available());
+                }
+            }
+            assert!(read > 1000, "only {read} bytes were read");
+        }
+    }
+
+    #[test]
+    fn who_is_not_in_the_foreground_or_comes_second_leaves_slowly() {
+        let seam = seam(1, Conv::Host);
+        let group = GroupWord::new(low(5));
+        let mut pair = pair();
+        let t = sane();
+        b"one\ntwo\n"
+            .iter()
+            .for_each(|key| pair.made.put(&t, *key, &mut pair.screen));
+        let guarded = Guarded {
+            group: &group,
+            full: false,
+        };
+        // SAFETY: the buffer is leaked.
+        let routine =
+            unsafe { synthesize_read(pair.typed[0], Mode::Line, &guarded, &seam) }.unwrap();
+        let mut user = UserMemory::new(4096);
+        let slowly = Ended::Slowly(nr::READ);
+        pair.typed[0].group().store(6, Ordering::Relaxed);
+        assert_eq!(call(&routine, [0, user.at(0), 10]), slowly);
+        pair.typed[0].group().store(5, Ordering::Relaxed);
+        pair.typed[0].alone(|| assert_eq!(call(&routine, [0, user.at(0), 10]), slowly));
+        assert_eq!(call(&routine, [0, 1 << 63, 10]), slowly);
+        assert_eq!(call(&routine, [0, user.at(0), 10]), Ended::With(4));
+        assert_eq!(&user.bytes()[..4], b"one\n");
+        assert_eq!(call(&routine, [0, user.at(0), 10]), Ended::With(4));
+        assert_eq!(call(&routine, [0, user.at(0), 10]), slowly);
+    }
+
+    #[test]
+    fn readers_on_several_processors_get_whole_lines_while_others_are_typed() {
+        const LINES: usize = 4000;
+        let seam = seam(2, Conv::Host);
+        let typed: &'static Typed = low(Typed::new());
+        let routines: Vec<_> = (0..2)
+            .map(|_| {
+                let group = GroupWord::new(low(0));
+                let guarded = Guarded {
+                    group: &group,
+                    full: false,
+                };
+                // SAFETY: the buffer is leaked, and the group's word stands in the routine.
+                unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap()
+            })
+            .collect();
+        let left = Arc::new(std::sync::atomic::AtomicUsize::new(LINES));
+        let readers: Vec<_> = routines
+            .into_iter()
+            .map(|routine| {
+                let left = left.clone();
+                std::thread::spawn(move || {
+                    let mut user = UserMemory::new(4096);
+                    let mut sum = 0;
+                    while left.load(Ordering::Relaxed) > 0 {
+                        match call(&routine, [0, user.at(0), 100]) {
+                            Ended::With(count) => {
+                                let line = &user.bytes()[..count as usize];
+                                let text = std::str::from_utf8(line).unwrap();
+                                sum += text.strip_suffix('\n').unwrap().parse::<usize>().unwrap();
+                                left.fetch_sub(1, Ordering::Relaxed);
+                            }
+                            Ended::Slowly(_) => std::thread::yield_now(),
+                        }
+                    }
+                    sum
+                })
+            })
+            .collect();
+        let mut editor = CookTtyIn::new(typed);
+        let mut screen = Screen::default();
+        let t = sane();
+        for number in 1..=LINES {
+            while typed.available() > 3000 {
+                std::thread::yield_now();
+            }
+            let line = format!("{number}x\x7f\n");
+            line.bytes()
+                .for_each(|key| editor.put(&t, key, &mut screen));
+        }
+        let sum: usize = readers
+            .into_iter()
+            .map(|reader| reader.join().unwrap())
+            .sum();
+        assert_eq!(sum, LINES * (LINES + 1) / 2);
+    }
+
+    #[test]
+    fn the_hot_path_keeps_its_budget() {
+        let seam = seam(1, Conv::Kernel);
+        let group = GroupWord::new(low(5));
+        let guarded = Guarded {
+            group: &group,
+            full: false,
+        };
+        let typed: &'static Typed = low(Typed::new());
+        // SAFETY: the buffer is leaked.
+        let routine = unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap();
+        assert!(
+            hot_path(&routine) <= either(50, 51),
+            "{}",
+            hot_path(&routine)
+        );
+    }
+
+    #[test]
+    fn what_is_typed_by_the_routine_is_what_its_twin_enters() {
+        use sync::monitor::RawMonitor;
+        for cpus in [1, 2] {
+            let seam = seam(cpus, Conv::Host);
+            let [made, twin]: [&'static Typed; 2] = [low(Typed::new()), low(Typed::new())];
+            let turn = low(RawMonitor::new());
+            // SAFETY: all of it is leaked.
+            let routine = unsafe { synthesize_type(made, turn, &seam) }.unwrap();
+            let mut user = UserMemory::new(8192);
+            let mut random = Random::new(cpus as u64);
+            let mut full = 0;
+            for round in 0..2000 {
+                let bytes = random.bytes(8192);
+                user.bytes().copy_from_slice(&bytes);
+                let count = match random.below(4) {
+                    0 => random.below(5000) as usize,
+                    _ => random.below(20) as usize,
+                };
+                // Some begin shortly before a page that nobody may touch.
+                let at = match random.below(4) {
+                    0 => 8192 - random.below(30) as usize,
+                    _ => random.below(100) as usize,
+                };
+                let room = CAPACITY - twin.edit().wrapping_sub(twin.tail()) as usize;
+                full += usize::from(count > room);
+                let wanted = if at + count > 8192 {
+                    Ended::Slowly(nr::WRITE)
+                } else {
+                    match twin.enter(&RawMonitor::new(), &bytes[at..at + count]) {
+                        Some(entered) => Ended::With(entered as isize),
+                        None => Ended::Slowly(nr::WRITE),
+                    }
+                };
+                let ended = call(&routine, [0, user.at(at), count as u64]);
+                assert_eq!(ended, wanted, "{round}: {count} bytes at {at}");
+                assert_eq!((made.head(), made.edit()), (twin.head(), twin.edit()));
+                assert!(turn.try_lock());
+                turn.unlock();
+                let mut into = [vec![0; 6000], vec![0; 6000]];
+                let most = random.below(3000) as usize;
+                let got = [made, twin].map(|typed| {
+                    let into = &mut into[usize::from(core::ptr::eq(typed, twin))];
+                    typed.read(Mode::Bytes(1), &mut into[..most])
+                });
+                assert!(got[0] == got[1] && into[0] == into[1], "{round}");
+            }
+            assert!(full > 10);
+            turn.lock();
+            let busy = call(&routine, [0, user.at(0), 1]);
+            turn.unlock();
+            assert_eq!(busy, Ended::Slowly(nr::WRITE));
+            assert_eq!(call(&routine, [0, 1 << 63, 1]), Ended::Slowly(nr::WRITE));
+        }
+    }
+}

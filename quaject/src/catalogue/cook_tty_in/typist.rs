@@ -1,0 +1,167 @@
+//! The routine behind `write` at a pseudo-terminal's master: CookTTYin's `put` for bytes that the settings let through as they are.
+//!
+//! *Interface*: [`typist`], or [`synthesize_type`] for a buffer that the caller keeps; [`Typed::enter`] is the plain twin. [`enters_plainly`] says for which settings: others
+//! leave the slow stub in place, and each byte goes through the editor.
+//!
+//! Guards, each to the slow exit: another is at the editor; not room for all of it; nothing to write; a kernel address; a fault. Whoever waits to read is woken.
+//!
+//! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
+
+use super::CAPACITY;
+use super::typed::{PLACES, Reader, Typed};
+use crate::catalogue::serializer::Serializer;
+use crate::kit::class::Ref;
+use crate::kit::emit;
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
+use abi::linux::*;
+use alloc::sync::Arc;
+use codegen::harden::clamp;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Hole, Routine, dynasm};
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+use sync::monitor::RawMonitor;
+
+static CLASS: Class = Class::new("tty type");
+
+/// Whether each byte goes to the readers at once, unchanged and unshown, under the settings `t`.
+pub fn enters_plainly(t: &Termios) -> bool {
+    t.lflag & EXTPROC != 0
+        || t.iflag & (ISTRIP | INLCR | IGNCR | ICRNL | IXON) == 0
+            && t.lflag & (ICANON | ISIG | ECHO) == 0
+}
+
+impl Typed {
+    /// Plain twin of the typing routine: all of `bytes` or nothing, for settings under which they enter plainly. None where the routine takes the slow exit.
+    pub fn enter(&self, turn: &RawMonitor, bytes: &[u8]) -> Option<usize> {
+        if bytes.is_empty() || !turn.try_lock() {
+            return None;
+        }
+        let edit = self.edit();
+        let waiting = edit.wrapping_sub(self.tail()) as usize;
+        let fits = waiting + bytes.len() <= CAPACITY;
+        if fits {
+            let mut position = edit;
+            for byte in bytes {
+                self.place(position)
+                    .store(u16::from(*byte), Ordering::Relaxed);
+                position = position.wrapping_add(1);
+            }
+            self.set_edit(position);
+            self.head.store(position, Ordering::Release);
+        }
+        turn.unlock();
+        if fits {
+            self.readable.wake_all();
+        }
+        fits.then_some(bytes.len())
+    }
+}
+
+/// The routine behind `write` for a buffer and the monitor at its editor's entrance, both of which it keeps alive.
+///
+/// # Errors
+/// [`Unmade`].
+pub fn typist(
+    typed: &Arc<Typed>,
+    entrance: &Ref<Serializer>,
+    seam: &Seam,
+) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the image keeps the buffer and the quaject whose words it names.
+    let routine = unsafe { synthesize_type(typed, entrance.monitor(), seam)? };
+    Ok(routine.keeping(Arc::new((typed.clone(), entrance.clone()))))
+}
+
+/// The routine behind `write` for a buffer and the turn of its editor.
+///
+/// # Errors
+/// [`Unmade`].
+///
+/// # Safety
+/// Both stay in place until a grace period after the last handle to the routine is gone.
+pub unsafe fn synthesize_type(
+    typed: &Typed,
+    turn: &RawMonitor,
+    seam: &Seam,
+) -> Result<Routine<DescFn>, Unmade> {
+    near(core::ptr::from_ref(typed).wrapping_add(1))?;
+    let base = near(typed)? as i32;
+    let tail = base + (offset_of!(Typed, reader) + offset_of!(Reader, tail)) as i32;
+    let [head, edit, places] = [
+        offset_of!(Typed, head),
+        offset_of!(Typed, edit),
+        offset_of!(Typed, places),
+    ]
+    .map(|field| base + field as i32);
+    let readable = near(typed.readable())? as i32;
+    // The monitor's word is its first field.
+    let turn = near(turn)? as i32;
+    let v = seam.variant(Sharing::Shared);
+    let slow = Hole::value(seam.slow() as i64);
+    let wake_next = Hole::value(seam.wake_next.entry() as i64);
+    let mask = PLACES as i32 - 1;
+    let mut draft = Draft::new(&CLASS, "type");
+    let d = &mut draft;
+    let [leave, unlock, fault, tell] = core::array::from_fn(|_| d.label());
+
+    emit::look(d, v, turn, leave);
+    dynasm!(d ; .arch x64
+        ; test rsi, rsi
+        ; js =>leave
+        ; test rdx, rdx
+        ; jz =>leave
+        ; cmp rdx, CAPACITY as i32
+        ; ja =>leave
+    );
+    clamp(d, Reg::Rsi);
+    dynasm!(d ; .arch x64 ; push rcx);
+    emit::enter(d, v, turn, leave);
+    dynasm!(d ; .arch x64
+        ; mov eax, [edit]
+        ; mov ecx, eax
+        ; sub ecx, [tail]
+        ; add ecx, edx
+        ; cmp ecx, CAPACITY as i32
+        ; ja =>unlock
+        ; push rdi
+        ; push rsi
+        ; push rdx
+    );
+    // eax = position, edx = bytes still to come, rsi = where the next one is.
+    emit::open_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; next:);
+    d.fault_begin();
+    dynasm!(d ; .arch x64 ; movzx ecx, BYTE [rsi]);
+    d.fault_end(fault);
+    dynasm!(d ; .arch x64
+        ; mov edi, eax
+        ; and edi, mask
+        ; mov [rdi * 2 + places], cx
+        ; inc rsi
+        ; inc eax
+        ; dec edx
+        ; jnz <next
+    );
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64
+        ; mov [edit], eax
+        ; mov [head], eax
+        ; pop rdx
+        ; pop rsi
+        ; pop rdi
+        ; mov eax, edx
+    );
+    emit::give(d, v, turn, wake_next);
+    dynasm!(d ; .arch x64 ; pop rcx);
+    emit::look_for_waiters(d, readable, tell);
+    dynasm!(d ; .arch x64 ; ret ; =>tell ; push rax);
+    emit::wake_waiters(d, readable, seam);
+    dynasm!(d ; .arch x64 ; pop rax ; ret ; =>fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop rdx ; pop rsi ; pop rdi ; =>unlock);
+    emit::give(d, v, turn, wake_next);
+    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
+    emit::leave_slowly(d, abi::nr::WRITE, slow);
+    // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise.
+    Ok(unsafe { Routine::from(draft.seal()?) })
+}

@@ -1,0 +1,274 @@
+//! A counter of events, and the generators of the routines that take from it and add to it.
+//!
+//! *Interface*: [`CounterCore`] is the data; [`reader`] and [`writer`] make the descriptor routines, [`CounterCore::take`] and [`CounterCore::add`] are their
+//! plain twins. What a routine leaves to the slow exit is done through these, and [`CounterCore::wait_for_count`] and [`CounterCore::wait_for_room`]
+//! sleep.
+//!
+//! The whole state is one word, so neither end needs a monitor: each look is followed by one exchange. Whoever adds looks afterwards whether anybody waits, and
+//! whoever waits says so before it looks.
+//!
+//! Source: dissertation, sections 3.3.1 (one word instead of a lock) and 4.1.3; the semantics are those of Linux's `eventfd`.
+
+mod routine;
+
+use crate::kit::seam::{DescFn, Seam, Sleep, Unmade};
+use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering, in_order};
+use alloc::sync::Arc;
+use codegen::Routine;
+use sync::{Interrupted, WaitList};
+
+#[cfg(not(loom))]
+mod quaject {
+    crate::quaject! {
+        /// Counts events: what is added, until somebody takes it
+        presence Counter = "Counter" {
+            callentry { TAKE = "take", ADD = "add" }
+            callback {
+                NONE = "none" ("sleep, or leave by the slow exit"),
+                SOME = "none+1" ("wake takers"),
+                FULL = "full" ("leave by the slow exit"),
+                ROOM = "full-1" ("wake adders"),
+            }
+        }
+    }
+}
+
+/// The most that a counter holds.
+pub const MOST: u64 = u64::MAX - 1;
+
+/// Bytes of a number of events in user memory.
+pub const BYTES: usize = 8;
+
+/// A counter.
+#[repr(C, align(64))]
+pub struct CounterCore {
+    count: AtomicU64,
+    /// The thread that sleeps straight out of the taking routine; 0 for none. Others wait in `takers`.
+    sleeper: AtomicUsize,
+    /// Threads, and pollers, that wait for a count.
+    takers: WaitList,
+    /// Those that wait for room.
+    adders: WaitList,
+    /// How the sleeper goes to sleep.
+    sleep: Sleep,
+    /// A taker may want `EAGAIN` instead of sleep.
+    impatient: AtomicBool,
+    /// The least and the most, which never change.
+    bounds: [AtomicU64; 2],
+    /// Each takes one.
+    single: bool,
+    #[cfg(not(loom))]
+    _tally: crate::kit::class::Tally,
+}
+
+/// The routine behind `read` of a counter that it keeps alive.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+pub fn reader(counter: &Arc<CounterCore>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the image keeps the counter whose words it names.
+    Ok(unsafe { routine::synthesize_take(counter, seam)? }.keeping(counter.clone()))
+}
+
+/// The routine behind `write` to a counter that it keeps alive.
+///
+/// # Errors
+/// [`Unmade`].
+pub fn writer(counter: &Arc<CounterCore>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: as above.
+    Ok(unsafe { routine::synthesize_add(counter, seam)? }.keeping(counter.clone()))
+}
+
+impl CounterCore {
+    /// A counter that begins with `count`. If it is `single`, one is taken at a time, and else all.
+    pub fn new(count: u64, single: bool) -> CounterCore {
+        CounterCore {
+            count: AtomicU64::new(count),
+            sleeper: AtomicUsize::new(0),
+            takers: WaitList::new(),
+            adders: WaitList::new(),
+            sleep: Sleep(Self::sleep_for_count),
+            impatient: AtomicBool::new(false),
+            bounds: [AtomicU64::new(0), AtomicU64::new(MOST)],
+            single,
+            #[cfg(not(loom))]
+            _tally: quaject::CLASS.tally(),
+        }
+    }
+
+    /// What it holds now.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// For a [look](crate::kit::look), two words that differ while there is something.
+    pub fn something(&self) -> (&AtomicU64, &AtomicU64) {
+        (&self.count, &self.bounds[0])
+    }
+
+    /// For a look, two words that differ while there is room.
+    pub fn room(&self) -> (&AtomicU64, &AtomicU64) {
+        (&self.count, &self.bounds[1])
+    }
+
+    /// Says whether takers want to wait. Otherwise routines that find nothing leave by the slow exit.
+    pub fn set_patient(&self, patient: bool) {
+        self.impatient.store(!patient, Ordering::SeqCst);
+    }
+
+    /// Takes what there is, or one of it; `None` when there is nothing. Wakes who waits for room.
+    pub fn take(&self) -> Option<u64> {
+        let mut count = self.count.load(Ordering::SeqCst);
+        loop {
+            let taken = if self.single { count.min(1) } else { count };
+            if taken == 0 {
+                return None;
+            }
+            match self.exchange(count, count - taken) {
+                Ok(()) => {
+                    self.wake_adders();
+                    return Some(taken);
+                }
+                Err(now) => count = now,
+            }
+        }
+    }
+
+    /// Adds `more`, and wakes who waits for a count; false when there is no room for it. From anywhere.
+    pub fn add(&self, more: u64) -> bool {
+        let mut count = self.count.load(Ordering::SeqCst);
+        loop {
+            let Some(sum) = count.checked_add(more).filter(|&sum| sum <= MOST) else {
+                return false;
+            };
+            match self.exchange(count, sum) {
+                Ok(()) => {
+                    self.wake_takers();
+                    return true;
+                }
+                Err(now) => count = now,
+            }
+        }
+    }
+
+    /// Puts `count` in the place of what there is, and returns that. Wakes nobody.
+    pub fn replace(&self, count: u64) -> u64 {
+        self.count.swap(count, Ordering::SeqCst)
+    }
+
+    fn exchange(&self, from: u64, to: u64) -> Result<(), u64> {
+        self.count
+            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)?;
+        // Who waits said so before it looked at what was there before this.
+        in_order();
+        Ok(())
+    }
+
+    /// Wakes everyone who waits for a count.
+    pub fn wake_takers(&self) {
+        self.wake_sleeper();
+        if self.takers.has_waiters() {
+            self.takers.wake_all();
+        }
+    }
+
+    #[inline]
+    fn wake_sleeper(&self) {
+        let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
+        if sleeper != 0 {
+            (sync::callout::get().resume)(sleeper);
+        }
+    }
+
+    /// Wakes everyone who waits for room.
+    pub fn wake_adders(&self) {
+        if self.adders.has_waiters() {
+            self.adders.wake_all();
+        }
+    }
+
+    /// For a poller: where to watch for a count.
+    pub fn expect_count(&self) -> &WaitList {
+        &self.takers
+    }
+
+    /// For a poller: where to watch for room.
+    pub fn expect_room(&self) -> &WaitList {
+        &self.adders
+    }
+
+    /// Sleeps until there is something to take.
+    ///
+    /// # Errors
+    /// [`Interrupted`] when a signal came first.
+    pub fn wait_for_count(&self) -> Result<(), Interrupted> {
+        self.takers
+            .wait_interruptible(|| (self.count() != 0).then_some(()))
+    }
+
+    /// Sleeps until there is room for `more`.
+    ///
+    /// # Errors
+    /// [`Interrupted`] when a signal came first.
+    pub fn wait_for_room(&self, more: u64) -> Result<(), Interrupted> {
+        self.adders
+            .wait_interruptible(|| (self.count() <= MOST - more.min(MOST)).then_some(()))
+    }
+
+    /// The taking routine found nothing. Left to the slow exit when another has the place.
+    extern "sysv64" fn sleep_for_count(sleep: usize, me: usize) -> usize {
+        // SAFETY: routines pass the word of the counter that they were generated for, and until it sleeps nothing can free it.
+        let counter = unsafe { &*((sleep - offset::SLEEP as usize) as *const CounterCore) };
+        if counter.impatient.load(Ordering::SeqCst) {
+            return 0;
+        }
+        let place = &counter.sleeper;
+        let before = match place.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(before) | Err(before) => before,
+        };
+        if before != 0 && before != me {
+            return 0;
+        }
+        in_order();
+        if counter.count() == 0 {
+            // From here on the counter may go away.
+            (sync::callout::get().suspend)();
+        }
+        1
+    }
+
+    /// Callback of the adding routine: something was added while somebody waited for it. Interrupts are off.
+    pub(crate) extern "sysv64" fn some_came(counter: usize) {
+        // SAFETY: routines pass the address of the counter that they were generated for, and it outlives them.
+        let counter = unsafe { &*(counter as *const CounterCore) };
+        counter.wake_sleeper();
+        if counter.takers.has_waiters() {
+            counter.takers.wake_all_briefly();
+        }
+    }
+
+    /// Callback of the taking routine: somebody waits for room.
+    pub(crate) extern "sysv64" fn room_came(counter: usize) {
+        // SAFETY: as above.
+        unsafe { &*(counter as *const CounterCore) }.wake_adders();
+    }
+}
+
+/// Offsets in a [`CounterCore`] of the words that routines name.
+mod offset {
+    use super::CounterCore;
+    use core::mem::offset_of;
+
+    pub const COUNT: i32 = offset_of!(CounterCore, count) as i32;
+    pub const SLEEPER: i32 = offset_of!(CounterCore, sleeper) as i32;
+    /// The first word of a list is zero while nobody waits there.
+    pub const TAKERS: i32 = offset_of!(CounterCore, takers) as i32;
+    pub const ADDERS: i32 = offset_of!(CounterCore, adders) as i32;
+    pub const SLEEP: i32 = offset_of!(CounterCore, sleep) as i32;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

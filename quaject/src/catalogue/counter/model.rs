@@ -1,0 +1,42 @@
+//! Loom models: nobody sleeps beside a count that is not taken.
+
+use super::CounterCore;
+use crate::catalogue::pipe::model::link;
+use crate::primitive::{Ordering, in_order};
+use loom::sync::Arc;
+
+#[test]
+fn a_sleeper_is_woken_by_what_is_added() {
+    loom::model(|| {
+        link();
+        let counter = Arc::new(CounterCore::new(0, false));
+        let adder = {
+            let counter = counter.clone();
+            loom::thread::spawn(move || assert!(counter.add(2)))
+        };
+        // As the routine's way to sleep: says so, then looks.
+        counter.sleeper.store(1, Ordering::SeqCst);
+        in_order();
+        let seen = counter.count() != 0;
+        adder.join().unwrap();
+        assert!(seen || counter.sleeper.load(Ordering::SeqCst) == 0);
+        assert_eq!(counter.take(), Some(2));
+    });
+}
+
+#[test]
+fn two_takers_of_one_take_each_once() {
+    loom::model(|| {
+        link();
+        let counter = Arc::new(CounterCore::new(1, true));
+        let others = [0, 1].map(|more| {
+            let counter = counter.clone();
+            loom::thread::spawn(move || {
+                assert!(counter.add(more));
+                counter.take().unwrap_or(0)
+            })
+        });
+        let taken: u64 = others.into_iter().map(|other| other.join().unwrap()).sum();
+        assert_eq!(taken + counter.count(), 2);
+    });
+}

@@ -1,0 +1,175 @@
+//! Counters' routines against their twins, on the same numbers.
+
+use super::routine::{synthesize_add, synthesize_take};
+use super::*;
+use crate::catalogue::testing::{Ended, Random, UserMemory, call, hot_path, low, seam};
+use crate::kit::seam::Conv;
+use abi::nr;
+use std::sync::atomic::AtomicU32;
+
+struct Pair {
+    made: &'static CounterCore,
+    twin: CounterCore,
+    take: Routine<DescFn>,
+    add: Routine<DescFn>,
+    user: UserMemory,
+}
+
+impl Pair {
+    fn new(seam: &Seam, count: u64, single: bool) -> Pair {
+        let made = low(CounterCore::new(count, single));
+        Pair {
+            made,
+            twin: CounterCore::new(count, single),
+            // SAFETY: the counter is leaked.
+            take: unsafe { synthesize_take(made, seam).unwrap() },
+            // SAFETY: as above.
+            add: unsafe { synthesize_add(made, seam).unwrap() },
+            user: UserMemory::new(4096),
+        }
+    }
+
+    fn add(&mut self, more: u64) {
+        self.user.bytes()[3..11].copy_from_slice(&more.to_le_bytes());
+        let ended = call(&self.add, [7, self.user.at(3), 8]);
+        let wanted = match more < u64::MAX && self.twin.add(more) {
+            true => Ended::With(8),
+            false => Ended::Slowly(nr::WRITE),
+        };
+        assert_eq!(ended, wanted, "add of {more:#x}");
+    }
+
+    /// A count with the top bit is left to the twin.
+    fn take(&mut self) {
+        self.user.bytes().fill(0xa5);
+        let large = self.made.count() >> 63 != 0;
+        let ended = call(&self.take, [7, self.user.at(5), 8]);
+        let taken = if large {
+            self.made.take();
+            self.twin.take();
+            None
+        } else {
+            self.twin.take()
+        };
+        let Some(taken) = taken else {
+            assert_eq!(ended, Ended::Slowly(nr::READ));
+            assert!(self.user.bytes().iter().all(|&byte| byte == 0xa5));
+            return;
+        };
+        assert_eq!(ended, Ended::With(8));
+        assert_eq!(self.user.bytes()[5..13], taken.to_le_bytes());
+    }
+}
+
+#[test]
+fn routines_and_twins_count_alike() {
+    for cpus in [1, 2] {
+        let seam = seam(cpus, Conv::Host);
+        for single in [false, true] {
+            let mut random = Random::new(cpus as u64);
+            let mut pair = Pair::new(&seam, 3, single);
+            for _ in 0..2000 {
+                match random.below(4) {
+                    0 => pair.take(),
+                    1 => pair.add(random.below(3)),
+                    2 => pair.add(u64::MAX - random.below(3)),
+                    _ => pair.add(random.next() >> random.below(64)),
+                }
+                assert_eq!(pair.made.count(), pair.twin.count());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_goes_the_slow_way() {
+    let seam = seam(2, Conv::Host);
+    let pair = Pair::new(&seam, 3, false);
+    let user = pair.user.at(0);
+    for arguments in [
+        [7, user, 7],
+        [7, user, 0],
+        [7, 1 << 63, 8],
+        [7, pair.user.at(4090), 8],
+    ] {
+        assert_eq!(call(&pair.take, arguments), Ended::Slowly(nr::READ));
+        assert_eq!(call(&pair.add, arguments), Ended::Slowly(nr::WRITE));
+    }
+    assert_eq!(pair.made.count(), 3);
+    assert_eq!(call(&pair.take, [7, user, 100]), Ended::With(8));
+}
+
+#[test]
+fn who_waits_is_called() {
+    static TOKENS: AtomicU32 = AtomicU32::new(0);
+    // Other tests wake threads of theirs meanwhile.
+    std::thread_local!(static ME: std::cell::Cell<usize> = const { std::cell::Cell::new(9) });
+    ME.set(8);
+    std::thread_local!(static SLEPT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+    static COUNTING: sync::callout::Callouts = sync::callout::Callouts {
+        current: || ME.get(),
+        resume: |thread| {
+            TOKENS.fetch_add(u32::from(thread == 8), Ordering::Relaxed);
+        },
+        suspend: || {
+            SLEPT.set(SLEPT.get() + 1);
+            std::thread::yield_now();
+        },
+        ..sync::callout::DEFAULT
+    };
+    sync::callout::link(&COUNTING);
+    for cpus in [1, 2] {
+        TOKENS.store(0, Ordering::Relaxed);
+        // The routines call its stubs.
+        let seam = seam(cpus, Conv::Host);
+        let mut pair = Pair::new(&seam, 0, false);
+        let node = sync::WaitNode::new();
+        assert!(pair.made.expect_count().enroll(&node));
+        pair.add(1);
+        assert_eq!(TOKENS.load(Ordering::Relaxed), 1);
+        assert!(pair.made.expect_room().enroll(&node));
+        pair.add(1);
+        assert_eq!(TOKENS.load(Ordering::Relaxed), 1);
+        pair.take();
+        assert_eq!(TOKENS.load(Ordering::Relaxed), 2);
+        // A sleeper out of the routine.
+        pair.made.sleeper.store(8, Ordering::Relaxed);
+        pair.add(1);
+        assert_eq!(TOKENS.load(Ordering::Relaxed), 3);
+        // The routine has found nothing, and then something came: its way to sleep looks once more.
+        let sleep = core::ptr::from_ref(&pair.made.sleep).expose_provenance();
+        for (slept, left) in [(0, 1), (1, 0)] {
+            SLEPT.set(0);
+            pair.made.replace(left);
+            assert_eq!(CounterCore::sleep_for_count(sleep, 8), 1);
+            assert_eq!(SLEPT.get(), slept);
+            assert_eq!(pair.made.sleeper.swap(0, Ordering::Relaxed), 8);
+        }
+        pair.made.replace(pair.twin.count());
+    }
+}
+
+#[test]
+fn threads_add_and_lose_nothing() {
+    const EACH: u64 = 100_000;
+    let mut pair = Pair::new(&seam(2, Conv::Host), 0, false);
+    pair.user.bytes()[..8].copy_from_slice(&1u64.to_le_bytes());
+    let one = pair.user.at(0);
+    let adders: Vec<_> = (0..3)
+        .map(|_| {
+            let add = pair.add.clone();
+            std::thread::spawn(move || {
+                (0..EACH).for_each(|_| assert_eq!(call(&add, [1, one, 8]), Ended::With(8)));
+            })
+        })
+        .collect();
+    adders.into_iter().for_each(|adder| adder.join().unwrap());
+    assert_eq!(pair.made.count(), 3 * EACH);
+}
+
+#[test]
+fn hot_paths_are_short() {
+    let pair = Pair::new(&seam(1, Conv::Host), 0, false);
+    assert!(hot_path(&pair.add) <= 24, "{}", hot_path(&pair.add));
+    assert!(hot_path(&pair.take) <= 20, "{}", hot_path(&pair.take));
+}

@@ -1,0 +1,177 @@
+//! The routine behind `read` of a file in memory.
+//!
+//! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages, and what the end of the file cuts short. Each ends
+//! by moving the offset, which is the only thing it publishes.
+
+use super::piece::{Side, copy_pages, fill};
+use super::{Cursor, FileCore, LARGEST, offset};
+use crate::kit::emit;
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
+use codegen::harden::{below, clamp};
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
+
+static CLASS: Class = Class::new("file read");
+
+static TEMPLATES: [Template<4>; VARIANTS] = templates!(&CLASS, usual);
+
+/// The routine behind `read` for `file` at `cursor`.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+///
+/// # Safety
+/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone. An exclusive routine is
+/// plugged only where one thread reaches the cursor.
+pub unsafe fn synthesize_read(
+    file: &FileCore,
+    cursor: &Cursor,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
+    unsafe { fill(&TEMPLATES, "read", (file, cursor), seam, sharing) }
+}
+
+fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u8) {
+    let v = Variant::new(variant);
+    let [size, pages] = [offset::SIZE, offset::PAGES].map(|field| core.imm32() + field);
+    let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
+    if !v.takes_monitor() {
+        d.spare(wake_next);
+    }
+    let [leave, unlock, fault, byte_fault] = core::array::from_fn(|_| d.label());
+    let [many, near_end, out] = core::array::from_fn(|_| d.label());
+
+    if !v.takes_monitor() {
+        dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
+        emit::look(d, v, monitor, leave);
+        dynasm!(d ; .arch x64
+            ; test rsi, rsi
+            ; js =>leave
+            ; mov rax, [at]
+            ; cmp rax, [size]
+            ; jae >general
+        );
+        below(d, Reg::Rax, Reg::Rdx);
+        clamp(d, Reg::Rsi);
+        dynasm!(d ; .arch x64
+            ; shr rax, 12
+            ; mov rdx, [pages]
+            ; mov rdx, [rdx + rax * 8]
+            ; mov eax, [at]
+            ; and eax, 0xfff
+        );
+        // A hole is address 0, and page zero faults, always.
+        d.fault_begin();
+        dynasm!(d ; .arch x64 ; movzx eax, BYTE [rdx + rax] ; mov edx, 1);
+        emit::open_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; mov [rsi], al);
+        d.fault_end(byte_fault);
+        emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; ret ; general:);
+    }
+
+    emit::look(d, v, monitor, leave);
+    // No count of 0, none with the top bit but the very lowest, no kernel address.
+    dynasm!(d ; .arch x64
+        ; lea rax, [rdx - 1]
+        ; or rax, rsi
+        ; js =>leave
+        ; push rcx
+    );
+    clamp(d, Reg::Rsi);
+    emit::enter(d, v, monitor, leave);
+    dynasm!(d ; .arch x64
+        ; mov rcx, [at]
+        ; lea rax, [rcx + rdx]
+        ; cmp rax, [size]
+        ; ja =>near_end
+        ; push rsi
+        ; push rdi
+        ; mov rdi, rsi
+        ; mov eax, ecx
+        ; and eax, 0xfff
+        ; lea rsi, [rax + rdx]
+        ; cmp rsi, 0x1000
+        ; ja >several
+    );
+    emit::inside(d, Reg::Rcx, Reg::Rsi, size);
+    // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+    dynasm!(d ; .arch x64
+        ; shr rcx, 12
+        ; mov rsi, [pages]
+        ; mov rsi, [rsi + rcx * 8]
+        ; add rsi, rax
+    );
+    emit::open_user(d, v.guarded_user);
+    d.fault_begin();
+    emit::copy_edx(d);
+    d.fault_end(fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; =>out ; pop rdi ; pop rsi);
+    emit::give(d, v, monitor, wake_next);
+    dynasm!(d ; .arch x64 ; pop rcx ; ret);
+
+    // As much as there is to the end of the file, rcx = offset.
+    dynasm!(d ; .arch x64
+        ; =>near_end
+        ; mov rax, [size]
+        ; sub rax, rcx
+        ; jbe >end
+        ; push rsi
+        ; push rdi
+        ; push rdx
+        ; mov rdi, rsi
+        ; cmp rdx, rax
+        ; cmova rdx, rax
+        ; mov eax, ecx
+        ; and eax, 0xfff
+        ; jmp =>many
+        ; end:
+        ; xor eax, eax
+    );
+    emit::give(d, v, monitor, wake_next);
+    dynasm!(d ; .arch x64 ; pop rcx ; ret);
+
+    // Several pages: rdx = bytes, r8 = bytes left, r9 = offset, eax = offset within the page.
+    let [many_fault, too_many] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; several:
+        ; push rdx
+        ; =>many
+        ; cmp rdx, LARGEST as i32
+        ; ja =>too_many
+        ; push r8
+        ; push r9
+    );
+    emit::inside(d, Reg::Rcx, Reg::R8, size);
+    dynasm!(d ; .arch x64
+        ; mov r8, rdx
+        ; mov r9, rcx
+    );
+    emit::open_user(d, v.guarded_user);
+    d.fault_begin();
+    copy_pages(d, pages, Side::Source);
+    d.fault_end(many_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64
+        ; mov [at], r9
+        ; mov rax, rdx
+        ; pop r9
+        ; pop r8
+        ; pop rdx
+        ; jmp =>out
+        ; =>many_fault
+    );
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; =>too_many ; pop rdx ; =>fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; =>unlock);
+    emit::give(d, v, monitor, wake_next);
+    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
+    emit::leave_slowly(d, abi::nr::READ, slow);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);
+}

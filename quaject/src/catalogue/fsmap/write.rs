@@ -1,0 +1,243 @@
+//! The routine behind `write` of a file in memory.
+//!
+//! One byte inside the file; a piece of one of its pages; pieces of several pages, and what makes the file longer inside the pages
+//! that it has. An appending routine begins at the size instead of the offset, and holds the file's own monitor
+//! besides, since what is assumed there, the size, belongs to all its writers.
+
+use super::piece::{Side, copy_pages, fill};
+use super::{Cursor, FileCore, LARGEST, offset};
+use crate::kit::emit;
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
+use codegen::harden::{below, clamp};
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
+
+static CLASS: Class = Class::new("file write");
+
+static PLAIN: [Template<4>; VARIANTS] = templates!(&CLASS, plain);
+static APPEND: [Template<4>; VARIANTS] = templates!(&CLASS, append);
+
+/// The routine behind `write` for `file` at `cursor`; `append` for a description opened with `O_APPEND`.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+///
+/// # Safety
+/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone, and every page of the file may be
+/// written. An exclusive routine is plugged only where one thread reaches the cursor.
+pub unsafe fn synthesize_write(
+    file: &FileCore,
+    cursor: &Cursor,
+    seam: &Seam,
+    sharing: Sharing,
+    append: bool,
+) -> Result<Routine<DescFn>, Unmade> {
+    let (templates, name) = if append {
+        (&APPEND, "append")
+    } else {
+        (&PLAIN, "write")
+    };
+    // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
+    unsafe { fill(templates, name, (file, cursor), seam, sharing) }
+}
+
+fn plain(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
+    generate(d, Variant::new(variant), false, holes);
+}
+
+fn append(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
+    generate(d, Variant::new(variant), true, holes);
+}
+
+fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
+    let &[core, cursor, slow, wake_next] = holes;
+    let [size, pages, capacity, touched, torn, appending] = [
+        offset::SIZE,
+        offset::FOR_WRITING,
+        offset::CAPACITY,
+        offset::TOUCHED,
+        offset::TORN,
+        offset::APPENDING,
+    ]
+    .map(|field| core.imm32() + field);
+    let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
+    // The file's monitor is needed even when the description is not shared.
+    let takes_appending = append && v.several_cpus;
+    let looks_at_appending = append && !v.several_cpus;
+    if !(takes_appending || v.takes_monitor()) {
+        d.spare(wake_next);
+    }
+    let [leave, unlock, give_file, fault, byte_fault] = core::array::from_fn(|_| d.label());
+    let [too_many, many, growing, moved] = core::array::from_fn(|_| d.label());
+
+    if !v.takes_monitor() && !append {
+        dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
+        emit::look(d, v, monitor, leave);
+        dynasm!(d ; .arch x64
+            ; test rsi, rsi
+            ; js =>leave
+            ; mov rax, [at]
+            ; cmp rax, [size]
+            ; jae >general
+        );
+        below(d, Reg::Rax, Reg::Rdx);
+        clamp(d, Reg::Rsi);
+        dynasm!(d ; .arch x64
+            ; shr rax, 12
+        );
+        // Neither a hole nor a closed array is there: address 0, and page zero faults, always; nor is `NOWHERE`.
+        d.fault_begin();
+        dynasm!(d ; .arch x64
+            ; mov rdx, [pages]
+            ; mov rdx, [rdx + rax * 8]
+            ; mov eax, [at]
+            ; and eax, 0xfff
+            ; add rdx, rax
+        );
+        emit::open_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; movzx eax, BYTE [rsi]);
+        emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; mov [rdx], al);
+        d.fault_end(byte_fault);
+        dynasm!(d ; .arch x64
+            ; mov edx, 1
+            ; mov [touched], edx
+            ; add [at], rdx
+            ; mov eax, edx
+            ; ret
+            ; general:
+        );
+    }
+
+    emit::look(d, v, monitor, leave);
+    if looks_at_appending {
+        emit::look_at_monitor(d, appending, leave);
+    }
+    // No count of 0, none with the top bit but the very lowest, no kernel address.
+    dynasm!(d ; .arch x64
+        ; lea rax, [rdx - 1]
+        ; or rax, rsi
+        ; js =>leave
+        ; push rcx
+    );
+    clamp(d, Reg::Rsi);
+    emit::enter(d, v, monitor, leave);
+    if takes_appending {
+        emit::take_monitor(d, appending, unlock);
+    }
+    if append {
+        dynasm!(d ; .arch x64 ; mov rcx, [size] ; lea rax, [rcx + rdx] ; jmp =>growing);
+    } else {
+        dynasm!(d ; .arch x64
+            ; mov rcx, [at]
+            ; lea rax, [rcx + rdx]
+            ; cmp rax, [size]
+            ; ja =>growing
+            ; push rsi
+            ; push rdi
+            ; mov eax, ecx
+            ; and eax, 0xfff
+            ; lea rdi, [rax + rdx]
+            ; cmp rdi, 0x1000
+            ; ja =>many
+        );
+        emit::inside(d, Reg::Rcx, Reg::Rdi, capacity);
+        // A piece of one page, rdx bytes from byte eax of page rcx / 4096 on.
+        dynasm!(d ; .arch x64
+            ; shr rcx, 12
+        );
+        d.fault_begin();
+        dynasm!(d ; .arch x64
+            ; mov rdi, [pages]
+            ; mov rdi, [rdi + rcx * 8]
+            ; add rdi, rax
+        );
+        emit::open_user(d, v.guarded_user);
+        emit::copy_edx(d);
+        d.fault_end(fault);
+        emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; add [at], rdx);
+    }
+    dynasm!(d ; .arch x64 ; =>moved ; mov DWORD [touched], 1 ; pop rdi ; pop rsi);
+    let give_both = |d: &mut Draft| {
+        if takes_appending {
+            emit::give_monitor(d, appending, wake_next);
+        }
+        emit::give(d, v, monitor, wake_next);
+    };
+    give_both(d);
+    dynasm!(d ; .arch x64 ; pop rcx ; mov eax, edx ; ret);
+
+    // Beyond the size but inside the pages' places: rcx = offset, rax = end.
+    dynasm!(d ; .arch x64 ; =>growing);
+    if !append {
+        dynasm!(d ; .arch x64 ; cmp rcx, [size] ; ja =>give_file);
+    }
+    dynasm!(d ; .arch x64
+        ; cmp rax, [capacity]
+        ; ja =>give_file
+        ; push rsi
+        ; push rdi
+        ; mov eax, ecx
+        ; and eax, 0xfff
+    );
+    // Several pages: r8 = bytes left, r9 = offset, eax = offset within the page.
+    let many_fault = d.label();
+    dynasm!(d ; .arch x64
+        ; =>many
+        ; cmp rdx, LARGEST as i32
+        ; ja =>too_many
+        ; push r8
+        ; push r9
+    );
+    emit::inside(d, Reg::Rcx, Reg::R8, capacity);
+    dynasm!(d ; .arch x64
+        ; mov r8, rdx
+        ; mov r9, rcx
+    );
+    emit::open_user(d, v.guarded_user);
+    d.fault_begin();
+    copy_pages(d, pages, Side::Target);
+    d.fault_end(many_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64
+        ; cmp r9, [size]
+        ; ja >grow
+        ; grown:
+        ; mov [at], r9
+        ; pop r9
+        ; pop r8
+        ; jmp =>moved
+        ; grow:
+    );
+    if v.several_cpus && !append {
+        // The size only grows here; who was faster by more wins.
+        dynasm!(d ; .arch x64
+            ; mov rax, [size]
+            ; again:
+            ; cmp r9, rax
+            ; jbe <grown
+            ; lock cmpxchg [size], r9
+            ; jne <again
+            ; jmp <grown
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov [size], r9 ; jmp <grown);
+    }
+
+    dynasm!(d ; .arch x64 ; =>many_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; mov DWORD [torn], 1 ; pop r9 ; pop r8 ; jmp =>too_many ; =>fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; =>too_many ; pop rdi ; pop rsi ; =>give_file);
+    if takes_appending {
+        emit::give_monitor(d, appending, wake_next);
+    }
+    dynasm!(d ; .arch x64 ; =>unlock);
+    emit::give(d, v, monitor, wake_next);
+    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
+    emit::leave_slowly(d, abi::nr::WRITE, slow);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);
+}

@@ -1,0 +1,98 @@
+//! Gauge: counts events, such as calls, arrivals and interrupts, for whoever decides by them.
+//!
+//! *Interface*: callentry `count` is one instruction, so it always stands in its caller's place ([`count`]); [`Gauge::read`] and
+//! [`Gauge::take`] look at it.
+//!
+//! Source: Massalin and Pu 1989, section 2.3 (schedulers use gauges to collect data for scheduling decisions).
+
+use crate::kit::class::Ref;
+use crate::kit::interfacer::Callentry;
+use crate::kit::near::Block;
+use crate::kit::regs::Regs;
+use crate::kit::seam::{Unmade, near};
+use alloc::sync::Arc;
+use codegen::{Class, Draft, Routine, dynasm};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// One gauge.
+pub struct Gauge {
+    block: Block,
+    several_cpus: bool,
+    count: Routine<extern "sysv64" fn()>,
+}
+
+crate::quaject! {
+    /// Counts events
+    class Gauge = "Gauge", spec bool, error Unmade {
+        callentry { COUNT = "count", READ = "read", TAKE = "take" }
+    }
+    make Gauge::new;
+}
+
+static CODE: Class = Class::new("gauge count");
+
+impl Gauge {
+    fn new(several_cpus: bool) -> Result<Gauge, Unmade> {
+        let block = Block::new(size_of::<AtomicU64>()).ok_or(Unmade::OutOfMemory)?;
+        let mut draft = Draft::new(&CODE, "count");
+        emit(&mut draft, &block, several_cpus)?;
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; ret);
+        Ok(Gauge {
+            block,
+            several_cpus,
+            // SAFETY: it increments a word of the block, which the gauge keeps beside it.
+            count: unsafe { Routine::from(draft.seal()?) },
+        })
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the block holds one zeroed word.
+        unsafe { self.block.at().cast::<AtomicU64>().as_ref() }
+    }
+
+    /// Events so far.
+    pub fn read(&self) -> u64 {
+        self.word().load(Ordering::Relaxed)
+    }
+
+    /// Events since the last `take`.
+    pub fn take(&self) -> u64 {
+        self.word().swap(0, Ordering::Relaxed)
+    }
+}
+
+fn emit(d: &mut Draft, block: &Block, several_cpus: bool) -> Result<(), Unmade> {
+    let word = near(block.at().as_ptr())? as i32;
+    if several_cpus {
+        dynasm!(d ; .arch x64 ; lock inc QWORD [word]);
+    } else {
+        dynasm!(d ; .arch x64 ; inc QWORD [word]);
+    }
+    Ok(())
+}
+
+/// Callentry `count` of `gauge`.
+pub fn count(gauge: &Ref<Gauge>) -> Arc<dyn Callentry> {
+    Arc::new(Count(gauge.clone()))
+}
+
+struct Count(Ref<Gauge>);
+
+impl Callentry for Count {
+    fn name(&self) -> &'static &'static str {
+        &"count"
+    }
+    fn owner(&self) -> u32 {
+        self.0.header().number()
+    }
+    fn changes(&self) -> Regs {
+        Regs::NONE
+    }
+    fn emit(&self, d: &mut Draft) -> bool {
+        emit(d, &self.0.block, self.0.several_cpus).is_ok()
+    }
+    fn entry(&self) -> usize {
+        self.0.count.entry()
+    }
+}

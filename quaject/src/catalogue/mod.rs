@@ -1,0 +1,43 @@
+//! The catalogue: the quajects, a file or folder each, and the generators of the routines behind descriptors.
+//!
+//! *Interface*: each module's first lines; [`CALLBACKS`] for who makes a [`Seam`](crate::Seam).
+
+use crate::kit::seam::Callbacks;
+
+#[cfg(not(loom))]
+pub mod buffer_in;
+#[cfg(not(loom))]
+pub mod buffer_out;
+pub mod constant;
+#[cfg(not(loom))]
+pub mod cook_tty_in;
+#[cfg(not(loom))]
+pub mod cook_tty_out;
+pub mod counter;
+pub mod fsmap;
+#[cfg(not(loom))]
+pub mod gauge;
+pub mod pipe;
+#[cfg(not(loom))]
+pub mod probe;
+#[cfg(not(loom))]
+pub mod pump;
+#[cfg(not(loom))]
+pub mod queue;
+#[cfg(not(loom))]
+pub mod relay;
+#[cfg(not(loom))]
+pub mod serializer;
+#[cfg(not(loom))]
+pub mod switch;
+pub mod symtab;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod testing;
+
+/// What the routines of the catalogue call when there is somebody to wake.
+pub const CALLBACKS: Callbacks = Callbacks {
+    data_came: pipe::PipeCore::data_came,
+    space_came: pipe::PipeCore::space_came,
+    some_came: counter::CounterCore::some_came,
+    room_came: counter::CounterCore::room_came,
+};

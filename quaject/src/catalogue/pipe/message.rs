@@ -1,0 +1,162 @@
+//! A pipe's queue with messages in it: each has its length before it, and whoever reads gets one, or its beginning.
+//!
+//! *Interface*: [`sender`] and [`receiver`] make the routines of the two ends; [`PipeCore::send_message`] and [`PipeCore::receive_message`] are their plain twins.
+//! [`ReadEnd::message`] and [`WriteEnd::put_message`] are for what a routine leaves to the slow exit. A queue has messages or bytes, never both.
+//!
+//! A message takes a word for its length and as many words as its bytes need, so that the length never goes round the ring's end.
+
+use super::{Patience, PipeCore, ReadEnd, WriteEnd, synthesize_receive, synthesize_send};
+use crate::kit::guard::Flag;
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
+use alloc::sync::Arc;
+use codegen::Routine;
+
+/// The usual size of a ring of messages, in bytes.
+pub const MESSAGES: usize = 8192;
+
+/// The longest message that goes into one.
+pub const LONGEST: usize = 2048;
+
+/// Bytes of a length.
+pub const HEADER: usize = 8;
+
+/// What a message of `length` bytes takes of the ring.
+pub const fn footprint(length: usize) -> usize {
+    HEADER + length.next_multiple_of(HEADER)
+}
+
+/// The routine behind `write` where each is a message. Several may send to one queue.
+///
+/// # Errors
+/// [`Unmade`].
+pub fn sender(queue: &Arc<PipeCore>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the image keeps the queue whose words it names, and takes its end as one of several.
+    Ok(unsafe { synthesize_send(queue, seam, Sharing::Shared)? }.keeping(queue.clone()))
+}
+
+/// The routine behind `read` where each is a message; as [`reader`](super::reader).
+///
+/// # Errors
+/// [`Unmade`].
+pub fn receiver(
+    queue: &Arc<PipeCore>,
+    seam: &Seam,
+    sharing: Sharing,
+    patience: Patience,
+) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the image keeps the queue whose words it names.
+    Ok(unsafe { synthesize_receive(queue, seam, sharing, patience)? }.keeping(queue.clone()))
+}
+
+impl PipeCore {
+    /// Plain twin of the sending routine: the whole message or nothing. None where the routine takes the slow exit.
+    pub fn send_message(&self, sharing: Sharing, from: &[u8]) -> Option<usize> {
+        if self.for_writer.is_raised(Flag::Closed) {
+            return None;
+        }
+        if sharing == Sharing::Shared && !self.writing.try_lock() {
+            return None;
+        }
+        let mut end = WriteEnd { pipe: self };
+        let mut framed = [0; HEADER + LONGEST];
+        let fits =
+            (1..=LONGEST).contains(&from.len()) && end.free() >= from.len() + HEADER + (HEADER - 1);
+        if fits {
+            framed[..HEADER].copy_from_slice(&from.len().to_ne_bytes());
+            framed[HEADER..HEADER + from.len()].copy_from_slice(from);
+            end.put(&framed[..footprint(from.len())]);
+        }
+        end.leave(sharing);
+        fits.then_some(from.len())
+    }
+
+    /// Plain twin of the receiving routine: the first message, or as much of it as `into` takes. None where the routine takes the slow exit.
+    pub fn receive_message(&self, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
+        if into.is_empty() || self.is_ended() {
+            return None;
+        }
+        if sharing == Sharing::Shared && !self.tail.reading.try_lock() {
+            return None;
+        }
+        let mut end = ReadEnd { pipe: self };
+        let found = end.message().map(|(length, [first, second])| {
+            let count = length.min(into.len());
+            let split = count.min(first.len());
+            into[..split].copy_from_slice(&first[..split]);
+            into[split..count].copy_from_slice(&second[..count - split]);
+            (length, count)
+        });
+        if let Some((length, _)) = found {
+            end.consume_message(length);
+        }
+        end.leave(sharing);
+        found.map(|(_, count)| count)
+    }
+
+    /// Bytes of all messages, unless somebody is just reading.
+    pub fn in_messages(&self) -> Option<usize> {
+        if !self.tail.reading.try_lock() {
+            return None;
+        }
+        Some(ReadEnd { pipe: self }.in_messages())
+    }
+
+    /// Bytes of the first message, unless somebody is just reading.
+    pub fn first_message(&self) -> Option<usize> {
+        if !self.tail.reading.try_lock() {
+            return None;
+        }
+        let end = ReadEnd { pipe: self };
+        end.message().map(|(length, _)| length)
+    }
+}
+
+impl ReadEnd<'_> {
+    /// The first message: its length, and its bytes in two pieces.
+    pub fn message(&self) -> Option<(usize, [&[u8]; 2])> {
+        let [first, second] = self.pieces();
+        let (header, first) = first.split_first_chunk::<HEADER>()?;
+        let length = usize::from_ne_bytes(*header);
+        let split = length.min(first.len());
+        let rest = second.get(..length - split)?;
+        Some((length, [first.get(..split)?, rest]))
+    }
+
+    /// Bytes of all messages, without their lengths.
+    pub fn in_messages(&self) -> usize {
+        let [first, second] = self.pieces();
+        let (mut at, mut total) = (0, 0);
+        // A length never goes round.
+        let header = |at: usize| match at.checked_sub(first.len()) {
+            None => first.get(at..)?.first_chunk::<HEADER>(),
+            Some(at) => second.get(at..)?.first_chunk::<HEADER>(),
+        };
+        while let Some(length) = header(at).map(|word| usize::from_ne_bytes(*word)) {
+            total += length;
+            at += footprint(length);
+        }
+        total
+    }
+
+    /// The first message, of `length` bytes, was read.
+    pub fn consume_message(&mut self, length: usize) {
+        self.consume(footprint(length));
+    }
+}
+
+impl WriteEnd<'_> {
+    /// Writes a message whole, or finds no room for it. It is in `framed`, from [`HEADER`] on; what is before that and behind it, up to its [`footprint`], is not looked at.
+    ///
+    /// # Panics
+    /// When `framed` is shorter than the message's footprint.
+    pub fn put_message(&mut self, framed: &mut [u8], length: usize) -> bool {
+        let framed = &mut framed[..footprint(length)];
+        if self.free() < framed.len() {
+            return false;
+        }
+        framed[..HEADER].copy_from_slice(&length.to_ne_bytes());
+        // Published at once: nobody finds a length without its bytes.
+        self.put(framed);
+        true
+    }
+}

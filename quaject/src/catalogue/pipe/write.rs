@@ -1,0 +1,110 @@
+//! The routine behind `write` to a pipe.
+//!
+//! One byte goes straight through; everything else through the general part, which copies eight bytes at a time, wraps
+//! around, and wakes a waiting reader after it published. What does not fit whole is left to the slow exit.
+
+use super::end::{End, Kind, writing};
+use super::ring::Index;
+use super::{PipeCore, RING};
+use crate::kit::emit;
+use crate::kit::guard::Flag;
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, templates};
+use codegen::harden::clamp;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Hole, Routine, dynasm};
+
+static CLASS: Class = Class::new("pipe write");
+
+static WRITE: Kind<5> = Kind {
+    class: &CLASS,
+    call: "write",
+    usual: RING,
+    templates: templates!(&CLASS, usual),
+    generate,
+};
+
+fn usual(d: &mut Draft, holes: &[Hole; 5], variant: u8) {
+    generate(d, Variant::new(variant), RING, holes);
+}
+
+/// The routine behind `write` for a pipe.
+///
+/// # Errors
+/// [`Unmade`]; the caller then leaves the slow stub in place.
+///
+/// # Safety
+/// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive routine is plugged only
+/// where one thread reaches the writing end.
+pub unsafe fn synthesize_write(
+    pipe: &PipeCore,
+    seam: &Seam,
+    sharing: Sharing,
+) -> Result<Routine<DescFn>, Unmade> {
+    let sealed = WRITE.seal(pipe, seam, sharing, writing(pipe, seam)?)?;
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `pipe`.
+    Ok(unsafe { Routine::from(sealed) })
+}
+
+fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
+    let end = End::writing(d, v, size, 0, holes);
+    let (ring, head, tail, guard, flags) = (end.ring, end.head, end.tail, end.guard, end.flags);
+    let byte_fault = d.label();
+
+    if !v.takes_monitor() {
+        dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
+        end.look(d);
+        // Free places less one, or less than nothing when the guard is raised; or the sign of a kernel address.
+        dynasm!(d ; .arch x64
+            ; mov rax, [tail]
+            ; sub rax, [head]
+            ; add rax, [guard]
+            ; or rax, rsi
+            ; js >general
+        );
+        clamp(d, Reg::Rsi);
+        emit::open_user(d, v.guarded_user);
+        d.fault_begin();
+        dynasm!(d ; .arch x64 ; movzx edx, BYTE [rsi]);
+        d.fault_end(byte_fault);
+        emit::close_user(d, v.guarded_user);
+        ring.load_index(d, Index::Eax);
+        dynasm!(d ; .arch x64 ; mov [rax + ring.bytes], dl ; mov edx, 1);
+        ring.publish(d, v);
+        if v.several_cpus {
+            dynasm!(d ; .arch x64 ; test BYTE [flags], Flag::Waited.bit() ; jnz =>end.wake);
+        }
+        dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
+    }
+
+    end.look(d);
+    dynasm!(d ; .arch x64 ; push rcx);
+    end.enter(d);
+    // With the end, so that no other queue comes into the place of this one in between.
+    dynasm!(d ; .arch x64 ; test BYTE [flags], Flag::Closed.bit() ; jnz =>end.unlock);
+    // Places left after this write; the sign also catches a count or an address with the top bit.
+    dynasm!(d ; .arch x64
+        ; mov rax, [tail]
+        ; sub rax, [head]
+        ; add rax, ring.size
+        ; sub rax, rdx
+        ; or rax, rdx
+        ; or rax, rsi
+        ; js =>end.unlock
+        ; push rsi
+        ; push rdi
+    );
+    clamp(d, Reg::Rsi);
+    ring.load_index(d, Index::Edi);
+    dynasm!(d ; .arch x64 ; lea eax, [rdi + rdx] ; add rdi, ring.bytes ; cmp eax, ring.size);
+    end.copy(d);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi);
+    ring.publish(d, v);
+    end.has_written(d);
+
+    end.copy_round(d);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi);
+    end.ways_out(d, abi::nr::WRITE);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>end.leave);
+}

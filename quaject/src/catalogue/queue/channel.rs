@@ -1,0 +1,112 @@
+//! A queue of strings between threads: with a turn, and a list of those who wait, at each end.
+//!
+//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for who comes in Rust; descriptors have generated routines
+//! ([`Channel::reader`], `cook_tty_out::channel_writer`) which take the same turns and wake the same lists. Neither waits.
+//!
+//! Those who wait for room are woken when half of the queue is free, so that a writer of much does not run for each byte that is read.
+//!
+//! Source: dissertation, sections 1.3.1 (a tty's queues), 4.1.1.
+
+use super::{ByteQueue, Parties, Spec, Told, synthesize_receive};
+use crate::kit::class::{Ref, create};
+use crate::kit::seam::{DescFn, Seam, Unmade};
+use alloc::sync::Arc;
+use codegen::Routine;
+use sync::WaitList;
+use sync::monitor::RawMonitor;
+
+/// One channel.
+pub struct Channel {
+    pub(crate) queue: Ref<ByteQueue>,
+    pub(crate) writing: RawMonitor,
+    reading: RawMonitor,
+    pub(crate) arrived: WaitList,
+    drained: WaitList,
+    size: usize,
+}
+
+impl Channel {
+    /// An empty one of `size` bytes, a power of two.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub fn new(size: usize, several_cpus: bool) -> Result<Channel, Unmade> {
+        let spec = Spec {
+            producers: Parties::One,
+            consumers: Parties::One,
+            size,
+            several_cpus,
+            strings: true,
+        };
+        Ok(Channel {
+            queue: create::<ByteQueue>(spec)?,
+            writing: RawMonitor::new(),
+            reading: RawMonitor::new(),
+            arrived: WaitList::new(),
+            drained: WaitList::new(),
+            size,
+        })
+    }
+
+    /// The queue, to look at.
+    pub fn queue(&self) -> &Ref<ByteQueue> {
+        &self.queue
+    }
+
+    /// Woken when bytes have come.
+    pub fn arrived(&self) -> &WaitList {
+        &self.arrived
+    }
+
+    /// Woken when half of the queue is free.
+    pub fn drained(&self) -> &WaitList {
+        &self.drained
+    }
+
+    /// Calls `f` while no other writer is there. `f` gets the newest bytes that went in, the newest first, and a function that puts as many
+    /// of some bytes as fit, or of at most 8 (an escape sequence, an expansion) all or none, and returns how many. Then wakes readers.
+    pub fn writing<R>(
+        &self,
+        f: impl FnOnce(&mut dyn Iterator<Item = u8>, &mut dyn FnMut(&[u8]) -> usize) -> R,
+    ) -> R {
+        let queue = &self.queue;
+        self.writing.lock();
+        let result = f(&mut queue.recent(), &mut |bytes| {
+            if bytes.len() <= 8 && queue.room() < bytes.len() {
+                return 0;
+            }
+            queue.write(bytes)
+        });
+        self.writing.unlock();
+        self.arrived.wake_all();
+        result
+    }
+
+    /// Moves what is there into `into`; how many bytes. Wakes writers when half is free.
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        self.reading.lock();
+        let count = self.queue.read(into);
+        self.reading.unlock();
+        if self.queue.len() <= self.size / 2 {
+            self.drained.wake_all();
+        }
+        count
+    }
+
+    /// Throws away what nobody has read yet.
+    pub fn discard(&self) {
+        let mut piece = [0; 256];
+        while self.read(&mut piece) > 0 {}
+    }
+
+    /// The routine behind `read`, which keeps the channel.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub fn reader(self: &Arc<Self>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+        let told = Told::Waiters(&self.drained);
+        // SAFETY: the image keeps the channel, and with it all that it names.
+        let made = unsafe { synthesize_receive(&self.queue, &self.reading, told, seam)? };
+        Ok(made.keeping(self.clone()))
+    }
+}

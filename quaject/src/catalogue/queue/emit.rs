@@ -1,0 +1,469 @@
+//! The generators of `Q_put` and `Q_get`.
+//!
+//! A place of a queue with one producer is a byte; with one producer and one consumer on two CPUs, and with many producers and one consumer, a byte and a mark that it is filled; with many of both a
+//! byte and a round, changed together; there head and tail are hints, as in `sync::queue::mpmc`.
+//!
+//! Where one has one CPU with the other, marks would save nothing: there a look at the other's position costs no line of the cache. Nor do strings have them: their bytes lie side by
+//! side, to be copied eight at a time, and a position moves once for all.
+//!
+//! What is not emitted is the point. A byte's publication is a locked instruction only where a callback is linked that the other end may be waiting for: the lock orders it before
+//! the look at whether the other end has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs an end that needs the other's
+//! position looks there only when what it last saw of it is not enough.
+//!
+//! An end names its own position relatively to the code (`[extern …]`). Some processors (AMD's family 26) hand a word that was stored to who loads it next in no time, if both name
+//! it alike, by a register that has not changed or relatively to the code; by its absolute address alone they do not, and a position's increment takes four to six cycles instead of one.
+
+use super::{FailedWords, Parties, Spec, TailWords, Words};
+use crate::kit::interfacer::{Callentry, place};
+use crate::kit::near::Block;
+use crate::kit::regs::Regs;
+use crate::kit::seam::{Unmade, near};
+use codegen::methods::Reg;
+use codegen::{Draft, Label, dynasm};
+use core::mem::offset_of;
+
+/// What put and get change at most.
+pub const CHANGES: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx, Reg::R8, Reg::R9]);
+
+/// Whether each place says by itself if it is filled, in a queue of one and one.
+fn is_marked(spec: Spec) -> bool {
+    let one_each = (spec.producers, spec.consumers) == (Parties::One, Parties::One);
+    one_each && spec.several_cpus && !spec.strings
+}
+
+/// Size of a place in bytes.
+pub fn place_size(spec: Spec) -> usize {
+    match (spec.producers, spec.consumers) {
+        _ if is_marked(spec) => 2,
+        (Parties::One, _) => 1,
+        (Parties::Many, Parties::One) => 2,
+        (Parties::Many, Parties::Many) => 8,
+    }
+}
+
+/// Makes the queue's memory that of an empty queue. Nobody else uses it.
+pub fn clear(spec: Spec, block: &Block) {
+    // SAFETY: the block is that large, and nobody else uses it.
+    unsafe { block.at().as_ptr().write_bytes(0, block.len()) };
+    if place_size(spec) == 8 {
+        for round in 0..spec.size {
+            // SAFETY: the places follow the words; each is eight bytes, aligned.
+            unsafe {
+                let places = block.at().add(size_of::<Words>()).cast::<u64>();
+                places.add(round).write((round as u64) << 8);
+            }
+        }
+    }
+}
+
+/// The addresses and constants of one queue.
+pub struct Places {
+    spec: Spec,
+    head: i32,
+    seen_tail: i32,
+    tail: i32,
+    seen_head: i32,
+    put_failed: i32,
+    get_failed: i32,
+    places: i32,
+    size: i32,
+    mask: i32,
+}
+
+impl Places {
+    pub fn new(spec: Spec, block: &Block) -> Result<Places, Unmade> {
+        // The last byte must be near as well, so that sums below stay so.
+        let last = block.at().as_ptr().wrapping_add(block.len());
+        near(last)?;
+        let base = near(block.at().as_ptr())? as i32;
+        let tail = base + offset_of!(Words, tail) as i32;
+        let failed = base + offset_of!(Words, failed) as i32;
+        Ok(Places {
+            spec,
+            head: base + offset_of!(Words, head) as i32,
+            seen_tail: base + offset_of!(Words, seen_tail) as i32,
+            tail: tail + offset_of!(TailWords, tail) as i32,
+            seen_head: tail + offset_of!(TailWords, seen_head) as i32,
+            put_failed: failed + offset_of!(FailedWords, put) as i32,
+            get_failed: failed + offset_of!(FailedWords, get) as i32,
+            places: base + size_of::<Words>() as i32,
+            size: spec.size as i32,
+            mask: spec.size as i32 - 1,
+        })
+    }
+
+    /// The lock prefix, where another CPU could come between. One CPU cannot come between its own instructions' halves.
+    fn lock(&self, d: &mut Draft) {
+        if self.spec.several_cpus {
+            d.push(0xf0);
+        }
+    }
+
+    /// Whether what publishes must be seen by other CPUs before the next look: there is a callback, and so a look.
+    fn ordered(&self, callback: Option<&dyn Callentry>) -> bool {
+        self.spec.several_cpus && callback.is_some()
+    }
+
+    /// Moves a position that this end alone writes.
+    fn publish(&self, d: &mut Draft, position: i32, ordered: bool) {
+        if ordered {
+            self.lock(d);
+        }
+        dynasm!(d ; .arch x64 ; inc QWORD [extern position]);
+    }
+
+    /// Sets the mark of place rdx to `mark`, 0 or 1, after what was done with its byte. May change ecx.
+    fn mark(&self, d: &mut Draft, mark: i8, ordered: bool) {
+        let marks = self.places + 1;
+        if ordered {
+            dynasm!(d ; .arch x64 ; mov ecx, i32::from(mark) ; xchg [rdx * 2 + marks], cl);
+        } else {
+            dynasm!(d ; .arch x64 ; mov BYTE [rdx * 2 + marks], mark);
+        }
+    }
+}
+
+/// Emits `Q_put`: byte in dil, 1 in eax. Returns which callbacks stand in-line: `Q_full`, `Q_empty+1`.
+pub fn put(
+    d: &mut Draft,
+    at: &Places,
+    full: Option<&dyn Callentry>,
+    not_empty: Option<&dyn Callentry>,
+) -> [bool; 2] {
+    let (head, tail, places) = (at.head, at.tail, at.places);
+    let [failing, again, room, look, pass] = core::array::from_fn(|_| d.label());
+    let ordered = at.ordered(not_empty);
+    dynasm!(d ; .arch x64 ; retry:);
+    match (at.spec.producers, at.spec.consumers) {
+        _ if is_marked(at.spec) => {
+            dynasm!(d ; .arch x64
+                ; mov rdx, [extern head]
+                ; and edx, at.mask
+                ; cmp BYTE [rdx * 2 + places + 1], 0
+                ; jne =>failing
+                ; mov [rdx * 2 + places], dil
+            );
+            at.mark(d, 1, ordered);
+            at.publish(d, head, false);
+        }
+        (Parties::One, _) => {
+            dynasm!(d ; .arch x64 ; mov rax, [extern head] ; mov rcx, rax);
+            at.find_room(d, look, failing);
+            dynasm!(d ; .arch x64
+                ; =>room
+                ; and eax, at.mask
+                ; mov [rax + places], dil
+            );
+            at.publish(d, head, ordered);
+        }
+        (Parties::Many, Parties::One) => {
+            dynasm!(d ; .arch x64 ; mov rax, [extern head] ; =>again ; mov rcx, rax);
+            at.find_room(d, look, look);
+            dynasm!(d ; .arch x64 ; =>room ; lea rcx, [rax + 1]);
+            at.lock(d);
+            dynasm!(d ; .arch x64
+                ; cmpxchg [extern head], rcx
+                ; jne =>again
+                ; and eax, at.mask
+                ; movzx ecx, dil
+                ; or ecx, 0x100
+            );
+            if ordered {
+                dynasm!(d ; .arch x64 ; xchg [rax * 2 + places], cx);
+            } else {
+                dynasm!(d ; .arch x64 ; mov [rax * 2 + places], cx);
+            }
+        }
+        (Parties::Many, Parties::Many) => {
+            dynasm!(d ; .arch x64
+                ; mov rax, [extern head]
+                ; =>again
+                ; mov ecx, eax
+                ; and ecx, at.mask
+                ; mov rdx, [rcx * 8 + places]
+                ; mov r8, rdx
+                ; shr r8, 8
+                ; sub r8, rax
+                ; js =>failing
+                ; jnz =>pass
+                ; lea r9, [rax + 1]
+                ; mov r8, r9
+                ; shl r8, 8
+                ; mov r8b, dil
+                ; xchg rax, rdx
+            );
+            // Also orders the look at `get_failed` after it.
+            at.lock(d);
+            dynasm!(d ; .arch x64
+                ; cmpxchg [rcx * 8 + places], r8
+                ; mov rax, rdx
+                ; jne =>again
+                ; mov [extern head], r9
+            );
+        }
+    }
+    let ends = Ending {
+        failing,
+        other_failed: at.get_failed,
+        came: (not_empty, Regs::NONE),
+        own_failed: at.put_failed,
+        fails: (full, Regs::of(&[Reg::Rdi])),
+        done: Some(1),
+        failed: 0,
+    }
+    .emit(d);
+    match (at.spec.producers, at.spec.consumers) {
+        (Parties::Many, Parties::Many) => at.pass(d, pass, again),
+        _ if is_marked(at.spec) => {}
+        (producers, _) => {
+            let several = at.spec.several_cpus;
+            if several {
+                dynasm!(d ; .arch x64
+                    ; =>look
+                    ; mov rdx, [tail]
+                    ; mov [at.seen_tail], rdx
+                    ; mov rcx, rax
+                    ; sub rcx, rdx
+                    ; cmp rcx, at.size
+                    ; jb =>room
+                );
+            }
+            if producers == Parties::Many {
+                if !several {
+                    dynasm!(d ; .arch x64 ; =>look);
+                }
+                // More than full: head is older than tail. Just full: if head is still the same.
+                dynasm!(d ; .arch x64
+                    ; mov rcx, rax
+                    ; mov rax, [extern head]
+                    ; cmp rax, rcx
+                    ; jne =>again
+                );
+            }
+            if several || producers == Parties::Many {
+                dynasm!(d ; .arch x64 ; jmp =>failing);
+            }
+        }
+    }
+    ends
+}
+
+/// Emits `Q_get`: byte in eax. Returns which callbacks stand in-line: `Q_empty`, `Q_full-1`.
+pub fn get(
+    d: &mut Draft,
+    at: &Places,
+    empty: Option<&dyn Callentry>,
+    not_full: Option<&dyn Callentry>,
+) -> [bool; 2] {
+    let (head, tail, places) = (at.head, at.tail, at.places);
+    let [failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
+    let ordered = at.ordered(not_full);
+    let looks = at.spec.strings && at.spec.several_cpus;
+    dynasm!(d ; .arch x64 ; retry:);
+    match (at.spec.producers, at.spec.consumers) {
+        _ if is_marked(at.spec) => {
+            dynasm!(d ; .arch x64
+                ; mov rdx, [extern tail]
+                ; and edx, at.mask
+                ; cmp BYTE [rdx * 2 + places + 1], 0
+                ; je =>failing
+                ; movzx eax, BYTE [rdx * 2 + places]
+            );
+            at.mark(d, 0, ordered);
+            at.publish(d, tail, false);
+        }
+        (Parties::One, Parties::One) => {
+            dynasm!(d ; .arch x64 ; mov rax, [extern tail]);
+            if looks {
+                // Strings may have gone further than this routine ever looked.
+                dynasm!(d ; .arch x64
+                    ; mov rcx, [at.seen_head]
+                    ; sub rcx, rax
+                    ; jle =>look
+                );
+            } else {
+                dynasm!(d ; .arch x64 ; cmp rax, [head] ; je =>failing);
+            }
+            dynasm!(d ; .arch x64
+                ; =>there
+                ; and eax, at.mask
+                ; movzx eax, BYTE [rax + places]
+            );
+            at.publish(d, tail, ordered);
+        }
+        (Parties::One, Parties::Many) => {
+            dynasm!(d ; .arch x64
+                ; mov rax, [extern tail]
+                ; =>again
+                ; cmp rax, [head]
+                ; je =>failing
+                ; mov ecx, eax
+                ; and ecx, at.mask
+                ; movzx edx, BYTE [rcx + places]
+                ; lea rcx, [rax + 1]
+            );
+            at.lock(d);
+            dynasm!(d ; .arch x64 ; cmpxchg [extern tail], rcx ; jne =>again ; mov eax, edx);
+        }
+        (Parties::Many, Parties::One) => {
+            dynasm!(d ; .arch x64
+                ; mov rax, [extern tail]
+                ; and eax, at.mask
+                ; movzx ecx, WORD [rax * 2 + places]
+                ; test ecx, ecx
+                ; jz =>failing
+                ; mov WORD [rax * 2 + places], 0
+            );
+            at.publish(d, tail, ordered);
+            dynasm!(d ; .arch x64 ; movzx eax, cl);
+        }
+        (Parties::Many, Parties::Many) => {
+            dynasm!(d ; .arch x64
+                ; mov rax, [extern tail]
+                ; =>again
+                ; mov ecx, eax
+                ; and ecx, at.mask
+                ; mov rdx, [rcx * 8 + places]
+                ; mov r8, rdx
+                ; shr r8, 8
+                ; sub r8, rax
+                ; dec r8
+                ; js =>failing
+                ; jnz =>pass
+                ; lea r8, [rax + at.size]
+                ; shl r8, 8
+                ; lea r9, [rax + 1]
+                ; xchg rax, rdx
+            );
+            // Also orders the look at `put_failed` after it.
+            at.lock(d);
+            dynasm!(d ; .arch x64
+                ; cmpxchg [rcx * 8 + places], r8
+                ; xchg rax, rdx
+                ; jne =>again
+                ; mov [extern tail], r9
+                ; movzx eax, dl
+            );
+        }
+    }
+    let ends = Ending {
+        failing,
+        other_failed: at.put_failed,
+        came: (not_full, Regs::of(&[Reg::Rax])),
+        own_failed: at.get_failed,
+        fails: (empty, Regs::NONE),
+        done: None,
+        failed: -1,
+    }
+    .emit(d);
+    match (at.spec.producers, at.spec.consumers) {
+        (Parties::Many, Parties::Many) => at.pass(d, pass, again),
+        _ if looks => dynasm!(d ; .arch x64
+            ; =>look
+            ; mov rcx, [head]
+            ; mov [at.seen_head], rcx
+            ; cmp rcx, rax
+            ; jne =>there
+            ; jmp =>failing
+        ),
+        _ => {}
+    }
+    ends
+}
+
+impl Places {
+    /// With the position to fill in rcx: goes on when there is room; to `look` when what was seen of the other end does not say so, to `full` when
+    /// that is known to be true.
+    fn find_room(&self, d: &mut Draft, look: Label, full: Label) {
+        let (tail, none) = if self.spec.several_cpus {
+            (self.seen_tail, look)
+        } else {
+            (self.tail, full)
+        };
+        dynasm!(d ; .arch x64 ; sub rcx, [tail] ; cmp rcx, self.size ; jae =>none);
+    }
+
+    /// Where position rax has been passed, and its place's round is r8 beyond: on to the next, or to where the round says that things have
+    /// got to (a hint may be very old).
+    fn pass(&self, d: &mut Draft, pass: Label, again: Label) {
+        dynasm!(d ; .arch x64
+            ; =>pass
+            ; sub r8, self.size
+            ; mov ecx, 1
+            ; cmp r8, rcx
+            ; cmovl r8, rcx
+            ; add rax, r8
+            ; jmp =>again
+        );
+    }
+}
+
+/// What comes after the byte has been moved, and where nothing could be: the same for both ends.
+struct Ending<'a> {
+    /// Where an attempt that finds no place goes to.
+    failing: Label,
+    /// The word in which the other end says that it failed.
+    other_failed: i32,
+    /// The callback for then, and what it must leave alone.
+    came: (Option<&'a dyn Callentry>, Regs),
+    /// The word in which this end says that it failed.
+    own_failed: i32,
+    /// The callback for then, which may wait and try again, and what it must leave alone.
+    fails: (Option<&'a dyn Callentry>, Regs),
+    /// The result of success, where it is not in eax already.
+    done: Option<i32>,
+    /// The result of failure without a callback.
+    failed: i32,
+}
+
+impl Ending<'_> {
+    /// At the label `retry` the attempt begins. Returns which callbacks stand in-line:
+    /// `fails`, `came`.
+    fn emit(self, d: &mut Draft) -> [bool; 2] {
+        let (came, kept) = self.came;
+        if came.is_some() {
+            dynasm!(d ; .arch x64 ; cmp DWORD [self.other_failed], 0 ; jne >came);
+        }
+        dynasm!(d ; .arch x64 ; done:);
+        if let Some(result) = self.done {
+            dynasm!(d ; .arch x64 ; mov eax, result);
+        }
+        dynasm!(d ; .arch x64 ; ret);
+        let came = came.is_some_and(|target| {
+            dynasm!(d ; .arch x64
+                ; came:
+                ; xor ecx, ecx
+                ; xchg [self.other_failed], ecx
+                ; test ecx, ecx
+                ; jz <done
+            );
+            let in_line = place(d, target, kept, &[]);
+            dynasm!(d ; .arch x64 ; jmp <done);
+            in_line
+        });
+        // The first failure only says so and looks again: what the other end did before that is seen now, what it does later tells.
+        dynasm!(d ; .arch x64
+            ; =>self.failing
+            ; mov eax, 1
+            ; xchg [self.own_failed], eax
+            ; test eax, eax
+            ; jz <retry
+        );
+        let (fails, kept) = self.fails;
+        let fails = match fails {
+            Some(target) => {
+                let in_line = place(d, target, kept, &[]);
+                dynasm!(d ; .arch x64 ; jmp <retry);
+                in_line
+            }
+            None => {
+                match self.failed {
+                    0 => dynasm!(d ; .arch x64 ; xor eax, eax ; ret),
+                    result => dynasm!(d ; .arch x64 ; mov rax, result ; ret),
+                }
+                false
+            }
+        };
+        [fails, came]
+    }
+}

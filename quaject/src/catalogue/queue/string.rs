@@ -1,0 +1,183 @@
+//! Strings of bytes in and out of a queue that is made for them ([`super::Spec::strings`]), and where its parts lie.
+//!
+//! *Interface*: [`ByteQueue::write`] and [`ByteQueue::read`] are `Q_put` and `Q_get` for many bytes at once, for ends with one party; they go along the same
+//! callbacks. [`ByteQueue::layout`] gives the addresses to generators that put the queue's code in their own place: an interrupt handler, a
+//! descriptor routine.
+//!
+//! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to reduce looping").
+
+use super::{ByteQueue, FailedWords, TailWords, Target, Words};
+use crate::kit::seam::{Unmade, near};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Where the parts of a queue lie, for generated code: sign-extended 32-bit addresses. Positions count bytes for ever and are taken modulo the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes ever put: 64 bits, moved by the producer after the byte.
+    pub head: i32,
+    /// Bytes ever got: 64 bits, moved by the consumer after it has the byte.
+    pub tail: i32,
+    /// 64 bits, 1 after a put that failed: who gets next tells (`Q_full-1`).
+    pub put_failed: i32,
+    /// 64 bits, 1 after a get that failed: who puts next tells (`Q_empty+1`).
+    pub get_failed: i32,
+    /// The first place.
+    pub bytes: i32,
+    /// Places, a power of two.
+    pub size: i32,
+}
+
+impl ByteQueue {
+    /// The addresses of this queue's parts.
+    ///
+    /// # Errors
+    /// [`Unmade::OutOfReach`], and [`Unmade::BadSpec`] for a queue that is not made for strings.
+    pub fn layout(&self) -> Result<Layout, Unmade> {
+        if !self.spec.strings {
+            return Err(Unmade::BadSpec);
+        }
+        let start = self.block.at().as_ptr();
+        near(start.wrapping_add(self.block.len()))?;
+        let base = near(start)? as i32;
+        let tail = base + offset_of!(Words, tail) as i32;
+        let failed = base + offset_of!(Words, failed) as i32;
+        Ok(Layout {
+            head: base + offset_of!(Words, head) as i32,
+            tail: tail + offset_of!(TailWords, tail) as i32,
+            put_failed: failed + offset_of!(FailedWords, put) as i32,
+            get_failed: failed + offset_of!(FailedWords, get) as i32,
+            bytes: base + size_of::<Words>() as i32,
+            size: self.spec.size as i32,
+        })
+    }
+
+    fn place(&self, position: u64) -> *mut u8 {
+        assert!(self.spec.strings, "places of one byte");
+        let index = position as usize & (self.spec.size - 1);
+        self.block
+            .at()
+            .as_ptr()
+            .wrapping_add(size_of::<Words>() + index)
+    }
+
+    /// How many of `count` bytes from `position` on lie before the ring's end.
+    fn straight(&self, position: u64, count: usize) -> usize {
+        count.min(self.spec.size - (position as usize & (self.spec.size - 1)))
+    }
+
+    /// Bytes that fit at this instant, as far as one can tell.
+    pub fn room(&self) -> usize {
+        self.spec.size - self.len()
+    }
+
+    /// Bytes ever got: how far the consumer is.
+    pub fn taken(&self) -> u64 {
+        self.words().tail.tail.load(Ordering::Acquire)
+    }
+
+    /// Callentry `Q_put` for a string: puts as many of `bytes` as fit and returns how many. When some do not, `Q_full-1` will tell; `Q_full` is not
+    /// called. The caller is the only one who puts at this time; thread context.
+    pub fn write(&self, bytes: &[u8]) -> usize {
+        let words = self.words();
+        let mut done = 0;
+        loop {
+            let head = words.head.load(Ordering::Relaxed);
+            let count = self.room().min(bytes.len() - done);
+            let first = self.straight(head, count);
+            let piece = &bytes[done..done + count];
+            // SAFETY: the places are free, and the consumer does not read them before the head has moved.
+            unsafe {
+                let [one, two] = [&piece[..first], &piece[first..]];
+                self.place(head)
+                    .copy_from_nonoverlapping(one.as_ptr(), one.len());
+                self.place(head + first as u64)
+                    .copy_from_nonoverlapping(two.as_ptr(), two.len());
+            }
+            words.head.store(head + count as u64, Ordering::Release);
+            done += count;
+            if done == bytes.len() || failed_again(&words.failed.put) {
+                break;
+            }
+        }
+        if done > 0 && told(&words.failed.get) {
+            let target = self.links.lock().empty_1.clone();
+            call(&target);
+        }
+        done
+    }
+
+    /// Callentry `Q_get` for a string: moves what is there into `into` and returns how many bytes. When there is nothing, `Q_empty+1` will tell; `Q_empty`
+    /// is not called. The caller is the only one who gets at this time; thread context.
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        let words = self.words();
+        loop {
+            let tail = words.tail.tail.load(Ordering::Relaxed);
+            let count = self.len().min(into.len());
+            let first = self.straight(tail, count);
+            // SAFETY: the places were published by the producer, who does not write them before the tail has moved.
+            unsafe {
+                let (one, two) = into[..count].split_at_mut(first);
+                self.place(tail)
+                    .copy_to_nonoverlapping(one.as_mut_ptr(), one.len());
+                self.place(tail + first as u64)
+                    .copy_to_nonoverlapping(two.as_mut_ptr(), two.len());
+            }
+            words
+                .tail
+                .tail
+                .store(tail + count as u64, Ordering::Release);
+            if count > 0 {
+                if told(&words.failed.put) {
+                    let target = self.links.lock().full_1.clone();
+                    call(&target);
+                }
+                return count;
+            }
+            if into.is_empty() || failed_again(&words.failed.get) {
+                return 0;
+            }
+        }
+    }
+
+    /// The last bytes that were put, the newest first, got or not: at most as many as the queue has places. For the one who puts.
+    pub fn recent(&self) -> impl Iterator<Item = u8> + '_ {
+        let head = self.words().head.load(Ordering::Relaxed);
+        let oldest = head.saturating_sub(self.spec.size as u64);
+        (oldest..head).rev().map(|position| {
+            // SAFETY: written by this end, which alone writes places.
+            unsafe { self.place(position).read() }
+        })
+    }
+
+    /// What `port` is linked to, for a generator that puts the queue's code in its own place.
+    pub fn linked(&self, port: usize) -> Target {
+        let links = self.links.lock();
+        match port {
+            super::Q_FULL => links.full.clone(),
+            super::Q_FULL_1 => links.full_1.clone(),
+            super::Q_EMPTY => links.empty.clone(),
+            super::Q_EMPTY_1 => links.empty_1.clone(),
+            _ => None,
+        }
+    }
+}
+
+/// Notes that the operation failed; whether that had been noted before. The first failure looks again: what happened before that is seen then, what happens
+/// later tells.
+fn failed_again(word: &AtomicU64) -> bool {
+    word.swap(1, Ordering::SeqCst) != 0
+}
+
+/// After a publication: whether the other side has failed before it, and is to be told.
+fn told(word: &AtomicU64) -> bool {
+    fence(Ordering::SeqCst);
+    word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::SeqCst) != 0
+}
+
+fn call(target: &Target) {
+    let Some(target) = target else { return };
+    // SAFETY: a callback without arguments is a function of `this`, or code that takes nothing and keeps the System V convention; it is held here.
+    let function: extern "sysv64" fn(usize) = unsafe { core::mem::transmute(target.entry()) };
+    function(target.this().unwrap_or(0));
+}

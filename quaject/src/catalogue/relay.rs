@@ -1,0 +1,105 @@
+//! A descriptor routine that can be replaced under all its descriptors at once.
+//!
+//! *Interface*: [`Relay::routine`] goes into any number of kernel procedure tables; [`Relay::plug`] changes what it leads to, with one store. Nothing plugged is
+//! the slow exit.
+//!
+//! The routine in the tables is one jump through a word beside the code, the link of an executable data structure: whoever changes an invariant that the
+//! plugged code was made for publishes one word and need not know who has the object open. The old routine is retired: nobody sleeps inside a descriptor
+//! routine, so a grace period is enough.
+//!
+//! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995 (seed 003).
+
+use crate::kit::emit;
+use crate::kit::near::Block;
+use crate::kit::seam::{DescFn, Seam, Unmade, near};
+use alloc::sync::Arc;
+use codegen::methods::jump_through;
+use codegen::{Class, Draft, Hole, Routine};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use sync::Monitor;
+
+static CLASS: Class = Class::new("relay");
+
+/// One such routine.
+pub struct Relay {
+    /// Holds the word.
+    block: Arc<Block>,
+    /// Entry of the part that takes the slow exit.
+    slow: usize,
+    routine: Routine<DescFn>,
+    plugged: Monitor<Option<Routine<DescFn>>>,
+}
+
+impl Relay {
+    /// A relay called `name` for call number `number` (`read` or `write`), with nothing plugged.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub fn new(name: &'static str, number: usize, seam: &Seam) -> Result<Relay, Unmade> {
+        let block = Block::new(size_of::<AtomicUsize>()).ok_or(Unmade::OutOfMemory)?;
+        let block = Arc::new(block);
+        let mut draft = Draft::new(&CLASS, name);
+        jump_through(&mut draft, near(block.at().as_ptr())? as i32);
+        let jump = draft.len();
+        emit::leave_slowly(&mut draft, number, Hole::value(seam.slow() as i64));
+        // SAFETY: it goes on to a descriptor routine, or takes the slow exit, and keeps the word that it jumps through.
+        let routine = unsafe { Routine::from(draft.seal()?) }.keeping(block.clone());
+        let relay = Relay {
+            block,
+            slow: routine.entry() + jump,
+            routine,
+            plugged: Monitor::new(None),
+        };
+        relay.word().store(relay.slow, Ordering::Release);
+        Ok(relay)
+    }
+
+    fn word(&self) -> &AtomicUsize {
+        // SAFETY: the block holds the word, zeroed and aligned.
+        unsafe { self.block.at().cast::<AtomicUsize>().as_ref() }
+    }
+
+    /// The routine for the tables.
+    pub fn routine(&self) -> &Routine<DescFn> {
+        &self.routine
+    }
+
+    /// Plugs `routine`; none: the slow exit. Calls that begin after this go there. Sleeps while another plugs.
+    pub fn plug(&self, routine: Option<Routine<DescFn>>) {
+        let mut plugged = self.plugged.lock();
+        let entry = routine.as_ref().map_or(self.slow, Routine::entry);
+        self.word().store(entry, Ordering::SeqCst);
+        let old = core::mem::replace(&mut *plugged, routine);
+        // What it keeps may take monitors of its own when it goes.
+        drop(plugged);
+        drop(old);
+    }
+
+    /// What is plugged, to look at.
+    pub fn plugged(&self) -> Option<Routine<DescFn>> {
+        self.plugged.lock().clone()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::catalogue::constant::constant;
+    use crate::catalogue::testing::{Ended, call, seam};
+    use crate::kit::seam::Conv;
+
+    #[test]
+    fn what_is_plugged_is_called_and_nothing_is_the_slow_exit() {
+        let seam = seam(1, Conv::Kernel);
+        let relay = Relay::new("test", abi::nr::WRITE, &seam).unwrap();
+        let arguments = [1, 2, 3];
+        let table = relay.routine().clone();
+        assert_eq!(call(&table, arguments), Ended::Slowly(abi::nr::WRITE));
+        for value in [7, 8] {
+            relay.plug(Some(constant("answer", value).unwrap()));
+            assert_eq!(call(&table, arguments), Ended::With(value));
+        }
+        relay.plug(None);
+        assert_eq!(call(&table, arguments), Ended::Slowly(abi::nr::WRITE));
+    }
+}

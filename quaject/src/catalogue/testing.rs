@@ -1,0 +1,221 @@
+//! What the host tests of this room share: calling routines with every register watched, faults that resume at fix-ups,
+//! user memory with an end, and numbers that are random but always the same.
+
+use crate::kit::seam::{Conv, DescFn, Seam};
+use codegen::harden::Hardening;
+use codegen::host::{self, Low};
+use codegen::{Class, Draft, Routine, dynasm};
+use std::sync::{Once, OnceLock};
+
+/// A small deterministic source of numbers (xorshift64*), so that a failing property test fails again.
+pub struct Random(u64);
+
+impl Random {
+    /// A source that depends on `seed` alone.
+    pub fn new(seed: u64) -> Self {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// `len` random bytes.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+core::arch::global_asm!(
+    // rdi = entry, rsi = &mut [u64; 16] in the order of register numbers; rsp's place is not used.
+    "quaject_test_enter:",
+    "push rbx; push rbp; push r12; push r13; push r14; push r15",
+    "push rsi; push rdi; mov rax, rsi",
+    "mov rcx, [rax + 8]; mov rdx, [rax + 16]; mov rbx, [rax + 24]; mov rbp, [rax + 40]",
+    "mov rsi, [rax + 48]; mov rdi, [rax + 56]; mov r8, [rax + 64]; mov r9, [rax + 72]",
+    "mov r10, [rax + 80]; mov r11, [rax + 88]; mov r12, [rax + 96]; mov r13, [rax + 104]",
+    "mov r14, [rax + 112]; mov r15, [rax + 120]; mov rax, [rax]",
+    "call [rsp]",
+    "push rax; mov rax, [rsp + 16]",
+    "mov [rax + 8], rcx; mov [rax + 16], rdx; mov [rax + 24], rbx; mov [rax + 40], rbp",
+    "mov [rax + 48], rsi; mov [rax + 56], rdi; mov [rax + 64], r8; mov [rax + 72], r9",
+    "mov [rax + 80], r10; mov [rax + 88], r11; mov [rax + 96], r12; mov [rax + 104], r13",
+    "mov [rax + 112], r14; mov [rax + 120], r15; pop rcx; mov [rax], rcx",
+    "add rsp, 16",
+    "pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx",
+    "ret",
+);
+
+unsafe extern "sysv64" {
+    fn quaject_test_enter(entry: usize, regs: *mut [u64; 16]);
+}
+
+/// Runs code at `entry` with these registers and returns them as it left them.
+///
+/// # Safety
+/// The code keeps the callee-saved registers it does not return in, and returns.
+pub unsafe fn enter(entry: usize, mut regs: [u64; 16]) -> [u64; 16] {
+    // SAFETY: the caller's promise; `regs` has the layout that the assembly expects.
+    unsafe { quaject_test_enter(entry, &mut regs) };
+    regs
+}
+
+/// How a descriptor routine ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It returned this.
+    With(isize),
+    /// It took the slow exit with this call number.
+    Slowly(usize),
+}
+
+/// The test's slow exit toggles this bit of r8.
+const SLOW: u64 = 1 << 63;
+
+/// Calls a descriptor routine as a dispatcher would, and checks that it keeps every register but rax on either way out.
+pub fn call(routine: &Routine<DescFn>, arguments: [u64; 3]) -> Ended {
+    let mut regs: [u64; 16] = core::array::from_fn(|n| 0x1111_2222_0000_0000 + n as u64);
+    [regs[7], regs[6], regs[2]] = arguments;
+    // SAFETY: descriptor routines keep every register but rax, and the test's slow exit returns.
+    let mut after = unsafe { enter(routine.entry(), regs) };
+    let slowly = (after[8] ^ regs[8]) & SLOW != 0;
+    after[8] &= !SLOW;
+    regs[0] = after[0];
+    assert_eq!(regs, after, "a register changed: {arguments:x?}");
+    if slowly {
+        Ended::Slowly(after[0] as usize)
+    } else {
+        Ended::With(after[0] as isize)
+    }
+}
+
+/// A seam whose slow exit marks r8 and returns.
+pub fn seam(cpus: usize, conv: Conv) -> Seam {
+    static CLASS: Class = Class::new("test slow exit");
+    static STUB: OnceLock<Routine<fn()>> = OnceLock::new();
+    host::link();
+    catch_faults();
+    let stub = STUB.get_or_init(|| {
+        let mut draft = Draft::new(&CLASS, "slow");
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; btc r8, 63 ; ret);
+        // SAFETY: never called from Rust.
+        unsafe { Routine::from(draft.seal().unwrap()) }
+    });
+    Seam::new(stub.entry(), cpus, conv, &crate::CALLBACKS).unwrap()
+}
+
+/// Lets faults at listed instructions resume at their fix-ups, as the kernel's page fault handler does.
+fn catch_faults() {
+    static INSTALLED: Once = Once::new();
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        let context = context.cast::<libc::ucontext_t>();
+        // SAFETY: the system passes a valid context to a SA_SIGINFO handler.
+        let rip = unsafe { &mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
+        match codegen::fixup(*rip as usize) {
+            Some(fixup) => *rip = fixup as i64,
+            // SAFETY: a fault of the test itself ends it the usual way when the instruction runs again.
+            None => unsafe {
+                libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+            },
+        }
+    }
+    // SAFETY: the handler only reads lock-free tables and the context.
+    INSTALLED.call_once(|| unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+        libc::sigaction(libc::SIGSEGV, &action, core::ptr::null_mut());
+        libc::sigaction(libc::SIGBUS, &action, core::ptr::null_mut());
+    });
+}
+
+/// User memory of `N` bytes that ends at a page nobody may touch.
+pub struct UserMemory {
+    base: *mut u8,
+    len: usize,
+}
+
+impl UserMemory {
+    /// `len` bytes, rounded up to pages.
+    pub fn new(len: usize) -> Self {
+        let len = len.next_multiple_of(4096);
+        // SAFETY: a fresh mapping, whose last page is then taken away.
+        unsafe {
+            let base = libc::mmap(
+                core::ptr::null_mut(),
+                len + 4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(base, libc::MAP_FAILED);
+            libc::mprotect(base.add(len), 4096, libc::PROT_NONE);
+            UserMemory {
+                base: base.cast(),
+                len,
+            }
+        }
+    }
+
+    /// Address of the byte at `offset`; at the length and beyond accesses fault.
+    pub fn at(&self, offset: usize) -> u64 {
+        self.base as u64 + offset as u64
+    }
+
+    /// The bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: mapped by `new`, and `&mut self` is the only way in.
+        unsafe { core::slice::from_raw_parts_mut(self.base, self.len) }
+    }
+}
+
+impl Drop for UserMemory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`.
+        unsafe { libc::munmap(self.base.cast(), self.len + 4096) };
+    }
+}
+
+/// A value in low memory, for routines to name; never freed, so that a failing test shows the first failure.
+pub fn low<T>(value: T) -> &'static T {
+    Box::leak(Box::new(Low::new(value)))
+}
+
+/// A mutable block of low memory.
+pub fn low_block<const N: usize>() -> &'static mut [u8; N] {
+    let block: &'static mut Low<[u8; N]> = Box::leak(Box::new(Low::new([0; N])));
+    block
+}
+
+/// Instructions on the straight path from the first to the first `ret`: the hot path of every routine here.
+pub fn hot_path<F: Copy>(routine: &Routine<F>) -> usize {
+    let listing = listing(routine);
+    let hot = listing.lines().position(|line| line.contains("ret"));
+    hot.map_or(usize::MAX, |at| at + 1)
+}
+
+/// What holds of plain code, or of code that is hardened against speculation: these tests run with either (`codegen::harden`).
+pub fn either<T>(plain: T, hardened: T) -> T {
+    match codegen::harden::hardening() {
+        Hardening::NONE => plain,
+        _ => hardened,
+    }
+}
+
+/// The routine as people read it.
+pub fn listing<F: Copy>(routine: &Routine<F>) -> String {
+    let mut text = String::new();
+    codegen::disassemble_bytes(routine.bytes(), routine.entry(), &mut text).unwrap();
+    text
+}

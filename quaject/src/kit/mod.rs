@@ -1,0 +1,17 @@
+//! The kit: classes and what makes and links their quajects, and what all generators of routines share.
+//!
+//! *Interface*: each module's first lines. Nothing here knows a quaject of the catalogue.
+
+pub mod callback;
+#[cfg(not(loom))]
+pub mod class;
+pub(crate) mod emit;
+pub mod guard;
+#[cfg(not(loom))]
+pub mod interfacer;
+pub mod look;
+#[cfg(not(loom))]
+pub mod near;
+pub mod plug;
+pub mod regs;
+pub(crate) mod seam;
