@@ -446,8 +446,7 @@ impl Draft {
 /// What `dynasm!` expands to. Public because the macro needs it; generators write `dynasm!` lines.
 #[doc(hidden)]
 impl Draft {
-    // No part of the generators that call it a thousand times: those run seldom, and what is frequent fills in templates.
-    #[inline(never)]
+    #[inline]
     pub fn extend(&mut self, bytes: &[u8]) {
         let (len, n) = (self.code.len(), bytes.len());
         // A vector is never longer than its room, which is never more than can be addressed: neither wraps.
@@ -487,7 +486,7 @@ impl Draft {
         self.push_i32(value as i32);
     }
 
-    #[inline(never)]
+    #[inline]
     pub fn push_i32(&mut self, value: i32) {
         if self.with_holes
             && let Some((hole, addend)) = hole_in_imm32(value)
