@@ -32,7 +32,7 @@ impl File {
             pages.push(page);
         }
         // SAFETY: the array and its pages are leaked.
-        unsafe { core.replace_pages(array.as_ptr().cast_mut(), PAGES) };
+        unsafe { core.replace_pages(array.as_ptr().cast_mut(), array.as_ptr().cast_mut(), PAGES) };
         core.size.store(size, Ordering::Relaxed);
         File {
             core,
