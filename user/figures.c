@@ -6,8 +6,11 @@
 #include "tap.h"
 #include <ctype.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static char text[1 << 16];
@@ -248,7 +251,74 @@ static void process_group(void)
     processes(arguments, variables);
 }
 
+/* Timers, by a text that a process has of itself. */
+static void timers(void)
+{
+    equal(whole("/proc/self/timers"), 0, "timers: none at first");
+    timer_t first, second;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2, .sigev_value.sival_ptr = (void *)0x1234567890};
+    check(timer_create(CLOCK_REALTIME, &event, &first) == 0, "timers: one is made");
+    event.sigev_notify = SIGEV_NONE;
+    check(timer_create(CLOCK_MONOTONIC, &event, &second) == 0, "timers: and one that tells nobody");
+    check(whole("/proc/self/timers") > 0, "timers: both are told");
+    int tells = 0, silent = 0, others = 0;
+    for (char *at = text; (at = strstr(at, "ID: ")); at = strstr(at, "ClockID") + 7) {
+        int number = -1, signo = -1, pid = -1, clock = -1;
+        long value = -1;
+        char how[16] = "";
+        int fields = sscanf(at, "ID: %d\nsignal: %d/%lx\nnotify: %15[a-z]/pid.%d\nClockID: %d\n", &number, &signo, &value, how, &pid, &clock);
+        int whose = fields == 6 && pid == getpid();
+        if (whose && strcmp(how, "signal") == 0)
+            tells += signo == SIGUSR2 && value == 0x1234567890 && clock == CLOCK_REALTIME;
+        else if (whose && strcmp(how, "none") == 0)
+            silent += clock == CLOCK_MONOTONIC;
+        else
+            others++;
+        if (fields != 6)
+            break;
+    }
+    equal(tells, 1, "timers: the first");
+    equal(silent, 1, "timers: the second");
+    equal(others, 0, "timers: no others");
+    timer_delete(first), timer_delete(second);
+    equal(whole("/proc/self/timers"), 0, "timers: none when they are deleted");
+}
+
+static void blocks(void)
+{
+    check(whole("/proc/buddyinfo") > 0, "buddyinfo: is there");
+    int bad = 0;
+    double pages = 0;
+    for (char *at = strtok(text, "\n"); at; at = strtok(0, "\n")) {
+        bad += words(at) != 15 || strncmp(at, "Node ", 5) != 0;
+        at = strstr(at, "zone");
+        at += 4 + strspn(at + 4, " ");
+        at += strcspn(at, " ");
+        for (int order = 0; order < 11; order++)
+            pages += (double)(strtol(at, &at, 10) << order);
+    }
+    equal(bad, 0, "buddyinfo: eleven counts in each row");
+    long free_pages = behind("/proc/meminfo", "MemFree") / 4;
+    check(pages > free_pages * 0.75 && pages < free_pages * 1.25, "buddyinfo: as many free pages as meminfo says");
+}
+
+/* The namespace of mounts, which all processes are in. */
+static void namespaces(void)
+{
+    char mine[64] = "", first[64] = "";
+    check(readlink("/proc/self/ns/mnt", mine, sizeof mine - 1) > 0 && strncmp(mine, "mnt:[", 5) == 0, "ns: a number of mounts");
+    check(readlink("/proc/thread-self/ns/mnt", first, sizeof first - 1) > 0 && strcmp(first, mine) == 0, "ns: a thread's is the same");
+    struct stat about;
+    check(stat("/proc/self/ns/mnt", &about) == 0 && about.st_ino == strtoul(mine + 5, 0, 10), "ns: the file has that number");
+    int fd = open("/proc/self/ns/mnt", O_RDONLY);
+    check(fd >= 0, "ns: it can be opened");
+    equal(ioctl(fd, 0xb703), 0x20000, "ns: and says of what kind it is");
+    fails(read(fd, text, 1), EINVAL, "ns: it has no bytes");
+    close(fd);
+}
+
 static const struct group groups[] = {
+    {"timers", timers},   {"blocks", blocks},           {"namespaces", namespaces},
     {"counts", counts},   {"devices", devices},         {"processors", processors},
     {"network", network}, {"processes", process_group}, {"descriptors", descriptors},
 };

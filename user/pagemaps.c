@@ -1,12 +1,14 @@
-/* Checks /proc/PID/pagemap, ustat and sync_file_range, as Linux has them; passes on Linux and must pass here.
+/* Checks /proc/PID/pagemap, clear_refs and map_files, ustat and sync_file_range, as Linux has them; passes on Linux and must pass here.
  *
  * Interface: pagemaps; TAP on standard output.
  */
 #define _GNU_SOURCE
 #include "kit.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -132,9 +134,130 @@ static void ranges(void)
     close(file), close(p[0]), close(p[1]);
 }
 
+/* Kibibytes behind `name` for the area of smaps that begins at `at`; -1. */
+static long of_area(const volatile void *at, const char *name)
+{
+    char line[400], start[32];
+    long found = -1;
+    int within = 0;
+    snprintf(start, sizeof start, "%lx-", (unsigned long)at);
+    FILE *file = fopen("/proc/self/smaps", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strchr(line, '-') && line[0] != ' ' && !strchr(line, ':') == 0 && strspn(line, "0123456789abcdef") > 4)
+            within = strncmp(line, start, strlen(start)) == 0;
+        else if (within && strncmp(line, name, strlen(name)) == 0)
+            found = atol(line + strlen(name));
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static ssize_t say(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY);
+    ssize_t count = fd < 0 ? -1 : write(fd, text, strlen(text));
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return count;
+}
+
+#define REFS "/proc/self/clear_refs"
+
+/* Which pages have been used since somebody asked. */
+static void uses(void)
+{
+    int file = memfd_create("used", 0);
+    ftruncate(file, 4 * PAGE);
+    volatile char *own = mmap(0, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Apart from its neighbours. */
+    mprotect((void *)(own + 8 * PAGE), 8 * PAGE, PROT_NONE);
+    volatile char *shared = mmap(0, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    for (int i = 0; i < 8; i++)
+        own[i * PAGE] = 1;
+    for (int i = 0; i < 4; i++)
+        shared[i * PAGE] = 1;
+    equal(of_area(own, "Referenced:"), 32, "pages that were written have been used");
+    equal(say(REFS, "1"), 1, "from now on");
+    equal(of_area(own, "Referenced:"), 0, "none has");
+    equal(of_area(shared, "Referenced:"), 0, "nor of a file");
+    equal(of_area(own, "Rss:"), 32, "and all are there");
+    own[3 * PAGE]++, shared[PAGE]++;
+    equal(of_area(own, "Referenced:"), 4, "then one");
+    equal(of_area(shared, "Referenced:"), 4, "and a file's");
+    equal(say(REFS, "2\n"), 2, "anew for memory of no file");
+    equal(of_area(own, "Referenced:"), 0, "none of that");
+    equal(of_area(shared, "Referenced:"), 4, "the file's still");
+    own[0]++;
+    equal(say(REFS, "3"), 1, "anew for files");
+    equal(of_area(own, "Referenced:"), 4, "one of no file");
+    equal(of_area(shared, "Referenced:"), 0, "none of a file");
+    own[5 * PAGE]++;
+    equal(own[0] + own[3 * PAGE] + own[5 * PAGE] + shared[PAGE], 8, "what they hold stays");
+    equal(say(REFS, "4"), 1, "what was written is forgotten");
+    equal(say(REFS, "5"), 1, "and how much there was");
+    fails(say(REFS, "0"), EINVAL, "no such kind");
+    fails(say(REFS, "6"), EINVAL, "nor this");
+    fails(say(REFS, "x"), EINVAL, "no number");
+    struct stat s;
+    equal(stat(REFS, &s) == 0 && (s.st_mode & 07777) == 0200, 1, "written only");
+    close(file);
+}
+
+/* Mappings as files. */
+static void mapped(void)
+{
+    char path[64], link[128], name[64] = "/tmp/mapped-XXXXXX";
+    int file = mkstemp(name);
+    ftruncate(file, 3 * PAGE);
+    pwrite(file, "first", 5, 0);
+    char *at = mmap(0, 2 * PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+    unsigned long start = (unsigned long)at;
+    snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", start, start + 2 * PAGE);
+    ssize_t length = readlink(path, link, sizeof link - 1);
+    link[length > 0 ? length : 0] = 0;
+    equal(strcmp(link, name), 0, "a mapping's link is the file's path");
+    struct stat mine, its;
+    equal(fstat(file, &mine) == 0 && stat(path, &its) == 0 && mine.st_ino == its.st_ino && mine.st_dev == its.st_dev, 1, "and leads to the file");
+    unlink(name);
+    int again = open(path, O_RDONLY);
+    char text[8] = "";
+    equal(read(again, text, 5) == 5 && strcmp(text, "first") == 0, 1, "also when that has no name any more");
+    close(again);
+    int seen = 0;
+    DIR *folder = opendir("/proc/self/map_files");
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        seen += strcmp(entry->d_name, strrchr(path, '/') + 1) == 0;
+    equal(seen, 1, "it is listed once");
+    if (folder)
+        closedir(folder);
+    snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", start, start + PAGE);
+    fails(readlink(path, link, sizeof link), ENOENT, "half a mapping has none");
+    snprintf(path, sizeof path, "/proc/self/map_files/0%lx-%lx", start, start + 2 * PAGE);
+    fails(readlink(path, link, sizeof link), ENOENT, "nor one with a zero in front");
+    snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx ", start, start + 2 * PAGE);
+    fails(readlink(path, link, sizeof link), ENOENT, "nor with anything behind");
+    snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", start, start + 2 * PAGE);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        setgid(1000), setuid(1000);
+        prctl(PR_SET_DUMPABLE, 1);
+        _exit(readlink(path, link, sizeof link) <= 0 ? 1 : open(path, O_RDONLY) >= 0 ? 2 : errno == EPERM ? 0 : 3);
+    }
+    equal(WEXITSTATUS(status_of(child)), 0, "a user reads the link and may not follow it");
+    munmap(at, 2 * PAGE);
+    fails(readlink(path, link, sizeof link), ENOENT, "what is unmapped has none");
+    close(file);
+}
+
 int main(void)
 {
     pages();
+    uses();
+    mapped();
     file_systems();
     ranges();
     return done();

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -405,11 +406,64 @@ static void clones(void)
     close(fd);
 }
 
+static long resident(pid_t child)
+{
+    char path[64];
+    long all = -1, pages = -1;
+    snprintf(path, sizeof path, "/proc/%d/statm", child);
+    FILE *file = fopen(path, "r");
+    if (file && fscanf(file, "%ld %ld", &all, &pages) != 2)
+        pages = -1;
+    if (file)
+        fclose(file);
+    return pages;
+}
+
+/* The memory of one that is about to end. */
+static void releases(void)
+{
+    enum { PAGES = 2000 };
+    int status;
+    char *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        char *memory = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(memory, 1, PAGES * 4096);
+        shared[0] = 7;
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        raise(SIGSTOP);
+        _exit(9);
+    }
+    waitpid(child, &status, 0);
+    equal(ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACEEXIT), 0, "it stops before it ends");
+    int fd = pidfd_open_(child, 0);
+    fails(syscall(SYS_process_mrelease, fd, 1), EINVAL, "process_mrelease knows no flags");
+    fails(syscall(SYS_process_mrelease, 0, 0), EBADF, "only pidfds");
+    fails(syscall(SYS_process_mrelease, fd, 0), EINVAL, "nothing of who goes on");
+    check(resident(child) >= PAGES, "it has its memory");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    equal(waitpid(child, &status, 0) == child && status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8), 1, "it is about to end");
+    check(resident(child) >= PAGES, "and still has it");
+    equal(syscall(SYS_process_mrelease, fd, 0), 0, "which is given back");
+    check(resident(child) < PAGES / 2, "at once");
+    equal(syscall(SYS_process_mrelease, fd, 0), 0, "once more is no error");
+    equal(shared[0], 7, "what others share stays");
+    ptrace(PTRACE_CONT, child, 0, 0);
+    siginfo_t info;
+    equal(waitid(P_PID, child, &info, WEXITED | WNOWAIT) == 0 && info.si_status == 9, 1, "it ends as it was told");
+    fails(syscall(SYS_process_mrelease, fd, 0), ESRCH, "then there is no memory");
+    waitpid(child, &status, 0);
+    fails(syscall(SYS_process_mrelease, fd, 0), ESRCH, "nor a process");
+    close(fd);
+    munmap(shared, 4096);
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"records", records}, {"children", children_tell}, {"timers", timers_tell}, {"waits", waits},
-        {"ends", ends}, {"takes", takes}, {"clones", clones},
+        {"ends", ends}, {"takes", takes}, {"clones", clones}, {"releases", releases},
     };
     run_groups(groups, sizeof groups / sizeof *groups, NULL, argc, argv);
     return done();

@@ -370,6 +370,69 @@ static void signals(void)
     equal(own()->sequence, 0, "and afterwards");
 }
 
+/* A thread alone on its processor, in one sequence after the other. */
+static volatile struct area *its_area;
+static volatile long aborted;
+static void *spins(void *cpu)
+{
+    struct description d = spinning();
+    if (cpu)
+        settle_on((int)(long)cpu);
+    its_area = own();
+    while (!stop)
+        aborted += !spin(own(), &d, LONG);
+    return NULL;
+}
+
+#define BARRIER_QUERY 0
+#define BARRIER_RSEQ 128
+#define BARRIER_REGISTER_RSEQ 256
+#define BARRIER_ON_CPU 1
+
+static long barrier(int command, unsigned flags, int cpu)
+{
+    return syscall(SYS_membarrier, command, flags, cpu);
+}
+
+static void barriers(void)
+{
+    pthread_t thread;
+    int several = processors() > 1;
+    check((barrier(BARRIER_QUERY, 0, 0) & (BARRIER_RSEQ | BARRIER_REGISTER_RSEQ)) == (BARRIER_RSEQ | BARRIER_REGISTER_RSEQ), "barriers for sequences are there");
+    fails(barrier(BARRIER_RSEQ, 0, 0), EPERM, "not for who has not registered");
+    fails(barrier(BARRIER_REGISTER_RSEQ, 1, 0), EINVAL, "who registers names no processor");
+    equal(barrier(BARRIER_REGISTER_RSEQ, 0, 0), 0, "registered");
+    fails(barrier(BARRIER_RSEQ, 2, 0), EINVAL, "an unknown flag");
+    settle_on(0);
+    stop = 0, aborted = 0, its_area = NULL;
+    pthread_create(&thread, NULL, spins, (void *)(long)several);
+    long rounds = 0, in_time = 0, elsewhere = 0;
+    for (int i = 0; i < 40; i++) {
+        while (!its_area || !its_area->sequence)
+            sched_yield();
+        long before = aborted;
+        int named = i % 2;
+        equal(barrier(BARRIER_RSEQ, named ? BARRIER_ON_CPU : 0, several), 0, "a barrier");
+        for (long turns = 0; aborted == before && turns < 100000; turns++)
+            sched_yield();
+        rounds++;
+        in_time += aborted != before;
+    }
+    equal(in_time, rounds, "a sequence on another processor is aborted by it");
+    if (several) {
+        /* As fast as they come, so that one that it should not touch would be seen. */
+        long before = aborted;
+        for (int i = 0; i < 200; i++)
+            elsewhere += barrier(BARRIER_RSEQ, BARRIER_ON_CPU, 0) == 0;
+        check(elsewhere == 200 && aborted - before < 100, "not by one for this processor");
+    }
+    equal(barrier(BARRIER_RSEQ, BARRIER_ON_CPU, 1 << 20), 0, "a processor that there is not is nobody's");
+    stop = 1;
+    while (pthread_tryjoin_np(thread, NULL) != 0)
+        barrier(BARRIER_RSEQ, 0, 0), sched_yield();
+    roam();
+}
+
 /* How a child ends that does `what`, by the signal's number. */
 static int ends(void (*what)(void))
 {
@@ -550,6 +613,7 @@ int main(int argc, char **argv)
     preempting();
     counting();
     signals();
+    barriers();
     bad();
     children();
     return done();

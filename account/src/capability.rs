@@ -49,6 +49,7 @@ pub enum Capability {
     MacOverride = 32,
     Syslog = 34,
     WakeAlarm = 35,
+    CheckpointRestore = 40,
 }
 
 /// How many there are.

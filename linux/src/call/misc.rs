@@ -161,30 +161,53 @@ fn membarrier(a: &mut Args) -> Result<usize> {
     const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: i32 = 16;
     const MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE: i32 = 32;
     const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE: i32 = 64;
+    const MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ: i32 = 128;
+    const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ: i32 = 256;
+    const MEMBARRIER_CMD_FLAG_CPU: u32 = 1;
     const SUPPORTED: i32 = MEMBARRIER_CMD_GLOBAL
         | MEMBARRIER_CMD_GLOBAL_EXPEDITED
         | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
         | MEMBARRIER_CMD_PRIVATE_EXPEDITED
         | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
         | MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE
-        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE;
-    if a.uint(1) != 0 {
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE
+        | MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ;
+    let process = Process::current();
+    let (command, flags) = (a.int(0), a.uint(1));
+    // One command is told for which CPU it is.
+    let known = match command {
+        MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ => MEMBARRIER_CMD_FLAG_CPU,
+        _ => 0,
+    };
+    if flags & !known != 0 {
         return Err(Errno::EINVAL);
     }
-    let process = Process::current();
-    let command = a.int(0);
     match command {
         QUERY => return Ok(SUPPORTED as usize),
         MEMBARRIER_CMD_GLOBAL | MEMBARRIER_CMD_GLOBAL_EXPEDITED => {}
-        MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE => {
+        MEMBARRIER_CMD_PRIVATE_EXPEDITED
+        | MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE
+        | MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ => {
             // Who registers for one says so by the next bit.
             if process.barriers.load(Ordering::Relaxed) as i32 & (command << 1) == 0 {
                 return Err(Errno::EPERM);
             }
+            if command == MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ {
+                // Who goes elsewhere meanwhile is aborted for that.
+                let cpu = (flags & MEMBARRIER_CMD_FLAG_CPU != 0).then_some(a.uint(2) as usize);
+                process.each_thread_after(0, |task| {
+                    if cpu.is_none_or(|cpu| task.thread.cpu() == cpu) {
+                        task.thread.interrupt_sequence();
+                    }
+                    true
+                });
+            }
         }
         MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
         | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED
-        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE => {
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE
+        | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ => {
             process.barriers.fetch_or(command as u32, Ordering::Relaxed);
             return Ok(0);
         }

@@ -27,6 +27,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::PROCESS_VM_READV, |a| across(a, Way::Read)),
     (nr::PROCESS_VM_WRITEV, |a| across(a, Way::Write)),
     (nr::PROCESS_MADVISE, process_madvise),
+    (nr::PROCESS_MRELEASE, process_mrelease),
     (nr::KCMP, kcmp),
 ];
 
@@ -132,6 +133,27 @@ fn process_madvise(a: &mut Args) -> Result<usize> {
         }
     }
     Ok(total)
+}
+
+/// Gives back the memory of a process that is about to end, on the caller's time. EINVAL: it goes on, or its memory is still wanted.
+fn process_mrelease(a: &mut Args) -> Result<usize> {
+    if a.uint(1) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let of = Process::current().files.get().get(a.int(0))?;
+    let process = process::pidfd::of(&of)?;
+    let space = process.space().ok_or(Errno::ESRCH)?;
+    let shares = |other: &Process| {
+        let same = other.space().is_some_and(|its| Arc::ptr_eq(&its, &space));
+        same && !other.signals.is_ending()
+    };
+    if !process.signals.is_ending() || process.is_dumping() || tree::any(shares) {
+        return Err(Errno::EINVAL);
+    }
+    // Its threads have been told to leave; from here on none of them is in its program.
+    sync::epoch::synchronize();
+    space.give_up();
+    Ok(0)
 }
 
 /// Moves the bytes of `part`, which lie in one page of `space`.

@@ -1,4 +1,4 @@
-//! What the machine has counted, and the lists of its devices: `vmstat`, `zoneinfo`, `interrupts`, `softirqs`, `devices`.
+//! What the machine has counted, and the lists of its devices: `vmstat`, `zoneinfo`, `buddyinfo`, `interrupts`, `softirqs`, `devices`.
 //!
 //! *Interface.* A function a text. Only what the kernel knows has a line: there is no disk, nothing is written back or swapped, there are no soft interrupts, and one kind of memory.
 
@@ -56,6 +56,16 @@ pub fn zones(out: &mut Out) -> Result<()> {
     ] {
         let _ = writeln!(out, "        {name:<8} {pages}");
     }
+    Ok(())
+}
+
+/// How many free blocks of 1, 2, 4 and so on pages in a row there are.
+pub fn blocks(out: &mut Out) -> Result<()> {
+    let _ = write!(out, "Node 0, zone {:>8} ", "Normal");
+    for count in vm::frame::blocks() {
+        let _ = write!(out, "{count:6} ");
+    }
+    out.push('\n');
     Ok(())
 }
 

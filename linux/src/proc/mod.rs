@@ -4,11 +4,14 @@
 
 pub(crate) mod counts;
 mod descriptors;
+mod mapped;
 mod memory;
 mod net;
+mod ns;
 mod pagemap;
 mod pid;
 pub(crate) use pid::look_into;
+mod refs;
 mod smaps;
 mod status;
 pub(crate) mod system;

@@ -14,10 +14,12 @@ use vm::space::{AreaInfo, Role};
 use vm::{AddressSpace, Prot};
 
 use super::descriptors::{Descriptors, Infos};
+use super::mapped::Mapped;
 use super::memory::Memory;
 use super::pagemap::Pagemap;
+use super::refs::Refs;
 use super::tuned::{self, Tuned};
-use super::{net, smaps, status};
+use super::{net, ns, smaps, status};
 use file::fs::attr::Kind;
 use file::fs::place::{self, Place};
 use file::fs::text::{
@@ -44,7 +46,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 33] = [
+const NAMES: [(&str, Kind); 37] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -76,6 +78,10 @@ const NAMES: [(&str, Kind); 33] = [
     ("sessionid", Kind::Regular),
     ("wchan", Kind::Regular),
     ("net", Kind::Directory),
+    ("ns", Kind::Directory),
+    ("clear_refs", Kind::Regular),
+    ("map_files", Kind::Directory),
+    ("timers", Kind::Regular),
     ("children", Kind::Regular),
     ("task", Kind::Directory),
 ];
@@ -135,6 +141,31 @@ fn children(process: &Process, task: Option<&Task>, from: u64, piece: &mut Piece
             return;
         }
     }
+}
+
+/// The timers that `process` has made, a record each.
+fn timers(process: &Process, from: u64, piece: &mut Piece) -> Result<()> {
+    let mut next = usize::try_from(from).unwrap_or(usize::MAX);
+    while let Some((index, made)) = process.timers.made_from(next) {
+        next = index + 1;
+        let notify = made.notify;
+        let more = piece.record(next as u64, |out| {
+            let how = if notify.signo == 0 { "none" } else { "signal" };
+            let (whom, number) = match notify.tid {
+                0 => ("pid", process.pid),
+                tid => ("tid", tid),
+            };
+            let _ = writeln!(
+                out,
+                "ID: {index}\nsignal: {}/{:016x}\nnotify: {how}/{whom}.{number}\nClockID: {}",
+                notify.signo, notify.value, made.clock,
+            );
+        });
+        if !more {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Folder for Pid {
@@ -227,6 +258,12 @@ impl Folder for Pid {
                 out.push('0');
                 Ok(())
             }),
+            "ns" => Item::Folder(Arc::new(Fixed(ns::ALL))),
+            "clear_refs" => Item::Opened(Arc::new(Refs(process))),
+            "map_files" if self.task.is_none() => Item::Folder(Arc::new(Mapped(process))),
+            "timers" if self.task.is_none() => {
+                long_text(move |from, piece| timers(&process, from, piece))
+            }
             "children" if self.task.is_some() => long_text(move |from, piece| {
                 children(&process, task.as_deref(), from, piece);
                 Ok(())
@@ -237,13 +274,12 @@ impl Folder for Pid {
     }
 
     fn list(&self, from: u64, each: Each) {
-        let elsewhere = if self.task.is_some() {
-            "task"
-        } else {
-            "children"
+        let elsewhere: &[&str] = match self.task {
+            Some(_) => &["task", "map_files", "timers"],
+            None => &["children"],
         };
         for (place, (name, kind)) in (0..).zip(NAMES) {
-            if name == elsewhere {
+            if elsewhere.contains(&name) {
                 continue;
             }
             if place >= from && !each(place, name, kind) {

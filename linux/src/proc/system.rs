@@ -158,6 +158,7 @@ macro_rules! named {
 
 /// The fixed names of `/proc`.
 pub const ROOT: Fixed = Fixed(&[
+    ("buddyinfo", || text(counts::blocks)),
     ("cmdline", line!(machine::boot::info().cmdline)),
     ("cpuinfo", || long_text(cpuinfo)),
     ("devices", || text(counts::devices)),

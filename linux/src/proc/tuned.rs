@@ -17,8 +17,8 @@ use process::Process;
 use process::memory::weight::SPARED;
 use vm::fallible::try_arc;
 
-/// The longest number that is heard or told.
-const LONGEST: usize = 24;
+/// The longest number that is heard, and the longest line that is told.
+const LONGEST: usize = 32;
 /// From never to first.
 const LEAST: i32 = SPARED;
 const MOST: i32 = 1000;
@@ -139,6 +139,14 @@ struct Opening(Arc<Process>, &'static Number);
 pub struct Line {
     bytes: [u8; LONGEST],
     len: usize,
+}
+
+impl Line {
+    /// What has been written.
+    pub fn as_str(&self) -> &str {
+        let said = self.bytes.get(..self.len).unwrap_or_default();
+        core::str::from_utf8(said).unwrap_or_default()
+    }
 }
 
 impl Write for Line {

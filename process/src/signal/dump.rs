@@ -191,6 +191,13 @@ pub(super) fn end(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &
     status
 }
 
+impl Process {
+    /// Whether a core of it is being written.
+    pub fn is_dumping(&self) -> bool {
+        self.hall.open.load(Ordering::SeqCst)
+    }
+}
+
 /// Lets those go who wait.
 fn release(hall: &Hall) {
     {

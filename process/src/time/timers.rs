@@ -36,8 +36,19 @@ pub struct Notify {
     pub tid: i32,
 }
 
+/// A timer of `create`, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// How it tells.
+    pub notify: Notify,
+    /// `CLOCK_…` as it was asked for.
+    pub clock: i32,
+}
+
 struct Timer {
     clock: Clock,
+    /// The number of the clock that was asked for.
+    named: i32,
     /// The clock that `expires` is of: what is set to expire after some time does not follow when the clock of the day is set.
     base: Clock,
     notify: Notify,
@@ -90,6 +101,7 @@ fn fixed(pid: i32, which: usize) -> Timer {
     };
     Timer {
         clock,
+        named: 0,
         base: clock,
         notify,
         expires: 0,
@@ -218,11 +230,22 @@ impl Timers {
         }
     }
 
-    /// Makes a timer of `process`, whose user pays for it as for a signal, up to `most`; returns its number. EAGAIN.
+    /// The timer of `create` with the lowest number from `index` on.
+    pub fn made_from(&self, index: usize) -> Option<(usize, Made)> {
+        let timers = self.table.lock();
+        let mut later = timers.iter().enumerate().skip(index.max(FIXED));
+        later.find_map(|(index, timer)| {
+            let timer = timer.as_ref()?;
+            let (notify, clock) = (timer.notify, timer.named);
+            Some((index, Made { notify, clock }))
+        })
+    }
+
+    /// Makes a timer of `process`, of the clock that `named` is the number of, whose user pays for it as for a signal, up to `most`; returns its number. EAGAIN.
     pub fn create(
         &self,
         process: &Process,
-        clock: Clock,
+        (clock, named): (Clock, i32),
         notify: Notify,
         most: u64,
     ) -> Result<usize> {
@@ -241,6 +264,7 @@ impl Timers {
         };
         timers[index] = Some(Timer {
             clock,
+            named,
             base: clock,
             notify,
             posix: true,

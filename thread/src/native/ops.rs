@@ -190,6 +190,12 @@ impl Tte {
         sequence::note(&self.sequences, &self.state);
     }
 
+    /// If it is in one, it is to look at once: the next interrupt of its CPU makes it do so.
+    pub fn interrupt_sequence(&self) {
+        self.note_sequence();
+        self.nudge();
+    }
+
     /// The running thread is about to look.
     pub fn take_sequence(&self) {
         sequence::take(&self.state);

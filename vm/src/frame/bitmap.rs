@@ -1,6 +1,6 @@
 //! The bitmap of free frames: one bit a frame, set when free, and above it one bit for each word that may have one.
 //!
-//! *Interface*: [`Bitmap::take_top`], [`Bitmap::take_bottom`], [`Bitmap::take_run`], [`Bitmap::give`].
+//! *Interface*: [`Bitmap::take_top`], [`Bitmap::take_bottom`], [`Bitmap::take_run`], [`Bitmap::give`]; [`Bitmap::blocks`] counts.
 //!
 //! A word that is emptied clears its summary bit and then looks at the word again, so a bit given in between
 //! is never lost: at rest, a word with a free frame has its summary bit. While a giver is between its two steps the
@@ -22,6 +22,9 @@ pub(crate) struct Hints {
     /// Word where the last run was found, or a lower one where one was given back.
     pub(crate) run: AtomicUsize,
 }
+
+/// Sizes of blocks that [`Bitmap::blocks`] counts: from 1 to 1024, as Linux does.
+pub(crate) const ORDERS: usize = 11;
 
 /// A set of frame numbers.
 pub(crate) struct Bitmap<'a> {
@@ -166,6 +169,24 @@ impl Bitmap<'_> {
         }
     }
 
+    /// How many blocks of 2^n members there are, each n its own element: aligned to their size, and in no larger one.
+    pub(crate) fn blocks(&self) -> [usize; ORDERS] {
+        let mut found = [0; ORDERS];
+        // A word's bits, then the whole words of a largest block.
+        let (small, large) = found.split_at_mut(6);
+        for group in self.words.chunks(1 << (ORDERS - 7)) {
+            let mut whole = 0;
+            for (at, word) in group.iter().enumerate() {
+                let left = halve(word.load(Ordering::Relaxed), small);
+                whole |= left << at;
+            }
+            if let Some((largest, rest)) = large.split_last_mut() {
+                *largest += halve(whole, rest) as usize;
+            }
+        }
+        found
+    }
+
     /// Takes `count` numbers in a row below `limit`, the first a multiple of `align` (a power of two). Looks first where the last
     /// run was found.
     pub(crate) fn take_run(&self, count: usize, align: usize, limit: usize) -> Option<usize> {
@@ -266,6 +287,27 @@ fn parts(start: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
         let to = end.min(word * 64 + 64) - word * 64;
         (word, (u64::MAX >> (64 - (to - from))) << from)
     })
+}
+
+/// Firsts of pairs of bits, of pairs of pairs, and so on.
+const FIRSTS: [u64; 6] = [
+    0x5555_5555_5555_5555,
+    0x1111_1111_1111_1111,
+    0x0101_0101_0101_0101,
+    0x0001_0001_0001_0001,
+    0x0000_0001_0000_0001,
+    1,
+];
+
+/// Counts what stands in `bits`, aligned runs of 1, 2, 4 and so on that are in no longer one, an element of `counts` each. Returns the first bits of runs twice as long as
+/// the last of these.
+fn halve(mut bits: u64, counts: &mut [usize]) -> u64 {
+    for (order, (count, firsts)) in counts.iter_mut().zip(FIRSTS).enumerate() {
+        let pairs = bits & bits >> (1 << order) & firsts;
+        *count += (bits.count_ones() - 2 * pairs.count_ones()) as usize;
+        bits = pairs;
+    }
+    bits
 }
 
 #[inline]

@@ -9,7 +9,7 @@
 //! can spoil. The counts of free frames lag behind the bitmap by what is under way.
 
 use super::Frame;
-use super::bitmap::{Bitmap, Hints};
+use super::bitmap::{Bitmap, Hints, ORDERS};
 use super::stock::Stock;
 use crate::magazine::Magazine;
 use crate::memory::Memory;
@@ -495,5 +495,13 @@ impl Frames {
             stocked: self.stock.len() + zeroed,
             reserve: self.floor.load(Ordering::Relaxed) % OUT_OF_REACH,
         }
+    }
+
+    /// Free blocks of 2^n frames in a row, each n its own element. What waits in the stock and near the CPUs counts as single frames.
+    pub fn blocks(&self) -> [usize; ORDERS] {
+        let mut blocks = self.known().bitmap.blocks();
+        let known: usize = (0..).zip(blocks).map(|(order, count)| count << order).sum();
+        blocks[0] += self.free().saturating_sub(known);
+        blocks
     }
 }

@@ -26,6 +26,7 @@ pub use bytes::FrameBytes;
 pub use frames::{Frames, Stats};
 pub use reference::FrameRef;
 
+use bitmap::ORDERS;
 use crate::memory::{Kernel, Memory};
 use abi::layout::PAGE_SHIFT;
 
@@ -180,4 +181,9 @@ pub fn total() -> usize {
 /// Counts of frames.
 pub fn stats() -> Stats {
     global().stats()
+}
+
+/// Free blocks of 2^n frames in a row, aligned to their size and in no larger one, each n its own element.
+pub fn blocks() -> [usize; ORDERS] {
+    global().blocks()
 }

@@ -106,6 +106,26 @@ fn the_stock_keeps_zeros_and_counts_as_free() {
 }
 
 #[test]
+fn free_blocks_are_counted_by_their_size() {
+    let memory = Fake::new(4096);
+    let frames = memory.frames();
+    // All but frame 0: one block of each size up to 512, and three of 1024.
+    let whole = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3];
+    assert_eq!(frames.blocks(), whole);
+    let odd = frames.alloc_run(1, 64).unwrap();
+    assert_eq!(odd, Frame(64));
+    // The block of 64 lost its first: what is left of it are blocks of 1 to 32.
+    assert_eq!(frames.blocks(), [2, 2, 2, 2, 2, 2, 0, 1, 1, 1, 3]);
+    let run = frames.alloc_run(1024, 1024).unwrap();
+    assert_eq!(frames.blocks(), [2, 2, 2, 2, 2, 2, 0, 1, 1, 1, 2]);
+    // What is given back near a CPU is free, as single frames.
+    assert!(frames.release(odd));
+    let sum = |blocks: [usize; 11]| -> usize { (0..).zip(blocks).map(|(n, count)| count << n).sum() };
+    assert_eq!(sum(frames.blocks()), frames.stats().free);
+    let _ = run;
+}
+
+#[test]
 fn threads_never_own_the_same_frame() {
     const FRAMES: usize = 700;
     let memory = Fake::new(FRAMES);

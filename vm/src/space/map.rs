@@ -335,6 +335,18 @@ impl<M: Memory> AddressSpace<M> {
         if whole { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
+    /// Takes all pages of private mappings away at once, where programs run here no more: what somebody reads there later is the object's, or zero.
+    pub fn give_up(&self) {
+        let inner = self.change();
+        let mut gather = Gather::new(self.memory, self.root);
+        for (start, area) in inner.areas.all() {
+            if area.private() {
+                self.zap(*start, area.end, &mut gather);
+            }
+        }
+        gather.finish();
+    }
+
     /// Is every page of the range mapped (`msync`, `madvise`, `mincore`)?
     pub fn covers(&self, address: usize, length: usize) -> bool {
         range(page_floor(address), length)

@@ -6,8 +6,10 @@
 
 use crate::frame::FrameRef;
 use abi::errno::Errno;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::any::Any;
 
 /// The supplier of a mapping's pages. Called without the space's monitor, so it may sleep and take its own.
 pub trait Pager: Send + Sync {
@@ -23,6 +25,11 @@ pub trait Pager: Send + Sync {
 
     /// Device and number of the object: the same for all that have it, and for no other object ever. Of what is no file: a device that there is not.
     fn object(&self) -> (u64, u64);
+
+    /// The object's file for who opens it by its mapping, in the form that the room of files gives it: none has what is no file, or is past memory.
+    fn file(&self) -> Option<Box<dyn Any>> {
+        None
+    }
 
     /// What `/proc/PID/maps` shows: path, device, inode.
     fn describe(&self) -> PagerInfo {

@@ -1,12 +1,17 @@
 //! Which pages of an area are present, for people and `/proc`.
 //!
-//! *Interface*: [`AddressSpace::for_each_area_with_pages`], [`AddressSpace::in_memory`], [`AddressSpace::pages`].
+//! *Interface*: [`AddressSpace::for_each_area_with_pages`], [`AddressSpace::in_memory`], [`AddressSpace::pages`]; [`AddressSpace::forget_use`] and
+//! [`AddressSpace::forget_most`] begin to count anew; [`AddressSpace::pager_of`].
 
 use super::AddressSpace;
 use super::area::{Area, AreaInfo, Content};
+use super::gather::Gather;
+use super::pager::Pager;
 use crate::memory::Memory;
-use crate::table::{ACCESSED, DIRTY, frame_of, occupied};
+use crate::table::{ACCESSED, ALONG, DIRTY, frame_of, occupied};
 use abi::layout::PAGE;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 
 /// Pages of an area that are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +131,46 @@ impl<M: Memory> AddressSpace<M> {
                     *place = 1;
                 }
             });
+        }
+    }
+
+    /// Marks the pages of memory of no object, of objects, or of both, as not used since now.
+    pub fn forget_use(&self, of_none: bool, of_objects: bool) {
+        let inner = self.change();
+        let mut gather = Gather::new(self.memory, self.root);
+        for (start, area) in inner.areas.all() {
+            let of_object = matches!(area.content, Content::Pager { .. });
+            if !(of_object && of_objects || !of_object && of_none) {
+                continue;
+            }
+            self.tables()
+                .each_entry(*start, area.end, |address, word, entry| {
+                    if occupied(entry) && entry & ACCESSED != 0 {
+                        // The machine sets them meanwhile. A page that came along has been used once, and stays for it.
+                        word.fetch_and(!(ACCESSED | ALONG), Ordering::Relaxed);
+                        gather.changed(address);
+                    }
+                });
+        }
+        gather.finish();
+    }
+
+    /// The most pages that were present at a time are those of now.
+    pub fn forget_most(&self) {
+        let _still = self.held();
+        self.resident.forget_most();
+    }
+
+    /// Who supplies the area from `start` to `end`, if there is exactly such a one and it has an object.
+    pub fn pager_of(&self, start: usize, end: usize) -> Option<Arc<dyn Pager>> {
+        let inner = self.held();
+        let first = inner.areas.above(start);
+        match inner.areas.all().get(first)? {
+            (at, area) if (*at, area.end) == (start, end) => match &area.content {
+                Content::Pager { pager, .. } => Some(pager.clone()),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

@@ -47,6 +47,11 @@ impl Resident {
         self.most.fetch_max(self.pages() as u32, Ordering::Relaxed);
     }
 
+    /// What was before does not count any more.
+    pub(super) fn forget_most(&self) {
+        self.most.store(0, Ordering::Relaxed);
+    }
+
     /// The most pages that were present at a time: more come one by one, so it is enough to look before some go.
     pub(super) fn most(&self) -> usize {
         self.pages().max(self.most.load(Ordering::Relaxed) as usize)

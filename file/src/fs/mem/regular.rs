@@ -10,6 +10,7 @@ use abi::linux::{
     F_SEAL_SHRINK, F_SEAL_WRITE,
 };
 use abi::linux::{SEEK_DATA, SEEK_HOLE};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -25,7 +26,7 @@ use crate::fs::cache::routines;
 use crate::fs::inode::Inode;
 use crate::fs::length;
 use crate::io::IoBuf;
-use vm::fallible::try_arc;
+use vm::fallible::{try_arc, try_box};
 
 impl MemNode {
     fn contents(&self) -> Result<&Store> {
@@ -309,6 +310,11 @@ impl Pager for FilePager {
 
     fn object(&self) -> (u64, u64) {
         self.node.id()
+    }
+
+    fn file(&self) -> Option<Box<dyn Any>> {
+        let node: Arc<dyn Inode> = self.node.clone();
+        Some(try_box(node).ok()?)
     }
 
     fn describe(&self) -> PagerInfo {

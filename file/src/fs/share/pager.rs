@@ -6,9 +6,12 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::any::Any;
 use sync::Monitor;
+use vm::fallible::try_box;
 use vm::frame::{self, FrameRef};
 use vm::space::{Label, Pager, PagerInfo};
 
@@ -161,6 +164,11 @@ impl Pager for SharePager {
 
     fn object(&self) -> (u64, u64) {
         self.node.id()
+    }
+
+    fn file(&self) -> Option<Box<dyn Any>> {
+        let node: Arc<dyn Inode> = self.node.clone();
+        Some(try_box(node).ok()?)
     }
 
     fn describe(&self) -> PagerInfo {

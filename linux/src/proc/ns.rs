@@ -1,0 +1,83 @@
+//! `/proc/PID/ns`: of namespaces there is the one of mounts, as in a kernel built without the others, and all processes are in it.
+//!
+//! *Interface*: [`ALL`].
+
+use abi::errno::{Errno, Result};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+
+use abi::linux::{CLONE_NEWNS, S_IFREG};
+use file::fs::attr::Attr;
+use file::fs::inode::{How, Inode};
+use file::fs::mem::anonymous_dev;
+use file::fs::place::{self, Place};
+use file::fs::text::{Item, Magic, Named};
+use file::{File, OpenFile};
+use sync::Once;
+use vm::fallible::{try_arc, try_copy};
+
+/// The links.
+pub const ALL: &[Named] = &[("mnt", || Item::Magic(Arc::new(Link)))];
+
+/// The number that Linux gives the first one.
+const NUMBER: u64 = 4_026_531_841;
+/// The kind of a namespace.
+const NS_GET_NSTYPE: u32 = 0xb703;
+
+struct Link;
+
+impl Magic for Link {
+    fn text(&self) -> Result<Vec<u8>> {
+        try_copy(b"mnt:[4026531841]")
+    }
+
+    fn place(&self) -> Result<Place> {
+        Ok(place::root()
+            .ok_or(Errno::ENOENT)?
+            .beside(try_arc(Mounts)?))
+    }
+}
+
+/// What the link leads to.
+struct Mounts;
+
+impl Inode for Mounts {
+    fn attr(&self) -> Attr {
+        static DEVICE: Once<u64> = Once::new();
+        if DEVICE.get().is_none() {
+            // Whoever comes first decides.
+            let _ = DEVICE.set(anonymous_dev());
+        }
+        Attr {
+            dev: DEVICE.get().copied().unwrap_or_default(),
+            ino: NUMBER,
+            mode: S_IFREG | 0o444,
+            nlink: 1,
+            ..Attr::default()
+        }
+    }
+
+    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+        Ok(how.finish(try_arc(Opened)?))
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+struct Opened;
+
+impl File for Opened {
+    fn ioctl(&self, _of: &OpenFile, command: u32, _argument: usize) -> Result<usize> {
+        match command {
+            NS_GET_NSTYPE => Ok(CLONE_NEWNS as usize),
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

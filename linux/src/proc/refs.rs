@@ -1,0 +1,72 @@
+//! `/proc/PID/clear_refs`: what is written there says which pages of a process count as not used since now.
+//!
+//! *Interface*: [`Refs`].
+
+use abi::errno::{Errno, Result};
+use alloc::sync::Arc;
+use core::any::Any;
+
+use file::fs::text::Opened;
+use file::io::IoBuf;
+use file::{File, OpenFile};
+use process::Process;
+use vm::fallible::try_arc;
+
+/// The longest number that is heard.
+const LONGEST: usize = 12;
+
+/// The file of a process.
+pub struct Refs(pub Arc<Process>);
+
+impl Opened for Refs {
+    fn open(&self) -> Result<Arc<dyn File>> {
+        Ok(try_arc(Opening(self.0.clone()))?)
+    }
+
+    fn permissions(&self) -> u32 {
+        0o200
+    }
+}
+
+/// The file, opened.
+struct Opening(Arc<Process>);
+
+impl File for Opening {
+    fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let whole = buf.remaining();
+        let mut bytes = [0; LONGEST];
+        let count = buf.take(&mut bytes)?;
+        let text = core::str::from_utf8(bytes.get(..count).unwrap_or_default());
+        let text = text.map_err(|_| Errno::EINVAL)?.trim();
+        let kind: i32 = text.parse().map_err(|_| Errno::EINVAL)?;
+        if !(1..=5).contains(&kind) {
+            return Err(Errno::EINVAL);
+        }
+        if self.0.is_gone() {
+            return Err(Errno::ESRCH);
+        }
+        if let Some(space) = self.0.space() {
+            match kind {
+                1 => space.forget_use(true, true),
+                2 => space.forget_use(true, false),
+                3 => space.forget_use(false, true),
+                5 => space.forget_most(),
+                // Nobody keeps which pages have been written since.
+                _ => {}
+            }
+        }
+        Ok(whole)
+    }
+
+    fn write_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        self.write(of, buf)
+    }
+
+    fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
+        of.sought(offset, whence, || None)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
