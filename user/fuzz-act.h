@@ -201,10 +201,10 @@ static long instruction(long which)
 /* % is a process, # a descriptor. */
 static const char *const texts[] = {
     "/proc/%/cmdline", "/proc/%/comm", "/proc/%/cwd", "/proc/%/environ", "/proc/%/exe", "/proc/%/fd", "/proc/%/fd/#", "/proc/%/fdinfo", "/proc/%/fdinfo/#", "/proc/%/limits",
-    "/proc/%/maps", "/proc/%/mountinfo", "/proc/%/root", "/proc/%/stat", "/proc/%/statm", "/proc/%/status", "/proc/%/wchan", "/proc/%/task", "/proc/%/task/%/stat", "/proc/%",
+    "/proc/%/maps", "/proc/%/mountinfo", "/proc/%/root", "/proc/%/stat", "/proc/%/statm", "/proc/%/status", "/proc/%/wchan", "/proc/%/timers", "/proc/%/clear_refs", "/proc/%/map_files", "/proc/%/ns/mnt", "/proc/%/task", "/proc/%/task/%/stat", "/proc/%",
     "/syn/code", "/syn/code/%", "/syn/code/%/#", "/syn/code/%/#/read", "/syn/code/%/#/write", "/syn/code/%/#/lseek", "/syn/code/index", "/syn/code/classes", "/syn/code/at", "/syn/code/self",
     "/syn", "/syn/interrupts", "/syn/log", "/syn/memory", "/syn/mitigations", "/syn/nosys", "/syn/probes", "/syn/probes", "/syn/quajects", "/syn/threads", "/syn/fail",
-    "/proc", "/proc/cpuinfo", "/proc/devices", "/proc/filesystems", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/sys/kernel",
+    "/proc", "/proc/buddyinfo", "/proc/cpuinfo", "/proc/devices", "/proc/filesystems", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/sys/kernel",
     "/proc/sys/kernel/hostname", "/proc/sys/kernel/yama/ptrace_scope", "/proc/sys/kernel/random/boot_id", "/proc/kmsg",
     "/sys/devices/system/cpu/vulnerabilities", "/sys/devices/system/cpu/vulnerabilities/meltdown", "/sys/devices/system/cpu", "/sys"};
 

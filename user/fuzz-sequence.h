@@ -62,14 +62,14 @@ static const char *const descriptor_names[] = {
     "proc", "syn", "epoll", "memfd", "fifo", "path", "path-directory", "canary", "canaries", "proc-directory", "program", "large",
     "counter", "bell", "epoll-edges", "signals", "process", "notices", "stream", "stream-end", "datagrams", "datagrams-end", "packets", "packets-end",
     "listener", "socket", "inet-listener", "inet", "inet-messages",
-    "master", "slave", "routes", "diagnosis",
+    "master", "slave", "routes", "diagnosis", "packet-read", "packet-write", "lite",
     /* No descriptors. */
     "closed", "huge", "negative", "cwd", "last", "high", 0};
-enum { OPEN_KINDS = 46, FD_CLOSED = OPEN_KINDS, FD_HUGE, FD_NEGATIVE, FD_CWD, FD_LAST, FD_HIGH, DESCRIPTORS };
+enum { OPEN_KINDS = 49, FD_CLOSED = OPEN_KINDS, FD_HUGE, FD_NEGATIVE, FD_CWD, FD_LAST, FD_HIGH, DESCRIPTORS };
 enum { FD_FILE, FD_READ_ONLY, FD_APPEND, FD_DIRECTORY, FD_PIPE_READ, FD_PIPE_WRITE, FD_QUIET_READ, FD_QUIET_WRITE, FD_TERMINAL, FD_NULL, FD_ZERO, FD_FULL,
        FD_RANDOM, FD_PROC, FD_SYN, FD_EPOLL, FD_MEMFD, FD_FIFO, FD_PATH, FD_PATH_DIRECTORY, FD_CANARY, FD_CANARIES, FD_PROC_DIRECTORY, FD_PROGRAM, FD_LARGE,
        FD_COUNTER, FD_BELL, FD_EPOLL_EDGES, FD_SIGNALS, FD_PROCESS, FD_NOTICES, FD_STREAM, FD_STREAM_END, FD_DATAGRAMS, FD_DATAGRAMS_END, FD_PACKETS, FD_PACKETS_END,
-       FD_LISTENER, FD_SOCKET, FD_INET_LISTENER, FD_INET, FD_INET_MESSAGES, FD_MASTER, FD_SLAVE, FD_ROUTES, FD_DIAGNOSIS };
+       FD_LISTENER, FD_SOCKET, FD_INET_LISTENER, FD_INET, FD_INET_MESSAGES, FD_MASTER, FD_SLAVE, FD_ROUTES, FD_DIAGNOSIS, FD_PACKET_READ, FD_PACKET_WRITE, FD_LITE };
 
 static const char *const place_names[] = {"private", "shared", "file-shared", "file-private", "constant", "none", "code", "grown", "edge", "hole", "stack",
                                           "text", "kernel", "physical", "generated", "beyond", "null", "top", "all", 0};

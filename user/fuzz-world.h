@@ -165,6 +165,8 @@ static void open_world(int user, int beside)
     for (int quiet = 0; quiet < 2; quiet++)
         if (pipe2(two, quiet ? O_NONBLOCK : 0) == 0)
             put_fd(quiet ? FD_QUIET_READ : FD_PIPE_READ, two[0]), put_fd(quiet ? FD_QUIET_WRITE : FD_PIPE_WRITE, two[1]);
+    if (pipe2(two, O_NONBLOCK | O_DIRECT) == 0)
+        put_fd(FD_PACKET_READ, two[0]), put_fd(FD_PACKET_WRITE, two[1]);
     put_fd(FD_TERMINAL, open("/dev/console", O_RDWR | O_NOCTTY | O_NONBLOCK));
     put_fd(FD_NULL, open("/dev/null", O_RDWR));
     fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK);
@@ -222,6 +224,9 @@ static void open_world(int user, int beside)
     put_fd(FD_INET, fd);
     fd = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     put_fd(FD_INET_MESSAGES, fd);
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 136 /* IPPROTO_UDPLITE */);
+    bind(fd, (struct sockaddr *)here, 16);
+    put_fd(FD_LITE, fd);
     put_fd(FD_MEMFD, raw(SYS_memfd_create, (long)"m", 2, 0, 0, 0, 0));
     put_fd(FD_FIFO, open("fifo", O_RDWR | O_NONBLOCK));
     put_fd(FD_PATH, open("a", O_PATH));

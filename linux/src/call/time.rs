@@ -325,7 +325,9 @@ fn timer_create(a: &mut Args) -> Result<usize> {
     };
     may_wake(a.int(0))?;
     let most = process.limits.lock().cur(RLIMIT_SIGPENDING);
-    let id = process.timers.create(&process, (clock, a.int(0)), notify, most)?;
+    let id = process
+        .timers
+        .create(&process, (clock, a.int(0)), notify, most)?;
     if let Err(error) = user::put(a.word(2), &(id as i32)) {
         process.timers.delete(&process, id)?;
         return Err(error);

@@ -31,7 +31,9 @@ fn has_link(area: &AreaInfo) -> bool {
 /// The addresses that a name is: two numbers as `maps` would write them, but without zeros in front. ENOENT.
 fn addresses(name: &str) -> Result<(usize, usize)> {
     let number = |text: &str| {
-        let digits = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let digits = text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let plain = digits && (text == "0" || !text.starts_with('0'));
         let number = usize::from_str_radix(text, 16).ok();
         number.filter(|_| plain).ok_or(Errno::ENOENT)

@@ -33,9 +33,7 @@ impl Magic for Link {
     }
 
     fn place(&self) -> Result<Place> {
-        Ok(place::root()
-            .ok_or(Errno::ENOENT)?
-            .beside(try_arc(Mounts)?))
+        Ok(place::root().ok_or(Errno::ENOENT)?.beside(try_arc(Mounts)?))
     }
 }
 

@@ -26,9 +26,9 @@ pub use bytes::FrameBytes;
 pub use frames::{Frames, Stats};
 pub use reference::FrameRef;
 
-use bitmap::ORDERS;
 use crate::memory::{Kernel, Memory};
 use abi::layout::PAGE_SHIFT;
+use bitmap::ORDERS;
 
 /// The number of a frame: its physical address divided by 4096.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

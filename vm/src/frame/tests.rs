@@ -120,7 +120,8 @@ fn free_blocks_are_counted_by_their_size() {
     assert_eq!(frames.blocks(), [2, 2, 2, 2, 2, 2, 0, 1, 1, 1, 2]);
     // What is given back near a CPU is free, as single frames.
     assert!(frames.release(odd));
-    let sum = |blocks: [usize; 11]| -> usize { (0..).zip(blocks).map(|(n, count)| count << n).sum() };
+    let sum =
+        |blocks: [usize; 11]| -> usize { (0..).zip(blocks).map(|(n, count)| count << n).sum() };
     assert_eq!(sum(frames.blocks()), frames.stats().free);
     let _ = run;
 }
