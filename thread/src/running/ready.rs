@@ -103,38 +103,42 @@ impl ReadyRing {
     /// and nothing done, in any other case.
     #[inline(always)]
     pub fn insert_next(&self, current: &Tte, tte: &Tte) -> bool {
-        if !self.is_the_level(current, tte) {
+        let Some(level) = self.common_level(current, tte) else {
             return false;
-        }
+        };
         // SAFETY: ring pointers lead to entries, which are never unmapped.
-        self.insert_between(current, tte, unsafe { &*current.next.load(Relaxed) });
+        let next = unsafe { &*current.next.load(Relaxed) };
+        self.insert_between(current, tte, next, level);
         true
     }
 
     /// The same for the back.
     #[inline(always)]
     pub fn insert_last(&self, current: &Tte, tte: &Tte) -> bool {
-        if !self.is_the_level(current, tte) {
+        let Some(level) = self.common_level(current, tte) else {
             return false;
-        }
+        };
         // SAFETY: as above.
-        self.insert_between(unsafe { &*current.prev.load(Relaxed) }, tte, current);
+        let previous = unsafe { &*current.prev.load(Relaxed) };
+        self.insert_between(previous, tte, current, level);
         true
     }
 
-    /// Whether one level is populated, the running thread's and `tte`'s own.
+    /// The running thread's level, if that is the one level that is populated, and `tte`'s own.
     #[inline(always)]
-    fn is_the_level(&self, current: &Tte, tte: &Tte) -> bool {
+    fn common_level(&self, current: &Tte, tte: &Tte) -> Option<u8> {
         let populated = self.populated.load(Relaxed);
-        current.on_ring.load(Relaxed)
+        let level = current.level.load(Relaxed);
+        let common = current.on_ring.load(Relaxed)
             && populated & populated.wrapping_sub(1) == 0
-            && tte.wanted_level.load(Relaxed) == current.level.load(Relaxed)
+            && tte.wanted_level.load(Relaxed) == level;
+        common.then_some(level)
     }
 
-    /// Puts `tte` between two neighbours of the one level that is populated, so that links lead from thread to thread.
+    /// Puts `tte` between two neighbours of `level`, the one that is populated, so that links lead from thread to thread.
     #[inline(always)]
-    fn insert_between(&self, previous: &Tte, tte: &Tte, next: &Tte) {
-        tte.level.store(previous.level.load(Relaxed), Relaxed);
+    fn insert_between(&self, previous: &Tte, tte: &Tte, next: &Tte, level: u8) {
+        tte.level.store(level, Relaxed);
         // After `tte.cpu`, for those who look at both from elsewhere.
         tte.on_ring.store(true, Release);
         tte.next.store(next.as_ptr(), Relaxed);

@@ -176,8 +176,9 @@ fn look(fd: usize, at: usize) -> isize {
     let look = |task: &Arc<Task>| {
         // SAFETY: what is called outright has interrupts off until it returns, and the running thread is of the process whose table it is.
         let of = unsafe { task.process.files.peek().at_hand(fd as i32) }?;
-        let stat = of.inode()?.stat_at_once()?;
-        put::<Stat>(at, &stat).ok()
+        // Where it lies: it is long.
+        let stat = of.inode()?.stat_at_once();
+        put::<Stat>(at, stat.as_ref()?).ok()
     };
     Task::here(look).flatten().map_or(LEFT, |()| 0)
 }
