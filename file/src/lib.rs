@@ -32,6 +32,7 @@ pub mod io;
 pub mod pipe;
 pub mod poll;
 pub mod seam;
+pub mod shared;
 pub mod socket;
 
 pub use file::*;

@@ -158,7 +158,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let view = file::fs::walk::View::new(context.root(), &cred, 0);
     let cwd = file::fs::walk::walk(&view, context.root(), &command.cwd, true);
     if let Ok(cwd) = cwd.and_then(|target| target.existing()) {
-        context.set_cwd(cwd);
+        context.set_cwd(cwd)?;
     }
     let name = command.argv.iter().next().unwrap_or_default().to_vec();
     let source = search(&process, &name, &command.envp)?;

@@ -1,13 +1,16 @@
 //! A process's root, working directory and umask.
 
 use super::place::Place;
+use crate::shared::Shared;
+use abi::errno::Result;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use sync::Monitor;
+use vm::fallible::try_arc;
 
 /// What `CLONE_FS` shares.
 pub struct FsContext {
-    places: Monitor<Places>,
+    root: Shared<Place>,
+    cwd: Shared<Place>,
     umask: AtomicU32,
     /// Processes that share it.
     processes: AtomicU32,
@@ -30,30 +33,23 @@ fn identity(place: &Place) -> u64 {
     (dev << 48) ^ ino ^ 1 << 63
 }
 
-#[derive(Clone)]
-struct Places {
-    root: Place,
-    cwd: Place,
-}
-
 impl FsContext {
     /// A context with `root` as root and working directory, and umask 022.
     pub fn new(root: Place) -> FsContext {
         FsContext {
-            places: Monitor::new(Places {
-                cwd: root.clone(),
-                root: root.clone(),
-            }),
+            key: AtomicU64::new(identity(&root)),
+            cwd: Shared::new(Arc::new(root.clone())),
+            root: Shared::new(Arc::new(root)),
             umask: AtomicU32::new(0o022),
             processes: AtomicU32::new(1),
-            key: AtomicU64::new(identity(&root)),
         }
     }
 
     /// A copy, as `fork` makes.
     pub fn fork_copy(&self) -> Arc<FsContext> {
         Arc::new(FsContext {
-            places: Monitor::new(self.places.lock().clone()),
+            root: Shared::new(self.root.get()),
+            cwd: Shared::new(self.cwd.get()),
             umask: AtomicU32::new(self.umask()),
             processes: AtomicU32::new(1),
             key: AtomicU64::new(self.key.load(Ordering::Relaxed)),
@@ -84,29 +80,42 @@ impl FsContext {
 
     /// The root directory.
     pub fn root(&self) -> Place {
-        self.places.lock().root.clone()
+        self.root.with(Place::clone)
     }
 
     /// The working directory.
     pub fn cwd(&self) -> Place {
-        self.places.lock().cwd.clone()
+        self.cwd.with(Place::clone)
     }
 
-    /// Changes the root directory.
-    pub fn set_root(&self, place: Place) {
+    /// Where a path starts: the root directory for one that is `absolute`, the working directory for others.
+    ///
+    /// # Safety
+    /// Interrupts are off for as long as the reference is used.
+    #[inline]
+    pub unsafe fn start(&self, absolute: bool) -> &Place {
+        let word = if absolute { &self.root } else { &self.cwd };
+        // SAFETY: as the caller promises.
+        unsafe { word.peek() }
+    }
+
+    /// Changes the root directory. ENOMEM.
+    pub fn set_root(&self, place: Place) -> Result<()> {
+        let place = try_arc(place)?;
         CHROOTED.store(true, Ordering::Relaxed);
         self.key.store(0, Ordering::Relaxed);
-        let old = core::mem::replace(&mut self.places.lock().root, place);
-        drop(old);
+        drop(self.root.set(place));
+        Ok(())
     }
 
-    /// Changes the working directory.
-    pub fn set_cwd(&self, place: Place) {
+    /// Changes the working directory. ENOMEM.
+    pub fn set_cwd(&self, place: Place) -> Result<()> {
+        let place = try_arc(place)?;
         if self.key().is_some() {
             self.key.store(identity(&place), Ordering::Relaxed);
         }
-        let old = core::mem::replace(&mut self.places.lock().cwd, place);
-        drop(old);
+        drop(self.cwd.set(place));
+        Ok(())
     }
 
     /// Permission bits that new files do not get.

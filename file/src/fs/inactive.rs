@@ -1,23 +1,27 @@
 //! The inactive list of an inode: descriptions that were closed and wait, code and all, for the next open.
 //!
 //! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each access
-//! mode. Only an inode that the name cache knows keeps any ([`Inactive::admit`], [`Inactive::expel`]), so that
-//! their number is bounded by that of its entries and a file that nobody opens twice keeps nothing.
+//! mode. Only an inode that the name cache knows, or that was opened again and is kept ([`super::kept`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so that
+//! their number is bounded by those of entries and inodes, and a file that nobody opens twice keeps nothing.
 //! Lock-free; every word is one pointer, taken by exchange.
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one is cheap.
 
 use alloc::sync::Arc;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::file::OpenFile;
 
 /// The waiting descriptions of one inode, by access mode.
 pub struct Inactive {
     waiting: [AtomicPtr<OpenFile>; 3],
-    /// Entries of the name cache that lead here.
+    /// Entries of the name cache that lead here, and whether the inode is among those that are kept.
     entries: AtomicU32,
+    /// It was opened the ordinary way.
+    opened: AtomicBool,
+    /// One more than its place among the inodes that are kept; 0 for none.
+    place: AtomicU32,
 }
 
 impl Inactive {
@@ -26,7 +30,25 @@ impl Inactive {
         Inactive {
             waiting: [const { AtomicPtr::new(ptr::null_mut()) }; 3],
             entries: AtomicU32::new(0),
+            opened: AtomicBool::new(false),
+            place: AtomicU32::new(0),
         }
+    }
+
+    /// It is opened the ordinary way; whether it was before.
+    pub fn opened_again(&self) -> bool {
+        self.opened.swap(true, Ordering::Relaxed)
+    }
+
+    /// Its place among the inodes that are kept.
+    pub fn place(&self) -> Option<usize> {
+        (self.place.load(Ordering::Relaxed) as usize).checked_sub(1)
+    }
+
+    /// Notes it; by who holds the monitor of those.
+    pub fn set_place(&self, place: Option<usize>) {
+        let word = place.map_or(0, |place| place as u32 + 1);
+        self.place.store(word, Ordering::Relaxed);
     }
 
     /// The name cache leads here by one more entry.

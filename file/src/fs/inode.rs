@@ -14,10 +14,13 @@ use core::sync::atomic::AtomicU32;
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
 use super::busy::Busy;
+use super::entry::Dentry;
 use super::perm::{self, Bits};
 use super::place::Place;
+use super::way::Access;
 use crate::file::{File, OpenFile};
 use account::Cred;
+use sync::Table;
 
 /// One entry of a directory.
 pub struct DirEntry<'a> {
@@ -114,6 +117,14 @@ pub trait Inode: Send + Sync + Any {
     /// Whether `cred` may do what `want` (`perm::READ`…) says. `EACCES`.
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         perm::check(cred, self.bits(), None, want)
+    }
+    /// Who may do what to it, in a word that is there without a lock; unknown where it is not kept so.
+    fn access(&self) -> Access {
+        Access::UNKNOWN
+    }
+    /// The entries of this directory, of a file system that keeps all of them in such a table.
+    fn entries(&self) -> Option<&Table<Dentry>> {
+        None
     }
     /// The kind of file.
     fn kind(&self) -> Kind {

@@ -11,9 +11,11 @@ pub mod cache;
 pub mod context;
 pub mod dev;
 pub mod directory;
+pub mod entry;
 pub mod fifo;
 pub mod inactive;
 pub mod inode;
+pub mod kept;
 pub mod lease;
 pub(crate) mod length;
 pub mod lock;
@@ -30,6 +32,7 @@ pub mod text;
 pub mod unpack;
 pub mod walk;
 pub mod watch;
+pub mod way;
 
 /// The root is there: from now on files in memory may take half of what is free.
 pub use mem::budget::bind as limit;

@@ -21,6 +21,7 @@ use account::Who;
 
 use super::inactive::Inactive;
 use super::inode::Inode;
+use super::kept;
 use crate::file::OpenFile;
 
 /// Entries; a path has one place it can be in.
@@ -77,6 +78,16 @@ impl Key {
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(&mut self.words)
+    }
+
+    /// The bytes before the first NUL byte; `None` when there is none.
+    #[inline]
+    pub fn text(&self) -> Option<&[u8]> {
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        let nul = |word: &u64| word.wrapping_sub(LOW) & !*word & LOW << 7;
+        let index = self.words.iter().position(|word| nul(word) != 0)?;
+        let within = nul(self.words.get(index)?).trailing_zeros() as usize / 8;
+        bytemuck::cast_slice(&self.words).get(..8 * index + within)
     }
 
     /// Whether the bytes are those of an absolute path.
@@ -266,6 +277,7 @@ pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn In
 
 /// Lets go of `inode`: it is about to lose its last name.
 pub fn forget(inode: &dyn Inode) {
+    kept::let_go(inode);
     let Some(inactive) = inode.inactive() else {
         return;
     };
@@ -277,6 +289,7 @@ pub fn forget(inode: &dyn Inode) {
 
 /// Lets go of everything.
 pub fn purge() {
+    kept::purge();
     take_out(|_| true);
 }
 

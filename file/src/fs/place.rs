@@ -6,14 +6,16 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{NAME_MAX, Statfs};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, epoch};
 
 use super::inode::{Handle, Inode};
-use vm::fallible::{try_arc, try_copy, try_extend, try_push, try_reserve};
+use vm::fallible::{try_arc, try_box, try_copy, try_extend, try_push, try_reserve};
 
 /// A file system that can be mounted.
 pub trait FileSystem: Send + Sync {
@@ -79,6 +81,12 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Whether something is mounted on a directory of this one.
+    #[inline]
+    pub fn covers_some(&self) -> bool {
+        self.covered.load(Ordering::Relaxed) != 0
+    }
+
     /// `MS_*`.
     pub fn flags(&self) -> u64 {
         u64::from(self.flags.load(Ordering::Relaxed))
@@ -210,6 +218,57 @@ fn mark_again(table: &[Arc<Mount>]) {
 }
 
 static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
+
+/// A copy of the table for those who take no lock; null where there is none at the moment.
+static COPY: AtomicPtr<Vec<Arc<Mount>>> = AtomicPtr::new(ptr::null_mut());
+
+/// Publishes a copy of `table`, or none. What was there is freed when this is dropped, with no monitor held.
+fn publish(table: Option<&Vec<Arc<Mount>>>) -> OldCopy {
+    let copy = table.and_then(|table| try_box(try_copy(table).ok()?).ok());
+    let copy = copy.map_or(ptr::null_mut(), Box::into_raw);
+    OldCopy(COPY.swap(copy, Ordering::AcqRel))
+}
+
+struct OldCopy(*mut Vec<Arc<Mount>>);
+
+impl Drop for OldCopy {
+    fn drop(&mut self) {
+        fn free(copy: usize) {
+            // SAFETY: it came from a box, was taken out by exchange and is retired once.
+            drop(unsafe {
+                Box::from_raw(ptr::with_exposed_provenance_mut::<Vec<Arc<Mount>>>(copy))
+            });
+        }
+        if !self.0.is_null() {
+            epoch::retire(free, self.0.expose_provenance());
+        }
+    }
+}
+
+/// What is mounted on `inode` of `mount`, or these themselves. None: it cannot be told without a lock.
+///
+/// # Safety
+/// Interrupts are off for as long as the answer is used.
+pub unsafe fn on_top<'a>(
+    mount: &'a Arc<Mount>,
+    inode: &'a Arc<dyn Inode>,
+) -> Option<(&'a Arc<Mount>, &'a Arc<dyn Inode>)> {
+    let (mut mount, mut inode) = (mount, inode);
+    while mount.covers_some() && maybe_covered(&**inode) {
+        // SAFETY: a copy is freed a grace period after it was taken out.
+        let copy = unsafe { COPY.load(Ordering::Acquire).as_ref() }?;
+        let id = inode.id();
+        let covers = |m: &&Arc<Mount>| {
+            let covered = m.covers.as_ref();
+            covered.is_some_and(|c| Arc::ptr_eq(&c.mount, mount) && c.inode.id() == id)
+        };
+        let Some(top) = copy.iter().rfind(covers) else {
+            break;
+        };
+        (mount, inode) = (top, &top.root);
+    }
+    Some((mount, inode))
+}
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// Mounts `fs` over the directory `covers`, or as the root of everything. Returns its root. ENOMEM.
@@ -236,7 +295,9 @@ pub fn mount(
         COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
     }
     try_push(&mut table, mount.clone())?;
+    let old = publish(Some(&table));
     drop(table);
+    drop(old);
     super::names::changed();
     Ok(Place { mount, inode: root })
 }
@@ -272,15 +333,21 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
         epoch::synchronize();
     }
     let mut table = TABLE.lock();
+    // From here on, until it is decided, everybody who comes this way waits for the table.
+    drop(publish(None));
+    epoch::synchronize();
     // One count is the table's, one is ours; whoever else is inside the mount has another.
-    if !detach && Arc::strong_count(&mount) > 2 {
-        return Err(Errno::EBUSY);
-    }
+    let busy = !detach && Arc::strong_count(&mount) > 2;
     let before = table.len();
-    table.retain(|m| !Arc::ptr_eq(m, &mount));
+    table.retain(|m| busy || !Arc::ptr_eq(m, &mount));
     let removed = table.len() != before;
     mark_again(&table);
+    let none = publish(Some(&table));
     drop(table);
+    drop(none);
+    if busy {
+        return Err(Errno::EBUSY);
+    }
     if !removed {
         return Err(Errno::EINVAL);
     }

@@ -39,7 +39,7 @@ pub fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
     target.dir.inode.unlink(&target.name)?;
     watch::linked(&*victim.inode);
     // Those who watch it hear of its end first.
-    drop(victim);
+    watch::end(victim.inode);
     watch::name(&*target.dir.inode, &target.name, IN_DELETE, false);
     Ok(())
 }

@@ -14,7 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use sync::Monitor;
+use sync::{Monitor, epoch};
 
 use super::attr::Kind;
 use super::inode::Inode;
@@ -265,6 +265,15 @@ fn about_file(inode: &dyn Inode, event: u32) {
     }
     if wanted(inode) & event != 0 {
         deliver(inode.id(), event | bit, 0, &[], false);
+    }
+}
+
+/// Somebody who watches `inode` may be told of its end: what leads to it no longer is let go of now.
+pub fn end(inode: Arc<dyn Inode>) {
+    let waits = any() && wanted(&*inode) != 0;
+    drop(inode);
+    if waits {
+        epoch::synchronize();
     }
 }
 

@@ -11,7 +11,7 @@ use abi::nr;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use thread::outright::{OutrightFn, word};
 
-use super::file::hot;
+use super::file::{hot, stat};
 use super::{epoll, memory};
 use file::seam::keep;
 use process::futex::short;
@@ -33,13 +33,15 @@ enum To {
 /// Generates the code.
 pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
     let calls = [
+        (nr::STAT, To::Function(stat::stat_outright)),
         (nr::FSTAT, To::Function(hot::fstat)),
+        (nr::LSTAT, To::Function(stat::lstat_outright)),
         (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
         (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
-        (nr::NEWFSTATAT, To::Function(hot::fstatat)),
+        (nr::NEWFSTATAT, To::Function(stat::newfstatat_outright)),
         (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
         (nr::RSEQ, To::Here(itself::sequences)),

@@ -22,7 +22,6 @@ pub mod robust;
 mod roll;
 pub mod rseq;
 pub mod session;
-pub mod shared;
 mod space;
 pub mod task;
 pub mod trace;
@@ -41,10 +40,10 @@ use account::Cred;
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
+pub use file::shared::{self, Shared};
 pub use limits::Limits;
 pub(crate) use roll::Found;
 pub use session::{Session, Terminal};
-pub use shared::Shared;
 pub use task::Task;
 pub use usage::Usage;
 

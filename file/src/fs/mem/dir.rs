@@ -1,175 +1,175 @@
 //! The entries of one directory in memory.
 //!
-//! *Interface.* Found by name, and listed for `readdir` in order of creation: an entry's place in that order ([`FIRST`] and up)
-//! never changes, so a reader loses and repeats nothing while others create and remove.
+//! *Interface.* [`Directory`]: [`names`](Directory::names) finds an entry without a lock; [`Directory::lock`] gives [`Names`], by which they are changed, and listed for `readdir` in order
+//! of creation: an entry's place in that order ([`FIRST`] and up) never changes, so a reader loses and repeats nothing while others create and remove.
 //!
-//! Names are kept in a tree by their hash, whose keys are compared faster than names. Two names with one hash stand at
-//! successive keys, as in a table with linear probing.
+//! What leaves a directory is handed to the caller, to be dropped when no monitor is held: it goes a grace period later.
 
 use abi::errno::{Errno, Result};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
 use super::MemNode;
-use sync::Monitor;
-use vm::fallible::{try_insert, try_slice};
+use crate::fs::entry::{Dentry, hash};
+use crate::fs::inode::Inode;
+use sync::table::{Contents, Filling, Left};
+use sync::{Guard, Monitor, Table};
+use vm::fallible::{try_box, try_insert, try_reserve, try_slice};
 
 /// Place of the first real entry; 0 and 1 are `.` and `..`.
 pub const FIRST: u64 = 2;
 
 /// A directory's entries.
+pub struct Directory {
+    names: Table<Dentry>,
+    dir: Monitor<Dir>,
+}
+
+/// What those know who change a directory.
 pub struct Dir {
-    by_hash: BTreeMap<u64, Entry>,
+    filling: Filling,
     by_place: BTreeMap<u64, Arc<[u8]>>,
     next: u64,
-    /// The next that is taken apart, where this one is to be.
-    behind: Option<Arc<MemNode>>,
     /// It was removed: nothing can be made in it any more.
-    pub dead: bool,
+    dead: bool,
 }
 
-struct Entry {
-    name: Arc<[u8]>,
-    place: u64,
-    node: Arc<MemNode>,
+/// A directory that nobody else changes meanwhile.
+pub struct Names<'a> {
+    names: &'a Table<Dentry>,
+    dir: Guard<'a, Dir>,
 }
 
-/// A key for `name`, eight bytes at a step.
-fn hash(name: &[u8]) -> u64 {
-    let mix = |h: u64, word: u64| (h.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    let (words, rest) = name.as_chunks::<8>();
-    let mut h = name.len() as u64;
-    for word in words {
-        h = mix(h, u64::from_le_bytes(*word));
-    }
-    rest.iter().fold(h, |h, byte| mix(h, u64::from(*byte)))
-}
-
-impl Dir {
+impl Directory {
     /// An empty directory.
-    pub const fn new() -> Dir {
-        Dir {
-            by_hash: BTreeMap::new(),
-            by_place: BTreeMap::new(),
-            next: FIRST,
-            behind: None,
-            dead: false,
+    pub fn new() -> Directory {
+        Directory {
+            names: Table::new(),
+            dir: Monitor::new(Dir {
+                filling: Filling::new(),
+                by_place: BTreeMap::new(),
+                next: FIRST,
+                dead: false,
+            }),
         }
     }
 
-    /// The key that `name` stands at, or else the first free one that it could stand at.
-    fn key(&self, name: &[u8]) -> core::result::Result<u64, u64> {
-        let mut key = hash(name);
-        loop {
-            match self.by_hash.get(&key) {
-                Some(entry) if *entry.name == *name => return Ok(key),
-                Some(_) => key = key.wrapping_add(1),
-                None => return Err(key),
-            }
+    /// Its entries, for those who look without a lock.
+    #[inline]
+    pub fn names(&self) -> &Table<Dentry> {
+        &self.names
+    }
+
+    /// Keeps others from changing it.
+    pub fn lock(&self) -> Names<'_> {
+        Names {
+            names: &self.names,
+            dir: self.dir.lock(),
         }
+    }
+
+    /// Its entries, when it goes.
+    pub fn contents(&mut self) -> Contents<Dentry> {
+        self.names.contents()
+    }
+}
+
+impl Names<'_> {
+    fn find(&self, name: &[u8]) -> Option<&Dentry> {
+        // SAFETY: the monitor is held, without which nobody changes the table.
+        unsafe { self.names.find(hash(name), |entry| entry.is(name)) }
     }
 
     /// The node called `name`.
-    pub fn get(&self, name: &[u8]) -> Option<&Arc<MemNode>> {
-        let mut key = hash(name);
-        loop {
-            let entry = self.by_hash.get(&key)?;
-            if *entry.name == *name {
-                return Some(&entry.node);
-            }
-            key = key.wrapping_add(1);
-        }
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<dyn Inode>> {
+        self.find(name).map(|entry| &entry.inode)
+    }
+
+    /// Whether it was removed.
+    pub fn is_dead(&self) -> bool {
+        self.dir.dead
+    }
+
+    /// It is removed.
+    pub fn end(&mut self) {
+        self.dir.dead = true;
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.by_hash.is_empty()
+        self.len() == 0
     }
 
     /// How many entries there are.
     pub fn len(&self) -> usize {
-        self.by_hash.len()
+        self.dir.filling.entries()
     }
 
-    /// Adds an entry; `EEXIST`, and `ENOENT` in a removed directory. ENOMEM.
-    pub fn add(&mut self, name: &[u8], node: Arc<MemNode>) -> Result<()> {
-        if self.dead {
+    /// Adds an entry; its name, and what has left. `EEXIST`, and `ENOENT` in a removed directory. ENOMEM.
+    pub fn add(&mut self, name: &[u8], node: Arc<MemNode>) -> Result<(Arc<[u8]>, Left<Dentry>)> {
+        if self.dir.dead {
             return Err(Errno::ENOENT);
         }
-        let Err(key) = self.key(name) else {
+        if self.find(name).is_some() {
             return Err(Errno::EEXIST);
-        };
+        }
         let name = try_slice(name)?;
-        let place = self.next;
-        try_insert(&mut self.by_place, place, name.clone())?;
-        let entry = Entry { name, place, node };
-        if let Err(e) = try_insert(&mut self.by_hash, key, entry) {
-            self.by_place.remove(&place);
-            return Err(e);
+        let dir = &mut *self.dir;
+        let place = dir.next;
+        let entry = try_box(Dentry::new(name.clone(), place, node))?;
+        try_insert(&mut dir.by_place, place, name.clone())?;
+        // SAFETY: the monitor is held, and the filling is this table's.
+        let added = unsafe {
+            self.names
+                .add(&mut dir.filling, entry, try_reserve, try_box)
+        };
+        if added.is_err() {
+            dir.by_place.remove(&place);
         }
-        self.next += 1;
-        Ok(())
+        let left = added?;
+        dir.next += 1;
+        Ok((name, left))
     }
 
-    /// Removes an entry.
-    pub fn remove(&mut self, name: &[u8]) -> Option<Arc<MemNode>> {
-        let mut key = self.key(name).ok()?;
-        let entry = self.by_hash.remove(&key)?;
-        self.by_place.remove(&entry.place);
-        // Whoever stood behind it because the key was taken moves up.
-        loop {
-            key = key.wrapping_add(1);
-            match self.by_hash.remove(&key) {
-                Some(behind) => {
-                    let to = self.key(&behind.name).unwrap_or_else(|free| free);
-                    #[expect(
-                        clippy::disallowed_methods,
-                        reason = "as many as there were: a node at most, of what each thread was promised"
-                    )]
-                    self.by_hash.insert(to, behind);
-                }
-                None => return Some(entry.node),
-            }
+    /// Takes the entry `name` out.
+    pub fn remove(&mut self, name: &[u8]) -> Left<Dentry> {
+        let dir = &mut *self.dir;
+        // SAFETY: the monitor is held, and the filling is this table's.
+        let left = unsafe {
+            self.names
+                .take(&mut dir.filling, hash(name), |entry| entry.is(name))
+        };
+        if let Some(entry) = left.get() {
+            dir.by_place.remove(&entry.place);
         }
+        left
     }
 
-    /// Puts `node` in the place of what `name` named, which it returns.
-    pub fn replace(&mut self, name: &[u8], node: Arc<MemNode>) -> Option<Arc<MemNode>> {
-        let key = self.key(name).ok()?;
-        let entry = self.by_hash.get_mut(&key)?;
-        Some(core::mem::replace(&mut entry.node, node))
+    /// An entry for `node` that is to take the place of what `name` names. ENOENT, ENOMEM.
+    pub fn prepare(&self, name: &[u8], node: Arc<MemNode>) -> Result<Box<Dentry>> {
+        let old = self.find(name).ok_or(Errno::ENOENT)?;
+        try_box(Dentry::new(old.name.clone(), old.place, node))
+    }
+
+    /// Puts in what was prepared, if its name is still there. What has left.
+    pub fn replace(&mut self, entry: Box<Dentry>) -> Left<Dentry> {
+        let name = entry.name.clone();
+        // SAFETY: the monitor is held.
+        unsafe { self.names.replace(entry, |entry| entry.is(&name)) }
     }
 
     /// The entries from place `from` on.
-    pub fn from(&self, from: u64) -> impl Iterator<Item = (u64, &[u8], &Arc<MemNode>)> {
-        self.by_place
+    pub fn from(&self, from: u64) -> impl Iterator<Item = (u64, &[u8], &Dentry)> {
+        self.dir
+            .by_place
             .range(from..)
-            .filter_map(|(place, name)| self.get(name).map(|node| (*place, &**name, node)))
-    }
-
-    /// Takes all entries out, and lets go of those that are not directories with entries themselves. Returns the chain of those that are, each of which has the next behind it. Needs no memory.
-    pub fn take_apart(&mut self) -> Option<Arc<MemNode>> {
-        let mut chain = self.behind.take();
-        self.by_place.clear();
-        while let Some((_, Entry { node, .. })) = self.by_hash.pop_first() {
-            // What others have too goes when they let go of it.
-            let inner = node.dir().ok().filter(|_| Arc::strong_count(&node) == 1);
-            let goes_on = inner.and_then(Monitor::try_lock).is_some_and(|mut inner| {
-                if !inner.is_empty() {
-                    inner.behind = chain.take();
-                }
-                !inner.is_empty()
-            });
-            if goes_on {
-                chain = Some(node);
-            }
-        }
-        chain
+            .filter_map(|(place, name)| self.find(name).map(|entry| (*place, &**name, entry)))
     }
 }
 
-impl Default for Dir {
-    fn default() -> Dir {
-        Dir::new()
+impl Default for Directory {
+    fn default() -> Directory {
+        Directory::new()
     }
 }

@@ -14,6 +14,7 @@ use crate::fs::attr::{Kind, SetAttr, Time};
 use crate::fs::inode::SetValue;
 use crate::fs::now;
 use crate::fs::perm::Bits;
+use crate::fs::way::Access;
 use vm::fallible::try_box;
 
 /// Bits that a write takes away.
@@ -57,6 +58,11 @@ impl Meta {
             uid: self.uid,
             gid: self.gid,
         }
+    }
+
+    /// The word that says the same, as far as it can.
+    pub fn access(&self) -> Access {
+        Access::new(self.bits(), self.access_list().is_some())
     }
 
     /// The access control list.

@@ -27,13 +27,15 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use sync::Monitor;
+use sync::table::Left;
+use sync::{Monitor, Table};
 
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
 use super::busy::Busy;
 use super::dev;
-use super::directory::Directory;
+use super::directory::Directory as OpenDirectory;
+use super::entry::Dentry;
 use super::fifo::FifoSlot;
 use super::inactive::Inactive;
 use super::inode::{DirEntry, DirSink, Handle, How, Inode, SetValue, fixed_entries};
@@ -42,16 +44,17 @@ use super::names;
 use super::perm::{self, Bits};
 use super::place::FileSystem;
 use super::watch;
+use super::way::Access;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 use account::{Capability, Cred, caller};
 use budget::{NODES, PAGES, Purse};
-use dir::Dir;
+use dir::Directory;
 use extra::Extra;
 use handle::Handles;
 use meta::Meta;
 use store::Store;
-use vm::fallible::try_copy;
+use vm::fallible::{try_copy, try_slice};
 
 /// What all nodes of one file system share.
 pub struct Super {
@@ -72,7 +75,7 @@ pub struct MemFs {
 /// What a node is, besides its attributes.
 enum Body {
     Regular(Store),
-    Directory(Monitor<Dir>),
+    Directory(Directory),
     Symlink(Vec<u8>),
     Device(u64),
     Fifo(FifoSlot),
@@ -85,6 +88,8 @@ pub struct MemNode {
     kind: Kind,
     fs: Arc<Super>,
     meta: Monitor<Meta>,
+    /// What [`Meta`] says of permissions ([`Access`]), written while it is held.
+    access: AtomicU64,
     body: Body,
     home: Monitor<Home>,
     /// Somebody once had its pages mapped.
@@ -106,6 +111,9 @@ struct Home {
     parent: Weak<MemNode>,
     name: Option<Arc<[u8]>>,
 }
+
+/// What has left a directory, and goes when no monitor is held.
+type Gone = Left<Dentry>;
 
 static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
 
@@ -130,7 +138,7 @@ impl MemFs {
             purse: Arc::default(),
             handles: Handles::default(),
         });
-        let body = Body::Directory(Monitor::new(Dir::new()));
+        let body = Body::Directory(Directory::new());
         shared.purse.nodes.force(&NODES);
         let root = shared.node(Kind::Directory, Meta::new(mode, 2, 0, 0), body);
         Arc::new(MemFs { shared, root })
@@ -186,7 +194,9 @@ impl FileSystem for MemFs {
 impl Super {
     /// A node of `kind` with these attributes.
     fn node(self: &Arc<Self>, kind: Kind, meta: Meta, body: Body) -> Arc<MemNode> {
+        let access = AtomicU64::new(meta.access().word());
         Arc::new_cyclic(|this| MemNode {
+            access,
             ino: self.next_ino.fetch_add(1, Ordering::Relaxed),
             kind,
             fs: self.clone(),
@@ -208,7 +218,7 @@ impl Super {
 }
 
 impl MemNode {
-    fn dir(&self) -> Result<&Monitor<Dir>> {
+    fn dir(&self) -> Result<&Directory> {
         match &self.body {
             Body::Directory(dir) => Ok(dir),
             _ => Err(Errno::ENOTDIR),
@@ -301,33 +311,34 @@ impl MemNode {
         Ok(node)
     }
 
-    fn enter(&self, name: &[u8], node: &Arc<MemNode>) -> Result<()> {
-        self.dir()?.lock().add(name, node.clone())?;
+    fn enter(&self, name: &[u8], node: &Arc<MemNode>) -> Result<Gone> {
+        let (name, gone) = self.dir()?.lock().add(name, node.clone())?;
         node.set_home(self, name);
         if node.kind == Kind::Directory {
             self.change_links(1);
         }
         self.touch();
-        Ok(())
+        Ok(gone)
     }
 
     /// A node lost a name (a directory: its only one).
     fn lost_name(&self) {
         if let Body::Directory(dir) = &self.body {
-            let mut dir = dir.lock();
-            dir.dead = true;
-            drop(dir);
+            dir.lock().end();
             self.change_links(-2);
         } else {
             self.change_links(-1);
         }
-        if self.meta.lock().nlink == 0 {
+        let further = self.meta.lock().nlink != 0;
+        if !further {
             names::forget(self);
         } else if self.kind != Kind::Directory {
-            // It had a further name.
             self.fs.purse.nodes.give(1, &NODES);
         }
-        names::changed();
+        // No path is known that leads to a file without a name; one may go by a directory or link, or lead to a file by another name of it.
+        if further || matches!(self.kind, Kind::Directory | Kind::Symlink) {
+            names::changed();
+        }
     }
 
     fn node_of(&self, inode: Arc<dyn Inode>) -> Result<Arc<MemNode>> {
@@ -354,12 +365,12 @@ impl MemNode {
         false
     }
 
-    fn set_home(&self, parent: &MemNode, name: &[u8]) {
+    fn set_home(&self, parent: &MemNode, name: Arc<[u8]>) {
         let old = core::mem::replace(
             &mut *self.home.lock(),
             Home {
                 parent: parent.this.clone(),
-                name: Some(name.into()),
+                name: Some(name),
             },
         );
         drop(old);
@@ -372,21 +383,40 @@ impl MemNode {
         to: &Arc<MemNode>,
         new_name: &[u8],
         other: &Arc<MemNode>,
-    ) -> Result<()> {
+    ) -> Result<[Gone; 2]> {
         if other.kind == Kind::Directory && self.lies_below(other) {
             return Err(Errno::EINVAL);
         }
-        self.dir()?.lock().replace(name, other.clone());
-        to.dir()?.lock().replace(new_name, node.clone());
-        node.set_home(to, new_name);
-        other.set_home(self, name);
+        let (here, there) = (self.dir()?, to.dir()?);
+        let back = here.lock().prepare(name, other.clone())?;
+        let forth = there.lock().prepare(new_name, node.clone())?;
+        node.set_home(to, forth.name.clone());
+        other.set_home(self, back.name.clone());
+        // Perhaps the same directory: one after the other.
+        let left = here.lock().replace(back);
+        let other_left = there.lock().replace(forth);
         let links = |n: &Arc<MemNode>| i32::from(n.kind == Kind::Directory);
         if self.ino != to.ino {
             self.change_links(links(other) - links(node));
             to.change_links(links(node) - links(other));
         }
-        Ok(())
+        Ok([left, other_left])
     }
+
+    /// Publishes what `meta`, which the caller holds, says of permissions.
+    fn publish(&self, meta: &Meta) {
+        self.access.store(meta.access().word(), Ordering::Release);
+    }
+}
+
+/// The node behind an entry of a directory in memory.
+fn node(inode: &Arc<dyn Inode>) -> Option<&MemNode> {
+    let any: &dyn Any = &**inode;
+    any.downcast_ref()
+}
+
+fn counted(inode: &Arc<dyn Inode>) -> Option<Arc<MemNode>> {
+    node(inode)?.this.upgrade()
 }
 
 impl Inode for MemNode {
@@ -432,6 +462,14 @@ impl Inode for MemNode {
         perm::check(cred, meta.bits(), meta.access_list(), want)
     }
 
+    fn access(&self) -> Access {
+        Access::of_word(self.access.load(Ordering::Acquire))
+    }
+
+    fn entries(&self) -> Option<&Table<Dentry>> {
+        self.dir().ok().map(Directory::names)
+    }
+
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
         let sealed = self.store().is_some_and(|s| s.seals() & F_SEAL_EXEC != 0);
         if let (Some(mode), true) = (set.mode, sealed)
@@ -443,7 +481,11 @@ impl Inode for MemNode {
             let closes = set.mode.is_some_and(|mode| mode & meta::SET_ID != 0);
             self.change(closes, |meta| meta.set(set))?
         } else {
-            self.meta.lock().set(set)?
+            let mut meta = self.meta.lock();
+            let done = meta.set(set);
+            self.publish(&meta);
+            drop(meta);
+            done?
         };
         drop(stripped);
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
@@ -455,7 +497,7 @@ impl Inode for MemNode {
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
         match &self.body {
             Body::Regular(_) => Ok(how.finish(self.clone())),
-            Body::Directory(_) => Ok(how.finish(Arc::new(Directory))),
+            Body::Directory(_) => Ok(how.finish(Arc::new(OpenDirectory))),
             Body::Device(rdev) if self.kind == Kind::Char => dev::open(*rdev, how),
             Body::Fifo(slot) => slot.open(how),
             Body::Symlink(_) => Err(Errno::ELOOP),
@@ -483,7 +525,7 @@ impl Inode for MemNode {
 
     fn lookup(self: Arc<Self>, name: &[u8]) -> Result<Arc<dyn Inode>> {
         match self.dir()?.lock().get(name) {
-            Some(node) => Ok(node.clone()),
+            Some(inode) => Ok(inode.clone()),
             None => Err(Errno::ENOENT),
         }
     }
@@ -494,7 +536,7 @@ impl Inode for MemNode {
     }
 
     fn name(&self) -> Option<Arc<[u8]>> {
-        if self.dir().is_ok_and(|dir| dir.lock().dead) {
+        if self.dir().is_ok_and(|dir| dir.lock().is_dead()) {
             return None;
         }
         self.home.lock().name.clone()
@@ -511,26 +553,30 @@ impl Inode for MemNode {
         let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
         let (nlink, body) = match kind {
             Kind::Regular => (1, Body::Regular(Store::new(&self.fs.purse))),
-            Kind::Directory => (2, Body::Directory(Monitor::new(Dir::new()))),
+            Kind::Directory => (2, Body::Directory(Directory::new())),
             Kind::Char | Kind::Block => (1, Body::Device(rdev)),
             Kind::Fifo => (1, Body::Fifo(FifoSlot::new())),
             Kind::Socket => (1, Body::Socket),
             Kind::Symlink => return Err(Errno::EINVAL),
         };
-        let _tree = self.fs.tree.lock();
+        let tree = self.fs.tree.lock();
         let node = self.make((mode, umask), cred, nlink, kind, body)?;
-        self.enter(name, &node)?;
+        let gone = self.enter(name, &node)?;
+        drop(tree);
+        drop(gone);
         Ok(node)
     }
 
     fn symlink(&self, name: &[u8], target: &[u8], cred: &Cred) -> Result<Arc<dyn Inode>> {
-        let _tree = self.fs.tree.lock();
+        let tree = self.fs.tree.lock();
         let pages = pages_of_text(target.len());
         let taken = self.fs.purse.pages.take(pages, &PAGES)?;
         let body = Body::Symlink(try_copy(target)?);
         let node = self.make((0o777, 0), cred, 1, Kind::Symlink, body)?;
         taken.keep();
-        self.enter(name, &node)?;
+        let gone = self.enter(name, &node)?;
+        drop(tree);
+        drop(gone);
         Ok(node)
     }
 
@@ -538,7 +584,7 @@ impl Inode for MemNode {
         self.dir()?;
         let body = Body::Regular(Store::new(&self.fs.purse));
         let node = self.make((mode, umask), cred, 0, Kind::Regular, body)?;
-        node.set_home(self, name);
+        node.set_home(self, try_slice(name)?);
         Ok(node)
     }
 
@@ -551,46 +597,58 @@ impl Inode for MemNode {
         if node.kind == Kind::Directory {
             return Err(Errno::EPERM);
         }
-        let _tree = self.fs.tree.lock();
+        let tree = self.fs.tree.lock();
         // A file's first name is counted with the file.
         let further = usize::from(node.meta.lock().nlink != 0);
         if further == 0 && !node.nameless.load(Ordering::Relaxed) {
             return Err(Errno::ENOENT);
         }
         let taken = self.fs.purse.nodes.take(further, &NODES)?;
-        self.enter(name, &node)?;
+        let gone = self.enter(name, &node)?;
         taken.keep();
         node.change_links(1);
         node.nameless.store(false, Ordering::Relaxed);
+        drop(tree);
+        drop(gone);
         Ok(())
     }
 
     fn unlink(&self, name: &[u8]) -> Result<()> {
-        let _tree = self.fs.tree.lock();
+        let tree = self.fs.tree.lock();
         let mut dir = self.dir()?.lock();
-        let node = dir.get(name).ok_or(Errno::ENOENT)?;
-        if node.kind == Kind::Directory {
+        let there = dir.get(name).and_then(node).ok_or(Errno::ENOENT)?;
+        if there.kind == Kind::Directory {
             return Err(Errno::EISDIR);
         }
-        let node = dir.remove(name).ok_or(Errno::ENOENT)?;
+        let gone = dir.remove(name);
         drop(dir);
-        node.lost_name();
+        gone.get()
+            .and_then(|entry| node(&entry.inode))
+            .ok_or(Errno::ENOENT)?
+            .lost_name();
         self.touch();
+        drop(tree);
+        drop(gone);
         Ok(())
     }
 
     fn rmdir(&self, name: &[u8]) -> Result<()> {
-        let _tree = self.fs.tree.lock();
+        let tree = self.fs.tree.lock();
         let mut dir = self.dir()?.lock();
-        let node = dir.get(name).ok_or(Errno::ENOENT)?;
-        if !node.dir()?.lock().is_empty() {
+        let there = dir.get(name).and_then(node).ok_or(Errno::ENOENT)?;
+        if !there.dir()?.lock().is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
-        let node = dir.remove(name).ok_or(Errno::ENOENT)?;
+        let gone = dir.remove(name);
         drop(dir);
-        node.lost_name();
+        gone.get()
+            .and_then(|entry| node(&entry.inode))
+            .ok_or(Errno::ENOENT)?
+            .lost_name();
         self.change_links(-1);
         self.touch();
+        drop(tree);
+        drop(gone);
         Ok(())
     }
 
@@ -603,9 +661,16 @@ impl Inode for MemNode {
         cred: &Cred,
     ) -> Result<()> {
         let to = self.node_of(new_dir.clone())?;
+        // Dropped last, with the monitor free: what leaves, and what it leads to.
+        let mut gone: [Gone; 2] = [Left::nothing(), Left::nothing()];
         let _tree = self.fs.tree.lock();
-        let node = self.dir()?.lock().get(name).cloned().ok_or(Errno::ENOENT)?;
-        let other = to.dir()?.lock().get(new_name).cloned();
+        let (here, there) = (self.dir()?, to.dir()?);
+        let node = here
+            .lock()
+            .get(name)
+            .and_then(counted)
+            .ok_or(Errno::ENOENT)?;
+        let other = there.lock().get(new_name).and_then(counted);
         if flags & RENAME_NOREPLACE != 0 && other.is_some() {
             return Err(Errno::EEXIST);
         }
@@ -617,7 +682,7 @@ impl Inode for MemNode {
         let _moving = moved.then(Moving::begin);
         if flags & RENAME_EXCHANGE != 0 {
             let other = other.ok_or(Errno::ENOENT)?;
-            self.exchange(name, &node, &to, new_name, &other)?;
+            [gone[0], gone[1]] = self.exchange(name, &node, &to, new_name, &other)?;
         } else {
             if let Some(other) = &other {
                 if other.ino == node.ino {
@@ -638,24 +703,33 @@ impl Inode for MemNode {
                 0 => None,
                 _ => Some(self.make((0, 0), cred, 1, Kind::Char, Body::Device(0))?),
             };
+            let left = match whiteout {
+                Some(whiteout) => Some((here.lock().prepare(name, whiteout.clone())?, whiteout)),
+                None => None,
+            };
             let links = i32::from(node.kind == Kind::Directory);
-            match other {
+            let new_name = match other {
                 Some(other) => {
-                    to.dir()?.lock().replace(new_name, node.clone());
+                    let entry = there.lock().prepare(new_name, node.clone())?;
+                    let new_name = entry.name.clone();
+                    gone[0] = there.lock().replace(entry);
                     other.lost_name();
+                    new_name
                 }
                 None => {
-                    to.dir()?.lock().add(new_name, node.clone())?;
+                    let (new_name, outgrown) = there.lock().add(new_name, node.clone())?;
+                    gone[0] = outgrown;
                     to.change_links(links);
+                    new_name
                 }
-            }
-            match whiteout {
-                Some(left) => {
-                    self.dir()?.lock().replace(name, left.clone());
-                    left.set_home(self, name);
+            };
+            gone[1] = match left {
+                Some((entry, whiteout)) => {
+                    whiteout.set_home(self, entry.name.clone());
+                    here.lock().replace(entry)
                 }
-                None => drop(self.dir()?.lock().remove(name)),
-            }
+                None => here.lock().remove(name),
+            };
             self.change_links(-links);
             node.set_home(&to, new_name);
         }
@@ -687,14 +761,14 @@ impl Inode for MemNode {
             Err(full) => return Ok(full),
         };
         let dir = self.dir()?.lock();
-        if dir.dead {
+        if dir.is_dead() {
             return Err(Errno::ENOENT);
         }
-        for (place, name, node) in dir.from(at) {
+        for (place, name, entry) in dir.from(at) {
             let entry = DirEntry {
-                ino: node.ino,
+                ino: entry.inode.id().1,
                 next: place + 1,
-                kind: node.kind.dirent_type(),
+                kind: entry.kind.dirent_type(),
                 name,
             };
             if !sink.entry(entry) {
@@ -811,7 +885,10 @@ impl MemNode {
     /// Changes attributes. While the file has what a write takes away no generated code writes it; `closes`: it may get such a thing.
     fn change<R>(&self, closes: bool, change: impl FnOnce(&mut Meta) -> R) -> R {
         let Some(store) = self.store() else {
-            return change(&mut self.meta.lock());
+            let mut meta = self.meta.lock();
+            let done = change(&mut meta);
+            self.publish(&meta);
+            return done;
         };
         store.alone(|| {
             if closes {
@@ -819,6 +896,7 @@ impl MemNode {
             }
             let mut meta = self.meta.lock();
             let done = change(&mut meta);
+            self.publish(&meta);
             let closed = meta.loses();
             drop(meta);
             store.close(closed);
@@ -877,13 +955,15 @@ impl Drop for MemNode {
         let Body::Directory(dir) = &mut self.body else {
             return;
         };
-        let mut chain = dir.get_mut().take_apart();
-        while let Some(node) = chain {
-            // Whoever looks at it just now goes on with what is behind it.
-            chain = match &node.body {
-                Body::Directory(dir) => dir.try_lock().and_then(|mut dir| dir.take_apart()),
-                _ => None,
-            };
+        let mut contents = dir.contents();
+        while let Some(entry) = contents.next() {
+            // What others have too goes when they let go of it.
+            let node = entry.inode.into_any().downcast::<MemNode>();
+            if let Some(mut node) = node.ok().and_then(Arc::into_inner)
+                && let Body::Directory(inner) = &mut node.body
+            {
+                contents.join(inner.contents());
+            }
         }
     }
 }

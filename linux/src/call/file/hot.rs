@@ -25,6 +25,7 @@ use super::open::{PLAIN, may_reopen, truncates};
 use account::NOBODY;
 use file::fs::context::one_root;
 use file::fs::names::{self, KEY_WORDS, Key};
+use file::fs::way;
 use file::seam::keep;
 use process::Task;
 use process::dispatch::{self, Entries};
@@ -130,17 +131,24 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
         // SAFETY: a dispatcher calls with interrupts off.
         let (cred, files) = unsafe { (process.cred.peek(), process.files.peek()) };
         let who = cred.who();
-        let start = if key.absolute() && one_root() {
-            0
-        } else {
-            // SAFETY: as above.
-            unsafe { process.fs.peek() }.key()?
-        };
-        if who == NOBODY {
-            return None;
-        }
         // SAFETY: as above.
-        let of = unsafe { names::open_quietly(key, start, flags & O_ACCMODE, who) }?;
+        let context = unsafe { process.fs.peek() };
+        let start = if key.absolute() && one_root() {
+            Some(0)
+        } else {
+            context.key()
+        };
+        let mode = flags & O_ACCMODE;
+        let learnt = match start {
+            // SAFETY: as above.
+            Some(start) if who != NOBODY => unsafe { names::open_quietly(key, start, mode, who) },
+            _ => None,
+        };
+        let of = match learnt {
+            Some(of) => of,
+            // SAFETY: as above.
+            None => unsafe { way::waiting(context, key.text()?, cred, mode) }?,
+        };
         if !may_reopen(&of, flags) || truncates(&of, flags) {
             names::wait_again(of);
             return None;

@@ -135,7 +135,7 @@ fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
     }
     target.dir.inode.rmdir(&target.name)?;
     // Those who watch it hear of its end first.
-    drop(victim);
+    watch::end(victim.inode);
     watch::name(&*target.dir.inode, &target.name, IN_DELETE, true);
     Ok(0)
 }
@@ -213,6 +213,9 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
         let from = (&*old.dir.inode, &old.name[..]);
         let to = (&*new.dir.inode, &new.name[..]);
         tell_of_rename(&node, other.as_ref(), from, to, flags);
+        if let Some(other) = other {
+            watch::end(other.inode);
+        }
     }
     Ok(0)
 }
@@ -322,7 +325,7 @@ fn chdir(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     searchable(&place, &caller.cred)?;
-    caller.fs.set_cwd(place);
+    caller.fs.set_cwd(place)?;
     Ok(0)
 }
 
@@ -331,7 +334,7 @@ fn fchdir(args: &mut Args) -> Result<usize> {
     let of = caller.files.get(args.int(0))?;
     let place = of.place().ok_or(Errno::ENOTDIR)?;
     searchable(place, &caller.cred)?;
-    caller.fs.set_cwd(place.clone());
+    caller.fs.set_cwd(place.clone())?;
     Ok(0)
 }
 
@@ -354,7 +357,7 @@ fn chroot(args: &mut Args) -> Result<usize> {
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     searchable(&place, &caller.cred)?;
     caller.cred.need(Capability::SysChroot)?;
-    caller.fs.set_root(place);
+    caller.fs.set_root(place)?;
     Ok(0)
 }
 

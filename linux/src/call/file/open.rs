@@ -21,11 +21,13 @@ use account::{NOBODY, Who};
 use file::OpenFile;
 use file::fs::Kind;
 use file::fs::inode::How;
+use file::fs::kept;
 use file::fs::lease;
 use file::fs::mem::{MemFs, MemNode};
 use file::fs::names::{self, Key};
 use file::fs::place::{self, FileSystem};
 use file::fs::watch;
+use file::fs::way;
 use process::Task;
 use vm::fallible::try_concat;
 
@@ -140,7 +142,7 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
         None
     };
     if let Some(who) = who
-        && let Some(of) = names::open(&key, flags & O_ACCMODE, who)
+        && let Some(of) = waits(&key, flags & O_ACCMODE, who)
     {
         if may_reopen(&of, flags) && (!truncates(&of, flags) || has_place() && truncate(&of)) {
             return reopen(of, flags);
@@ -148,6 +150,20 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
         names::wait_again(of);
     }
     walk_and_open((dirfd, addr), flags, mode, 0, who.map(|who| (&key, who)))
+}
+
+/// A waiting description of `key`.
+fn waits(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
+    names::open(key, mode, who).or_else(|| {
+        let path = key.text()?;
+        Task::here(|task| {
+            let process = &task.process;
+            let cred = process.cred.get();
+            let context = process.fs.get();
+            way::waiting_description(&context, path, &cred, mode)
+        })
+        .flatten()
+    })
 }
 
 /// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is short,
@@ -262,6 +278,11 @@ fn walk_and_open(
         && let Some(inode) = of.inode()
     {
         names::learn(key, generation, flags & O_ACCMODE, who, inode);
+        kept::keep(inode);
+        if watch::any() || lease::covers(&**inode) {
+            // Since that was looked at somebody may watch it, or have a lease.
+            kept::let_go(&**inode);
+        }
     }
     let fd = caller.files.install(of.clone(), flags & O_CLOEXEC != 0)?;
     watch::settle(&of);

@@ -10,12 +10,15 @@ use abi::linux::{
 };
 use abi::nr;
 
-use super::{Caller, user_path};
+use super::{Caller, hot, user_path};
 use crate::call::{Args, Handler};
 use account::Cred;
 use file::fs::perm;
 use file::fs::place::{MS_NOEXEC, mount_from};
-use file::fs::{Attr, Kind, Place};
+use file::fs::way;
+use file::fs::{Attr, FsContext, Kind, Place};
+use process::Task;
+use thread::outright::{LEFT, with_interrupts};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -40,6 +43,69 @@ const EMPTY: u32 = AT_EMPTY_PATH as u32;
 fn put_stat(attr: &Attr, addr: usize) -> Result<usize> {
     vm::user::put(addr, &attr.to_stat())?;
     Ok(0)
+}
+
+/// Puts at `addr` what is to be said of the file that `path` leads to; no answer where one has to walk there.
+fn at_once(path: &[u8], addr: usize, follow: bool) -> Option<Result<usize>> {
+    let inode = Task::here(|task| {
+        let process = &task.process;
+        let found = |fs: &FsContext, cred: &Cred| way::inode(fs, path, cred, follow);
+        process.fs.beside(&process.cred, found)
+    })
+    .flatten()?;
+    Some(put_stat(&inode.attr(), addr))
+}
+
+/// As [`at_once`], of the path at user address `path`, for a call without a trap frame.
+fn outright(path: usize, addr: usize, follow: bool) -> isize {
+    let answer = with_interrupts(|| match user_path(path) {
+        Ok(path) => at_once(&path, addr, follow),
+        Err(error) => Some(Err(error)),
+    });
+    match answer {
+        Some(Ok(value)) => value as isize,
+        Some(Err(error)) => error.to_rax() as isize,
+        None => LEFT,
+    }
+}
+
+/// `stat` of a file that is found without a lock.
+pub(crate) extern "sysv64" fn stat_outright(
+    path: usize,
+    addr: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    outright(path, addr, true)
+}
+
+/// `lstat` of such a file.
+pub(crate) extern "sysv64" fn lstat_outright(
+    path: usize,
+    addr: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    outright(path, addr, false)
+}
+
+/// `newfstatat` of such a file, by a path from the working directory or the root; or of a descriptor itself.
+pub(crate) extern "sysv64" fn newfstatat_outright(
+    dirfd: usize,
+    path: usize,
+    addr: usize,
+    flags: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    match flags as u32 {
+        flags @ (0 | NOFOLLOW) if dirfd as i32 == AT_FDCWD => outright(path, addr, flags == 0),
+        _ => hot::fstatat(dirfd, path, addr, flags, 0, 0),
+    }
 }
 
 fn by_path(args: &Args, follow: bool) -> Result<usize> {

@@ -73,7 +73,7 @@ impl<T> Shared<T> {
 
     /// Calls `look` with the present value and that of `other`, interrupts off: it is short.
     #[inline]
-    pub fn beside<R>(&self, other: &Shared<T>, look: impl FnOnce(&T, &T) -> R) -> R {
+    pub fn beside<U, R>(&self, other: &Shared<U>, look: impl FnOnce(&T, &U) -> R) -> R {
         let state = irq_save();
         // SAFETY: interrupts are off while `look` has them.
         let result = unsafe { look(self.peek(), other.peek()) };

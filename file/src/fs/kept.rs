@@ -1,0 +1,84 @@
+//! Inodes whose closed descriptions wait, code and all, for the next open: the last that were opened more than once.
+//!
+//! *Interface*: [`keep`] when a file was opened the ordinary way; [`let_go`] of one, [`purge`] of all. They are [`MOST`] at most: one more, and the one goes that came first.
+//!
+//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one is cheap.
+
+use alloc::sync::Arc;
+use sync::Monitor;
+
+use super::inode::Inode;
+
+/// As many inodes.
+const MOST: usize = 512;
+
+struct Ring {
+    inodes: [Option<Arc<dyn Inode>>; MOST],
+    /// Where the next is put.
+    next: usize,
+}
+
+static RING: Monitor<Ring> = Monitor::new(Ring {
+    inodes: [const { None }; MOST],
+    next: 0,
+});
+
+/// `inode` was opened the ordinary way. At the second time its descriptions may wait from then on.
+pub fn keep(inode: &Arc<dyn Inode>) {
+    let Some(inactive) = inode.inactive() else {
+        return;
+    };
+    if !inactive.opened_again() || inactive.place().is_some() {
+        return;
+    }
+    let mut ring = RING.lock();
+    if inactive.place().is_some() {
+        return;
+    }
+    let place = ring.next;
+    ring.next = (place + 1) % MOST;
+    inactive.set_place(Some(place));
+    inactive.admit();
+    let old = ring.inodes[place].replace(inode.clone());
+    if let Some(inactive) = old.as_ref().and_then(|old| old.inactive()) {
+        inactive.set_place(None);
+    }
+    drop(ring);
+    expel(old);
+}
+
+/// Nothing of it waits any more; the monitor is free.
+fn expel(inode: Option<Arc<dyn Inode>>) {
+    if let Some(inactive) = inode.as_ref().and_then(|inode| inode.inactive()) {
+        inactive.expel();
+    }
+}
+
+/// Descriptions of `inode` wait no longer.
+pub fn let_go(inode: &dyn Inode) {
+    let Some(inactive) = inode.inactive() else {
+        return;
+    };
+    if inactive.place().is_none() {
+        return;
+    }
+    let mut ring = RING.lock();
+    // None if it was let go meanwhile; only those who hold the monitor change its place.
+    let old = inactive.place().and_then(|place| ring.inodes[place].take());
+    inactive.set_place(None);
+    drop(ring);
+    expel(old);
+}
+
+/// Nothing waits any more.
+pub fn purge() {
+    for place in 0..MOST {
+        let mut ring = RING.lock();
+        let old = ring.inodes[place].take();
+        if let Some(inactive) = old.as_ref().and_then(|old| old.inactive()) {
+            inactive.set_place(None);
+        }
+        drop(ring);
+        expel(old);
+    }
+}

@@ -1,0 +1,421 @@
+//! A table of entries found by hash: looked through without a lock while one party at a time changes it.
+//!
+//! *Interface*: [`Table::find`] for readers; [`Table::add`], [`Table::replace`] and [`Table::take`] for the one writer, who has a monitor or the like
+//! for that. What leaves the table is [`Left`], which is freed a grace period after it is dropped ([`crate::epoch`]).
+//!
+//! Cells of one word, probed one after another from where the hash says. An entry never moves within an array of cells; a larger array is filled before it is
+//! published by one store. Whoever looks in the old one sees what was there when it was replaced.
+//!
+//! Progress: reading is wait-free (bounded by the array), changing is the writer's own straight line.
+//! Source: open addressing with marks for what was removed (Knuth, volume 3, section 6.4); publication by one word (Massalin and Pu 1991, section 3.2).
+
+use crate::epoch;
+use crate::primitive::atomic::{AtomicPtr, Ordering};
+use crate::primitive::constructor;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr;
+
+/// What a table keeps.
+pub trait Hashed {
+    /// The hash by which it is found; never another.
+    fn hash(&self) -> u64;
+}
+
+/// One place of a table.
+pub struct Cell<T>(AtomicPtr<T>);
+
+impl<T> Cell<T> {
+    fn empty() -> Cell<T> {
+        Cell(AtomicPtr::new(ptr::null_mut()))
+    }
+}
+
+/// Where an entry was: looking goes on behind it.
+fn gone<T>() -> *mut T {
+    ptr::without_provenance_mut(1)
+}
+
+fn is_entry<T>(at: *mut T) -> bool {
+    at.addr() > 1
+}
+
+/// Fewest cells of a table with entries.
+const FEWEST: usize = 4;
+
+/// An array of cells; their number is a power of two.
+pub struct Cells<T> {
+    cells: Vec<Cell<T>>,
+    /// In [`Contents`], the next array.
+    behind: Option<Box<Cells<T>>>,
+}
+
+/// The table.
+pub struct Table<T> {
+    cells: AtomicPtr<Cells<T>>,
+}
+
+// SAFETY: entries are shared with readers, and dropped by whoever has the grace period's callback.
+unsafe impl<T: Send + Sync> Send for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+
+/// What the writer knows besides.
+#[derive(Default)]
+pub struct Filling {
+    entries: usize,
+    /// Cells that are not empty: entries, and where some were.
+    used: usize,
+}
+
+impl Filling {
+    /// Of an empty table.
+    pub const fn new() -> Filling {
+        Filling {
+            entries: 0,
+            used: 0,
+        }
+    }
+
+    /// How many entries there are.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+}
+
+/// What has left the table; readers may still have it. Drop it in thread context, with no monitor held.
+#[must_use = "it is to be dropped when no monitor is held"]
+pub struct Left<T: Hashed> {
+    entry: *mut T,
+    cells: *mut Cells<T>,
+}
+
+// SAFETY: it is the owner of what left, whose readers' rights are those of the table's.
+unsafe impl<T: Hashed + Send + Sync> Send for Left<T> {}
+
+impl<T: Hashed> Left<T> {
+    /// Nothing yet.
+    pub const fn nothing() -> Left<T> {
+        Left {
+            entry: ptr::null_mut(),
+            cells: ptr::null_mut(),
+        }
+    }
+
+    fn entry(entry: *mut T) -> Left<T> {
+        Left {
+            entry,
+            cells: ptr::null_mut(),
+        }
+    }
+
+    /// The entry.
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: it is freed after this is dropped.
+        unsafe { self.entry.as_ref() }
+    }
+}
+
+impl<T: Hashed> Drop for Left<T> {
+    fn drop(&mut self) {
+        fn free<T>(at: usize) {
+            // SAFETY: both came from a box, were taken out of the table by its writer, and are retired once.
+            drop(unsafe { Box::from_raw(ptr::with_exposed_provenance_mut::<T>(at)) });
+        }
+        if !self.entry.is_null() {
+            epoch::retire(free::<T>, self.entry.expose_provenance());
+        }
+        if !self.cells.is_null() {
+            epoch::retire(free::<Cells<T>>, self.cells.expose_provenance());
+        }
+    }
+}
+
+impl<T: Hashed> Table<T> {
+    constructor! {
+        /// An empty table, which has no memory.
+        pub fn new() -> Self {
+            Table { cells: AtomicPtr::new(ptr::null_mut()) }
+        }
+    }
+
+    /// The entry with `hash` of which `is` says that it is the one.
+    ///
+    /// # Safety
+    /// The reference is used only while interrupts are off, or nobody changes the table.
+    #[inline]
+    pub unsafe fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<&T> {
+        // SAFETY: an array is freed a grace period after it was replaced.
+        let cells = unsafe { self.cells.load(Ordering::Acquire).as_ref() }?;
+        let cells = &cells.cells[..];
+        let mask = cells.len().wrapping_sub(1);
+        let mut index = hash as usize & mask;
+        for _ in 0..cells.len() {
+            let entry = cells.get(index)?.0.load(Ordering::Acquire);
+            if entry.is_null() {
+                return None;
+            }
+            if is_entry(entry) {
+                // SAFETY: an entry is freed a grace period after it was taken out.
+                let entry = unsafe { &*entry };
+                if entry.hash() == hash && is(entry) {
+                    return Some(entry);
+                }
+            }
+            index = (index + 1) & mask;
+        }
+        None
+    }
+
+    /// Adds `entry`, of which the table has none like it. `room` makes room for so many cells; its error if it cannot. What has left is for the caller to drop.
+    ///
+    /// # Safety
+    /// One party at a time changes the table, and always with the same `filling`.
+    pub unsafe fn add<E>(
+        &self,
+        filling: &mut Filling,
+        entry: Box<T>,
+        room: impl FnOnce(&mut Vec<Cell<T>>, usize) -> Result<(), E>,
+        box_of: impl FnOnce(Cells<T>) -> Result<Box<Cells<T>>, E>,
+    ) -> Result<Left<T>, E> {
+        let mut left = Left::nothing();
+        // SAFETY: only this party replaces the array.
+        let mut cells = unsafe { self.cells.load(Ordering::Relaxed).as_ref() };
+        let have = cells.map_or(0, |cells| cells.cells.len());
+        if (filling.used + 1) * 4 > have * 3 {
+            let count = ((filling.entries + 1) * 2).next_power_of_two().max(FEWEST);
+            let mut larger = Vec::new();
+            room(&mut larger, count)?;
+            larger.extend((0..count).map(|_| Cell::empty()));
+            let larger = box_of(Cells {
+                cells: larger,
+                behind: None,
+            })?;
+            for cell in cells.into_iter().flat_map(|cells| &cells.cells) {
+                let old = cell.0.load(Ordering::Relaxed);
+                if is_entry(old) {
+                    // SAFETY: an entry of the table, which only this party takes out.
+                    let hash = unsafe { &*old }.hash();
+                    put(&larger.cells, hash, old);
+                }
+            }
+            filling.used = filling.entries;
+            left.cells = self.cells.swap(Box::into_raw(larger), Ordering::AcqRel);
+            // SAFETY: as above.
+            cells = unsafe { self.cells.load(Ordering::Relaxed).as_ref() };
+        }
+        if let Some(cells) = cells {
+            let hash = entry.hash();
+            filling.entries += 1;
+            filling.used += usize::from(put(&cells.cells, hash, Box::into_raw(entry)));
+        }
+        Ok(left)
+    }
+
+    /// The cells, and which of them has the entry with `hash` of which `is` says that it is the one.
+    ///
+    /// # Safety
+    /// Nobody else changes the table meanwhile.
+    unsafe fn place(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<(&[Cell<T>], usize)> {
+        // SAFETY: as the caller promises.
+        let cells = unsafe { self.cells.load(Ordering::Relaxed).as_ref() }?;
+        let cells = &cells.cells[..];
+        let mask = cells.len().wrapping_sub(1);
+        let mut index = hash as usize & mask;
+        for _ in 0..cells.len() {
+            let entry = cells.get(index)?.0.load(Ordering::Relaxed);
+            if entry.is_null() {
+                return None;
+            }
+            // SAFETY: as the caller promises.
+            if is_entry(entry) && unsafe { (*entry).hash() == hash && is(&*entry) } {
+                return Some((cells, index));
+            }
+            index = (index + 1) & mask;
+        }
+        None
+    }
+
+    /// Puts `entry` in the place of the one with its hash of which `is` says that it is the one, for readers at one moment. What has left; nothing if there was none, and then `entry` is dropped.
+    ///
+    /// # Safety
+    /// As [`Table::add`].
+    pub unsafe fn replace(&self, entry: Box<T>, is: impl Fn(&T) -> bool) -> Left<T> {
+        // SAFETY: as the caller promises.
+        let Some((cells, index)) = (unsafe { self.place(entry.hash(), is) }) else {
+            return Left::nothing();
+        };
+        let cell = &cells[index].0;
+        Left::entry(cell.swap(Box::into_raw(entry), Ordering::AcqRel))
+    }
+
+    /// Takes out the entry with `hash` of which `is` says that it is the one. What has left.
+    ///
+    /// # Safety
+    /// As [`Table::add`].
+    pub unsafe fn take(
+        &self,
+        filling: &mut Filling,
+        hash: u64,
+        is: impl Fn(&T) -> bool,
+    ) -> Left<T> {
+        // SAFETY: as the caller promises.
+        let Some((cells, index)) = (unsafe { self.place(hash, is) }) else {
+            return Left::nothing();
+        };
+        let behind = &cells[(index + 1) & (cells.len() - 1)];
+        // Nobody has to look beyond if nothing is there.
+        let last = behind.0.load(Ordering::Relaxed).is_null();
+        let mark = if last { ptr::null_mut() } else { gone() };
+        filling.entries -= 1;
+        filling.used -= usize::from(last);
+        Left::entry(cells[index].0.swap(mark, Ordering::AcqRel))
+    }
+
+    /// Takes out all entries, of a table that nobody else can see.
+    pub fn contents(&mut self) -> Contents<T> {
+        let cells = self.cells.swap(ptr::null_mut(), Ordering::Acquire);
+        // SAFETY: the array came from a box, and nobody else can see it.
+        let first = (!cells.is_null()).then(|| unsafe { Box::from_raw(cells) });
+        Contents { first }
+    }
+}
+
+/// What was in tables that nobody can see any more; what is not taken is not freed.
+pub struct Contents<T> {
+    first: Option<Box<Cells<T>>>,
+}
+
+impl<T> Contents<T> {
+    /// What was in another table comes to it. Needs no memory.
+    pub fn join(&mut self, other: Contents<T>) {
+        let mut other = other.first;
+        while let Some(mut cells) = other {
+            other = cells.behind.take();
+            cells.behind = self.first.take();
+            self.first = Some(cells);
+        }
+    }
+}
+
+impl<T> Iterator for Contents<T> {
+    type Item = Box<T>;
+
+    fn next(&mut self) -> Option<Box<T>> {
+        loop {
+            let first = self.first.as_mut()?;
+            let Some(cell) = first.cells.pop() else {
+                self.first = first.behind.take();
+                continue;
+            };
+            let entry = cell.0.load(Ordering::Acquire);
+            if is_entry(entry) {
+                // SAFETY: it came from a box, and nobody else can see it.
+                return Some(unsafe { Box::from_raw(entry) });
+            }
+        }
+    }
+}
+
+/// Puts `entry` into the first cell that has none. Whether that was empty.
+fn put<T>(cells: &[Cell<T>], hash: u64, entry: *mut T) -> bool {
+    let mask = cells.len() - 1;
+    let mut index = hash as usize & mask;
+    loop {
+        let there = cells[index].0.load(Ordering::Relaxed);
+        if !is_entry(there) {
+            cells[index].0.store(entry, Ordering::Release);
+            return there.is_null();
+        }
+        index = (index + 1) & mask;
+    }
+}
+
+impl<T: Hashed> Default for Table<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for Table<T> {
+    fn drop(&mut self) {
+        let cells = self.cells.load(Ordering::Acquire);
+        // SAFETY: nobody can see the table any more.
+        let first = (!cells.is_null()).then(|| unsafe { Box::from_raw(cells) });
+        Contents { first }.for_each(drop);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use core::convert::Infallible;
+
+    struct Pair(u64, usize);
+
+    impl Hashed for Pair {
+        fn hash(&self) -> u64 {
+            self.0 % 7
+        }
+    }
+
+    struct Numbers(Table<Pair>, Filling);
+
+    impl Numbers {
+        fn add(&mut self, key: u64, value: usize) {
+            let room = |cells: &mut Vec<_>, count| {
+                cells.reserve_exact(count);
+                Ok::<_, Infallible>(())
+            };
+            let entry = Box::new(Pair(key, value));
+            let boxed = |cells: Cells<_>| Ok(Box::new(cells));
+            // SAFETY: one thread, one filling.
+            unsafe { self.0.add(&mut self.1, entry, room, boxed) }
+                .map_or_else(|no| match no {}, drop);
+        }
+        fn get(&self, key: u64) -> Option<usize> {
+            // SAFETY: nobody changes the table meanwhile.
+            unsafe { self.0.find(key % 7, |pair| pair.0 == key) }.map(|pair| pair.1)
+        }
+        fn take(&mut self, key: u64) -> Option<usize> {
+            // SAFETY: one thread, one filling.
+            let left = unsafe { self.0.take(&mut self.1, key % 7, |pair| pair.0 == key) };
+            left.get().map(|pair| pair.1)
+        }
+    }
+
+    /// Against a map, with few hashes for many keys.
+    #[test]
+    fn entries_are_found_until_they_are_taken() {
+        let mut table = Numbers(Table::new(), Filling::new());
+        let mut model = std::collections::BTreeMap::new();
+        let mut state = 1_u64;
+        for step in 0..if cfg!(miri) { 400 } else { 20_000 } {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let key = state >> 33 & 63;
+            match (state >> 60, model.contains_key(&key)) {
+                (0..6, true) | (6..9, true) => assert_eq!(table.take(key), model.remove(&key)),
+                (_, false) => {
+                    table.add(key, step);
+                    model.insert(key, step);
+                }
+                (_, true) => {
+                    // SAFETY: one thread.
+                    let old = unsafe {
+                        table
+                            .0
+                            .replace(Box::new(Pair(key, step)), |pair| pair.0 == key)
+                    };
+                    assert_eq!(old.get().map(|pair| pair.1), model.insert(key, step));
+                }
+            }
+            assert_eq!(table.1.entries(), model.len());
+            (0..64).for_each(|key| assert_eq!(table.get(key), model.get(&key).copied()));
+        }
+        let mut left: Vec<_> = table.0.contents().map(|pair| pair.0).collect();
+        left.sort_unstable();
+        assert!(left.into_iter().eq(model.into_keys()));
+    }
+}
