@@ -118,8 +118,9 @@ impl Part {
         let most = self.most.load(Ordering::Relaxed);
         let more = |used: usize| used.checked_add(count).filter(|&then| then <= most);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        let counted = self.used.fetch_update(set, fetch, more);
-        counted.map_err(|_| Errno::ENOSPC)?;
+        // What was removed is given back a grace period later.
+        let counted = quota::insist(|| self.used.fetch_update(set, fetch, more).ok());
+        counted.ok_or(Errno::ENOSPC)?;
         let mut paid = Paid {
             part: self,
             count,

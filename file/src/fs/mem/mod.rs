@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::table::Left;
-use sync::{Monitor, Table};
+use sync::{Monitor, Table, epoch};
 
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
@@ -170,6 +170,10 @@ impl FileSystem for MemFs {
     }
 
     fn statfs(&self) -> Statfs {
+        if epoch::pending() > 0 {
+            // What was removed counts no longer.
+            epoch::synchronize();
+        }
         let frames = vm::frame::stats();
         let free = frames.free.saturating_sub(frames.reserve);
         let (most, left) = self.shared.purse.pages.room(&PAGES);
