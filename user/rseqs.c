@@ -371,7 +371,7 @@ static void signals(void)
 }
 
 /* A thread alone on its processor, in one sequence after the other. */
-static volatile struct area *its_area;
+static volatile struct area *volatile its_area;
 static volatile long aborted;
 static void *spins(void *cpu)
 {
