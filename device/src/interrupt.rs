@@ -1,7 +1,8 @@
 //! A vector and the handler that is generated for what interrupts there.
 //!
 //! *Interface*: [`Interrupt::new`] takes a vector, [`Interrupt::add`] binds a [`Source`] to it: the handler is generated again with the source's code in it, in which the source is constants, and published
-//! with one store. An interrupt that is dropped gives its vector back. [`on_line`] is the one that the devices of one line share. [`for_each`] is for listings.
+//! with one store. [`Interrupt::remove`] takes a device's sources out again, [`Interrupt::silence`] all of them; each source lives as long as a handler may run that names it. An interrupt that is dropped gives
+//! its vector back. [`on_line`] is the one that the devices of one line share. [`Interrupt::list`] and [`for_each`] are for listings.
 //!
 //! What a handler cannot do in a few instructions it leaves to [`Source::wake`], ordinary code with interrupts off; what that should not do either, to [`later`]: a procedure chained to the end of the interrupt.
 //!
@@ -9,11 +10,9 @@
 
 use crate::Unusable;
 use crate::handler::{self, Entry};
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use codegen::{Class, Draft, Label, Routine, dynasm};
-use core::sync::atomic::{AtomicPtr, Ordering};
 use machine::{irq, trap};
 use quaject::class::{Ref, create};
 use quaject::gauge::{self, Gauge};
@@ -22,7 +21,7 @@ use sync::{Monitor, Once};
 static CLASS: Class = Class::new("device.interrupt");
 
 /// Something that interrupts.
-pub trait Source: Sync {
+pub trait Source: Send + Sync {
     /// Emits what is done at once. It may change rax, rcx and rdx.
     fn emit(&self, d: &mut Draft);
 
@@ -33,11 +32,51 @@ pub trait Source: Sync {
     fn wake(&self);
 }
 
-/// A source, and the register that says whether a shared line is its device's doing: reading it takes the request back. Those of a device stand together.
-#[derive(Clone, Copy)]
+/// What is never freed, among what is counted.
+pub struct Lasting<T: 'static>(pub &'static T);
+
+impl<T: Source> Source for Lasting<T> {
+    fn emit(&self, d: &mut Draft) {
+        self.0.emit(d);
+    }
+
+    fn look(&self, d: &mut Draft, wake: Label) {
+        self.0.look(d, wake);
+    }
+
+    fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+/// Addresses of the registers by which a device says whether a shared line is its doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// Not zero when it is: a byte.
+    pub status: i32,
+    /// Takes back what `status` has said, a word. None: reading that has done so.
+    pub acknowledge: Option<i32>,
+}
+
+impl Asks {
+    /// Goes to `other` unless the device asks; takes the request back. Changes eax.
+    fn emit(self, d: &mut Draft, other: Label) {
+        match self.acknowledge {
+            None => dynasm!(d ; .arch x64 ; mov al, [self.status] ; test al, al ; jz =>other),
+            Some(acknowledge) => dynasm!(d ; .arch x64
+                ; mov eax, [self.status]
+                ; test eax, eax
+                ; jz =>other
+                ; mov [acknowledge], eax
+            ),
+        }
+    }
+}
+
+/// A source, and how a shared line is asked for its device. Those of a device stand together.
 struct Member {
-    source: &'static dyn Source,
-    asks: Option<i32>,
+    source: Arc<dyn Source>,
+    asks: Option<Asks>,
 }
 
 #[derive(Default)]
@@ -77,47 +116,37 @@ pub fn later(procedure: fn(usize), argument: usize) {
     }
 }
 
-/// As many are listed.
-const MOST: usize = 32;
-static ALL: [AtomicPtr<Interrupt>; MOST] = [const { AtomicPtr::new(core::ptr::null_mut()) }; MOST];
+/// Those that are listed.
+static ALL: Monitor<Vec<Arc<Interrupt>>> = Monitor::new(Vec::new());
 
-/// Calls `f` with name, vector and count of every interrupt that was kept.
+/// Calls `f` with name, vector and count of every interrupt that is listed.
 pub fn for_each(mut f: impl FnMut(&'static str, u8, u64)) {
-    for slot in &ALL {
-        // SAFETY: only `keep` stores here: what is never freed.
-        if let Some(interrupt) = unsafe { slot.load(Ordering::Acquire).as_ref() } {
-            f(interrupt.name, interrupt.vector, interrupt.count.read());
-        }
+    for interrupt in ALL.lock().iter() {
+        f(interrupt.name, interrupt.vector, interrupt.count());
     }
 }
 
 /// The interrupts of shared lines, by the number of the line.
-static LINES: Monitor<Vec<(u8, &'static Interrupt)>> = Monitor::new(Vec::new());
+static LINES: Monitor<Vec<(u32, Arc<Interrupt>)>> = Monitor::new(Vec::new());
 
-/// The interrupt of `line`, an input of the PC's interrupt controller, for all who are connected to it.
+/// The interrupt of `line`, a global interrupt number, for all who are connected to it.
 ///
 /// # Errors
 /// [`Unusable::Resources`].
-pub fn on_line(line: u8) -> Result<&'static Interrupt, Unusable> {
-    let known = |lines: &Vec<(u8, &'static Interrupt)>| {
-        let found = lines.iter().find(|(number, _)| *number == line);
-        found.map(|(_, shared)| *shared)
-    };
-    let shared = known(&LINES.lock());
-    if let Some(shared) = shared {
-        return Ok(shared);
+pub fn on_line(line: u32) -> Result<Arc<Interrupt>, Unusable> {
+    let mut lines = LINES.lock();
+    if let Some((_, shared)) = lines.iter().find(|(number, _)| *number == line) {
+        return Ok(shared.clone());
     }
-    // Devices are started one after the other, so nobody makes the same one meanwhile.
     let made = Interrupt::new("line")?;
     made.renew()?;
-    if !irq::route(irq::isa(line), made.vector, 0) {
+    lines.try_reserve(1).map_err(|_| Unusable::Resources)?;
+    if !irq::route(line, made.vector, 0) {
         return Err(Unusable::Resources);
     }
-    let mut lines = LINES.lock();
-    lines.try_reserve(1).map_err(|_| Unusable::Resources)?;
-    let shared = made.keep();
-    lines.push((line, shared));
-    Ok(shared)
+    made.list();
+    lines.push((line, made.clone()));
+    Ok(made)
 }
 
 impl Interrupt {
@@ -125,10 +154,10 @@ impl Interrupt {
     ///
     /// # Errors
     /// [`Unusable::Resources`].
-    pub fn new(name: &'static str) -> Result<Box<Interrupt>, Unusable> {
+    pub fn new(name: &'static str) -> Result<Arc<Interrupt>, Unusable> {
         let count = create::<Gauge>(false)?;
         let vector = irq::alloc_vector().ok_or(Unusable::Resources)?;
-        Ok(Box::new(Interrupt {
+        Ok(Arc::new(Interrupt {
             name,
             vector,
             count,
@@ -136,16 +165,22 @@ impl Interrupt {
         }))
     }
 
-    /// Keeps it for ever.
-    pub fn keep(self: Box<Self>) -> &'static Interrupt {
-        let kept: &'static Interrupt = Box::leak(self);
-        let at = core::ptr::from_ref(kept).cast_mut();
-        let null = core::ptr::null_mut();
-        // One that finds no slot works unlisted.
-        let _slot = (ALL.iter()).find(|slot| {
-            (slot.compare_exchange(null, at, Ordering::Release, Ordering::Relaxed)).is_ok()
-        });
-        kept
+    /// Lists it, until it is silenced. Without memory it works unlisted.
+    pub fn list(self: &Arc<Self>) {
+        let mut all = ALL.lock();
+        if all.try_reserve(1).is_ok() {
+            all.push(self.clone());
+        }
+    }
+
+    /// Its vector.
+    pub fn vector(&self) -> u8 {
+        self.vector
+    }
+
+    /// How often it was taken.
+    pub fn count(&self) -> u64 {
+        self.count.read()
     }
 
     /// What a device writes, and where, to interrupt here.
@@ -153,11 +188,11 @@ impl Interrupt {
         irq::message(self.vector, 0)
     }
 
-    /// Binds `source`; `asks` is the register that says whether a shared line is its doing.
+    /// Binds `source`; `asks` says how a shared line is asked whether it is its doing.
     ///
     /// # Errors
     /// [`Unusable::Resources`]; then it is not bound.
-    pub fn add(&self, source: &'static dyn Source, asks: Option<i32>) -> Result<(), Unusable> {
+    pub fn add(&self, source: Arc<dyn Source>, asks: Option<Asks>) -> Result<(), Unusable> {
         let mut handler = self.handler.lock();
         let members = &mut handler.members;
         members.try_reserve(1).map_err(|_| Unusable::Resources)?;
@@ -167,6 +202,24 @@ impl Interrupt {
             handler.members.pop();
         }
         plugged
+    }
+
+    /// Takes out the sources that a line is asked for by `asks`.
+    pub fn remove(&self, asks: Asks) {
+        let mut handler = self.handler.lock();
+        handler
+            .members
+            .retain(|member| member.asks.is_none_or(|other| other != asks));
+        // Without room for code the old handler stays, with the sources that it names: it asks a register that says nothing.
+        let _stays = self.plug(&mut handler);
+    }
+
+    /// Takes out all sources and the handler; what interrupts here is masked. It is listed no more.
+    pub fn silence(&self) {
+        irq::quiet(self.vector);
+        let old = core::mem::take(&mut *self.handler.lock());
+        drop(old);
+        ALL.lock().retain(|other| !core::ptr::eq(&**other, self));
     }
 
     /// A source's code has become another.
@@ -179,7 +232,9 @@ impl Interrupt {
 
     /// Generates the handler and publishes it; the old one is retired.
     fn plug(&self, handler: &mut Handler) -> Result<(), Unusable> {
-        let sources: Vec<_> = handler.members.iter().map(|m| m.source).collect();
+        let mut sources = Vec::new();
+        (sources.try_reserve_exact(handler.members.len())).map_err(|_| Unusable::Resources)?;
+        sources.extend(handler.members.iter().map(|member| member.source.clone()));
         let sources = Arc::new(sources);
         let mut draft = Draft::new(&CLASS, self.name);
         let d = &mut draft;
@@ -188,7 +243,7 @@ impl Interrupt {
         for device in handler.members.chunk_by(|a, b| a.asks == b.asks) {
             let other = d.label();
             if let Some(asks) = device.iter().find_map(|member| member.asks) {
-                dynasm!(d ; .arch x64 ; mov al, [asks] ; test al, al ; jz =>other);
+                asks.emit(d, other);
             }
             device.iter().for_each(|member| member.source.emit(d));
             dynasm!(d ; .arch x64 ; =>other);
@@ -218,6 +273,6 @@ impl Drop for Interrupt {
 }
 
 /// Called by the generated handlers when somebody waits.
-extern "C" fn wake(sources: &Vec<&'static dyn Source>) {
+extern "C" fn wake(sources: &Vec<Arc<dyn Source>>) {
     sources.iter().for_each(|source| source.wake());
 }

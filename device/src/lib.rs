@@ -1,6 +1,6 @@
 //! The bus and the devices on it: protocol from kept crates where one fits, data path synthesized (dissertation, 4.4.2).
 //!
-//! *Interface*: [`start`] finds the devices on the bus and starts those that there is a driver for; [`serial`], the 16550 lines, which are on no bus; [`names`], the symbol table by which
+//! *Interface*: [`start`] finds the devices on the bus and starts those that there is a driver for, [`attend`] follows what comes and goes later; [`serial`], the 16550 lines, which are on no bus; [`names`], the symbol table by which
 //! the rooms above find a device; [`stream`], what a device that carries bytes looks like to them. Drivers wake threads only through `sync`'s wait lists, and chain procedures
 //! through [`interrupt::Callouts`].
 #![cfg_attr(not(test), no_std)]
@@ -11,13 +11,16 @@ mod bus;
 mod handler;
 pub mod interrupt;
 pub mod names;
+mod odd;
 pub mod pci;
 mod registers;
 pub mod serial;
+mod server;
 pub mod stream;
 pub mod virtio;
 
-pub use bus::start;
+pub use bus::{At, attend, for_each, may_change, start};
+pub use server::{changes, pending};
 
 /// Why a device cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The kernel's names for its devices: a symbol table, where device servers enter themselves and the rooms above find them.
 //!
-//! *Interface*: [`add`] at boot, [`find`] from anywhere in thread context, [`for_each`] for listings. A name that was added stays.
+//! *Interface*: [`add`] when a device was started, [`remove`] when it has gone, [`find`] from anywhere in thread context, [`for_each`] for listings. A name stays, though it may stand for nothing.
 //!
 //! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
 
@@ -8,37 +8,40 @@ use crate::serial::Serial;
 use crate::stream::Stream;
 use crate::virtio::console::Port;
 use crate::virtio::share::Share;
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use quaject::class::{self, Ref};
 use quaject::symtab::Symtab;
-use sync::Once;
+use sync::{Monitor, Once};
+use vm::fallible::try_arc;
 
 /// What a name stands for.
-#[derive(Clone, Copy)]
-#[non_exhaustive]
+#[derive(Clone)]
 pub enum Device {
     /// A serial line.
     Serial(&'static Serial),
     /// A port of the virtio console.
     Port(&'static Port),
     /// A directory of the host's.
-    Share(&'static Share),
+    Share(Arc<Share>),
 }
 
 impl Device {
     /// The bytes that it carries, if it is for that.
-    pub fn stream(self) -> Option<&'static dyn Stream> {
+    pub fn stream(&self) -> Option<&'static dyn Stream> {
         match self {
-            Device::Serial(line) => Some(line),
-            Device::Port(port) => Some(port),
+            Device::Serial(line) => Some(*line),
+            Device::Port(port) => Some(*port),
             Device::Share(_) => None,
         }
     }
 }
 
+/// What a symbol's value is the address of.
+type Entry = Monitor<Option<Device>>;
+
 static NAMES: Once<Ref<Symtab>> = Once::new();
 
-/// Gives `device` a name, in place of what had it. Boot adds before anybody else looks.
+/// Gives `device` a name, in place of what had it. One thread at a time.
 ///
 /// # Errors
 /// [`class::OutOfMemory`]; the device then works unnamed.
@@ -49,15 +52,27 @@ pub fn add(name: &str, device: Device) -> Result<(), class::OutOfMemory> {
         let _ours = NAMES.set(table);
     }
     let table = NAMES.get().ok_or(class::OutOfMemory)?;
-    // Devices are never removed, and so is what says which they are.
-    let entry: &'static Device = Box::leak(Box::new(device));
-    table.add(name, core::ptr::from_ref(entry).expose_provenance() as u64);
+    if let Some(value) = table.lookup(name) {
+        *entry(value).lock() = Some(device);
+        return Ok(());
+    }
+    // Names stay, and so does what they stand for.
+    let made = try_arc(Entry::new(Some(device))).map_err(|_| class::OutOfMemory)?;
+    let entry: *const Entry = Arc::into_raw(made);
+    table.add(name, entry.expose_provenance() as u64);
     Ok(())
+}
+
+/// From now on `name` stands for nothing.
+pub fn remove(name: &str) {
+    let value = NAMES.get().and_then(|table| table.lookup(name));
+    let old = value.and_then(|value| entry(value).lock().take());
+    drop(old);
 }
 
 /// The device called `name`.
 pub fn find(name: &str) -> Option<Device> {
-    Some(*entry(NAMES.get()?.lookup(name)?))
+    entry(NAMES.get()?.lookup(name)?).lock().clone()
 }
 
 /// The serial line called `name`.
@@ -77,7 +92,7 @@ pub fn port(name: &str) -> Option<&'static Port> {
 }
 
 /// The host's directory called `name` (behind [`crate::virtio::share::PREFIX`]).
-pub fn share(name: &str) -> Option<&'static Share> {
+pub fn share(name: &str) -> Option<Arc<Share>> {
     match find(name)? {
         Device::Share(share) => Some(share),
         _ => None,
@@ -87,11 +102,16 @@ pub fn share(name: &str) -> Option<&'static Share> {
 /// Calls `f` with every name and its device.
 pub fn for_each(mut f: impl FnMut(&str, Device)) {
     if let Some(table) = NAMES.get() {
-        table.for_each(|name, value| f(name, *entry(value)));
+        table.for_each(|name, value| {
+            let device = entry(value).lock().clone();
+            if let Some(device) = device {
+                f(name, device);
+            }
+        });
     }
 }
 
-fn entry(value: u64) -> &'static Device {
+fn entry(value: u64) -> &'static Entry {
     // SAFETY: the table holds only addresses of the entries that `add` leaked.
     unsafe { &*core::ptr::with_exposed_provenance(value as usize) }
 }
@@ -112,5 +132,10 @@ mod tests {
         let mut names = 0;
         for_each(|_, _| names += 1);
         assert_eq!(names, 2);
+        remove("line");
+        assert!(find("line").is_none());
+        for_each(|name, _| assert_eq!(name, "other"));
+        add("line", Device::Serial(&COM2)).unwrap();
+        assert!(serial("line").is_some());
     }
 }

@@ -1,9 +1,13 @@
 //! A device's registers in memory: volatile accesses that cannot leave them.
 //!
-//! *Interface*: [`Registers::map`] for physical addresses; [`Registers::read`] and [`Registers::write`] of 1, 2 or 4 bytes. As on a bus, what lies
+//! *Interface*: [`Registers::of_device`] for where a device says that they are, [`Registers::map`] for physical addresses; [`Registers::read`] and [`Registers::write`] of 1, 2 or 4 bytes. As on a bus, what lies
 //! outside reads as all ones and takes no writes. [`Registers::part`] cuts; [`Registers::address`] is for generated code.
 
+use crate::odd::Odd;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use machine::boot;
+use sync::Monitor;
 
 /// A stretch of registers, which stays mapped.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +15,9 @@ pub struct Registers {
     at: usize,
     len: usize,
 }
+
+/// Where devices said that their registers are, and where these are mapped: a device that comes again where one was has what that had.
+static KNOWN: Monitor<Vec<(u64, Registers)>> = Monitor::new(Vec::new());
 
 /// The sizes of an access.
 pub trait Word: Copy {
@@ -52,12 +59,48 @@ impl Registers {
         Some(Registers { at, len })
     }
 
+    /// The `len` bytes at physical address `physical`, where a device says that its registers are.
+    ///
+    /// # Errors
+    /// [`Odd::Place`] when there is memory, [`Odd::Fit`] when they cannot be mapped.
+    pub fn of_device(physical: u64, len: usize) -> Result<Registers, Odd> {
+        let end = physical.checked_add(len as u64).ok_or(Odd::Place)?;
+        let covers = |region: &boot::Region| {
+            region.kind == boot::Kind::Usable
+                && (region.start as u64) < end
+                && physical < region.end() as u64
+        };
+        if end > 1 << 52 || boot::info().memory.iter().any(covers) {
+            return Err(Odd::Place);
+        }
+        let mut known = KNOWN.lock();
+        let same = |(at, registers): &&(u64, Registers)| *at == physical && registers.len == len;
+        if let Some((_, registers)) = known.iter().find(same) {
+            return Ok(*registers);
+        }
+        let registers = Registers::map(physical, len).ok_or(Odd::Fit)?;
+        // Not noted, they are mapped a second time.
+        if known.try_reserve(1).is_ok() {
+            known.push((physical, registers));
+        }
+        Ok(registers)
+    }
+
     /// Those of a model, for tests.
     #[cfg(test)]
     pub fn model(memory: &'static mut [u32]) -> Registers {
         Registers {
             at: memory.as_mut_ptr().expose_provenance(),
             len: size_of_val(memory),
+        }
+    }
+
+    /// Those that lie in near memory, for tests.
+    #[cfg(test)]
+    pub fn of_block(block: &quaject::near::Block) -> Registers {
+        Registers {
+            at: block.at().as_ptr().expose_provenance(),
+            len: block.len(),
         }
     }
 

@@ -49,6 +49,7 @@ fn bring_up() -> Result<()> {
     linux::call::init()?; // and calls without a trap frame
     device::interrupt::link(&CHAIN); // what handlers leave for the end of an interrupt
     device::start(); // what is on the bus
+    follow_devices()?; // and what comes and goes there
     tty::start(console_mode(info.cmdline))?; // serial lines and terminal
     let root = match linux::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
         Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(archive.left.len),
@@ -61,6 +62,21 @@ fn bring_up() -> Result<()> {
     let frames = vm::frame::stats();
     log!("up: {} processors, {frames:?}", cpu::cpus());
     linux::init::start(root, tty::for_first_process()?) // and go
+}
+
+/// The thread of devices, where any may change.
+fn follow_devices() -> Result<()> {
+    if !device::may_change() {
+        return Ok(());
+    }
+    let follow = |_| loop {
+        device::changes().wait_until(|| {
+            thread::safe_point();
+            device::pending().then_some(())
+        });
+        device::attend();
+    };
+    (thread::spawn(b"devices", follow, 0).map(drop)).map_err(|_| Errno::ENOMEM)
 }
 
 static CHAIN: device::interrupt::Callouts = device::interrupt::Callouts {

@@ -1,6 +1,6 @@
 //! Interrupt vectors: who handles which, and which source goes where.
 //!
-//! *Interface*: [`alloc_vector`] and [`free_vector`], [`set_handler`] (Rust) or [`set_image`] (generated code), [`route`], [`isa`], [`message`], [`eoi`].
+//! *Interface*: [`alloc_vector`], [`quiet`] and [`free_vector`], [`set_handler`] (Rust) or [`set_image`] (generated code), [`route`], [`isa`], [`message`], [`eoi`].
 //! Source: dissertation, section 3.3.3.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,12 +31,17 @@ pub fn alloc_vector() -> Option<u8> {
     })
 }
 
-/// Gives a vector back, whose source is masked. An interrupt that is still on its way is acknowledged and forgotten.
-pub fn free_vector(vector: u8) {
-    let at = usize::from(vector);
-    HANDLERS[at].store(0, Ordering::Release);
+/// Unlinks what handles `vector`, whose source is masked. An interrupt that is still on its way is acknowledged and forgotten.
+pub fn quiet(vector: u8) {
+    HANDLERS[usize::from(vector)].store(0, Ordering::Release);
     #[cfg(target_os = "none")]
     crate::segments::set_gate(vector, crate::trap::stub(vector));
+}
+
+/// Gives a vector back, whose source is masked: [`quiet`], and somebody else may have it.
+pub fn free_vector(vector: u8) {
+    let at = usize::from(vector);
+    quiet(vector);
     TAKEN[at / 64].fetch_and(!(1 << (at % 64)), Ordering::Relaxed);
 }
 

@@ -134,12 +134,12 @@ fn start_streams(lines: &Lines) -> Result<()> {
     Ok(())
 }
 
-/// What the host does with the ports while they are in use, for ever.
+/// What the host does with the ports while they are in use, until it takes all away.
 fn follow_ports() {
     let (Some(changes), Some(streams)) = (ports::changes(), STREAMS.get()) else {
         return;
     };
-    loop {
+    while !ports::is_gone() {
         changes.wait_until(|| {
             thread::safe_point();
             ports::pending().then_some(())
@@ -148,6 +148,9 @@ fn follow_ports() {
         streams.console.follow();
         streams.errors.follow();
     }
+    // It may have gone while the others were followed.
+    streams.console.follow();
+    streams.errors.follow();
 }
 
 /// Whether the first process's streams go over ports: then its input is expected there.

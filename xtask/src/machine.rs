@@ -127,10 +127,16 @@ pub struct Machine {
     pub monitor: bool,
     /// It stands still at first, until it is let run through its monitor.
     pub still: bool,
-    /// Virtio devices, where the machine type has a bus for them.
+    /// Virtio devices: over PCI, or where the machine type has no such bus, in memory.
     pub virtio: Option<Virtio>,
-    /// Directories of the host, where the machine type has a bus for them.
+    /// Directories of the host.
     pub shares: Vec<Share>,
+    /// Each device on PCI is in a slot of its own, `slot0` and so on, and can be taken out while the machine runs.
+    pub slots: bool,
+    /// The host may ask for memory back.
+    pub balloon: bool,
+    /// The machine has tables of the firmware's.
+    pub acpi: bool,
 }
 
 impl Machine {
@@ -154,14 +160,17 @@ impl Machine {
             still: false,
             virtio: None,
             shares: Vec::new(),
+            slots: false,
+            balloon: false,
+            acpi: true,
         }
     }
 
     /// The channels of the ports that it has.
     fn port_channels(&self) -> &'static [&'static str] {
-        match self.chipset {
-            Chipset::Q35 if self.virtio.is_some() => &PORTS,
-            _ => &[],
+        match self.virtio {
+            Some(_) => &PORTS,
+            None => &[],
         }
     }
 
@@ -172,8 +181,15 @@ impl Machine {
         put(&["-nodefaults", "-no-user-config", "-no-reboot"]);
         put(match self.chipset {
             Chipset::Q35 => &["-machine", "q35"],
-            Chipset::Microvm => &["-machine", "microvm,acpi=on,rtc=on,isa-serial=off"],
+            Chipset::Microvm if self.acpi => &["-machine", "microvm,acpi=on,rtc=on,isa-serial=off"],
+            Chipset::Microvm => &[
+                "-machine",
+                "microvm,acpi=off,rtc=on,isa-serial=off,auto-kernel-cmdline=on",
+            ],
         });
+        if self.chipset == Chipset::Microvm {
+            put(&["-global", "virtio-mmio.force-legacy=false"]);
+        }
         let kvm = match self.accel {
             Accel::Tcg => false,
             Accel::Auto => host_virtualizes() && self.icount.is_none(),
@@ -226,27 +242,61 @@ impl Machine {
                 &format!("isa-serial,chardev={name},iobase={port},irq={irq},index={index}"),
             ]);
         }
+        if self.slots {
+            // The bus's own registers say what goes and comes.
+            put(&[
+                "-global",
+                "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
+            ]);
+        }
         let vectors = |most| match self.virtio {
             Some(Virtio::Lines) => 0,
             _ => most,
         };
+        let mut count = 0;
+        let mut device = |kind: &str, rest: &str, entries| match self.chipset {
+            Chipset::Microvm => {
+                put(&["-device", &format!("{kind}-device{rest}")]);
+                count += 1;
+            }
+            Chipset::Q35 => {
+                let mut place = String::new();
+                if self.slots {
+                    let port =
+                        format!("pcie-root-port,id=slot{count},chassis={count},slot={count}");
+                    put(&["-device", &port]);
+                    place = format!(",bus=slot{count}");
+                }
+                count += 1;
+                let vectors = vectors(entries);
+                let words = format!("{kind}-pci,disable-legacy=on,vectors={vectors}{rest}{place}");
+                put(&["-device", &words]);
+            }
+        };
+        if self.virtio.is_some() {
+            device("virtio-serial", ",id=console,max_ports=4", 5);
+            device("virtio-rng", ",id=rng", 1);
+        }
+        if self.balloon {
+            device("virtio-balloon", ",id=balloon,deflate-on-oom=on", 1);
+        }
+        for Share { tag, .. } in &self.shares {
+            let rest = format!(",id={tag}-device,fsdev={tag},mount_tag={tag}");
+            device("virtio-9p", &rest, 1);
+        }
+        let mut places = String::new();
+        if self.chipset == Chipset::Microvm && self.acpi && !self.foreign {
+            // Without tables QEMU says by itself where they are. It fills its places from the last one on.
+            for place in (0..MICROVM_PLACES).rev().take(count) {
+                let (at, line) = (0xfeb0_0000u32 + 512 * place, MICROVM_LINE + place);
+                places += &format!(" virtio_mmio.device=512@{at:#x}:{line}");
+            }
+        }
         for Share { tag, directory } in &self.shares {
             // A comma ends a value for QEMU; two are one.
             let path = directory.display().to_string().replace(',', ",,");
             let server = format!("local,id={tag},path={path},security_model=none,multidevs=remap");
-            let vectors = vectors(1);
-            let device = format!(
-                "virtio-9p-pci,id={tag}-device,fsdev={tag},mount_tag={tag},disable-legacy=on,vectors={vectors}"
-            );
-            put(&["-fsdev", &server, "-device", &device]);
-        }
-        if let (Some(_), Chipset::Q35) = (self.virtio, self.chipset) {
-            let console = format!(
-                "virtio-serial-pci,id=console,max_ports=4,disable-legacy=on,vectors={}",
-                vectors(5)
-            );
-            let entropy = format!("virtio-rng-pci,disable-legacy=on,vectors={}", vectors(1));
-            put(&["-device", &console, "-device", &entropy]);
+            put(&["-fsdev", &server]);
         }
         for (nr, name) in (1..).zip(self.port_channels()) {
             put(&["-chardev", &channel(name)]);
@@ -276,7 +326,7 @@ impl Machine {
         } else {
             ""
         };
-        put(&["-append", &format!("{}{fixed}", self.append)]);
+        put(&["-append", &format!("{}{fixed}{places}", self.append)]);
         words.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
         words.extend(["-initrd".into(), root.as_os_str().to_owned()]);
         words.extend(self.extra.iter().cloned());
@@ -287,6 +337,9 @@ impl Machine {
 /// Channels between QEMU and us, but for the log and the monitor.
 const CHANNELS: [&str; 3] = ["com1", "com2", "control"];
 const MONITOR: &str = "monitor";
+/// Places for devices on QEMU's minimal machine with tables, and the line of the first one.
+const MICROVM_PLACES: u32 = 24;
+const MICROVM_LINE: u32 = 24;
 /// The ports of the first process's streams.
 const PORTS: [&str; 3] = ["stdin", "stdout", "stderr"];
 

@@ -3,7 +3,7 @@
 //! *Interface*: `main`; `boot_words` for the kernel's command line.
 
 use crate::failure::{Failure, PANIC, Result, TIMEOUT, USAGE};
-use crate::machine::{Chipset, Log, Machine, Running, Share, Status, Streams, Virtio};
+use crate::machine::{Log, Machine, Running, Share, Status, Streams, Virtio};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
 use crate::terminal::{self, Raw};
@@ -144,12 +144,6 @@ pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
 
 /// The directories of the host that the options ask for.
 fn shares(options: &Options, root: &mut Root) -> Result<Vec<Share>> {
-    if !options.share.is_empty() && options.chipset != Chipset::Q35 {
-        return Err(Failure::new(
-            USAGE,
-            "--share wants --machine q35, which has a bus for it",
-        ));
-    }
     options.share.iter().map(|what| root.share(what)).collect()
 }
 

@@ -1,11 +1,11 @@
 //! Base addresses: where a function's registers lie.
 //!
-//! *Interface*: [`Function::bar`].
+//! *Interface*: [`Function::bar`]; [`Function::registers`] maps them. [`Function::place_all`] gives the registers of a function that came while the machine runs their addresses.
 //! Source: PCI Local Bus Specification 3.0, section 6.2.5.1.
 
 use super::{Function, Odd};
 use crate::registers::Registers;
-use machine::boot;
+use core::ops::Range;
 use pci_types::CommandRegister;
 
 /// Registers in memory.
@@ -20,24 +20,44 @@ pub struct Bar {
 /// As much is mapped of one function: no driver here needs more.
 const MOST: usize = 1 << 20;
 
+/// Base addresses that a function can have.
+const BARS: u8 = 6;
+
+/// What a base address says.
+struct Probed {
+    bar: Bar,
+    wide: bool,
+}
+
 impl Function {
     /// Base address number `index`, 0 to 5, if it is one of memory.
     ///
     /// # Errors
     /// [`Odd`].
     pub fn bar(&self, index: u8) -> Result<Bar, Odd> {
+        let Probed { bar, wide } = self.probe(index)?;
+        let Bar { physical, size } = bar;
+        let limit = if wide { 1 << 52 } else { 1 << 32 };
+        match physical.checked_add(size) {
+            Some(end) if physical != 0 && end <= limit && physical.is_multiple_of(size) => Ok(bar),
+            _ => Err(Odd::Place),
+        }
+    }
+
+    /// The same, wherever it says that it is.
+    fn probe(&self, index: u8) -> Result<Probed, Odd> {
         const PORTS: u32 = 1;
         const KIND: u32 = 3 << 1;
         const WIDE: u32 = 2 << 1;
         const FLAGS: u64 = 0xf;
-        if index > 5 {
+        if index >= BARS {
             return Err(Odd::Bar);
         }
         let offset = 0x10 + 4 * u16::from(index);
         let low = self.read(offset);
         let wide = match low & (PORTS | KIND) {
             0 => false,
-            WIDE if index < 5 => true,
+            WIDE if index < BARS - 1 => true,
             _ => return Err(Odd::Bar),
         };
         let high = if wide { self.read(offset + 4) } else { 0 };
@@ -60,14 +80,45 @@ impl Function {
         // The lowest bit that it compares.
         let size = mask & mask.wrapping_neg();
         let physical = (u64::from(low) | u64::from(high) << 32) & !FLAGS;
-        let limit = if wide { 1 << 52 } else { 1 << 32 };
-        match physical.checked_add(size) {
-            _ if size == 0 => Err(Odd::Bar),
-            Some(end) if physical != 0 && end <= limit && physical.is_multiple_of(size) => {
-                Ok(Bar { physical, size })
-            }
-            _ => Err(Odd::Place),
+        match size {
+            0 => Err(Odd::Bar),
+            size => Ok(Probed {
+                bar: Bar { physical, size },
+                wide,
+            }),
         }
+    }
+
+    /// Puts all its registers in memory into `room`, which begins behind them afterwards. It must not decode them yet.
+    ///
+    /// # Errors
+    /// [`Odd::Place`] when they do not fit; those before stay where they were put.
+    pub fn place_all(&self, room: &mut Range<u64>) -> Result<(), Odd> {
+        let mut index = 0;
+        while index < BARS {
+            let probed = match self.probe(index) {
+                Ok(probed) => probed,
+                // Ports, or nothing.
+                Err(_) => {
+                    index += 1;
+                    continue;
+                }
+            };
+            let size = probed.bar.size;
+            let at = room.start.checked_next_multiple_of(size);
+            let end = at.and_then(|at| at.checked_add(size));
+            let (Some(at), Some(end)) = (at, end.filter(|end| *end <= room.end)) else {
+                return Err(Odd::Place);
+            };
+            let offset = 0x10 + 4 * u16::from(index);
+            self.write(offset, at as u32);
+            if probed.wide {
+                self.write(offset + 4, (at >> 32) as u32);
+            }
+            room.start = end;
+            index += if probed.wide { 2 } else { 1 };
+        }
+        Ok(())
     }
 
     /// Maps `len` bytes of base address number `index` from `offset` on.
@@ -80,16 +131,6 @@ impl Function {
         if offset + u64::from(len) > bar.size || wanted == 0 || wanted > MOST {
             return Err(Odd::Fit);
         }
-        let start = bar.physical + offset;
-        let end = start + u64::from(len);
-        let covers = |region: &boot::Region| {
-            region.kind == boot::Kind::Usable
-                && (region.start as u64) < end
-                && start < region.end() as u64
-        };
-        if boot::info().memory.iter().any(covers) {
-            return Err(Odd::Place);
-        }
-        Registers::map(start, wanted).ok_or(Odd::Fit)
+        Registers::of_device(bar.physical + offset, wanted)
     }
 }

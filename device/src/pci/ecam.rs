@@ -3,6 +3,7 @@
 //! *Interface*: [`Ecam`] is the machine's. A bus is mapped when it is first asked for, 1 MiB; what is not there reads as all ones, as on the bus itself.
 //! Source: PCI Express Base Specification, section 7.2.2.
 
+use super::Space;
 use crate::registers::Registers;
 use machine::pci::ConfigSpace;
 use pci_types::{ConfigRegionAccess, PciAddress};
@@ -50,18 +51,26 @@ impl Ecam {
     fn word(&self, at: PciAddress, offset: u16) -> Option<(Registers, usize)> {
         let bus = (at.segment() == 0).then(|| self.bus(at.bus())).flatten()?;
         let function = usize::from(at.device()) << 15 | usize::from(at.function()) << 12;
-        Some((bus.part(function, 1 << 12)?, usize::from(offset & !3)))
+        Some((bus.part(function, 1 << 12)?, usize::from(offset)))
+    }
+}
+
+impl Space for Ecam {
+    fn write_half(&self, at: PciAddress, offset: u16, value: u16) {
+        if let Some((function, offset)) = self.word(at, offset & !1) {
+            function.write(offset, value);
+        }
     }
 }
 
 impl ConfigRegionAccess for Ecam {
     unsafe fn read(&self, at: PciAddress, offset: u16) -> u32 {
-        self.word(at, offset)
+        self.word(at, offset & !3)
             .map_or(u32::MAX, |(function, offset)| function.read(offset))
     }
 
     unsafe fn write(&self, at: PciAddress, offset: u16, value: u32) {
-        if let Some((function, offset)) = self.word(at, offset) {
+        if let Some((function, offset)) = self.word(at, offset & !3) {
             function.write(offset, value);
         }
     }

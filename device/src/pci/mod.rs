@@ -1,6 +1,6 @@
 //! PCI: which functions there are, where their registers lie, and how they interrupt.
 //!
-//! *Interface*: [`Function`] is one function of a device, behind any [`Space`]; [`each`] finds all of them. [`Function::bar`], [`Function::capabilities`] and [`Function::msix`]
+//! *Interface*: [`Function`] is one function of a device, behind any [`Space`]; [`each`] finds all of them, [`each_on`] those of one bus. [`Slot`] is where a device can come and go while the machine runs. [`Function::bar`], [`Function::capabilities`] and [`Function::msix`]
 //! believe nothing that a device says about itself before they have looked at it: what makes no sense is [`Odd`], never a panic and never a loop.
 //!
 //! `pci_types` knows the layout of headers and commands. Its own readers of base addresses and capabilities panic on a reserved kind or a mask of zero, and do not end where a list leads
@@ -13,33 +13,23 @@ mod ecam;
 #[cfg(test)]
 pub mod model;
 mod msix;
+mod slot;
 
+pub use crate::odd::Odd;
 pub use bar::Bar;
 pub use capability::Capability;
 pub use ecam::Ecam;
 pub use msix::Msix;
+pub use slot::{Change, Slot};
 
 use pci_types::{
     CommandRegister, ConfigRegionAccess, HeaderType, PciAddress, PciHeader, PciPciBridgeHeader,
 };
 
 /// Configuration space: the machine's, or a model.
-pub trait Space: ConfigRegionAccess + Sync {}
-impl<T: ConfigRegionAccess + Sync> Space for T {}
-
-/// What a device says about itself makes no sense, or is nothing that the kernel can use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Odd {
-    /// A base address of a reserved kind, of no size, or beyond the last one.
-    Bar,
-    /// Registers that the firmware has put nowhere, or where memory is.
-    Place,
-    /// A list of capabilities that leads back, or out of its space.
-    List,
-    /// A structure that does not fit into what holds it.
-    Fit,
-    /// Nothing answers any more.
-    Gone,
+pub trait Space: ConfigRegionAccess + Sync {
+    /// Writes half a word, where the other half would take something back that it has said.
+    fn write_half(&self, at: PciAddress, offset: u16, value: u16);
 }
 
 /// One function of a device.
@@ -83,6 +73,11 @@ impl Function {
         unsafe { self.space.write(self.at, offset & 0xffc, value) }
     }
 
+    /// Writes half a word of it.
+    fn write_half(&self, offset: u16, value: u16) {
+        self.space.write_half(self.at, offset & 0xffe, value);
+    }
+
     /// Turns parts of its command register on and others off.
     fn command(&self, on: CommandRegister, off: CommandRegister) {
         PciHeader::new(self.at).update_command(self.space, |command| command.difference(off) | on);
@@ -95,6 +90,19 @@ impl Function {
             on | CommandRegister::INTERRUPT_DISABLE,
             CommandRegister::empty(),
         );
+    }
+
+    /// It reaches memory no more, and its line is off.
+    pub fn disable(&self) {
+        self.command(
+            CommandRegister::INTERRUPT_DISABLE,
+            CommandRegister::BUS_MASTER_ENABLE,
+        );
+    }
+
+    /// Whether somebody answers there.
+    pub fn answers(&self) -> bool {
+        self.id().0 != NOBODY
     }
 
     /// Lets it use its interrupt line.
@@ -133,8 +141,11 @@ pub fn each(space: &'static dyn Space, first: u8, found: &mut dyn FnMut(Function
     }
 }
 
-fn each_on(space: &'static dyn Space, bus: u8, found: &mut dyn FnMut(Function)) {
-    const NOBODY: u16 = 0xffff;
+/// Who made a function that is not there.
+const NOBODY: u16 = 0xffff;
+
+/// Calls `found` with every function on `bus`.
+pub fn each_on(space: &'static dyn Space, bus: u8, found: &mut dyn FnMut(Function)) {
     for device in 0..32 {
         for number in 0..8 {
             let at = PciAddress::new(0, bus, device, number);

@@ -2,6 +2,7 @@
 //!
 //! *Interface*: [`Model`]; [`Model::set`] words, [`Model::bar`] for a base address that answers with its size.
 
+use super::Space;
 use pci_types::{ConfigRegionAccess, PciAddress};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -53,6 +54,21 @@ impl Model {
         let there = words.contains_key(&key(at, 0));
         let nothing = if there { 0 } else { u32::MAX };
         words.get(&key(at, offset)).map_or(nothing, |word| word.0)
+    }
+}
+
+impl Space for Model {
+    /// Of the slot's status, above all, where a bit that is written takes itself back.
+    fn write_half(&self, at: PciAddress, offset: u16, value: u16) {
+        let mut words = self.0.lock().unwrap();
+        if let Some((word, writable)) = words.get_mut(&key(at, offset & !3)) {
+            let shift = 8 * u32::from(offset & 2);
+            let (value, half) = (u32::from(value) << shift, 0xffff << shift);
+            match shift {
+                0 => *word = *word & !(*writable & half) | value & *writable,
+                _ => *word &= !value,
+            }
+        }
     }
 }
 

@@ -204,3 +204,82 @@ fn a_line_is_one_of_the_controllers_inputs() {
         assert_eq!(function.line(), line);
     }
 }
+
+/// A port with a slot, behind which bus 3 begins; what the slot can do, and its control and status.
+fn port(model: &'static Model, capable: u32, state: u32) -> Function {
+    let place = at(0, 2, 0);
+    model.function(place, 0x000c_1b36, 1);
+    model.set(place, 4, 1 << 20, 0);
+    model.set(place, 0x18, 3 << 8 | 3 << 16, 0);
+    model.set(place, 0x34, 0x54, 0);
+    model.set(place, 0x54, 0x10 | 1 << 24, 0);
+    model.set(place, 0x54 + 0x14, capable, 0);
+    model.set(place, 0x54 + 0x18, state, 0xffff);
+    Function::new(model, place)
+}
+
+const HOT: u32 = 1 << 6;
+const WITHOUT_NOTES: u32 = 1 << 18;
+const STATE: u16 = 0x54 + 0x18;
+
+#[test]
+fn what_a_slot_says_is_heard_once() {
+    let model = Model::leaked();
+    // Pressed, and a device is there.
+    let port = port(model, HOT | WITHOUT_NOTES | 2, 1 << 16 | 1 << 22);
+    let slot = Slot::of(&port).unwrap();
+    slot.listen();
+    let change = Change {
+        pressed: true,
+        moved: false,
+        present: true,
+    };
+    assert_eq!(slot.take(), Some(change));
+    assert_eq!(slot.take(), None);
+    slot.power(false);
+    assert_eq!(model.get(port.address(), STATE) & 0x729, 0x729);
+    slot.power(true);
+    assert_eq!(model.get(port.address(), STATE) & 0x729, 0x129);
+    // The port itself is gone.
+    model.set(port.address(), STATE, u32::MAX, 0);
+    assert!(slot.take().is_none() && !slot.is_present());
+}
+
+#[test]
+fn a_port_without_a_slot_that_changes_has_none() {
+    let model = Model::leaked();
+    assert!(Slot::of(&port(model, WITHOUT_NOTES, 0)).is_none());
+    let bare = port(model, HOT, 0);
+    model.set(bare.address(), 0x54, 0x10, 0);
+    assert!(Slot::of(&bare).is_none());
+    let nowhere = port(model, HOT, 0);
+    model.set(nowhere.address(), 0x18, 0, 0);
+    assert!(Slot::of(&nowhere).is_none());
+}
+
+#[test]
+fn registers_are_put_where_the_port_passes_them_on() {
+    let model = Model::leaked();
+    let port = port(model, HOT, 0);
+    let slot = Slot::of(&port).unwrap();
+    model.set(port.address(), 0x20, 0xfe90_fe80, 0);
+    let mut room = slot.room().unwrap();
+    assert_eq!(room, 0xfe80_0000..0xfea0_0000);
+    let one = at(3, 0, 0);
+    model.function(one, 0x1049_1af4, 0);
+    model.bar(one, 1, 0, 0xffff_f000);
+    model.bar(one, 4, 0xc, 0xffff_c000);
+    model.bar(one, 5, 0, 0xffff_ffff);
+    let function = Function::new(model, one);
+    assert_eq!(function.bar(1), Err(Odd::Place));
+    function.place_all(&mut room).unwrap();
+    let bar = |physical, size| Ok(Bar { physical, size });
+    assert_eq!(function.bar(1), bar(0xfe80_0000, 0x1000));
+    assert_eq!(function.bar(4), bar(0xfe80_4000, 0x4000));
+    assert_eq!(room.start, 0xfe80_8000);
+    // One that does not fit; a port that passes nothing on.
+    model.bar(one, 1, 0, 0xff00_0000);
+    assert_eq!(function.place_all(&mut room), Err(Odd::Place));
+    model.set(port.address(), 0x20, 0x0000_fff0, 0);
+    assert_eq!(slot.room(), Err(Odd::Place));
+}

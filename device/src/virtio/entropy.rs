@@ -5,18 +5,18 @@
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.4.
 
 use super::ring::{Ring, WRITES, look_for_used, physical};
-use super::transport::{NO_VECTOR, Transport};
+use super::transport::{Bell, NO_VECTOR, Transport};
 use super::ways::Ways;
 use crate::Unusable;
 use crate::interrupt::{Source, later};
-use crate::pci::Function;
-use crate::registers::Registers;
-use alloc::boxed::Box;
+use crate::server::Server;
+use alloc::sync::Arc;
 use codegen::{Draft, Label};
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU64, Ordering};
+use machine::cpu::{irq_restore, irq_save};
 use machine::random;
 use quaject::near::Block;
-use sync::Once;
+use vm::fallible::try_arc;
 
 /// Words of the buffer.
 const WORDS: usize = 32;
@@ -24,7 +24,7 @@ const WORDS: usize = 32;
 struct Entropy {
     ring: Ring,
     buffer: Block,
-    notify: Registers,
+    bell: Bell,
     /// Address of the word that counts buffers used.
     used: i32,
     taken: AtomicU16,
@@ -32,74 +32,93 @@ struct Entropy {
     asked: AtomicBool,
 }
 
-static ENTROPY: Once<&'static Entropy> = Once::new();
+/// The device; null for none. Read with interrupts off, and what it was lives through a grace period.
+static CURRENT: AtomicPtr<Entropy> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Starts the device that `function` is.
+fn with_current(f: impl FnOnce(&Entropy)) {
+    let state = irq_save();
+    // SAFETY: what is published here is given up a grace period after it was taken out, and no grace period ends while interrupts are off here.
+    if let Some(entropy) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
+        f(entropy);
+    }
+    irq_restore(state);
+}
+
+/// Starts the device behind `transport`.
 ///
 /// # Errors
 /// [`Unusable`].
-pub fn start(function: &Function) -> Result<(), Unusable> {
-    let transport = Transport::find(function)?;
-    let started = bring_up(function, &transport);
-    if started.is_err() {
-        transport.refuse();
-    }
-    started
-}
-
-fn bring_up(function: &Function, transport: &Transport) -> Result<(), Unusable> {
-    if ENTROPY.get().is_some() {
+pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
+    if !CURRENT.load(Ordering::Relaxed).is_null() {
         return Err(Unusable::Resources);
     }
     transport.negotiate(0)?;
-    let ways = Ways::of(function, transport, 1)?;
+    ways.open(transport, 1)?;
     let (interrupt, vector, asks) = ways.interrupt("virtio-rng", 0)?;
     transport.set_config_vector(NO_VECTOR);
     let ring = Ring::new(1).ok_or(Unusable::Resources)?;
     ring.set_flags(0, WRITES);
     let entropy = Entropy {
         buffer: Block::new(8 * WORDS).ok_or(Unusable::Resources)?,
-        notify: transport.set_queue(0, &ring, vector)?,
+        bell: transport.set_queue(0, &ring, vector)?,
         used: ring.words().ok_or(Unusable::Resources)?.used,
         ring,
         taken: AtomicU16::new(0),
         asked: AtomicBool::new(false),
     };
-    let entropy: &'static Entropy = Box::leak(Box::new(entropy));
-    interrupt.add(entropy, asks)?;
+    let entropy = try_arc(entropy).map_err(|_| Unusable::Resources)?;
+    interrupt.add(entropy.clone(), asks)?;
     transport.go();
-    let _again = ENTROPY.set(entropy);
+    // Devices are started one after the other, so nobody was faster.
+    let counted = Arc::into_raw(entropy.clone());
+    CURRENT.store(counted.cast_mut(), Ordering::Release);
     random::set_refill(refill);
     refill();
-    Ok(())
+    Ok(entropy)
+}
+
+impl Server for Entropy {
+    fn remove(&self) {
+        let old = CURRENT.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        if !old.is_null() {
+            sync::epoch::retire(give_up, old.expose_provenance());
+        }
+    }
+}
+
+/// Gives up the count that [`CURRENT`] had.
+fn give_up(entropy: usize) {
+    // SAFETY: `start` counted it for `CURRENT`, which has had another value for a grace period.
+    drop(unsafe { Arc::from_raw(core::ptr::with_exposed_provenance::<Entropy>(entropy)) });
 }
 
 /// Asks the device for a buffer of words, unless it has it already.
 fn refill() {
-    if let Some(entropy) = ENTROPY.get()
-        && !entropy.asked.swap(true, Ordering::Acquire)
-    {
-        let at = entropy.buffer.at().as_ptr().expose_provenance();
-        entropy.ring.give(0, physical(at), 8 * WORDS as u32);
-        entropy.notify.write(0, 0u16);
-    }
+    with_current(|entropy| {
+        if !entropy.asked.swap(true, Ordering::Acquire) {
+            let at = entropy.buffer.at().as_ptr().expose_provenance();
+            entropy.ring.give(0, physical(at), 8 * WORDS as u32);
+            entropy.bell.ring();
+        }
+    });
 }
 
 /// What the handler has chained: hands over what has come.
 fn supply(_: usize) {
-    let Some(entropy) = ENTROPY.get() else { return };
-    let mut taken = entropy.taken.load(Ordering::Relaxed);
-    let Some((_, len)) = entropy.ring.take(&mut taken) else {
-        return;
-    };
-    entropy.taken.store(taken, Ordering::Relaxed);
-    let words = len.map_or(0, |len| len as usize / 8).min(WORDS);
-    for at in 0..words {
-        // SAFETY: the buffer's words, aligned; the device may still write there, if it breaks its word.
-        let word = unsafe { entropy.buffer.at().cast::<AtomicU64>().add(at).as_ref() };
-        random::supply(word.swap(0, Ordering::Relaxed));
-    }
-    entropy.asked.store(false, Ordering::Release);
+    with_current(|entropy| {
+        let mut taken = entropy.taken.load(Ordering::Relaxed);
+        let Some((_, len)) = entropy.ring.take(&mut taken) else {
+            return;
+        };
+        entropy.taken.store(taken, Ordering::Relaxed);
+        let words = len.map_or(0, |len| len as usize / 8).min(WORDS);
+        for at in 0..words {
+            // SAFETY: the buffer's words, aligned; the device may still write there, if it breaks its word.
+            let word = unsafe { entropy.buffer.at().cast::<AtomicU64>().add(at).as_ref() };
+            random::supply(word.swap(0, Ordering::Relaxed));
+        }
+        entropy.asked.store(false, Ordering::Release);
+    });
 }
 
 impl Source for Entropy {

@@ -13,6 +13,7 @@
 //! Source: dissertation, section 3.3.3 and figure 4.2; Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
 
 use super::ring::{Ring, Words, physical};
+use super::transport::Bell;
 use crate::Unusable;
 use alloc::sync::Arc;
 use codegen::methods::Reg;
@@ -47,16 +48,16 @@ pub struct Flow {
     /// Physical address of the queue's first place.
     places: i32,
     ring: Words,
-    /// Register and number by which the ring is announced.
-    notify: i32,
-    number: u16,
+    /// What announces the ring, and its address.
+    bell: Bell,
+    announce: i32,
     /// The words.
     flight: i32,
     words: Block,
 }
 
 impl Flow {
-    /// The flow between `queue` and ring number `number`, which the device has already and which is announced at `notify`.
+    /// The flow between `queue` and `ring`, which the device has already and which `bell` announces.
     ///
     /// # Errors
     /// [`Unusable::Resources`].
@@ -64,8 +65,7 @@ impl Flow {
         way: Way,
         queue: &Ref<ByteQueue>,
         ring: &Ring,
-        notify: i32,
-        number: u16,
+        bell: Bell,
     ) -> Result<Flow, Unusable> {
         let layout = queue.layout()?;
         let words = Block::new(WORDS).ok_or(Unusable::Resources)?;
@@ -77,8 +77,8 @@ impl Flow {
             queue: layout,
             places: i32::try_from(places).map_err(|_| Unusable::Resources)?,
             ring: ring.words().ok_or(Unusable::Resources)?,
-            notify,
-            number,
+            bell,
+            announce: bell.address().ok_or(Unusable::Resources)?,
             flight,
             words,
         })
@@ -150,10 +150,9 @@ impl Flow {
             ; mov [flight + NUMBER], cx
             ; mov [flight], eax
             ; mov [ring.available], cx
-            ; mov WORD [self.notify], self.number as i16
-            ; jmp =>done
-            ; =>idle
         );
+        self.bell.emit(d, self.announce);
+        dynasm!(d ; .arch x64 ; jmp =>done ; =>idle);
         let failed = match self.way {
             Way::In => q.put_failed,
             Way::Out => q.get_failed,

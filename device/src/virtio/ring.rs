@@ -29,6 +29,17 @@ pub fn near(at: usize) -> Option<i32> {
     (at as i32 as isize as usize == at).then_some(at as i32)
 }
 
+/// Fills `buffer`, which no device has, with `bytes`, as many as fit; says how many these are.
+pub fn fill(buffer: &mut Block, bytes: impl Iterator<Item = u8>) -> u32 {
+    let mut len = 0;
+    for byte in bytes.take(buffer.len()) {
+        // SAFETY: within the block, which nobody else writes.
+        unsafe { buffer.at().add(len).write(byte) };
+        len += 1;
+    }
+    len as u32
+}
+
 /// Part of a handler: jumps to `wake` if the device has used more than `taken` counts, which is allocated like the ring, so near as that is. `used` is
 /// [`Words::used`]. Changes ax and flags.
 pub fn look_for_used(d: &mut Draft, used: i32, taken: &AtomicU16, wake: Label) {

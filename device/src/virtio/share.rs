@@ -11,20 +11,21 @@
 //! Source: the standard reserves the device's number and says no more (Virtual I/O Device (VIRTIO) Version 1.2, section 5); its one queue and its name are as in Linux's `include/uapi/linux/virtio_9p.h`.
 
 use super::ring::{Ring, look_for_used, physical};
-use super::transport::{NO_VECTOR, Transport};
+use super::transport::{Bell, NO_VECTOR, Transport};
 use super::ways::Ways;
 use crate::Unusable;
 use crate::interrupt::Source;
 use crate::names::{self, Device};
-use crate::pci::{Function, Odd};
-use crate::registers::Registers;
-use alloc::boxed::Box;
+use crate::pci::Odd;
+use crate::server::Server;
 use alloc::string::String;
+use alloc::sync::Arc;
 use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use quaject::near::Block;
 use sync::{Batch, Once, WaitList};
+use vm::fallible::try_arc;
 
 /// Places for questions.
 const PLACES: u32 = 32;
@@ -89,7 +90,7 @@ struct Place {
 pub struct Share {
     name: String,
     ring: Ring,
-    notify: Registers,
+    bell: Bell,
     /// Address of the word that counts what the device has used.
     used: i32,
     taken: AtomicU16,
@@ -99,19 +100,6 @@ pub struct Share {
     freed: WaitList,
     asking: Batch,
     gone: AtomicBool,
-}
-
-/// Starts the device that `function` is.
-///
-/// # Errors
-/// [`Unusable`].
-pub fn start(function: &Function) -> Result<(), Unusable> {
-    let transport = Transport::find(function)?;
-    let started = bring_up(function, &transport);
-    if started.is_err() {
-        transport.refuse();
-    }
-    started
 }
 
 /// The name that the host has for it, behind [`PREFIX`].
@@ -134,19 +122,26 @@ fn tag(transport: &Transport) -> Result<String, Unusable> {
     Ok(name)
 }
 
-fn bring_up(function: &Function, transport: &Transport) -> Result<(), Unusable> {
+/// Starts the device behind `transport`.
+///
+/// # Errors
+/// [`Unusable`].
+pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
     const MOUNT_TAG: u64 = 1;
     if transport.negotiate(MOUNT_TAG)? & MOUNT_TAG == 0 {
         return Err(Odd::Fit.into());
     }
     let name = tag(transport)?;
-    let ways = Ways::of(function, transport, 1)?;
+    if names::find(&name).is_some() {
+        return Err(Odd::Fit.into());
+    }
+    ways.open(transport, 1)?;
     let (interrupt, vector, asks) = ways.interrupt("virtio-9p", 0)?;
     transport.set_config_vector(NO_VECTOR);
     let ring = Ring::new(2 * PLACES as u16).ok_or(Unusable::Resources)?;
     (0..PLACES as u16).for_each(|place| ring.pair(2 * place));
     let share = Share {
-        notify: transport.set_queue(0, &ring, vector)?,
+        bell: transport.set_queue(0, &ring, vector)?,
         used: ring.words().ok_or(Unusable::Resources)?.used,
         ring,
         taken: AtomicU16::new(0),
@@ -161,11 +156,26 @@ fn bring_up(function: &Function, transport: &Transport) -> Result<(), Unusable> 
         gone: AtomicBool::new(false),
         name,
     };
-    let share: &'static Share = Box::leak(Box::new(share));
-    interrupt.add(share, asks)?;
+    let share = try_arc(share).map_err(|_| Unusable::Resources)?;
+    interrupt.add(share.clone(), asks)?;
     transport.go();
-    names::add(&share.name, Device::Share(share))?;
-    Ok(())
+    names::add(&share.name, Device::Share(share.clone()))?;
+    Ok(share)
+}
+
+impl Server for Share {
+    fn remove(&self) {
+        names::remove(&self.name);
+        self.gone.store(true, Ordering::SeqCst);
+        self.freed.wake_all();
+        for place in &self.places {
+            place.answered.wake_all();
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
+    }
 }
 
 impl Share {
@@ -174,16 +184,8 @@ impl Share {
         &self.name
     }
 
-    /// The device is there no more: who waits is told, and so is who comes.
-    pub fn remove(&self) {
-        self.gone.store(true, Ordering::SeqCst);
-        self.freed.wake_all();
-        for place in &self.places {
-            place.answered.wake_all();
-        }
-    }
-
-    fn is_gone(&self) -> bool {
+    /// Whether the device is there no more.
+    pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
@@ -223,7 +225,7 @@ impl Share {
     ///
     /// # Errors
     /// [`Failed`].
-    pub fn turn(&'static self, what: Use, give_up: fn() -> bool) -> Result<Turn, Failed> {
+    pub fn turn(self: &Arc<Self>, what: Use, give_up: fn() -> bool) -> Result<Turn, Failed> {
         let number = self
             .freed
             .wait_unless(give_up, || match self.is_gone() {
@@ -235,7 +237,7 @@ impl Share {
     }
 
     /// The same at once, or not at all. Anywhere but in an interrupt handler.
-    pub fn try_turn(&'static self) -> Option<Turn> {
+    pub fn try_turn(self: &Arc<Self>) -> Option<Turn> {
         match self.is_gone() {
             true => None,
             false => Turn::at(self, self.take(Use::Call)?).ok(),
@@ -249,7 +251,7 @@ impl Share {
             for number in (0..PLACES).filter(|number| pieces & 1 << number != 0) {
                 self.ring.offer(2 * number as u16);
             }
-            self.notify.write(0, 0u16);
+            self.bell.ring();
         });
         irq_restore(state);
     }
@@ -264,16 +266,16 @@ impl Place {
 
 /// A place for a question.
 pub struct Turn {
-    share: &'static Share,
+    share: Arc<Share>,
     number: u32,
     /// It is with the device, which gives it back.
     left: bool,
 }
 
 impl Turn {
-    fn at(share: &'static Share, number: u32) -> Result<Turn, Failed> {
+    fn at(share: &Arc<Share>, number: u32) -> Result<Turn, Failed> {
         let turn = Turn {
-            share,
+            share: share.clone(),
             number,
             left: false,
         };

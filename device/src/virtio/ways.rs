@@ -1,56 +1,112 @@
 //! How a device's queues interrupt: each by a message of its own, or all by the line.
 //!
-//! *Interface*: [`Ways::of`] asks the function; [`Ways::interrupt`] gives a vector to one entry.
+//! *Interface*: [`Ways::open`] asks the device; [`Ways::interrupt`] gives a vector to one entry; [`Ways::end`] takes all back.
 
 use super::transport::{NO_VECTOR, Transport};
 use crate::Unusable;
-use crate::interrupt::{Interrupt, on_line};
+use crate::interrupt::{Asks, Interrupt, on_line};
 use crate::pci::{Function, Msix, Odd};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// How the device's queues interrupt.
-pub enum Ways {
-    /// By its table.
-    Table(Msix),
-    /// By the line, and the register that says so.
-    Line(&'static Interrupt, i32),
+#[derive(Default)]
+pub struct Ways(Means);
+
+#[derive(Default)]
+enum Means {
+    /// Not at all yet.
+    #[default]
+    None,
+    /// By its table, and what each entry in use leads to.
+    Table(Msix, Vec<(u16, Arc<Interrupt>)>),
+    /// By the line, and the registers that say so.
+    Line(Arc<Interrupt>, Asks),
 }
 
 impl Ways {
-    /// The table of `function`, which must have `entries` entries, or its line.
+    /// Looks for the device's table, which must have `entries` entries, or its line.
     ///
     /// # Errors
     /// [`Unusable`].
-    pub fn of(function: &Function, transport: &Transport, entries: u32) -> Result<Ways, Unusable> {
-        match function.msix()? {
-            Some(table) if u32::from(table.entries()) >= entries => Ok(Ways::Table(table)),
-            Some(_) => Err(Odd::Fit.into()),
-            None => {
-                let line = function.line().ok_or(Odd::Fit)?;
-                let asks = transport.isr().ok_or(Odd::Fit)?;
-                function.allow_line();
-                Ok(Ways::Line(on_line(line)?, asks))
-            }
+    pub fn open(&mut self, transport: &Transport, entries: u32) -> Result<(), Unusable> {
+        if let Some(function) = transport.function()
+            && let Some(table) = function.msix()?
+        {
+            return self.set_table(table, entries);
         }
+        let (line, asks) = transport.line().ok_or(Odd::Fit)?;
+        let interrupt = on_line(line)?;
+        if let Some(function) = transport.function() {
+            function.allow_line();
+        }
+        self.0 = Means::Line(interrupt, asks);
+        Ok(())
     }
 
-    /// The interrupt for entry `entry` of the table, the entry's number for the device, and the register by which a line is asked.
+    /// The same of a function that is no virtio device, and of which one entry of the table is used. Lines of such are not known.
+    ///
+    /// # Errors
+    /// [`Unusable`].
+    pub fn open_table(&mut self, function: &Function) -> Result<(), Unusable> {
+        let table = function.msix()?.ok_or(Odd::Fit)?;
+        self.set_table(table, 1)
+    }
+
+    fn set_table(&mut self, table: Msix, entries: u32) -> Result<(), Unusable> {
+        if u32::from(table.entries()) < entries {
+            return Err(Odd::Fit.into());
+        }
+        self.0 = Means::Table(table, Vec::new());
+        Ok(())
+    }
+
+    /// The interrupt for entry `entry` of the table, the entry's number for the device, and how a line is asked.
     ///
     /// # Errors
     /// [`Unusable`].
     pub fn interrupt(
-        &self,
+        &mut self,
         name: &'static str,
         entry: u16,
-    ) -> Result<(&'static Interrupt, u16, Option<i32>), Unusable> {
-        match self {
-            Ways::Table(table) => {
+    ) -> Result<(Arc<Interrupt>, u16, Option<Asks>), Unusable> {
+        match &mut self.0 {
+            Means::None => Err(Odd::Fit.into()),
+            Means::Table(table, given) => {
                 let interrupt = Interrupt::new(name)?;
                 interrupt.renew()?;
-                let interrupt = interrupt.keep();
+                given.try_reserve(1).map_err(|_| Unusable::Resources)?;
+                given.push((entry, interrupt.clone()));
+                interrupt.list();
                 table.set(entry, interrupt.message());
                 Ok((interrupt, entry, None))
             }
-            Ways::Line(interrupt, asks) => Ok((interrupt, NO_VECTOR, Some(*asks))),
+            Means::Line(interrupt, asks) => Ok((interrupt.clone(), NO_VECTOR, Some(*asks))),
+        }
+    }
+
+    /// Calls `f` with vector and count of each interrupt.
+    pub fn for_each(&self, mut f: impl FnMut(u8, u64)) {
+        match &self.0 {
+            Means::None => {}
+            Means::Table(_, given) => {
+                (given.iter()).for_each(|(_, interrupt)| f(interrupt.vector(), interrupt.count()));
+            }
+            Means::Line(interrupt, _) => f(interrupt.vector(), interrupt.count()),
+        }
+    }
+
+    /// The device, which is stopped or gone, interrupts nobody any more: its handlers go, and its part of a line's.
+    pub fn end(&mut self) {
+        match core::mem::take(&mut self.0) {
+            Means::None => {}
+            Means::Table(table, given) => {
+                for (entry, interrupt) in given {
+                    table.mask(entry);
+                    interrupt.silence();
+                }
+            }
+            Means::Line(interrupt, asks) => interrupt.remove(asks),
         }
     }
 }

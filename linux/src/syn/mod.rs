@@ -23,6 +23,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
     let root = Fixed(&[
         ("code", || Item::Folder(Arc::new(code::Code))),
         ("fail", || Item::Setting(whole(fail::show), fail::set)),
+        ("devices", || text(state::devices)),
         ("interrupts", || text(state::interrupts)),
         ("log", || Item::Private(records(state::log))),
         ("memory", || {

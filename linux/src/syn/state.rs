@@ -1,4 +1,4 @@
-//! The state of the kernel: quajects, threads, calls nobody answers, interrupts, memory, the log.
+//! The state of the kernel: quajects, threads, calls nobody answers, devices, interrupts, memory, the log.
 //!
 //! *Interface.* One function a text.
 
@@ -6,6 +6,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::nr;
 use core::fmt::Write;
+use device::names::Device;
 use machine::mitigate::Bug;
 use quaject::class::{Class, Header};
 use thread::{Thread, flags};
@@ -182,6 +183,29 @@ pub fn interrupts(out: &mut Out) -> Result<()> {
     }
     device::interrupts(|name, vector, count| {
         let _ = writeln!(out, "{vector:3}: {count:10} {name} (generated)");
+    });
+    Ok(())
+}
+
+/// The devices that are driven: where, the driver, the name, vectors and counts; then all names, and what stands behind each.
+pub fn devices(out: &mut Out) -> Result<()> {
+    device::for_each(|at, driver, name, ways| {
+        let _ = write!(out, "{at} {driver:<16}{:<12}", name.unwrap_or("-"));
+        ways.for_each(|vector, count| {
+            let _ = write!(out, " {vector}: {count}");
+        });
+        out.push('\n');
+    });
+    device::names::for_each(|name, what| {
+        let _ = write!(out, "name {name}: ");
+        let _ = match what {
+            Device::Serial(line) => match line.interrupts() {
+                Some((vector, count)) => writeln!(out, "serial line, {vector}: {count}"),
+                None => writeln!(out, "serial line, not started"),
+            },
+            Device::Port(port) => writeln!(out, "port {} of the virtio console", port.number()),
+            Device::Share(_) => writeln!(out, "directory of the host"),
+        };
     });
     Ok(())
 }

@@ -40,7 +40,7 @@ impl Shrinker {
 }
 
 /// All of them. Objects that one lets go leave slabs empty, which go with the heap's turn behind them.
-static SHRINKERS: [Shrinker; 12] = [
+static SHRINKERS: [Shrinker; 13] = [
     Shrinker::new("pages of files that are kept elsewhere", give_up_pages),
     Shrinker::new("empty pages of the heap", trim_heap),
     Shrinker::new("pipes that wait for the next", file::pipe::give_up_waiting),
@@ -56,6 +56,10 @@ static SHRINKERS: [Shrinker; 12] = [
     Shrinker::new("pages that this left empty", trim_heap),
     Shrinker::new("kernel stacks", give_up_stacks),
     Shrinker::new("empty pages of code", trim_code),
+    Shrinker::new(
+        "what the host has of memory",
+        device::virtio::balloon::give_back,
+    ),
 ];
 
 /// Pages of files that go at a time.

@@ -4,6 +4,7 @@
 
 use super::guest::with;
 use super::kit::Kit;
+use super::removal;
 use super::tap::Check;
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::machine::{Chipset, Kept, Machine, Status, Streams, Virtio};
@@ -23,6 +24,7 @@ struct Case {
     virtio: Option<Virtio>,
     cpus: u32,
     words: &'static str,
+    acpi: bool,
     /// Bytes through it.
     size: usize,
     /// What its interrupts are called, and what they are not.
@@ -36,6 +38,7 @@ const BY_MESSAGES: Case = Case {
     virtio: Some(Virtio::Messages),
     cpus: 1,
     words: "",
+    acpi: true,
     size: (4 << 20) + 1,
     has: &["virtio-port", "virtio-console", "virtio-rng"],
     has_not: &["line"],
@@ -71,6 +74,30 @@ const CASES: &[Case] = &[
     Case {
         name: "no bus",
         chipset: Chipset::Microvm,
+        has: &["line"],
+        has_not: &["virtio"],
+        ..BY_MESSAGES
+    },
+    Case {
+        name: "no bus, 4 CPUs",
+        chipset: Chipset::Microvm,
+        cpus: 4,
+        has: &["line"],
+        has_not: &["virtio"],
+        ..BY_MESSAGES
+    },
+    Case {
+        name: "no bus and no tables",
+        chipset: Chipset::Microvm,
+        acpi: false,
+        has: &["line"],
+        has_not: &["virtio"],
+        ..BY_MESSAGES
+    },
+    Case {
+        name: "no bus, none",
+        chipset: Chipset::Microvm,
+        virtio: None,
         size: (64 << 10) + 1,
         has: &["com1"],
         has_not: &["virtio", "line"],
@@ -85,6 +112,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         let mut machine = with(kit, &format!("devices-{at}"), case.cpus, 128);
         machine.chipset = case.chipset;
         machine.virtio = case.virtio;
+        machine.acpi = case.acpi;
         machine.append.push_str(case.words);
         if kit.leaves_out(&machine) {
             continue;
@@ -103,6 +131,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
             Err(failure) => Check::new(name, false, failure.message),
         });
     }
+    checks.extend(removal::run(kit));
     checks
 }
 

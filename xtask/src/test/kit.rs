@@ -415,7 +415,20 @@ impl Kit {
         command: &[&str],
         streams: Streams,
     ) -> Result<Running> {
-        let root = self.root(command)?;
+        self.start_root(self.root(command)?, machine, command, streams)
+    }
+
+    /// The same in another root.
+    ///
+    /// # Errors
+    /// Host failure when it cannot be booted.
+    pub fn start_root(
+        &self,
+        root: Root,
+        machine: &Machine,
+        command: &[&str],
+        streams: Streams,
+    ) -> Result<Running> {
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
         let archive = root.finish(self.tables.clone(), &command, &[]);
         Running::start(machine, &archive, streams)

@@ -16,6 +16,7 @@ mod ltp;
 mod mitigations;
 mod order;
 mod refused;
+mod removal;
 mod runtimes;
 mod session;
 mod shares;

@@ -5,6 +5,7 @@
 use super::guest::with;
 use super::kit::{Kit, Ran};
 use super::tap::Check;
+use crate::debian;
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::machine::{Machine, Status, Virtio};
 use crate::rootfs::Root;
@@ -18,16 +19,23 @@ const MINUTE: Duration = Duration::from_secs(60);
 const GUEST: &str = "/mnt/share";
 
 /// A directory of the host, removed in the end.
-struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Result<Self> {
+    /// A new one, called after `name`.
+    pub fn new(name: &str) -> Result<Self> {
         let path = std::env::temp_dir().join(format!("synthesis-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).context(path.display())?;
         Ok(Self(path))
     }
 
-    fn make(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes a file of these bytes, and the directories above it.
+    pub fn make(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.0.join(name);
         if let Some(above) = path.parent() {
             std::fs::create_dir_all(above).context(above.display())?;
@@ -59,8 +67,13 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         }
         checks.extend(or_failed(name, || calls(kit, &mut machine)));
     }
-    for (name, check) in [("trees", trees as Part), ("mounted", mounted)] {
-        let mut machine = with(kit, &format!("shares-{name}"), 2, 256);
+    let parts = [
+        ("trees", trees as Part, 256),
+        ("mounted", mounted, 256),
+        ("git", git, 1024),
+    ];
+    for (name, check, mebibytes) in parts {
+        let mut machine = with(kit, &format!("shares-{name}"), 2, mebibytes);
         if !kit.leaves_out(&machine) {
             checks.extend(or_failed(name, || check(kit, &mut machine)));
         }
@@ -222,4 +235,113 @@ fn mounted(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
     }
     let name = "mounted by hand";
     Ok(vec![Check::new(name, ended(&ran), ran.told())])
+}
+
+/// What git says about a working tree, for people and for programs; without moving anything but the index.
+const ASKED_OF_GIT: &[&str] = &[
+    "status",
+    "status --porcelain=v2 --branch --ignored",
+    "diff",
+    "diff --cached --stat",
+    "log --stat",
+    "fsck --full",
+];
+
+/// Makes a repository by the host's git, with every kind of change in its working tree.
+fn repository(folder: &Folder) -> Result<()> {
+    for number in 0..400 {
+        let name = format!("d{}/e{}/file-{number}", number % 9, number % 23);
+        folder.make(&name, format!("{number}\n").repeat(number % 60).as_bytes())?;
+    }
+    folder.make(".gitignore", b"*.o\n/out/\n")?;
+    folder.make("gone", b"is removed\n")?;
+    folder.make(
+        "old name",
+        b"gets another name, and is long enough for that to be seen\n",
+    )?;
+    std::os::unix::fs::symlink("gone", folder.0.join("link")).context("link")?;
+    for words in ["init -q -b main", "add -A", "commit -q -m first"] {
+        on_host(folder, words)?;
+    }
+    folder.make("d1/e1/file-1", b"changed\n")?;
+    folder.make("d2/e2/file-2", b"changed, too, and staged\n")?;
+    folder.make("new", b"nobody knows it\n")?;
+    folder.make("staged", b"new, and staged\n")?;
+    folder.make("out/x", b"ignored\n")?;
+    folder.make("a.o", b"ignored\n")?;
+    for words in [
+        "add staged d2",
+        "mv old\u{a0}name new\u{a0}name",
+        "rm -q d3/e3/file-3",
+    ] {
+        on_host(folder, words)?;
+    }
+    std::fs::remove_file(folder.0.join("gone")).context("gone")?;
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.0.join("d4/e4/file-4"), executable).context("file-4")
+}
+
+/// What the host's git says; a no-break space is a space within a word.
+fn on_host(folder: &Folder, words: &str) -> Result<String> {
+    let mut command = std::process::Command::new("git");
+    command.args(["-c", "user.name=Host", "-c", "user.email=host@example.org"]);
+    command.args(words.split(' ').map(|word| word.replace('\u{a0}', " ")));
+    let output = (command.current_dir(&folder.0).env("LC_ALL", "C"))
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("HOME", "/nowhere")
+        .env("TZ", "UTC0")
+        .output()
+        .context("git")?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            Err(Failure::new(HOST, format!("git {words}: {said}")))
+        }
+    }
+}
+
+/// A repository of the host's is for git in the guest what it is for git on the host, and what that commits the host has.
+fn git(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
+    let folder = Folder::new("git")?;
+    repository(&folder)?;
+    let all = || -> Result<String> {
+        let each: Result<Vec<_>> =
+            (ASKED_OF_GIT.iter().map(|what| on_host(&folder, what))).collect();
+        Ok(each?.concat())
+    };
+    let before = all()?;
+    let mut script = String::from(
+        "export LC_ALL=C TZ=UTC0 HOME=/tmp GIT_CONFIG_NOSYSTEM=1; cd /mnt/share || exit 1\n",
+    );
+    for what in ASKED_OF_GIT {
+        script += &format!("git {what} </dev/null || exit 2\n");
+    }
+    script += "git add -A && git -c user.name=Guest -c user.email=guest@example.org commit -q -m second || exit 3\n";
+    script += "[ -z \"$(git status --porcelain)\" ] || exit 4\n";
+    let words = ["/bin/sh", "-c", script.as_str()];
+    let packages = debian::unpacked(&["git", "coreutils"])?;
+    let mut root = Root::new(Some(&packages))?;
+    machine.shares = vec![root.share(&format!("{}:{GUEST}", folder.0.display()))?];
+    let ran = kit.boot_root(root, machine, &words, Vec::new(), 5 * MINUTE)?;
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let differs = (said.lines().zip(before.lines())).find(|(guest, host)| guest != host);
+    let good = ended(&ran) && said == before && before.contains("renamed:");
+    let told = format!("{differs:?}; {}", ran.told());
+    let log = on_host(&folder, "log --format=%an:%s")?;
+    let left = on_host(&folder, "status --porcelain")?;
+    let sound = on_host(&folder, "fsck --full --strict")?;
+    let kept = log == "Guest:second\nHost:first\n" && left.is_empty();
+    Ok(vec![
+        Check::new(
+            "git says of a shared tree what it says on the host",
+            good,
+            told,
+        ),
+        Check::new(
+            "the host has what git commits there",
+            kept,
+            format!("{log} {left} {sound}"),
+        ),
+    ])
 }

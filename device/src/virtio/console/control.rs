@@ -7,13 +7,12 @@
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 5.3.6.2 and 5.3.6.3.
 
 use super::super::ring::{Ring, WRITES, look_for_used, physical};
-use super::super::transport::Transport;
+use super::super::transport::{Bell, Transport};
 use super::{CONSOLE, Console, Port};
 use crate::Unusable;
 use crate::interrupt::{Source, later};
 use crate::names::{self, Device};
 use crate::pci::Odd;
-use crate::registers::Registers;
 use crate::virtio::flow::Way;
 use alloc::boxed::Box;
 use codegen::{Draft, Label};
@@ -57,11 +56,11 @@ pub struct Control {
     incoming: Ring,
     /// The buffers, one behind the other.
     buffers: Block,
-    incoming_notify: Registers,
+    incoming_bell: Bell,
     heard: AtomicU16,
     outgoing: Ring,
     message: Block,
-    outgoing_notify: Registers,
+    outgoing_bell: Bell,
     said: AtomicU16,
     /// Address of the word that counts what the device has used of `incoming`.
     used: i32,
@@ -79,10 +78,10 @@ impl Control {
         let (incoming, outgoing) = (ring(BUFFERS)?, ring(1)?);
         let control = Control {
             buffers: block(usize::from(BUFFERS) * BUFFER)?,
-            incoming_notify: transport.set_queue(INCOMING, &incoming, vector)?,
+            incoming_bell: transport.set_queue(INCOMING, &incoming, vector)?,
             heard: AtomicU16::new(0),
             message: block(MESSAGE)?,
-            outgoing_notify: transport.set_queue(OUTGOING, &outgoing, vector)?,
+            outgoing_bell: transport.set_queue(OUTGOING, &outgoing, vector)?,
             said: AtomicU16::new(0),
             used: incoming.words().ok_or(Unusable::Resources)?.used,
             incoming,
@@ -102,7 +101,7 @@ impl Control {
         let at = self.buffers.at().as_ptr().expose_provenance();
         let at = at + usize::from(number) * BUFFER;
         self.incoming.give(number, physical(at), BUFFER as u32);
-        self.incoming_notify.write(0, INCOMING);
+        self.incoming_bell.ring();
     }
 
     /// The next message: its bytes, and how many there are.
@@ -118,6 +117,11 @@ impl Control {
         }
         self.give(number);
         Some((bytes, len.map_or(0, |len| len as usize).min(BUFFER)))
+    }
+
+    /// Wakes the thread that follows.
+    pub(super) fn wake_reader(&self) {
+        self.arrived.wake_all();
     }
 
     fn has_news(&self) -> bool {
@@ -140,7 +144,7 @@ impl Source for Control {
 
 fn wake_reader() {
     if let Some(console) = CONSOLE.get() {
-        console.control.arrived.wake_all();
+        console.control.wake_reader();
     }
 }
 
@@ -161,10 +165,13 @@ impl Console {
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, MESSAGE) };
         let physical = physical(at.expose_provenance());
         control.outgoing.give(0, physical, MESSAGE as u32);
-        control.outgoing_notify.write(0, OUTGOING);
+        control.outgoing_bell.ring();
         let deadline = clock::now_ns() + PATIENCE_NS;
         let mut said = control.said.load(Ordering::Relaxed);
         while control.outgoing.take(&mut said).is_none() {
+            if self.gone.load(Ordering::Acquire) {
+                return Err(Odd::Gone.into());
+            }
             if clock::now_ns() > deadline {
                 self.transport.refuse();
                 return Err(Odd::Gone.into());
@@ -233,9 +240,12 @@ pub fn changes() -> Option<&'static WaitList> {
 
 /// Whether something has come that [`attend`] looks at.
 pub fn pending() -> bool {
-    CONSOLE
-        .get()
-        .is_some_and(|console| console.control.has_news())
+    (CONSOLE.get()).is_some_and(|console| is_gone() || console.control.has_news())
+}
+
+/// Whether the whole device was taken away.
+pub fn is_gone() -> bool {
+    (CONSOLE.get()).is_some_and(|console| console.gone.load(Ordering::Acquire))
 }
 
 /// Follows what the host has changed. One thread's.

@@ -1,7 +1,7 @@
 //! The virtio console: a port for each stream that the host connects.
 //!
 //! *Interface*: [`start`] brings the device up and gives its ports the names that the host has for them ([`crate::names`]); [`open`] lets bytes flow. What the host changes later, a port that
-//! comes or goes, a thread follows: [`changes`] wakes it when something is [`pending`], to [`attend`] to.
+//! comes or goes, a thread follows: [`changes`] wakes it when something is [`pending`], to [`attend`] to, until the whole device [`is_gone`].
 //!
 //! What is said about ports goes over a pair of queues of its own (*control*), in order: the device's answer to a message is there when the message has been used. So `start` knows every
 //! port's name when it returns. It waits for the device as it would for a chip, but not for ever.
@@ -10,17 +10,22 @@
 mod control;
 mod port;
 
-pub use control::{attend, changes, open, pending};
+pub use control::{attend, changes, is_gone, open, pending};
 pub use port::Port;
 
 use super::transport::{NO_VECTOR, Transport};
 use super::ways::Ways;
 use crate::Unusable;
-use crate::pci::{Function, Odd};
+use crate::interrupt::Lasting;
+use crate::pci::Odd;
+use crate::server::Server;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use control::{Control, Event};
+use core::sync::atomic::{AtomicBool, Ordering};
 use sync::{Monitor, Once};
+use vm::fallible::try_arc;
 
 /// More ports than this are not looked at.
 const PORTS: u32 = 8;
@@ -35,25 +40,18 @@ struct Console {
     ports: Vec<&'static Port>,
     /// Says something to the host.
     speaking: Monitor<()>,
+    /// It was taken away.
+    gone: AtomicBool,
 }
 
 /// A machine has one.
 static CONSOLE: Once<Console> = Once::new();
 
-/// Starts the device that `function` is.
+/// Starts the device behind `transport`.
 ///
 /// # Errors
 /// [`Unusable`].
-pub fn start(function: &Function) -> Result<(), Unusable> {
-    let transport = Transport::find(function)?;
-    let started = bring_up(function, transport);
-    if started.is_err() {
-        transport.refuse();
-    }
-    started
-}
-
-fn bring_up(function: &Function, transport: Transport) -> Result<(), Unusable> {
+pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
     const MAX_PORTS: usize = 4;
     if CONSOLE.get().is_some() {
         return Err(Unusable::Resources);
@@ -62,25 +60,26 @@ fn bring_up(function: &Function, transport: Transport) -> Result<(), Unusable> {
         return Err(Odd::Fit.into());
     }
     let count = transport.config(MAX_PORTS).min(PORTS);
-    let ways = Ways::of(function, &transport, count + 1)?;
+    ways.open(transport, count + 1)?;
     transport.set_config_vector(NO_VECTOR);
     let (interrupt, vector, asks) = ways.interrupt("virtio-console", 0)?;
-    let control = Control::new(&transport, vector)?;
-    interrupt.add(control, asks)?;
+    let control = Control::new(transport, vector)?;
+    interrupt.add(shared(control)?, asks)?;
     let mut ports = Vec::new();
     for number in 0..count {
         let (interrupt, vector, asks) = ways.interrupt("virtio-port", number as u16 + 1)?;
-        let port = Port::new(&transport, number, vector, interrupt)?;
+        let port = Port::new(transport, number, vector, interrupt.clone())?;
         let port: &'static Port = Box::leak(Box::new(port));
-        interrupt.add(port, asks)?;
+        interrupt.add(shared(port)?, asks)?;
         ports.push(port);
     }
     transport.go();
     let console = Console {
-        transport,
+        transport: *transport,
         control,
         ports,
         speaking: Monitor::new(()),
+        gone: AtomicBool::new(false),
     };
     // Looked at above, and devices are started one after the other.
     let _again = CONSOLE.set(console);
@@ -88,5 +87,18 @@ fn bring_up(function: &Function, transport: Transport) -> Result<(), Unusable> {
     console.control.fill();
     console.say(Event::DeviceReady, u32::MAX, 1)?;
     control::heed(console);
-    Ok(())
+    shared(console).map(|server| server as Arc<dyn Server>)
+}
+
+/// What stays for ever, counted.
+fn shared<T>(there: &'static T) -> Result<Arc<Lasting<T>>, Unusable> {
+    try_arc(Lasting(there)).map_err(|_| Unusable::Resources)
+}
+
+impl Server for Lasting<Console> {
+    fn remove(&self) {
+        self.0.gone.store(true, Ordering::Release);
+        self.0.ports.iter().for_each(|port| port.remove());
+        self.0.control.wake_reader();
+    }
 }

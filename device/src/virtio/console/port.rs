@@ -4,10 +4,9 @@
 
 use super::super::flow::{Flow, Way, starter};
 use super::super::ring::{Ring, WRITES};
-use super::super::transport::Transport;
+use super::super::transport::{Bell, Transport};
 use crate::Unusable;
 use crate::interrupt::{Interrupt, Source};
-use crate::pci::Odd;
 use crate::stream::{Stream, Waiters};
 use alloc::sync::Arc;
 use codegen::{Draft, Label};
@@ -48,24 +47,17 @@ fn first_queue(port: u32) -> u16 {
     }
 }
 
-/// The ring of one direction, which the device has from the beginning.
+/// The ring of one direction, which the device has from the beginning, and what announces it.
 struct Lane {
     ring: Ring,
-    number: u16,
-    /// The register that announces it.
-    notify: i32,
+    bell: Bell,
 }
 
 impl Lane {
     fn new(transport: &Transport, number: u16, vector: u16) -> Result<Lane, Unusable> {
         let ring = Ring::new(1).ok_or(Unusable::Resources)?;
-        let register = transport.set_queue(number, &ring, vector)?;
-        let notify = register.address(0, 2).ok_or(Odd::Fit)?;
-        Ok(Lane {
-            ring,
-            number,
-            notify,
-        })
+        let bell = transport.set_queue(number, &ring, vector)?;
+        Ok(Lane { ring, bell })
     }
 }
 
@@ -88,7 +80,7 @@ pub struct Port {
     named: AtomicBool,
     incoming: Lane,
     outgoing: Lane,
-    interrupt: &'static Interrupt,
+    interrupt: Arc<Interrupt>,
     input: Once<Open>,
     output: Once<Open>,
     waiters: Waiters,
@@ -104,7 +96,7 @@ impl Port {
         transport: &Transport,
         number: u32,
         vector: u16,
-        interrupt: &'static Interrupt,
+        interrupt: Arc<Interrupt>,
     ) -> Result<Port, Unusable> {
         let first = first_queue(number);
         let incoming = Lane::new(transport, first, vector)?;
@@ -164,7 +156,7 @@ impl Port {
                 (&self.outgoing, Server::Out(server), owner, queue::Q_EMPTY_1)
             }
         };
-        let flow = Flow::new(way, &queue, &lane.ring, lane.notify, lane.number)?;
+        let flow = Flow::new(way, &queue, &lane.ring, lane.bell)?;
         let flow = Arc::new(flow);
         let submit = starter(&flow, owner)?;
         link(&queue, port, submit.clone())?;

@@ -1,6 +1,7 @@
 //! The generated code against a device in Rust that has nothing but the ring.
 
 use super::*;
+use crate::registers::Registers;
 use quaject::class::create;
 use quaject::interfacer::link;
 use quaject::queue::{Parties, Q_EMPTY_1, Q_FULL_1, Spec};
@@ -30,8 +31,8 @@ fn rig(way: Way, several_cpus: bool) -> Rig {
     .unwrap();
     let ring = Ring::new(1).unwrap();
     let notified = Block::new(2).unwrap();
-    let notify = super::super::ring::near(notified.at().as_ptr().expose_provenance()).unwrap();
-    let flow = Arc::new(Flow::new(way, &queue, &ring, notify, 7).unwrap());
+    let register = Registers::of_block(&notified);
+    let flow = Arc::new(Flow::new(way, &queue, &ring, Bell::model(register, 7)).unwrap());
     let submit = starter(&flow, 1).unwrap();
     let port = match way {
         Way::In => Q_FULL_1,

@@ -4,6 +4,7 @@
 
 use abi::errno::{Errno, Result};
 use account::caller;
+use alloc::sync::Arc;
 use device::virtio::share::{Failed, LONG, Share};
 pub use device::virtio::share::{Long, Use};
 
@@ -22,10 +23,15 @@ pub trait Link: Send + Sync {
 
     /// Has a question written whose answer nobody takes. False: there is no place now. Never sleeps.
     fn tell(&self, ask: Ask<'_>) -> bool;
+
+    /// Whether the server is there no more.
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 /// A virtio device.
-pub struct Wire(pub &'static Share);
+pub struct Wire(pub Arc<Share>);
 
 fn errno(failed: Failed) -> Errno {
     match failed {
@@ -50,6 +56,10 @@ impl Link for Wire {
         let len = ask(turn.question(long), tag)?;
         let answer = turn.ask(len, long, give_up).map_err(errno)?;
         heed(answer.bytes(), tag)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.is_gone()
     }
 
     fn tell(&self, ask: Ask<'_>) -> bool {

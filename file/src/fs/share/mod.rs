@@ -141,8 +141,16 @@ static SHARES: Monitor<Vec<Arc<ShareFs>>> = Monitor::new(Vec::new());
 /// The file system behind the device that the host calls `tag`, whose owner is `owner` if nobody has asked for it before. ENOENT: there is no such device.
 fn found(tag: &str, owner: Owner) -> Result<Arc<ShareFs>> {
     let known = || {
-        let shares = SHARES.lock();
-        shares.iter().find(|share| share.name == tag).cloned()
+        let mut shares = SHARES.lock();
+        let place = shares.iter().position(|share| share.name == tag)?;
+        if !shares[place].root.shared.session.is_gone() {
+            return Some(shares[place].clone());
+        }
+        // Another device may have the name of one that was taken away.
+        let gone = shares.swap_remove(place);
+        drop(shares);
+        drop(gone);
+        None
     };
     if let Some(share) = known() {
         return Ok(share);

@@ -118,6 +118,11 @@ impl Drop for Fid {
 }
 
 impl Session {
+    /// Whether the server is there no more.
+    pub fn is_gone(&self) -> bool {
+        self.link.is_gone()
+    }
+
     /// Agrees with the server behind `link`. EIO, ENOMEM.
     pub fn begin(link: Arc<dyn Link>) -> Result<Arc<Session>> {
         let most = link.longest();

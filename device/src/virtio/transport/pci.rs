@@ -1,27 +1,14 @@
-//! The modern virtio transport over PCI: finding its register blocks, agreeing on features, and handing it queues.
-//!
-//! *Interface*: [`Transport::find`], then [`Transport::negotiate`], [`Transport::set_queue`] for each queue, [`Transport::go`]. [`Transport::refuse`] at any time stops the device.
-//! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 3.1 and 4.1.
+//! Over PCI: blocks of registers that a list of capabilities names.
+//! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 4.1.
 
-use super::ring::Ring;
+use super::{Bell, Bus, Parts, Transport};
+use crate::interrupt::Asks;
 use crate::pci::{Function, Odd};
 use crate::registers::Registers;
+use machine::irq;
 
 /// Who makes them all.
 pub const VENDOR: u16 = 0x1af4;
-
-/// The feature bit of everything that is here.
-const VERSION_1: u64 = 1 << 32;
-
-/// No entry of the table of interrupts.
-pub const NO_VECTOR: u16 = 0xffff;
-
-/// Status bits.
-const ACKNOWLEDGE: u8 = 1;
-const DRIVER: u8 = 2;
-const DRIVER_OK: u8 = 4;
-const FEATURES_OK: u8 = 8;
-const FAILED: u8 = 128;
 
 /// Offsets of the common registers (section 4.1.4.3).
 mod common {
@@ -45,18 +32,19 @@ mod common {
 
 /// The register blocks of one device.
 #[derive(Clone, Copy)]
-pub struct Transport {
+pub struct Blocks {
+    /// Whose they are.
+    pub function: Function,
     common: Registers,
     notify: Registers,
     /// Bytes between the registers that queues are announced by.
     step: u32,
     isr: Registers,
-    config: Registers,
 }
 
 /// Which device a function is, by the number that the standard gives it; None: no virtio device.
 pub fn kind(function: &Function) -> Option<u16> {
-    const TRANSITIONAL: [(u16, u16); 3] = [(0x1003, 3), (0x1005, 4), (0x1009, 9)];
+    const TRANSITIONAL: [(u16, u16); 4] = [(0x1002, 5), (0x1003, 3), (0x1005, 4), (0x1009, 9)];
     const MODERN: u16 = 0x1040;
     let (vendor, id) = function.id();
     if vendor != VENDOR {
@@ -80,7 +68,7 @@ impl Transport {
     ///
     /// # Errors
     /// [`Odd`].
-    pub fn find(function: &Function) -> Result<Transport, Odd> {
+    pub fn of_function(function: &Function) -> Result<Transport, Odd> {
         const VENDOR_SPECIFIC: u8 = 9;
         let [mut common, mut notify, mut isr, mut config]: [Option<Block>; 4] = [None; 4];
         let mut step = 0;
@@ -112,83 +100,60 @@ impl Transport {
             }
             function.registers(block.bar, block.offset, block.len)
         };
-        Ok(Transport {
+        let blocks = Blocks {
+            function: *function,
             common: map(common, common::LEN)?,
             notify: map(notify, 2)?,
             step,
             isr: map(isr, 1)?,
+        };
+        Ok(Transport {
+            bus: Bus::Pci(blocks),
             config: match config {
                 Some(_) => map(config, 1)?,
                 None => Registers::NONE,
             },
         })
     }
+}
 
-    fn status(&self) -> u8 {
+impl Blocks {
+    pub fn status(&self) -> u8 {
         self.common.read(common::STATUS)
     }
 
-    fn set_status(&self, bits: u8) {
+    pub fn set_status(&self, bits: u8) {
         self.common.write(common::STATUS, bits);
     }
 
-    /// Resets the device and agrees on those of `wanted` that it offers, which are returned.
-    ///
-    /// # Errors
-    /// [`Odd::Gone`] when it does not come back from its reset, [`Odd::Fit`] when it is older than the standard, or refuses.
-    pub fn negotiate(&self, wanted: u64) -> Result<u64, Odd> {
-        const PATIENCE: usize = 10_000;
-        self.set_status(0);
-        if !(0..PATIENCE).any(|_| self.status() == 0) {
-            return Err(Odd::Gone);
-        }
-        self.set_status(ACKNOWLEDGE);
-        self.set_status(ACKNOWLEDGE | DRIVER);
-        let half = |number: u32| {
-            self.common.write(common::DEVICE_FEATURE_SELECT, number);
-            u64::from(self.common.read::<u32>(common::DEVICE_FEATURE))
-        };
-        let agreed = (half(0) | half(1) << 32) & (wanted | VERSION_1);
-        for (number, bits) in [(0u32, agreed), (1, agreed >> 32)] {
-            self.common.write(common::DRIVER_FEATURE_SELECT, number);
-            self.common.write(common::DRIVER_FEATURE, bits as u32);
-        }
-        self.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK);
-        if agreed & VERSION_1 == 0 || self.status() & FEATURES_OK == 0 {
-            self.refuse();
-            return Err(Odd::Fit);
-        }
-        Ok(agreed)
+    pub fn offered(&self, half: u32) -> u32 {
+        self.common.write(common::DEVICE_FEATURE_SELECT, half);
+        self.common.read(common::DEVICE_FEATURE)
     }
 
-    /// How many queues it has.
-    pub fn queues(&self) -> u16 {
-        self.common.read(common::QUEUES)
+    pub fn accept(&self, half: u32, bits: u32) {
+        self.common.write(common::DRIVER_FEATURE_SELECT, half);
+        self.common.write(common::DRIVER_FEATURE, bits);
     }
 
-    /// Gives it `ring` as queue number `queue`, whose interrupts go by entry `vector` of its table. Returns the register that announces
-    /// buffers.
-    ///
-    /// # Errors
-    /// [`Odd::Fit`].
-    pub fn set_queue(&self, queue: u16, ring: &Ring, vector: u16) -> Result<Registers, Odd> {
+    pub fn set_queue(&self, queue: u16, size: u16, at: Parts, vector: u16) -> Result<Bell, Odd> {
         let c = self.common;
         c.write(common::QUEUE_SELECT, queue);
         let most: u16 = c.read(common::QUEUE_SIZE);
-        if queue >= self.queues() || most < ring.size() {
+        if queue >= c.read::<u16>(common::QUEUES) || most < size {
             return Err(Odd::Fit);
         }
-        c.write(common::QUEUE_SIZE, ring.size());
+        c.write(common::QUEUE_SIZE, size);
         c.write(common::QUEUE_VECTOR, vector);
         if c.read::<u16>(common::QUEUE_VECTOR) != vector {
             return Err(Odd::Fit);
         }
-        let places = [
-            (common::QUEUE_DESCRIPTORS, ring.descriptors()),
-            (common::QUEUE_AVAILABLE, ring.available()),
-            (common::QUEUE_USED, ring.used()),
+        let registers = [
+            common::QUEUE_DESCRIPTORS,
+            common::QUEUE_AVAILABLE,
+            common::QUEUE_USED,
         ];
-        for (register, physical) in places {
+        for (register, physical) in registers.into_iter().zip(at) {
             c.write(register, physical as u32);
             c.write(register + 4, (physical >> 32) as u32);
         }
@@ -196,37 +161,22 @@ impl Transport {
         let place = usize::try_from(place).map_err(|_| Odd::Fit)?;
         let register = self.notify.part(place, 2).ok_or(Odd::Fit)?;
         c.write(common::QUEUE_ENABLE, 1u16);
-        Ok(register)
+        Ok(Bell {
+            register,
+            queue,
+            wide: false,
+        })
     }
 
-    /// Interrupts about the device itself go by entry `vector` of its table.
     pub fn set_config_vector(&self, vector: u16) {
         self.common.write(common::CONFIG_VECTOR, vector);
     }
 
-    /// Everything is set: the device may begin.
-    pub fn go(&self) {
-        self.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
-    }
-
-    /// The driver gives up; the device touches no memory any more.
-    pub fn refuse(&self) {
-        self.set_status(0);
-        self.set_status(FAILED);
-    }
-
-    /// A word of what is particular to the kind of device.
-    pub fn config(&self, offset: usize) -> u32 {
-        self.config.read(offset)
-    }
-
-    /// A byte of the same.
-    pub fn config_byte(&self, offset: usize) -> u8 {
-        self.config.read(offset)
-    }
-
-    /// Address of the register that says whether its line is its own doing, for generated code.
-    pub fn isr(&self) -> Option<i32> {
-        self.isr.address(0, 1)
+    pub fn line(&self) -> Option<(u32, Asks)> {
+        let asks = Asks {
+            status: self.isr.address(0, 1)?,
+            acknowledge: None,
+        };
+        Some((irq::isa(self.function.line()?), asks))
     }
 }

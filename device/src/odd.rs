@@ -1,0 +1,16 @@
+//! What is wrong with a device.
+
+/// What a device says about itself makes no sense, or is nothing that the kernel can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Odd {
+    /// A base address of a reserved kind, of no size, or beyond the last one.
+    Bar,
+    /// Registers that the firmware has put nowhere, or where memory is.
+    Place,
+    /// A list of capabilities that leads back, or out of its space.
+    List,
+    /// A structure that does not fit into what holds it.
+    Fit,
+    /// Nothing answers any more.
+    Gone,
+}

@@ -1,0 +1,95 @@
+//! What drives a device, and how it gets a thread.
+//!
+//! *Interface*: a driver's start gives a [`Server`]. Where a device wants something of a thread, its interrupt has [`Changed`] for a source, or calls [`wake`]: the thread that waits at [`changes`] while nothing is [`pending`]
+//! then asks all servers ([`Server::attend`]).
+
+use crate::Unusable;
+use crate::interrupt::{Source, later};
+use alloc::sync::Arc;
+use codegen::{Draft, Label, dynasm};
+use core::sync::atomic::{AtomicBool, Ordering};
+use quaject::near::Block;
+use sync::WaitList;
+use vm::fallible::try_arc;
+
+/// What drives a device.
+pub trait Server: Send + Sync {
+    /// The device goes, or is gone: from now on nothing is asked of it. Who waits is told, and so is who comes.
+    fn remove(&self);
+
+    /// Does what the device wants of a thread, after [`wake`].
+    fn attend(&self) {}
+
+    /// What it is called among the devices ([`crate::names`]), if it has a name there.
+    fn name(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Something has happened that a thread must see to.
+static NEWS: AtomicBool = AtomicBool::new(false);
+static CHANGES: WaitList = WaitList::new();
+
+/// Has the thread look soon. From anywhere.
+pub fn wake() {
+    NEWS.store(true, Ordering::Release);
+    CHANGES.wake_all();
+}
+
+/// The thread looks now: what happens from here on is news again.
+pub fn heard() {
+    NEWS.store(false, Ordering::SeqCst);
+}
+
+/// Woken when something is [`pending`].
+pub fn changes() -> &'static WaitList {
+    &CHANGES
+}
+
+/// Whether something has happened that the thread sees to.
+pub fn pending() -> bool {
+    NEWS.load(Ordering::Acquire)
+}
+
+/// The source of interrupts of what wants nothing but that thread.
+pub struct Changed {
+    /// In near memory: the device has asked since the thread was woken.
+    asked: Block,
+}
+
+impl Changed {
+    /// A source.
+    ///
+    /// # Errors
+    /// [`Unusable::Resources`].
+    pub fn new() -> Result<Arc<Changed>, Unusable> {
+        let asked = Block::new(4).ok_or(Unusable::Resources)?;
+        try_arc(Changed { asked }).map_err(|_| Unusable::Resources)
+    }
+
+    fn at(&self) -> i32 {
+        self.asked.at().as_ptr().expose_provenance() as i32
+    }
+}
+
+impl Source for Changed {
+    fn emit(&self, d: &mut Draft) {
+        dynasm!(d ; .arch x64 ; mov DWORD [self.at()], 1);
+    }
+
+    fn look(&self, d: &mut Draft, wake: Label) {
+        // Taken back before the thread looks: what is asked from here on is another time.
+        let nothing = d.label();
+        dynasm!(d ; .arch x64
+            ; cmp DWORD [self.at()], 0
+            ; je =>nothing
+            ; mov DWORD [self.at()], 0
+            ; jmp =>wake
+            ; =>nothing
+        );
+    }
+
+    fn wake(&self) {
+        later(|_| wake(), 0);
+    }
+}
