@@ -187,7 +187,7 @@ fn told(packages: &[&str]) -> String {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "Package: {name}\nStatus: install ok installed\nArchitecture: all\nMulti-Arch: foreign\nVersion: 9999:1\nMaintainer: none\nDescription: left out\n\n"
+            "Package: {name}\nStatus: install ok installed\nArchitecture: all\nMulti-Arch: allowed\nVersion: 9999:1\nMaintainer: none\nDescription: left out\n\n"
         );
     }
     text
