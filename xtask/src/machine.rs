@@ -268,8 +268,12 @@ impl Machine {
                     place = format!(",bus=slot{count}");
                 }
                 count += 1;
-                let vectors = vectors(entries);
-                let words = format!("{kind}-pci,disable-legacy=on,vectors={vectors}{rest}{place}");
+                // One without a table has its line, and no word for that.
+                let vectors = match entries {
+                    0 => String::new(),
+                    entries => format!(",vectors={}", vectors(entries)),
+                };
+                let words = format!("{kind}-pci,disable-legacy=on{vectors}{rest}{place}");
                 put(&["-device", &words]);
             }
         };
@@ -278,7 +282,7 @@ impl Machine {
             device("virtio-rng", ",id=rng", 1);
         }
         if self.balloon {
-            device("virtio-balloon", ",id=balloon,deflate-on-oom=on", 1);
+            device("virtio-balloon", ",id=balloon,deflate-on-oom=on", 0);
         }
         for Share { tag, .. } in &self.shares {
             let rest = format!(",id={tag}-device,fsdev={tag},mount_tag={tag}");
@@ -587,6 +591,16 @@ impl Running {
     /// The socket of its monitor, once, if it was asked for.
     pub fn monitor(&mut self) -> Option<UnixStream> {
         self.monitor.take()
+    }
+
+    /// Whether QEMU has ended; what it said on the way may come later.
+    pub fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let child = Pid::from_child(&self.child);
+        !matches!(
+            retry_on_intr(|| waitid(WaitId::Pid(child), options)),
+            Ok(None)
+        )
     }
 
     /// Processor time that QEMU has used so far, seconds; 0 once it has ended.

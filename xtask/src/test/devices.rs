@@ -2,6 +2,7 @@
 //!
 //! *Interface*: `run`.
 
+use super::balloon;
 use super::guest::with;
 use super::kit::Kit;
 use super::removal;
@@ -132,6 +133,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         });
     }
     checks.extend(removal::run(kit));
+    checks.extend(balloon::run(kit));
     checks
 }
 

@@ -9,6 +9,7 @@ use super::tap::Check;
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::machine::{Kept, Machine, Running, Status, Streams, Virtio};
 use crate::qmp::Monitor;
+use crate::rootfs::Root;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
 }
 
 /// The machine, and what is said to it and by it.
-struct Talk {
+pub struct Talk {
     running: Running,
     monitor: Monitor,
     errors: Kept,
@@ -87,25 +88,66 @@ struct Talk {
 }
 
 impl Talk {
+    /// Boots the machine with this first process, whose input neither brings anything nor ends.
+    pub fn start(kit: &Kit, root: Root, machine: &mut Machine, words: &[&str]) -> Result<Self> {
+        machine.monitor = true;
+        let (input, theirs) = UnixStream::pair().context("no sockets")?;
+        let errors = Kept::default();
+        let streams = Streams {
+            input: Box::new(theirs),
+            output: Box::new(Kept::default()),
+            error: Box::new(errors.clone()),
+            terminal: false,
+        };
+        let mut running = kit.start_root(root, machine, words, streams)?;
+        let socket = running
+            .monitor()
+            .ok_or_else(|| Failure::new(HOST, "no monitor"))?;
+        Ok(Talk {
+            running,
+            monitor: Monitor::greet(socket, MINUTE)?,
+            errors,
+            _input: input,
+        })
+    }
+
+    /// Lets `converse` talk with it, then waits for its end: what is told of it if that is not by this status.
+    pub fn until(mut self, status: i32, converse: impl FnOnce(&mut Self) -> Result<()>) -> String {
+        let (wrong, patience) = match converse(&mut self) {
+            Ok(()) => (String::new(), MINUTE),
+            Err(failure) => (failure.message, Duration::ZERO),
+        };
+        let outcome = self.running.wait(Some(patience));
+        let said = String::from_utf8_lossy(&self.errors.bytes()).into_owned();
+        match outcome.status == Status::Exit(status) && wrong.is_empty() {
+            true => String::new(),
+            false => format!("{wrong}; {:?}, [{said}] {}", outcome.status, outcome.report),
+        }
+    }
+
     fn said(&self) -> String {
         String::from_utf8_lossy(&self.errors.bytes()).into_owned()
     }
 
-    /// Waits until the guest has said `line`.
-    fn hear(&self, line: &str) -> Result<()> {
+    /// Waits until the guest has said `line`, in vain if it ends.
+    pub fn hear(&self, line: &str) -> Result<()> {
         let begun = Instant::now();
         while !self.said().lines().any(|said| said == line) {
-            if begun.elapsed() > MINUTE {
-                let told = format!("nobody says [{line}], but [{}]", self.said());
-                return Err(Failure::new(HOST, told));
+            if begun.elapsed() > MINUTE || self.running.has_ended() {
+                return Err(Failure::new(HOST, format!("nobody says [{line}]")));
             }
             std::thread::sleep(SLICE);
         }
         Ok(())
     }
 
+    /// What the monitor says to `line`.
+    pub fn ask(&mut self, line: &str) -> Result<String> {
+        self.monitor.ask(line)
+    }
+
     /// Has the monitor do something, which it refuses for as long as the guest is not done with what was before.
-    fn order(&mut self, line: &str) -> Result<()> {
+    pub fn order(&mut self, line: &str) -> Result<()> {
         let begun = Instant::now();
         loop {
             let answer = self.monitor.ask(line)?;
@@ -176,53 +218,30 @@ fn removed(kit: &Kit, machine: &mut Machine) -> Result<String> {
     let words = ["/bin/sh", "-c", script.as_str()];
     let mut root = kit.root(&words)?;
     machine.shares = vec![root.share(&format!("{}:{GUEST}", folder.path().display()))?];
-    machine.monitor = true;
-    let (input, theirs) = UnixStream::pair().context("no sockets")?;
-    let errors = Kept::default();
-    let streams = Streams {
-        input: Box::new(theirs),
-        output: Box::new(Kept::default()),
-        error: Box::new(errors.clone()),
-        terminal: false,
-    };
-    let mut running = kit.start_root(root, machine, &words, streams)?;
-    let socket = running
-        .monitor()
-        .ok_or_else(|| Failure::new(HOST, "no monitor"))?;
-    let monitor = Monitor::greet(socket, MINUTE)?;
-    let mut talk = Talk {
-        running,
-        monitor,
-        errors,
-        _input: input,
-    };
-    // The order in which the machine has them: console, random numbers, directory.
-    const SHARE: &str = "share0-device";
-    talk.hear("busy 1")?;
-    talk.order(&format!("device_del {SHARE}"))?;
-    talk.hear("gone 1")?;
-    talk.hear("lacks virtio-9p")?;
-    talk.order(&format!(
-        "device_add virtio-9p-pci,disable-legacy=on,id={SHARE},fsdev=share0,mount_tag=share0,bus=slot2"
-    ))?;
-    talk.hear("busy 2")?;
-    talk.pull(SHARE)?;
-    talk.hear("gone 2")?;
-    talk.order("device_del rng")?;
-    talk.hear("lacks virtio-rng")?;
-    talk.order("device_add virtio-rng-pci,disable-legacy=on,id=rng,bus=slot1")?;
-    talk.hear("last")?;
-    talk.order("device_del console")?;
-    let errors = talk.errors.clone();
-    let outcome = talk.running.wait(Some(MINUTE));
-    let said = String::from_utf8_lossy(&errors.bytes()).into_owned();
+    let talk = Talk::start(kit, root, machine, &words)?;
+    let told = talk.until(41, |talk| {
+        // The order in which the machine has them: console, random numbers, directory.
+        const SHARE: &str = "share0-device";
+        talk.hear("busy 1")?;
+        talk.order(&format!("device_del {SHARE}"))?;
+        talk.hear("gone 1")?;
+        talk.hear("lacks virtio-9p")?;
+        talk.order(&format!(
+            "device_add virtio-9p-pci,disable-legacy=on,id={SHARE},fsdev=share0,mount_tag=share0,bus=slot2"
+        ))?;
+        talk.hear("busy 2")?;
+        talk.pull(SHARE)?;
+        talk.hear("gone 2")?;
+        talk.order("device_del rng")?;
+        talk.hear("lacks virtio-rng")?;
+        talk.order("device_add virtio-rng-pci,disable-legacy=on,id=rng,bus=slot1")?;
+        talk.hear("last")?;
+        talk.order("device_del console")
+    });
     let same = std::fs::read(folder.path().join("big")).context("big")? == big;
-    Ok(match outcome.status == Status::Exit(41) && same {
-        true => String::new(),
-        false => format!(
-            "{:?}, {same}, [{}] {}",
-            outcome.status, said, outcome.report
-        ),
+    Ok(match same {
+        true => told,
+        false => format!("what was only read is another; {told}"),
     })
 }
 
