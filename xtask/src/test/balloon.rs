@@ -6,13 +6,9 @@ use super::guest::with;
 use super::kit::Kit;
 use super::removal::Talk;
 use super::tap::Check;
-use crate::failure::{Failure, HOST, Result};
+use crate::failure::Result;
 use crate::machine::Machine;
 use serde_json::Value;
-use std::time::{Duration, Instant};
-
-const MINUTE: Duration = Duration::from_secs(60);
-const SLICE: Duration = Duration::from_millis(20);
 
 /// Says when so much memory is free, and that programs still run and get memory when there is little.
 const SCRIPT: &str = r#"
@@ -43,34 +39,17 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     }]
 }
 
-/// Asks QEMU until `good` is true of what it says.
-fn until(talk: &mut Talk, line: &str, good: impl Fn(&str) -> bool) -> Result<()> {
-    let begun = Instant::now();
-    loop {
-        let said = talk.ask(line)?;
-        if good(&said) {
-            return Ok(());
-        }
-        if begun.elapsed() > MINUTE {
-            return Err(Failure::new(HOST, format!("{line}: {said}")));
-        }
-        std::thread::sleep(SLICE);
-    }
-}
-
 fn asked_back(kit: &Kit, machine: &mut Machine) -> Result<String> {
     const DEVICE: &str = "/machine/peripheral/balloon";
     let words = ["/bin/sh", "-c", SCRIPT];
     let talk = Talk::start(kit, kit.root(&words)?, machine, &words)?;
-    Ok(talk.until(7, |talk| {
+    Ok(talk.converse(7, |talk| {
         talk.hear("ready")?;
         talk.order("balloon 128")?;
         talk.hear("small")?;
-        until(talk, "info balloon", |said| {
-            said.trim() == "balloon: actual=128"
-        })?;
+        talk.until("info balloon", |said| said.trim() == "balloon: actual=128")?;
         talk.order(&format!("qom-set {DEVICE} guest-stats-polling-interval 1"))?;
-        until(talk, &format!("qom-get {DEVICE} guest-stats"), |said| {
+        talk.until(&format!("qom-get {DEVICE} guest-stats"), |said| {
             let told: Option<Value> = serde_json::from_str(said).ok();
             let bytes = |name: &str| told.as_ref()?["stats"][name].as_u64();
             let total = bytes("stat-total-memory").unwrap_or(0);
