@@ -1,6 +1,6 @@
 //! Visiting all processes while processes begin and end.
 //!
-//! *Interface*: [`each`] visits every process of a kind, [`any`] asks whether there is one, [`from`] is one
+//! *Interface*: [`each()`] visits every process of a kind, [`any`] asks whether there is one, [`from`] is one
 //! pass in the order of the numbers, for listings.
 //!
 //! No list of all processes is made: it could be longer than a page when there is no memory. A pass follows
