@@ -263,6 +263,32 @@ static void listed(void)
     equal(rmdir("many"), 0, "and nothing is left");
 }
 
+/* fd holds big. */
+static void shared_mapping(int fd)
+{
+    char *at = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), seen[8];
+    check(at != MAP_FAILED && !memcmp(at, big, BIG), "mapped shared to be written");
+    memcpy(at + 5000, "mapping", 7);
+    check(pread(fd, seen, 7, 5000) == 7 && !memcmp(seen, "mapping", 7), "what is written there is read");
+    check(pwrite(fd, "written", 7, 9000) == 7 && !memcmp(at + 9000, "written", 7), "and what is written is there");
+    equal(msync(at, BIG, MS_SYNC), 0, "msync");
+    /* Stored, a page is written again. */
+    memcpy(at + 5000, "another", 7);
+    equal(fsync(fd), 0, "fsync");
+    pid_t child = fork();
+    if (!child) {
+        memcpy(at + 5002, "child's", 7);
+        _exit(memcmp(at + 9000, "written", 7) != 0);
+    }
+    int status;
+    check(waitpid(child, &status, 0) == child && !status && !memcmp(at + 5000, "anchild's", 9), "a child writes the same pages");
+    equal(msync(at, BIG, MS_SYNC), 0, "msync again");
+    memcpy(at + BIG - 4, "last", 4);
+    munmap(at, BIG);
+    check(pread(fd, seen, 4, BIG - 4) == 4 && !memcmp(seen, "last", 4), "what was written last is there without the mapping");
+    pwrite(fd, big, BIG, 0);
+}
+
 static void mapped(void)
 {
     int fd = open("mapped", O_RDWR | O_CREAT, 0644);
@@ -285,6 +311,7 @@ static void mapped(void)
     fails(mprotect(at, 4096, PROT_READ | PROT_WRITE), EACCES, "and not to be written");
     munmap(at, BIG);
     close(only);
+    shared_mapping(fd);
     /* The memory that is read into, and written from, is the file itself, mapped. */
     at = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     int copy = open("copy", O_RDWR | O_CREAT, 0644);
@@ -436,6 +463,15 @@ static void leave(void)
     fill(big, BIG, 99);
     check(write(fd, big, BIG) == BIG, "something is left");
     close(fd);
+    /* Stored by nobody but the end of the machine, or before. */
+    fd = open("left/mapped", O_RDWR | O_CREAT, 0644);
+    ftruncate(fd, BIG);
+    char *at = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    check(at != MAP_FAILED, "something is mapped");
+    memcpy(at, big, BIG / 2);
+    msync(at, BIG, MS_SYNC);
+    memcpy(at, big, BIG);
 }
 
 int main(int count, char **words)

@@ -1,6 +1,7 @@
 //! A cached file under threads that stand for CPUs: what generated routines do, calls, stores, eviction, delays and errors, all at once.
 //!
 //! Each writer has bytes of its own and a model of them; at the end the file and what keeps it are those of all models.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};
 use file::fs::attr::{Attr, Time};
@@ -191,8 +192,8 @@ fn contents_are_always_those_of_a_model() {
         });
         let backing = slow.clone();
         let file = on(1, || {
-            let make = || Cached::new(backing);
-            let file = index::find((u64::MAX - 3, round as u64), make).unwrap();
+            let id = (u64::MAX - 3, round as u64);
+            let file = index::find(id, || Cached::new(id, backing)).unwrap();
             let attr = Attr {
                 size: SIZE as u64,
                 mtime: Time { sec: 1, nsec: 0 },

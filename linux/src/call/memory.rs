@@ -479,7 +479,7 @@ fn advise(address: usize, length: usize, advice: u32) -> Result<usize> {
     }
 }
 
-/// Shared pages are the file's own pages: nothing is ever out of step.
+/// Shared pages are the file's own pages: what is stored with `MS_SYNC` are those of files that are kept elsewhere.
 fn msync(a: &mut Args) -> Result<usize> {
     let flags = a.uint(2);
     if flags & !(MS_ASYNC | MS_INVALIDATE | MS_SYNC) != 0
@@ -493,6 +493,14 @@ fn msync(a: &mut Args) -> Result<usize> {
     let covered = covered(a).map_err(|_| Errno::ENOMEM)?;
     if flags & MS_INVALIDATE != 0 && space()?.any_locked(a.word(0), a.word(1)) {
         return Err(Errno::EBUSY);
+    }
+    if flags & MS_SYNC != 0 {
+        let space = space()?;
+        let (mut at, end) = (a.word(0), a.word(0).saturating_add(a.word(1)));
+        while let Some((pager, behind)) = space.shared_from(at, end) {
+            pager.store()?;
+            at = behind;
+        }
     }
     Ok(covered)
 }

@@ -384,18 +384,21 @@ fn meminfo(out: &mut Out) -> Result<()> {
     let frames = vm::frame::stats();
     let heap = vm::heap::stats();
     let kib = |frames: usize| frames * PAGE / 1024;
+    let (cached, dirty) = file::fs::cache::index::counts();
+    let clean = cached.saturating_sub(dirty);
     let rows = [
         ("MemTotal", kib(frames.total)),
         ("MemFree", kib(frames.free)),
         (
             "MemAvailable",
-            kib(frames.free.saturating_sub(frames.reserve)),
+            kib((frames.free + clean).saturating_sub(frames.reserve)),
         ),
         ("Buffers", 0),
-        ("Cached", 0),
+        ("Cached", kib(cached)),
         ("SwapCached", 0),
         ("SwapTotal", 0),
         ("SwapFree", 0),
+        ("Dirty", kib(dirty)),
         ("Shmem", 0),
         ("Slab", heap.held / 1024),
         ("SReclaimable", 0),

@@ -95,7 +95,8 @@ impl<M: Memory> AddressSpace<M> {
         let (mut last, mut their_last) = (Last::default(), Last::default());
         let mut copied = 0;
         for (start, area) in inner.areas.all() {
-            if !area.wishes.inherits() {
+            // Of an object that follows writes the child asks for its pages itself.
+            if !area.wishes.inherits() || area.followed().is_some() {
                 continue;
             }
             let strip = if area.private() { WRITE } else { 0 };

@@ -19,6 +19,7 @@ mod gather;
 mod guard;
 mod habits;
 mod map;
+mod object;
 mod pager;
 mod presence;
 mod resident;

@@ -31,6 +31,16 @@ pub trait Pager: Send + Sync {
         None
     }
 
+    /// Whether it is to be asked again at the first write of a page behind a shield ([`super::AddressSpace::shield`]).
+    fn follows_writes(&self) -> bool {
+        false
+    }
+
+    /// Stores what was written through it where it is kept (`msync`). EIO, ENOSPC.
+    fn store(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
     /// What `/proc/PID/maps` shows: path, device, inode.
     fn describe(&self) -> PagerInfo {
         PagerInfo::default()

@@ -71,6 +71,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         ("trees", trees as Part, 256),
         ("mounted", mounted, 256),
         ("git", git, 1024),
+        ("seen", seen, 512),
     ];
     for (name, check, mebibytes) in parts {
         let mut machine = with(kit, &format!("shares-{name}"), 2, mebibytes);
@@ -115,6 +116,7 @@ fn left(folder: &Path) -> Result<Check> {
     let meta = at("text").metadata().context("text")?;
     let link = std::fs::read_link(at("link")).context("link")?;
     let long = std::fs::read(at("bytes")).context("bytes")?;
+    let mapped = std::fs::read(at("mapped")).context("mapped")?;
     let mut seed = 99u32;
     let mut next = || {
         seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12_345);
@@ -125,7 +127,8 @@ fn left(folder: &Path) -> Result<Check> {
         && (meta.mtime(), meta.mtime_nsec()) == (1_000_000_002, 5000)
         && link == Path::new("../text")
         && long.len() == 300 * 1024 + 17
-        && long.iter().all(|byte| *byte == next());
+        && long.iter().all(|byte| *byte == next())
+        && mapped == long;
     let told = format!("{text:?}, {meta:?}, {link:?}, {} bytes", long.len());
     Ok(Check::new("the host has what was left", good, told))
 }
@@ -344,4 +347,38 @@ fn git(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
             format!("{log} {left} {sound}"),
         ),
     ])
+}
+
+/// Two devices with the same directory know nothing of each other: what one has closed, the other opens. At the end four processors write and read at once.
+fn seen(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
+    let folder = Folder::new("seen")?;
+    folder.make("file", b"of the host\n")?;
+    // The middle lines are as long as what they take the place of, so that the time alone tells.
+    let script = "
+        cd /mnt/share && other=/mnt/other
+        [ \"$(cat file)\" = 'of the host' ] && [ \"$(cat $other/file)\" = 'of the host' ] || exit 1
+        echo of a guest! >$other/file && [ \"$(cat file)\" = 'of a guest!' ] || exit 2
+        echo OF A GUEST! >file && [ \"$(cat $other/file)\" = 'OF A GUEST!' ] || exit 3
+        exec 3<>file && echo ONE >&3 || exit 4
+        [ \"$(stat -c %s file)\" = 12 ] && [ \"$(head -n 1 $other/file)\" = ONE ] || exit 5
+        echo TWO >&3 && sync && [ \"$(head -n 2 $other/file | tail -n 1)\" = TWO ] || exit 6
+        exec 3>&- && rm file || exit 7
+        for n in 1 2 3 4; do
+            (seq $n 1000000 >part$n && cat part$n part$n >whole$n &&
+             [ \"$(md5sum <$other/whole$n)\" = \"$(cat part$n part$n | md5sum)\" ] && : >good$n) &
+        done
+        wait
+        [ -e good1 ] && [ -e good2 ] && [ -e good3 ] && [ -e good4 ] || exit 8
+        rm part* whole* good* && [ -z \"$(ls $other)\" ] || exit 9
+        exit 0";
+    let words = ["/bin/sh", "-c", script];
+    let mut root = kit.root(&words)?;
+    for guest in [GUEST, "/mnt/other"] {
+        let share = root.share(&format!("{}:{guest}", folder.0.display()))?;
+        machine.shares.push(share);
+    }
+    machine.cpus = 4;
+    let ran = kit.boot_root(root, machine, &words, Vec::new(), 5 * MINUTE)?;
+    let name = "what one device has closed another opens";
+    Ok(vec![Check::new(name, ended(&ran), ran.told())])
 }

@@ -22,6 +22,9 @@ pub trait Backing: Any + Send + Sync {
     /// Stores the first `count` bytes of `pages` at byte `offset`. Programs may change the bytes meanwhile; then they are stored again later. EIO, ENOSPC.
     fn store(&self, offset: u64, pages: &[FrameRef], count: usize) -> Result<()>;
 
+    /// All that was dirty was stored: what was kept for that may go.
+    fn stored(&self) {}
+
     /// The concrete type, for whoever made it.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }

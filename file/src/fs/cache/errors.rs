@@ -17,6 +17,12 @@ const ONE: u32 = 0x2000;
 /// The last error, whether somebody has been told, and a count.
 pub struct Errors(AtomicU32);
 
+impl Default for Errors {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Errors {
     /// None so far.
     pub const fn new() -> Errors {

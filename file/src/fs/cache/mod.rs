@@ -19,6 +19,7 @@ mod errors;
 pub mod index;
 pub mod routines;
 mod table;
+pub mod writer;
 
 pub use backing::{Backing, UNIT};
 pub use errors::Errors;
@@ -32,12 +33,16 @@ use sync::{Monitor, WaitList, epoch};
 use vm::frame::{self, Frame, FrameRef};
 
 use super::attr::{Attr, Time};
+use super::mem::mapped;
+use crate::callout;
 use crate::io::IoBuf;
 use table::{Kept, Pages, Run};
 use vm::fallible::try_arc;
 
 /// Runs of pages that are made clean together, before one grace period.
 const RUNS: usize = 32;
+/// Frames that are left to others.
+const SPARE: usize = 256;
 /// Pages that go together, behind one grace period.
 const HELD: usize = 128;
 
@@ -88,6 +93,12 @@ pub struct Cached {
     errors: Errors,
     /// It became so long that there is no room for its arrays: nothing is kept of it any more.
     long: AtomicBool,
+    /// File system and number, as mappings have it.
+    id: (u64, u64),
+    /// Shared mappings that may write.
+    writable_maps: AtomicUsize,
+    /// It was mapped.
+    mapped: AtomicBool,
     /// Used since eviction came by the last time.
     used: AtomicBool,
     /// The last change here.
@@ -97,8 +108,8 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// The pages of the file that `backing` keeps, none as yet. ENOMEM.
-    pub fn new(backing: Arc<dyn Backing>) -> Result<Arc<Cached>> {
+    /// The pages of file `id` (file system and number), which `backing` keeps, none as yet. ENOMEM.
+    pub fn new(id: (u64, u64), backing: Arc<dyn Backing>) -> Result<Arc<Cached>> {
         try_arc(Cached {
             core: FileCore::new(),
             backing,
@@ -110,6 +121,9 @@ impl Cached {
             filled: WaitList::new(),
             errors: Errors::new(),
             long: AtomicBool::new(false),
+            id,
+            writable_maps: AtomicUsize::new(0),
+            mapped: AtomicBool::new(false),
             used: AtomicBool::new(true),
             changed: AtomicU64::new(0),
             stored: AtomicBool::new(false),
@@ -275,9 +289,6 @@ impl Cached {
             }
         };
         drop(turn);
-        if dirty() > most_dirty() {
-            self.flush();
-        }
         result
     }
 
@@ -302,6 +313,7 @@ impl Cached {
                     total += count;
                     at += count as u64;
                     self.core.size.fetch_max(at, Ordering::AcqRel);
+                    self.throttle();
                 }
                 Err(_) if total > 0 => break,
                 Err(error) => return Err(error),
@@ -370,6 +382,7 @@ impl Cached {
         let marked = self.table.lock().mark(index, page);
         if marked == Some(true) {
             DIRTY.fetch_add(1, Ordering::Relaxed);
+            writer::soon();
         }
         marked.is_some()
     }
@@ -496,6 +509,7 @@ impl Cached {
                 break;
             }
             any = true;
+            self.shield(&runs);
             // A routine that found a page dirty may be writing it.
             epoch::synchronize();
             for run in runs.into_iter().filter(|run| run.1 != 0) {
@@ -508,13 +522,67 @@ impl Cached {
         if any {
             self.touched();
         }
+        if self.table.lock().dirty == 0 {
+            self.backing.stored();
+        }
+    }
+
+    /// Programs that have the pages of `runs` mapped fault when they write them again.
+    fn shield(&self, runs: &[Run]) {
+        if self.writable_maps.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let taken = || runs.iter().filter(|run| run.1 != 0);
+        let ends = taken().map(|run| run.0 + run.1 as u64);
+        if let (Some(first), Some(end)) = (taken().next(), ends.max()) {
+            callout::each_space(&mut |space| space.shield(self.id, first.0..end));
+        }
+    }
+
+    /// One more shared mapping may write, or one fewer.
+    pub fn map_to_write(&self, more: bool) {
+        match more {
+            true => self.writable_maps.fetch_add(1, Ordering::SeqCst),
+            false => self.writable_maps.fetch_sub(1, Ordering::SeqCst),
+        };
+    }
+
+    /// Somebody maps it: who makes it shorter takes pages away from mappings.
+    pub fn map(&self) {
+        self.mapped.store(true, Ordering::SeqCst);
+    }
+
+    /// A share of page `index`, for a mapping that is about to write it: it is dirty from now on. None: it lies beyond the end. As [`page`](Self::page).
+    pub fn page_to_write(&self, index: u64) -> Result<Option<FrameRef>> {
+        loop {
+            // Before it is marked: to store it would make the mapping ask again.
+            self.throttle();
+            let Some(page) = self.page(index, 1)? else {
+                return Ok(None);
+            };
+            // It may have been cut off, and be another by now.
+            if self.dirtied(index, &page) {
+                return Ok(Some(page));
+            }
+        }
+    }
+
+    /// Stores what is dirty if there is too much of that.
+    fn throttle(&self) {
+        if dirty() > most_dirty() {
+            self.flush();
+        }
     }
 
     /// Stores the pages of `run`, which nobody takes away meanwhile.
     fn store(&self, run: Run) -> Result<()> {
         let pages: Pages = self.table.lock().share(run);
-        let pages: smallvec::SmallVec<[FrameRef; UNIT]> =
-            pages.into_iter().map_while(|page| page).collect();
+        let mut held: smallvec::SmallVec<[FrameRef; UNIT]> = smallvec::SmallVec::new();
+        for page in pages.into_iter().map_while(|page| page) {
+            #[expect(clippy::disallowed_methods, reason = "there is room for a unit")]
+            held.push(page);
+        }
+        let pages = held;
         let offset = run.0 * PAGE as u64;
         let most = (pages.len() * PAGE) as u64;
         let count = self.size().saturating_sub(offset).min(most) as usize;
@@ -564,6 +632,10 @@ impl Cached {
             DIRTY.fetch_sub(dirty - table.dirty, Ordering::Relaxed);
         }
         drop(table);
+        drop(gone);
+        if size < old && self.mapped.load(Ordering::SeqCst) {
+            mapped::forget_beyond(self.id, size);
+        }
         self.touched();
         Ok(())
     }
@@ -614,11 +686,9 @@ impl Cached {
         DIRTY.fetch_sub(dirty, Ordering::Relaxed);
     }
 
-    /// Takes away clean pages that nobody else has, `most` at most. How many. Nothing if pages are being stored.
+    /// Takes away clean pages that nobody else has, `most` at most. How many. While pages are being stored it waits.
     pub fn evict(&self, most: usize) -> usize {
-        let Some(_turn) = self.flushing.try_lock() else {
-            return 0;
-        };
+        let _turn = self.flushing.lock();
         let mut gone = Gone::default();
         let mut table = self.table.lock();
         for index in 0..table.capacity() as u64 {
@@ -638,8 +708,16 @@ impl Drop for Cached {
     }
 }
 
+/// Keeps room for others, who have nothing that they could give up.
+fn spare() {
+    if !frame::has_room(SPARE) {
+        index::make_room(SPARE);
+    }
+}
+
 /// A frame, for which other pages may have to go.
 fn user_frame() -> Option<FrameRef> {
+    spare();
     let frame = frame::alloc_user().or_else(|| {
         index::make_room(UNIT);
         frame::alloc_user()
@@ -649,6 +727,7 @@ fn user_frame() -> Option<FrameRef> {
 
 /// The same, cleared.
 fn zeroed_frame() -> Option<FrameRef> {
+    spare();
     let frame = frame::alloc_user_zeroed().or_else(|| {
         index::make_room(UNIT);
         frame::alloc_user_zeroed()

@@ -90,7 +90,7 @@ fn attr(size: usize, time: i64) -> Attr {
 /// A file that `bytes` are in, opened.
 fn opened(bytes: &[u8]) -> (Arc<Store>, Arc<Cached>) {
     let store = Store::new(bytes.to_vec());
-    let file = Cached::new(store.clone()).unwrap();
+    let file = Cached::new((u64::MAX - 2, 1), store.clone()).unwrap();
     assert_eq!(file.heard(&attr(bytes.len(), 1), mark(), false), Ok(true));
     (store, file)
 }
@@ -362,7 +362,7 @@ fn a_page_that_somebody_has_stays() {
 fn a_file_that_is_opened_again_has_its_pages_still() {
     let store = Store::new(vec![3; 2 * PAGE]);
     let id = (u64::MAX - 1, 77);
-    let make = || Cached::new(store.clone());
+    let make = || Cached::new(id, store.clone());
     let file = index::find(id, make).unwrap();
     assert_eq!(file.heard(&attr(2 * PAGE, 1), mark(), false), Ok(true));
     read(&file, 0, 100).unwrap();

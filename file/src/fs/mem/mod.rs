@@ -11,7 +11,7 @@ pub mod budget;
 pub mod dir;
 mod extra;
 mod handle;
-mod mapped;
+pub(in crate::fs) mod mapped;
 mod meta;
 pub mod regular;
 pub mod store;

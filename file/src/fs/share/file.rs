@@ -104,6 +104,19 @@ impl Opened {
         self.pages().filter(|_| self.through)
     }
 
+    fn pager_that(&self, of: &OpenFile, writes: bool) -> Result<Arc<dyn Pager>> {
+        let path = try_arc(of.path()?)?;
+        let writing = of.writing()?;
+        let node = self.node.clone();
+        Ok(match (self.kept(), &self.user) {
+            (Some(pages), Some(user)) => {
+                let (pages, user) = (pages.clone(), user.more());
+                try_arc(PagesPager::new(node, pages, user, path, writing, writes))?
+            }
+            _ => try_arc(SharePager::new(node, self.fid.clone(), path, writing))?,
+        })
+    }
+
     fn size(&self) -> Result<u64> {
         match self.kept() {
             Some(pages) => Ok(pages.size()),
@@ -288,22 +301,15 @@ impl File for Opened {
     }
 
     fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
-        let path = try_arc(of.path()?)?;
-        let writing = of.writing()?;
-        if let (Some(pages), Some(user)) = (self.kept(), &self.user) {
-            let pager =
-                PagesPager::new(self.node.clone(), pages.clone(), user.more(), path, writing);
-            return Ok(try_arc(pager)?);
-        }
-        let pager = SharePager::new(self.node.clone(), self.fid.clone(), path, writing);
-        Ok(try_arc(pager)?)
+        self.pager_that(of, false)
     }
 
-    /// What others write is not seen, and nothing is written back.
+    /// Of a file that is too long for its pages what others write is not seen, and nothing is stored: EINVAL.
     fn shared_pager(&self, of: &OpenFile, writes: bool) -> Result<(Arc<dyn Pager>, bool)> {
-        match writes {
-            true => Err(Errno::EINVAL),
-            false => Ok((self.pager(of)?, false)),
+        match (of.writable() && self.kept().is_some(), writes) {
+            (true, _) => Ok((self.pager_that(of, true)?, true)),
+            (false, true) => Err(Errno::EINVAL),
+            (false, false) => Ok((self.pager(of)?, false)),
         }
     }
 

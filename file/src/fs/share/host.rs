@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`Host`], through [`Backing`]; [`Host::attach`] lends it a server's handle for as long as there is a [`User`].
 //!
-//! The handles are those of the first descriptions that could read, and write. They stay while any description or mapping uses the file.
+//! The handles are those of the first descriptions that could read, and write. They stay while any description or mapping uses the file, and behind a mapping that wrote until nothing is left to store.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -29,6 +29,8 @@ struct Handles {
     write: Option<Arc<Fid>>,
     /// Descriptions and mappings.
     users: usize,
+    /// Something may be left to store by one that has gone.
+    late: bool,
 }
 
 /// One that uses the file: the handles stay as long as it is.
@@ -63,6 +65,11 @@ impl Host {
 }
 
 impl User {
+    /// It is about to go, and something may be left to store: the handles stay until that is done.
+    pub fn leave_late(&self) {
+        self.0.handles.lock().late = true;
+    }
+
     /// One more, who uses the same handles.
     pub fn more(&self) -> User {
         self.0.handles.lock().users += 1;
@@ -74,7 +81,7 @@ impl Drop for User {
     fn drop(&mut self) {
         let mut handles = self.0.handles.lock();
         handles.users -= 1;
-        let idle = handles.users == 0;
+        let idle = handles.users == 0 && !handles.late;
         let gone = idle.then(|| Host::take(&mut handles));
         drop(handles);
         drop(gone);
@@ -139,6 +146,15 @@ impl Backing for Host {
             }
         }
         Ok(())
+    }
+
+    fn stored(&self) {
+        let mut handles = self.handles.lock();
+        handles.late = false;
+        let idle = handles.users == 0;
+        let gone = idle.then(|| Host::take(&mut handles));
+        drop(handles);
+        drop(gone);
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {

@@ -254,7 +254,7 @@ impl Node {
         if Cached::would_be_long(size) && self.pages().is_none() {
             return Ok(None);
         }
-        let make = || Cached::new(Host::new(self.shared.session.clone())?);
+        let make = || Cached::new(self.id(), Host::new(self.shared.session.clone())?);
         let pages = match self.pages.get() {
             Some(pages) => pages.clone(),
             None => {

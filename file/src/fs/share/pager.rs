@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
+use core::sync::atomic::AtomicU32;
 use sync::Monitor;
 use vm::fallible::try_box;
 use vm::frame::{self, FrameRef};
@@ -31,32 +32,58 @@ pub struct PagesPager {
     node: Arc<Node>,
     pages: Arc<Cached>,
     path: Arc<String>,
-    _user: User,
+    /// A shared mapping that may write.
+    writes: bool,
+    /// Errors of stores that `msync` was told of.
+    told: AtomicU32,
+    user: User,
     _writing: Option<Writing>,
 }
 
 impl PagesPager {
-    /// The `pages` of `node`.
+    /// The `pages` of `node`, for a mapping that `writes` them or not.
     pub fn new(
         node: Arc<Node>,
         pages: Arc<Cached>,
         user: User,
         path: Arc<String>,
         writing: Option<Writing>,
+        writes: bool,
     ) -> PagesPager {
+        pages.map();
+        if writes {
+            pages.map_to_write(true);
+        }
+        let told = AtomicU32::new(pages.errors().begin());
         PagesPager {
             node,
             pages,
             path,
-            _user: user,
+            writes,
+            told,
+            user,
             _writing: writing,
         }
     }
 }
 
+impl Drop for PagesPager {
+    fn drop(&mut self) {
+        if self.writes {
+            self.pages.map_to_write(false);
+            // What was written is stored without the mapping.
+            self.user.leave_late();
+        }
+    }
+}
+
 impl Pager for PagesPager {
-    fn frame(&self, index: u64, _write: bool) -> Result<FrameRef> {
-        self.pages.page(index, WINDOW as u64)?.ok_or(Errno::EFAULT)
+    fn frame(&self, index: u64, write: bool) -> Result<FrameRef> {
+        let page = match write {
+            true => self.pages.page_to_write(index)?,
+            false => self.pages.page(index, WINDOW as u64)?,
+        };
+        page.ok_or(Errno::EFAULT)
     }
 
     fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
@@ -65,6 +92,15 @@ impl Pager for PagesPager {
 
     fn object(&self) -> (u64, u64) {
         self.node.id()
+    }
+
+    fn follows_writes(&self) -> bool {
+        self.writes
+    }
+
+    fn store(&self) -> Result<()> {
+        self.pages.flush();
+        self.pages.errors().tell(&self.told)
     }
 
     fn describe(&self) -> PagerInfo {
