@@ -7,7 +7,7 @@
 //! The steps are the dissertation's: mark the intention on the entry; do it, or make the CPU that can do it look; whoever
 //! finds the mark completes it. A mark on a thread in user mode is found at its next crossing, which an interrupt
 //! forces if it runs on another CPU. A thread of the kernel finds its mark at a safe point, where it holds nothing that others may need.
-//! The dissertation's *suspend* and *resume* are `hold` and `release` here: [`crate::running::block`] has `suspend` and `resume` for the token alone,
+//! The dissertation's *suspend* and *resume* are `hold` and `release` here: [`suspend`] and [`resume`] are for the token alone,
 //! which wait lists and alarms give too, so that a wake-up never starts a suspended or stopped thread again.
 //! Source: dissertation, sections 4.3.2 and 5.3.2.
 

@@ -1,7 +1,7 @@
 //! The token protocol: `suspend` takes a token or sleeps, `resume` gives one; nothing is lost in between.
 //!
 //! *Interface*: transitions of the state word alone, each one atomic step; the callers in
-//! [`crate::running::block`] move the thread in and out of the ready ring as the outcome says.
+//! `running::block` move the thread in and out of the ready ring as the outcome says.
 //! Progress: `take` is wait-free, `give`, `start` and `take_or_sleep` are lock-free; a failed exchange means that another party's succeeded.
 //! Source: dissertation, section 5.3.2 and figure 5.10; Hohmuth and Härtig 2001, figures 2 and 3.
 

@@ -1,7 +1,7 @@
 //! FSmap for a file that lies in memory: from an offset to a page, and the generators of the routines that read, write and seek it.
 //!
-//! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`reader`],
-//! [`writer`] and [`seeker`] make descriptor routines over a pair of them; [`FileCore::read`], [`FileCore::write`]
+//! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`reader`]
+//! and [`writer`] make descriptor routines over a pair of them, `synthesize_lseek` the one that moves the position; [`FileCore::read`], [`FileCore::write`]
 //! and [`FileCore::lseek`] are their plain twins. Holes, growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and
 //! everything unusual go through the slow exit to whoever owns the file.
 //!
