@@ -24,11 +24,12 @@ pub const WINDOW_LEN: usize = 1 << 30;
 /// Where the kernel image is linked.
 pub const KERNEL: usize = WINDOW + (1 << 20);
 
-/// Nothing is ever mapped from here on, as far as the largest array of a file's pages would reach (128 MiB): routines that must not use
-/// an array any more find this address instead, and fault.
+/// Nothing is ever mapped from here on, as far as the largest array of a file's pages would reach (128 MiB):
+/// routines that must not use an array any more find this address instead, and fault.
 pub const NOWHERE: usize = 0xffff_fd00_0000_0000;
 
-/// Generated code: readable and executable; a page of it is writable only in [`PATCHES`], while it is written.
+/// Generated code: readable and executable; a page of it is writable only in [`PATCHES`], while it is
+/// written.
 pub const CODE: usize = 0xffff_ffff_c000_0000;
 /// Length of [`CODE`].
 pub const CODE_LEN: usize = 256 << 20;
@@ -57,12 +58,14 @@ pub const PATCHES: usize = MMIO + MMIO_LEN;
 /// Length of a CPU's part of [`PATCHES`]: as many pages as a leaf table has entries.
 pub const PATCH_LEN: usize = 2 << 20;
 
-/// Where the gates are that a program's own tables map, if tables are isolated: the image once more, at a fixed place, those few pages of it.
+/// Where the gates are that a program's own tables map, if tables are isolated: the image once more, at a
+/// fixed place, those few pages of it.
 pub const GATE: usize = PATCHES + 8 * PATCH_LEN;
 /// Length of [`GATE`]: the image is not longer.
 pub const GATE_LEN: usize = 64 << 20;
 
-/// Where a procedure that the kernel has called in user mode returns to: never mapped, so that the fetch is an exception.
+/// Where a procedure that the kernel has called in user mode returns to: never mapped, so that the fetch is
+/// an exception.
 pub const PROTECTED_RETURN: usize = 0xffff_ffff_ffff_f000;
 
 /// Highest address of a new program's stack.
@@ -87,7 +90,8 @@ pub const fn page_ceil(address: usize) -> Option<usize> {
     }
 }
 
-/// Bytes of memory that do for a root archive of `len` bytes: its files, what is known of each page, and the kernel with a first program.
+/// Bytes of memory that do for a root archive of `len` bytes: its files, what is known of each page, and the
+/// kernel with a first program.
 pub const fn memory_for_root(len: usize) -> usize {
     len.saturating_add(len / 16).saturating_add(14 << 20)
 }

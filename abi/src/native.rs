@@ -1,11 +1,13 @@
-//! The native calls: what one thread does to another, in whatever address space (`user/synthesis.h` is this file for C).
+//! The native calls: what one thread does to another, in whatever address space (`user/synthesis.h` is this
+//! file for C).
 //!
-//! *Interface*: [`CALL`] is the one system call number; the operation stands in rdi, the thread's handle in rsi, further arguments in
-//! rdx, r10, r8. The result is in rax: 0 or what the operation gives, or a negative error number as Linux's calls have it.
+//! *Interface*: [`CALL`] is the one system call number; the operation stands in rdi, the thread's handle in
+//! rsi, further arguments in rdx, r10, r8. The result is in rax: 0 or what the operation gives, or a negative
+//! error number as Linux's calls have it.
 //!
-//! A thread is named by its handle, a number that no other thread ever has; 0 is the caller. ESRCH: no such thread (any more). EPERM: the
-//! caller may not (it may do to its own process's threads whatever it likes, and to others what `kill` may; to threads of the kernel only
-//! as user 0, and then only stop and let go on).
+//! A thread is named by its handle, a number that no other thread ever has; 0 is the caller. ESRCH: no such
+//! thread (any more). EPERM: the caller may not (it may do to its own process's threads whatever it likes,
+//! and to others what `kill` may; to threads of the kernel only as user 0, and then only stop and let go on).
 //!
 //! Source: dissertation, section 4.3.2.
 
@@ -14,24 +16,28 @@ pub const CALL: usize = 0x5359;
 
 /// `(tid)` The handle of the thread that Linux's calls know as `tid`; 0: the caller's own.
 pub const HANDLE: usize = 0;
-/// `(entry, stack, argument, tls, flags)` Makes a thread in the caller's process that calls `entry(argument)` on the stack that ends at `stack`
-/// and ends when it returns. Gives its handle.
+/// `(entry, stack, argument, tls, flags)` Makes a thread in the caller's process that calls `entry(argument)`
+/// on the stack that ends at `stack` and ends when it returns. Gives its handle.
 pub const CREATE: usize = 1;
 /// `(thread)` Ends one thread; with the last one its process ends, killed.
 pub const DESTROY: usize = 2;
-/// `(thread)` The thread runs nothing more but its interrupt procedures until it is resumed. Of the caller itself: until a resume,
-/// which may have come before.
+/// `(thread)` The thread runs nothing more but its interrupt procedures until it is resumed. Of the caller
+/// itself: until a resume, which may have come before.
 pub const SUSPEND: usize = 3;
-/// `(thread)` Continues execution from the suspended or the stopped state. If it is in neither, its next suspension of itself ends at once.
+/// `(thread)` Continues execution from the suspended or the stopped state. If it is in neither, its next
+/// suspension of itself ends at once.
 pub const RESUME: usize = 4;
 /// `(thread)` The thread runs nothing more, procedures neither, until it is resumed.
 pub const STOP: usize = 5;
-/// `(thread)` A stopped thread executes one instruction and stops again. EBUSY: it has not stopped, or a step is under way.
+/// `(thread)` A stopped thread executes one instruction and stops again. EBUSY: it has not stopped, or a step
+/// is under way.
 pub const STEP: usize = 6;
-/// `(thread, procedure)` The thread calls the procedure as if an interrupt had happened: wherever it is in user mode, with all registers
-/// kept for it, and goes on there when the procedure returns. EAGAIN: too many are pending.
+/// `(thread, procedure)` The thread calls the procedure as if an interrupt had happened: wherever it is in
+/// user mode, with all registers kept for it, and goes on there when the procedure returns. EAGAIN: too many
+/// are pending.
 pub const INTERRUPT: usize = 7;
-/// `(thread, number)` [`INTERRUPT`] with the procedure that the thread's signal table has for `number`. EINVAL: none.
+/// `(thread, number)` [`INTERRUPT`] with the procedure that the thread's signal table has for `number`.
+/// EINVAL: none.
 pub const SIGNAL: usize = 8;
 /// `(thread, number, procedure)` Sets that entry, 0 to 31; procedure 0 clears it.
 pub const SETSIGNAL: usize = 9;

@@ -1,8 +1,9 @@
 //! Capabilities: the single rights that user 0 has all of.
 //!
-//! *Interface*: [`Capability`] names one, [`Set`] is some of them, [`Capabilities`] the five sets and the secure bits of one identity, with the
-//! transformations of capabilities(7). Nothing here looks beyond its arguments. [`Cred`](crate::Cred) says what a change of users and an `exec` do.
-//! [`mod@file`] are those of a program's file.
+//! *Interface*: [`Capability`] names one, [`Set`] is some of them, [`Capabilities`] the five sets and the
+//! secure bits of one identity, with the transformations of capabilities(7). Nothing here looks beyond its
+//! arguments. [`Cred`](crate::Cred) says what a change of users and an `exec` do. [`mod@file`] are those of a
+//! program's file.
 
 pub mod file;
 
@@ -283,8 +284,10 @@ impl Capabilities {
         Ok(())
     }
 
-    /// What a program gets as permitted, before anything is taken back, and whether that counts at once: by its file's capabilities, and by user 0's rules if the real or the
-    /// effective user is that. Of a set-user-ID program of user 0 that has capabilities others get those alone. EPERM: the file wants to have more in effect than it can get.
+    /// What a program gets as permitted, before anything is taken back, and whether that counts at once: by
+    /// its file's capabilities, and by user 0's rules if the real or the effective user is that. Of a
+    /// set-user-ID program of user 0 that has capabilities others get those alone. EPERM: the file wants to
+    /// have more in effect than it can get.
     pub(super) fn for_program(
         &self,
         uid: u32,

@@ -1,7 +1,7 @@
 //! Credentials: the user and group identities of a process, and its capabilities.
 //!
-//! *Interface*: [`Cred`] is a value; a change makes a new one, which a process publishes whole, so that a check sees one consistent set. [`Cred::executing`] is what a
-//! program gets.
+//! *Interface*: [`Cred`] is a value; a change makes a new one, which a process publishes whole, so that a
+//! check sees one consistent set. [`Cred::executing`] is what a program gets.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -45,7 +45,8 @@ pub struct Cred {
     who: Who,
 }
 
-/// What permission bits let past whoever has it: the name cache knows only users that have all of it or nothing.
+/// What permission bits let past whoever has it: the name cache knows only users that have all of it or
+/// nothing.
 const PAST_PERMISSIONS: Set = Set::of(&[Capability::DacOverride, Capability::DacReadSearch]);
 
 /// What makes an `exec` unfit for giving rights.
@@ -96,7 +97,8 @@ impl Cred {
 
     /// To be published.
     pub fn sealed(mut self) -> Arc<Cred> {
-        // Supplementary groups are not part of an entry of the name cache, so only who passes all permission bits may have some.
+        // Supplementary groups are not part of an entry of the name cache, so only who passes all permission
+        // bits may have some.
         let passes = self.caps.effective & PAST_PERMISSIONS;
         let known = match self.fsuid {
             0 => passes == PAST_PERMISSIONS,
@@ -155,7 +157,8 @@ impl Cred {
         self.users() == [uid; 3] && self.groups_of_process() == [gid; 3]
     }
 
-    /// Whether it may do something that `old` might not, or has another face: what was secret of one of them may be so for the other.
+    /// Whether it may do something that `old` might not, or has another face: what was secret of one of them
+    /// may be so for the other.
     pub fn departs_from(&self, old: &Cred) -> bool {
         let faces = |c: &Cred| [c.euid, c.egid, c.fsuid, c.fsgid];
         faces(self) != faces(old) || !old.caps.permitted.contains(self.caps.permitted)
@@ -284,7 +287,8 @@ impl Cred {
         Ok(())
     }
 
-    /// What a program begins with that this identity executes, whose file has set-id bits for `user` and `group`, and capabilities `file`. EPERM: it cannot get those.
+    /// What a program begins with that this identity executes, whose file has set-id bits for `user` and
+    /// `group`, and capabilities `file`. EPERM: it cannot get those.
     pub fn executing(
         self: &Arc<Self>,
         user: Option<u32>,

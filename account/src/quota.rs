@@ -1,8 +1,10 @@
 //! What one user may have of the machine, and who is exempt.
 //!
-//! *Interface*: [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, [`task`] for another's, until the charge is dropped; [`admit_description`] says whether there may be
-//! another open file; [`insist`] gives what nobody uses any more up before something is refused. Bounds are parts of memory. The superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others
-//! may not have is left to it.
+//! *Interface*: [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, [`task`] for
+//! another's, until the charge is dropped; [`admit_description`] says whether there may be another open file;
+//! [`insist`] gives what nobody uses any more up before something is refused. Bounds are parts of memory. The
+//! superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others may
+//! not have is left to it.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -43,7 +45,8 @@ impl Payer {
     }
 }
 
-/// What `take` gives. Before that is nothing, what counts only because somebody may still look at it, or because it waits to serve again, is given up. Thread context.
+/// What `take` gives. Before that is nothing, what counts only because somebody may still look at it, or
+/// because it waits to serve again, is given up. Thread context.
 pub fn insist<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
     take().or_else(|| {
         caller::let_go();
@@ -59,7 +62,8 @@ fn pages() -> u64 {
     vm::frame::total() as u64
 }
 
-/// One process or thread more for the user of `cred`, whose processes may be `most`, and whether it may have one of the last numbers. EAGAIN: `RLIMIT_NPROC`.
+/// One process or thread more for the user of `cred`, whose processes may be `most`, and whether it may have
+/// one of the last numbers. EAGAIN: `RLIMIT_NPROC`.
 pub fn task(cred: Arc<Cred>, most: u64) -> Result<(Charge, bool)> {
     let payer = Payer::of(cred);
     let charge = payer.charge(Held::Tasks, 1, most).ok_or(Errno::EAGAIN)?;
@@ -79,14 +83,16 @@ pub fn numbers(most: usize, exempt: bool) -> usize {
 pub mod pipes {
     use core::sync::atomic::AtomicUsize;
 
-    /// Pages of all pipes of a user beyond which each gets two, and none may grow (`/proc/sys/fs/pipe-user-pages-soft`); 0: no bound.
+    /// Pages of all pipes of a user beyond which each gets two, and none may grow
+    /// (`/proc/sys/fs/pipe-user-pages-soft`); 0: no bound.
     pub static SOFT: AtomicUsize = AtomicUsize::new(16384);
 
     /// Pages beyond which there are no more (`/proc/sys/fs/pipe-user-pages-hard`); 0: no bound.
     pub static HARD: AtomicUsize = AtomicUsize::new(0);
 }
 
-/// Pages that a user's pipes may take in the two ranges: a sixteenth of memory or what root has set, and an eighth.
+/// Pages that a user's pipes may take in the two ranges: a sixteenth of memory or what root has set, and an
+/// eighth.
 fn pipe_pages() -> (u64, u64) {
     let bound = |set: &AtomicUsize, most: u64| match set.load(Ordering::Relaxed) as u64 {
         0 => most,
@@ -96,7 +102,8 @@ fn pipe_pages() -> (u64, u64) {
     (bound(&pipes::SOFT, pages() / 16).min(hard), hard)
 }
 
-/// A pipe's queue: of `large` pages as long as the user's pipes are in the first range, of `small` ones in the second. The pages. ENFILE.
+/// A pipe's queue: of `large` pages as long as the user's pipes are in the first range, of `small` ones in
+/// the second. The pages. ENFILE.
 pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
     let payer = Payer::current();
     let (soft, hard) = pipe_pages();
@@ -109,14 +116,16 @@ pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
         .ok_or(Errno::ENFILE)
 }
 
-/// Another queue of `pages` pages for a pipe, which `grows`. EPERM beyond the first range; one that shrinks is given its own in the second. ENOMEM.
+/// Another queue of `pages` pages for a pipe, which `grows`. EPERM beyond the first range; one that shrinks
+/// is given its own in the second. ENOMEM.
 pub fn pipe_size(pages: u64, grows: bool) -> Result<Charge> {
     let (soft, hard) = pipe_pages();
     let charge = Payer::current().charge(Held::PipePages, pages, if grows { soft } else { hard });
     charge.ok_or(if grows { Errno::EPERM } else { Errno::ENOMEM })
 }
 
-/// The queue of one direction of a connected socket: of `large` pages as long as the user's queues and pipes take less than a sixteenth of memory, of `small` ones then, up to an eighth. The pages. ENOBUFS.
+/// The queue of one direction of a connected socket: of `large` pages as long as the user's queues and pipes
+/// take less than a sixteenth of memory, of `small` ones then, up to an eighth. The pages. ENOBUFS.
 pub fn channel(large: u64, small: u64) -> Result<(Charge, u64)> {
     let payer = Payer::current();
     // For the exempt too: with thousands of connections large ones would take all there is.
@@ -159,7 +168,8 @@ pub fn watch() -> Result<Charge> {
     }
 }
 
-/// A descriptor table that takes `bytes`, for which `paid` was paid before: a user's large ones may take an eighth of memory. ENOMEM.
+/// A descriptor table that takes `bytes`, for which `paid` was paid before: a user's large ones may take an
+/// eighth of memory. ENOMEM.
 pub fn table(paid: &mut Option<Charge>, bytes: u64) -> Result<()> {
     let most = pages() * PAGE as u64 / 8;
     let before = paid.as_ref().map_or(0, Charge::amount);
@@ -186,7 +196,8 @@ pub fn instance(most: u64) -> Result<Charge> {
     insist(|| payer.user().charge(Held::Instances, 1, most)).ok_or(Errno::EMFILE)
 }
 
-/// A mark of such an instance: a user may have `most`, and those may take a twenty-fifth of memory. ENOSPC, ENOMEM.
+/// A mark of such an instance: a user may have `most`, and those may take a twenty-fifth of memory. ENOSPC,
+/// ENOMEM.
 pub fn mark(most: u64) -> Result<Charge> {
     /// What one takes, about, with its parts of two trees.
     const BYTES: u64 = 384;
@@ -212,14 +223,16 @@ pub fn bytes(bytes: u64) -> Option<Charge> {
     Payer::current().charge(Held::Bytes, bytes, bytes_max())
 }
 
-/// A queue of POSIX's that may come to hold `bytes`: as much as `RLIMIT_MSGQUEUE` says of all the user's, the superuser's too. EMFILE.
+/// A queue of POSIX's that may come to hold `bytes`: as much as `RLIMIT_MSGQUEUE` says of all the user's, the
+/// superuser's too. EMFILE.
 pub fn queue(bytes: u64) -> Result<Charge> {
     let most = caller::limit(RLIMIT_MSGQUEUE);
     let payer = Payer::current();
     insist(|| payer.user().charge(Held::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
 }
 
-/// One whom somebody of `cred` traces, until its end has been asked for: a user's may take a twenty-fifth of memory, with other things. ENOMEM.
+/// One whom somebody of `cred` traces, until its end has been asked for: a user's may take a twenty-fifth of
+/// memory, with other things. ENOMEM.
 pub fn tracee(cred: Arc<Cred>) -> Result<Charge> {
     /// What one takes in the tracer's list, about, which may have twice the room it needs.
     const BYTES: u64 = 128;
@@ -274,7 +287,8 @@ pub fn pty_gone() {
 /// Open file descriptions that there are.
 static DESCRIPTIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many there may be before only the exempt get more: a sixteenth of memory, at a kilobyte each (`/proc/sys/fs/file-max`).
+/// How many there may be before only the exempt get more: a sixteenth of memory, at a kilobyte each
+/// (`/proc/sys/fs/file-max`).
 pub fn descriptions_max() -> usize {
     static MOST: AtomicUsize = AtomicUsize::new(0);
     match MOST.load(Ordering::Relaxed) {

@@ -1,9 +1,12 @@
 //! What each user holds of the machine: one counted record for each user id.
 //!
-//! *Interface*: [`User::of`] finds or makes the record of an id, which lives as long as a credential or a [`Charge`] names it; a [`Cred`](crate::Cred) has that of its
-//! real user. [`User::charge`] counts something for it, up to a bound, until the charge is dropped. [`share`] is what one user may have of a total, so that the superuser finds room.
+//! *Interface*: [`User::of`] finds or makes the record of an id, which lives as long as a credential or a
+//! [`Charge`] names it; a [`Cred`](crate::Cred) has that of its real user. [`User::charge`] counts something
+//! for it, up to a bound, until the charge is dropped. [`share`] is what one user may have of a total, so
+//! that the superuser finds room.
 //!
-//! Who holds something for a user keeps the charge in it: whatever way it ends, the count falls. Counting takes no memory.
+//! Who holds something for a user keeps the charge in it: whatever way it ends, the count falls. Counting
+//! takes no memory.
 //! Progress: counting is lock-free; finding a record takes one monitor, when a process changes its user.
 
 use alloc::sync::{Arc, Weak};

@@ -1,10 +1,14 @@
-//! Generated code beside compiled code, natively: tables 3.1 and 3.2 of the dissertation, dispatch, and the cost of generating.
+//! Generated code beside compiled code, natively: tables 3.1 and 3.2 of the dissertation, dispatch, and the
+//! cost of generating.
 //!
-//! `cargo bench -p codegen --bench host [-- --json]`. With `--json` a line of JSON per row: `section`, `op`, `unit`, `peer`, `ours` and `ratio` (peer over ours). Operations are named
-//! `what/peer`, counts of instructions `what/peer/instructions`. Rows that need gcc or tracing are left out where those are missing, with a note on standard error.
+//! `cargo bench -p codegen --bench host [-- --json]`. With `--json` a line of JSON per row: `section`, `op`,
+//! `unit`, `peer`, `ours` and `ratio` (peer over ours). Operations are named `what/peer`, counts of
+//! instructions `what/peer/instructions`. Rows that need gcc or tracing are left out where those are missing,
+//! with a note on standard error.
 //!
-//! Both sides are called through a function pointer from the same loop; the time is the shortest of many short runs, so that other work
-//! on the machine does not count. Instructions are counted by single-stepping a hundred operations.
+//! Both sides are called through a function pointer from the same loop; the time is the shortest of many
+//! short runs, so that other work on the machine does not count. Instructions are counted by single-stepping
+//! a hundred operations.
 
 mod count;
 mod sample;
@@ -136,8 +140,9 @@ impl Buffer {
     }
 }
 
-/// Put as a layer that a loop may swallow. In-line, the loop has the position's address in rbx: processors that keep recently stored words in registers of
-/// their own recognize them by base register and offset, not by absolute address.
+/// Put as a layer that a loop may swallow. In-line, the loop has the position's address in rbx: processors
+/// that keep recently stored words in registers of their own recognize them by base register and offset, not
+/// by absolute address.
 struct Put<'a>(&'a Buffer, usize);
 
 impl Layer for Put<'_> {
@@ -224,7 +229,8 @@ fn compile() -> Option<C> {
         return None;
     }
     let path = CString::new(library.to_str()?).ok()?;
-    // SAFETY: a library that was just made from our own source and runs nothing when loaded; the names have these types there.
+    // SAFETY: a library that was just made from our own source and runs nothing when loaded; the names have
+    // these types there.
     let c = unsafe {
         let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
         let find = |name: &std::ffi::CStr| libc::dlsym(handle, name.as_ptr());

@@ -1,11 +1,13 @@
 //! Where code goes: blocks of 64 bytes in committed pages.
 //!
-//! *Interface*: [`allocate`], [`free`], [`trim`]; [`place`] and [`unplace`] for the registry; [`at`] to find a record by address.
+//! *Interface*: [`allocate`], [`free`], [`trim`]; [`place`] and [`unplace`] for the registry; [`at`] to find
+//! a record by address.
 //!
-//! A page has 64 blocks, so one word is its map and one compare-and-swap takes a run of them; an image larger than a page takes
-//! whole fresh pages. 64 pages make a chunk, whose records are allocated when its first page is. Progress: lock-free. A failed
-//! compare-and-swap means another one succeeded; nobody waits for anybody. Memory order: `Acquire` on taking bits pairs with `Release` on
-//! giving them back, so the former owner's stores are over before the next one's begin.
+//! A page has 64 blocks, so one word is its map and one compare-and-swap takes a run of them; an image larger
+//! than a page takes whole fresh pages. 64 pages make a chunk, whose records are allocated when its first
+//! page is. Progress: lock-free. A failed compare-and-swap means another one succeeded; nobody waits for
+//! anybody. Memory order: `Acquire` on taking bits pairs with `Release` on giving them back, so the former
+//! owner's stores are over before the next one's begin.
 
 use alloc::boxed::Box;
 use core::ptr;
@@ -208,7 +210,8 @@ fn unclaim(page: usize) {
     }
 }
 
-/// Memory behind a claimed page; `used` are the blocks taken from the start. On failure the claim is given up.
+/// Memory behind a claimed page; `used` are the blocks taken from the start. On failure the claim is given
+/// up.
 fn commit(space: &dyn CodeSpace, page: usize, used: u64) -> Result<(), OutOfCode> {
     let exec = space.window().start + page * PAGE;
     let (Some(chunk), Some(slots)) = (
@@ -345,8 +348,9 @@ pub(crate) fn unplace(space: &dyn CodeSpace, entry: usize, len: usize) {
     });
 }
 
-/// The image whose first block is the last one at or before `exec` in its page. The pointer is good while the caller is a
-/// [`Reader`](crate::limbo::Reader) or knows that the image lives; whether `exec` is within its length is for the caller to see.
+/// The image whose first block is the last one at or before `exec` in its page. The pointer is good while the
+/// caller is a [`Reader`](crate::limbo::Reader) or knows that the image lives; whether `exec` is within its
+/// length is for the caller to see.
 pub(crate) fn at(space: &dyn CodeSpace, exec: usize) -> *mut Image {
     let Some((chunk, page, block)) = find(space, exec) else {
         return ptr::null_mut();
@@ -362,7 +366,8 @@ pub(crate) fn at(space: &dyn CodeSpace, exec: usize) -> *mut Image {
     }
 }
 
-/// Every image that begins at `from` or above, in address order, as found by a reader; once per image, until `f` answers `false`.
+/// Every image that begins at `from` or above, in address order, as found by a reader; once per image, until
+/// `f` answers `false`.
 pub(crate) fn walk(space: &dyn CodeSpace, from: usize, mut f: impl FnMut(*mut Image) -> bool) {
     let base = space.window().start;
     let first = from.saturating_sub(base) / PAGE;

@@ -1,15 +1,18 @@
 //! Drafts: code being written (dissertation, section 3.1).
 //!
 //! *Interface*
-//! - `dynasm!(d ; .arch x64 ; …)` emits into a `&mut Draft`; local (`name:`, `>name`, `<name`), dynamic (`=>label`) and absolute
-//!   (`call extern address`) targets work, as do words at absolute addresses that the code names relatively to itself (`inc QWORD [extern address]`). Labels resolve as soon as both ends are known; only absolute targets wait for
-//!   [`Draft::seal`], which knows the final address.
-//! - [`Draft::fault_begin`] and [`Draft::fault_end`] enclose instructions that may fault and name where they then resume.
-//! - [`Draft::mark`], [`Draft::rewind`]: try a fragment, measure it, take it back (layer collapsing decides with it).
+//! - `dynasm!(d ; .arch x64 ; …)` emits into a `&mut Draft`; local (`name:`, `>name`, `<name`), dynamic
+//!   (`=>label`) and absolute (`call extern address`) targets work, as do words at absolute addresses that
+//!   the code names relatively to itself (`inc QWORD [extern address]`). Labels resolve as soon as both ends
+//!   are known; only absolute targets wait for [`Draft::seal`], which knows the final address.
+//! - [`Draft::fault_begin`] and [`Draft::fault_end`] enclose instructions that may fault and name where they
+//!   then resume.
+//! - [`Draft::mark`], [`Draft::rewind`]: try a fragment, measure it, take it back (layer collapsing decides
+//!   with it).
 //! - [`Draft::seal`] consumes the draft and puts it into the code space.
 //!
-//! A generator's mistake (a label used but never bound, a branch out of reach) panics at `seal` with the routine's name: it depends on the generator, not on input.
-//! Lack of memory never panics: `seal` reports it.
+//! A generator's mistake (a label used but never bound, a branch out of reach) panics at `seal` with the
+//! routine's name: it depends on the generator, not on input. Lack of memory never panics: `seal` reports it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -87,7 +90,8 @@ struct Pending {
     addend: i64,
 }
 
-/// A field that depends on the final address: an absolute target seen relatively, or a place in the draft seen absolutely.
+/// A field that depends on the final address: an absolute target seen relatively, or a place in the draft
+/// seen absolutely.
 #[derive(Clone, Copy)]
 pub(crate) struct Placed {
     pub at: u32,
@@ -174,7 +178,8 @@ impl Draft {
         self.code.is_empty()
     }
 
-    /// Whether nothing has been lost for want of memory. If something has, positions mean nothing and [`seal`](Draft::seal) says so: generators go on as if nothing were.
+    /// Whether nothing has been lost for want of memory. If something has, positions mean nothing and
+    /// [`seal`](Draft::seal) says so: generators go on as if nothing were.
     pub fn is_whole(&self) -> bool {
         !self.out_of_memory
     }
@@ -222,7 +227,8 @@ impl Draft {
         self.fault_open = Some(self.code.len() as u32);
     }
 
-    /// Ends the range of [`fault_begin`](Draft::fault_begin): a fault in it resumes at `fixup`, with the registers of the faulting instruction.
+    /// Ends the range of [`fault_begin`](Draft::fault_begin): a fault in it resumes at `fixup`, with the
+    /// registers of the faulting instruction.
     pub fn fault_end(&mut self, fixup: Label) {
         let Some(start) = self.fault_open.take() else {
             debug_assert!(false, "{}: fault_end without fault_begin", self.name);
@@ -250,8 +256,8 @@ impl Draft {
         }
     }
 
-    /// Take back everything since `mark`. What came since may not have bound labels that the code before `mark` waits for, and its own
-    /// labels are forgotten.
+    /// Take back everything since `mark`. What came since may not have bound labels that the code before
+    /// `mark` waits for, and its own labels are forgotten.
     pub fn rewind(&mut self, mark: Mark) {
         debug_assert!(
             self.pending.len() >= mark.pending,
@@ -698,7 +704,8 @@ pub(crate) fn write(space: &dyn CodeSpace, entry: usize, code: &[u8]) {
     let mut rest = code;
     while !rest.is_empty() {
         let (now, later) = rest.split_at(rest.len().min(PAGE - at % PAGE));
-        // SAFETY: `entry..entry + len` was just allocated, so its pages are committed and the bytes are ours alone.
+        // SAFETY: `entry..entry + len` was just allocated, so its pages are committed and the bytes are ours
+        // alone.
         unsafe { space.write(at, now.len(), &mut |bytes| bytes.copy_from_slice(now)) };
         at += now.len();
         rest = later;

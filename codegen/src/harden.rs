@@ -1,11 +1,14 @@
 //! Hardening: what generated code does about a processor that runs ahead.
 //!
-//! *Interface*: [`harden`] once at boot, before anything is generated, says which [`Hardening`] there is; generators ask [`hardening`], or use [`jump`], [`call`] and
-//! [`clamp`], which emit the plain instruction where nothing is asked for.
+//! *Interface*: [`harden`] once at boot, before anything is generated, says which [`Hardening`] there is;
+//! generators ask [`hardening`], or use [`jump`], [`call`] and [`clamp`], which emit the plain instruction
+//! where nothing is asked for.
 //!
-//! A *retpoline* is an indirect branch by `ret`: the processor's guess is where the `call` before it stands, and there is a trap. Unlike compiled code's, this one pushes
-//! the target from where it lies and needs no register. A *clamped* address has lost the bit that makes it the kernel's.
-//! Source: Google, "Retpoline: a software construct for preventing branch-target-injection"; docs/security.md, "Speculation".
+//! A *retpoline* is an indirect branch by `ret`: the processor's guess is where the `call` before it stands,
+//! and there is a trap. Unlike compiled code's, this one pushes the target from where it lies and needs no
+//! register. A *clamped* address has lost the bit that makes it the kernel's.
+//! Source: Google, "Retpoline: a software construct for preventing branch-target-injection";
+//! docs/security.md, "Speculation".
 
 use crate::methods::Reg;
 use crate::{Draft, dynasm};
@@ -80,8 +83,8 @@ mod chosen {
 
 pub use chosen::{harden, hardening};
 
-/// An indirect jump: `plain` emits it, `push` a push of its target, which rsp does not name. A retpoline writes the two words below the stack pointer, and changes
-/// no register or flag.
+/// An indirect jump: `plain` emits it, `push` a push of its target, which rsp does not name. A retpoline
+/// writes the two words below the stack pointer, and changes no register or flag.
 pub fn jump(d: &mut Draft, plain: impl FnOnce(&mut Draft), push: impl FnOnce(&mut Draft)) {
     if !hardening().retpolines() {
         return plain(d);
@@ -111,8 +114,9 @@ pub fn call(d: &mut Draft, plain: impl FnOnce(&mut Draft), push: impl FnOnce(&mu
     dynasm!(d ; .arch x64 ; =>over ; call =>branch);
 }
 
-/// Where masks are asked for: what was found to be a user's address in `reg` cannot be another's, even where the finding is not waited for: no
-/// address without its top bit is the kernel's. Changes the carry flag and leaves the others undefined.
+/// Where masks are asked for: what was found to be a user's address in `reg` cannot be another's, even where
+/// the finding is not waited for: no address without its top bit is the kernel's. Changes the carry flag and
+/// leaves the others undefined.
 pub fn clamp(d: &mut Draft, reg: Reg) {
     if hardening().masks() {
         let number = reg as u8;
@@ -121,7 +125,8 @@ pub fn clamp(d: &mut Draft, reg: Reg) {
     }
 }
 
-/// Where masks are asked for, behind a comparison of `reg` with its bound: `reg` is 0 unless it was below. Changes `scratch` and flags.
+/// Where masks are asked for, behind a comparison of `reg` with its bound: `reg` is 0 unless it was below.
+/// Changes `scratch` and flags.
 #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
 pub fn below(d: &mut Draft, reg: Reg, scratch: Reg) {
     if hardening().masks() {

@@ -1,10 +1,11 @@
 //! A code space for the host: one memory file mapped twice, so that tests run what they generate.
 //!
-//! *Interface*: [`link`] once per test (repeating is harmless); [`Low`] puts data where a sign-extended 32-bit address reaches it, as the kernel's heap is.
-//! Compiled for this crate's tests and under the feature `host`.
+//! *Interface*: [`link`] once per test (repeating is harmless); [`Low`] puts data where a sign-extended
+//! 32-bit address reaches it, as the kernel's heap is. Compiled for this crate's tests and under the feature
+//! `host`.
 //!
-//! The grace period is trivial only while no other thread runs a routine that a test drops: [`hold`] postpones it, as the kernel's
-//! epochs do, until the returned guard is dropped.
+//! The grace period is trivial only while no other thread runs a routine that a test drops: [`hold`]
+//! postpones it, as the kernel's epochs do, until the returned guard is dropped.
 
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::{self, NonNull};
@@ -33,8 +34,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// SAFETY: both mappings are made once and kept; exec pages are readable and executable, alias pages writable, and they are the same
-// memory. `retire` calls back when no test holds the grace period open.
+// SAFETY: both mappings are made once and kept; exec pages are readable and executable, alias pages writable,
+// and they are the same memory. `retire` calls back when no test holds the grace period open.
 unsafe impl CodeSpace for HostSpace {
     fn window(&self) -> Range<usize> {
         self.exec..self.exec + WINDOW
@@ -105,7 +106,8 @@ fn space() -> &'static HostSpace {
             fd,
         )
         .expect("no alias mapping");
-        // Within 2 GiB of this program's text, so that `call rel32` reaches Rust functions as it does in the kernel.
+        // Within 2 GiB of this program's text, so that `call rel32` reaches Rust functions as it does in the
+        // kernel.
         let text = (space as fn() -> &'static HostSpace as usize) & !(PAGE - 1);
         let near = |step: usize| [text.wrapping_sub(step << 24), text.wrapping_add(step << 24)];
         let exec = (1..100)
@@ -160,7 +162,8 @@ impl Drop for Hold {
     }
 }
 
-/// A box in the low 2 GiB, whose address a generated instruction can hold in a sign-extended 32-bit field. Page-granular: for tests.
+/// A box in the low 2 GiB, whose address a generated instruction can hold in a sign-extended 32-bit field.
+/// Page-granular: for tests.
 pub struct Low<T>(NonNull<T>);
 
 impl<T> Low<T> {

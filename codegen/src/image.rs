@@ -1,4 +1,5 @@
-//! What is known about each routine in the code space: name, class, owner, place, fault table, reference count.
+//! What is known about each routine in the code space: name, class, owner, place, fault table, reference
+//! count.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -15,9 +16,11 @@ use crate::limbo::Limbo;
 pub struct Class {
     /// Name as listings show it, for instance `pipe.read`.
     pub name: &'static str,
-    /// Routines made since boot in the upper 40 bits, those that exist in the lower 24: one locked instruction counts both.
+    /// Routines made since boot in the upper 40 bits, those that exist in the lower 24: one locked
+    /// instruction counts both.
     counts: AtomicU64,
-    /// Time-stamp counts spent on routines from the start of their draft, or the copy of their template, until they could be run.
+    /// Time-stamp counts spent on routines from the start of their draft, or the copy of their template,
+    /// until they could be run.
     ticks: AtomicU64,
     next: AtomicPtr<Class>,
     known: AtomicBool,
@@ -112,7 +115,8 @@ impl fmt::Debug for Class {
     }
 }
 
-/// What one routine is called: a fixed text and, where there are many, a number. Formatted only when somebody looks.
+/// What one routine is called: a fixed text and, where there are many, a number. Formatted only when somebody
+/// looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The words.
@@ -173,8 +177,8 @@ impl Faults {
     }
 }
 
-/// The record of one routine. Reached from [`Sealed`](crate::Sealed) and [`Routine`](crate::Routine) by pointer and from an address through
-/// [`registry`](crate::registry). Freed through [`limbo`](crate::limbo).
+/// The record of one routine. Reached from [`Sealed`](crate::Sealed) and [`Routine`](crate::Routine) by
+/// pointer and from an address through [`registry`](crate::registry). Freed through [`limbo`](crate::limbo).
 #[repr(C)]
 pub(crate) struct Image {
     /// First field: the node in the holding tank.
@@ -186,7 +190,8 @@ pub(crate) struct Image {
     pub class: &'static Class,
     pub name: Name,
     pub faults: Faults,
-    /// What the code names, kept until nobody can run it any more. Written before the image is handed out, then only dropped.
+    /// What the code names, kept until nobody can run it any more. Written before the image is handed out,
+    /// then only dropped.
     pub keep: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
 }
 

@@ -1,12 +1,14 @@
 //! The synthesizer: drafts, routines and the code space (dissertation, chapter 3).
 //!
 //! *Interface*
-//! - [`Draft`]: code being written. The `dynasm!` macro (re-exported) emits into it; generators are Rust functions over
-//!   `&mut Draft` that call smaller generators (section 3.1).
+//! - [`Draft`]: code being written. The `dynasm!` macro (re-exported) emits into it; generators are Rust
+//!   functions over `&mut Draft` that call smaller generators (section 3.1).
 //! - [`Template`]: a routine assembled once, with holes; making one more is a copy and a patch.
-//! - [`Draft::seal`] and [`Template::instantiate`] give [`Sealed`] bytes in the code space; [`Routine::from`] turns them
-//!   into a typed, counted handle. That constructor is the one unsafe step: it states the calling contract.
-//! - [`CodeSpace`] is what the room above lends: addresses, a writable alias, the grace period. [`link`] binds it.
+//! - [`Draft::seal`] and [`Template::instantiate`] give [`Sealed`] bytes in the code space; [`Routine::from`]
+//!   turns them into a typed, counted handle. That constructor is the one unsafe step: it states the calling
+//!   contract.
+//! - [`CodeSpace`] is what the room above lends: addresses, a writable alias, the grace period. [`link`]
+//!   binds it.
 //! - [`fixup`], [`image_at`], [`for_each`], [`disassemble`], [`stats`]: seeing what was generated.
 //! - [`methods`]: the three methods of section 3.2 as idioms.
 //! - [`refusal`]: no room, on purpose.

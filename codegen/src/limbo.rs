@@ -1,14 +1,17 @@
 //! The holding tank: records that are unlinked but that a listing may still be reading.
 //!
-//! *Interface*: [`Tank::enter`] around every walk over records one holds no count of; [`Tank::free`] instead of dropping an unlinked one.
+//! *Interface*: [`Tank::enter`] around every walk over records one holds no count of; [`Tank::free`] instead
+//! of dropping an unlinked one.
 //!
-//! Source: the inside flag and holding tank of Optimistic Incremental Specialization (slides, "replugging"), made lock-free.
-//! A record is pushed only after nothing reachable points to it. Whoever leaves takes the tank *before* giving up its inside count, so what
-//! it took was unlinked while it was inside; if the count then reaches zero no earlier reader is left that could have seen those records,
-//! and they are freed; else they are put back for the next one.
+//! Source: the inside flag and holding tank of Optimistic Incremental Specialization (slides, "replugging"),
+//! made lock-free. A record is pushed only after nothing reachable points to it. Whoever leaves takes the
+//! tank *before* giving up its inside count, so what it took was unlinked while it was inside; if the count
+//! then reaches zero no earlier reader is left that could have seen those records, and they are freed; else
+//! they are put back for the next one.
 //!
-//! Progress: lock-free; no one waits for a reader. Memory order: `enter` is an exchange followed by a sequentially consistent fence before the reader
-//! loads a link, the unlinking store is followed by one before the count is read: either the reader sees the record unlinked, or its count is seen.
+//! Progress: lock-free; no one waits for a reader. Memory order: `enter` is an exchange followed by a
+//! sequentially consistent fence before the reader loads a link, the unlinking store is followed by one
+//! before the count is read: either the reader sees the record unlinked, or its count is seen.
 
 use core::ptr;
 
@@ -80,7 +83,8 @@ impl Tank {
     /// Free a record now, or when the readers that may see it have left.
     ///
     /// # Safety
-    /// `record` is the first field of a record that its `drop` function can free, unlinked from everything readers walk, and given up.
+    /// `record` is the first field of a record that its `drop` function can free, unlinked from everything
+    /// readers walk, and given up.
     pub unsafe fn free(&self, record: *mut Limbo) {
         fence(Ordering::SeqCst);
         self.push_all(record);

@@ -9,8 +9,8 @@ use yaxpeax_x86::amd64::{InstDecoder, Instruction, Operand, RegSpec};
 
 use crate::registry::with_image;
 
-/// Write the listing of the routine at `address`: a head line, then a line per instruction with offset, bytes and text. `None` when there is no
-/// routine at `address`.
+/// Write the listing of the routine at `address`: a head line, then a line per instruction with offset, bytes
+/// and text. `None` when there is no routine at `address`.
 ///
 /// # Errors
 /// As `out` reports.
@@ -25,7 +25,8 @@ pub fn disassemble(address: usize, out: &mut dyn Write) -> Option<fmt::Result> {
     })
 }
 
-/// Write a line per instruction of `bytes`, which run at `entry`. Relative branches are shown with their target, and words that are named relatively with their address.
+/// Write a line per instruction of `bytes`, which run at `entry`. Relative branches are shown with their
+/// target, and words that are named relatively with their address.
 ///
 /// # Errors
 /// As `out` reports.

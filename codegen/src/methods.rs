@@ -1,16 +1,19 @@
 //! The three methods of code generation (dissertation, section 3.2), as idioms.
 //!
-//! **Factoring invariants** (3.2.1): `F_create(p1)` is a Rust function that takes the constant parameters and emits only what is left to compute. Its
-//! `if`s on known values are Rust `if`s; its constants go through [`constant`], the lowest generator of the hierarchy; its
-//! sub-generators are functions over the same `&mut Draft`. Where all that changes are values in fixed fields, the generator takes
+//! **Factoring invariants** (3.2.1): `F_create(p1)` is a Rust function that takes the constant parameters and
+//! emits only what is left to compute. Its `if`s on known values are Rust `if`s; its constants go through
+//! [`constant`], the lowest generator of the hierarchy; its sub-generators are functions over the same
+//! `&mut Draft`. Where all that changes are values in fixed fields, the generator takes
 //! [`Hole`](crate::Hole)s and becomes a [`Template`](crate::Template).
 //!
-//! **Collapsing layers** (3.2.2): a lower layer offers itself as a [`Layer`], a fragment that can stand in-line and a shared routine that can be called. The upper
-//! layer's generator says [`inline_or_call`] with the number of bytes it is willing to spend, which is section 3.4.1's decision "made by
-//! the programmer writing `F_create`".
+//! **Collapsing layers** (3.2.2): a lower layer offers itself as a [`Layer`], a fragment that can stand
+//! in-line and a shared routine that can be called. The upper layer's generator says [`inline_or_call`] with
+//! the number of bytes it is willing to spend, which is section 3.4.1's decision "made by the programmer
+//! writing `F_create`".
 //!
-//! **Executable data structures** (3.2.3): each node carries the code that handles it, and ends by going to the next node's code. On this machine the link is
-//! a word beside the code, not bytes inside it (rewriting a jump and running it costs five times the word): [`jump_through`].
+//! **Executable data structures** (3.2.3): each node carries the code that handles it, and ends by going to
+//! the next node's code. On this machine the link is a word beside the code, not bytes inside it (rewriting a
+//! jump and running it costs five times the word): [`jump_through`].
 
 use crate::{Absolute, Draft, dynasm, harden};
 
@@ -71,13 +74,15 @@ pub fn constant(d: &mut Draft, to: Reg, value: u64) {
 
 /// A lower layer that an upper one may swallow.
 pub trait Layer {
-    /// Emit the body for in-line use: arguments and results in the registers of its convention, falling through at the end.
+    /// Emit the body for in-line use: arguments and results in the registers of its convention, falling
+    /// through at the end.
     fn emit(&self, d: &mut Draft);
     /// Entry of the shared routine with the same convention, ending in `ret`.
     fn entry(&self) -> usize;
 }
 
-/// Emit `layer` in-line if that takes at most `limit` bytes, else a call of its shared routine. True when in-line. A body no longer than the call is always in-line.
+/// Emit `layer` in-line if that takes at most `limit` bytes, else a call of its shared routine. True when
+/// in-line. A body no longer than the call is always in-line.
 pub fn inline_or_call(d: &mut Draft, layer: &dyn Layer, limit: usize) -> bool {
     const CALL: usize = 5;
     let mark = d.mark();

@@ -1,9 +1,10 @@
 //! Which of a page's 64 blocks are taken: one word.
 //!
-//! *Interface*: [`PageMap::take`] a run, [`PageMap::give`] it back; [`PageMap::open`] and [`PageMap::close`] a page as its memory comes and goes.
+//! *Interface*: [`PageMap::take`] a run, [`PageMap::give`] it back; [`PageMap::open`] and [`PageMap::close`]
+//! a page as its memory comes and goes.
 //!
-//! Progress: lock-free; a failed exchange means that another succeeded. Memory order: giving releases, taking acquires, so the former owner's stores are over
-//! before the next one's begin.
+//! Progress: lock-free; a failed exchange means that another succeeded. Memory order: giving releases, taking
+//! acquires, so the former owner's stores are over before the next one's begin.
 
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::primitive::constructor;

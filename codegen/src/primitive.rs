@@ -1,6 +1,7 @@
 //! The atomics of the structures that loom checks, and how their constructors are declared.
 //!
-//! `tests/models.rs` compiles those structures' own files with another module of this name, which has loom's atomics.
+//! `tests/models.rs` compiles those structures' own files with another module of this name, which has loom's
+//! atomics.
 
 pub(crate) use core::sync::atomic;
 

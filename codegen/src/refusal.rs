@@ -1,6 +1,7 @@
 //! Refusals on purpose: who may answer that there is no room asks here whether to.
 //!
-//! *Interface*: [`link`] and [`unlink`] by the room that plans them; [`refused`] before each allocation whose failure is a value. Unlinked, it is a load and a comparison.
+//! *Interface*: [`link`] and [`unlink`] by the room that plans them; [`refused`] before each allocation whose
+//! failure is a value. Unlinked, it is a load and a comparison.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 

@@ -1,7 +1,8 @@
 //! Finding routines by address: for fault handlers, back-traces and listings.
 //!
-//! *Interface*: [`fixup`] and [`image_at`] may be called anywhere, an NMI included: they load words, take no lock and free nothing.
-//! [`for_each`] is for threads; it keeps nothing from being generated or freed meanwhile.
+//! *Interface*: [`fixup`] and [`image_at`] may be called anywhere, an NMI included: they load words, take no
+//! lock and free nothing. [`for_each`] is for threads; it keeps nothing from being generated or freed
+//! meanwhile.
 //!
 //! Progress: wait-free; nothing is ever tried twice.
 
@@ -44,7 +45,8 @@ pub fn image_at(rip: usize) -> Option<ImageInfo> {
     info
 }
 
-/// Every routine, in the order of addresses. `f` may generate and free routines; those may or may not be seen.
+/// Every routine, in the order of addresses. `f` may generate and free routines; those may or may not be
+/// seen.
 pub fn for_each(mut f: impl FnMut(&ImageInfo)) {
     for_each_from(0, |info| {
         f(info);
@@ -67,7 +69,8 @@ pub(crate) fn with_image<R>(rip: usize, f: impl FnOnce(&ImageInfo, &[u8]) -> R) 
     let space = linked()?;
     let inside = TANK.enter();
     let result = within(blocks::at(space, rip), rip).map(|image| {
-        // SAFETY: code is readable at its exec address and, while a reader is inside, neither freed nor written.
+        // SAFETY: code is readable at its exec address and, while a reader is inside, neither freed nor
+        // written.
         let bytes =
             unsafe { core::slice::from_raw_parts(image.entry as *const u8, image.len as usize) };
         f(&image.info(), bytes)

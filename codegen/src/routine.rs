@@ -1,13 +1,15 @@
 //! Sealed code and the typed, counted handle to it.
 //!
-//! *Interface*: [`Sealed`] is code in place that nobody has promised anything about; dropping it frees it. [`Routine::from`] makes it a
-//! [`Routine<F>`], where `F` (a function pointer type) is the calling contract. Clones count; the last drop retires the image: its
-//! memory is used again only after a grace period ([`CodeSpace::retire`](crate::CodeSpace::retire)).
+//! *Interface*: [`Sealed`] is code in place that nobody has promised anything about; dropping it frees it.
+//! [`Routine::from`] makes it a [`Routine<F>`], where `F` (a function pointer type) is the calling contract.
+//! Clones count; the last drop retires the image: its memory is used again only after a grace period
+//! ([`CodeSpace::retire`](crate::CodeSpace::retire)).
 //!
 //! Progress: counting is one addition; who takes the last count away retires the image and waits for nothing.
 //!
-//! A routine may be running, or be returned into, on any CPU until the grace period is over, but not longer: a thread that can be switched away while its
-//! return address lies in the image must hold a count of it (contract in `docs/architecture.md`: nothing blocks inside an image).
+//! A routine may be running, or be returned into, on any CPU until the grace period is over, but not longer:
+//! a thread that can be switched away while its return address lies in the image must hold a count of it
+//! (contract in `docs/architecture.md`: nothing blocks inside an image).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -82,8 +84,9 @@ impl<F> Routine<F> {
     /// Promise that the code keeps the contract `F`.
     ///
     /// # Safety
-    /// Called as an `F` (and in the machine state that the contract's documentation names) the code does what `F` says, touches only memory that stays
-    /// valid as long as any clone of the handle plus a grace period, and leaves by `ret` or by the exits of the contract.
+    /// Called as an `F` (and in the machine state that the contract's documentation names) the code does what
+    /// `F` says, touches only memory that stays valid as long as any clone of the handle plus a grace period,
+    /// and leaves by `ret` or by the exits of the contract.
     pub unsafe fn from(sealed: Sealed) -> Routine<F> {
         Routine {
             image: ManuallyDrop::new(sealed).0,
@@ -121,8 +124,8 @@ impl<F> Routine<F> {
         self.image().count.load(Ordering::Relaxed) > 1
     }
 
-    /// Keep `data`, whose words the code names, alive as long as anyone can run the code: it is dropped after the grace period of
-    /// the image. Replaces what was kept before.
+    /// Keep `data`, whose words the code names, alive as long as anyone can run the code: it is dropped after
+    /// the grace period of the image. Replaces what was kept before.
     ///
     /// # Panics
     /// When the routine has been cloned: this is for its maker.
@@ -131,7 +134,8 @@ impl<F> Routine<F> {
             !self.is_shared(),
             "only the maker of a routine says what it keeps"
         );
-        // SAFETY: we hold the only handle, and nobody who finds the image through the registry looks at this field.
+        // SAFETY: we hold the only handle, and nobody who finds the image through the registry looks at this
+        // field.
         unsafe { *self.image().keep.get() = Some(data) };
         self
     }
@@ -149,7 +153,8 @@ impl<F> Routine<F> {
 }
 
 impl<F: Copy> Routine<F> {
-    /// The entry as a function pointer. Calling it needs whatever the contract needs; it dangles a grace period after the last handle.
+    /// The entry as a function pointer. Calling it needs whatever the contract needs; it dangles a grace
+    /// period after the last handle.
     pub fn function(&self) -> F {
         const {
             assert!(

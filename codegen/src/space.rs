@@ -1,10 +1,12 @@
 //! The code space as the room above lends it.
 //!
-//! *Interface*: implement [`CodeSpace`], hand it to [`link`] once. Until then every seal reports [`OutOfCode`].
+//! *Interface*: implement [`CodeSpace`], hand it to [`link`] once. Until then every seal reports
+//! [`OutOfCode`].
 //!
-//! No page is ever writable and executable: routines run at their *exec* address and are written through an *alias*,
-//! a second mapping of the same frame that is there while they are written ([`CodeSpace::write`]). Only code is placed in these pages; data that code reads lives elsewhere, since a
-//! store into a line (under software emulation: a page) that is being executed costs ten times the store.
+//! No page is ever writable and executable: routines run at their *exec* address and are written through an
+//! *alias*, a second mapping of the same frame that is there while they are written ([`CodeSpace::write`]).
+//! Only code is placed in these pages; data that code reads lives elsewhere, since a store into a line (under
+//! software emulation: a page) that is being executed costs ten times the store.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -30,20 +32,20 @@ impl fmt::Display for OutOfCode {
 /// Memory for code, a way to write it, and the grace period after which it may be written again.
 ///
 /// # Safety
-/// The implementor promises that `window` never changes and is page-aligned; that between a successful `commit` and the `decommit` of
-/// a page its bytes can be executed and read at the exec address, [`PAGE`] bytes on from an aligned
-/// address, and that `write` shows the same bytes; that it is nobody else's; and that `retire` calls back only after every CPU has passed a serializing instruction
-/// outside generated code.
+/// The implementor promises that `window` never changes and is page-aligned; that between a successful
+/// `commit` and the `decommit` of a page its bytes can be executed and read at the exec address, [`PAGE`]
+/// bytes on from an aligned address, and that `write` shows the same bytes; that it is nobody else's; and
+/// that `retire` calls back only after every CPU has passed a serializing instruction outside generated code.
 pub unsafe trait CodeSpace: Sync {
     /// Exec addresses that code may take: page-aligned, at most 256 MiB.
     fn window(&self) -> Range<usize>;
     /// Put memory behind one page of the window. False when there is none.
     fn commit(&self, exec: usize) -> bool;
-    /// Take the memory of an unused page back. False keeps the page committed. After true, the page's next `commit` must not
-    /// leave any CPU with the former translation.
+    /// Take the memory of an unused page back. False keeps the page committed. After true, the page's next
+    /// `commit` must not leave any CPU with the former translation.
     fn decommit(&self, exec: usize) -> bool;
-    /// Lets `write` write the `len` bytes that run at `exec`, within one page, through an alias that is there meanwhile. `write` is
-    /// short, and neither sleeps nor writes other code.
+    /// Lets `write` write the `len` bytes that run at `exec`, within one page, through an alias that is there
+    /// meanwhile. `write` is short, and neither sleeps nor writes other code.
     ///
     /// # Safety
     /// The page is committed, and the bytes are the caller's alone.
@@ -60,7 +62,8 @@ struct Linked {
     state: AtomicU8,
 }
 
-// SAFETY: `space` is written by the one caller that moved `state` from 0 to 1 and read only after it became 2.
+// SAFETY: `space` is written by the one caller that moved `state` from 0 to 1 and read only after it became
+// 2.
 unsafe impl Sync for Linked {}
 
 static LINKED: Linked = Linked {
@@ -92,7 +95,8 @@ pub(crate) fn linked() -> Option<&'static dyn CodeSpace> {
     unsafe { *LINKED.space.get() }
 }
 
-/// Give the memory of empty pages back to the room below the code space; how many pages went. For memory pressure and leak checks.
+/// Give the memory of empty pages back to the room below the code space; how many pages went. For memory
+/// pressure and leak checks.
 pub fn trim() -> usize {
     linked().map_or(0, crate::blocks::trim)
 }

@@ -1,11 +1,12 @@
 //! Templates: code assembled once, with holes for key values (dissertation, section 3.1).
 //!
-//! *Interface*: declare `static T: Template<N>` from a class and a generator over `N` [`Hole`]s; [`Template::instantiate`] copies the
-//! code and fills the holes. The generator is the same function that generates directly when given values
-//! ([`Hole::value`]), so the two ways are always the same code; only holes must stand in 32- or 64-bit fields.
+//! *Interface*: declare `static T: Template<N>` from a class and a generator over `N` [`Hole`]s;
+//! [`Template::instantiate`] copies the code and fills the holes. The generator is the same function that
+//! generates directly when given values ([`Hole::value`]), so the two ways are always the same code; only
+//! holes must stand in 32- or 64-bit fields.
 //!
-//! Progress: lock-free. Of two that assemble the same template at once, one's is published and the other's freed; filling touches only the new
-//! routine's own bytes.
+//! Progress: lock-free. Of two that assemble the same template at once, one's is published and the other's
+//! freed; filling touches only the new routine's own bytes.
 //!
 //! ```ignore
 //! static CLASS: Class = Class::new("counter.add");
@@ -50,7 +51,8 @@ impl Hole {
         Hole(Kind::Value(value))
     }
 
-    /// For a 32-bit field, sign-extended by the instruction: an address in the top 2 GiB, a displacement, a constant.
+    /// For a 32-bit field, sign-extended by the instruction: an address in the top 2 GiB, a displacement, a
+    /// constant.
     ///
     /// # Panics
     /// When a known value does not fit.
@@ -81,7 +83,8 @@ impl Absolute for Hole {
 }
 
 impl Draft {
-    /// Say that this variant of a generator has no use for `hole`, which a template otherwise takes for a mistake.
+    /// Say that this variant of a generator has no use for `hole`, which a template otherwise takes for a
+    /// mistake.
     pub fn spare(&mut self, hole: Hole) {
         if let Kind::Open(n) = hole.0 {
             self.spared |= 1 << n;

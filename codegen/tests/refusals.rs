@@ -1,4 +1,5 @@
-//! Drafts and templates whose questions for memory are refused, one after the other: each says that there is no room, and none panics.
+//! Drafts and templates whose questions for memory are refused, one after the other: each says that there is
+//! no room, and none panics.
 #![cfg(not(miri))]
 
 use codegen::{Class, Draft, Hole, OutOfCode, Sealed, Template, dynasm, host, refusal};
@@ -33,7 +34,8 @@ fn each_refused(make: impl Fn() -> Result<Sealed, OutOfCode>) -> u32 {
     0
 }
 
-/// Something of everything: labels of each kind, more of each than a draft has room for by itself, faults, and more bytes than it begins with.
+/// Something of everything: labels of each kind, more of each than a draft has room for by itself, faults,
+/// and more bytes than it begins with.
 fn generate(d: &mut Draft, value: i32) {
     let labels: Vec<_> = (0..20).map(|_| d.label()).collect();
     for label in &labels {

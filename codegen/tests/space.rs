@@ -1,4 +1,5 @@
-//! The code space: room, reuse, exhaustion, lookups, counts. One test: the space is shared by the whole process.
+//! The code space: room, reuse, exhaustion, lookups, counts. One test: the space is shared by the whole
+//! process.
 #![cfg(not(miri))]
 
 use codegen::{BLOCK, Class, Draft, Hole, OutOfCode, Routine, Template, dynasm, host};

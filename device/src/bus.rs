@@ -1,10 +1,13 @@
 //! What is there, and who drives it: functions on PCI, and virtio devices that the command line names.
 //!
-//! *Interface*: [`start`], once, when there are threads. A machine without PCI Express has no bus, which is no error; nor is a device that nobody drives, or one that makes no sense: it is left alone, and the log says why.
-//! What a device, or a slot, wants later of a thread ([`crate::server`]) [`attend`] does; on a machine without such, [`may_change`] is false. [`for_each`] is for listings.
+//! *Interface*: [`start`], once, when there are threads. A machine without PCI Express has no bus, which is
+//! no error; nor is a device that nobody drives, or one that makes no sense: it is left alone, and the log
+//! says why. What a device, or a slot, wants later of a thread ([`crate::server`]) [`attend`] does; on a
+//! machine without such, [`may_change`] is false. [`for_each`] is for listings.
 //!
-//! A device that goes, because a slot's button was pressed or because it is not there any more: its server is told ([`Server::remove`]), it is stopped, its interrupts end, and its slot gets no power. What its server was is
-//! freed when nobody has a handle of it any more.
+//! A device that goes, because a slot's button was pressed or because it is not there any more: its server is
+//! told ([`Server::remove`]), it is stopped, its interrupts end, and its slot gets no power. What its server
+//! was is freed when nobody has a handle of it any more.
 
 use crate::Unusable;
 use crate::pci::{self, Ecam, Function, Slot};
@@ -67,7 +70,8 @@ static SPACE: Once<Ecam> = Once::new();
 /// Slots, and the interrupt of each.
 static SLOTS: Monitor<Vec<(Slot, Ways)>> = Monitor::new(Vec::new());
 
-/// As much of what a slot says is followed before others are heard: one that never stops saying it waits for its next interrupt.
+/// As much of what a slot says is followed before others are heard: one that never stops saying it waits for
+/// its next interrupt.
 const AT_ONCE: usize = 8;
 
 /// Starts every device that there is a driver for.
@@ -210,7 +214,8 @@ fn follow(slot: &Slot, change: pci::Change) {
         remove(is_behind);
         slot.power(false);
     }
-    // One that was exchanged for another has moved and is there; one that was asked to go is still there, and has not.
+    // One that was exchanged for another has moved and is there; one that was asked to go is still there, and
+    // has not.
     if change.present && slot.is_present() && (!occupied || change.moved) {
         begin(slot);
     }

@@ -1,6 +1,7 @@
 //! What generated interrupt handlers share: their beginning, their end, and the call that wakes.
 //!
-//! *Interface*: [`begin`]; [`acknowledge`]; [`end`], behind which [`wake`] stands. In between a handler may change rax, rcx and rdx.
+//! *Interface*: [`begin`]; [`acknowledge`]; [`end`], behind which [`wake`] stands. In between a handler may
+//! change rax, rcx and rdx.
 //! Source: dissertation, section 3.3.3 (only what is used is saved).
 
 use codegen::methods::Reg;
@@ -22,8 +23,8 @@ pub fn begin(d: &mut Draft, count: &dyn Callentry) {
     place(d, count, Regs::SYSV - SAVED, &[]);
 }
 
-/// Tells the interrupt controller, at address `eoi`, after everything that was stored is out: a thread enrols in a list first and looks at counts then, and a handler looks at the
-/// lists behind this.
+/// Tells the interrupt controller, at address `eoi`, after everything that was stored is out: a thread enrols
+/// in a list first and looks at counts then, and a handler looks at the lists behind this.
 pub fn acknowledge(d: &mut Draft, eoi: usize) {
     let near = eoi as i32;
     dynasm!(d ; .arch x64 ; lock add DWORD [rsp], 0);

@@ -1,10 +1,15 @@
 //! A vector and the handler that is generated for what interrupts there.
 //!
-//! *Interface*: [`Interrupt::new`] takes a vector, [`Interrupt::add`] binds a [`Source`] to it: the handler is generated again with the source's code in it, in which the source is constants, and published
-//! with one store. [`Interrupt::remove`] takes a device's sources out again, [`Interrupt::silence`] all of them; each source lives as long as a handler may run that names it. An interrupt that is dropped gives
-//! its vector back. [`on_line`] is the one that the devices of one line share. [`Interrupt::list`] and [`for_each`] are for listings.
+//! *Interface*: [`Interrupt::new`] takes a vector, [`Interrupt::add`] binds a [`Source`] to it: the handler
+//! is generated again with the source's code in it, in which the source is constants, and published with one
+//! store. [`Interrupt::remove`] takes a device's sources out again, [`Interrupt::silence`] all of them; each
+//! source lives as long as a handler may run that names it. An interrupt that is dropped gives its vector
+//! back. [`on_line`] is the one that the devices of one line share. [`Interrupt::list`] and [`for_each`] are
+//! for listings.
 //!
-//! What a handler cannot do in a few instructions it leaves to [`Source::wake`], ordinary code with interrupts off; what that should not do either, to [`later`]: a procedure chained to the end of the interrupt.
+//! What a handler cannot do in a few instructions it leaves to [`Source::wake`], ordinary code with
+//! interrupts off; what that should not do either, to [`later`]: a procedure chained to the end of the
+//! interrupt.
 //!
 //! Source: dissertation, sections 3.3.3 and 5.3.2.
 
@@ -25,7 +30,8 @@ pub trait Source: Send + Sync {
     /// Emits what is done at once. It may change rax, rcx and rdx.
     fn emit(&self, d: &mut Draft);
 
-    /// Emits a look at whether somebody waits who may go on: to `wake` then. Everything that `emit` has stored is out. The same registers.
+    /// Emits a look at whether somebody waits who may go on: to `wake` then. Everything that `emit` has
+    /// stored is out. The same registers.
     fn look(&self, d: &mut Draft, wake: Label);
 
     /// Wakes them. Interrupts are off.
@@ -95,7 +101,8 @@ pub struct Interrupt {
 
 /// What this room asks of those beside it.
 pub struct Callouts {
-    /// Has a procedure called at the end of the interrupt that is being handled. False: there is no room for one more.
+    /// Has a procedure called at the end of the interrupt that is being handled. False: there is no room for
+    /// one more.
     pub chain: fn(fn(usize), usize) -> bool,
 }
 
@@ -210,7 +217,8 @@ impl Interrupt {
         handler
             .members
             .retain(|member| member.asks.is_none_or(|other| other != asks));
-        // Without room for code the old handler stays, with the sources that it names: it asks a register that says nothing.
+        // Without room for code the old handler stays, with the sources that it names: it asks a register
+        // that says nothing.
         let _stays = self.plug(&mut handler);
     }
 
@@ -257,9 +265,11 @@ impl Interrupt {
         dynasm!(d ; .arch x64 ; =>waking);
         let argument = Arc::as_ptr(&sources).expose_provenance();
         handler::wake(d, wake as *const () as usize, argument, trap::irq_tail());
-        // SAFETY: entered by an interrupt gate only; it saves what it changes and leaves with `iretq` or through the machine's interrupt tail. What it calls is kept with it.
+        // SAFETY: entered by an interrupt gate only; it saves what it changes and leaves with `iretq` or
+        // through the machine's interrupt tail. What it calls is kept with it.
         let image = unsafe { Routine::from(draft.seal()?) }.keeping(sources);
-        // SAFETY: such a handler, kept in `self.handler` until the next one is in place, and then through a grace period.
+        // SAFETY: such a handler, kept in `self.handler` until the next one is in place, and then through a
+        // grace period.
         unsafe { irq::set_image(self.vector, image.entry()) };
         handler.image = Some(image);
         Ok(())

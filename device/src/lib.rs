@@ -1,8 +1,11 @@
-//! The bus and the devices on it: protocol from kept crates where one fits, data path synthesized (dissertation, 4.4.2).
+//! The bus and the devices on it: protocol from kept crates where one fits, data path synthesized
+//! (dissertation, 4.4.2).
 //!
-//! *Interface*: [`start`] finds the devices on the bus and starts those that there is a driver for, [`attend`] follows what comes and goes later; [`serial`], the 16550 lines, which are on no bus; [`names`], the symbol table by which
-//! the rooms above find a device; [`stream`], what a device that carries bytes looks like to them. Drivers wake threads only through `sync`'s wait lists, and chain procedures
-//! through [`interrupt::Callouts`].
+//! *Interface*: [`start`] finds the devices on the bus and starts those that there is a driver for,
+//! [`attend`] follows what comes and goes later; [`serial`], the 16550 lines, which are on no bus; [`names`],
+//! the symbol table by which the rooms above find a device; [`stream`], what a device that carries bytes
+//! looks like to them. Drivers wake threads only through `sync`'s wait lists, and chain procedures through
+//! [`interrupt::Callouts`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -57,7 +60,8 @@ impl From<pci::Odd> for Unusable {
     }
 }
 
-/// Calls `f` with name, vector and number of the interrupts that each device's generated handler has taken since boot.
+/// Calls `f` with name, vector and number of the interrupts that each device's generated handler has taken
+/// since boot.
 pub fn interrupts(mut f: impl FnMut(&str, u8, u64)) {
     for line in serial::LINES {
         if let Some((vector, count)) = line.interrupts() {

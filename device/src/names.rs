@@ -1,6 +1,8 @@
-//! The kernel's names for its devices: a symbol table, where device servers enter themselves and the rooms above find them.
+//! The kernel's names for its devices: a symbol table, where device servers enter themselves and the rooms
+//! above find them.
 //!
-//! *Interface*: [`add`] when a device was started, [`remove`] when it has gone, [`find`] from anywhere in thread context, [`for_each`] for listings. A name stays, though it may stand for nothing.
+//! *Interface*: [`add`] when a device was started, [`remove`] when it has gone, [`find`] from anywhere in
+//! thread context, [`for_each`] for listings. A name stays, though it may stand for nothing.
 //!
 //! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
 

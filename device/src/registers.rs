@@ -1,7 +1,9 @@
 //! A device's registers in memory: volatile accesses that cannot leave them.
 //!
-//! *Interface*: [`Registers::of_device`] for where a device says that they are, [`Registers::map`] for physical addresses; [`Registers::read`] and [`Registers::write`] of 1, 2 or 4 bytes. As on a bus, what lies
-//! outside reads as all ones and takes no writes. [`Registers::part`] cuts; [`Registers::address`] is for generated code.
+//! *Interface*: [`Registers::of_device`] for where a device says that they are, [`Registers::map`] for
+//! physical addresses; [`Registers::read`] and [`Registers::write`] of 1, 2 or 4 bytes. As on a bus, what
+//! lies outside reads as all ones and takes no writes. [`Registers::part`] cuts; [`Registers::address`] is
+//! for generated code.
 
 use crate::odd::Odd;
 use alloc::vec::Vec;
@@ -16,7 +18,8 @@ pub struct Registers {
     len: usize,
 }
 
-/// Where devices said that their registers are, and where these are mapped: a device that comes again where one was has what that had.
+/// Where devices said that their registers are, and where these are mapped: a device that comes again where
+/// one was has what that had.
 static KNOWN: Monitor<Vec<(u64, Registers)>> = Monitor::new(Vec::new());
 
 /// The sizes of an access.
@@ -35,7 +38,8 @@ macro_rules! word {
             const ONES: Self = <$word>::MAX;
             unsafe fn load(at: usize) -> Self {
                 let word: *const $atomic = core::ptr::with_exposed_provenance(at);
-                // SAFETY: the caller's promise. A device may change the word at any time, as another processor might.
+                // SAFETY: the caller's promise. A device may change the word at any time, as another
+                // processor might.
                 unsafe { (*word).load(Ordering::Acquire) }
             }
             unsafe fn store(at: usize, value: Self) {

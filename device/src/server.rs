@@ -1,7 +1,8 @@
 //! What drives a device, and how it gets a thread.
 //!
-//! *Interface*: a driver's start gives a [`Server`]. Where a device wants something of a thread, its interrupt has [`Changed`] for a source, or calls [`wake`]: the thread that waits at [`changes`] while nothing is [`pending`]
-//! then asks all servers ([`Server::attend`]).
+//! *Interface*: a driver's start gives a [`Server`]. Where a device wants something of a thread, its
+//! interrupt has [`Changed`] for a source, or calls [`wake`]: the thread that waits at [`changes`] while
+//! nothing is [`pending`] then asks all servers ([`Server::attend`]).
 
 use crate::Unusable;
 use crate::interrupt::{Source, later};
@@ -14,7 +15,8 @@ use vm::fallible::try_arc;
 
 /// What drives a device.
 pub trait Server: Send + Sync {
-    /// The device goes, or is gone: from now on nothing is asked of it. Who waits is told, and so is who comes.
+    /// The device goes, or is gone: from now on nothing is asked of it. Who waits is told, and so is who
+    /// comes.
     fn remove(&self);
 
     /// Does what the device wants of a thread, after [`wake`].

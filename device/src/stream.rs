@@ -1,6 +1,8 @@
 //! A stream of bytes to and from outside, whatever device carries it: two queues, and who waits at them.
 //!
-//! *Interface*: a [`Stream`] has an [`End`] for those who read and one for those who write; descriptor routines take an end's monitor themselves, everybody else uses [`End::receive`] and [`End::send`], which never wait.
+//! *Interface*: a [`Stream`] has an [`End`] for those who read and one for those who write; descriptor
+//! routines take an end's monitor themselves, everybody else uses [`End::receive`] and [`End::send`], which
+//! never wait.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,10 +1,12 @@
 //! Low-pass, integrator and derivative (dissertation, figures 6.4 to 6.6).
 //!
-//! *Interface*: `next(x)` takes one measurement and gives the filtered value. Inputs up to 2⁴⁰ in size never overflow; the integrator saturates.
+//! *Interface*: `next(x)` takes one measurement and gives the filtered value. Inputs up to 2⁴⁰ in size never
+//! overflow; the integrator saturates.
 
 /// `lopass = ((2^S - 1) * lopass + x) / 2^S`. Figure 6.4 has `S` = 3.
 ///
-/// The history is kept with `S` more bits than the output, so that a constant input is reached exactly and not merely to within rounding.
+/// The history is kept with `S` more bits than the output, so that a constant input is reached exactly and
+/// not merely to within rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LowPass<const S: u32 = 3> {
     /// The output times 2^S.

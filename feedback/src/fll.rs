@@ -1,20 +1,25 @@
 //! The frequency locked loop: derived events at a multiple of a reference's rate (dissertation, figure 6.3).
 //!
-//! *Interface*: call [`Fll::reference`] at each reference event (`i1`), [`Fll::derived`] at each derived one (`i2`); the latter says after how long the next is due.
-//! It keeps the *number* of events right; intervals between them may vary while it settles.
+//! *Interface*: call [`Fll::reference`] at each reference event (`i1`), [`Fll::derived`] at each derived one
+//! (`i2`); the latter says after how long the next is due. It keeps the *number* of events right; intervals
+//! between them may vary while it settles.
 //!
-//! As in the figure, `residue` counts derived events that are owed and plays the phase comparator. The frequency follows through two paths: the sum of filtered residues
-//! (an integrator, so that a constant rate is tracked without error) and the residue itself, which damps it; without the second path the loop of the
-//! figure swings for ever. Everything is relative to the present frequency, so the same gains serve one event per second and a million.
+//! As in the figure, `residue` counts derived events that are owed and plays the phase comparator. The
+//! frequency follows through two paths: the sum of filtered residues (an integrator, so that a constant rate
+//! is tracked without error) and the residue itself, which damps it; without the second path the loop of the
+//! figure swings for ever. Everything is relative to the present frequency, so the same gains serve one event
+//! per second and a million.
 
 use crate::filter::LowPass;
 
-/// Gains, as right shifts, per reference event: the loop's own frequency is √(2^-6) = 1/8 per event, its damping (2^-2)/(2·1/8) = 1.
+/// Gains, as right shifts, per reference event: the loop's own frequency is √(2^-6) = 1/8 per event, its
+/// damping (2^-2)/(2·1/8) = 1.
 const PROPORTIONAL: u32 = 2;
 const INTEGRAL: u32 = 6;
 /// Fraction bits of a residue relative to `ratio`.
 const FRACTION: u32 = 16;
-/// An error larger than this many reference events is treated as this many: a burst moves the frequency by half at most.
+/// An error larger than this many reference events is treated as this many: a burst moves the frequency by
+/// half at most.
 const LIMIT: i64 = 2 << FRACTION;
 
 /// Nanoseconds in a second, times the frequency's unit.
@@ -34,7 +39,8 @@ pub struct Fll {
 }
 
 impl Fll {
-    /// A loop that starts at `millihertz` derived events per 1000 seconds and stays between `lowest` and `highest` (both in the same unit, positive, at most 10¹²).
+    /// A loop that starts at `millihertz` derived events per 1000 seconds and stays between `lowest` and
+    /// `highest` (both in the same unit, positive, at most 10¹²).
     pub const fn new(ratio: u32, millihertz: u64, lowest: u64, highest: u64) -> Fll {
         assert!(ratio > 0 && lowest > 0 && lowest <= highest && highest <= 1_000_000_000_000);
         let mut fll = Fll {
@@ -96,7 +102,8 @@ impl Fll {
         if self.residue < least {
             self.residue = least;
         }
-        // Of `ratio` derived events, all but one, all but two, … none are owed in turn: on average half of all but one.
+        // Of `ratio` derived events, all but one, all but two, … none are owed in turn: on average half of
+        // all but one.
         let error = self.error() - ((self.ratio - 1) << FRACTION) / (2 * self.ratio);
         let push = ((self.millihertz as i128 * error as i128) >> (FRACTION + PROPORTIONAL)) as i64;
         let mut now = self.millihertz + push;
@@ -123,7 +130,8 @@ impl Fll {
 mod tests {
     use super::*;
 
-    /// Runs both event streams; `rate` gives the reference's millihertz at a time. Returns derived events, reference events, and the loop.
+    /// Runs both event streams; `rate` gives the reference's millihertz at a time. Returns derived events,
+    /// reference events, and the loop.
     fn run(mut fll: Fll, end: u64, rate: impl Fn(u64) -> u64) -> (u64, u64, Fll, Vec<u64>) {
         let mut now = 0;
         let (mut next_reference, mut next_derived) = (0, 0);
@@ -168,7 +176,8 @@ mod tests {
                         .iter()
                         .rposition(|f| !near(*f, goal, 10))
                         .map_or(0, |n| n + 1);
-                    // From twice or half the rate; the further away, the more events there are to make up for.
+                    // From twice or half the rate; the further away, the more events there are to make up
+                    // for.
                     let bound = if factor.abs() <= 2 { 50 } else { 300 };
                     assert!(
                         settled <= bound,

@@ -1,7 +1,9 @@
-//! The interval locked loop: a time interval subdivided (dissertation, sections 6.2.2 and 6.2.4; the disk sector finder).
+//! The interval locked loop: a time interval subdivided (dissertation, sections 6.2.2 and 6.2.4; the disk
+//! sector finder).
 //!
-//! *Interface*: call [`Ill::reference`] with the time of each reference event; [`Ill::next`] gives the time of the next derived event and
-//! [`Ill::part`] which of the `parts` it is in now. It keeps the *interval* right, and aligned to the reference, even if that means losing an event.
+//! *Interface*: call [`Ill::reference`] with the time of each reference event; [`Ill::next`] gives the time
+//! of the next derived event and [`Ill::part`] which of the `parts` it is in now. It keeps the *interval*
+//! right, and aligned to the reference, even if that means losing an event.
 
 use crate::filter::LowPass;
 
@@ -65,7 +67,8 @@ impl Ill {
         Some((u128::from(into) * u128::from(self.parts) / u128::from(interval)) as u64)
     }
 
-    /// Time of the first part's beginning after `now`, by which derived events are scheduled. `None` before the loop is locked.
+    /// Time of the first part's beginning after `now`, by which derived events are scheduled. `None` before
+    /// the loop is locked.
     pub fn next(&self, now: u64) -> Option<u64> {
         let (last, interval) = (self.last?, u128::from(self.interval_ns()?.max(1)));
         let parts = u128::from(self.parts);

@@ -1,10 +1,11 @@
 //! Filters and software locked loops: pure arithmetic (dissertation, chapter 6).
 //!
-//! *Interface*: [`filter`] has the three filters of figures 6.4 to 6.6, [`fll`] the frequency locked loop of figure 6.3, [`ill`] the interval locked loop of
-//! section 6.2.2. Integers only, no clock, no interrupt: the caller brings the time and acts on the answer.
+//! *Interface*: [`filter`] has the three filters of figures 6.4 to 6.6, [`fll`] the frequency locked loop of
+//! figure 6.3, [`ill`] the interval locked loop of section 6.2.2. Integers only, no clock, no interrupt: the
+//! caller brings the time and acts on the answer.
 //!
-//! Which loop (section 6.2.4): slow events and a fine clock favour the interval; fast events and a coarse clock, or events that must not
-//! be lost, favour the frequency.
+//! Which loop (section 6.2.4): slow events and a fine clock favour the interval; fast events and a coarse
+//! clock, or events that must not be lost, favour the frequency.
 #![cfg_attr(not(test), no_std)]
 
 pub mod filter;

@@ -1,6 +1,8 @@
-//! What files ask about processes, without knowing them, beyond what everybody may ask about the caller (`account::caller`).
+//! What files ask about processes, without knowing them, beyond what everybody may ask about the caller
+//! (`account::caller`).
 //!
-//! *Interface*: the functions here; the room of processes links them once ([`link`]). Before, and where no process runs, there is none.
+//! *Interface*: the functions here; the room of processes links them once ([`link`]). Before, and where no
+//! process runs, there is none.
 //!
 //! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
 

@@ -107,7 +107,8 @@ pub trait File: Send + Sync + Any {
     ) -> u32 {
         events & poll::events(true, true)
     }
-    /// Whether the wait lists that [`File::poll`] shows are the same each time and are woken at each change, whether they have been shown again or not.
+    /// Whether the wait lists that [`File::poll`] shows are the same each time and are woken at each change,
+    /// whether they have been shown again or not.
     fn wakes_each_time(&self) -> bool {
         false
     }
@@ -143,7 +144,8 @@ pub trait File: Send + Sync + Any {
     fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
         Err(Errno::EINVAL)
     }
-    /// Waits until what was written is where it is kept; with `data`, of the attributes only those that reading it needs.
+    /// Waits until what was written is where it is kept; with `data`, of the attributes only those that
+    /// reading it needs.
     fn sync(&self, _of: &OpenFile, _data: bool) -> Result<()> {
         Ok(())
     }
@@ -151,7 +153,8 @@ pub trait File: Send + Sync + Any {
     fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENODEV)
     }
-    /// As [`File::pager`], for a shared mapping that `writes` or not, and whether it may come to write. EPERM.
+    /// As [`File::pager`], for a shared mapping that `writes` or not, and whether it may come to write.
+    /// EPERM.
     fn shared_pager(&self, of: &OpenFile, _writes: bool) -> Result<(Arc<dyn vm::Pager>, bool)> {
         Ok((self.pager(of)?, of.writable()))
     }
@@ -178,7 +181,8 @@ pub trait File: Send + Sync + Any {
     }
     /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
     fn flags_changed(&self, _of: &OpenFile) {}
-    /// The running process has closed a descriptor, and there are ties ([`crate::files::ties`]): those of this kind of file are cut.
+    /// The running process has closed a descriptor, and there are ties ([`crate::files::ties`]): those of
+    /// this kind of file are cut.
     fn descriptor_closed(&self) {}
     /// A descriptor that may write is closed: what generated code left to be noted (times) is noted.
     fn settle(&self, _of: &OpenFile) {}
@@ -192,8 +196,8 @@ pub trait File: Send + Sync + Any {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
     }
-    /// What the code depends on that changes in the life of a description: who changes it has the descriptors plugged again
-    /// ([`crate::files::Files::plug_again`]).
+    /// What the code depends on that changes in the life of a description: who changes it has the descriptors
+    /// plugged again ([`crate::files::Files::plug_again`]).
     fn stage(&self) -> u8 {
         0
     }
@@ -201,7 +205,8 @@ pub trait File: Send + Sync + Any {
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
         Ok(None)
     }
-    /// What the routine for `call` (`read`, `write`, `lseek`) leads to now, when it is a relay (`quaject::relay`): for listings.
+    /// What the routine for `call` (`read`, `write`, `lseek`) leads to now, when it is a relay
+    /// (`quaject::relay`): for listings.
     fn relayed(&self, _call: &str) -> Option<DescRoutine> {
         None
     }
@@ -210,8 +215,9 @@ pub trait File: Send + Sync + Any {
     fn reusable(&self) -> bool {
         false
     }
-    /// Where a description of a file without a name may wait after its last close for the next of its kind, as things stand
-    /// now, when nobody but the file itself knows of `of`: an epoll instance that does would take the next one for it. Must not sleep.
+    /// Where a description of a file without a name may wait after its last close for the next of its kind,
+    /// as things stand now, when nobody but the file itself knows of `of`: an epoll instance that does would
+    /// take the next one for it. Must not sleep.
     fn parking(&self, _of: &Arc<OpenFile>) -> Option<Arc<dyn Park>> {
         None
     }
@@ -275,7 +281,8 @@ pub struct OpenFile {
     told: Once<Box<Told>>,
 }
 
-// SAFETY: all fields but `list` are `Send` and `Sync` themselves; `list` points to a part of the inode that `place` keeps, and is.
+// SAFETY: all fields but `list` are `Send` and `Sync` themselves; `list` points to a part of the inode that
+// `place` keeps, and is.
 unsafe impl Send for OpenFile {}
 // SAFETY: as above.
 unsafe impl Sync for OpenFile {}
@@ -288,7 +295,8 @@ struct Code {
     probes: Once<Probes>,
     /// [`PROBED`], [`TELLS`].
     apart: AtomicU8,
-    /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while the first is 0.
+    /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while
+    /// the first is 0.
     entries: [[AtomicUsize; 3]; 2],
 }
 
@@ -319,8 +327,8 @@ impl OpenFile {
         Self::make(file, how, reusable, false)
     }
 
-    /// A description of the console, for its driver: it may wait for another open. If the console is a `terminal`, that
-    /// excludes an open that makes it the terminal of a session.
+    /// A description of the console, for its driver: it may wait for another open. If the console is a
+    /// `terminal`, that excludes an open that makes it the terminal of a session.
     pub fn console(file: Arc<dyn File>, how: How, terminal: bool) -> Arc<OpenFile> {
         Self::make(file, how, true, terminal)
     }
@@ -345,7 +353,8 @@ impl OpenFile {
         })
     }
 
-    /// The entries to plug for `sharing`, in the order read, write, lseek; generates the routines if they are not there.
+    /// The entries to plug for `sharing`, in the order read, write, lseek; generates the routines if they are
+    /// not there.
     pub(crate) fn entries(&self, sharing: Sharing) -> [usize; 3] {
         let cell = match sharing {
             Sharing::Exclusive => &self.code.exclusive,
@@ -429,7 +438,8 @@ impl OpenFile {
             (Sharing::Shared, &self.code.shared),
         ];
         for (sharing, cell) in cells {
-            // Who is making some just now is done before this, or looks behind it at what they are to be made for.
+            // Who is making some just now is done before this, or looks behind it at what they are to be made
+            // for.
             let _turn = cell.lock();
             self.words(sharing)[0].store(0, Ordering::Release);
         }
@@ -457,7 +467,8 @@ impl OpenFile {
         }
     }
 
-    /// More than one thread may reach it from now on. Whether it was one alone until now, so that there may be exclusive code of it.
+    /// More than one thread may reach it from now on. Whether it was one alone until now, so that there may
+    /// be exclusive code of it.
     #[inline]
     pub(crate) fn share(&self) -> bool {
         self.exchange(ALONE, SHARED)
@@ -509,7 +520,8 @@ impl OpenFile {
         }
     }
 
-    /// Whether somebody is to be told what is done by way of it ([`crate::fs::watch`]): then there is no code that reads or writes.
+    /// Whether somebody is to be told what is done by way of it ([`crate::fs::watch`]): then there is no code
+    /// that reads or writes.
     #[inline]
     pub fn tells(&self) -> bool {
         self.is_apart(TELLS)
@@ -520,8 +532,8 @@ impl OpenFile {
         self.set_apart(TELLS, on);
     }
 
-    /// Puts probes around the routines, or takes them away; what they have seen stays. Takes effect when the tables are plugged again
-    /// ([`crate::files::replug_everywhere`]). ENOMEM.
+    /// Puts probes around the routines, or takes them away; what they have seen stays. Takes effect when the
+    /// tables are plugged again ([`crate::files::replug_everywhere`]). ENOMEM.
     pub fn set_probed(&self, on: bool) -> Result<()> {
         if on && self.code.probes.get().is_none() {
             let several = crate::seam::get()?.several_cpus();
@@ -539,7 +551,8 @@ impl OpenFile {
         self.code.probes.get().filter(|_| on)
     }
 
-    /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a plain one and nobody measures it.
+    /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a
+    /// plain one and nobody measures it.
     #[inline]
     pub(crate) fn list_for(&self, flags: u32) -> Option<&Inactive> {
         self.list()
@@ -581,7 +594,8 @@ impl OpenFile {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what the last close brings has been done. Others may have counts of it for a grace period more.
+    /// Whether what the last close brings has been done. Others may have counts of it for a grace period
+    /// more.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

@@ -1,21 +1,26 @@
 //! The descriptor table and its kernel procedure table.
 //!
-//! *Interface.* [`Files`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three arrays of code addresses, `read`,
-//! `write` and `lseek`, that the dispatchers of the threads using the table index by descriptor. The methods of `Files` are for the threads that
-//! use the table; anybody else is a visitor ([`Files::visit`]).
+//! *Interface.* [`Files`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three arrays
+//! of code addresses, `read`, `write` and `lseek`, that the dispatchers of the threads using the table index
+//! by descriptor. The methods of `Files` are for the threads that use the table; anybody else is a visitor
+//! ([`Files::visit`]).
 //!
-//! *Quasi-invariant* (docs/architecture.md): while one thread alone can reach a description, its exclusive routines are plugged.
-//! [`Files::fork_copy`] and [`Files::share`] are the guards: they take the exclusive code out, leaving the shared routines, or
-//! the slow stub until the first call that takes the plain path asks for them ([`Files::warm`]). The same
-//! call puts exclusive code back when the description has one descriptor left.
+//! *Quasi-invariant* (docs/architecture.md): while one thread alone can reach a description, its exclusive
+//! routines are plugged. [`Files::fork_copy`] and [`Files::share`] are the guards: they take the exclusive
+//! code out, leaving the shared routines, or the slow stub until the first call that takes the plain path
+//! asks for them ([`Files::warm`]). The same call puts exclusive code back when the description has one
+//! descriptor left.
 //!
-//! *How it changes* (docs/locks.md has the argument). The truth of a descriptor is its slot, one word; opening, `dup2` and closing are one exchange of it. Its code
-//! and its bit in the map of free ones follow from that (`sync::Derived`): who changed the slot, or what the file's code follows from, computes them again, and is
-//! done when they are of his change or a later one. A thread that is alone (`company`) does the same by plain stores.
-//! All of this is done with interrupts off, a few words at a time; what is taken out of a table with company is given up a grace period later.
+//! *How it changes* (docs/locks.md has the argument). The truth of a descriptor is its slot, one word;
+//! opening, `dup2` and closing are one exchange of it. Its code and its bit in the map of free ones follow
+//! from that (`sync::Derived`): who changed the slot, or what the file's code follows from, computes them
+//! again, and is done when they are of his change or a later one. A thread that is alone (`company`) does the
+//! same by plain stores. All of this is done with interrupts off, a few words at a time; what is taken out of
+//! a table with company is given up a grace period later.
 //!
-//! Progress: a call on a descriptor takes nothing here, it loads one word. `get` is wait-free, changes are lock-free. One thread at a time makes a table larger, at most
-//! fourteen times in its life; only others that need more room too wait for it. What a large table takes is its user's.
+//! Progress: a call on a descriptor takes nothing here, it loads one word. `get` is wait-free, changes are
+//! lock-free. One thread at a time makes a table larger, at most fourteen times in its life; only others that
+//! need more room too wait for it. What a large table takes is its user's.
 //! Source: dissertation, 4.2 (kernel procedure tables), 3.1 (code from `open`).
 
 mod alone;
@@ -57,7 +62,8 @@ pub const MAX_CAPACITY: usize = 1 << 20;
 pub struct Files {
     company: Company,
     limit: AtomicUsize,
-    /// A process with a bound for the length of files uses it: no routine writes to what could grow beyond that. Such a table is never alone.
+    /// A process with a bound for the length of files uses it: no routine writes to what could grow beyond
+    /// that. Such a table is never alone.
     bounded: AtomicBool,
     kpt: AtomicPtr<Kpt>,
     slots: Slots,
@@ -65,7 +71,8 @@ pub struct Files {
     growth: Monitor<Paid>,
 }
 
-/// Does a few words with interrupts off: nothing that was seen in a table with company goes meanwhile, and who was alone stays so.
+/// Does a few words with interrupts off: nothing that was seen in a table with company goes meanwhile, and
+/// who was alone stays so.
 #[inline(always)]
 fn briefly<R>(step: impl FnOnce() -> R) -> R {
     let state = irq_save();
@@ -119,8 +126,8 @@ impl Files {
         unsafe { &*self.kpt.load(Ordering::Acquire) }
     }
 
-    /// Makes a change of the slot of `fd`, or none, and brings what follows from it up to date: the code, and the bit in the map. Also whether the thread was alone
-    /// meanwhile.
+    /// Makes a change of the slot of `fd`, or none, and brings what follows from it up to date: the code, and
+    /// the bit in the map. Also whether the thread was alone meanwhile.
     #[inline]
     fn change<R>(
         &self,
@@ -135,8 +142,8 @@ impl Files {
         (result, alone)
     }
 
-    /// Plugs the code that follows from what the slot of `fd` holds and how its file is shared; sets the bit in the map too if the thread is alone, which is
-    /// returned. Interrupts are off.
+    /// Plugs the code that follows from what the slot of `fd` holds and how its file is shared; sets the bit
+    /// in the map too if the thread is alone, which is returned. Interrupts are off.
     #[inline]
     fn plug(&self, fd: usize, place: &Place) -> bool {
         let alone = self.company.alone();
@@ -201,7 +208,8 @@ impl Files {
     pub unsafe fn at_hand(&self, fd: i32) -> Option<&OpenFile> {
         let place = self.slots.place(fd as u32 as usize)?;
         let word = place.slot.load(Ordering::Acquire) & !CLOEXEC;
-        // SAFETY: a slot that is not 0 holds a count, made a pointer, which is not given up while interrupts are off (`Place::file`).
+        // SAFETY: a slot that is not 0 holds a count, made a pointer, which is not given up while interrupts
+        // are off (`Place::file`).
         let of = unsafe { (word as *const OpenFile).as_ref() };
         of.filter(|of| of.flags() & O_PATH == 0)
     }
@@ -251,10 +259,12 @@ impl Files {
                 if word == 0 {
                     return Err(Errno::EBADF);
                 }
-                // SAFETY: the slot's count is not given up while interrupts are off, so this is another beside it, which the clone keeps.
+                // SAFETY: the slot's count is not given up while interrupts are off, so this is another
+                // beside it, which the clone keeps.
                 let of = ManuallyDrop::new(unsafe { file_of(word) });
                 let counted = Arc::clone(&of);
-                // Who takes a file out of a slot looks behind that whether anybody counted it, so who counts it looks behind that whether it is still there.
+                // Who takes a file out of a slot looks behind that whether anybody counted it, so who counts
+                // it looks behind that whether it is still there.
                 fence(Ordering::SeqCst);
                 if (place.slot.load(Ordering::SeqCst) ^ word) & !CLOEXEC == 0 {
                     return Ok((counted, word & CLOEXEC != 0));
@@ -277,8 +287,8 @@ impl Files {
         self.company.users() > 1
     }
 
-    /// Whether shared code of `of` is there without need: the only thread of this table, which calls, has one count of it and `fd` the other. So no plain
-    /// call of anybody else is under way.
+    /// Whether shared code of `of` is there without need: the only thread of this table, which calls, has one
+    /// count of it and `fd` the other. So no plain call of anybody else is under way.
     fn may_be_exclusive(&self, fd: i32, of: &Arc<OpenFile>) -> bool {
         of.sharing() == Sharing::Shared
             && !self.threaded()
@@ -298,7 +308,8 @@ impl Files {
         self.follow(fd as u32 as usize);
     }
 
-    /// What the routines of `of`, behind `fd`, may assume has changed ([`crate::file::File::stage`]): plugs those that fit now at its numbers in this table. At those that it has in others the old ones stay.
+    /// What the routines of `of`, behind `fd`, may assume has changed ([`crate::file::File::stage`]): plugs
+    /// those that fit now at its numbers in this table. At those that it has in others the old ones stay.
     pub fn plug_again(&self, fd: i32, of: &Arc<OpenFile>) {
         of.forget_entries();
         self.warm(fd, of);
@@ -307,7 +318,8 @@ impl Files {
         }
     }
 
-    /// The open file behind `fd`, which is about to be reached from elsewhere: no exclusive code of it is left. `EBADF`.
+    /// The open file behind `fd`, which is about to be reached from elsewhere: no exclusive code of it is
+    /// left. `EBADF`.
     pub fn pass(&self, fd: i32) -> Result<Arc<OpenFile>> {
         let of = self.get(fd)?;
         // Until now the calling thread alone could reach it, by this table.
@@ -341,7 +353,8 @@ impl Files {
         }
     }
 
-    /// Whether one more description would find a number: asked before a file is made or emptied for it. `EMFILE`.
+    /// Whether one more description would find a number: asked before a file is made or emptied for it.
+    /// `EMFILE`.
     pub fn has_place(&self) -> Result<()> {
         match self.slots.lowest(0) < self.limit.load(Ordering::Relaxed) {
             true => Ok(()),
@@ -368,7 +381,8 @@ impl Files {
         self.enter(from, of, cloexec)
     }
 
-    /// As [`Files::install`]; the first call that takes the plain path has the code made, if there is ever one.
+    /// As [`Files::install`]; the first call that takes the plain path has the code made, if there is ever
+    /// one.
     pub fn install_cold(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
         account::quota::admit_description()?;
         of.slots.fetch_add(1, Ordering::AcqRel);
@@ -414,7 +428,8 @@ impl Files {
         }
     }
 
-    /// Gives `of` the descriptor `fd`, closing what was there (`dup2`). `EBADF` when `fd` is no possible descriptor.
+    /// Gives `of` the descriptor `fd`, closing what was there (`dup2`). `EBADF` when `fd` is no possible
+    /// descriptor.
     pub fn install_at(&self, fd: i32, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
         let index = usize::try_from(fd).map_err(|_| Errno::EBADF)?;
         if index >= self.limit.load(Ordering::Relaxed) {
@@ -509,7 +524,8 @@ impl Files {
         }
     }
 
-    /// A copy for a child; from now on the open files are shared, and no exclusive code is left in either table. `ENOMEM`.
+    /// A copy for a child; from now on the open files are shared, and no exclusive code is left in either
+    /// table. `ENOMEM`.
     pub fn fork_copy(&self) -> Result<Arc<Files>> {
         let last = self.slots.in_use().last().unwrap_or(0);
         let capacity = (last + 1).next_power_of_two().max(FIRST_CAPACITY);
@@ -549,13 +565,15 @@ impl Files {
         Ok(new)
     }
 
-    /// Another thread is about to use this table (`CLONE_FILES`); call before it can run, in one that uses it.
+    /// Another thread is about to use this table (`CLONE_FILES`); call before it can run, in one that uses
+    /// it.
     pub fn share(&self) {
         if self.company.join() > 1 {
             // What several threads have is shared from the start.
             return;
         }
-        // Where there were several threads since, what they have put there was shared from the start, and so was what the ones before had.
+        // Where there were several threads since, what they have put there was shared from the start, and so
+        // was what the ones before had.
         let rows = self.slots.take_fresh();
         if rows == 0 {
             return;
@@ -583,7 +601,8 @@ impl Files {
         self.threaded()
     }
 
-    /// A thread no longer uses this table, which it has used or which it made for another that never ran; the last one closes every descriptor.
+    /// A thread no longer uses this table, which it has used or which it made for another that never ran; the
+    /// last one closes every descriptor.
     pub fn leave(&self) {
         if !self.threaded() {
             // Nobody can join: that is for threads of the table.
@@ -594,7 +613,8 @@ impl Files {
         }
     }
 
-    /// Further `users` threads use this table, where none is ever alone ([`Files::never_alone`]) and everything is shared. Does not sleep.
+    /// Further `users` threads use this table, where none is ever alone ([`Files::never_alone`]) and
+    /// everything is shared. Does not sleep.
     pub fn admit(&self, users: usize) {
         for _ in 0..users {
             self.company.join();
@@ -606,7 +626,8 @@ impl Files {
         let _no_look = self.company.enter();
     }
 
-    /// A process that uses this table has a bound for the length of files from now on: writes to those look at it. By anybody; may sleep for a grace period.
+    /// A process that uses this table has a bound for the length of files from now on: writes to those look
+    /// at it. By anybody; may sleep for a grace period.
     pub fn bound_files(&self) {
         if self.bounded.load(Ordering::SeqCst) {
             return;

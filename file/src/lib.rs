@@ -1,7 +1,8 @@
 //! Files: names and what they lead to, descriptors, pipes, sockets, and waiting for many of them.
 //!
-//! *Interface*: [`fs`] is names, inodes and mounts; [`mod@file`], whose items stand here too, is open files with their generated routines, and [`files`] the
-//! descriptors by which programs know them; [`pipe`], [`socket`], [`event`] and [`epoll`] are kinds of them. [`io`] is the buffer of a transfer, [`poll`]
+//! *Interface*: [`fs`] is names, inodes and mounts; [`mod@file`], whose items stand here too, is open files
+//! with their generated routines, and [`files`] the descriptors by which programs know them; [`pipe`],
+//! [`socket`], [`event`] and [`epoll`] are kinds of them. [`io`] is the buffer of a transfer, [`poll`]
 //! waiting for many files, [`seam`] what routines are generated against.
 //!
 //! Nothing here knows processes: [`callout`] is what it asks about them.

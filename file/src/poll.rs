@@ -1,10 +1,12 @@
-//! Waiting for several files at once: what `poll` and `select` have in common, and how files show their wait lists.
+//! Waiting for several files at once: what `poll` and `select` have in common, and how files show their wait
+//! lists.
 //!
 //! *Interface*: a file's [`crate::file::File::poll`] enrols the caller in its wait lists through a
 //! [`PollTable`]; [`wait_for`] is the loop that the calls share, for who has looked and found nothing.
 //!
-//! A thread that waits stands in the lists of all the files. When it wakes it looks only at those whose list has let go of it, and waits there again; the places of the others, and
-//! the memory for all of them, are as they were.
+//! A thread that waits stands in the lists of all the files. When it wakes it looks only at those whose list
+//! has let go of it, and waits there again; the places of the others, and the memory for all of them, are as
+//! they were.
 //!
 //! Source: dissertation, section 4.1.4 (the same data channel, blocking or not, by how it is linked).
 
@@ -78,8 +80,8 @@ impl<'a> PollTable<'a> {
         }
     }
 
-    /// The file's state changes when a signal arrives at the running process; for a member, at that which had it enrolled first (Linux: at that which called
-    /// `epoll_ctl`).
+    /// The file's state changes when a signal arrives at the running process; for a member, at that which had
+    /// it enrolled first (Linux: at that which called `epoll_ctl`).
     pub fn watch_signals(&mut self) {
         match &mut self.0 {
             To::Thread(watch, process) => {
@@ -112,7 +114,8 @@ impl PollTable<'_> {
         }
     }
 
-    /// Sleeps until one of the lists is woken or something else resumes the thread. ENOMEM when it may not be in all of them.
+    /// Sleeps until one of the lists is woken or something else resumes the thread. ENOMEM when it may not be
+    /// in all of them.
     fn sleep(&self) -> Result<()> {
         match &self.0 {
             To::Thread(watch, _) if !watch.is_short() => {
@@ -158,8 +161,8 @@ impl Asked {
     }
 }
 
-/// Waits until at least one of `files` has something to report of what is `asked` about it, the deadline passes (0), or a signal comes
-/// (ERESTARTNOHAND). How many have something. ENOMEM.
+/// Waits until at least one of `files` has something to report of what is `asked` about it, the deadline
+/// passes (0), or a signal comes (ERESTARTNOHAND). How many have something. ENOMEM.
 pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [Asked], deadline: Deadline) -> Result<usize> {
     let process = callout::arrivals();
     let mut table = PollTable(To::Thread(Watch::new(), process.as_deref()));

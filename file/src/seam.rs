@@ -1,8 +1,8 @@
 //! What every descriptor routine of this kernel is generated against.
 //!
-//! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before the first
-//! descriptor table; [`get`] for whoever synthesizes. Also makes the stubs that stand in a kernel procedure table where
-//! no routine does.
+//! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before
+//! the first descriptor table; [`get`] for whoever synthesizes. Also makes the stubs that stand in a kernel
+//! procedure table where no routine does.
 
 use abi::errno::{Errno, Result};
 use abi::nr;
@@ -57,7 +57,8 @@ pub fn get() -> Result<&'static Seam> {
     unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
-/// What a generator made, for a description: nothing where its data is out of reach. `ENOMEM` without room for code.
+/// What a generator made, for a description: nothing where its data is out of reach. `ENOMEM` without room
+/// for code.
 pub fn made<F>(routine: core::result::Result<Routine<F>, Unmade>) -> Result<Option<Routine<F>>> {
     match routine {
         Ok(routine) => Ok(Some(routine)),
@@ -91,7 +92,8 @@ fn make_stubs(slow: usize) -> core::result::Result<Stubs, OutOfCode> {
 
 /// Seals a stub, which is never freed, and answers its entry.
 pub fn keep(draft: Draft) -> core::result::Result<usize, OutOfCode> {
-    // SAFETY: the stubs keep the contract of a descriptor routine: they change rax only, and return or take the slow exit.
+    // SAFETY: the stubs keep the contract of a descriptor routine: they change rax only, and return or take
+    // the slow exit.
     let routine = unsafe { Routine::<DescFn>::from(draft.seal()?) };
     let entry = routine.entry();
     core::mem::forget(routine);

@@ -1,10 +1,12 @@
 //! A replaceable counted value: what several processes may share and one may exchange.
 //!
-//! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place
-//! and returns the old, [`Shared::replace`] does if it is still the one expected; [`Shared::peek`], [`Shared::beside`] and [`Shared::is`] look without counting.
+//! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place and
+//! returns the old, [`Shared::replace`] does if it is still the one expected; [`Shared::peek`],
+//! [`Shared::beside`] and [`Shared::is`] look without counting.
 //!
-//! One word holds the value. Readers have interrupts off between loading the word and counting, and the count that the word
-//! had is given up a grace period after it was exchanged (`sync::epoch`), so whoever still looks finds it alive.
+//! One word holds the value. Readers have interrupts off between loading the word and counting, and the count
+//! that the word had is given up a grace period after it was exchanged (`sync::epoch`), so whoever still
+//! looks finds it alive.
 //!
 //! Progress: reading is wait-free, exchanging lock-free.
 //! Source: Massalin and Pu 1991, section 3.2 (publish by one word); reclamation as everywhere here.
@@ -45,8 +47,8 @@ impl<T> Shared<T> {
     /// Interrupts are off for as long as the reference is used.
     #[inline]
     pub unsafe fn peek(&self) -> &T {
-        // SAFETY: the word came from `Arc::into_raw`, and its count is given up only a grace period after an exchange, which does
-        // not end here while interrupts are off.
+        // SAFETY: the word came from `Arc::into_raw`, and its count is given up only a grace period after an
+        // exchange, which does not end here while interrupts are off.
         unsafe { &*self.0.load(Ordering::Acquire) }
     }
 
@@ -92,8 +94,8 @@ impl<T> Shared<T> {
         let raw = Arc::into_raw(value).cast_mut();
         let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
         let replaced = self.0.compare_exchange(expected, raw, set, fetch);
-        // SAFETY: the word's count of the old value; or that of the new one, which nobody has seen. The caller's count of the old one keeps its address from
-        // being another's.
+        // SAFETY: the word's count of the old value; or that of the new one, which nobody has seen. The
+        // caller's count of the old one keeps its address from being another's.
         let counted = unsafe { Arc::from_raw(if replaced.is_ok() { expected } else { raw }) };
         if replaced.is_ok() {
             drop(Exchanged(ManuallyDrop::new(counted)).get());

@@ -1,6 +1,8 @@
-//! A cached file under threads that stand for CPUs: what generated routines do, calls, stores, eviction, delays and errors, all at once.
+//! A cached file under threads that stand for CPUs: what generated routines do, calls, stores, eviction,
+//! delays and errors, all at once.
 //!
-//! Each writer has bytes of its own and a model of them; at the end the file and what keeps it are those of all models.
+//! Each writer has bytes of its own and a model of them; at the end the file and what keeps it are those of
+//! all models.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};
@@ -148,7 +150,8 @@ fn stripe(file: &Cached, at: usize, bytes: &mut [u8], write: bool) {
     assert_eq!(count, bytes.len());
 }
 
-/// Writes and reads its stripes, each beside its model, until what keeps the file has been asked often enough.
+/// Writes and reads its stripes, each beside its model, until what keeps the file has been asked often
+/// enough.
 fn writer(file: &Cached, slow: &Slow, number: usize) -> Vec<u8> {
     let mut next = numbers(number);
     let mut model = vec![0; SIZE];

@@ -1,6 +1,7 @@
 //! The boot order, as a table of contents.
 //!
-//! *Interface*: [`boot`], which the `kernel_main` of a binary calls: the product's (`main.rs`), which has no suites, or that of the room `trials`.
+//! *Interface*: [`boot`], which the `kernel_main` of a binary calls: the product's (`main.rs`), which has no
+//! suites, or that of the room `trials`.
 #![cfg(target_os = "none")]
 #![no_std]
 
@@ -20,8 +21,8 @@ pub struct Suites {
     pub threaded: fn(),
 }
 
-/// Brings the rooms up, from the lowest to the highest, on the boot CPU, which has its own page tables, descriptor tables and clocks by now. Interrupts are
-/// off until the boot thread becomes the idle thread.
+/// Brings the rooms up, from the lowest to the highest, on the boot CPU, which has its own page tables,
+/// descriptor tables and clocks by now. Interrupts are off until the boot thread becomes the idle thread.
 pub fn boot(suites: &'static Suites) -> ! {
     hello::greet(); // say what machine this is
     session::root_fits(); // or a line that says what would do

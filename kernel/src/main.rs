@@ -1,6 +1,7 @@
 //! The product: the kernel and nothing beside it.
 //!
-//! *Interface*: `kernel_main`, which `machine` calls on the boot CPU when it has its own page tables, descriptor tables and clocks.
+//! *Interface*: `kernel_main`, which `machine` calls on the boot CPU when it has its own page tables,
+//! descriptor tables and clocks.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

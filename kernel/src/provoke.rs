@@ -1,8 +1,8 @@
 //! Trouble on request: `provoke=KIND` on the kernel command line, so that a test can see the report of it.
 //!
-//! *Interface*: [`run_if_asked`], when the first program has been started. Kinds: `panic`; `fault`, an access to an
-//! address that nothing is at; `overflow`, a kernel stack that is used up, which the processor reports as a double fault
-//! (docs/run-contract.md). Without the word nothing happens.
+//! *Interface*: [`run_if_asked`], when the first program has been started. Kinds: `panic`; `fault`, an access
+//! to an address that nothing is at; `overflow`, a kernel stack that is used up, which the processor reports
+//! as a double fault (docs/run-contract.md). Without the word nothing happens.
 
 use abi::layout::STACKS;
 use core::hint::black_box;
@@ -19,7 +19,8 @@ pub fn run_if_asked() {
         None => {}
         Some("panic") => panic!("provoked by the command line"),
         Some("fault") => {
-            // SAFETY: none: the lower half of a stack's slot is never mapped, so this faults, as it is meant to.
+            // SAFETY: none: the lower half of a stack's slot is never mapped, so this faults, as it is meant
+            // to.
             black_box(unsafe { (STACKS as *const u64).read_volatile() });
         }
         Some("overflow") => {
@@ -29,7 +30,8 @@ pub fn run_if_asked() {
     }
 }
 
-/// Calls itself until the stack is used up. What it returns depends on every level, so that none can be left out.
+/// Calls itself until the stack is used up. What it returns depends on every level, so that none can be left
+/// out.
 #[expect(
     unconditional_recursion,
     reason = "the stack's end is what is asked for"

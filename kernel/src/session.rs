@@ -1,6 +1,7 @@
 //! The part of boot that may wait, and so has a thread: console, root file system, first program.
 //!
-//! *Interface*: [`spawn`]; [`root_fits`] before there is an allocator; [`needed`] for what cannot be done without: the machine ends with a report that names it.
+//! *Interface*: [`spawn`]; [`root_fits`] before there is an allocator; [`needed`] for what cannot be done
+//! without: the machine ends with a report that names it.
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, memory_for_root};
@@ -83,7 +84,8 @@ static CHAIN: device::interrupt::Callouts = device::interrupt::Callouts {
     chain: |procedure, argument| thread::chain::chain(procedure, argument).is_ok(),
 };
 
-/// The root archive, whose memory goes to the allocator piece by piece while its files are made: all but the symbol table at its head, which the panic report reads.
+/// The root archive, whose memory goes to the allocator piece by piece while its files are made: all but the
+/// symbol table at its head, which the panic report reads.
 struct Archive {
     bytes: &'static [u8],
     phys: usize,
@@ -115,13 +117,15 @@ impl Archive {
         if end > start {
             self.left.start = end;
             self.left.len -= end - start;
-            // SAFETY: the archive was the boot loader's, nobody reads this part any more, the allocator knows of its frames, and `left` begins behind it now.
+            // SAFETY: the archive was the boot loader's, nobody reads this part any more, the allocator knows
+            // of its frames, and `left` begins behind it now.
             unsafe { vm::frame::add_late(start..end) };
         }
     }
 }
 
-/// Ends the machine with a line that says what would do, when the root archive leaves no memory to begin with. There need be no heap yet.
+/// Ends the machine with a line that says what would do, when the root archive leaves no memory to begin
+/// with. There need be no heap yet.
 pub fn root_fits() {
     let info = boot::info();
     let free: usize = info.regions.iter().map(|region| region.len).sum();

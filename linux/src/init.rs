@@ -1,7 +1,8 @@
 //! The first program.
 //!
-//! *Interface*: [`start`] runs the command that the root archive names (docs/run-contract.md); when it ends, its status is reported and the
-//! machine powers off. Orphans belong to the built-in process number 1, which reaps them by never keeping them.
+//! *Interface*: [`start`] runs the command that the root archive names (docs/run-contract.md); when it ends,
+//! its status is reported and the machine powers off. Orphans belong to the built-in process number 1, which
+//! reaps them by never keeping them.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -36,8 +37,8 @@ struct Command {
     cwd: Vec<u8>,
 }
 
-/// Starts the first process in the tree with `root`. In thread context, all rooms up. What goes wrong is reported
-/// to the host as the process's own end.
+/// Starts the first process in the tree with `root`. In thread context, all rooms up. What goes wrong is
+/// reported to the host as the process's own end.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn start(root: Place, console: Console) -> Result<()> {

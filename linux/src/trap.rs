@@ -1,10 +1,10 @@
 //! The way in and out: what the machine's traps mean to a UNIX program.
 //!
-//! *Interface*: [`link`], once, at boot. A system call goes through the table, a fault to the address space or becomes a
-//! signal, and before user code runs again signals are delivered.
+//! *Interface*: [`link`], once, at boot. A system call goes through the table, a fault to the address space
+//! or becomes a signal, and before user code runs again signals are delivered.
 //!
-//! A fault inside a generated routine resumes at the routine's fix-up, which takes the slow path; a fault inside the kernel's
-//! copies is first offered to the address space (docs/architecture.md).
+//! A fault inside a generated routine resumes at the routine's fix-up, which takes the slow path; a fault
+//! inside the kernel's copies is first offered to the address space (docs/architecture.md).
 
 use alloc::sync::Arc;
 
@@ -115,7 +115,8 @@ fn return_to_user(frame: &mut TrapFrame) {
     }
 }
 
-/// An interrupted call whose signal vanished before it was looked at (another thread took it) is simply made again.
+/// An interrupted call whose signal vanished before it was looked at (another thread took it) is simply made
+/// again.
 fn forget_restart(frame: &mut TrapFrame) {
     let error = (frame.rax as i64).wrapping_neg();
     if (512..=516).contains(&error) {
@@ -158,7 +159,8 @@ fn debugged(frame: &mut TrapFrame) {
     const RESUME: u64 = 1 << 16;
     let cause = frame.error as u32;
     let hits = thread::current().told_by(cause);
-    // Where an instruction is watched, it has not been done, and is to be done when the thread goes on; for the rest the flag means nothing.
+    // Where an instruction is watched, it has not been done, and is to be done when the thread goes on; for
+    // the rest the flag means nothing.
     frame.rflags |= if hits != 0 { RESUME } else { 0 };
     // The end of a native step: the thread stops at the crossing.
     let stepped = cause & STEP != 0 && thread::debug_trap(frame);

@@ -57,8 +57,8 @@ pub fn id() -> u32 {
     read(ID) >> 24
 }
 
-/// Interrupts this CPU in `ns` nanoseconds, once; replaces what was armed before. Longer than about four seconds is
-/// cut to that: whoever armed it looks at the clock and arms again. Zero fires at once.
+/// Interrupts this CPU in `ns` nanoseconds, once; replaces what was armed before. Longer than about four
+/// seconds is cut to that: whoever armed it looks at the clock and arms again. Zero fires at once.
 pub fn timer_arm_ns(ns: u64) {
     let ticks = (u128::from(ns) * u128::from(TICKS.load(Ordering::Relaxed))) >> 32;
     write(TIMER_INITIAL, ticks.clamp(1, u128::from(u32::MAX)) as u32);
@@ -81,8 +81,9 @@ pub fn ipi(cpu: usize, vector: u8) {
     send(target, u32::from(vector));
 }
 
-/// Stops all other CPUs with an NMI (the panic report): one by one, and only those that have come up. The controller's own "all but self" would also
-/// reach one that is still on its way up and has no table of interrupts.
+/// Stops all other CPUs with an NMI (the panic report): one by one, and only those that have come up. The
+/// controller's own "all but self" would also reach one that is still on its way up and has no table of
+/// interrupts.
 pub(crate) fn nmi_all_but_self() {
     let state = crate::cpu::irq_save();
     let own = crate::cpu::this_cpu().number();

@@ -118,7 +118,8 @@ pub fn info() -> BootInfo {
     let state = state();
     let initrd = match state.initrd.len - RELEASED.load(Ordering::Relaxed) {
         0 => &[][..],
-        // SAFETY: the loader put the archive there, `finish` keeps the memory from everybody else, and the direct map covers it.
+        // SAFETY: the loader put the archive there, `finish` keeps the memory from everybody else, and the
+        // direct map covers it.
         len => unsafe {
             core::slice::from_raw_parts(
                 crate::paging::phys_to_virt(state.initrd.start) as *const u8,
@@ -136,8 +137,8 @@ pub fn info() -> BootInfo {
     }
 }
 
-/// Gives up the archive, except for the first `keep` bytes. Returns its whole pages behind them: free as soon as nobody reads them by what [`info`] has said
-/// before. Once.
+/// Gives up the archive, except for the first `keep` bytes. Returns its whole pages behind them: free as soon
+/// as nobody reads them by what [`info`] has said before. Once.
 pub fn release_initrd(keep: usize) -> Region {
     let initrd = state().initrd;
     let start = (initrd.start + keep).next_multiple_of(PAGE);
@@ -230,8 +231,8 @@ mod bare {
 
     const MAGIC: u32 = 0x336e_c578;
 
-    /// Command line, initrd and the end of memory, for who may keep nothing: from the loader's structures at physical `at`, which [`init`] reads in
-    /// earnest later.
+    /// Command line, initrd and the end of memory, for who may keep nothing: from the loader's structures at
+    /// physical `at`, which [`init`] reads in earnest later.
     ///
     /// # Safety
     /// `at` is what the loader passed, on the temporary tables.

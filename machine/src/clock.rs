@@ -1,7 +1,8 @@
 //! Time: nanoseconds since boot from the TSC, and the date from the CMOS clock.
 //!
-//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`real_ns`] is the time of day, [`set_real_ns`] sets it. The TSC is measured once against channel 2 of the PIT.
-//! Under `-icount` both count guest instructions, so time there is instructions.
+//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`real_ns`] is the time of day,
+//! [`set_real_ns`] sets it. The TSC is measured once against channel 2 of the PIT. Under `-icount` both count
+//! guest instructions, so time there is instructions.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -114,8 +115,8 @@ mod pit {
         apic: u32,
     }
 
-    /// The count with the TSC and the APIC timer of the same instant: the tightest of a few readings, so that whatever
-    /// interrupts us (a hypervisor) falls out.
+    /// The count with the TSC and the APIC timer of the same instant: the tightest of a few readings, so that
+    /// whatever interrupts us (a hypervisor) falls out.
     fn sample() -> Sample {
         let one = || {
             let before = super::tsc();
@@ -137,7 +138,8 @@ mod pit {
 
     /// Set in the gate's port once the count has come to its end, from which on it begins again from the top.
     const ENDED: u8 = 1 << 5;
-    /// Windows that may be missed, because a hypervisor had other work for so long that the count came to its end.
+    /// Windows that may be missed, because a hypervisor had other work for so long that the count came to its
+    /// end.
     const MISSED: usize = 100;
 
     /// `None` when there is no PIT (the count stands still), or every window was missed.
@@ -220,7 +222,8 @@ mod rtc {
     }
 }
 
-/// Seconds since 1970 from the CMOS fields second, minute, hour, day, month, year of the century, and status B.
+/// Seconds since 1970 from the CMOS fields second, minute, hour, day, month, year of the century, and status
+/// B.
 fn seconds(fields: [u8; 6], status: u8) -> Option<u64> {
     let binary = status & 4 != 0;
     let number = |x: u8| u64::from(if binary { x } else { (x >> 4) * 10 + (x & 15) });

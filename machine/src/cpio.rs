@@ -1,10 +1,11 @@
 //! The entries of "new ASCII" cpio archives (`070701`, `070702`), as an initial RAM disk has them.
 //!
-//! *Interface.* [`entries`] reads one archive after another, with any zeros between them; it ends at the first thing that is neither. Nothing
-//! is copied. A truncated or corrupt header ends the sequence with an error; lengths never reach past the input.
+//! *Interface.* [`entries`] reads one archive after another, with any zeros between them; it ends at the
+//! first thing that is neither. Nothing is copied. A truncated or corrupt header ends the sequence with an
+//! error; lengths never reach past the input.
 //!
-//! Source: cpio(5). Written here because the kept crate stops at the first archive's trailer, takes only UTF-8 names
-//! and panics on truncated padding.
+//! Source: cpio(5). Written here because the kept crate stops at the first archive's trailer, takes only
+//! UTF-8 names and panics on truncated padding.
 
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

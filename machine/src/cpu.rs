@@ -1,8 +1,8 @@
 //! The processors: their per-CPU data, and how running code finds its own.
 //!
-//! *Interface*: [`this_cpu`], [`cpu`], [`online`], [`StackBase`], [`irq_save`]/[`irq_restore`], [`start_others`].
-//! The kernel never uses GS: every kernel stack ends in a [`StackBase`], found from the stack pointer alone
-//! (docs/architecture.md). The CPU under a thread can change whenever interrupts are on.
+//! *Interface*: [`this_cpu`], [`cpu`], [`online`], [`StackBase`], [`irq_save`]/[`irq_restore`],
+//! [`start_others`]. The kernel never uses GS: every kernel stack ends in a [`StackBase`], found from the
+//! stack pointer alone (docs/architecture.md). The CPU under a thread can change whenever interrupts are on.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -33,11 +33,12 @@ pub struct Cpu {
     pub(crate) handling: AtomicBool,
     /// A word for the thread room (its per-CPU block).
     pub thread: AtomicUsize,
-    /// Table entry of the thread whose state the vector registers hold; 0 when nobody may count on finding them again, though the running thread
-    /// has its own there; [`Cpu::FP_TRAPPED`] while CR0.TS is set and floating-point instructions trap.
+    /// Table entry of the thread whose state the vector registers hold; 0 when nobody may count on finding
+    /// them again, though the running thread has its own there; [`Cpu::FP_TRAPPED`] while CR0.TS is set and
+    /// floating-point instructions trap.
     pub fp_owner: AtomicUsize,
-    /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the first
-    /// load counts as the kernel's. Whoever loads CR3 stores it here first (`vm::tlb`).
+    /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the
+    /// first load counts as the kernel's. Whoever loads CR3 stores it here first (`vm::tlb`).
     pub root: AtomicUsize,
     /// Interrupts taken here.
     pub interrupts: AtomicU64,
@@ -51,18 +52,20 @@ pub struct Cpu {
     pub spec_running: AtomicU32,
     /// As above.
     pub spec_resting: AtomicU32,
-    /// The address of its gate, and that of its way out by `sysretq`, where tables are isolated (`trap/isolated.rs`); otherwise 0.
+    /// The address of its gate, and that of its way out by `sysretq`, where tables are isolated
+    /// (`trap/isolated.rs`); otherwise 0.
     pub(crate) gate: AtomicUsize,
     /// As above.
     pub(crate) sysret: AtomicUsize,
-    /// Task state: stack pointers that the processor itself loads, or where tables are isolated the gates' inner code.
+    /// Task state: stack pointers that the processor itself loads, or where tables are isolated the gates'
+    /// inner code.
     pub tss: UnsafeCell<Tss>,
     /// Segment descriptors.
     pub(crate) gdt: UnsafeCell<[u64; GDT_WORDS]>,
 }
 
-// SAFETY: everything but `tss` and `gdt` is atomic; those two are written only by their own CPU with interrupts
-// off, or before it starts.
+// SAFETY: everything but `tss` and `gdt` is atomic; those two are written only by their own CPU with
+// interrupts off, or before it starts.
 unsafe impl Sync for Cpu {}
 
 impl Cpu {
@@ -76,8 +79,8 @@ impl Cpu {
     pub const THREAD: usize = offset_of!(Cpu, thread);
     /// Offset of [`Cpu::fp_owner`].
     pub const FP_OWNER: usize = offset_of!(Cpu, fp_owner);
-    /// [`Cpu::fp_owner`] while floating-point instructions trap: the number whose signed difference to any kernel address overflows, so that one
-    /// comparison with a thread's entry tells the three cases apart.
+    /// [`Cpu::fp_owner`] while floating-point instructions trap: the number whose signed difference to any
+    /// kernel address overflows, so that one comparison with a thread's entry tells the three cases apart.
     pub const FP_TRAPPED: usize = isize::MAX as usize;
     /// Offset of [`Cpu::root`].
     pub const ROOT: usize = offset_of!(Cpu, root);
@@ -133,13 +136,14 @@ impl Cpu {
         self.id.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether this CPU, which is the caller's, handles an interrupt: a handler linked by `irq::set_handler` runs, or what [`Cpu::prolong`] was told of.
+    /// Whether this CPU, which is the caller's, handles an interrupt: a handler linked by `irq::set_handler`
+    /// runs, or what [`Cpu::prolong`] was told of.
     pub fn handles_interrupt(&self) -> bool {
         self.handling.load(Ordering::Relaxed)
     }
 
-    /// Makes `rest` part of the interrupt that this CPU, which is the caller's, has just handled: others that come inside are no quiescent points. With
-    /// interrupts off.
+    /// Makes `rest` part of the interrupt that this CPU, which is the caller's, has just handled: others that
+    /// come inside are no quiescent points. With interrupts off.
     pub fn prolong(&self, rest: impl FnOnce()) {
         self.handling.store(true, Ordering::Relaxed);
         rest();
@@ -154,7 +158,8 @@ impl Cpu {
     /// Sets the stack that interrupts from user mode and the next `syscall_slow` start on.
     ///
     /// # Safety
-    /// Called by this CPU with interrupts off; `top` is the address of a [`StackBase`] (the stack grows down from it).
+    /// Called by this CPU with interrupts off; `top` is the address of a [`StackBase`] (the stack grows down
+    /// from it).
     pub unsafe fn set_rsp0(&self, top: usize) {
         // SAFETY: only this CPU writes its own TSS, and interrupts are off.
         unsafe {
@@ -274,7 +279,8 @@ pub fn irq_restore(state: usize) {
 #[inline(always)]
 pub fn irq_enable() {
     #[cfg(target_os = "none")]
-    // SAFETY: the caller is outside every interrupts-off section. Not `nomem`: what precedes must not move down.
+    // SAFETY: the caller is outside every interrupts-off section. Not `nomem`: what precedes must not move
+    // down.
     unsafe {
         core::arch::asm!("sti")
     };
@@ -294,8 +300,8 @@ pub fn irq_disable() {
 #[inline(always)]
 pub fn irq_window() {
     #[cfg(target_os = "none")]
-    // SAFETY: the caller is at the end of what had to be done with interrupts off. They come after the instruction behind `sti`. Not
-    // `nomem`: a handler may change anything.
+    // SAFETY: the caller is at the end of what had to be done with interrupts off. They come after the
+    // instruction behind `sti`. Not `nomem`: a handler may change anything.
     unsafe {
         core::arch::asm!("sti", "nop", "cli")
     };
@@ -311,7 +317,8 @@ pub fn irq_enabled() -> bool {
 
 const IF: usize = 1 << 9;
 
-/// Called with interrupts off: turns them on and sleeps until one comes, in one step; returns with interrupts on.
+/// Called with interrupts off: turns them on and sleeps until one comes, in one step; returns with interrupts
+/// on.
 #[inline(always)]
 pub fn wait_for_interrupt() {
     #[cfg(target_os = "none")]
@@ -367,9 +374,9 @@ pub const MSR_FS_BASE: u32 = 0xc000_0100;
 /// MSR of the GS base: the user's alone.
 pub const MSR_GS_BASE: u32 = 0xc000_0101;
 
-/// Starts every other processor that the firmware names. Each gets its own stacks and tables, then runs `entry` on its
-/// boot stack with interrupts off; `entry` must not return. Returns when all are up; a processor that does
-/// not answer within ten seconds is left out and logged.
+/// Starts every other processor that the firmware names. Each gets its own stacks and tables, then runs
+/// `entry` on its boot stack with interrupts off; `entry` must not return. Returns when all are up; a
+/// processor that does not answer within ten seconds is left out and logged.
 pub fn start_others(entry: fn() -> !) {
     #[cfg(target_os = "none")]
     crate::smp::start_others(entry);

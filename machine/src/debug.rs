@@ -1,6 +1,7 @@
 //! The processor's debug registers: what is written there, and what a debug exception says.
 //!
-//! *Interface*: [`load`]; [`take_cause`] for the exception's entry; the bits of DR6 and DR7 that others look at. Which thread has which is `thread::watch`.
+//! *Interface*: [`load`]; [`take_cause`] for the exception's entry; the bits of DR6 and DR7 that others look
+//! at. Which thread has which is `thread::watch`.
 //! Source: Intel, Software Developer's Manual, volume 3, section 18.2.
 
 /// Bits of DR7 that enable the registers.
@@ -12,10 +13,12 @@ pub const STEP: u32 = 1 << 14;
 /// DR6 when nothing has happened; a bit that is clear here is set by what it is for, and the other way round.
 pub const NOTHING: u32 = 0xffff_0ff0;
 
-/// Has the processor watch these addresses as `control`, DR7, says. With interrupts off; addresses of user mode alone.
+/// Has the processor watch these addresses as `control`, DR7, says. With interrupts off; addresses of user
+/// mode alone.
 pub fn load(addresses: [u64; 4], control: u64) {
     #[cfg(target_os = "none")]
-    // SAFETY: whatever is watched, the exception's entry bears it at any instruction (`trap.rs`). The caller promises a control that the processor takes.
+    // SAFETY: whatever is watched, the exception's entry bears it at any instruction (`trap.rs`). The caller
+    // promises a control that the processor takes.
     unsafe {
         let [first, second, third, fourth] = addresses;
         core::arch::asm!(
@@ -31,7 +34,8 @@ pub fn load(addresses: [u64; 4], control: u64) {
     let _ = (addresses, control);
 }
 
-/// What the debug exception that is being handled is about: the bits of DR6 that say something, set. Until interrupts are on.
+/// What the debug exception that is being handled is about: the bits of DR6 that say something, set. Until
+/// interrupts are on.
 pub(crate) fn take_cause() -> u32 {
     #[cfg(target_os = "none")]
     {

@@ -1,8 +1,8 @@
 //! The first instructions: PVH entry in 32-bit mode, long mode, then Rust.
 //!
-//! *Interface*: the ELF note `XEN_ELFNOTE_PHYS32_ENTRY`, and the symbol `kernel_main` that the kernel room defines:
-//! `extern "C" fn() -> !`, run on the boot CPU's own stack with interrupts off when the machine is as
-//! docs/architecture.md describes.
+//! *Interface*: the ELF note `XEN_ELFNOTE_PHYS32_ENTRY`, and the symbol `kernel_main` that the kernel room
+//! defines: `extern "C" fn() -> !`, run on the boot CPU's own stack with interrupts off when the machine is
+//! as docs/architecture.md describes.
 
 use crate::cpu::StackBase;
 use crate::paging::{MachineStack, machine_stack};
@@ -156,7 +156,8 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     let mut frames = boot::early_frames();
     paging::build(&mut frames, platform.local_apic, platform.io_apics());
     boot::finish(frames.next);
-    // SAFETY: the page tables that map the boot stack have just been loaded; nothing of this frame is needed any more.
+    // SAFETY: the page tables that map the boot stack have just been loaded; nothing of this frame is needed
+    // any more.
     unsafe {
         asm!("mov rsp, {stack}", "xor ebp, ebp", "call {go}", "ud2",
             stack = in(reg) machine_stack(0, MachineStack::Boot), go = sym go, options(noreturn));

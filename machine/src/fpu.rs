@@ -1,7 +1,7 @@
 //! The floating-point and vector state: its size and components.
 //!
-//! *Interface*: [`area_size`], [`components`], [`MOST_COMPONENTS`], [`set_trap`]/[`clear_trap`]. Saving and restoring itself is code generated for each
-//! thread that uses it (dissertation, section 3.3.2).
+//! *Interface*: [`area_size`], [`components`], [`MOST_COMPONENTS`], [`set_trap`]/[`clear_trap`]. Saving and
+//! restoring itself is code generated for each thread that uses it (dissertation, section 3.3.2).
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,11 +1,13 @@
 //! The crossings between user mode and the kernel, as far as speculation makes them longer.
 //!
-//! *Interface*: generators emit [`enter_kernel`], [`leave_kernel`] and [`clear_buffers`], [`enter_interrupt`] and [`leave_interrupt`] at the places that their names say, and so nothing
-//! where nothing is asked for (`mitigate.rs`). [`enters_on_kernel_stack`] says what dispatchers find. Traps and slow calls have assembled twins that do the
-//! same (`trap/guarded.rs`).
+//! *Interface*: generators emit [`enter_kernel`], [`leave_kernel`] and [`clear_buffers`], [`enter_interrupt`]
+//! and [`leave_interrupt`] at the places that their names say, and so nothing where nothing is asked for
+//! (`mitigate.rs`). [`enters_on_kernel_stack`] says what dispatchers find. Traps and slow calls have
+//! assembled twins that do the same (`trap/guarded.rs`).
 //!
-//! IBRS is set by the first instructions behind `syscall` or a gate, before any indirect branch, and cleared by the last ones: all of the kernel runs under it, compiled code,
-//! which has no retpolines, too. What the register holds is words of each CPU, since a thread may ask for more (`thread::speculation`).
+//! IBRS is set by the first instructions behind `syscall` or a gate, before any indirect branch, and cleared
+//! by the last ones: all of the kernel runs under it, compiled code, which has no retpolines, too. What the
+//! register holds is words of each CPU, since a thread may ask for more (`thread::speculation`).
 //! Source: Intel, "Speculative Execution Side Channel Mitigations", "Microarchitectural Data Sampling".
 
 use core::sync::atomic::AtomicU16;
@@ -19,8 +21,9 @@ use crate::trap::KERNEL_SS;
 /// What VERW looks at: a selector that it can read. Only with one in memory does it clear.
 pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
 
-/// Whether the entry of `syscall` changes stacks itself: dispatchers are entered at their stack's base, the user's stack pointer stored there. A retpoline needs a stack, and so does
-/// who sets a register of the machine.
+/// Whether the entry of `syscall` changes stacks itself: dispatchers are entered at their stack's base, the
+/// user's stack pointer stored there. A retpoline needs a stack, and so does who sets a register of the
+/// machine.
 pub fn enters_on_kernel_stack() -> bool {
     measures().ibrs_by_entry()
         || measures().retpolines()
@@ -33,7 +36,8 @@ pub(crate) fn selector() -> usize {
     SELECTOR.as_ptr() as usize
 }
 
-/// The entry of `syscall` on `cpu`, up to the jump through its dispatcher: on the kernel stack, with IBRS set. Changes no register but rsp.
+/// The entry of `syscall` on `cpu`, up to the jump through its dispatcher: on the kernel stack, with IBRS
+/// set. Changes no register but rsp.
 pub(crate) fn enter_kernel(d: &mut Draft, cpu: &Cpu) {
     let at = |offset: usize| (cpu.address() + offset) as i32;
     // The gate has done it otherwise.
@@ -72,7 +76,8 @@ pub fn leave_kernel(d: &mut Draft) {
     }
 }
 
-/// Where tables are isolated, behind [`leave_kernel`], with rsp at the stack's base: the rest of the way to user mode, by the gate. Returns whether it is there.
+/// Where tables are isolated, behind [`leave_kernel`], with rsp at the stack's base: the rest of the way to
+/// user mode, by the gate. Returns whether it is there.
 pub fn sysret_by_gate(d: &mut Draft) -> bool {
     #[cfg(target_os = "none")]
     if measures().isolate_tables() {
@@ -111,7 +116,8 @@ pub fn clear_buffers(d: &mut Draft) {
     }
 }
 
-/// The first thing in a generated interrupt handler: sets IBRS when it comes from user mode. Changes nothing else.
+/// The first thing in a generated interrupt handler: sets IBRS when it comes from user mode. Changes nothing
+/// else.
 pub fn enter_interrupt(d: &mut Draft) {
     if writes_by_entry() {
         if_from_user(d, |d| {
@@ -140,7 +146,8 @@ fn writes_by_entry() -> bool {
     measures().ibrs_by_entry() || measures().ibpb_by_entry()
 }
 
-/// Does `what` where the frame on the stack is of user mode; it may change rax, rcx and rdx. Nobody runs ahead past the question.
+/// Does `what` where the frame on the stack is of user mode; it may change rax, rcx and rdx. Nobody runs
+/// ahead past the question.
 fn if_from_user(d: &mut Draft, what: impl FnOnce(&mut Draft)) {
     let kernel = d.label();
     dynasm!(d ; .arch x64

@@ -25,7 +25,8 @@ pub(crate) const fn registers(i: usize) -> usize {
     MMIO + PAGE * (1 + i)
 }
 
-/// A controller whose first input is `first_gsi`; its registers are mapped at [`registers`] of the returned number.
+/// A controller whose first input is `first_gsi`; its registers are mapped at [`registers`] of the returned
+/// number.
 pub(crate) fn add(first_gsi: u32) -> Option<usize> {
     let i = COUNT.load(Ordering::Relaxed);
     FIRST_GSI.get(i)?.store(first_gsi, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Interrupt vectors: who handles which, and which source goes where.
 //!
-//! *Interface*: [`alloc_vector`], [`quiet`] and [`free_vector`], [`set_handler`] (Rust) or [`set_image`] (generated code), [`route`], [`isa`], [`message`], [`eoi`].
+//! *Interface*: [`alloc_vector`], [`quiet`] and [`free_vector`], [`set_handler`] (Rust) or [`set_image`]
+//! (generated code), [`route`], [`isa`], [`message`], [`eoi`].
 //! Source: dissertation, section 3.3.3.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +32,8 @@ pub fn alloc_vector() -> Option<u8> {
     })
 }
 
-/// Unlinks what handles `vector`, whose source is masked. An interrupt that is still on its way is acknowledged and forgotten.
+/// Unlinks what handles `vector`, whose source is masked. An interrupt that is still on its way is
+/// acknowledged and forgotten.
 pub fn quiet(vector: u8) {
     HANDLERS[usize::from(vector)].store(0, Ordering::Release);
     #[cfg(target_os = "none")]
@@ -61,9 +63,9 @@ pub fn set_handler(vector: u8, handler: Handler) {
 }
 
 /// Makes `vector` enter generated code at `entry`. It starts on the kernel stack with interrupts off and the
-/// processor's frame alone on it (no error code); it saves what it uses, acknowledges (a zero to [`eoi_address`]) and leaves with `iretq`,
-/// or, when it has woken a thread, restores everything and jumps to [`crate::trap::irq_tail`]. With SMAP it must not
-/// assume that AC is clear.
+/// processor's frame alone on it (no error code); it saves what it uses, acknowledges (a zero to
+/// [`eoi_address`]) and leaves with `iretq`, or, when it has woken a thread, restores everything and jumps to
+/// [`crate::trap::irq_tail`]. With SMAP it must not assume that AC is clear.
 ///
 /// # Safety
 /// `entry` is such code, and stays until the vector is set again and a grace period has passed.
@@ -79,7 +81,8 @@ pub fn isa(irq: u8) -> u32 {
     crate::ioapic::isa(irq)
 }
 
-/// Sends global interrupt `gsi` to `vector` on CPU number `cpu`, and unmasks it. Returns whether a controller has it.
+/// Sends global interrupt `gsi` to `vector` on CPU number `cpu`, and unmasks it. Returns whether a controller
+/// has it.
 pub fn route(gsi: u32, vector: u8, cpu: usize) -> bool {
     crate::ioapic::route(gsi, vector, cpu)
 }

@@ -1,9 +1,10 @@
 //! The kernel's own log: a ring in memory, and the debug console (port 0xe9) when there is one.
 //!
-//! *Interface*: the [`log!`](crate::log!) macro writes one line; [`copy`] reads what the ring still holds; [`written`]
-//! says how much there ever was. May be called from anywhere, interrupt handlers and the panic report included:
-//! a line is formatted on the caller's stack, its place in the ring is claimed with one add, and nothing waits.
-//! Two lines written at the same instant never mix within 256 bytes in the ring; on the debug console they may.
+//! *Interface*: the [`log!`](crate::log!) macro writes one line; [`copy`] reads what the ring still holds;
+//! [`written`] says how much there ever was. May be called from anywhere, interrupt handlers and the panic
+//! report included: a line is formatted on the caller's stack, its place in the ring is claimed with one add,
+//! and nothing waits. Two lines written at the same instant never mix within 256 bytes in the ring; on the
+//! debug console they may.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};

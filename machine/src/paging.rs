@@ -1,9 +1,10 @@
 //! The kernel's own page tables, as built at boot.
 //!
-//! *Interface*: [`kernel_root`] for `vm` to copy the upper half from; [`phys_to_virt`], [`window`], [`machine_stack`]. The upper
-//! half has two root entries ([`root_slots`]), shared by every address space and never changed; below them `vm` extends
-//! [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Kernel text is readable and executable, its constants
-//! and the interrupt descriptor table readable, everything else writable and never executable; no other address leads to text, constants or table with the right to write.
+//! *Interface*: [`kernel_root`] for `vm` to copy the upper half from; [`phys_to_virt`], [`window`],
+//! [`machine_stack`]. The upper half has two root entries ([`root_slots`]), shared by every address space and
+//! never changed; below them `vm` extends [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Kernel text is
+//! readable and executable, its constants and the interrupt descriptor table readable, everything else
+//! writable and never executable; no other address leads to text, constants or table with the right to write.
 //! What is read-only, and generated code, is written by [`patch`] alone.
 //! Source: docs/architecture.md, "Addresses".
 
@@ -43,11 +44,12 @@ pub fn root_slots() -> [usize; 2] {
     [phys_to_virt(0) >> 39 & 511, 511]
 }
 
-/// Memory ends below this power of two: bits above it in an entry that maps nothing keep a processor with the L1TF defect from what the entry names.
+/// Memory ends below this power of two: bits above it in an entry that maps nothing keep a processor with the
+/// L1TF defect from what the entry names.
 pub const ADDRESS_BITS: u32 = 43;
 
-/// Where in a root the physical address of the space's second one is, for tables that are isolated: an entry that maps nothing, with bits above
-/// [`ADDRESS_BITS`].
+/// Where in a root the physical address of the space's second one is, for tables that are isolated: an entry
+/// that maps nothing, with bits above [`ADDRESS_BITS`].
 pub fn second_at() -> usize {
     let first = if root_slots()[0] == 256 { 257 } else { 256 };
     8 * first
@@ -66,8 +68,8 @@ pub unsafe fn second_root(root: usize) -> usize {
 /// The entry of a second root's upper half and its index; 0 where tables are not isolated.
 static GATE_ENTRY: AtomicU64 = AtomicU64::new(0);
 
-/// All that a program's own root has of the upper half: the entry that leads to the gates. `None`: tables are not isolated, and there are no second
-/// roots.
+/// All that a program's own root has of the upper half: the entry that leads to the gates. `None`: tables are
+/// not isolated, and there are no second roots.
 pub fn gate_entry() -> Option<(usize, u64)> {
     match GATE_ENTRY.load(Ordering::Relaxed) {
         0 => None,
@@ -162,7 +164,8 @@ pub enum MachineStack {
     Nmi = 2,
     /// For machine checks.
     MachineCheck = 3,
-    /// Where debug exceptions begin: they come at any instruction of the kernel's, also before it has a stack.
+    /// Where debug exceptions begin: they come at any instruction of the kernel's, also before it has a
+    /// stack.
     Debug = 4,
 }
 
@@ -189,8 +192,8 @@ pub fn machine_stack(cpu: usize, stack: MachineStack) -> usize {
     stack_slot(cpu * MachineStack::ALL.len() + stack as usize) + STACK_SLOT - StackBase::SIZE
 }
 
-/// The address of the `number`th slot for stacks. The machine's come first; where the first lies is drawn by lot, and behind the last slot of
-/// the region comes its first.
+/// The address of the `number`th slot for stacks. The machine's come first; where the first lies is drawn by
+/// lot, and behind the last slot of the region comes its first.
 pub fn stack_slot(number: usize) -> usize {
     let slot = (FIRST_STACK.load(Ordering::Relaxed) + number) % (STACKS_LEN / STACK_SLOT);
     STACKS + slot * STACK_SLOT
@@ -376,7 +379,8 @@ mod bare {
             let mut entry = self.entry(address, 0);
             for at in (physical..physical + LARGE_PAGE).step_by(PAGE) {
                 let rights = rights(self, at) | PRESENT | ACCESSED | DIRTY;
-                // SAFETY: the large page begins where a table does, and there are as many small ones in it as slots in that.
+                // SAFETY: the large page begins where a table does, and there are as many small ones in it as
+                // slots in that.
                 unsafe { *entry = at as u64 | rights };
                 entry = entry.wrapping_add(1);
             }
@@ -547,8 +551,9 @@ mod bare {
         }
     }; cpu::MAX_CPUS];
 
-    /// Lets `write` write the page at physical `page`, which nothing else maps with the right to write: it is given an address at which
-    /// the page is writable meanwhile, on this processor, at another place each time. Interrupts are off in `write`, which is short.
+    /// Lets `write` write the page at physical `page`, which nothing else maps with the right to write: it is
+    /// given an address at which the page is writable meanwhile, on this processor, at another place each
+    /// time. Interrupts are off in `write`, which is short.
     pub fn patch<R>(page: usize, write: impl FnOnce(*mut u8) -> R) -> R {
         const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
         let state = cpu::irq_save();
@@ -572,8 +577,9 @@ mod bare {
         result
     }
 
-    /// Draws by lot where all memory is mapped and where stacks begin, unless the command line says `nokaslr`. On the temporary tables, which then have memory
-    /// there as well; whoever has an address in the map asks for it again.
+    /// Draws by lot where all memory is mapped and where stacks begin, unless the command line says
+    /// `nokaslr`. On the temporary tables, which then have memory there as well; whoever has an address in
+    /// the map asks for it again.
     pub(crate) fn randomize() {
         const GIB: usize = 1 << 30;
         unsafe extern "C" {
@@ -596,7 +602,8 @@ mod bare {
         };
         let slot = 256 + (lot >> 16) % 255;
         let first = (lot >> 32) % (room + 1);
-        // SAFETY: the boot CPU alone runs, on these tables; the entries are not in use yet, or lead to the same memory as before.
+        // SAFETY: the boot CPU alone runs, on these tables; the entries are not in use yet, or lead to the
+        // same memory as before.
         unsafe {
             boot_pdpt_map[first..first + 4].copy_from_slice(&boot_pdpt_low[..4]);
             let table = &raw const boot_pdpt_map as usize - window(0);
@@ -607,8 +614,8 @@ mod bare {
         MAP.store(top_half | slot << 39 | first << 30, Ordering::Relaxed);
     }
 
-    /// Builds the kernel's page tables with frames from `frames` and loads them. The temporary tables, which cover 4 GiB
-    /// at `PHYS_MAP`, are in force until then.
+    /// Builds the kernel's page tables with frames from `frames` and loads them. The temporary tables, which
+    /// cover 4 GiB at `PHYS_MAP`, are in force until then.
     pub(crate) fn build(frames: &mut EarlyFrames, local_apic: usize, io_apics: &[usize]) {
         let root = frames.frame();
         let no_execute = if features::get().nx() { NO_EXECUTE } else { 0 };

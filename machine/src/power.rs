@@ -1,7 +1,7 @@
 //! Ending, and telling the host why: power-off and the control channel.
 //!
-//! *Interface*: [`report`] writes one line to the control port (0xe8); [`off`] powers off. docs/run-contract.md says which lines the host
-//! understands.
+//! *Interface*: [`report`] writes one line to the control port (0xe8); [`off`] powers off.
+//! docs/run-contract.md says which lines the host understands.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -69,8 +69,8 @@ pub fn report_bytes(bytes: &[u8]) {
 pub fn off() -> ! {
     crate::cpu::irq_disable();
     #[cfg(target_os = "none")]
-    // SAFETY: the registers are the ones that the firmware names for this purpose; those of QEMU and the reset
-    // register are reached only when the former did nothing.
+    // SAFETY: the registers are the ones that the firmware names for this purpose; those of QEMU and the
+    // reset register are reached only when the former did nothing.
     unsafe {
         let pm1a = PM1A.load(Ordering::Relaxed);
         if pm1a != 0 {

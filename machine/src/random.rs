@@ -1,7 +1,9 @@
-//! Numbers that an attacker should not guess: RDRAND where the processor has it, else the stock that a device fills, else a mix of the clock; with RDRAND each word of the stock goes in, too.
+//! Numbers that an attacker should not guess: RDRAND where the processor has it, else the stock that a device
+//! fills, else a mix of the clock; with RDRAND each word of the stock goes in, too.
 //!
-//! *Interface*: [`u64()`], [`fill`]. May be called from anywhere. A device's driver says by [`set_refill`] how to ask it, and brings words by [`supply`]. With neither the numbers are not fit
-//! for cryptography (docs/caveats.md).
+//! *Interface*: [`u64()`], [`fill`]. May be called from anywhere. A device's driver says by [`set_refill`]
+//! how to ask it, and brings words by [`supply`]. With neither the numbers are not fit for cryptography
+//! (docs/caveats.md).
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

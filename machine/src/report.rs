@@ -1,7 +1,8 @@
 //! The panic report: what happened, where, and how the kernel got there.
 //!
-//! *Interface*: [`panic()`] for the kernel room's panic handler, [`fatal_exception`] for exceptions that nobody can handle. Goes to
-//! the log and to the control port (docs/run-contract.md), then powers off. The other CPUs are stopped first. Uses no heap and takes no lock.
+//! *Interface*: [`panic()`] for the kernel room's panic handler, [`fatal_exception`] for exceptions that
+//! nobody can handle. Goes to the log and to the control port (docs/run-contract.md), then powers off. The
+//! other CPUs are stopped first. Uses no heap and takes no lock.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -190,8 +191,8 @@ fn write_trace(out: &mut dyn Write, mut rbp: usize) -> fmt::Result {
         if !rbp.is_multiple_of(8) || rbp < abi::layout::WINDOW || rbp.saturating_add(16) > base {
             break;
         }
-        // SAFETY: the words lie on a kernel stack below its base; a wild value that only looks like one ends in the
-        // "fault while reporting" path.
+        // SAFETY: the words lie on a kernel stack below its base; a wild value that only looks like one ends
+        // in the "fault while reporting" path.
         let (next, back) = unsafe { *(rbp as *const (usize, usize)) };
         if back == 0 {
             break;

@@ -1,10 +1,11 @@
 //! Segment descriptors, task state and control registers of one CPU.
 //!
-//! *Interface*: `init_this_cpu` on each CPU as it comes up. Selectors are Linux's, so that what a program sees of
-//! them is what it expects. Double fault, NMI, machine check and debug exceptions have stacks of their own (IST).
+//! *Interface*: `init_this_cpu` on each CPU as it comes up. Selectors are Linux's, so that what a program
+//! sees of them is what it expects. Double fault, NMI, machine check and debug exceptions have stacks of
+//! their own (IST).
 
-/// Words in a descriptor table: null, unused, kernel code and data, user 32-bit code (unused), user data, user code, unused,
-/// task state (two words).
+/// Words in a descriptor table: null, unused, kernel code and data, user 32-bit code (unused), user data,
+/// user code, unused, task state (two words).
 pub(crate) const GDT_WORDS: usize = 10;
 
 /// The 64-bit task state segment.
@@ -98,8 +99,8 @@ mod bare {
         base: u64,
     }
 
-    /// Points the gate of an interrupt vector at `entry`. All entries lie in the same 4 GiB, so that the one store that
-    /// matters is a single word.
+    /// Points the gate of an interrupt vector at `entry`. All entries lie in the same 4 GiB, so that the one
+    /// store that matters is a single word.
     pub(crate) fn set_gate(vector: u8, entry: usize) {
         let stub = trap::stub(vector);
         if measures().isolate_tables() {
@@ -109,7 +110,8 @@ mod bare {
     }
 
     fn write_gate(vector: u8, gate: Gate) {
-        // SAFETY: one of the 256 gates in the table's page; the upper half never changes once set (every entry is in the top 2 GiB), and the lower is one aligned store.
+        // SAFETY: one of the 256 gates in the table's page; the upper half never changes once set (every
+        // entry is in the top 2 GiB), and the lower is one aligned store.
         paging::patch(gates().start, |page| unsafe {
             let slot = page.cast::<u64>().add(2 * vector as usize);
             slot.add(1).write_volatile(gate.0[1]);
@@ -117,7 +119,8 @@ mod bare {
         });
     }
 
-    /// The physical addresses of the interrupt descriptor table, whose page is read-only once there are tables.
+    /// The physical addresses of the interrupt descriptor table, whose page is read-only once there are
+    /// tables.
     pub(crate) fn gates() -> core::ops::Range<usize> {
         let start = IDT.0.get() as usize - paging::window(0);
         start..start + size_of::<Idt>()
@@ -141,8 +144,8 @@ mod bare {
     /// Loads this CPU's own tables, sets its control registers and its `syscall` entry.
     pub(crate) fn init_this_cpu() {
         let cpu = cpu::this_cpu();
-        // SAFETY: interrupts are off and only this CPU touches its own structures; every value below is what the
-        // architecture chapter prescribes.
+        // SAFETY: interrupts are off and only this CPU touches its own structures; every value below is what
+        // the architecture chapter prescribes.
         unsafe {
             load_tables(cpu);
             set_control_registers();
@@ -160,7 +163,8 @@ mod bare {
     /// Sets where `syscall` enters the kernel on this CPU.
     ///
     /// # Safety
-    /// Called on `cpu` with interrupts off; `entry` is code that jumps through `cpu.dispatcher`; where tables are isolated it is entered on the kernel stack.
+    /// Called on `cpu` with interrupts off; `entry` is code that jumps through `cpu.dispatcher`; where tables
+    /// are isolated it is entered on the kernel stack.
     pub(crate) unsafe fn set_syscall_entry(cpu: &Cpu, entry: usize) {
         cpu.syscall_entry.store(entry, Ordering::Relaxed);
         // SAFETY: the caller's promise.
@@ -181,7 +185,8 @@ mod bare {
                 (*tss).ist[stack as usize - 1] = paging::machine_stack(cpu.number(), stack) as u64;
             }
             (*tss).rsp0 = paging::machine_stack(cpu.number(), MachineStack::Boot) as u64;
-            // Where tables are isolated the processor itself uses those of the gate, and the table of gates by the address there.
+            // Where tables are isolated the processor itself uses those of the gate, and the table of gates
+            // by the address there.
             let mut table = IDT.0.get() as usize;
             let (mut at, mut gdt) = (tss as u64, cpu.gdt.get());
             if measures().isolate_tables() {

@@ -1,7 +1,7 @@
 //! What only the machine can tell about its own doors: a return to user mode that the processor refuses.
 //!
-//! *Interface*: [`run`], at boot before the rooms above link their trap callouts: it links its own. It asserts, so a failure is a panic with
-//! its report.
+//! *Interface*: [`run`], at boot before the rooms above link their trap callouts: it links its own. It
+//! asserts, so a failure is a panic with its report.
 
 use crate::paging::MachineStack;
 use crate::trap::{
@@ -35,8 +35,9 @@ static CALLOUTS: Callouts = Callouts {
     irq_exit: |_| {},
 };
 
-/// Leaves the kernel by `frame`, and comes back by the exception that follows. `door` is [`trap::return_from`]'s address, which looks at the frame, or
-/// that of the restoring end behind it, which does not.
+/// Leaves the kernel by `frame`, and comes back by the exception that follows. `door` is
+/// [`trap::return_from`]'s address, which looks at the frame, or that of the restoring end behind it, which
+/// does not.
 #[unsafe(naked)]
 unsafe extern "C" fn excursion(_frame: *const TrapFrame, _door: usize) {
     naked_asm!(
@@ -136,7 +137,8 @@ pub fn run() {
         ),
     ] {
         SEEN[0].store(u64::MAX, Ordering::Relaxed);
-        // SAFETY: interrupts are off; each frame is refused, and the callout leads back. The callee's registers are restored.
+        // SAFETY: interrupts are off; each frame is refused, and the callout leads back. The callee's
+        // registers are restored.
         unsafe { excursion(&frame, door) };
         assert_eq!(
             SEEN[0].load(Ordering::Relaxed),

@@ -1,11 +1,13 @@
 //! The kernel moves itself: before anything else it is given an address drawn by lot.
 //!
-//! *Interface*: [`slide`], called by the entry on the temporary tables. The image stays where it is in memory; what moves is where it is seen, with all of
-//! `WINDOW`, in steps of 2 MiB. `nokaslr` on the command line, or no list of places, leaves it where it is linked.
+//! *Interface*: [`slide`], called by the entry on the temporary tables. The image stays where it is in
+//! memory; what moves is where it is seen, with all of `WINDOW`, in steps of 2 MiB. `nokaslr` on the command
+//! line, or no list of places, leaves it where it is linked.
 //!
-//! Code reaches the image relative to itself or by addresses that the linker has filled in. The latter are listed by the host tool in
-//! `.synthesis/kernel.rel` (docs/run-contract.md): each gets the distance added, in place, while the image can be seen at both addresses; then the
-//! entry goes on at the new one. What has been computed from an address before would be stale, so nothing has.
+//! Code reaches the image relative to itself or by addresses that the linker has filled in. The latter are
+//! listed by the host tool in `.synthesis/kernel.rel` (docs/run-contract.md): each gets the distance added,
+//! in place, while the image can be seen at both addresses; then the entry goes on at the new one. What has
+//! been computed from an address before would be stale, so nothing has.
 
 use crate::paging::{bits, phys_to_virt};
 use crate::{boot, cpio, features, random};
@@ -51,7 +53,8 @@ pub(crate) unsafe extern "C" fn slide(start_info: usize) -> usize {
     let room = WINDOW_LEN.saturating_sub(top).max(LEAST) / STEP;
     let steps = linked + random::u64() as usize % (room - linked);
     let distance = steps * STEP;
-    // SAFETY: the boot CPU alone runs, with nothing but this function; both addresses show the image while it changes.
+    // SAFETY: the boot CPU alone runs, with nothing but this function; both addresses show the image while it
+    // changes.
     unsafe {
         show(steps, linked);
         move_by(distance, list.data);

@@ -1,10 +1,12 @@
 //! Single steps through kernel code, so that a suite can look and act between any two of its instructions.
 //!
-//! *Interface*: [`link`] a hook once; then between [`begin`] and [`end`] the running thread traps after each of its instructions, and the hook
-//! is called with the frame, interrupts off. The trap flag is part of the saved flags, so interrupts and preemption do not disturb it; a
-//! procedure that switches threads of its own accord ([`crate::cpu`] knows nothing of flags there) ends the stepping.
+//! *Interface*: [`link`] a hook once; then between [`begin`] and [`end`] the running thread traps after each
+//! of its instructions, and the hook is called with the frame, interrupts off. The trap flag is part of the
+//! saved flags, so interrupts and preemption do not disturb it; a procedure that switches threads of its own
+//! accord ([`crate::cpu`] knows nothing of flags there) ends the stepping.
 //!
-//! Nothing in the kernel's own work steps: without a hook, a debug exception in kernel mode stays what it was, a fault.
+//! Nothing in the kernel's own work steps: without a hook, a debug exception in kernel mode stays what it
+//! was, a fault.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 

@@ -1,7 +1,7 @@
 //! Names for code addresses: the kernel's own functions, and generated code.
 //!
-//! *Interface*: [`name`]. The table is the file `.synthesis/kernel.sym` of the initrd (docs/run-contract.md), read in place, so that it works
-//! before and after everything else does.
+//! *Interface*: [`name`]. The table is the file `.synthesis/kernel.sym` of the initrd (docs/run-contract.md),
+//! read in place, so that it works before and after everything else does.
 
 /// The path of the table in the initrd.
 pub const FILE: &str = ".synthesis/kernel.sym";

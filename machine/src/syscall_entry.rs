@@ -1,7 +1,8 @@
-//! The entry of `syscall` on one CPU: a generated jump through the word that holds the running thread's dispatcher.
+//! The entry of `syscall` on one CPU: a generated jump through the word that holds the running thread's
+//! dispatcher.
 //!
-//! *Interface*: [`synthesize`], on each CPU when the code space is there. Until then an assembled jump of the same effect
-//! serves. Source: docs/architecture.md, "Entering the kernel"; dissertation, section 3.3.4.
+//! *Interface*: [`synthesize`], on each CPU when the code space is there. Until then an assembled jump of the
+//! same effect serves. Source: docs/architecture.md, "Entering the kernel"; dissertation, section 3.3.4.
 
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 

@@ -1,7 +1,8 @@
-//! What the firmware's ACPI tables say: processors, interrupt controllers, PCI's configuration space, how to power off.
+//! What the firmware's ACPI tables say: processors, interrupt controllers, PCI's configuration space, how to
+//! power off.
 //!
-//! *Interface*: `read`, once, on the temporary page tables (which map 4 GiB). The tables are found and checked by the
-//! `acpi` crate; without tables the PC's classic addresses and one processor are assumed.
+//! *Interface*: `read`, once, on the temporary page tables (which map 4 GiB). The tables are found and
+//! checked by the `acpi` crate; without tables the PC's classic addresses and one processor are assumed.
 
 use core::ptr::NonNull;
 

@@ -1,11 +1,12 @@
 //! Entering and leaving the kernel: the trap frame, exceptions, interrupts and slow system calls.
 //!
-//! *Interface*: [`TrapFrame`], [`Callouts`] and [`link`], the entry addresses [`syscall_slow`] and [`irq_tail`] for
-//! generated code, [`return_from`]. Source: dissertation, section 3.3.3 and 3.3.4; docs/architecture.md, "Entering the kernel".
+//! *Interface*: [`TrapFrame`], [`Callouts`] and [`link`], the entry addresses [`syscall_slow`] and
+//! [`irq_tail`] for generated code, [`return_from`]. Source: dissertation, section 3.3.3 and 3.3.4;
+//! docs/architecture.md, "Entering the kernel".
 //!
-//! Exceptions reach the callout with interrupts off, so that [`fault_address`] is still the fault's; the callout
-//! turns them on when it may sleep. Interrupt handlers run with interrupts off throughout; the callout at the end of an interrupt may turn
-//! them on and off again.
+//! Exceptions reach the callout with interrupts off, so that [`fault_address`] is still the fault's; the
+//! callout turns them on when it may sleep. Interrupt handlers run with interrupts off throughout; the
+//! callout at the end of an interrupt may turn them on and off again.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -33,7 +34,8 @@ pub struct TrapFrame {
     pub rdi: u64,
     /// 0–255: as the processor counts; [`VECTOR_SYSCALL`]; [`VECTOR_TAIL`].
     pub vector: u64,
-    /// The processor's error code, the cause of a debug exception (DR6, set bits alone), or the number of the system call.
+    /// The processor's error code, the cause of a debug exception (DR6, set bits alone), or the number of the
+    /// system call.
     pub error: u64,
     pub rip: u64,
     pub cs: u64,
@@ -100,8 +102,9 @@ impl TrapFrame {
         self.vector == VECTOR_SYSCALL
     }
 
-    /// Whether `iretq` takes it and user mode may have it: an address that the processor accepts, user segments, interrupts on, no right to
-    /// ports. (A canonical address that is not the user's faults in user mode, as it should.)
+    /// Whether `iretq` takes it and user mode may have it: an address that the processor accepts, user
+    /// segments, interrupts on, no right to ports. (A canonical address that is not the user's faults in user
+    /// mode, as it should.)
     pub fn fits_user(&self) -> bool {
         let top = (self.rip as i64) >> 47;
         (top == 0 || top == -1)
@@ -129,7 +132,8 @@ pub struct Callouts {
     /// A system call that no generated code has answered: number in `error` and `rax`, result into `rax`.
     /// Interrupts are on.
     pub syscall: fn(&mut TrapFrame),
-    /// Last thing before going back to user mode (signals, stops, giving way). Called and returns with interrupts off.
+    /// Last thing before going back to user mode (signals, stops, giving way). Called and returns with
+    /// interrupts off.
     pub return_to_user: fn(&mut TrapFrame),
     /// Last thing in every interrupt, after the controller has been told (preemption). Interrupts are off.
     pub irq_exit: fn(&mut TrapFrame),
@@ -196,9 +200,11 @@ macro_rules! restore {
          pop rax\npop rcx\npop rdx\npop rsi\npop rdi"
     };
 }
-/// Where a debug exception begins, on its own stack, the vector pushed. It comes at any instruction: what a program has had watched may be met by the kernel's accesses on its
-/// behalf, or be told late, at the first instruction of a system call (behind `mov ss`), where the stack pointer is still the program's. From user mode, and as the
-/// kernel's own step ([`crate::step`]), it goes on where it would have been without all this. Otherwise it says nothing, and touches nothing.
+/// Where a debug exception begins, on its own stack, the vector pushed. It comes at any instruction: what a
+/// program has had watched may be met by the kernel's accesses on its behalf, or be told late, at the first
+/// instruction of a system call (behind `mov ss`), where the stack pointer is still the program's. From user
+/// mode, and as the kernel's own step ([`crate::step`]), it goes on where it would have been without all
+/// this. Otherwise it says nothing, and touches nothing.
 /// Source: CVE-2018-8897; Linux, exc_debug_kernel.
 #[cfg(target_os = "none")]
 macro_rules! begin_debug {
@@ -248,7 +254,8 @@ macro_rules! begin_debug {
     };
 }
 
-/// One 16-byte stub a vector, from the symbol on: an error code of zero where the processor pushes none, then the number.
+/// One 16-byte stub a vector, from the symbol on: an error code of zero where the processor pushes none, then
+/// the number.
 #[cfg(target_os = "none")]
 macro_rules! stubs {
     ($symbol:literal, $common:path, $debug_entry:path) => {
@@ -477,14 +484,15 @@ mod bare {
     }
 
     /// The code address to `jmp` to for a system call that generated code does not answer: at any depth of
-    /// the thread's kernel stack, interrupts off, number in rax, user's rip in rcx and flags in r11, user's stack pointer in
-    /// the [`cpu::StackBase`], all other registers as the user left them.
+    /// the thread's kernel stack, interrupts off, number in rax, user's rip in rcx and flags in r11, user's
+    /// stack pointer in the [`cpu::StackBase`], all other registers as the user left them.
     pub fn syscall_slow() -> usize {
         SLOW.load(Ordering::Relaxed)
     }
 
-    /// The code address a generated interrupt handler jumps to when it has woken somebody: stack and registers exactly
-    /// as the interrupt left them, the controller told. Runs the end of an ordinary interrupt: giving way, signals.
+    /// The code address a generated interrupt handler jumps to when it has woken somebody: stack and
+    /// registers exactly as the interrupt left them, the controller told. Runs the end of an ordinary
+    /// interrupt: giving way, signals.
     pub fn irq_tail() -> usize {
         if guarded() {
             guarded::irq_tail_entry as *const () as usize
@@ -496,8 +504,8 @@ mod bare {
     /// Leaves the kernel (or goes to a kernel context) through `frame`, past the `return_to_user` callout.
     ///
     /// # Safety
-    /// Interrupts are off, `frame` lies on the running kernel stack, nothing above it is needed, and it describes a
-    /// state the kernel may go to.
+    /// Interrupts are off, `frame` lies on the running kernel stack, nothing above it is needed, and it
+    /// describes a state the kernel may go to.
     #[unsafe(naked)]
     pub unsafe extern "C" fn return_from(frame: *const TrapFrame) -> ! {
         naked_asm!(
@@ -525,7 +533,8 @@ mod bare {
         let cpu = cpu::this_cpu();
         if frame.vector >= 32 {
             cpu.interrupts.fetch_add(1, Ordering::Relaxed);
-            // One inside another's end is no quiescent point: what that one's handler has read it may still use.
+            // One inside another's end is no quiescent point: what that one's handler has read it may still
+            // use.
             let inside = cpu.handles_interrupt();
             if !inside {
                 sync::epoch::quiescent(cpu.number());
@@ -587,7 +596,8 @@ mod bare {
         }
     }
 
-    /// Gives the thread the fault that going to user mode by `frame` would be, until the frame is another or the thread has ended.
+    /// Gives the thread the fault that going to user mode by `frame` would be, until the frame is another or
+    /// the thread has ended.
     #[cold]
     fn unfit(frame: &mut TrapFrame) {
         while frame.from_user() && !frame.fits_user() {
@@ -609,9 +619,9 @@ mod bare {
         (callouts().exception)(frame);
     }
 
-    /// The `iretq` of [`trap_leave`] itself has faulted, in supervisor mode: what it was to go to is no state of user mode. Nothing should get so far
-    /// ([`TrapFrame::fits_user`] has looked). If something does, the thread has the fault and the kernel goes on; a frame of the kernel's own
-    /// is a fault like any other.
+    /// The `iretq` of [`trap_leave`] itself has faulted, in supervisor mode: what it was to go to is no state
+    /// of user mode. Nothing should get so far ([`TrapFrame::fits_user`] has looked). If something does, the
+    /// thread has the fault and the kernel goes on; a frame of the kernel's own is a fault like any other.
     ///
     /// # Safety
     /// `frame` is that of such a fault.
@@ -619,7 +629,8 @@ mod bare {
     unsafe fn refused(frame: *mut TrapFrame) {
         // SAFETY: the caller's promise.
         let fault = unsafe { frame.read() };
-        // SAFETY: when `iretq` faults the stack pointer is where it was: at the five words, which the kernel's root maps.
+        // SAFETY: when `iretq` faults the stack pointer is where it was: at the five words, which the
+        // kernel's root maps.
         let [rip, cs, rflags, rsp, ss] = unsafe { (fault.rsp as *const [u64; 5]).read() };
         if cs & 3 != 3 {
             // SAFETY: the caller's promise.
@@ -638,8 +649,8 @@ mod bare {
             ss,
             ..fault
         };
-        // SAFETY: the frame that was to be left through lay there. The fault's own frame, which this may overlap, has been read and is not
-        // looked at again; this function's stack lies below both.
+        // SAFETY: the frame that was to be left through lay there. The fault's own frame, which this may
+        // overlap, has been read and is not looked at again; this function's stack lies below both.
         unsafe {
             place.write(back);
             refused_at(place)
@@ -683,13 +694,14 @@ mod bare {
         false
     }
 
-    /// Generated code uses `stac` and `clac` unconditionally; on a processor without SMAP they are undefined, and skipped here.
+    /// Generated code uses `stac` and `clac` unconditionally; on a processor without SMAP they are undefined,
+    /// and skipped here.
     fn skip_smap_instruction(frame: &mut TrapFrame) -> bool {
         if frame.from_user() || crate::features::get().smap() {
             return false;
         }
-        // SAFETY: kernel code at a faulting instruction is readable; an x86 instruction is at least as long as the bytes compared
-        // when they match.
+        // SAFETY: kernel code at a faulting instruction is readable; an x86 instruction is at least as long
+        // as the bytes compared when they match.
         let bytes = unsafe { (frame.rip as *const [u8; 3]).read() };
         let skip = matches!(bytes, [0x0f, 0x01, 0xca | 0xcb]);
         if skip {
@@ -698,8 +710,8 @@ mod bare {
         skip
     }
 
-    /// Makes every recorded `stac` and `clac` a no-op on a processor without SMAP. Called while the image is still
-    /// writable and no other code runs.
+    /// Makes every recorded `stac` and `clac` a no-op on a processor without SMAP. Called while the image is
+    /// still writable and no other code runs.
     pub(crate) fn patch_smap_sites() {
         unsafe extern "C" {
             static __smapsites_start: [usize; 0];
@@ -710,7 +722,8 @@ mod bare {
         }
         let start = (&raw const __smapsites_start).cast::<usize>();
         let end = (&raw const __smapsites_end).cast::<usize>();
-        // SAFETY: the linker script bounds the table; each entry is a 3-byte instruction in writable, not yet running code.
+        // SAFETY: the linker script bounds the table; each entry is a 3-byte instruction in writable, not yet
+        // running code.
         unsafe {
             for i in 0..end.offset_from(start) {
                 let site = start.offset(i).read() as *mut u8;

@@ -1,8 +1,9 @@
 //! Copies between kernel and user memory that a bad address ends instead of the kernel.
 //!
-//! *Interface*: [`copy_in`], [`copy_out`], [`zero`], [`compare_exchange`], [`save_vectors`], [`load_vectors`]. A page fault inside them is first offered to the
-//! address space (the exception callout sees an ordinary fault at a user address); when that cannot help, [`fixup`] names the place
-//! where the copy ends with an error. May fault and therefore sleep: thread context, interrupts on.
+//! *Interface*: [`copy_in`], [`copy_out`], [`zero`], [`compare_exchange`], [`save_vectors`],
+//! [`load_vectors`]. A page fault inside them is first offered to the address space (the exception callout
+//! sees an ordinary fault at a user address); when that cannot help, [`fixup`] names the place where the copy
+//! ends with an error. May fault and therefore sleep: thread context, interrupts on.
 
 use abi::layout::USER_END;
 #[cfg(target_os = "none")]
@@ -66,8 +67,8 @@ pub fn zero(to: usize, len: usize) -> Result<(), ()> {
     Ok(())
 }
 
-/// Compares the 4-aligned word at user address `at` with `expected`, stores `new` if they are equal, and returns what was there:
-/// one atomic step.
+/// Compares the 4-aligned word at user address `at` with `expected`, stores `new` if they are equal, and
+/// returns what was there: one atomic step.
 ///
 /// # Errors
 /// The address is not the user's, not aligned, or cannot be written.
@@ -85,8 +86,8 @@ pub fn compare_exchange(at: usize, expected: u32, new: u32) -> Result<u32, ()> {
     }
 }
 
-/// Saves the running thread's vector registers at user address `at`, a multiple of 64, in XSAVE's standard format: all but the header's words after the first
-/// and what is left to software.
+/// Saves the running thread's vector registers at user address `at`, a multiple of 64, in XSAVE's standard
+/// format: all but the header's words after the first and what is left to software.
 ///
 /// # Errors
 /// The place is not the user's or cannot be written, or the processor has no XSAVE.
@@ -98,7 +99,8 @@ pub fn save_vectors(at: usize) -> Result<(), ()> {
 /// Loads the running thread's vector registers from user address `at`, a multiple of 64.
 ///
 /// # Errors
-/// The place is not the user's, cannot be read, or holds no state that the processor accepts; or it has no XSAVE. The registers may have changed.
+/// The place is not the user's, cannot be read, or holds no state that the processor accepts; or it has no
+/// XSAVE. The registers may have changed.
 #[allow(clippy::result_unit_err)]
 pub fn load_vectors(at: usize) -> Result<(), ()> {
     vectors(at, load)
@@ -109,7 +111,8 @@ fn vectors(at: usize, pass: unsafe extern "C" fn(usize) -> usize) -> Result<(), 
     if !crate::features::get().xsave() {
         return Err(());
     }
-    // SAFETY: what is no state or not the user's ends in the fix-up; the kernel itself uses none of the registers.
+    // SAFETY: what is no state or not the user's ends in the fix-up; the kernel itself uses none of the
+    // registers.
     match unsafe { pass(at) } {
         0 => Ok(()),
         _ => Err(()),
@@ -140,7 +143,8 @@ pub fn fixup(rip: usize) -> Option<usize> {
     }
 }
 
-/// `stac`, recorded so that where mitigations want it ([`crate::mitigate`]) it becomes a jump to `masked!`, which stands behind the routine.
+/// `stac`, recorded so that where mitigations want it ([`crate::mitigate`]) it becomes a jump to `masked!`,
+/// which stands behind the routine.
 #[cfg(target_os = "none")]
 macro_rules! open_user {
     () => {
@@ -152,7 +156,8 @@ macro_rules! open_user {
     };
 }
 
-/// The user's address in `$reg` without the bit that would make it the kernel's, however far the processor has run ahead of the comparison; and user access open.
+/// The user's address in `$reg` without the bit that would make it the kernel's, however far the processor
+/// has run ahead of the comparison; and user access open.
 #[cfg(target_os = "none")]
 macro_rules! masked {
     ($reg:literal) => {
@@ -166,7 +171,8 @@ macro_rules! masked {
     };
 }
 
-/// Makes each recorded site a jump to its masked part. At boot, while the image is still writable and no other code runs.
+/// Makes each recorded site a jump to its masked part. At boot, while the image is still writable and no
+/// other code runs.
 #[cfg(target_os = "none")]
 pub(crate) fn mask_sites() {
     unsafe extern "C" {
@@ -176,7 +182,8 @@ pub(crate) fn mask_sites() {
     const SHORT_JUMP: usize = 2;
     let start = (&raw const __masksites_start).cast::<[usize; 2]>();
     let end = (&raw const __masksites_end).cast::<[usize; 2]>();
-    // SAFETY: the linker script bounds the table; each site is a 3-byte instruction in writable, not yet running code, and its masked part is less than 128 bytes behind it.
+    // SAFETY: the linker script bounds the table; each site is a 3-byte instruction in writable, not yet
+    // running code, and its masked part is less than 128 bytes behind it.
     unsafe {
         for i in 0..end.offset_from(start) {
             let [site, masked] = start.offset(i).read();
@@ -187,7 +194,8 @@ pub(crate) fn mask_sites() {
     }
 }
 
-/// Copies rdx bytes from rsi to rdi with user access open: words first, then the rest. Returns 0. `$user` is the user's address.
+/// Copies rdx bytes from rsi to rdi with user access open: words first, then the rest. Returns 0. `$user` is
+/// the user's address.
 #[cfg(target_os = "none")]
 macro_rules! copy {
     ($user:literal) => {

@@ -1,10 +1,12 @@
 //! Threads for tasks: each with a dispatcher that is generated for it.
 //!
-//! *Interface*: [`user_thread`] makes a task's thread; [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their
-//! descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for timers; [`link`] at boot.
+//! *Interface*: [`user_thread`] makes a task's thread; [`unshare_files`] and [`files_moved`] give threads a
+//! new dispatcher when their descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for
+//! timers; [`link`] at boot.
 //!
-//! What a dispatcher answers on the spot: the numbers of process, thread and parent; the word it reads lies in the
-//! [`Process`], which lives as long as its threads. A further leaf costs each `fork` some ten instructions.
+//! What a dispatcher answers on the spot: the numbers of process, thread and parent; the word it reads lies
+//! in the [`Process`], which lives as long as its threads. A further leaf costs each `fork` some ten
+//! instructions.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
@@ -64,7 +66,8 @@ pub fn link(entries: Entries) {
     let _again = ENTRIES.set(entries);
 }
 
-/// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table is `files`.
+/// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table
+/// is `files`.
 fn describe<R>(
     process: &Process,
     tid: i32,
@@ -95,8 +98,8 @@ fn describe<R>(
     })
 }
 
-/// A thread, not started, that will run in `space` from `frame` once `change` has changed its copy. It has the running thread's name, and with
-/// `inherit` its floating-point state. ENOMEM.
+/// A thread, not started, that will run in `space` from `frame` once `change` has changed its copy. It has
+/// the running thread's name, and with `inherit` its floating-point state. ENOMEM.
 #[inline]
 pub fn user_thread(
     frame: &TrapFrame,
@@ -122,7 +125,8 @@ pub(crate) fn renew(task: &Task) -> Result<()> {
     with_table(&task.process, |_, view| follow(task, view))
 }
 
-/// Calls `step` with the table of `process` and where its arrays are: neither changes meanwhile, and nobody else gives the threads dispatchers, unless they settle in.
+/// Calls `step` with the table of `process` and where its arrays are: neither changes meanwhile, and nobody
+/// else gives the threads dispatchers, unless they settle in.
 fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> R {
     loop {
         let files = process.files.get();
@@ -133,8 +137,8 @@ fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> 
     }
 }
 
-/// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call is one that ends what it
-/// is. One that does nothing else in its life, as many a fork's child, needs none.
+/// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call is
+/// one that ends what it is. One that does nothing else in its life, as many a fork's child, needs none.
 #[cold]
 pub fn settle_in(task: &Task, number: usize) {
     const LAST: &[usize] = &[nr::EXIT, nr::EXIT_GROUP, nr::EXECVE, nr::EXECVEAT];
@@ -149,7 +153,8 @@ pub fn settle_in(task: &Task, number: usize) {
         let files = task.process.files.get();
         let (view, traced) = (files.kpt(), task.trace.is_traced());
         if give(task, Some(view), traced).is_err() {
-            // Without memory it goes on with the one that it began with, which uses no table, but not with one that uses a former table.
+            // Without memory it goes on with the one that it began with, which uses no table, but not with
+            // one that uses a former table.
             if again {
                 abandon(task);
             }
@@ -176,8 +181,8 @@ fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
     give(task, files, task.trace.is_traced())
 }
 
-/// Generates the dispatcher of `task` for a table at `files`; one that answers nothing itself for a traced task, whose tracer wants to
-/// see every call. ENOMEM: it keeps the old one.
+/// Generates the dispatcher of `task` for a table at `files`; one that answers nothing itself for a traced
+/// task, whose tracer wants to see every call. ENOMEM: it keeps the old one.
 fn give(task: &Task, files: Option<KptView>, traced: bool) -> Result<()> {
     if traced {
         return task.thread.set_slow_dispatcher().map_err(no_memory);
@@ -204,8 +209,8 @@ fn redirect_all(process: &Process, view: KptView) {
     });
 }
 
-/// A dispatcher must not go on using arrays that are about to be freed: without memory for a new one, the process ends, but not
-/// before it has one that uses no arrays at all.
+/// A dispatcher must not go on using arrays that are about to be freed: without memory for a new one, the
+/// process ends, but not before it has one that uses no arrays at all.
 fn must_redirect(task: &Task, view: KptView) {
     if follow(task, view).is_err() {
         abandon(task);
@@ -235,8 +240,9 @@ pub fn unshare_files(process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// Puts a copy of `old`, the table of `process`, whose holder the caller is and whose arrays are at `view`, in its place, and returns how many threads have to leave `old`.
-/// When it returns no dispatcher uses these arrays. ENOMEM.
+/// Puts a copy of `old`, the table of `process`, whose holder the caller is and whose arrays are at `view`,
+/// in its place, and returns how many threads have to leave `old`. When it returns no dispatcher uses these
+/// arrays. ENOMEM.
 fn exchange_files(
     process: &Process,
     old: &Files,
@@ -272,8 +278,8 @@ fn exchange_files(
     let given_up = process.files.exchange(new.clone());
     drop(threads);
     if users > 1 {
-        // Those that have come or settled in since the first look. The new table may be growing already. If another thread has put a further one in its place, it has redirected
-        // all.
+        // Those that have come or settled in since the first look. The new table may be growing already. If
+        // another thread has put a further one in its place, it has redirected all.
         fence(Ordering::SeqCst);
         let _held = new.hold();
         if process.files.is(&new) {

@@ -1,9 +1,10 @@
 //! A thread's vector state as programs see it: in signal frames, and at the start of a program.
 //!
-//! *Interface*: [`save`] an image for a frame, [`restore`] one from user memory, [`reset`]. The images are XSAVE's
-//! standard form with Linux's note in the bytes that FXSAVE leaves to software.
+//! *Interface*: [`save`] an image for a frame, [`restore`] one from user memory, [`reset`]. The images are
+//! XSAVE's standard form with Linux's note in the bytes that FXSAVE leaves to software.
 //!
-//! A thread that has never used vector registers has none to save: its image is the initial state, and stays lazy.
+//! A thread that has never used vector registers has none to save: its image is the initial state, and stays
+//! lazy.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -120,7 +121,8 @@ pub fn snapshot(image: &mut [u8; IMAGE_MAX]) {
     });
 }
 
-/// Gives the running thread the state `image`, as far as the processor accepts it. Without memory it keeps its own.
+/// Gives the running thread the state `image`, as far as the processor accepts it. Without memory it keeps
+/// its own.
 pub fn replace(image: &mut [u8; IMAGE_MAX]) {
     let image = &mut image[..fpu::area_size().min(IMAGE_MAX)];
     sanitize(image, true, fpu::components());
@@ -174,8 +176,8 @@ pub fn reset() {
     thread::fp::start_over();
 }
 
-/// The unmasked exceptions that the running thread's state notes: bit 0 invalid, 1 denormal, 2 division by zero, 3 overflow,
-/// 4 underflow, 5 precision. Of SSE or of x87.
+/// The unmasked exceptions that the running thread's state notes: bit 0 invalid, 1 denormal, 2 division by
+/// zero, 3 overflow, 4 underflow, 5 precision. Of SSE or of x87.
 pub fn exceptions(sse: bool) -> u32 {
     thread::fp::look(|state| {
         let Some(image) = state else { return 0 };

@@ -1,10 +1,14 @@
-//! Calls that change what the running thread alone has, generated: its signal mask, its list of robust locks, its restartable sequences.
+//! Calls that change what the running thread alone has, generated: its signal mask, its list of robust locks,
+//! its restartable sequences.
 //!
-//! *Interface*: [`mask`], [`robust_list`] and [`sequences`] emit one call each. Entered by a jump from a routine at any depth of the kernel stack, interrupts off, the user's registers as at the
-//! routine's entry. Each answers and goes to user mode, or leaves to a label with all registers but rax as they were and nothing changed: there the call is made from its start the slow way.
+//! *Interface*: [`mask`], [`robust_list`] and [`sequences`] emit one call each. Entered by a jump from a
+//! routine at any depth of the kernel stack, interrupts off, the user's registers as at the routine's entry.
+//! Each answers and goes to user mode, or leaves to a label with all registers but rax as they were and
+//! nothing changed: there the call is made from its start the slow way.
 //!
-//! The C library makes each of them around a thread's life. Nothing of them can wait: what else is to be done for a mask (a signal waits, a timer has rung) is left to the slow way.
-//! Their plain twins are the calls as `linux` makes them.
+//! The C library makes each of them around a thread's life. Nothing of them can wait: what else is to be done
+//! for a mask (a signal waits, a timer has rung) is left to the slow way. Their plain twins are the calls as
+//! `linux` makes them.
 //!
 //! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
 
@@ -61,8 +65,10 @@ fn close(d: &mut Draft) {
 
 /// `rt_sigprocmask`.
 ///
-/// The new mask is there before it is looked for what waits, as for every change of a mask ([`crate::signal::pending`]). If something waits the mask goes back to what it was, and the slow way makes the change
-/// again: who has sent meanwhile has found the thread willing, and drawn its attention, or not, and then the slow way finds the signal.
+/// The new mask is there before it is looked for what waits, as for every change of a mask
+/// ([`crate::signal::pending`]). If something waits the mask goes back to what it was, and the slow way makes
+/// the change again: who has sent meanwhile has found the thread willing, and drawn its attention, or not,
+/// and then the slow way finds the signal.
 pub fn mask(d: &mut Draft, slow: Label) {
     let [leave, fault, one, unblock, set, masked, back, only_old] =
         core::array::from_fn(|_| d.label());

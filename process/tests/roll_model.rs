@@ -1,5 +1,5 @@
-//! Every interleaving of threads that come and go with an interrupt that looks for one of them, checked with loom: it sees whole tasks, each once, all that are there throughout, and none that
-//! has been freed.
+//! Every interleaving of threads that come and go with an interrupt that looks for one of them, checked with
+//! loom: it sees whole tasks, each once, all that are there throughout, and none that has been freed.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
@@ -15,7 +15,8 @@ use roll::{Enrolled, Found, Link, Roll};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// A task: its number is written when it is made and when it is freed, and loom says when somebody reads it meanwhile.
+/// A task: its number is written when it is made and when it is freed, and loom says when somebody reads it
+/// meanwhile.
 struct Task {
     number: UnsafeCell<u32>,
     link: Link<Task>,

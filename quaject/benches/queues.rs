@@ -1,11 +1,15 @@
 //! Generated queues beside their twins in Rust, natively.
 //!
-//! `cargo bench -p quaject --features host --bench queues -- [--json]`. Rows as those of `sync`'s benchmark: a figure is the lower quartile of samples that alternate between the two;
-//! the unit says how far above it the upper quartile is (twin, generated), and the ratio is the median of the ratios of neighbouring samples. An operation is a put and a get of one byte,
-//! both called, the twin with the queue's address, as any code that serves more than one queue has to.
+//! `cargo bench -p quaject --features host --bench queues -- [--json]`. Rows as those of `sync`'s benchmark:
+//! a figure is the lower quartile of samples that alternate between the two; the unit says how far above it
+//! the upper quartile is (twin, generated), and the ratio is the median of the ratios of neighbouring
+//! samples. An operation is a put and a get of one byte, both called, the twin with the queue's address, as
+//! any code that serves more than one queue has to.
 //!
-//! Each of the two has a loop of its own where it lies, of the same instructions, whose calls name their targets: a call through a pointer costs more once it has led to different places, a call over
-//! megabytes more than one nearby, and one loop of the compiler's more than another, so that the caller would be measured.
+//! Each of the two has a loop of its own where it lies, of the same instructions, whose calls name their
+//! targets: a call through a pointer costs more once it has led to different places, a call over megabytes
+//! more than one nearby, and one loop of the compiler's more than another, so that the caller would be
+//! measured.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../../sync/benches/host/pairs.rs"]
@@ -48,7 +52,8 @@ fn calls(put: usize, get: usize) -> Loop {
         ; pop r12
         ; ret
     );
-    // SAFETY: it keeps the System V convention, and so do those it calls, which look at no more than the byte.
+    // SAFETY: it keeps the System V convention, and so do those it calls, which look at no more than the
+    // byte.
     unsafe { Routine::from(draft.seal().expect("there is room for code")) }
 }
 
@@ -63,7 +68,8 @@ trait Twin {
 /// The same loop for a twin.
 #[inline(never)]
 fn calls_of<Q: Twin>(queue: &Q) {
-    // SAFETY: it calls functions of the System V convention with their arguments, and changes what they may, r12 and stack of its own.
+    // SAFETY: it calls functions of the System V convention with their arguments, and changes what they may,
+    // r12 and stack of its own.
     unsafe {
         core::arch::asm!(
             "sub rsp, 16",
@@ -116,7 +122,8 @@ fn row<Q: Twin>(op: &str, producers: Parties, consumers: Parties, queue: Q) {
                 return;
             }
         };
-        // What is linked to the queue calls these; a Rust caller from outside goes through a plug, which counts who is inside.
+        // What is linked to the queue calls these; a Rust caller from outside goes through a plug, which
+        // counts who is inside.
         let (put, get) = made.routines();
         let generated = calls(put.entry(), get.entry());
         let place = if several_cpus { "" } else { " one CPU" };

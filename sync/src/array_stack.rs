@@ -1,25 +1,37 @@
 //! A stack in an array, without nodes to allocate.
 //!
-//! *Interface*: [`ArrayStack::push`] (gives the value back when full) and [`ArrayStack::pop`], from anywhere, handlers included. Values are of at most 32 bits;
-//! [`ValueStack`](crate::ValueStack) stacks anything, by number.
+//! *Interface*: [`ArrayStack::push`] (gives the value back when full) and [`ArrayStack::pop`], from anywhere,
+//! handlers included. Values are of at most 32 bits; [`ValueStack`](crate::ValueStack) stacks anything, by
+//! number.
 //!
-//! Source: the dissertation's Push and Pop (figure 5.5) change the stack pointer and the cell that it comes to point at in one CAS2 of two distant words. Without
-//! that instruction: after Shafiei, *Non-blocking array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one word: its value, its index, and
-//! the number of the push that put it there, so that whoever is not disturbed changes it by one exchange of 8 bytes. The array holds the rest and lags behind by one value, which whoever
-//! pushes next writes into its cell first. A cell has beside its value the number of that push. A value that comes to the top again because those above were taken is in
-//! its cell already, and the top says so; then the value beside the index means nothing. So a `pop` changes nothing but the index, and needs not know the value that it uncovers.
+//! Source: the dissertation's Push and Pop (figure 5.5) change the stack pointer and the cell that it comes
+//! to point at in one CAS2 of two distant words. Without that instruction: after Shafiei, *Non-blocking
+//! array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one word: its value,
+//! its index, and the number of the push that put it there, so that whoever is not disturbed changes it by
+//! one exchange of 8 bytes. The array holds the rest and lags behind by one value, which whoever pushes next
+//! writes into its cell first. A cell has beside its value the number of that push. A value that comes to the
+//! top again because those above were taken is in its cell already, and the top says so; then the value
+//! beside the index means nothing. So a `pop` changes nothing but the index, and needs not know the value
+//! that it uncovers.
 //!
-//! Why a late writer does no harm: it looks at the cell, then at the top, and exchanges the cell only from what it saw to that top's value and number. The next one
-//! who goes past a top makes sure that the cell holds both: so a cell leaves what a late writer saw before anything stands upon the value, never to come back to it, since no number
-//! comes twice; and it changes not at all while its value is the top one and was stored.
+//! Why a late writer does no harm: it looks at the cell, then at the top, and exchanges the cell only from
+//! what it saw to that top's value and number. The next one who goes past a top makes sure that the cell
+//! holds both: so a cell leaves what a late writer saw before anything stands upon the value, never to come
+//! back to it, since no number comes twice; and it changes not at all while its value is the top one and was
+//! stored.
 //!
-//! Why the number is wide enough: it has what value and index leave of the word, at least 24 bits, and 51 where the kernel uses it (one byte, eight places). Pops need not count:
-//! between two pushes the index only falls. Who is stopped between look and exchange is misled only if meanwhile others push a multiple of 2²⁴ times (a tenth of a second of nothing else) or 2⁵¹ times (months),
-//! and at that very push the same value comes to stand at the same index with another below or in its cell. Nobody has to be misled when the numbers come round and
-//! nobody was stopped: a cell counts as written only if number *and* value are those of the top.
+//! Why the number is wide enough: it has what value and index leave of the word, at least 24 bits, and 51
+//! where the kernel uses it (one byte, eight places). Pops need not count: between two pushes the index only
+//! falls. Who is stopped between look and exchange is misled only if meanwhile others push a multiple of 2²⁴
+//! times (a tenth of a second of nothing else) or 2⁵¹ times (months), and at that very push the same value
+//! comes to stand at the same index with another below or in its cell. Nobody has to be misled when the
+//! numbers come round and nobody was stopped: a cell counts as written only if number *and* value are those
+//! of the top.
 //!
-//! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: a cell is written by a release after the top was read by an acquire, so who
-//! acquires a cell's younger content sees the younger top too, and leaves the cell alone; each exchange of the top releases the cells below to the next. All are full barriers on this machine.
+//! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: a
+//! cell is written by a release after the top was read by an acquire, so who acquires a cell's younger
+//! content sees the younger top too, and leaves the cell alone; each exchange of the top releases the cells
+//! below to the next. All are full barriers on this machine.
 
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::word::Small;
@@ -27,7 +39,8 @@ use core::marker::PhantomData;
 
 /// A stack of up to `N` small values. Narrow ones and few of them leave more bits to the number of pushes.
 pub struct ArrayStack<T: Small, const N: usize> {
-    /// From below: the value unless it is in its cell, its index counted from 1, [`STORED`](Self::STORED), the number of the push.
+    /// From below: the value unless it is in its cell, its index counted from 1, [`STORED`](Self::STORED),
+    /// the number of the push.
     top: AtomicU64,
     /// As `top`, without index and `STORED`.
     cells: [AtomicU64; N],

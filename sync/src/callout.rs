@@ -7,8 +7,8 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// The callouts. All are called in thread context except `resume`, `soon`, `cpu`, `irq_save` and `irq_restore`,
-/// which an interrupt handler may cause as well.
+/// The callouts. All are called in thread context except `resume`, `soon`, `cpu`, `irq_save` and
+/// `irq_restore`, which an interrupt handler may cause as well.
 pub struct Callouts {
     /// A handle of the running thread, valid as an argument of `resume` for ever
     /// (thread table entries are type-stable; a stale one causes a spurious wake-up at worst).
@@ -29,12 +29,15 @@ pub struct Callouts {
     pub irq_restore: fn(usize),
     /// Makes another CPU, by its number, pass a quiescent point soon (an interrupt).
     pub nudge: fn(usize),
-    /// Whether the running thread has turns of its own. An idle one has none, and what it has begun may wait for as long as one likes: it does no more than it must.
+    /// Whether the running thread has turns of its own. An idle one has none, and what it has begun may wait
+    /// for as long as one likes: it does no more than it must.
     pub has_turns: fn() -> bool,
-    /// The first of some callbacks waits for a grace period: somebody is to call `epoch::synchronize` before long. In interrupt handlers too.
+    /// The first of some callbacks waits for a grace period: somebody is to call `epoch::synchronize` before
+    /// long. In interrupt handlers too.
     pub soon: fn(),
-    /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives the
-    /// CPU up or the caller's turn comes again. False when it cannot run here now: it sleeps, or is another CPU's, where it runs or is asked to run next.
+    /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives
+    /// the CPU up or the caller's turn comes again. False when it cannot run here now: it sleeps, or is
+    /// another CPU's, where it runs or is asked to run next.
     pub donate: fn(usize) -> bool,
     /// Whether this thread runs on another CPU at this moment.
     pub runs_elsewhere: fn(usize) -> bool,

@@ -1,12 +1,15 @@
 //! Compare-and-swap of two adjacent words.
 //!
-//! *Interface*: [`Pair`], an atomic pair of words; [`Pair::load`], [`Pair::compare_exchange`]; [`Pair::read`] for pairs with a version.
+//! *Interface*: [`Pair`], an atomic pair of words; [`Pair::load`], [`Pair::compare_exchange`]; [`Pair::read`]
+//! for pairs with a version.
 //!
-//! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`, which compares two adjacent ones, so the
-//! structures here put what must change together side by side: a pointer and its tag, a value and its round.
+//! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`,
+//! which compares two adjacent ones, so the structures here put what must change together side by side: a
+//! pointer and its tag, a value and its round.
 //!
-//! Progress: wait-free; one locked instruction. Memory order: both are acquire and release, a full barrier on this machine.
-//! Every x86-64 processor since 2006 has the instruction; `machine` refuses to boot on one that does not.
+//! Progress: wait-free; one locked instruction. Memory order: both are acquire and release, a full barrier on
+//! this machine. Every x86-64 processor since 2006 has the instruction; `machine` refuses to boot on one that
+//! does not.
 
 /// Two words that change together. Aligned to 16 bytes.
 #[repr(C, align(16))]
@@ -53,8 +56,8 @@ impl Pair {
     fn exchange(&self, old: u128, new: u128) -> u128 {
         let ((old_low, old_high), (new_low, new_high)) = (unpack(old), unpack(new));
         let (low, high): (u64, u64);
-        // SAFETY: aligned to 16 bytes, valid while borrowed, accessed only so; the instruction exists (see the head of the file). rbx is the
-        // compiler's, so it is put aside and back.
+        // SAFETY: aligned to 16 bytes, valid while borrowed, accessed only so; the instruction exists (see
+        // the head of the file). rbx is the compiler's, so it is put aside and back.
         unsafe {
             core::arch::asm!(
                 "xchg rsi, rbx",
@@ -71,7 +74,8 @@ impl Pair {
         pack((low, high))
     }
 
-    /// Miri has no assembler, but knows the intrinsic (which the compiler turns into a library call on targets that do not name the instruction).
+    /// Miri has no assembler, but knows the intrinsic (which the compiler turns into a library call on
+    /// targets that do not name the instruction).
     #[cfg(miri)]
     fn exchange(&self, old: u128, new: u128) -> u128 {
         use core::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -96,8 +100,9 @@ impl Pair {
         unpack(self.exchange(0, 0))
     }
 
-    /// Both words without a locked instruction, for pairs whose high word never has one value twice (a count of changes): when
-    /// it is the same before and after the low word was read, the two belong together. (The low word may change alone meanwhile.) Otherwise as [`load`](Pair::load).
+    /// Both words without a locked instruction, for pairs whose high word never has one value twice (a count
+    /// of changes): when it is the same before and after the low word was read, the two belong together. (The
+    /// low word may change alone meanwhile.) Otherwise as [`load`](Pair::load).
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub fn read(&self) -> (u64, u64) {
@@ -129,7 +134,8 @@ impl Pair {
         self.load()
     }
 
-    /// Both words, perhaps of different instants: for who then exchanges both, which tells, and goes by one of them alone until then.
+    /// Both words, perhaps of different instants: for who then exchanges both, which tells, and goes by one
+    /// of them alone until then.
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub fn guess(&self) -> (u64, u64) {
@@ -210,8 +216,9 @@ impl Pair {
         self.compare_exchange_half::<0>(old, new)
     }
 
-    /// Put `new` into the high word if that is `old`, whatever the low one is: half the cost of [`compare_exchange`](Pair::compare_exchange), but for one of
-    /// both words that follows at once, which then takes longer.
+    /// Put `new` into the high word if that is `old`, whatever the low one is: half the cost of
+    /// [`compare_exchange`](Pair::compare_exchange), but for one of both words that follows at once, which
+    /// then takes longer.
     ///
     /// # Errors
     /// The current high word, when it was not `old`.
@@ -255,7 +262,8 @@ impl Pair {
         }
     }
 
-    /// Put `new` by two stores, the high word first, where others may look but discard what they see, and none of their exchanges can succeed (their high word is of the past).
+    /// Put `new` by two stores, the high word first, where others may look but discard what they see, and
+    /// none of their exchanges can succeed (their high word is of the past).
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub(crate) fn renew(&self, (low, high): (u64, u64)) {

@@ -1,24 +1,31 @@
 //! Words that follow from others, and are never older than the last change that was ended.
 //!
-//! *Interface*. A [`Derived`] holds 32 bits that are computed from other words (a routine's address from what a descriptor refers to). Who changes
-//! one of those calls [`Derived::refresh`] afterwards, and may say that the change is done when it returns: from then on the words tell of that change or
-//! of a later one, whatever others are still about to write. [`Derived::merge`] is for a word of which each party computes its own bits only. A reader takes the low half of the word with one load.
+//! *Interface*. A [`Derived`] holds 32 bits that are computed from other words (a routine's address from what
+//! a descriptor refers to). Who changes one of those calls [`Derived::refresh`] afterwards, and may say that
+//! the change is done when it returns: from then on the words tell of that change or of a later one, whatever
+//! others are still about to write. [`Derived::merge`] is for a word of which each party computes its own
+//! bits only. A reader takes the low half of the word with one load.
 //!
-//! The upper half is a tag, which each exchange advances. A party looks at the word, computes the value from what is the case now, and
-//! exchanges both if the tag is as it was. One that looked before a change, and is stopped, finds another tag: nothing old comes to stand in the word, and
-//! nobody waits for it.
+//! The upper half is a tag, which each exchange advances. A party looks at the word, computes the value from
+//! what is the case now, and exchanges both if the tag is as it was. One that looked before a change, and is
+//! stopped, finds another tag: nothing old comes to stand in the word, and nobody waits for it.
 //!
-//! Why this is enough: let Q change and then exchange, and P have computed from what was before. Had P looked at the tag after Q's exchange, it would have acquired
-//! that exchange, which released Q's change, and computed from it. So P looked before, and its own exchange came before Q's, which overwrote it, or fails.
+//! Why this is enough: let Q change and then exchange, and P have computed from what was before. Had P looked
+//! at the tag after Q's exchange, it would have acquired that exchange, which released Q's change, and
+//! computed from it. So P looked before, and its own exchange came before Q's, which overwrote it, or fails.
 //!
-//! If Q's exchange fails twice, some S has exchanged after Q's second look, and looked after Q's first, since its tag is a later one. Q's change is before a
-//! fence before that look, and S computes after a fence after its own: so S has computed from Q's change, and Q need do nothing. The same fences serve parties that look at each other's words
-//! (a walk that marks and then looks where; one who puts something there and then computes from the mark): the walk passes one of its own in between.
+//! If Q's exchange fails twice, some S has exchanged after Q's second look, and looked after Q's first, since
+//! its tag is a later one. Q's change is before a fence before that look, and S computes after a fence after
+//! its own: so S has computed from Q's change, and Q need do nothing. The same fences serve parties that look
+//! at each other's words (a walk that marks and then looks where; one who puts something there and then
+//! computes from the mark): the walk passes one of its own in between.
 //!
-//! Progress: `get`, `set` and `refresh` are wait-free; `merge` is lock-free, it repeats only when another's exchange succeeded.
-//! A party that is stopped between look and exchange while others make a multiple of 2^32 exchanges, and finds the same value, is misled.
+//! Progress: `get`, `set` and `refresh` are wait-free; `merge` is lock-free, it repeats only when another's
+//! exchange succeeded. A party that is stopped between look and exchange while others make a multiple of 2^32
+//! exchanges, and finds the same value, is misled.
 //!
-//! Source: load-linked and store-conditional by a tag (Moir 1997), used as the double refresh of Jayanti's f-arrays (PODC 2002).
+//! Source: load-linked and store-conditional by a tag (Moir 1997), used as the double refresh of Jayanti's
+//! f-arrays (PODC 2002).
 
 use crate::primitive::atomic::{AtomicU64, Ordering, fence};
 use crate::primitive::constructor;
@@ -41,7 +48,8 @@ impl Derived {
         self.0.load(Ordering::Acquire) as u32
     }
 
-    /// Computes `words` anew with `derive` and puts the values in place. `derive` is called a second time when another came between.
+    /// Computes `words` anew with `derive` and puts the values in place. `derive` is called a second time
+    /// when another came between.
     #[inline]
     pub fn refresh<const N: usize>(words: [&Derived; N], mut derive: impl FnMut() -> [u32; N]) {
         fence(Ordering::SeqCst);
@@ -59,7 +67,8 @@ impl Derived {
         }
     }
 
-    /// Computes some of the bits anew with `part`, which is given all and leaves the others as they are. `part` is called again when another came between.
+    /// Computes some of the bits anew with `part`, which is given all and leaves the others as they are.
+    /// `part` is called again when another came between.
     #[inline]
     pub fn merge(&self, mut part: impl FnMut(u32) -> u32) {
         let mut seen = self.0.load(Ordering::Acquire);
@@ -77,7 +86,8 @@ impl Derived {
             .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Puts the low half of `word` in place, with a store. For who knows that no other change is under way anywhere; the upper half is the tag from here on.
+    /// Puts the low half of `word` in place, with a store. For who knows that no other change is under way
+    /// anywhere; the upper half is the tag from here on.
     #[inline(always)]
     pub fn set(&self, word: u64) {
         self.0.store(word, Ordering::Release);

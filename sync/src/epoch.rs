@@ -1,29 +1,34 @@
 //! Grace periods: memory that other CPUs may still be reading or executing is freed when each has moved on.
 //!
-//! *Interface*: unpublish first, then [`retire`] (in a handler [`retire_with`]). The callback runs, in the context of some thread, once
-//! every CPU that is online has passed a quiescent point ([`quiescent`]) since. Readers are code that
-//! runs with interrupts off and never sleeps, above all generated routines; they need to do nothing.
-//! An idle CPU ([`idle_enter`]) counts as quiescent for as long as it is idle. A CPU that leaves idleness
-//! publishes that before it reads anything.
+//! *Interface*: unpublish first, then [`retire`] (in a handler [`retire_with`]). The callback runs, in the
+//! context of some thread, once every CPU that is online has passed a quiescent point ([`quiescent`]) since.
+//! Readers are code that runs with interrupts off and never sleeps, above all generated routines; they need
+//! to do nothing. An idle CPU ([`idle_enter`]) counts as quiescent for as long as it is idle. A CPU that
+//! leaves idleness publishes that before it reads anything.
 //!
-//! A caller of `retire` is in thread context, outside every image, and so at a quiescent point itself: on one CPU the callback runs before
-//! `retire` returns.
+//! A caller of `retire` is in thread context, outside every image, and so at a quiescent point itself: on one
+//! CPU the callback runs before `retire` returns.
 //!
-//! A CPU that comes online while another looks whether all have moved on: either its note is seen, or it sees what was unpublished
-//! (each publishes, passes a sequentially consistent fence, and then reads).
+//! A CPU that comes online while another looks whether all have moved on: either its note is seen, or it sees
+//! what was unpublished (each publishes, passes a sequentially consistent fence, and then reads).
 //!
-//! In interrupt handlers: reading needs nothing, since a handler runs with interrupts off, so its CPU passes no quiescent point under it. Retiring is [`retire_with`]: a count
-//! and one exchange, no memory, no look at the running CPU (a handler is not at a quiescent point: it may have interrupted anything), no callback.
-//! A handler may come between any two steps of `retire` or `collect` on its own CPU: the chain of notes changes by single exchanges, and what was taken off it is out of its reach.
+//! In interrupt handlers: reading needs nothing, since a handler runs with interrupts off, so its CPU passes
+//! no quiescent point under it. Retiring is [`retire_with`]: a count and one exchange, no memory, no look at
+//! the running CPU (a handler is not at a quiescent point: it may have interrupted anything), no callback. A
+//! handler may come between any two steps of `retire` or `collect` on its own CPU: the chain of notes changes
+//! by single exchanges, and what was taken off it is out of its reach.
 //!
-//! Notes wait in one chain. `retire` looks through it when a good number has joined since the last look, and if few have become ripe interrupts the CPUs that hold them up
-//! (one that sleeps passes no quiescent point by itself): so the work for each note is bounded, whatever others do, and so is how many wait.
-//! The first that waits is told to the room of threads (`Callouts::soon`), which sees to it that it does not wait for long, however idle or busy the CPUs are.
+//! Notes wait in one chain. `retire` looks through it when a good number has joined since the last look, and
+//! if few have become ripe interrupts the CPUs that hold them up (one that sleeps passes no quiescent point
+//! by itself): so the work for each note is bounded, whatever others do, and so is how many wait. The first
+//! that waits is told to the room of threads (`Callouts::soon`), which sees to it that it does not wait for
+//! long, however idle or busy the CPUs are.
 //!
-//! Progress: `quiescent` is wait-free; `retire` and `retire_with` are lock-free, and never wait for a grace period (`retire` does when there is no memory at all).
+//! Progress: `quiescent` is wait-free; `retire` and `retire_with` are lock-free, and never wait for a grace
+//! period (`retire` does when there is no memory at all).
 //!
-//! Source: the dissertation frees a routine when its count reaches zero (section 3.4.2), which on one 68030 needs no
-//! more; with several CPUs this is quiescent-state-based reclamation (McKenney and Slingwine, 1998).
+//! Source: the dissertation frees a routine when its count reaches zero (section 3.4.2), which on one 68030
+//! needs no more; with several CPUs this is quiescent-state-based reclamation (McKenney and Slingwine, 1998).
 
 use crate::callout;
 use crate::primitive::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
@@ -87,7 +92,8 @@ loom::lazy_static! {
     static ref KERNEL: Domain<2> = Domain::new();
 }
 
-/// What is to be done after a grace period. Put it into what is to be freed, to retire that without memory for a note.
+/// What is to be done after a grace period. Put it into what is to be freed, to retire that without memory
+/// for a note.
 pub struct Retired {
     next: *mut Retired,
     epoch: u64,
@@ -147,8 +153,9 @@ pub fn retire(callback: fn(usize), argument: usize) {
     KERNEL.retire(callback, argument);
 }
 
-/// As [`retire`], with the caller's note instead of memory, from anywhere, interrupt handlers included: the callback runs later in the context
-/// of a thread that retires or collects. The note is the callee's until the callback is called, which may free it.
+/// As [`retire`], with the caller's note instead of memory, from anywhere, interrupt handlers included: the
+/// callback runs later in the context of a thread that retires or collects. The note is the callee's until
+/// the callback is called, which may free it.
 ///
 /// # Safety
 /// The note stays where it is, and is in no other use, until the callback is called.
@@ -157,8 +164,9 @@ pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize)
     unsafe { KERNEL.retire_with(note, callback, argument) };
 }
 
-/// Waits until a grace period has passed and everything retired before the call is freed, whoever has begun with that. Thread context only.
-/// In a callback: waits for the grace period alone, and frees what nobody has begun with.
+/// Waits until a grace period has passed and everything retired before the call is freed, whoever has begun
+/// with that. Thread context only. In a callback: waits for the grace period alone, and frees what nobody has
+/// begun with.
 pub fn synchronize() {
     KERNEL.synchronize();
 }
@@ -291,8 +299,9 @@ impl<const CPUS: usize> Domain<CPUS> {
         }
     }
 
-    /// Runs the callbacks whose grace period is over; returns how many still wait, of those that were looked at. Thread context only. What has been taken for that waits for the caller: not in a
-    /// thread that others may keep from running, as they do an idle one.
+    /// Runs the callbacks whose grace period is over; returns how many still wait, of those that were looked
+    /// at. Thread context only. What has been taken for that waits for the caller: not in a thread that
+    /// others may keep from running, as they do an idle one.
     pub fn collect(&self) -> usize {
         if self.pending.load(Ordering::Relaxed).is_null() || self.in_callback() {
             return 0;
@@ -368,7 +377,8 @@ impl<const CPUS: usize> Domain<CPUS> {
         }
         self.due.store(left + BATCH, Ordering::Relaxed);
         while !ripe.is_null() {
-            // SAFETY: as above; a note of ours was allocated by `retire` with this layout, another is read for the last time.
+            // SAFETY: as above; a note of ours was allocated by `retire` with this layout, another is read
+            // for the last time.
             unsafe {
                 let Retired {
                     next,
@@ -411,7 +421,8 @@ impl<const CPUS: usize> Domain<CPUS> {
             self.run_ripe();
             return;
         }
-        // A turn that began before may put back what it found young; one that begins from here on finds it ripe, and runs it.
+        // A turn that began before may put back what it found young; one that begins from here on finds it
+        // ripe, and runs it.
         self.wait_for_collectors();
         while self.try_collect().is_none() {
             (callout::get().yield_now)();

@@ -1,22 +1,29 @@
 //! The general list: insertion and deletion anywhere, and visitors that may stay as long as they like.
 //!
-//! *Interface*: [`List::cursor`] walks; [`Cursor::advance`] visits the next node, [`Cursor::insert_after`] and [`Cursor::remove`] change the list where it stands. All
-//! of it from anywhere, handlers included. Nodes are the caller's and intrusive; `free` of [`List::new`] gets each back when it is out of the list and the last visitor has left it.
+//! *Interface*: [`List::cursor`] walks; [`Cursor::advance`] visits the next node, [`Cursor::insert_after`]
+//! and [`Cursor::remove`] change the list where it stands. All of it from anywhere, handlers included. Nodes
+//! are the caller's and intrusive; `free` of [`List::new`] gets each back when it is out of the list and the
+//! last visitor has left it.
 //!
-//! Source: general linked lists (dissertation, section 5.2.3, figure 5.7): visiting a node counts it, leaving discounts it, a deleted node is safe until its
-//! count is zero, and its link still leads back to the list. Deletion has two steps: mark the node and leave it; whoever comes along later sits on the node before, if that
-//! is not marked itself, and unlinks it. The figure's `CAS2` compares the link and the count of the node that it leads to, two distant words. Here the visitors who came by a
-//! link are counted *beside the link*, so one exchange of adjacent words does the same (split counts, as in the atomic shared pointers of
-//! C++); departures are counted in the node, and when a link is changed its count moves there too. The node's own deletion mark is in its link (Harris 2001), so that nothing can be hung behind a
-//! deleted node unseen.
+//! Source: general linked lists (dissertation, section 5.2.3, figure 5.7): visiting a node counts it, leaving
+//! discounts it, a deleted node is safe until its count is zero, and its link still leads back to the list.
+//! Deletion has two steps: mark the node and leave it; whoever comes along later sits on the node before, if
+//! that is not marked itself, and unlinks it. The figure's `CAS2` compares the link and the count of the node
+//! that it leads to, two distant words. Here the visitors who came by a link are counted *beside the link*,
+//! so one exchange of adjacent words does the same (split counts, as in the atomic shared pointers of C++);
+//! departures are counted in the node, and when a link is changed its count moves there too. The node's own
+//! deletion mark is in its link (Harris 2001), so that nothing can be hung behind a deleted node unseen.
 //!
-//! Where nobody sleeps on a node, [`crate::list`] is cheaper: its visitors count nothing, a grace period covers them. Here nothing waits for a grace period, and a visitor that stops
-//! for ever keeps its node and the deleted ones behind it, no more.
+//! Where nobody sleeps on a node, [`crate::list`] is cheaper: its visitors count nothing, a grace period
+//! covers them. Here nothing waits for a grace period, and a visitor that stops for ever keeps its node and
+//! the deleted ones behind it, no more.
 //!
-//! Progress: lock-free; an exchange fails because another visit, insertion or deletion succeeded. Memory order: every link is an exchange of pairs, a full barrier;
-//! the count's release by each who leaves is acquired by the one who finds it zero.
+//! Progress: lock-free; an exchange fails because another visit, insertion or deletion succeeded. Memory
+//! order: every link is an exchange of pairs, a full barrier; the count's release by each who leaves is
+//! acquired by the one who finds it zero.
 //!
-//! Counts: a node may be pointed to by up to 4095 links at once (its predecessor and deleted nodes that somebody still stands on), and be left 2⁵² times between two changes of its predecessor.
+//! Counts: a node may be pointed to by up to 4095 links at once (its predecessor and deleted nodes that
+//! somebody still stands on), and be left 2⁵² times between two changes of its predecessor.
 
 use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
@@ -31,7 +38,8 @@ const LINK: u64 = 1 << 52;
 /// The link inside an element. Put it first in a `repr(C)` structure.
 #[repr(C, align(16))]
 pub struct Node {
-    /// Low: address of the next node or 0, with [`DELETED`]. High: how many came to the next node by this link.
+    /// Low: address of the next node or 0, with [`DELETED`]. High: how many came to the next node by this
+    /// link.
     next: Pair,
     /// [`LINK`] for each link to this node, plus those who came by former links, minus all who left.
     count: AtomicU64,
@@ -75,7 +83,8 @@ unsafe fn node<'a>(address: u64) -> Option<&'a Node> {
     unsafe { ptr::with_exposed_provenance::<Node>(address as usize).as_ref() }
 }
 
-/// A pointer that may be cast to the element around the node: with the provenance that was exposed when it was inserted.
+/// A pointer that may be cast to the element around the node: with the provenance that was exposed when it
+/// was inserted.
 fn whole(node: &Node) -> NonNull<Node> {
     let at = ptr::with_exposed_provenance_mut(ptr::from_ref(node).addr());
     // SAFETY: the address of a reference is not null.
@@ -84,7 +93,8 @@ fn whole(node: &Node) -> NonNull<Node> {
 
 impl List {
     constructor! {
-        /// An empty list. `free` gets back each removed node once, wherever the last one leaves it: it must not wait.
+        /// An empty list. `free` gets back each removed node once, wherever the last one leaves it: it must
+        /// not wait.
         pub fn new(free: fn(NonNull<Node>)) -> List {
             List { head: Node::new(), free }
         }
@@ -121,7 +131,8 @@ impl List {
         }
     }
 
-    /// Add to a node's count; when it becomes zero nobody stands on it and no link leads there: give it back, and let go of what it leads to.
+    /// Add to a node's count; when it becomes zero nobody stands on it and no link leads there: give it back,
+    /// and let go of what it leads to.
     fn add(&self, mut at: NonNull<Node>, mut amount: u64) {
         loop {
             // SAFETY: counted, by the caller or by the link of the node before.
@@ -141,7 +152,8 @@ impl List {
         }
     }
 
-    /// Unlink `gone`, which is deleted, from behind `before`; the caller stands on both. In any case `before` does not lead there afterwards, or is deleted itself.
+    /// Unlink `gone`, which is deleted, from behind `before`; the caller stands on both. In any case `before`
+    /// does not lead there afterwards, or is deleted itself.
     fn unlink(&self, before: &Node, gone: &Node) {
         let after = self.visit(gone);
         if let Some(after) = after {
@@ -200,7 +212,8 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Go on to the next node that is not deleted, unlinking deleted ones on the way. None at the end; then the cursor stays on the last.
+    /// Go on to the next node that is not deleted, unlinking deleted ones on the way. None at the end; then
+    /// the cursor stays on the last.
     pub fn advance(&mut self) -> Option<&Node> {
         loop {
             let next = self.list.visit(self.here())?;
@@ -233,7 +246,8 @@ impl<'a> Cursor<'a> {
         (self.here != NonNull::from(&self.list.head)).then(|| self.here())
     }
 
-    /// The node it stands on, as a pointer that may be cast to the element around it; good as long as the cursor stays.
+    /// The node it stands on, as a pointer that may be cast to the element around it; good as long as the
+    /// cursor stays.
     pub fn pointer(&self) -> Option<NonNull<Node>> {
         self.node().map(|_| self.here)
     }
@@ -244,7 +258,8 @@ impl<'a> Cursor<'a> {
     /// [`Removed`], when that node was deleted.
     ///
     /// # Safety
-    /// `new` is in no list and nobody stands on it: it is fresh, or was given back; it is the list's until then, and stays where it is.
+    /// `new` is in no list and nobody stands on it: it is fresh, or was given back; it is the list's until
+    /// then, and stays where it is.
     pub unsafe fn insert_after(&self, new: NonNull<Node>) -> Result<(), Removed> {
         let address = new.as_ptr().expose_provenance() as u64;
         // SAFETY: ours until the exchange succeeds.
@@ -263,7 +278,8 @@ impl<'a> Cursor<'a> {
         Err(Removed)
     }
 
-    /// Delete the node it stands on: true when nobody else did. It is unlinked by the next who comes along, and given back when all have left it.
+    /// Delete the node it stands on: true when nobody else did. It is unlinked by the next who comes along,
+    /// and given back when all have left it.
     pub fn remove(&mut self) -> bool {
         if self.node().is_none() {
             return false;

@@ -1,22 +1,28 @@
 //! A lock whose contenders push its holder out of the critical section.
 //!
-//! *Interface*: [`Helping<T>`] guards data; [`HelpingLock`] is the same without data. [`HelpingLock::unlock`] takes the switch hint. Thread context only, and
-//! a holder must not sleep: it leaves first ([`Helping::wait`] does so for a condition, the wait-and-notify monitor).
+//! *Interface*: [`Helping<T>`] guards data; [`HelpingLock`] is the same without data. [`HelpingLock::unlock`]
+//! takes the switch hint. Thread context only, and a holder must not sleep: it leaves first
+//! ([`Helping::wait`] does so for a condition, the wait-and-notify monitor).
 //!
-//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint), figure 2 (monitor). Their count of the locks that a thread holds
-//! is for who deletes threads; here each ends by itself, and none inside. A contender puts
-//! itself on top of the *helper stack* and lends its time to the holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself
-//! the owner; a holder that leaves passes lock and CPU to the top. That is priority inheritance: whoever runs the helper runs the holder. It is
-//! a stack because with strict priorities the last to come is the most urgent one.
-//! Owner and top of the stack are adjacent words and change together as soon as there is a stack; the owner's word says whether there is
-//! ([`HELPED`]), so that who meets nobody takes and gives back that word alone, with two locked instructions and no callout (`holder`). Only the owner pops, so a
-//! node on the stack stays there until its turn, and the stack needs no tag.
+//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint), figure 2
+//! (monitor). Their count of the locks that a thread holds is for who deletes threads; here each ends by
+//! itself, and none inside. A contender puts itself on top of the *helper stack* and lends its time to the
+//! holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself the owner; a holder
+//! that leaves passes lock and CPU to the top. That is priority inheritance: whoever runs the helper runs the
+//! holder. It is a stack because with strict priorities the last to come is the most urgent one. Owner and
+//! top of the stack are adjacent words and change together as soon as there is a stack; the owner's word says
+//! whether there is ([`HELPED`]), so that who meets nobody takes and gives back that word alone, with two
+//! locked instructions and no callout (`holder`). Only the owner pops, so a node on the stack stays there
+//! until its turn, and the stack needs no tag.
 //!
-//! Progress: blocking in the strict sense, and wait-free in Fiasco's: the holder runs whenever a contender would, so nobody waits longer than the critical sections
-//! before its own. Who finds the holder running on another CPU sleeps until the lock is passed to it; if that holder is then preempted, nobody pushes it until the next
-//! contender comes: with several CPUs the bound is the holder's own share of its CPU.
-//! With a stack, one who came early can be overtaken again and again by equals; use it where contention is rare or priorities are meant.
-//! Memory order: every change of the pair is a full barrier; what one owner wrote happens before the next one's exchange or look.
+//! Progress: blocking in the strict sense, and wait-free in Fiasco's: the holder runs whenever a contender
+//! would, so nobody waits longer than the critical sections before its own. Who finds the holder running on
+//! another CPU sleeps until the lock is passed to it; if that holder is then preempted, nobody pushes it
+//! until the next contender comes: with several CPUs the bound is the holder's own share of its CPU. With a
+//! stack, one who came early can be overtaken again and again by equals; use it where contention is rare or
+//! priorities are meant.
+//! Memory order: every change of the pair is a full barrier; what one owner wrote happens before the next
+//! one's exchange or look.
 
 use crate::callout;
 use crate::cas2::Pair;
@@ -57,7 +63,8 @@ pub enum Switch {
 
 /// The lock: an owner and those who help it.
 pub struct HelpingLock {
-    /// Low: 0, or the owner's [`mark`](holder::mark), with [`HELD`] and perhaps [`HELPED`]. High: address of the top [`Helper`] or 0; not 0 only with `HELPED`.
+    /// Low: 0, or the owner's [`mark`](holder::mark), with [`HELD`] and perhaps [`HELPED`]. High: address of
+    /// the top [`Helper`] or 0; not 0 only with `HELPED`.
     state: Pair,
 }
 
@@ -148,7 +155,8 @@ impl HelpingLock {
         self.leave(self.state.low() & !HELPED, switch);
     }
 
-    /// As [`unlock`](HelpingLock::unlock), by one who still has the owner's word and need not wait to read it.
+    /// As [`unlock`](HelpingLock::unlock), by one who still has the owner's word and need not wait to read
+    /// it.
     #[inline]
     fn leave(&self, me: u64, switch: Switch) {
         debug_assert!(me & HELD != 0, "unlocked without a lock");
@@ -169,7 +177,8 @@ impl HelpingLock {
     fn pass_on(&self) -> usize {
         let mut old = self.state.load();
         loop {
-            // SAFETY: the word says that somebody is on the stack, where it stays while we own the lock: only the owner takes nodes off.
+            // SAFETY: the word says that somebody is on the stack, where it stays while we own the lock: only
+            // the owner takes nodes off.
             let top = unsafe { &*ptr::with_exposed_provenance::<Helper>(old.1 as usize) };
             let next = top.thread;
             let new = state(top.owner, top.next.load(Ordering::Relaxed));
@@ -233,7 +242,8 @@ impl<T> Helping<T> {
         })
     }
 
-    /// Leaves, sleeps until `condition` is raised, and enters again. The thread must hold no other helping lock: it would sleep with it.
+    /// Leaves, sleeps until `condition` is raised, and enters again. The thread must hold no other helping
+    /// lock: it would sleep with it.
     pub fn wait<'a>(inside: Inside<'a, T>, condition: &BinarySemaphore) -> Inside<'a, T> {
         let monitor = inside.monitor;
         drop(inside);

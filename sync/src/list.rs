@@ -1,11 +1,14 @@
 //! A list with insertion at both ends and deletion anywhere.
 //!
-//! *Interface*: [`List::insert`], [`List::append`], [`List::remove`], [`List::iter`]. Nodes are the caller's and intrusive. A removed node is unlinked when `remove`
-//! returns, and may be freed or inserted again a grace period later ([`crate::epoch`]): others may still be standing on it.
+//! *Interface*: [`List::insert`], [`List::append`], [`List::remove`], [`List::iter`]. Nodes are the caller's
+//! and intrusive. A removed node is unlinked when `remove` returns, and may be freed or inserted again a
+//! grace period later ([`crate::epoch`]): others may still be standing on it.
 //!
-//! Source: general linked lists (dissertation, section 5.2.3): deletion in two steps, first mark the node, then let whoever comes along unlink it while the node before is not marked itself.
-//! The mark is the low bit of the node's own link, so that a neighbour cannot be linked behind a deleted node unseen: Harris, *A pragmatic
-//! implementation of non-blocking linked lists* (DISC 2001). Where the dissertation counts visitors, readers here are covered by the grace period.
+//! Source: general linked lists (dissertation, section 5.2.3): deletion in two steps, first mark the node,
+//! then let whoever comes along unlink it while the node before is not marked itself. The mark is the low bit
+//! of the node's own link, so that a neighbour cannot be linked behind a deleted node unseen: Harris, *A
+//! pragmatic implementation of non-blocking linked lists* (DISC 2001). Where the dissertation counts
+//! visitors, readers here are covered by the grace period.
 //!
 //! Progress: lock-free. Memory order: a link is published with release and followed with acquire.
 
@@ -65,7 +68,8 @@ impl List {
     /// Put `new` in front.
     ///
     /// # Safety
-    /// `new` is in no list, and was in none since the last grace period began; from now until a grace period after its `remove` it stays where it is.
+    /// `new` is in no list, and was in none since the last grace period began; from now until a grace period
+    /// after its `remove` it stays where it is.
     pub unsafe fn insert(&self, new: NonNull<Node>) {
         let address = new.as_ptr().expose_provenance();
         let mut first = self.head.next.load(Ordering::Relaxed);
@@ -87,7 +91,8 @@ impl List {
     /// Put `new` at the end.
     ///
     /// # Safety
-    /// As [`insert`](List::insert); the caller is inside a grace period (see [`crate::epoch`]), as a reader is.
+    /// As [`insert`](List::insert); the caller is inside a grace period (see [`crate::epoch`]), as a reader
+    /// is.
     pub unsafe fn append(&self, new: NonNull<Node>) {
         let address = new.as_ptr().expose_provenance();
         // SAFETY: ours until the exchange succeeds.
@@ -117,7 +122,8 @@ impl List {
         }
     }
 
-    /// Delete `old`: false when somebody else did. When true, `old` is out of the list, and the caller's to free after a grace period.
+    /// Delete `old`: false when somebody else did. When true, `old` is out of the list, and the caller's to
+    /// free after a grace period.
     ///
     /// # Safety
     /// `old` was inserted into this list; the caller is inside a grace period.
@@ -164,7 +170,8 @@ impl List {
         }
     }
 
-    /// The nodes that are not deleted, from the front. Insertions and deletions meanwhile may or may not be seen.
+    /// The nodes that are not deleted, from the front. Insertions and deletions meanwhile may or may not be
+    /// seen.
     ///
     /// # Safety
     /// The caller stays inside a grace period while the iterator lives.

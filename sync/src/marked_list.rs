@@ -1,15 +1,20 @@
 //! The list whose nodes have one visitor at a time: the marker instead of the counter.
 //!
-//! *Interface*: [`List::enter`] goes to the first node that nobody visits, [`Visit::next`] on to the next one; [`List::insert`] puts a node in front,
-//! [`Node::kill`] has it removed by the next who comes along and finds it free. Visits happen inside a grace period ([`crate::epoch`]), as a dispatcher's are, which runs with interrupts off.
+//! *Interface*: [`List::enter`] goes to the first node that nobody visits, [`Visit::next`] on to the next
+//! one; [`List::insert`] puts a node in front, [`Node::kill`] has it removed by the next who comes along and
+//! finds it free. Visits happen inside a grace period ([`crate::epoch`]), as a dispatcher's are, which runs
+//! with interrupts off.
 //!
-//! Source: dissertation, the end of section 5.2.3: where only one party visits a node at a time, a binary marker will do; one that finds it set skips the node and tries the next;
-//! and section 5.3: a killed node is marked and taken out by whoever comes to it. The
-//! figure's `CAS2` sets the mark of the node while the link leads to it. Here the mark is *in that link*, one word, so a plain
-//! exchange does both. A link also says when its own node is deleted, and then never changes again (Harris 2001); it is not made so while its mark is set. Who leaves
-//! follows the links from where it came in: new nodes may stand between, and then the mark has moved on with the link.
+//! Source: dissertation, the end of section 5.2.3: where only one party visits a node at a time, a binary
+//! marker will do; one that finds it set skips the node and tries the next; and section 5.3: a killed node is
+//! marked and taken out by whoever comes to it. The figure's `CAS2` sets the mark of the node while the link
+//! leads to it. Here the mark is *in that link*, one word, so a plain exchange does both. A link also says
+//! when its own node is deleted, and then never changes again (Harris 2001); it is not made so while its mark
+//! is set. Who leaves follows the links from where it came in: new nodes may stand between, and then the mark
+//! has moved on with the link.
 //!
-//! Progress: lock-free; nobody waits for a visitor. Memory order: what a visitor did is released with its mark, and acquired by the next.
+//! Progress: lock-free; nobody waits for a visitor. Memory order: what a visitor did is released with its
+//! mark, and acquired by the next.
 
 use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitive::constructor;
@@ -36,7 +41,8 @@ impl Node {
         }
     }
 
-    /// Has the node taken out of its list: no visit begins any more, and the next who comes along while nobody visits it or its successor unlinks it.
+    /// Has the node taken out of its list: no visit begins any more, and the next who comes along while
+    /// nobody visits it or its successor unlinks it.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
     }
@@ -61,7 +67,8 @@ unsafe fn node<'a>(link: usize) -> Option<&'a Node> {
     unsafe { ptr::with_exposed_provenance::<Node>(link & !BITS).as_ref() }
 }
 
-/// A pointer that may be cast to the element around the node: with the provenance that was exposed when it was inserted.
+/// A pointer that may be cast to the element around the node: with the provenance that was exposed when it
+/// was inserted.
 fn whole(node: &Node) -> NonNull<Node> {
     let at = ptr::with_exposed_provenance_mut(ptr::from_ref(node).addr());
     // SAFETY: the address of a reference is not null.
@@ -70,7 +77,8 @@ fn whole(node: &Node) -> NonNull<Node> {
 
 impl List {
     constructor! {
-        /// An empty list. `out` is told once of each killed node that has been unlinked; a grace period later it may be used again.
+        /// An empty list. `out` is told once of each killed node that has been unlinked; a grace period later
+        /// it may be used again.
         pub fn new(out: fn(NonNull<Node>)) -> List {
             List { head: Node::new(), out }
         }
@@ -79,7 +87,8 @@ impl List {
     /// Put `new` in front.
     ///
     /// # Safety
-    /// `new` is in no list, and was in none since the last grace period began; it stays where it is until a grace period after `out` was told of it.
+    /// `new` is in no list, and was in none since the last grace period began; it stays where it is until a
+    /// grace period after `out` was told of it.
     pub unsafe fn insert(&self, new: NonNull<Node>) {
         let address = new.as_ptr().expose_provenance();
         // SAFETY: ours until the exchange succeeds.
@@ -138,7 +147,8 @@ impl List {
                     Ordering::AcqRel,
                     Ordering::Relaxed,
                 );
-                // The second failing means that somebody else unlinked it, or entered it before it was killed.
+                // The second failing means that somebody else unlinked it, or entered it before it was
+                // killed.
                 if frozen.is_ok()
                     && before
                         .next
@@ -188,7 +198,8 @@ impl<'a> Visit<'a> {
         whole(self.at)
     }
 
-    /// Leave it, and visit the next one that can be. If this one was just killed, the one behind it may be passed over.
+    /// Leave it, and visit the next one that can be. If this one was just killed, the one behind it may be
+    /// passed over.
     pub fn next(self) -> Option<Visit<'a>> {
         let (list, at) = (self.list, self.at);
         // The next is entered first: so this node cannot be taken out in between.
@@ -212,7 +223,8 @@ impl Drop for Visit<'_> {
                     return;
                 }
             } else {
-                // SAFETY: nodes that came between are linked, or were within this grace period; they lead to `at`, since a link with the mark is not frozen.
+                // SAFETY: nodes that came between are linked, or were within this grace period; they lead to
+                // `at`, since a link with the mark is not frozen.
                 match unsafe { node(link) } {
                     Some(further) => before = further,
                     None => return,

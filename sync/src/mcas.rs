@@ -1,25 +1,40 @@
 //! Compare-and-swap of several distant words.
 //!
-//! *Interface*: a [`Cell`] holds one word; [`Domain::join`] makes the caller a [`Party`]; [`Party::change`] changes up to `K` cells if all hold what is expected;
-//! [`Domain::read`] reads one. Every party has one operation at a time: a thread, or a CPU's interrupt handlers (which then need a party each level).
+//! *Interface*: a [`Cell`] holds one word; [`Domain::join`] makes the caller a [`Party`]; [`Party::change`]
+//! changes up to `K` cells if all hold what is expected; [`Domain::read`] reads one. Every party has one
+//! operation at a time: a thread, or a CPU's interrupt handlers (which then need a party each level).
 //!
-//! Source: the dissertation's `CAS2` (figure 5.3), for more words and for a machine without it. Guerraoui, Kogan, Marathe, Zablotchi, *Efficient multi-word compare and swap*
-//! (DISC 2020): claim the words in the order of their addresses, and decide by one exchange on the operation's status; whoever meets a claim of an undecided operation completes that
-//! one first. Nothing is released: a word goes on naming the operation that claimed it last, whose descriptor says what it holds, until the next claims it. So k words take k + 1 exchanges of 8 bytes, and no
-//! algorithm does with fewer. Theirs are reclaimed by epochs; here nothing is allocated: a party has a ring of `RING` descriptors, used again and again under the next
-//! number, and who reads one looks at the number afterwards (Arbel-Raviv and Brown, *Reuse, don't recycle*, DISC 2017). So nobody waits for a grace period, and an interrupt handler may do it all.
+//! Source: the dissertation's `CAS2` (figure 5.3), for more words and for a machine without it. Guerraoui,
+//! Kogan, Marathe, Zablotchi, *Efficient multi-word compare and swap* (DISC 2020): claim the words in the
+//! order of their addresses, and decide by one exchange on the operation's status; whoever meets a claim of
+//! an undecided operation completes that one first. Nothing is released: a word goes on naming the operation
+//! that claimed it last, whose descriptor says what it holds, until the next claims it. So k words take k + 1
+//! exchanges of 8 bytes, and no algorithm does with fewer. Theirs are reclaimed by epochs; here nothing is
+//! allocated: a party has a ring of `RING` descriptors, used again and again under the next number, and who
+//! reads one looks at the number afterwards (Arbel-Raviv and Brown, *Reuse, don't recycle*, DISC 2017). So
+//! nobody waits for a grace period, and an interrupt handler may do it all.
 //!
-//! A cell is two adjacent words, the *name of the last operation* and beside it a value. A claim exchanges the name alone. Before a descriptor is used again its party *settles* the cells that still name its operation: it
-//! writes the value beside the name and marks that [`DONE`], in one exchange of both. Words that are changed again within `RING` operations of the party never need it; all others one exchange more each.
+//! A cell is two adjacent words, the *name of the last operation* and beside it a value. A claim exchanges
+//! the name alone. Before a descriptor is used again its party *settles* the cells that still name its
+//! operation: it writes the value beside the name and marks that [`DONE`], in one exchange of both. Words
+//! that are changed again within `RING` operations of the party never need it; all others one exchange more
+//! each.
 //!
-//! Why a late helper does no harm. Who claims a cell for an operation has seen it with the name of another that was decided, and the operation undecided after that; the claim expects that name. Names do
-//! not come back: each claims a cell at most once, and is marked `DONE` at most once. So when an operation *succeeded*, all its claims are through, and late ones expect what is gone. When it *failed*, one may
-//! come late, and then stands for the value that was there. That is right while the descriptor says so; and after that it is the value beside the name, because before its descriptor is used again
-//! its party settles what its cells name, whoever that was: then a late claim finds the name it expects gone, or it expected that name with `DONE`, and the value beside is the one.
+//! Why a late helper does no harm. Who claims a cell for an operation has seen it with the name of another
+//! that was decided, and the operation undecided after that; the claim expects that name. Names do not come
+//! back: each claims a cell at most once, and is marked `DONE` at most once. So when an operation
+//! *succeeded*, all its claims are through, and late ones expect what is gone. When it *failed*, one may come
+//! late, and then stands for the value that was there. That is right while the descriptor says so; and after
+//! that it is the value beside the name, because before its descriptor is used again its party settles what
+//! its cells name, whoever that was: then a late claim finds the name it expects gone, or it expected that
+//! name with `DONE`, and the value beside is the one.
 //!
-//! Progress: `change` and `read` are lock-free (a `read` tries again only when the cell changed); helping does not nest; settling is one attempt a cell. Memory order: exchanges of cells are full barriers;
-//! a descriptor is written between two stores of its status, the second released, and copied between two loads of it. A party that settles must not see as undecided what a helper of its
-//! operation saw decided before that operation was: hence the sequentially consistent statuses, which cost nothing on this machine, where loads come in the order of the program.
+//! Progress: `change` and `read` are lock-free (a `read` tries again only when the cell changed); helping
+//! does not nest; settling is one attempt a cell. Memory order: exchanges of cells are full barriers; a
+//! descriptor is written between two stores of its status, the second released, and copied between two loads
+//! of it. A party that settles must not see as undecided what a helper of its operation saw decided before
+//! that operation was: hence the sequentially consistent statuses, which cost nothing on this machine, where
+//! loads come in the order of the program.
 
 use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -110,7 +125,8 @@ impl<const K: usize> Descriptor<K> {
         }
     }
 
-    /// Puts the operation `number` up for all to complete. Its party, when nobody needs the one that was there.
+    /// Puts the operation `number` up for all to complete. Its party, when nobody needs the one that was
+    /// there.
     fn publish(&self, number: u64, changes: &[&Change<'_>]) {
         self.status.store(number << 2 | WRITING, Ordering::Relaxed);
         // Who sees one of the new entries sees the new number too.
@@ -193,7 +209,8 @@ enum Attempt {
     Behind(u64),
 }
 
-/// Up to `PARTIES` (at most 256) that change up to `K` cells (at most 16) at once; a party's descriptors come round after `RING` operations.
+/// Up to `PARTIES` (at most 256) that change up to `K` cells (at most 16) at once; a party's descriptors come
+/// round after `RING` operations.
 pub struct Domain<const PARTIES: usize, const K: usize, const RING: usize = 8> {
     /// Number of each party's last operation, above whether somebody is the party.
     taken: [AtomicU64; PARTIES],
@@ -306,7 +323,8 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Domain<PARTIES, K,
         valid(descriptor.status.load(Ordering::Relaxed)).then_some(operation)
     }
 
-    /// Completes the operation `name`, or the one that is in its way. Cells are claimed in the order of their addresses, so that goes on only upwards: no circle, and no recursion.
+    /// Completes the operation `name`, or the one that is in its way. Cells are claimed in the order of their
+    /// addresses, so that goes on only upwards: no circle, and no recursion.
     #[cold]
     fn clear(&self, mut name: u64) {
         while let Some(other) = self.copy(name) {
@@ -396,7 +414,8 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Domain<PARTIES, K,
         let beside = pair.low();
         let (seen, content) = self.look(pair);
         if seen & DONE == 0 && !content.undecided {
-            // What is beside a name changes only when the name is marked. So failing means that the name which the caller saw is gone.
+            // What is beside a name changes only when the name is marked. So failing means that the name
+            // which the caller saw is gone.
             let _ = pair.compare_exchange((beside, seen), (content.value, seen | DONE));
         }
     }
@@ -446,8 +465,9 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Party<'_, PARTIES,
     /// With more than `K` changes, or one cell named twice.
     ///
     /// # Safety
-    /// The cells are changed by parties of this domain only, and stay where they are, as cells, until this party has left (is dropped) and no operation of others that began before is under
-    /// way: a helper may come late.
+    /// The cells are changed by parties of this domain only, and stay where they are, as cells, until this
+    /// party has left (is dropped) and no operation of others that began before is under way: a helper may
+    /// come late.
     #[inline]
     pub unsafe fn change(&mut self, changes: &[Change<'_>]) -> bool {
         assert!(
@@ -486,7 +506,8 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Party<'_, PARTIES,
         }
         self.number += 1;
         descriptor.publish(self.number, sorted);
-        // Nobody knew of the operation when the cells were seen, so it was undecided, and these claims are as good as a helper's.
+        // Nobody knew of the operation when the cells were seen, so it was undecided, and these claims are as
+        // good as a helper's.
         let mut claimed = 0;
         for (at, change) in sorted.iter().enumerate() {
             let claim = name | (at as u64) << ENTRY_SHIFT;

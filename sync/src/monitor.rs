@@ -1,15 +1,20 @@
 //! A sleeping mutex: one word to take it, a list to wait for it.
 //!
 //! *Interface*: [`Monitor::lock`] sleeps while another thread holds it; [`Monitor::try_lock`] never waits.
-//! Thread context only; no interrupt handler takes one. [`RawMonitor`] is the same without data, for structures whose
-//! generated routines take the word themselves: 0 free → 1 held with one compare-and-swap, and release with one exchange to 0; an old value with bit 1 set
-//! means that somebody waits and [`RawMonitor::wake_next`] must be called. Whoever else holds it has a mark in the word, above these two bits.
+//! Thread context only; no interrupt handler takes one. [`RawMonitor`] is the same without data, for
+//! structures whose generated routines take the word themselves: 0 free → 1 held with one compare-and-swap,
+//! and release with one exchange to 0; an old value with bit 1 set means that somebody waits and
+//! [`RawMonitor::wake_next`] must be called. Whoever else holds it has a mark in the word, above these two
+//! bits.
 //!
-//! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is ready and no other CPU's, and sleeps only when
-//! the holder does, is another CPU's (which then runs it next) and does not let go within a few looks, or needs more than a few turns. So a holder of a patient level that was preempted does not hold up
-//! an urgent thread: priority inheritance by donation (Hohmuth and Härtig 2001, section 3.3). To be found, the holder takes the word with an address in its
-//! own stack (`holder`), of which 32 bits say all: the kernel's stacks are in the top two gigabytes. Routines that take the word themselves leave none; they are not preempted while they hold it.
-//! [`crate::helping`] is the lock for holders that never sleep.
+//! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is
+//! ready and no other CPU's, and sleeps only when the holder does, is another CPU's (which then runs it next)
+//! and does not let go within a few looks, or needs more than a few turns. So a holder of a patient level
+//! that was preempted does not hold up an urgent thread: priority inheritance by donation (Hohmuth and Härtig
+//! 2001, section 3.3). To be found, the holder takes the word with an address in its own stack (`holder`), of
+//! which 32 bits say all: the kernel's stacks are in the top two gigabytes. Routines that take the word
+//! themselves leave none; they are not preempted while they hold it. [`crate::helping`] is the lock for
+//! holders that never sleep.
 //!
 //! Progress: blocking. It serializes parties in the sense of the *monitor* building block
 //! (Massalin and Pu 1989, section 2.3), where no lock-free form is at hand.
@@ -30,13 +35,15 @@ pub const CONTENDED: u32 = 2;
 
 /// Turns that a contender lends before it sleeps.
 const TURNS: usize = 16;
-/// Looks that it takes, before it sleeps, while the holder runs on another CPU. Most are about to let go, sooner than a thread can go to sleep and be woken.
+/// Looks that it takes, before it sleeps, while the holder runs on another CPU. Most are about to let go,
+/// sooner than a thread can go to sleep and be woken.
 const LOOKS: usize = 64;
 
 /// The word and the list. The word is first in memory.
 #[repr(C)]
 pub struct RawMonitor {
-    /// [`FREE`]; or [`HELD`] or [`CONTENDED`], with the lower half of the holder's mark unless a routine holds it.
+    /// [`FREE`]; or [`HELD`] or [`CONTENDED`], with the lower half of the holder's mark unless a routine
+    /// holds it.
     word: AtomicU32,
     waiters: WaitList,
 }
@@ -94,7 +101,8 @@ impl RawMonitor {
         crate::order::took(self.at(), "", true);
     }
 
-    /// As [`lock`](RawMonitor::lock), for generated code, which gives the monitor back by its word and so tells nobody.
+    /// As [`lock`](RawMonitor::lock), for generated code, which gives the monitor back by its word and so
+    /// tells nobody.
     #[cfg_attr(order, track_caller)]
     pub fn lock_for_code(&self) {
         self.enter();

@@ -1,9 +1,10 @@
 //! A cell that is written once, for what boot finds out.
 //!
-//! *Interface*: [`Once::set`] (the first wins), [`Once::get`]. A reader that comes before the value is ready gets `None`; nobody waits.
+//! *Interface*: [`Once::set`] (the first wins), [`Once::get`]. A reader that comes before the value is ready
+//! gets `None`; nobody waits.
 //!
-//! Progress: wait-free. Memory order: the writer's release of the state is acquired before the value is read. Source: the first point of section
-//! 5.1.4's plan, avoid synchronization: after boot these are constants.
+//! Progress: wait-free. Memory order: the writer's release of the state is acquired before the value is read.
+//! Source: the first point of section 5.1.4's plan, avoid synchronization: after boot these are constants.
 
 use crate::primitive::atomic::{AtomicU8, Ordering};
 use crate::primitive::{UnsafeCell, constructor};

@@ -1,10 +1,12 @@
-//! Which monitors threads hold while they take another: in kernels for the suite `order` only (`--cfg order`), which compares it with the list in docs/locks.md.
+//! Which monitors threads hold while they take another: in kernels for the suite `order` only
+//! (`--cfg order`), which compares it with the list in docs/locks.md.
 //!
-//! *Interface*: [`took`] and [`gave`], called by monitors; [`pairs`] for the report. A monitor is known by the type of its data, or where that says nothing by the file
-//! that takes it.
+//! *Interface*: [`took`] and [`gave`], called by monitors; [`pairs`] for the report. A monitor is known by
+//! the type of its data, or where that says nothing by the file that takes it.
 //!
-//! Whatever two threads could do to each other shows when each does its part alone: two of a kind taken in both orders are enough, they need not meet.
-//! `try_lock` waits for nobody, so what it takes counts as held but not as waited for.
+//! Whatever two threads could do to each other shows when each does its part alone: two of a kind taken in
+//! both orders are enough, they need not meet. `try_lock` waits for nobody, so what it takes counts as held
+//! but not as waited for.
 
 use crate::callout;
 use core::cell::UnsafeCell;
@@ -52,7 +54,8 @@ fn read<R>(look: impl FnOnce(&mut Book) -> R) -> R {
     })
 }
 
-/// The running thread has taken the monitor at `at`, whose data are of type `kind`; `waits`: and would have waited for it.
+/// The running thread has taken the monitor at `at`, whose data are of type `kind`; `waits`: and would have
+/// waited for it.
 #[track_caller]
 pub(crate) fn took(at: usize, kind: &'static str, waits: bool) {
     let thread = (callout::get().current)();

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`take`] and [`give`], from anywhere; [`Place`] and the phases of its state word.
 //!
-//! A place never becomes anything else. Its state word counts its lives, so an exchange on it succeeds only in the life that was looked at.
+//! A place never becomes anything else. Its state word counts its lives, so an exchange on it succeeds only
+//! in the life that was looked at.
 //! Progress: lock-free; `take` asks for memory when all places there are are in use.
 //! Source: dissertation, section 5.2.1 (nodes that stay nodes).
 
@@ -13,7 +14,8 @@ use crate::primitive::constructor;
 pub(crate) const PHASES: u64 = 0b111;
 /// Set through a life in which the owner is a callback and not a thread.
 pub(crate) const CALLS: u64 = 0b1000;
-/// Set through a life in which the owner is one of several callbacks of which one is enough. The number of the life stands above it.
+/// Set through a life in which the owner is one of several callbacks of which one is enough. The number of
+/// the life stands above it.
 pub(crate) const ONE_OF: u64 = 0b1_0000;
 /// What an owner may be.
 pub(crate) const KINDS: u64 = CALLS | ONE_OF;

@@ -1,6 +1,7 @@
 //! The atomics and cells that every algorithm here is written with: the machine's own, or loom's.
 //!
-//! *Interface*: `atomic`, [`UnsafeCell`] with `with` and `with_mut`, and [`constructor!`] for constructors that are `const` except under loom.
+//! *Interface*: `atomic`, [`UnsafeCell`] with `with` and `with_mut`, and [`constructor!`] for constructors
+//! that are `const` except under loom.
 
 #[cfg(loom)]
 pub use loom::{cell::UnsafeCell, sync::atomic};
@@ -32,7 +33,8 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// Defines a function that is `const` on the machine and ordinary under loom, whose atomics count their creation.
+/// Defines a function that is `const` on the machine and ordinary under loom, whose atomics count their
+/// creation.
 macro_rules! constructor {
     ($(#[$attribute:meta])* $visible:vis fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block) => {
         $(#[$attribute])*

@@ -1,17 +1,22 @@
-//! Who has something to tell: members note themselves when a wait list is woken in which they wait, each at most once, and a consumer takes them in
-//! the order in which they came.
+//! Who has something to tell: members note themselves when a wait list is woken in which they wait, each at
+//! most once, and a consumer takes them in the order in which they came.
 //!
-//! *Interface*: a [`Member`] of a [`ReadyList`] is armed by giving its [`Arms`] to wait lists ([`Arms::watch`]), where they stay; each time one of these is woken, or by
-//! [`Member::note`], the member stands in the list, unless it is [muted](Member::mute). [`Line`] is the consumer's end: [`Line::take`] and [`Line::put_back`], one party at a time. Who sleeps until somebody is ready
-//! does so by [`ReadyList::sleep`]; one of them is woken for each member that comes, in turn. [`ReadyList::watchers`] are all woken.
+//! *Interface*: a [`Member`] of a [`ReadyList`] is armed by giving its [`Arms`] to wait lists
+//! ([`Arms::watch`]), where they stay; each time one of these is woken, or by [`Member::note`], the member
+//! stands in the list, unless it is [muted](Member::mute). [`Line`] is the consumer's end: [`Line::take`] and
+//! [`Line::put_back`], one party at a time. Who sleeps until somebody is ready does so by
+//! [`ReadyList::sleep`]; one of them is woken for each member that comes, in turn. [`ReadyList::watchers`]
+//! are all woken.
 //!
-//! A member is taken off before it is looked at: what comes after the look notes it again. So nothing is lost, and how long a look at the ready ones takes does
-//! not depend on how many are not.
+//! A member is taken off before it is looked at: what comes after the look notes it again. So nothing is
+//! lost, and how long a look at the ready ones takes does not depend on how many are not.
 //!
-//! A list that is closed takes no more members. Each that stands in it has a count of its own; `close` gives up those counts, and once more a grace
-//! period later, when all wakers are through that had not seen that it is closed (they note with interrupts off).
+//! A list that is closed takes no more members. Each that stands in it has a count of its own; `close` gives
+//! up those counts, and once more a grace period later, when all wakers are through that had not seen that it
+//! is closed (they note with interrupts off).
 //!
-//! Progress: `note` is lock-free, in handlers too. Source: dissertation, figure 4.3 (callbacks from the queue to those who wait on many).
+//! Progress: `note` is lock-free, in handlers too. Source: dissertation, figure 4.3 (callbacks from the queue
+//! to those who wait on many).
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
@@ -21,8 +26,8 @@ use crate::epoch;
 use crate::primitive::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::wait::{Callback, Interrupted, WaitList, WaitNode};
 
-/// Stands between a `SeqCst` exchange and a `SeqCst` load that must not pass it. They are ordered without it; loom, which takes `SeqCst` accesses for acquire and
-/// release only, needs a fence to know.
+/// Stands between a `SeqCst` exchange and a `SeqCst` load that must not pass it. They are ordered without it;
+/// loom, which takes `SeqCst` accesses for acquire and release only, needs a fence to know.
 fn in_order() {
     #[cfg(loom)]
     fence(Ordering::SeqCst);
@@ -74,8 +79,8 @@ impl ReadyList {
         self.latest.load(Ordering::SeqCst).is_null()
     }
 
-    /// Sleeps until `condition` holds, which it does while somebody is ready, or a signal arrives. One who was woken, and does not look at who is ready, is to
-    /// [wake](ReadyList::wake_sleeper) another.
+    /// Sleeps until `condition` holds, which it does while somebody is ready, or a signal arrives. One who
+    /// was woken, and does not look at who is ready, is to [wake](ReadyList::wake_sleeper) another.
     ///
     /// # Errors
     /// The signal.
@@ -113,8 +118,8 @@ impl ReadyList {
         result
     }
 
-    /// As [`ReadyList::sleep`], for who is thread `me` and would be the only sleeper, but until it is woken once, or is resumed for something else: then it looks itself. False at once when others
-    /// sleep.
+    /// As [`ReadyList::sleep`], for who is thread `me` and would be the only sleeper, but until it is woken
+    /// once, or is resumed for something else: then it looks itself. False at once when others sleep.
     #[inline]
     pub fn doze(&self, me: usize, condition: impl FnOnce() -> bool) -> bool {
         let alone = !self.sleepers.has_waiters()
@@ -152,7 +157,8 @@ impl ReadyList {
         self.sleepers.has_waiters() && self.sleepers.wake_one()
     }
 
-    /// Takes no more members, and lets go of those that stand here. In thread context; members must be disarmed before or soon after.
+    /// Takes no more members, and lets go of those that stand here. In thread context; members must be
+    /// disarmed before or soon after.
     pub fn close(self: &Arc<Self>) {
         self.closed.store(true, Ordering::SeqCst);
         self.clear();
@@ -199,7 +205,8 @@ impl Member {
         without_interrupts(|| unsafe { Self::enter(Self::place(self)) });
     }
 
-    /// Says whether it is to be noted from now on. (It may be in the list even so.) Watch anew, or look at what may have changed, after it is so again.
+    /// Says whether it is to be noted from now on. (It may be in the list even so.) Watch anew, or look at
+    /// what may have changed, after it is so again.
     pub fn mute(&self, muted: bool) {
         self.muted.store(muted, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -214,7 +221,8 @@ impl Member {
 
     /// A wait list was woken in which it waits.
     fn came(callback: NonNull<Callback>) -> bool {
-        // SAFETY: the callback is the first field of a member in an `Arc`, which its arms keep for a grace period.
+        // SAFETY: the callback is the first field of a member in an `Arc`, which its arms keep for a grace
+        // period.
         unsafe { Self::enter(callback.cast()) }
     }
 
@@ -299,7 +307,8 @@ impl Line {
         self.append(after, last);
     }
 
-    /// The oldest, who stays, and is not noted anew meanwhile: who finds that it has nothing to tell [takes](Line::take) it, and looks once more.
+    /// The oldest, who stays, and is not noted anew meanwhile: who finds that it has nothing to tell
+    /// [takes](Line::take) it, and looks once more.
     #[inline]
     pub fn oldest(&self) -> Option<&Member> {
         // SAFETY: members in the line are counted.
@@ -408,7 +417,8 @@ struct Arm {
 unsafe impl Send for Arms {}
 
 impl Arms {
-    /// Places for `member`; with `one_of` a wake-up that finds several such members in a list ends at one that has somebody to wake.
+    /// Places for `member`; with `one_of` a wake-up that finds several such members in a list ends at one
+    /// that has somebody to wake.
     pub fn new(member: Arc<Member>, one_of: bool) -> Arms {
         let callback = member.place().cast();
         let arm = |()| {
@@ -426,7 +436,8 @@ impl Arms {
         }
     }
 
-    /// From here on all lists are shown in which the member is to stand. Its places in others it gives up where it wants them.
+    /// From here on all lists are shown in which the member is to stand. Its places in others it gives up
+    /// where it wants them.
     pub fn begin(&mut self) {
         self.nodes
             .iter_mut()
@@ -434,7 +445,8 @@ impl Arms {
             .for_each(|arm| arm.stale = true);
     }
 
-    /// Lets the member be noted at each wake-up of `list`. Where that is impossible, for want of memory or with more than [`ARMS`] lists, it is noted now.
+    /// Lets the member be noted at each wake-up of `list`. Where that is impossible, for want of memory or
+    /// with more than [`ARMS`] lists, it is noted now.
     #[inline]
     pub fn watch(&mut self, list: &WaitList) {
         let address = list.word_address();
@@ -466,7 +478,8 @@ impl Arms {
         }
     }
 
-    /// Whether the member stands in all lists that were shown when the arms were last [counted](Arms::begin), of which there are some: each wake-up of one from before this notes it.
+    /// Whether the member stands in all lists that were shown when the arms were last [counted](Arms::begin),
+    /// of which there are some: each wake-up of one from before this notes it.
     #[inline]
     pub fn stand(&self) -> bool {
         let Some(nodes) = &self.nodes else {

@@ -1,14 +1,16 @@
 //! The single server: every operation on an object runs in one thread, its owner's. Kept for comparison.
 //!
-//! *Interface*: [`SingleServer::request`] from any thread; [`SingleServer::serve`] from the owner, whenever it runs.
+//! *Interface*: [`SingleServer::request`] from any thread; [`SingleServer::serve`] from the owner, whenever
+//! it runs.
 //!
-//! Source: Massalin and Pu's scheme in the form that Fiasco first had (Hohmuth and Härtig 2001, section 4.4): a stack instead of a queue of requests, so that the most
-//! urgent is served first, and requesters that lend their time to the owner until they are served. Each
-//! operation costs a switch to the owner and back (their table 2: 607 cycles against 245 of the helping lock), which is why [`crate::helping`] replaced it; the
+//! Source: Massalin and Pu's scheme in the form that Fiasco first had (Hohmuth and Härtig 2001, section 4.4):
+//! a stack instead of a queue of requests, so that the most urgent is served first, and requesters that lend
+//! their time to the owner until they are served. Each operation costs a switch to the owner and back (their
+//! table 2: 607 cycles against 245 of the helping lock), which is why [`crate::helping`] replaced it; the
 //! kernel does not use it.
 //!
-//! Progress: as the helping lock: the owner runs whenever a requester would. Memory order: the exchange that publishes a request releases it to the owner, the
-//! store of `done` releases the result.
+//! Progress: as the helping lock: the owner runs whenever a requester would. Memory order: the exchange that
+//! publishes a request releases it to the owner, the store of `done` releases the result.
 
 use crate::callout;
 use crate::primitive::UnsafeCell;

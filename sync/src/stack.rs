@@ -1,20 +1,25 @@
 //! Treiber's stack of nodes, with a tag against ABA.
 //!
-//! *Interface*: [`Stack::push`] and [`Stack::pop`] from anywhere, handlers included; [`Stack::take_all`]. Nodes are the caller's and intrusive:
-//! their memory must stay readable as nodes (type-stable) while anyone may be in `pop`, even after they were popped.
+//! *Interface*: [`Stack::push`] and [`Stack::pop`] from anywhere, handlers included; [`Stack::take_all`].
+//! Nodes are the caller's and intrusive: their memory must stay readable as nodes (type-stable) while anyone
+//! may be in `pop`, even after they were popped.
 //!
-//! Source: insert and delete at the head of a list (dissertation, figures 5.4 and 5.8), which is Treiber's stack (IBM RJ 5118, 1986). Where the
-//! figure compares head and second node at once (CAS2), here the head's word holds the top node and a tag that every `pop` increments, so that each
-//! operation is one exchange of one word. (A `push` needs no new tag: it is right to link the new node before whatever is on top, and what pops see of pushes is the
-//! top itself.)
+//! Source: insert and delete at the head of a list (dissertation, figures 5.4 and 5.8), which is Treiber's
+//! stack (IBM RJ 5118, 1986). Where the figure compares head and second node at once (CAS2), here the head's
+//! word holds the top node and a tag that every `pop` increments, so that each operation is one exchange of
+//! one word. (A `push` needs no new tag: it is right to link the new node before whatever is on top, and what
+//! pops see of pushes is the top itself.)
 //!
-//! Why the tag is wide enough: in the kernel all data lies in the top two gigabytes, so a node is 28 bits and the tag 36. A `pop` would be
-//! misled only if, between its look and its exchange, others popped a multiple of 2³⁶ nodes, minutes of nothing else, and the same node was on top again
-//! with another behind it. On a host nodes lie anywhere and 20 bits are left: enough for tests and benchmarks. A node beyond the reach is refused loudly.
+//! Why the tag is wide enough: in the kernel all data lies in the top two gigabytes, so a node is 28 bits and
+//! the tag 36. A `pop` would be misled only if, between its look and its exchange, others popped a multiple
+//! of 2³⁶ nodes, minutes of nothing else, and the same node was on top again with another behind it. On a
+//! host nodes lie anywhere and 20 bits are left: enough for tests and benchmarks. A node beyond the reach is
+//! refused loudly.
 //!
-//! Progress: lock-free; a failed exchange means another succeeded. Memory order: `push` releases the node's contents with the exchange that
-//! publishes it, `pop` acquires them with the exchange that takes it; both are full barriers on this machine. `next` is atomic because `pop` may read that of a node
-//! that was taken meanwhile; the value is discarded then, since the tag has changed.
+//! Progress: lock-free; a failed exchange means another succeeded. Memory order: `push` releases the node's
+//! contents with the exchange that publishes it, `pop` acquires them with the exchange that takes it; both
+//! are full barriers on this machine. `next` is atomic because `pop` may read that of a node that was taken
+//! meanwhile; the value is discarded then, since the tag has changed.
 
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::primitive::constructor;
@@ -85,7 +90,8 @@ impl Stack {
     /// When the kernel's node does not lie in the top two gigabytes.
     ///
     /// # Safety
-    /// The node is in no stack, is given up to this one until a `pop` or `take_all` returns it, and stays readable as a [`Node`] as long as the stack is in use.
+    /// The node is in no stack, is given up to this one until a `pop` or `take_all` returns it, and stays
+    /// readable as a [`Node`] as long as the stack is in use.
     #[inline]
     pub unsafe fn push(&self, node: NonNull<Node>) {
         let number = number(node);
@@ -117,7 +123,8 @@ impl Stack {
         }
     }
 
-    /// Take every node at once; the iterator goes from the top down. What is left of it when dropped is lost to the stack.
+    /// Take every node at once; the iterator goes from the top down. What is left of it when dropped is lost
+    /// to the stack.
     pub fn take_all(&self) -> Chain {
         let mut head = self.head.load(Ordering::Relaxed);
         while let Err(now) = self.replace(head, (head & !NODE).wrapping_add(TAG)) {

@@ -1,12 +1,14 @@
 //! Sleep and wakeup on one state word: the ready flag and the conditions a thread waits for, side by side.
 //!
-//! *Interface*: the thread itself calls [`StateWord::sleep`]; anybody calls [`StateWord::wakeup`] and makes the thread ready when told so.
+//! *Interface*: the thread itself calls [`StateWord::sleep`]; anybody calls [`StateWord::wakeup`] and makes
+//! the thread ready when told so.
 //!
-//! Source: Hohmuth and Härtig 2001, figure 3. Because condition and ready flag are one word, a wake-up between the look at
-//! the condition and going to sleep makes the exchange fail: none is lost, and nothing is locked.
+//! Source: Hohmuth and Härtig 2001, figure 3. Because condition and ready flag are one word, a wake-up
+//! between the look at the condition and going to sleep makes the exchange fail: none is lost, and nothing is
+//! locked.
 //!
-//! Progress: `wakeup` is wait-free, `sleep` lock-free but for the sleeping. Memory order: what was written before `wakeup` is
-//! seen after the `sleep` that it ends.
+//! Progress: `wakeup` is wait-free, `sleep` lock-free but for the sleeping. Memory order: what was written
+//! before `wakeup` is seen after the `sleep` that it ends.
 
 use crate::primitive::atomic::{AtomicU32, Ordering};
 use crate::primitive::constructor;
@@ -25,8 +27,9 @@ impl StateWord {
         }
     }
 
-    /// Returns once one of the bits in `condition` was set, and clears them; gives those that were set. Meanwhile calls `schedule`, which runs other
-    /// threads until this one is made ready (or returns at once, without harm). Only for the word's own thread.
+    /// Returns once one of the bits in `condition` was set, and clears them; gives those that were set.
+    /// Meanwhile calls `schedule`, which runs other threads until this one is made ready (or returns at once,
+    /// without harm). Only for the word's own thread.
     pub fn sleep(&self, condition: u32, mut schedule: impl FnMut()) -> u32 {
         let mut old = self.0.load(Ordering::Acquire);
         while old & condition == 0 {
@@ -44,7 +47,8 @@ impl StateWord {
         self.0.fetch_and(!condition, Ordering::AcqRel) & condition
     }
 
-    /// Sets the bits of `condition`. True when the thread slept and is the caller's to make ready: exactly one is told so.
+    /// Sets the bits of `condition`. True when the thread slept and is the caller's to make ready: exactly
+    /// one is told so.
     #[must_use]
     pub fn wakeup(&self, condition: u32) -> bool {
         self.0.fetch_or(RUNNING | condition, Ordering::AcqRel) & RUNNING == 0

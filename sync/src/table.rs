@@ -1,13 +1,16 @@
 //! A table of entries found by hash: looked through without a lock while one party at a time changes it.
 //!
-//! *Interface*: [`Table::find`] for readers; [`Table::add`], [`Table::replace`] and [`Table::take`] for the one writer, who has a monitor or the like
-//! for that. What leaves the table is [`Left`], which is freed a grace period after it is dropped ([`crate::epoch`]).
+//! *Interface*: [`Table::find`] for readers; [`Table::add`], [`Table::replace`] and [`Table::take`] for the
+//! one writer, who has a monitor or the like for that. What leaves the table is [`Left`], which is freed a
+//! grace period after it is dropped ([`crate::epoch`]).
 //!
-//! Cells of one word, probed one after another from where the hash says. An entry never moves within an array of cells; a larger array is filled before it is
-//! published by one store. Whoever looks in the old one sees what was there when it was replaced.
+//! Cells of one word, probed one after another from where the hash says. An entry never moves within an array
+//! of cells; a larger array is filled before it is published by one store. Whoever looks in the old one sees
+//! what was there when it was replaced.
 //!
 //! Progress: reading is wait-free (bounded by the array), changing is the writer's own straight line.
-//! Source: open addressing with marks for what was removed (Knuth, volume 3, section 6.4); publication by one word (Massalin and Pu 1991, section 3.2).
+//! Source: open addressing with marks for what was removed (Knuth, volume 3, section 6.4); publication by one
+//! word (Massalin and Pu 1991, section 3.2).
 
 use crate::epoch;
 use crate::primitive::atomic::{AtomicPtr, Ordering};
@@ -167,7 +170,8 @@ impl<T: Hashed> Table<T> {
         None
     }
 
-    /// Adds `entry`, of which the table has none like it. `room` makes room for so many cells; its error if it cannot. What has left is for the caller to drop.
+    /// Adds `entry`, of which the table has none like it. `room` makes room for so many cells; its error if
+    /// it cannot. What has left is for the caller to drop.
     ///
     /// # Safety
     /// One party at a time changes the table, and always with the same `filling`.
@@ -236,7 +240,8 @@ impl<T: Hashed> Table<T> {
         None
     }
 
-    /// Puts `entry` in the place of the one with its hash of which `is` says that it is the one, for readers at one moment. What has left; nothing if there was none, and then `entry` is dropped.
+    /// Puts `entry` in the place of the one with its hash of which `is` says that it is the one, for readers
+    /// at one moment. What has left; nothing if there was none, and then `entry` is dropped.
     ///
     /// # Safety
     /// As [`Table::add`].

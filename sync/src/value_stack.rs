@@ -1,12 +1,17 @@
 //! A stack of values of any type, bounded, without nodes to allocate.
 //!
-//! *Interface*: [`ValueStack::push`] (gives the value back when full) and [`ValueStack::pop`], from anywhere, handlers included.
+//! *Interface*: [`ValueStack::push`] (gives the value back when full) and [`ValueStack::pop`], from anywhere,
+//! handlers included.
 //!
-//! Source: the dissertation's stack in an array (figure 5.5), as [`ArrayStack`] has it for values that fit into one word beside their index. Here what is stacked are numbers of places: who
-//! pushes takes a free place by one exchange, fills it, and stacks its number; who pops a number has the place to itself, empties it, and frees it by a store. So a push and a pop are three exchanges of 8 bytes or less.
+//! Source: the dissertation's stack in an array (figure 5.5), as [`ArrayStack`] has it for values that fit
+//! into one word beside their index. Here what is stacked are numbers of places: who pushes takes a free
+//! place by one exchange, fills it, and stacks its number; who pops a number has the place to itself, empties
+//! it, and frees it by a store. So a push and a pop are three exchanges of 8 bytes or less.
 //!
-//! Progress: lock-free; looking for a place ends after `N`. Who stops between place and number keeps that place until it goes on: then `push` may say that the stack is full while it holds fewer
-//! than `N`. Memory order: the number's exchanges release the value to who takes it; freeing releases the empty place to who takes that.
+//! Progress: lock-free; looking for a place ends after `N`. Who stops between place and number keeps that
+//! place until it goes on: then `push` may say that the stack is full while it holds fewer than `N`. Memory
+//! order: the number's exchanges release the value to who takes it; freeing releases the empty place to who
+//! takes that.
 
 use crate::ArrayStack;
 use crate::primitive::UnsafeCell;

@@ -1,30 +1,37 @@
 //! Waiting for a condition: a list of sleeping threads, of which wakers take one after the other.
 //!
-//! *Interface*: [`WaitList::wait_until`], [`WaitList::wait_interruptible`] and [`WaitList::wait_unless`] sleep until a closure yields;
-//! [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from anywhere, interrupt handlers
-//! included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on several lists ([`crate::Watch`], for `poll`). A [`Callback`]
-//! may stand in the place of a thread: it is called by whoever wakes, each time, and stays. Of those that are [`one of several`](WaitNode::one_of) a wake-up calls as many as it takes
-//! until one has somebody to wake.
+//! *Interface*: [`WaitList::wait_until`], [`WaitList::wait_interruptible`] and [`WaitList::wait_unless`]
+//! sleep until a closure yields; [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from
+//! anywhere, interrupt handlers included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on
+//! several lists ([`crate::Watch`], for `poll`). A [`Callback`] may stand in the place of a thread: it is
+//! called by whoever wakes, each time, and stays. Of those that are [`one of several`](WaitNode::one_of) a
+//! wake-up calls as many as it takes until one has somebody to wake.
 //!
 //! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter
 //! enrols, looks again, and only then sleeps on its token, which a `resume` in between has already given.
 //!
-//! A waker goes along the list without taking it away. Each waiter it chooses by an exchange of that one's state (`QUEUED` to `TAKEN`), then gives it its
-//! token, then says so (`TOLD`), and at last takes off the list what stands on top and waits no more. A waker that stops in the middle holds up
-//! nobody whom another waker means to wake: the rest of the list is where it was, and to one who is taken but not yet told the other gives the token too. (A token too many
-//! is what everyone who sleeps must expect.) A waiter that leaves marks its place and goes; the place is given back by who takes it off the list.
+//! A waker goes along the list without taking it away. Each waiter it chooses by an exchange of that one's
+//! state (`QUEUED` to `TAKEN`), then gives it its token, then says so (`TOLD`), and at last takes off the
+//! list what stands on top and waits no more. A waker that stops in the middle holds up nobody whom another
+//! waker means to wake: the rest of the list is where it was, and to one who is taken but not yet told the
+//! other gives the token too. (A token too many is what everyone who sleeps must expect.) A waiter that
+//! leaves marks its place and goes; the place is given back by who takes it off the list.
 //!
-//! Who walks sees places that others may take off meanwhile; the head's tag counts those, and a walk during which it has changed begins again. `wake_one` needs that to be sure that
-//! the one it chooses is in this list, and its exchange names the place's life. Marked places below waiting ones stay until those go; when they
-//! are many (more than the waiting ones and 8) when the list has doubled, all are woken and taken off, callbacks too: who has one there sees that it is not [queued](WaitNode::is_queued) any more.
+//! Who walks sees places that others may take off meanwhile; the head's tag counts those, and a walk during
+//! which it has changed begins again. `wake_one` needs that to be sure that the one it chooses is in this
+//! list, and its exchange names the place's life. Marked places below waiting ones stay until those go; when
+//! they are many (more than the waiting ones and 8) when the list has doubled, all are woken and taken off,
+//! callbacks too: who has one there sees that it is not [queued](WaitNode::is_queued) any more.
 //!
-//! A callback is called with interrupts off, so whoever frees it waits for a grace period after its node has left. What is called once for several wake-ups looks, behind a full fence,
-//! at what each of them has changed.
+//! A callback is called with interrupts off, so whoever frees it waits for a grace period after its node has
+//! left. What is called once for several wake-ups looks, behind a full fence, at what each of them has
+//! changed.
 //!
-//! Progress: everything is lock-free but the sleeping. Memory order: enrolment and the look at the condition, and the change of the condition and the look at the list, are separated by full fences.
+//! Progress: everything is lock-free but the sleeping. Memory order: enrolment and the look at the condition,
+//! and the change of the condition and the look at the list, are separated by full fences.
 //!
-//! Source: Hohmuth and Härtig 2001, sleep and wakeup on one state word (figures 2 and 3); the list is figures 5.4 and 5.8 of the dissertation with its
-//! marks (section 5.2.3).
+//! Source: Hohmuth and Härtig 2001, sleep and wakeup on one state word (figures 2 and 3); the list is figures
+//! 5.4 and 5.8 of the dissertation with its marks (section 5.2.3).
 
 use crate::callout;
 use crate::cas2::Pair;
@@ -34,10 +41,12 @@ use crate::primitive::constructor;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-/// So many marked places more than waiting ones may lie in a list. (Models of a few steps have a list cleared sooner.)
+/// So many marked places more than waiting ones may lie in a list. (Models of a few steps have a list cleared
+/// sooner.)
 const MARKED: usize = if cfg!(loom) { 0 } else { 8 };
 
-/// What is called, in the context of the waker and with interrupts off, when a list is woken in which it stands; a few times where wakers meet. Whether it has woken somebody.
+/// What is called, in the context of the waker and with interrupts off, when a list is woken in which it
+/// stands; a few times where wakers meet. Whether it has woken somebody.
 pub struct Callback(pub fn(NonNull<Callback>) -> bool);
 
 /// The place of a thread, or of a callback, in one list at a time.
@@ -147,8 +156,9 @@ impl WaitList {
         }
     }
 
-    /// Sleeps until `condition` yields a value or a signal arrives for the thread. The
-    /// condition is looked at once more behind the signal and off the list, so that neither what came with the signal nor a wake-up that chose this thread is lost.
+    /// Sleeps until `condition` yields a value or a signal arrives for the thread. The condition is looked at
+    /// once more behind the signal and off the list, so that neither what came with the signal nor a wake-up
+    /// that chose this thread is lost.
     ///
     /// # Errors
     /// The signal.
@@ -159,7 +169,8 @@ impl WaitList {
         self.wait(&mut condition, callout::get().interrupted)
     }
 
-    /// Sleeps until `condition` yields a value or, when a signal has come, `give_up` says so; for who does not care about every signal. As [`WaitList::wait_interruptible`] otherwise.
+    /// Sleeps until `condition` yields a value or, when a signal has come, `give_up` says so; for who does
+    /// not care about every signal. As [`WaitList::wait_interruptible`] otherwise.
     ///
     /// # Errors
     /// It gave up.
@@ -186,14 +197,16 @@ impl WaitList {
                 break Ok(value);
             }
             if give_up() {
-                // Off the list first: whoever changes the condition from now on wakes another, and what came together with the signal is found.
+                // Off the list first: whoever changes the condition from now on wakes another, and what came
+                // together with the signal is found.
                 self.leave(&node);
                 return condition().ok_or(Interrupted);
             }
             if !enrolled {
                 (callout::get().yield_now)();
             } else if node.is_queued() {
-                // One who is not has been told already, and what the condition waited for itself may have taken that token.
+                // One who is not has been told already, and what the condition waited for itself may have
+                // taken that token.
                 (callout::get().suspend)();
             }
         };
@@ -201,8 +214,8 @@ impl WaitList {
         result
     }
 
-    /// Puts `node`, which waits in no list, on this one. Look at the condition after this and before `suspend`. False when there is no memory: nobody will
-    /// wake the thread then.
+    /// Puts `node`, which waits in no list, on this one. Look at the condition after this and before
+    /// `suspend`. False when there is no memory: nobody will wake the thread then.
     #[must_use]
     pub fn enroll(&self, node: &WaitNode) -> bool {
         node.abandon();
@@ -241,7 +254,8 @@ impl WaitList {
         self.tidy();
     }
 
-    /// Takes off the list what waits no more, if there is much of it. Who comes calls this only each time the list has doubled, so that it costs all together a few steps each.
+    /// Takes off the list what waits no more, if there is much of it. Who comes calls this only each time the
+    /// list has doubled, so that it costs all together a few steps each.
     #[cold]
     fn tidy_below(&self) {
         let (mut waiting, mut marked) = (0, 0);
@@ -254,13 +268,15 @@ impl WaitList {
         }
     }
 
-    /// Wakes every thread that was enrolled when the call began, and calls the callbacks. Whether one was not called, because one of several was enough: who
-    /// calls this only when somebody waits is to do so at the next change, too.
+    /// Wakes every thread that was enrolled when the call began, and calls the callbacks. Whether one was not
+    /// called, because one of several was enough: who calls this only when somebody waits is to do so at the
+    /// next change, too.
     pub fn wake_all(&self) -> bool {
         self.wake(false)
     }
 
-    /// As [`WaitList::wake_all`], for who has interrupts off, which is what a callback that stands alone needs.
+    /// As [`WaitList::wake_all`], for who has interrupts off, which is what a callback that stands alone
+    /// needs.
     #[inline]
     pub fn wake_all_briefly(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -304,7 +320,8 @@ impl WaitList {
         spared
     }
 
-    /// Wakes the thread that has waited longest, and leaves the others enrolled; calls the callbacks. Whether there was a thread.
+    /// Wakes the thread that has waited longest, and leaves the others enrolled; calls the callbacks. Whether
+    /// there was a thread.
     pub fn wake_one(&self) -> bool {
         fence(Ordering::SeqCst);
         let mut enough = false;
@@ -341,8 +358,8 @@ impl WaitList {
         false
     }
 
-    /// Visits the places from the latest to the oldest with their states. False when one was taken off meanwhile: the rest was not visited, and those
-    /// visited last may have left.
+    /// Visits the places from the latest to the oldest with their states. False when one was taken off
+    /// meanwhile: the rest was not visited, and those visited last may have left.
     fn walk(&self, mut visit: impl FnMut(&'static Place, u64)) -> bool {
         let (mut at, taken_off) = self.head.read();
         while let Some(place) = Place::at(at) {
@@ -429,8 +446,8 @@ fn call(place: &Place, state: u64, owner: usize) -> bool {
     if place.state.load(Ordering::Acquire) == state {
         let callback = core::ptr::with_exposed_provenance_mut::<Callback>(owner);
         if let Some(callback) = NonNull::new(callback) {
-            // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node had not ended when the state was read,
-            // and no grace period ends while interrupts are off here.
+            // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node
+            // had not ended when the state was read, and no grace period ends while interrupts are off here.
             let call = unsafe { callback.as_ref() }.0;
             return call(callback);
         }
@@ -553,7 +570,8 @@ mod tests {
         list.wait_until(|| {
             looks += 1;
             if looks == 2 {
-                // The change and its wake-up come after the look; then the condition waits for something else.
+                // The change and its wake-up come after the look; then the condition waits for something
+                // else.
                 list.wake_all();
                 (callout::get().suspend)();
             }

@@ -1,8 +1,9 @@
 //! One thread's places in the wait lists of several parties: what `poll` and `select` sleep on.
 //!
-//! *Interface*: [`Watch::begin`] names the party whose lists [`Watch::watch`] enrols in from there on. Then look at the party's condition; when none holds,
-//! [`Watch::sleep`], and go through those whose lists were woken by [`Watch::next`], each of which is watched anew before the look at its condition. The places of the others
-//! stay as they are.
+//! *Interface*: [`Watch::begin`] names the party whose lists [`Watch::watch`] enrols in from there on. Then
+//! look at the party's condition; when none holds, [`Watch::sleep`], and go through those whose lists were
+//! woken by [`Watch::next`], each of which is watched anew before the look at its condition. The places of
+//! the others stay as they are.
 //!
 //! Source: dissertation, section 4.1.4; the rule of enrolling first is that of [`crate::wait`].
 
@@ -64,7 +65,8 @@ impl<'a> Watch<'a> {
         self.short
     }
 
-    /// A party, one of whose lists was woken, among the places from `from` on, behind whose places it then is. What is watched next is that party's.
+    /// A party, one of whose lists was woken, among the places from `from` on, behind whose places it then
+    /// is. What is watched next is that party's.
     pub fn next(&mut self, from: &mut usize) -> Option<usize> {
         let woken = |place: &Place| !place.node.is_queued();
         let found = *from + self.places.get(*from..)?.iter().position(woken)?;

@@ -2,7 +2,8 @@
 
 use core::ptr::NonNull;
 
-/// What fits into one word and is copied by moving it: the elements of structures whose readers look before they own.
+/// What fits into one word and is copied by moving it: the elements of structures whose readers look before
+/// they own.
 ///
 /// # Safety
 /// `from_word(x.into_word())` is `x`, and a word that came from another thread's `into_word` is valid here.

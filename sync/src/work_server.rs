@@ -1,14 +1,16 @@
 //! The work server: do it yourself unless somebody is at it, else leave the work to be done.
 //!
-//! *Interface*: [`WorkServer::try_invoke`] when idle; [`WorkServer::submit`] a request in any case, from anywhere, handlers included; [`WorkServer::serve`] for the server thread that [`WorkServer::new`]'s
-//! `hire` starts. [`WorkServer::invoke`] is `submit` of a closure.
+//! *Interface*: [`WorkServer::try_invoke`] when idle; [`WorkServer::submit`] a request in any case, from
+//! anywhere, handlers included; [`WorkServer::serve`] for the server thread that [`WorkServer::new`]'s `hire`
+//! starts. [`WorkServer::invoke`] is `submit` of a closure.
 //!
-//! Source: dissertation, section 5.1.4, the last of the five points: a busy flag; who finds it set enqueues the work; who finishes
-//! and finds work hires a server, which lives until there is none. Idle, busy and the chain of requests are one word here, so
-//! nobody can leave while another is just enqueuing.
+//! Source: dissertation, section 5.1.4, the last of the five points: a busy flag; who finds it set enqueues
+//! the work; who finishes and finds work hires a server, which lives until there is none. Idle, busy and the
+//! chain of requests are one word here, so nobody can leave while another is just enqueuing.
 //!
-//! Progress: lock-free: everybody does its work or leaves it within a few steps; work that was left waits for the one who is busy. Memory order: every change
-//! of the word is acquire and release, so each piece of work sees those before.
+//! Progress: lock-free: everybody does its work or leaves it within a few steps; work that was left waits for
+//! the one who is busy. Memory order: every change of the word is acquire and release, so each piece of work
+//! sees those before.
 
 use crate::primitive::UnsafeCell;
 use crate::primitive::atomic::{AtomicUsize, Ordering};
@@ -61,7 +63,8 @@ unsafe impl<T: Send> Send for WorkServer<T> {}
 
 impl<T> WorkServer<T> {
     constructor! {
-        /// Idle. `hire` sees to it that some thread calls [`serve`](WorkServer::serve) soon, or calls it itself.
+        /// Idle. `hire` sees to it that some thread calls [`serve`](WorkServer::serve) soon, or calls it
+        /// itself.
         pub fn new(data: T, hire: fn(&WorkServer<T>)) -> WorkServer<T> {
             WorkServer { state: AtomicUsize::new(IDLE), hire, data: UnsafeCell::new(data) }
         }
@@ -128,7 +131,8 @@ impl<T> WorkServer<T> {
         }
     }
 
-    /// Does what was left to be done, until there is nothing; for the thread that `hire` found, once for each call of `hire`.
+    /// Does what was left to be done, until there is nothing; for the thread that `hire` found, once for each
+    /// call of `hire`.
     pub fn serve(&self) {
         loop {
             let chain = self.state.swap(BUSY, Ordering::AcqRel);

@@ -1,7 +1,9 @@
-//! Progress: one thread stops for ever after the first instruction of an operation, after the second, and so on to its end, and each time the others must get theirs done.
+//! Progress: one thread stops for ever after the first instruction of an operation, after the second, and so
+//! on to its end, and each time the others must get theirs done.
 //!
-//! The operations of the others are counted and must succeed where the structure promises that: a value that is put comes out again, and so on. A spin lock
-//! and a queue of Vyukov's kind go through the same and must fail somewhere, or the test does.
+//! The operations of the others are counted and must succeed where the structure promises that: a value that
+//! is put comes out again, and so on. A spin lock and a queue of Vyukov's kind go through the same and must
+//! fail somewhere, or the test does.
 #![cfg(all(not(loom), not(miri), target_os = "linux", target_arch = "x86_64"))]
 // Boxed, so that nodes stay where they are.
 #![allow(clippy::borrowed_box)]
@@ -24,8 +26,9 @@ use sync::{
     general_list, list, marked_list, stack,
 };
 
-/// Freezes `victim` at each of its instructions in turn, each time with a fresh object, and sees whether `others` can do what they want. They give false when they are
-/// stuck. `after` looks at the object when the victim has gone on. The number of stops, or the first at which the others were stuck.
+/// Freezes `victim` at each of its instructions in turn, each time with a fresh object, and sees whether
+/// `others` can do what they want. They give false when they are stuck. `after` looks at the object when the
+/// victim has gone on. The number of stops, or the first at which the others were stuck.
 fn stops<X: Sync>(
     make: impl Fn() -> X,
     victim: impl Fn(&X) + Sync,

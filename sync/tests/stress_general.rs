@@ -1,4 +1,5 @@
-//! The structures that change several things at once, under real threads: ordinary runs, and small ones under Miri.
+//! The structures that change several things at once, under real threads: ordinary runs, and small ones under
+//! Miri.
 #![cfg(not(loom))]
 
 #[path = "common/mod.rs"]

@@ -1,17 +1,22 @@
 //! Threads: table entries, generated switches, executable ready rings (dissertation, 3.3.2, 4.3, 5.3).
 //!
 //! *Interface*
-//! - boot: [`init`] on the boot CPU once memory and code space work, [`init_cpu`] on each other one; then [`idle()`];
-//! - life: [`create`], [`start`], [`spawn()`], [`exit`]; [`Tte`] and its handle [`Thread`]; [`current`], [`for_each`];
+//! - boot: [`init`] on the boot CPU once memory and code space work, [`init_cpu`] on each other one; then
+//!   [`idle()`];
+//! - life: [`create`], [`start`], [`spawn()`], [`exit`]; [`Tte`] and its handle [`Thread`]; [`current`],
+//!   [`for_each`];
 //! - blocking: [`suspend`], [`resume`], [`yield_now`];
-//! - one thread on another: the methods of [`Tte`] in [`ops`]: hold, release, stop, step, interrupt, signal, notify, alert, kill; [`wait`];
-//!   [`by_handle`] finds a thread that a program names, [`direct`] does what is frequent straight out of the dispatcher;
+//! - one thread on another: the methods of [`Tte`] in [`ops`]: hold, release, stop, step, interrupt, signal,
+//!   notify, alert, kill; [`wait`]; [`by_handle`] finds a thread that a program names, [`direct`] does what
+//!   is frequent straight out of the dispatcher;
 //! - from the kernel into user mode and back: [`protected_return`];
-//! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`] and
-//!   [`no_fpu`] from its own;
+//! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`]
+//!   and [`no_fpu`] from its own;
 //! - [`chain`]: procedures put to the end of the interrupt that is being handled;
-//! - [`speculation`]: what a thread asks of the processor for itself; [`grace`]: the thread that ends grace periods;
-//! - [`clock`]: alarms and sleeping; [`deadline`]: how long a thread is willing to wait; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
+//! - [`speculation`]: what a thread asks of the processor for itself; [`grace`]: the thread that ends grace
+//!   periods;
+//! - [`clock`]: alarms and sleeping; [`deadline`]: how long a thread is willing to wait; [`fp`]: floating
+//!   point; [`dispatch`]: a thread's own system-call entry.
 //!
 //! Nothing here knows processes, files or signals of Linux: a thread has one owner word.
 #![cfg_attr(not(test), no_std)]
@@ -52,7 +57,8 @@ pub use entry::waiting::entry as wait_exit;
 pub const CPU_OFFSET: usize = core::mem::offset_of!(tte::Tte, cpu);
 /// Offset of the count of its switches ([`Tte::switches`](tte::Tte::switches)).
 pub const SWITCHES_OFFSET: usize = core::mem::offset_of!(tte::Tte, switches);
-/// Offset of the word that is [`flags::SEQUENCE`] of a thread that has restartable sequences and has looked at them, 32 bits.
+/// Offset of the word that is [`flags::SEQUENCE`] of a thread that has restartable sequences and has looked
+/// at them, 32 bits.
 pub const SEQUENCES_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequences);
 pub use tte::{
     LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt, for_each,

@@ -1,4 +1,5 @@
-//! The atomics of the model-checked parts, and sizes that models cannot afford. The models in `tests` compile those parts against loom's atomics instead.
+//! The atomics of the model-checked parts, and sizes that models cannot afford. The models in `tests` compile
+//! those parts against loom's atomics instead.
 
 pub use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 

@@ -1,7 +1,8 @@
 //! The suite that runs in the guest: `selftest=thread` on the kernel command line.
 //!
-//! *Interface*: [`run`], in a kernel thread of its own with nothing else to run. Every case ends by itself; a case that does not hold
-//! panics, so that the report names it. Figures go to the log; under icount they are instructions.
+//! *Interface*: [`run`], in a kernel thread of its own with nothing else to run. Every case ends by itself; a
+//! case that does not hold panics, so that the report names it. Figures go to the log; under icount they are
+//! instructions.
 #![expect(clippy::disallowed_methods, reason = "at boot, before there are users")]
 
 use crate::entry::chain::chain;
@@ -114,7 +115,8 @@ fn done() {
     DONE.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A thread is started once; who starts it again is told, and keeps nothing of it: or else it is left over at the end.
+/// A thread is started once; who starts it again is told, and keeps nothing of it: or else it is left over at
+/// the end.
 fn starts() {
     fn body(_: usize) {
         while !STOP.load(Ordering::Acquire) {
@@ -370,7 +372,8 @@ fn theft() {
     log!("thread: {count} threads taken from a CPU that answered nothing");
 }
 
-/// An idle thread that buries another, and waits for a monitor meanwhile, goes on when it gets that, although its CPU has halted.
+/// An idle thread that buries another, and waits for a monitor meanwhile, goes on when it gets that, although
+/// its CPU has halted.
 fn burial() {
     fn mortal(_: usize) {
         let me = current();
@@ -704,7 +707,8 @@ fn alarms() {
     drop(WakeUp::at(now_ns() + 1_000_000_000));
 }
 
-/// Procedures are chained by a handler, by one another and by an interrupt that comes in between, and run in order.
+/// Procedures are chained by a handler, by one another and by an interrupt that comes in between, and run in
+/// order.
 fn chaining() {
     static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
     static COUNT: AtomicU64 = AtomicU64::new(0);

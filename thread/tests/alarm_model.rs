@@ -1,5 +1,5 @@
-//! Every interleaving of alarms that are cancelled from other CPUs, checked with loom: an alarm is called or cancelled, never both, its slot is used again once, and a late
-//! canceller silences nobody else's.
+//! Every interleaving of alarms that are cancelled from other CPUs, checked with loom: an alarm is called or
+//! cancelled, never both, its slot is used again once, and a late canceller silences nobody else's.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 #![expect(
     clippy::duplicate_mod,

@@ -1,4 +1,5 @@
-//! Every interleaving of CPUs that ask another with that one's interrupt, checked with loom: what is stored before asking is seen, by the interrupt that this asks for or by one that another has.
+//! Every interleaving of CPUs that ask another with that one's interrupt, checked with loom: what is stored
+//! before asking is seen, by the interrupt that this asks for or by one that another has.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {

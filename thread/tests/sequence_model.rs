@@ -1,4 +1,5 @@
-//! Every interleaving of a thread that looks at its restartable sequence with what takes it to other CPUs, checked with loom: what it has told last is where it is.
+//! Every interleaving of a thread that looks at its restartable sequence with what takes it to other CPUs,
+//! checked with loom: what it has told last is where it is.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
@@ -21,7 +22,8 @@ struct Thread {
     cpu: AtomicU32,
 }
 
-/// Takes `thread` to `cpus`, one after the other. In the kernel that happens between two instructions of the thread; here also beside them.
+/// Takes `thread` to `cpus`, one after the other. In the kernel that happens between two instructions of the
+/// thread; here also beside them.
 fn travel(thread: &Thread, cpus: &[u32]) {
     for &cpu in cpus {
         thread.cpu.store(cpu, Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! Every interleaving of the shelf and of the idle CPUs' protocol, checked with loom: a thread is dispatched by one CPU, with the registers that the shelf's CPU saved, and
-//! no thread stands on a shelf while a CPU sleeps that was not told.
+//! Every interleaving of the shelf and of the idle CPUs' protocol, checked with loom: a thread is dispatched
+//! by one CPU, with the registers that the shelf's CPU saved, and no thread stands on a shelf while a CPU
+//! sleeps that was not told.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]

@@ -1,4 +1,5 @@
-//! Every interleaving of the token protocol, checked with loom: no wake-up is lost, and a sleeper is put back exactly once.
+//! Every interleaving of the token protocol, checked with loom: no wake-up is lost, and a sleeper is put back
+//! exactly once.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
@@ -142,7 +143,8 @@ fn a_new_thread_is_started_once_and_tokens_do_not_start_it() {
     });
 }
 
-/// A held thread on its way to rest, and as many who release it: it never rests on, and is woken at most once.
+/// A held thread on its way to rest, and as many who release it: it never rests on, and is woken at most
+/// once.
 fn rest_and_releases(releasers: usize) {
     check(move || {
         let state = Arc::new(AtomicU32::new(0));
@@ -218,7 +220,8 @@ fn a_release_during_a_step_is_not_lost() {
     });
 }
 
-/// An idle thread is never marked asleep. Its CPU halts with an interrupt that has come by then, or comes later, ending the halt.
+/// An idle thread is never marked asleep. Its CPU halts with an interrupt that has come by then, or comes
+/// later, ending the halt.
 #[test]
 fn an_idle_thread_does_not_sleep_through_its_token() {
     check(|| {

@@ -1,7 +1,7 @@
 //! The kernel's own checks, on the real machine, in place of the first process.
 //!
-//! *Interface*: [`run_if_asked`]: with the word `selfcheck` on the command line each room's checks run, and the
-//! machine ends with status 0; a check that fails is a panic (docs/run-contract.md).
+//! *Interface*: [`run_if_asked`]: with the word `selfcheck` on the command line each room's checks run, and
+//! the machine ends with status 0; a check that fails is a panic (docs/run-contract.md).
 
 use machine::{boot, log, power};
 

@@ -1,6 +1,7 @@
 //! The kernel with suites that run in place of the first program, when the command line asks for one.
 //!
-//! *Interface*: `kernel_main`, which `machine` calls on the boot CPU. Without a word for a suite this kernel is the product's, that has none of their text.
+//! *Interface*: `kernel_main`, which `machine` calls on the boot CPU. Without a word for a suite this kernel
+//! is the product's, that has none of their text.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

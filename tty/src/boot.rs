@@ -1,7 +1,7 @@
 //! The console at boot: which lines there are, how they are cooked, and what device numbers stand for them.
 //!
-//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`mount`] when there is a root; [`for_first_process`] for what the first
-//! process gets of it.
+//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`mount`] when there
+//! is a root; [`for_first_process`] for what the first process gets of it.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, Winsize, makedev};
@@ -158,8 +158,8 @@ pub fn streams_by_ports() -> bool {
     STREAMS.get().is_some_and(|streams| streams.by_ports)
 }
 
-/// Starts the lines and their pumps, and registers `/dev/console`, `/dev/tty` and `/dev/ttyS0`. ENXIO without a console
-/// line, ENOMEM.
+/// Starts the lines and their pumps, and registers `/dev/console`, `/dev/tty` and `/dev/ttyS0`. ENXIO without
+/// a console line, ENOMEM.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn start(mode: Mode) -> Result<()> {

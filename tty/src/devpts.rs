@@ -1,6 +1,7 @@
 //! `devpts`: a name for each pseudo-terminal whose master is open, and `ptmx`.
 //!
-//! *Interface*: [`file_system`], of which there is one, shown wherever it is mounted; [`peer`] opens a slave without its name (`TIOCGPTPEER`).
+//! *Interface*: [`file_system`], of which there is one, shown wherever it is mounted; [`peer`] opens a slave
+//! without its name (`TIOCGPTPEER`).
 //!
 //! Nothing is kept here: names and attributes are the pairs'.
 

@@ -6,16 +6,20 @@
 //!                                              CookTTYout ─▶ BufferOut ─▶ Queue of the line
 //! ```
 //!
-//! A pseudo-terminal has no line and no pump: its master's `write` enters at the Monitor, and the echo goes into the channel that the master reads, as much of it as fits.
+//! A pseudo-terminal has no line and no pump: its master's `write` enters at the Monitor, and the echo goes
+//! into the channel that the master reads, as much of it as fits.
 //!
-//! *Interface*: [`Editor::new`] makes and links them; [`Editor::pump`] lets some bytes through, by the thread that calls it; [`Editor::enter`] one of another
-//! origin (`TIOCSTI`); [`Editor::lock`] is for those who look at the settings or change them. What the editor asks for meanwhile waits in
-//! a list, its echo in the BufferOut: [`Editor::settle`] hands both out.
+//! *Interface*: [`Editor::new`] makes and links them; [`Editor::pump`] lets some bytes through, by the thread
+//! that calls it; [`Editor::enter`] one of another origin (`TIOCSTI`); [`Editor::lock`] is for those who look
+//! at the settings or change them. What the editor asks for meanwhile waits in a list, its echo in the
+//! BufferOut: [`Editor::settle`] hands both out.
 //!
-//! The editor is made for one caller at a time; the Monitor quaject at its entrance serializes the pump and the others.
+//! The editor is made for one caller at a time; the Monitor quaject at its entrance serializes the pump and
+//! the others.
 //!
-//! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an output converter), 4.1.3, 4.4.1 (pump); Massalin and Pu
-//! 1989, section 5.2 (a monitor at the end with multiple participants).
+//! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an output
+//! converter), 4.1.3, 4.4.1 (pump); Massalin and Pu 1989, section 5.2 (a monitor at the end with multiple
+//! participants).
 
 use abi::linux::Termios;
 use alloc::sync::Arc;
@@ -198,7 +202,8 @@ impl Discipline {
 /// Target of the Monitor: one byte into the editor.
 extern "sysv64" fn put(editor: usize, byte: usize) -> usize {
     let editor: *const Editor = core::ptr::with_exposed_provenance(editor);
-    // SAFETY: the link passes the editor that owns the Monitor, which calls this while nobody else has the turn.
+    // SAFETY: the link passes the editor that owns the Monitor, which calls this while nobody else has the
+    // turn.
     let d = unsafe { &mut *(*editor).state.get() };
     d.input.put(&d.settings, byte as u8, &mut d.effects);
     0
@@ -215,7 +220,8 @@ extern "sysv64" fn send(line: usize, bytes: *mut u8, count: usize) -> usize {
 /// Callout `flush` of the echo's buffer of a pseudo-terminal: nobody waits for its master to read.
 extern "sysv64" fn put_what_fits(channel: usize, bytes: *mut u8, count: usize) -> usize {
     let channel: *const Channel = core::ptr::with_exposed_provenance(channel);
-    // SAFETY: the link passes the channel of the editor that owns the buffer, which keeps it; the buffer hands out `count` bytes.
+    // SAFETY: the link passes the channel of the editor that owns the buffer, which keeps it; the buffer
+    // hands out `count` bytes.
     let (channel, bytes) = unsafe { (&*channel, core::slice::from_raw_parts(bytes, count)) };
     channel.writing(|_, put| put(bytes));
     count

@@ -31,8 +31,8 @@ impl TtyFile {
         TtyFile { tty }
     }
 
-    /// A description of `tty`. Opened `by_name` it becomes the controlling terminal of a leader's session that has none, unless the flags say otherwise.
-    /// EIO, EBUSY, ENOMEM.
+    /// A description of `tty`. Opened `by_name` it becomes the controlling terminal of a leader's session
+    /// that has none, unless the flags say otherwise. EIO, EBUSY, ENOMEM.
     pub(super) fn open(tty: &Arc<Tty>, how: How, by_name: bool) -> Result<Arc<OpenFile>> {
         let file = try_arc(TtyFile::new(tty.clone()))?;
         tty.enrol(by_name)?;

@@ -1,7 +1,8 @@
 //! Whose call is it: the caller's process group, for generated code.
 //!
-//! *Interface*: [`CallerGroup`], a callentry that gives the number in eax and changes nothing else. From the kernel stack to its thread, the thread's
-//! task, the task's process: a few loads, which stand in the caller's place.
+//! *Interface*: [`CallerGroup`], a callentry that gives the number in eax and changes nothing else. From the
+//! kernel stack to its thread, the thread's task, the task's process: a few loads, which stand in the
+//! caller's place.
 //!
 //! Source: dissertation, section 4.1.3; docs/architecture.md, "Who am I".
 
@@ -26,8 +27,8 @@ impl CallerGroup {
         emit(&mut draft);
         let d = &mut draft;
         dynasm!(d ; .arch x64 ; ret);
-        // SAFETY: on the kernel stack of a task's thread it loads from that stack's base, the thread, its task and the process, which are all there
-        // while the thread runs; it changes rax alone.
+        // SAFETY: on the kernel stack of a task's thread it loads from that stack's base, the thread, its
+        // task and the process, which are all there while the thread runs; it changes rax alone.
         Ok(Arc::new(CallerGroup(unsafe {
             Routine::from(draft.seal()?)
         })))

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`link_services`] once for a terminal; its switch is then given the number of a `Control`.
 //!
-//! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service routines).
+//! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service
+//! routines).
 
 use abi::linux::{NOFLSH, SIGINT, SIGQUIT, SIGTSTP, TIOCPKT_FLUSHREAD, TIOCPKT_FLUSHWRITE};
 use alloc::sync::Arc;

@@ -1,9 +1,10 @@
-//! The terminal: two editors around a serial line or a pseudo-terminal's channel, with sessions and job control.
+//! The terminal: two editors around a serial line or a pseudo-terminal's channel, with sessions and job
+//! control.
 //!
-//! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is what an open
-//! descriptor of it does. A *pump* thread moves bytes from the line's input queue (a passive producer) into
-//! the input editor (a passive consumer), echoes, and turns control characters into signals, whether or
-//! not anybody reads.
+//! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is what
+//! an open descriptor of it does. A *pump* thread moves bytes from the line's input queue (a passive
+//! producer) into the input editor (a passive consumer), echoes, and turns control characters into signals,
+//! whether or not anybody reads.
 //!
 //! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an
 //! output converter), 4.4.1 (pump), 4.4.2 (filters).
@@ -121,7 +122,8 @@ fn signal_group(group: i32, number: i32) {
     let _nobody = signal::send_group(group, Siginfo::sent(number, SI_KERNEL, 0, 0));
 }
 
-/// The input editor of a terminal on `line`. It has a frame of its own, which goes before the other drafts of code need theirs. ENOMEM.
+/// The input editor of a terminal on `line`. It has a frame of its own, which goes before the other drafts of
+/// code need theirs. ENOMEM.
 #[inline(never)]
 fn make_editor(line: &Line, typed: Arc<Typed>, settings: Termios) -> abi::Result<Arc<Editor>> {
     let no_memory = |_: Unmade| Errno::ENOMEM;
@@ -174,7 +176,8 @@ impl Tty {
         }
     }
 
-    /// What was typed is in the editor: its echo is shown, control characters have their effect, readers are woken.
+    /// What was typed is in the editor: its echo is shown, control characters have their effect, readers are
+    /// woken.
     fn settle(&self) {
         for control in self.editor.settle() {
             self.keys.select(control as u32);

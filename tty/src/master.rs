@@ -1,7 +1,8 @@
 //! The master's side of a pseudo-terminal: what a terminal emulator has open.
 //!
-//! *Interface*: [`Master`] is what its descriptor does. Reading gives what the slave has written, and writing types; both have generated routines. What is here waits, and does
-//! what they leave: packets, keys that the editor looks at, ends.
+//! *Interface*: [`Master`] is what its descriptor does. Reading gives what the slave has written, and writing
+//! types; both have generated routines. What is here waits, and does what they leave: packets, keys that the
+//! editor looks at, ends.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

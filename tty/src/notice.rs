@@ -1,7 +1,9 @@
-//! Notices from the host, one a line on the second serial line: the end of the input stream, a new window size.
+//! Notices from the host, one a line on the second serial line: the end of the input stream, a new window
+//! size.
 //!
-//! *Interface*: [`open`] makes a blocking channel of the line, [`pump`] is the thread that reads from it (docs/run-contract.md, "Notices from the host").
-//! A line that is not understood is ignored: the host may be newer.
+//! *Interface*: [`open`] makes a blocking channel of the line, [`pump`] is the thread that reads from it
+//! (docs/run-contract.md, "Notices from the host"). A line that is not understood is ignored: the host may be
+//! newer.
 
 use abi::errno::{Errno, Result};
 use abi::linux::Winsize;
@@ -34,8 +36,9 @@ fn parse(line: &str) -> Option<Notice> {
 /// The longest notice, in bytes; the rest of a longer line is dropped.
 const LONGEST: usize = 64;
 
-/// Makes the input of `side` a blocking channel (figure 4.2): `Q_empty` is linked to the suspension of who gets. Everywhere else the same queue is left
-/// unlinked and returns to the caller (figure 4.3). ENXIO for a line that was not started, ENOMEM.
+/// Makes the input of `side` a blocking channel (figure 4.2): `Q_empty` is linked to the suspension of who
+/// gets. Everywhere else the same queue is left unlinked and returns to the caller (figure 4.3). ENXIO for a
+/// line that was not started, ENOMEM.
 pub(super) fn open(side: &'static Serial) -> Result<End> {
     let end = side.input().ok_or(Errno::ENXIO)?;
     let this = core::ptr::from_ref(side).expose_provenance();
@@ -55,7 +58,8 @@ extern "sysv64" fn suspend(line: usize) {
     });
 }
 
-/// Reads notices from the channel `side`, whose only reader it is, for ever. `input` is the first process's, where that is a stream.
+/// Reads notices from the channel `side`, whose only reader it is, for ever. `input` is the first process's,
+/// where that is a stream.
 pub(super) fn pump(side: End, input: Option<&'static dyn Stream>) -> ! {
     let mut line = [0u8; LONGEST];
     let mut length = 0;

@@ -1,11 +1,14 @@
-//! What a pseudo-terminal has besides a terminal's parts: its number, its lock, how many have it open, what its master is told in packets.
+//! What a pseudo-terminal has besides a terminal's parts: its number, its lock, how many have it open, what
+//! its master is told in packets.
 //!
-//! *Interface*: [`open_master`] is `open("/dev/ptmx")`; [`find`] and [`named_from`] are what `devpts` shows; [`Tty::enrol`] and [`Tty::leave`] count the descriptions of the slave's
-//! side; [`Tty::master_left`] is the hang-up.
+//! *Interface*: [`open_master`] is `open("/dev/ptmx")`; [`find`] and [`named_from`] are what `devpts` shows;
+//! [`Tty::enrol`] and [`Tty::leave`] count the descriptions of the slave's side; [`Tty::master_left`] is the
+//! hang-up.
 //!
 //! A pair has a name while its master is open, and its number until nobody has either side open.
 //!
-//! Source: pty(7), Linux's `drivers/tty/pty.c` for what is seen; dissertation, section 1.3.1 for what it is made of.
+//! Source: pty(7), Linux's `drivers/tty/pty.c` for what is seen; dissertation, section 1.3.1 for what it is
+//! made of.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -232,7 +235,8 @@ const fn settings() -> Termios {
 }
 
 impl Tty {
-    /// One description more of the slave's side: checks what `open` checks. EIO: locked, or without a master; EBUSY.
+    /// One description more of the slave's side: checks what `open` checks. EIO: locked, or without a master;
+    /// EBUSY.
     pub(super) fn enrol(&self, by_name: bool) -> Result<()> {
         let Some(pair) = &self.pair else {
             return Ok(());
@@ -268,7 +272,8 @@ impl Tty {
         pair.channel.arrived().wake_all();
     }
 
-    /// The master was closed: the name goes, whoever has the slave open finds its end, and the session is told.
+    /// The master was closed: the name goes, whoever has the slave open finds its end, and the session is
+    /// told.
     pub(super) fn master_left(&self) {
         let Some(pair) = &self.pair else { return };
         let number = pair.number() as usize;
@@ -293,7 +298,8 @@ impl Tty {
         drop(own);
     }
 
-    /// The leader of the session gets SIGHUP and SIGCONT, and the session has no terminal any more. What was the foreground group hears of it when the leader ends.
+    /// The leader of the session gets SIGHUP and SIGCONT, and the session has no terminal any more. What was
+    /// the foreground group hears of it when the leader ends.
     fn end_session(&self) {
         let number = self.session();
         let Some(leader) = tree::find(number).filter(|_| number > 0) else {

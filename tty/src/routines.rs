@@ -1,10 +1,13 @@
-//! The generated code of a terminal: one routine to read and one to write, for the settings as they are; of a pseudo-terminal, two more for its master.
+//! The generated code of a terminal: one routine to read and one to write, for the settings as they are; of a
+//! pseudo-terminal, two more for its master.
 //!
-//! *Interface*: [`Routines::new`]; [`Routines::replug`] whenever what [`Sort`] tells changes. Every descriptor of the terminal has the
-//! same two relays in its tables, so a change is one word for each, whoever has the terminal open.
+//! *Interface*: [`Routines::new`]; [`Routines::replug`] whenever what [`Sort`] tells changes. Every
+//! descriptor of the terminal has the same two relays in its tables, so a change is one word for each,
+//! whoever has the terminal open.
 //!
-//! Quasi-invariants, with their guards: the settings (`TCSETS` replugs), output that goes on (`^S`, `^Q` and `TCXONC` replug), `TOSTOP` off (`TCSETS`), a master that is there (its
-//! close replugs) and is in no packet mode (`TIOCPKT`). The foreground group is a word that the reading routine looks at.
+//! Quasi-invariants, with their guards: the settings (`TCSETS` replugs), output that goes on (`^S`, `^Q` and
+//! `TCXONC` replug), `TOSTOP` off (`TCSETS`), a master that is there (its close replugs) and is in no packet
+//! mode (`TIOCPKT`). The foreground group is a word that the reading routine looks at.
 //!
 //! Source: dissertation, sections 3.2 and 4.4.2; quasi-invariants after Pu et al. 1995 (seed 003).
 

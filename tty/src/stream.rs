@@ -1,10 +1,12 @@
-//! A serial line, or a port of the virtio console, as a plain byte stream: what `console=stream` gives the first process.
+//! A serial line, or a port of the virtio console, as a plain byte stream: what `console=stream` gives the
+//! first process.
 //!
-//! *Interface*: [`StreamFile`]. Reading gives bytes as they come and ends where the host says that its
-//! input ended ([`device::stream::Stream::set_end`]); writing adds nothing. Both have generated routines around the device's queues; what is
-//! here waits, and does what they leave.
+//! *Interface*: [`StreamFile`]. Reading gives bytes as they come and ends where the host says that its input
+//! ended ([`device::stream::Stream::set_end`]); writing adds nothing. Both have generated routines around the
+//! device's queues; what is here waits, and does what they leave.
 //!
-//! A quasi-invariant: the device is there. Both routines stand behind a relay each, and [`StreamFile::follow`] plugs nothing there once the device has gone: what has arrived can still be read,
+//! A quasi-invariant: the device is there. Both routines stand behind a relay each, and
+//! [`StreamFile::follow`] plugs nothing there once the device has gone: what has arrived can still be read,
 //! then both calls give EIO.
 
 use abi::errno::{Errno, Result};

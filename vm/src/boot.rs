@@ -27,7 +27,8 @@ pub(crate) unsafe fn memory() {
         .unwrap_or_else(|| panic!("no room for the metadata of {frames} frames"));
     let metadata = Kernel.virt(regions[home].start as u64);
     let allocator = uninitialized();
-    // SAFETY: the range is free memory, large enough, taken out of what is handed on below; nobody allocates yet.
+    // SAFETY: the range is free memory, large enough, taken out of what is handed on below; nobody allocates
+    // yet.
     unsafe {
         allocator.install(metadata, frames);
         for (i, region) in regions.iter().enumerate() {

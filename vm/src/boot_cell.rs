@@ -1,12 +1,14 @@
 //! A value that boot writes once, before anybody reads it.
 //!
-//! *Interface*: [`BootCell::set`] on the boot CPU, then [`BootCell::get`] from anywhere, at the price of a load.
+//! *Interface*: [`BootCell::set`] on the boot CPU, then [`BootCell::get`] from anywhere, at the price of a
+//! load.
 
 use core::cell::UnsafeCell;
 
 pub(crate) struct BootCell<T>(UnsafeCell<T>);
 
-// SAFETY: written only by `set`, whose caller promises that nobody reads meanwhile; shared reads need `T: Sync`.
+// SAFETY: written only by `set`, whose caller promises that nobody reads meanwhile; shared reads need
+// `T: Sync`.
 unsafe impl<T: Sync> Sync for BootCell<T> {}
 
 impl<T> BootCell<T> {

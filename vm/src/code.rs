@@ -1,10 +1,11 @@
-//! The kernel's code space: pages at `CODE`, readable and executable there, and no other address leads to them but while one CPU writes.
+//! The kernel's code space: pages at `CODE`, readable and executable there, and no other address leads to
+//! them but while one CPU writes.
 //!
-//! *Interface*: `link` at boot lends it to `codegen`, which decides what lies where.
-//! A frame of code is taken out of `PHYS_MAP` and `WINDOW` (`kernel::hide`) before it is executable, and comes back when it is not any more. It is
-//! written through a window of one page, which one CPU opens for itself at a place that changes each time (`machine::paging::patch`).
-//! A page that was taken back may still be translated by some CPU; before memory is put behind any page again, all
-//! CPUs forget.
+//! *Interface*: `link` at boot lends it to `codegen`, which decides what lies where. A frame of code is taken
+//! out of `PHYS_MAP` and `WINDOW` (`kernel::hide`) before it is executable, and comes back when it is not any
+//! more. It is written through a window of one page, which one CPU opens for itself at a place that changes
+//! each time (`machine::paging::patch`). A page that was taken back may still be translated by some CPU;
+//! before memory is put behind any page again, all CPUs forget.
 //!
 //! Progress: lock-free, but who puts memory behind a page sleeps until the other CPUs have forgotten.
 
@@ -46,9 +47,10 @@ pub fn committed() -> usize {
     PAGES.load(Ordering::Relaxed) * PAGE
 }
 
-// SAFETY: the window is constant; a committed page owns its frame until it is decommitted, is mapped
-// without the right to write, and its frame is mapped nowhere else but by `patch`, which shows it while it is written; `retire`
-// is the grace period of `sync::epoch`, whose quiescent points are serializing instructions outside images.
+// SAFETY: the window is constant; a committed page owns its frame until it is decommitted, is mapped without
+// the right to write, and its frame is mapped nowhere else but by `patch`, which shows it while it is
+// written; `retire` is the grace period of `sync::epoch`, whose quiescent points are serializing instructions
+// outside images.
 unsafe impl CodeSpace for Space {
     fn window(&self) -> Range<usize> {
         first()..CODE + CODE_LEN

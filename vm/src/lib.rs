@@ -1,8 +1,9 @@
 //! Frames, page tables, address spaces, and the kernel's code space.
 //!
-//! *Interface*: `init` once at boot; [`frame`] (physical memory), the kernel heap ([`heap`]),
-//! [`fallible`] (memory that may be refused), [`space::AddressSpace`] (what a process sees), [`user`] (the kernel's access to user memory),
-//! [`stack`] (kernel stacks), [`code`] (where generated code lives), [`mmio`] (device registers).
+//! *Interface*: `init` once at boot; [`frame`] (physical memory), the kernel heap ([`heap`]), [`fallible`]
+//! (memory that may be refused), [`space::AddressSpace`] (what a process sees), [`user`] (the kernel's access
+//! to user memory), [`stack`] (kernel stacks), [`code`] (where generated code lives), [`mmio`] (device
+//! registers).
 //!
 //! Nothing here knows threads, files or system calls. A space asks a [`space::Pager`] for the
 //! content of a file page; running out of memory is an error value everywhere.

@@ -2,16 +2,18 @@
 //!
 //! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full), [`Magazine::len`].
 //!
-//! A stack of objects by number, linked through a word of each. To those behind it they are in use. Every CPU has its own, so that what it frees it gets again while its caches
-//! still have it; but a thread that has gone to another CPU meanwhile, or one that collects from all when memory is short, may use it too. The head
-//! carries a tag that every change increments, so that a link which was read while another took the object never
-//! gets in (the A-B-A problem; dissertation, 5.2.1).
+//! A stack of objects by number, linked through a word of each. To those behind it they are in use. Every CPU
+//! has its own, so that what it frees it gets again while its caches still have it; but a thread that has
+//! gone to another CPU meanwhile, or one that collects from all when memory is short, may use it too. The
+//! head carries a tag that every change increments, so that a link which was read while another took the
+//! object never gets in (the A-B-A problem; dissertation, 5.2.1).
 //!
 //! Progress: lock-free.
 
 use crate::primitive::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The stack; zero when empty. Bits 0–26: number of the top object plus one, zero when empty; 27–33: how many; 34–63: tag.
+/// The stack; zero when empty. Bits 0–26: number of the top object plus one, zero when empty; 27–33: how
+/// many; 34–63: tag.
 pub(crate) struct Magazine(pub(crate) AtomicU64);
 
 const NUMBER: u64 = (1 << 27) - 1;

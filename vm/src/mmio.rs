@@ -10,7 +10,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of `MMIO` that are given out; the machine room's come first.
 static USED: AtomicUsize = AtomicUsize::new(MACHINE_MMIO_LEN);
 
-/// Maps `length` bytes from physical address `physical` on; both of any alignment. `None`: no room or no memory.
+/// Maps `length` bytes from physical address `physical` on; both of any alignment. `None`: no room or no
+/// memory.
 pub fn map(physical: u64, length: usize) -> Option<*mut u8> {
     let offset = physical as usize % PAGE;
     let bytes = page_ceil(offset.checked_add(length)?)?;

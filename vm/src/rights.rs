@@ -1,11 +1,14 @@
-//! What the page tables allow, all of them read through: the promise of docs/security.md, "The kernel's own memory", looked at.
+//! What the page tables allow, all of them read through: the promise of docs/security.md, "The kernel's own
+//! memory", looked at.
 //!
-//! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it; [`Survey::faults`] is what is not as promised; [`places`]. By no
-//! address is anything writable and executable; a frame that is executable in the kernel is writable nowhere (but through `PATCHES`,
-//! while it is written, not longer); the kernel's half has no page that programs reach, and a program's half none that they do not;
-//! where tables are isolated, the root that a program runs on has its half and the gates.
+//! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it;
+//! [`Survey::faults`] is what is not as promised; [`places`]. By no address is anything writable and
+//! executable; a frame that is executable in the kernel is writable nowhere (but through `PATCHES`, while it
+//! is written, not longer); the kernel's half has no page that programs reach, and a program's half none that
+//! they do not; where tables are isolated, the root that a program runs on has its half and the gates.
 //!
-//! Tables change meanwhile. What looks wrong is looked at again: a frame of code that has been given back is data.
+//! Tables change meanwhile. What looks wrong is looked at again: a frame of code that has been given back is
+//! data.
 
 use crate::kernel;
 use crate::space::AddressSpace;

@@ -1,7 +1,8 @@
 //! What only the machine can tell: the vm's parts against the real tables, faults and processors.
 //!
-//! *Interface*: [`run`], at boot after `init`, before the rooms above link their trap callouts: it links its own, to resolve the
-//! page faults that it takes. It ends with a leak check, and asserts, so a failure is a panic with its report.
+//! *Interface*: [`run`], at boot after `init`, before the rooms above link their trap callouts: it links its
+//! own, to resolve the page faults that it takes. It ends with a leak check, and asserts, so a failure is a
+//! panic with its report.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,

@@ -1,12 +1,15 @@
 //! Kernel stacks: slots of 32 KiB in `STACKS`, the upper half mapped, the lower half a guard.
 //!
-//! *Interface*: [`alloc()`], [`free`]; [`trim`] when memory is short. A slot that once had a stack is never unmapped again, so a stale reference into one reads old bytes or zeros
-//! and never faults. The last 64 bytes are `StackBase`'s and the owner's to fill.
+//! *Interface*: [`alloc()`], [`free`]; [`trim`] when memory is short. A slot that once had a stack is never
+//! unmapped again, so a stale reference into one reads old bytes or zeros and never faults. The last 64 bytes
+//! are `StackBase`'s and the owner's to fill.
 //!
-//! Freed stacks are cached. The cache is a stack of slots, linked through the lowest word of each; the head's tag keeps a stale link out
-//! (dissertation, 5.2.1). A slot whose frames were given back shows one page of zeros everywhere, which nobody can write, and waits in a set of bits.
+//! Freed stacks are cached. The cache is a stack of slots, linked through the lowest word of each; the head's
+//! tag keeps a stale link out (dissertation, 5.2.1). A slot whose frames were given back shows one page of
+//! zeros everywhere, which nobody can write, and waits in a set of bits.
 //!
-//! With its stack each thread gets a promise ([`frame::promise`]): so many frames stay free that each can make a call's small allocations at the same time.
+//! With its stack each thread gets a promise ([`frame::promise`]): so many frames stay free that each can
+//! make a call's small allocations at the same time.
 //! Progress: lock-free, but `trim` waits until all CPUs have forgotten the pages.
 
 use crate::frame;
@@ -75,7 +78,8 @@ fn stack_of(slot: usize) -> KStack {
 
 /// The word of a cached stack that links it to the next.
 fn link(slot: usize) -> &'static AtomicU64 {
-    // SAFETY: the stack of a slot that was ever cached stays mapped; racing readers of a stack in use throw away what they read.
+    // SAFETY: the stack of a slot that was ever cached stays mapped; racing readers of a stack in use throw
+    // away what they read.
     unsafe { &*(stack_of(slot).base as *const AtomicU64) }
 }
 

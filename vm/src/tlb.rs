@@ -1,14 +1,16 @@
 //! Making CPUs forget translations.
 //!
-//! *Interface*: [`load`] puts a space into force; `forget` and `forget_each` after entries of a space were changed; `leave` before its
-//! root is freed; `forget_kernel` after kernel entries were changed. `pinned` and `await_pinned`: work that such an interrupt waits for.
+//! *Interface*: [`load`] puts a space into force; `forget` and `forget_each` after entries of a space were
+//! changed; `leave` before its root is freed; `forget_kernel` after kernel entries were changed. `pinned` and
+//! `await_pinned`: work that such an interrupt waits for.
 //!
-//! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an entry and then
-//! looks either sees that a CPU has the space and interrupts it, or that CPU walks the tables after the change.
-//! A CPU is asked by a ticket in its mailbox and an interrupt; it forgets everything and answers with the highest
-//! ticket it saw. The asker looks a few times, which is enough for a CPU that runs, and then sleeps until the answer, so that one whose virtual
-//! processor stands still costs nobody time. Only who may not sleep (interrupts off: boot, the kernel's own checks) waits
-//! awake, and serves its own mailbox meanwhile, so two that ask each other both go on.
+//! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an
+//! entry and then looks either sees that a CPU has the space and interrupts it, or that CPU walks the tables
+//! after the change. A CPU is asked by a ticket in its mailbox and an interrupt; it forgets everything and
+//! answers with the highest ticket it saw. The asker looks a few times, which is enough for a CPU that runs,
+//! and then sleeps until the answer, so that one whose virtual processor stands still costs nobody time. Only
+//! who may not sleep (interrupts off: boot, the kernel's own checks) waits awake, and serves its own mailbox
+//! meanwhile, so two that ask each other both go on.
 
 #[cfg(target_os = "none")]
 pub use bare::*;
@@ -29,7 +31,8 @@ mod bare {
     /// More pages than this are forgotten all at once.
     const MANY: usize = 8;
 
-    /// A mark in the first entry of a top table (not present, so the machine ignores it): nobody shall use it any more.
+    /// A mark in the first entry of a top table (not present, so the machine ignores it): nobody shall use it
+    /// any more.
     const DEAD: u64 = 1 << 9;
 
     /// Looks at an answer before the asker sleeps: about the time that an interrupt takes to a CPU that runs.
@@ -94,7 +97,8 @@ mod bare {
         core::hint::black_box(core::arch::x86_64::__cpuid(0));
     }
 
-    /// Forgets all translations of the kernel's half on this CPU too: changing CR4.PGE discards the global ones.
+    /// Forgets all translations of the kernel's half on this CPU too: changing CR4.PGE discards the global
+    /// ones.
     fn forget_global() {
         const PGE: u64 = 1 << 7;
         // SAFETY: the bit is put back as it was.
@@ -223,7 +227,8 @@ mod bare {
         done
     }
 
-    /// Does another CPU have `root` loaded? Looks after all stores before; who loads it later sees them, since loading serializes.
+    /// Does another CPU have `root` loaded? Looks after all stores before; who loads it later sees them,
+    /// since loading serializes.
     pub fn is_elsewhere(root: u64) -> bool {
         if cpu::cpus() == 1 {
             return false;
@@ -236,7 +241,8 @@ mod bare {
         found
     }
 
-    /// Every [`pinned`] part that was going on with `root` on another CPU has ended afterwards: that CPU has answered.
+    /// Every [`pinned`] part that was going on with `root` on another CPU has ended afterwards: that CPU has
+    /// answered.
     pub fn await_pinned(root: u64) {
         ask(|| {}, |other| has(other, root));
     }
@@ -258,7 +264,8 @@ mod bare {
         cpu.root.load(Ordering::Acquire) == root as usize
     }
 
-    /// No CPU has `root` loaded afterwards. No thread will load it again: those of the space have ended or have another.
+    /// No CPU has `root` loaded afterwards. No thread will load it again: those of the space have ended or
+    /// have another.
     pub fn leave(root: u64) {
         // SAFETY: the caller frees it, so it is still a top table, and nobody changes it.
         let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };

@@ -3,8 +3,8 @@
 //! *Interface*: [`get`], [`put`] (typed values), [`copy_in`], [`copy_out`], [`zero`], [`cstr`], [`array()`].
 //! Error: always `EFAULT`, also when the page cannot be had for lack of memory.
 //!
-//! The copies are `machine::user`'s: a page fault in them goes to the vm like any other, and only when that cannot
-//! resolve it do they stop. Nothing may be held meanwhile that a pager could want.
+//! The copies are `machine::user`'s: a page fault in them goes to the vm like any other, and only when that
+//! cannot resolve it do they stop. Nothing may be held meanwhile that a pager could want.
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};

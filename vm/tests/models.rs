@@ -200,7 +200,8 @@ fn the_magazine_survives_an_object_that_comes_back() {
     });
 }
 
-/// A space of one area with one page, on two CPUs that both have it loaded. Frame 0 is what the page has at first.
+/// A space of one area with one page, on two CPUs that both have it loaded. Frame 0 is what the page has at
+/// first.
 struct Space {
     gate: Gate,
     pinned: [AtomicBool; 2],
@@ -242,7 +243,8 @@ impl Space {
         })
     }
 
-    /// With interrupts off on CPU `cpu`, which has the space: its store of that came before, and loading serialized.
+    /// With interrupts off on CPU `cpu`, which has the space: its store of that came before, and loading
+    /// serialized.
     fn pinned<R>(&self, cpu: usize, part: impl FnOnce() -> R) -> R {
         self.pinned[cpu].store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -265,7 +267,8 @@ impl Space {
             .is_ok()
     }
 
-    /// A fault at an empty page, with frame 1. `true`: it passed the gate. `after`: changes that there may have been since it asked a pager.
+    /// A fault at an empty page, with frame 1. `true`: it passed the gate. `after`: changes that there may
+    /// have been since it asked a pager.
     fn fill(&self, cpu: usize, after: Option<u64>) -> bool {
         self.pinned(cpu, || {
             let Some(changes) = self.gate.pass() else {

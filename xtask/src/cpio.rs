@@ -115,7 +115,8 @@ impl Archive {
         self.entries.get(&self.followed(path)?)
     }
 
-    /// The name under which a file is put so that the guest finds it at `path`: folders of the path that are links lead elsewhere.
+    /// The name under which a file is put so that the guest finds it at `path`: folders of the path that are
+    /// links lead elsewhere.
     pub fn place(&self, path: &str) -> String {
         path.rmatch_indices('/')
             .find_map(|(at, _)| {

@@ -1,9 +1,12 @@
-//! Programs from Debian: a root of packages, downloaded and unpacked, nothing of them run or installed on the host.
+//! Programs from Debian: a root of packages, downloaded and unpacked, nothing of them run or installed on the
+//! host.
 //!
-//! *Interface*: [`unpacked`] gives the folder that has the packages' files and those of all that they depend on.
+//! *Interface*: [`unpacked`] gives the folder that has the packages' files and those of all that they depend
+//! on.
 //!
-//! `apt-get` finds what belongs together and fetches it, from the sources and with the checks that the host has. It is told of an empty system, but for what only the scripts
-//! of packages need ([`FOR_SCRIPTS`]), since these are not run. What is made by scripts and programs need all the same stands in [`BASE`].
+//! `apt-get` finds what belongs together and fetches it, from the sources and with the checks that the host
+//! has. It is told of an empty system, but for what only the scripts of packages need ([`FOR_SCRIPTS`]),
+//! since these are not run. What is made by scripts and programs need all the same stands in [`BASE`].
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host;
@@ -89,7 +92,8 @@ const FOLDERS: &[(&str, u32)] = &[
     ("var/lib", 0o755),
 ];
 
-/// The folder with the files of `packages`, of what they depend on, and of a shell with tools. It is made once.
+/// The folder with the files of `packages`, of what they depend on, and of a shell with tools. It is made
+/// once.
 ///
 /// # Errors
 /// Host failure without `apt-get`, when it knows a package not, or when files cannot be had or written.

@@ -1,7 +1,8 @@
 //! The kernel: built, found, and its symbol table extracted.
 //!
-//! *Interface*: `build` gives the ELF file's path, [`Profile`] says how it is compiled; `tables` what of the file the kernel finds in its archive (`docs/run-contract.md`): names, and the places
-//! by which it moves itself.
+//! *Interface*: `build` gives the ELF file's path, [`Profile`] says how it is compiled; `tables` what of the
+//! file the kernel finds in its archive (`docs/run-contract.md`): names, and the places by which it moves
+//! itself.
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host;
@@ -144,9 +145,9 @@ pub fn tables(kernel: &Path) -> Result<Tables> {
     })
 }
 
-/// The places in the image whose content moves with it, as differences: first the words of four bytes, that are extended by their sign, then those of
-/// eight. Each list begins with its first place, counted from the image's first byte, and ends with a zero. A difference is a byte, or 255 and
-/// four bytes.
+/// The places in the image whose content moves with it, as differences: first the words of four bytes, that
+/// are extended by their sign, then those of eight. Each list begins with its first place, counted from the
+/// image's first byte, and ends with a zero. A difference is a byte, or 255 and four bytes.
 fn places(file: &object::File) -> Result<Vec<u8>> {
     const R_64: u32 = 1;
     const R_32S: u32 = 11;

@@ -47,7 +47,8 @@ pub enum Accel {
     Auto,
 }
 
-/// The virtio devices of a machine: a console with a port for each standard stream, and a source of random numbers. How they interrupt.
+/// The virtio devices of a machine: a console with a port for each standard stream, and a source of random
+/// numbers. How they interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Virtio {
     /// Each queue by messages of its own (MSI-X).
@@ -103,7 +104,8 @@ pub struct Machine {
     pub chipset: Chipset,
     /// CPUs.
     pub cpus: u32,
-    /// CPUs that there is room for, if more. With room for several QEMU generates atomic instructions as such even while there is one.
+    /// CPUs that there is room for, if more. With room for several QEMU generates atomic instructions as such
+    /// even while there is one.
     pub room: u32,
     /// Memory in bytes.
     pub memory: u64,
@@ -131,7 +133,8 @@ pub struct Machine {
     pub virtio: Option<Virtio>,
     /// Directories of the host.
     pub shares: Vec<Share>,
-    /// Each device on PCI is in a slot of its own, `slot0` and so on, and can be taken out while the machine runs.
+    /// Each device on PCI is in a slot of its own, `slot0` and so on, and can be taken out while the machine
+    /// runs.
     pub slots: bool,
     /// The host may ask for memory back.
     pub balloon: bool,
@@ -802,7 +805,8 @@ fn relay(mut from: UnixStream, to: Sink, events: Sender<Event>, raw: bool) -> Jo
     })
 }
 
-/// Turns the control channel into events, a line each; tells `started` of the start report, and whether the input is expected at its port.
+/// Turns the control channel into events, a line each; tells `started` of the start report, and whether the
+/// input is expected at its port.
 fn reports(from: UnixStream, events: Sender<Event>, started: Sender<bool>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut from = io::BufReader::new(from);

@@ -1,7 +1,7 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `check`, `calls`, `image`; each a module with one public
-//! `main`, which takes the rest of the command line and returns the exit status.
+//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `check`, `calls`, `image`; each a module with one
+//! public `main`, which takes the rest of the command line and returns the exit status.
 
 mod bench;
 mod check;

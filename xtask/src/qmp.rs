@@ -1,9 +1,11 @@
 //! QEMU's monitor protocol, as much as it takes to let a machine run and stand still.
 //!
-//! *Interface*: `Monitor::greet` on the socket of a machine with `Machine::monitor`; `send` a command, then `answer`: whoever
-//! has several machines sends to all before it waits for any. `ask` is for what people ask, `dump` keeps a machine's memory.
+//! *Interface*: `Monitor::greet` on the socket of a machine with `Machine::monitor`; `send` a command, then
+//! `answer`: whoever has several machines sends to all before it waits for any. `ask` is for what people ask,
+//! `dump` keeps a machine's memory.
 //!
-//! Source: QEMU's documentation, `interop/qmp-spec`: a JSON object a line; each command has one answer; events may come between.
+//! Source: QEMU's documentation, `interop/qmp-spec`: a JSON object a line; each command has one answer;
+//! events may come between.
 
 use crate::failure::{Context, Failure, HOST, Result};
 use serde_json::{Value, json};
@@ -32,7 +34,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Takes QEMU's greeting and leaves the negotiation that every connection begins with. No answer may take longer than `patience`.
+    /// Takes QEMU's greeting and leaves the negotiation that every connection begins with. No answer may take
+    /// longer than `patience`.
     ///
     /// # Errors
     /// Host failure when this is no monitor, or one that says nothing.
@@ -156,8 +159,8 @@ mod tests {
     const DONE: &str = r#"{"return": {}}"#;
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// A machine's end of a monitor: greets, then for each command it is sent says the next lines of the script; closes after
-    /// the last. Gives the commands that it got.
+    /// A machine's end of a monitor: greets, then for each command it is sent says the next lines of the
+    /// script; closes after the last. Gives the commands that it got.
     fn scripted(
         script: &'static [&'static [&'static str]],
     ) -> (UnixStream, JoinHandle<Vec<String>>) {

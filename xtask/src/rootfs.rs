@@ -166,7 +166,8 @@ impl Root {
         }
     }
 
-    /// Has the guest mount a directory of the host, `HOST[:GUEST]`, by default at `/mnt/NAME`. What the machine must have for that.
+    /// Has the guest mount a directory of the host, `HOST[:GUEST]`, by default at `/mnt/NAME`. What the
+    /// machine must have for that.
     ///
     /// # Errors
     /// Usage failure when there is no such directory.
@@ -294,7 +295,8 @@ impl Root {
     pub fn finish(mut self, tables: Tables, command: &[String], environment: &[String]) -> Vec<u8> {
         self.archive
             .add(SYMBOLS, Entry::file(0o444, tables.symbols));
-        // A kernel that is told of no places stays where it is linked; an empty list would say that nothing has to be changed.
+        // A kernel that is told of no places stays where it is linked; an empty list would say that nothing
+        // has to be changed.
         if !tables.places.is_empty() {
             self.archive.add(PLACES, Entry::file(0o400, tables.places));
         }

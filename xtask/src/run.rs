@@ -95,7 +95,8 @@ const fn memory_for_root(len: u64) -> u64 {
 /// What the machine has when nobody says: for programs, and as much for a small root.
 const USUAL_MEMORY: u64 = 256 << 20;
 
-/// The machine's memory for a root archive of `len` bytes: what the options say, or the usual, and a large root's size besides.
+/// The machine's memory for a root archive of `len` bytes: what the options say, or the usual, and a large
+/// root's size besides.
 ///
 /// # Errors
 /// A usage failure that names the memory that would do, if the options say less.

@@ -34,7 +34,8 @@ plain! {
 }
 
 plain! {
-    /// `struct ptrace_syscall_info`: of a beginning call the number and arguments, of an ended one the result in place of the number, and whether that is an error.
+    /// `struct ptrace_syscall_info`: of a beginning call the number and arguments, of an ended one the result
+    /// in place of the number, and whether that is an error.
     pub struct SyscallInfo {
         pub op: u8,
         pub pad: [u8; 3],

@@ -1,6 +1,8 @@
-//! Capabilities of a program's file, as the extended attribute `security.capability` says them (capabilities(7), "File capabilities").
+//! Capabilities of a program's file, as the extended attribute `security.capability` says them
+//! (capabilities(7), "File capabilities").
 //!
-//! *Interface*: [`FileCaps::from_bytes`] for `exec`; [`check`] for who sets the attribute, [`shown`] for who looks at it.
+//! *Interface*: [`FileCaps::from_bytes`] for `exec`; [`check`] for who sets the attribute, [`shown`] for who
+//! looks at it.
 
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;

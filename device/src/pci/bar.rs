@@ -1,6 +1,7 @@
 //! Base addresses: where a function's registers lie.
 //!
-//! *Interface*: [`Function::bar`]; [`Function::registers`] maps them. [`Function::place_all`] gives the registers of a function that came while the machine runs their addresses.
+//! *Interface*: [`Function::bar`]; [`Function::registers`] maps them. [`Function::place_all`] gives the
+//! registers of a function that came while the machine runs their addresses.
 //! Source: PCI Local Bus Specification 3.0, section 6.2.5.1.
 
 use super::{Function, Odd};
@@ -89,7 +90,8 @@ impl Function {
         }
     }
 
-    /// Puts all its registers in memory into `room`, which begins behind them afterwards. It must not decode them yet.
+    /// Puts all its registers in memory into `room`, which begins behind them afterwards. It must not decode
+    /// them yet.
     ///
     /// # Errors
     /// [`Odd::Place`] when they do not fit; those before stay where they were put.

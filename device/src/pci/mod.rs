@@ -1,10 +1,14 @@
 //! PCI: which functions there are, where their registers lie, and how they interrupt.
 //!
-//! *Interface*: [`Function`] is one function of a device, behind any [`Space`]; [`each`] finds all of them, [`each_on`] those of one bus. [`Slot`] is where a device can come and go while the machine runs. [`Function::bar`], [`Function::capabilities`] and [`Function::msix`]
-//! believe nothing that a device says about itself before they have looked at it: what makes no sense is [`Odd`], never a panic and never a loop.
+//! *Interface*: [`Function`] is one function of a device, behind any [`Space`]; [`each`] finds all of them,
+//! [`each_on`] those of one bus. [`Slot`] is where a device can come and go while the machine runs.
+//! [`Function::bar`], [`Function::capabilities`] and [`Function::msix`] believe nothing that a device says
+//! about itself before they have looked at it: what makes no sense is [`Odd`], never a panic and never a
+//! loop.
 //!
-//! `pci_types` knows the layout of headers and commands. Its own readers of base addresses and capabilities panic on a reserved kind or a mask of zero, and do not end where a list leads
-//! back to itself; so these two are here.
+//! `pci_types` knows the layout of headers and commands. Its own readers of base addresses and capabilities
+//! panic on a reserved kind or a mask of zero, and do not end where a list leads back to itself; so these two
+//! are here.
 //! Source: PCI Local Bus Specification 3.0, chapter 6.
 
 mod bar;
@@ -69,7 +73,8 @@ impl Function {
 
     /// Writes a word of its configuration.
     fn write(&self, offset: u16, value: u32) {
-        // SAFETY: the callers are this folder's: base addresses while decoding is off, commands, and the interrupts' switches.
+        // SAFETY: the callers are this folder's: base addresses while decoding is off, commands, and the
+        // interrupts' switches.
         unsafe { self.space.write(self.at, offset & 0xffc, value) }
     }
 
@@ -83,7 +88,8 @@ impl Function {
         PciHeader::new(self.at).update_command(self.space, |command| command.difference(off) | on);
     }
 
-    /// Lets it decode its registers and reach memory by itself. Its own interrupt line stays off until [`Function::allow_line`].
+    /// Lets it decode its registers and reach memory by itself. Its own interrupt line stays off until
+    /// [`Function::allow_line`].
     pub fn enable(&self) {
         let on = CommandRegister::MEMORY_ENABLE | CommandRegister::BUS_MASTER_ENABLE;
         self.command(

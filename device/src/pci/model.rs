@@ -1,6 +1,7 @@
 //! A model of configuration space, for tests: functions with words that a device compares or ignores.
 //!
-//! *Interface*: [`Model`]; [`Model::set`] words, [`Model::bar`] for a base address that answers with its size.
+//! *Interface*: [`Model`]; [`Model::set`] words, [`Model::bar`] for a base address that answers with its
+//! size.
 
 use super::Space;
 use pci_types::{ConfigRegionAccess, PciAddress};

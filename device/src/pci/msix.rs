@@ -1,6 +1,7 @@
 //! MSI-X: interrupts that a function sends as writes to memory, each of its own.
 //!
-//! *Interface*: [`Function::msix`] finds the table with everything masked; [`Msix::set`] says where an entry's interrupts go, [`Msix::mask`] stops them.
+//! *Interface*: [`Function::msix`] finds the table with everything masked; [`Msix::set`] says where an
+//! entry's interrupts go, [`Msix::mask`] stops them.
 //! Source: PCI Local Bus Specification 3.0, section 6.8.2.
 
 use super::{Function, Odd};

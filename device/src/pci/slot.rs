@@ -1,8 +1,11 @@
 //! A slot: a port of PCI Express that a device can be put into, and taken out of, while the machine runs.
 //!
-//! *Interface*: [`Slot::of`] finds a port's slot; [`Slot::listen`] lets it interrupt about what changes, [`Slot::take`] says what has. [`Slot::power`] turns it on or off, [`Slot::room`] is where its devices' registers can be.
+//! *Interface*: [`Slot::of`] finds a port's slot; [`Slot::listen`] lets it interrupt about what changes,
+//! [`Slot::take`] says what has. [`Slot::power`] turns it on or off, [`Slot::room`] is where its devices'
+//! registers can be.
 //!
-//! What asks for a device to go is the slot's button, or a host that presses it; a device may be gone without that, too. Power goes off when nobody uses the device any more: that is the answer.
+//! What asks for a device to go is the slot's button, or a host that presses it; a device may be gone without
+//! that, too. Power goes off when nobody uses the device any more: that is the answer.
 //! Source: PCI Express Base Specification 3.0, sections 6.7 and 7.8.9 to 7.8.11.
 
 use super::{Function, Odd};

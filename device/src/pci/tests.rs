@@ -81,7 +81,8 @@ fn base_addresses_that_make_no_sense_are_refused() {
     let model = Model::leaked();
     let function = one(model);
     let place = function.address();
-    // Nothing there; ports; below a mebibyte, reserved; no bit compared; a kind that needs a second word, last.
+    // Nothing there; ports; below a mebibyte, reserved; no bit compared; a kind that needs a second word,
+    // last.
     assert_eq!(function.bar(0), Err(Odd::Bar));
     for (value, mask) in [
         (0xc001, 0xffff_fffc),

@@ -1,10 +1,11 @@
-//! The callentries of a line's chip that turn a source on: a few instructions, which stand in their caller's place.
+//! The callentries of a line's chip that turn a source on: a few instructions, which stand in their caller's
+//! place.
 //!
-//! *Interface*: [`receiver_on`], [`transmitter_on`], to be linked to the callbacks of the line's queues: `Q_full-1` of the input, `Q_empty+1` of the output
-//! (figure 4.2: "turn on send-complete").
+//! *Interface*: [`receiver_on`], [`transmitter_on`], to be linked to the callbacks of the line's queues:
+//! `Q_full-1` of the input, `Q_empty+1` of the output (figure 4.2: "turn on send-complete").
 //!
-//! Both write the chip's interrupt mask from the line's word of what is enabled, so any number of parties may do it at once and the last one leaves what
-//! all want.
+//! Both write the chip's interrupt mask from the line's word of what is enabled, so any number of parties may
+//! do it at once and the last one leaves what all want.
 //!
 //! Source: dissertation, figure 4.2 and section 4.1.3 (a small callentry is copied into the callout).
 

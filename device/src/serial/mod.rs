@@ -1,13 +1,16 @@
 //! A serial line (16550): Serial_in and Serial_out around two byte queues.
 //!
-//! *Interface* (table 4.4). Callentries: [`Serial::enable`], [`Serial::disable`] of a [`Source`]. The data path is a generated
-//! interrupt handler ([`synth`]) that moves bytes between the chip and the queues; threads use
-//! [`crate::stream::End::receive`] and [`Serial::send`], which never wait, and the lists of a [`Stream`],
-//! which do. Several threads may call either; a monitor each serializes them, whose words descriptor routines take themselves.
+//! *Interface* (table 4.4). Callentries: [`Serial::enable`], [`Serial::disable`] of a [`Source`]. The data
+//! path is a generated interrupt handler ([`synth`]) that moves bytes between the chip and the queues;
+//! threads use [`crate::stream::End::receive`] and [`Serial::send`], which never wait, and the lists of a
+//! [`Stream`], which do. Several threads may call either; a monitor each serializes them, whose words
+//! descriptor routines take themselves.
 //!
-//! The queues are Queue quajects, linked as in figure 4.2. A full input queue turns the receiver off (`Q_full`, in the handler) and the reader that makes
-//! room turns it on again (`Q_full-1`), so that nothing is lost while the other side honours the chip's FIFO. An output queue that has run dry ends
-//! the chain of transmitter interrupts (`Q_empty`, in the handler); the writer that finds it so makes the chip interrupt (`Q_empty+1`).
+//! The queues are Queue quajects, linked as in figure 4.2. A full input queue turns the receiver off
+//! (`Q_full`, in the handler) and the reader that makes room turns it on again (`Q_full-1`), so that nothing
+//! is lost while the other side honours the chip's FIFO. An output queue that has run dry ends the chain of
+//! transmitter interrupts (`Q_empty`, in the handler); the writer that finds it so makes the chip interrupt
+//! (`Q_empty+1`).
 //!
 //! Source: dissertation, section 3.3.3 (figure 3.5), figure 4.2.
 
@@ -139,7 +142,8 @@ impl Serial {
         self.name
     }
 
-    /// Vector and number of the interrupts that the generated handler has taken since boot; None before the line was started.
+    /// Vector and number of the interrupts that the generated handler has taken since boot; None before the
+    /// line was started.
     pub fn interrupts(&self) -> Option<(u8, u64)> {
         let count = self.parts.get()?.interrupts.read();
         Some((self.vector.load(Ordering::Relaxed) as u8, count))
@@ -155,7 +159,8 @@ impl Serial {
         unsafe { outb(self.port + register, value) }
     }
 
-    /// Finds the chip, makes the line's quajects, sets 115200 bits a second 8N1 with FIFOs, and takes an interrupt vector. No source is on yet. Once.
+    /// Finds the chip, makes the line's quajects, sets 115200 bits a second 8N1 with FIFOs, and takes an
+    /// interrupt vector. No source is on yet. Once.
     pub fn start(&'static self) -> Result<(), Unusable> {
         self.write_port(SCRATCH, 0x5a);
         if self.read_port(SCRATCH) != 0x5a {
@@ -184,8 +189,9 @@ impl Serial {
         )?)
     }
 
-    /// Sends the chip a byte of its own and sees whether it calls that "received", which with a trigger level of 14 it must not: some
-    /// virtual ones have no queue behind the register. Before the line is routed anywhere.
+    /// Sends the chip a byte of its own and sees whether it calls that "received", which with a trigger level
+    /// of 14 it must not: some virtual ones have no queue behind the register. Before the line is routed
+    /// anywhere.
     fn honours_trigger(&self) -> bool {
         const LOOPED: u8 = 0x10;
         const PATIENCE: usize = 10_000;
@@ -272,8 +278,8 @@ impl Serial {
         let parts = self.parts.get().ok_or(Unusable::Absent)?;
         let image = synth::handler(&self.plan(handler, parts)?)?;
         let vector = self.vector.load(Ordering::Relaxed) as u8;
-        // SAFETY: the image is an interrupt handler as `set_image` wants it, and lives in `self.handler` until
-        // the next one is in place.
+        // SAFETY: the image is an interrupt handler as `set_image` wants it, and lives in `self.handler`
+        // until the next one is in place.
         unsafe { irq::set_image(vector, image.entry()) };
         handler.image = Some(image);
         Ok(())
@@ -307,13 +313,15 @@ impl Serial {
         })
     }
 
-    /// Puts as many of `bytes` into the output queue as fit, and starts the transmitter. Does not wait. A line that is not there takes everything.
+    /// Puts as many of `bytes` into the output queue as fit, and starts the transmitter. Does not wait. A
+    /// line that is not there takes everything.
     pub fn send(&'static self, bytes: &[u8]) -> usize {
         self.output().map_or(bytes.len(), |end| end.send(bytes))
     }
 
-    /// Calls `f` while no other writer is at the output queue. `f` gets the newest bytes that went there, the newest first, and a function that puts as many
-    /// of some bytes as fit, or of at most 8 (an escape sequence, an expansion) all or none, and returns how many.
+    /// Calls `f` while no other writer is at the output queue. `f` gets the newest bytes that went there, the
+    /// newest first, and a function that puts as many of some bytes as fit, or of at most 8 (an escape
+    /// sequence, an expansion) all or none, and returns how many.
     pub fn writing<R>(
         &self,
         f: impl FnOnce(&mut dyn Iterator<Item = u8>, &mut dyn FnMut(&[u8]) -> usize) -> R,
@@ -397,7 +405,8 @@ impl Handler {
     }
 }
 
-/// Wakes whoever waits on the line; called by the generated handler when a list is not empty and its condition may hold.
+/// Wakes whoever waits on the line; called by the generated handler when a list is not empty and its
+/// condition may hold.
 extern "C" fn wake(line: &Serial) {
     if line.waiting() > 0 {
         line.waiters.arrived.wake_all();

@@ -1,14 +1,15 @@
 //! The interrupt handler of a serial line, generated for the sources that are on.
 //!
-//! *Interface*: [`handler()`] makes the image that a [`Plan`] describes. It saves three registers and one more for each source that is on, asks the chip what is
-//! pending until nothing is, moves bytes between the chip and the queues by bursts of the chip's FIFO where it can,
-//! acknowledges, and returns; only when a thread waits and may go on does it save the rest and call `wake`.
+//! *Interface*: [`handler()`] makes the image that a [`Plan`] describes. It saves three registers and one
+//! more for each source that is on, asks the chip what is pending until nothing is, moves bytes between the
+//! chip and the queues by bursts of the chip's FIFO where it can, acknowledges, and returns; only when a
+//! thread waits and may go on does it save the rest and call `wake`.
 //!
-//! `Q_put` and `Q_get` of the two queues stand in the handler with their callbacks in place: `Q_full` turns the receiver off, `Q_empty` leaves the
-//! transmitter without a further interrupt.
+//! `Q_put` and `Q_get` of the two queues stand in the handler with their callbacks in place: `Q_full` turns
+//! the receiver off, `Q_empty` leaves the transmitter without a further interrupt.
 //!
-//! Source: dissertation, section 3.3.3, figure 3.5: the buffer's code stands in the handler, only what is used is
-//! saved, and the handler is generated again when a source comes or goes.
+//! Source: dissertation, section 3.3.3, figure 3.5: the buffer's code stands in the handler, only what is
+//! used is saved, and the handler is generated again when a source comes or goes.
 
 use super::{DATA, FIFO, INTERRUPTS, STATUS};
 use crate::handler;
@@ -25,7 +26,8 @@ static CLASS: Class = Class::new("serial.interrupt");
 /// Bytes that the chip takes when its transmitter is empty.
 const CHIP_FIFO: i32 = 16;
 
-/// Bytes that the chip has when it says that its receiver has reached the trigger level which the server sets.
+/// Bytes that the chip has when it says that its receiver has reached the trigger level which the server
+/// sets.
 const BURST: i32 = 14;
 
 /// The receiver's section.
@@ -108,8 +110,8 @@ pub fn handler(plan: &Plan) -> Result<Routine<Entry>, OutOfCode> {
     );
     emit_leave(&mut d, plan);
     let sealed = d.seal()?;
-    // SAFETY: the code above is entered by an interrupt gate only, saves what it changes and leaves with `iretq` or
-    // through the machine's interrupt tail.
+    // SAFETY: the code above is entered by an interrupt gate only, saves what it changes and leaves with
+    // `iretq` or through the machine's interrupt tail.
     Ok(unsafe { Routine::from(sealed) })
 }
 

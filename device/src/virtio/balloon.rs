@@ -1,9 +1,13 @@
 //! The virtio balloon: memory that the host asks back, and gives again.
 //!
-//! *Interface*: [`start`]; [`give_back`] when memory is short. The thread of devices ([`crate::attend`]) follows the size that the host asks for: it takes free frames, as many as leave programs and kernel some, and tells the
-//! host their numbers; the host takes their memory away. Frames that the host gives again are free again. Asked for statistics it says how much memory there is, and how much is free.
+//! *Interface*: [`start`]; [`give_back`] when memory is short. The thread of devices ([`crate::attend`])
+//! follows the size that the host asks for: it takes free frames, as many as leave programs and kernel some,
+//! and tells the host their numbers; the host takes their memory away. Frames that the host gives again are
+//! free again. Asked for statistics it says how much memory there is, and how much is free.
 //!
-//! A request names [`BATCH`] frames at most, and one is on its way at a time: the thread goes on when the host has answered, and waits for nothing. Numbers of the frames that the host has are kept in pages, one for 1,024 of them.
+//! A request names [`BATCH`] frames at most, and one is on its way at a time: the thread goes on when the
+//! host has answered, and waits for nothing. Numbers of the frames that the host has are kept in pages, one
+//! for 1,024 of them.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.5.
 
 use super::ring::{Ring, fill, physical};
@@ -212,7 +216,8 @@ fn statistics() -> impl Iterator<Item = u8> {
         .flat_map(|(tag, value)| tag.to_le_bytes().into_iter().chain(value.to_le_bytes()))
 }
 
-/// Memory is short: frames that the host has are ours again, if that was agreed; as many as one request names, and none while another is on its way.
+/// Memory is short: frames that the host has are ours again, if that was agreed; as many as one request
+/// names, and none while another is on its way.
 pub fn give_back() {
     let Some(balloon) = BALLOON.lock().clone() else {
         return;
@@ -316,7 +321,8 @@ impl Server for Balloon {
     }
 }
 
-/// The device has stopped, and takes no memory away any more: all that it had is there again when it is touched.
+/// The device has stopped, and takes no memory away any more: all that it had is there again when it is
+/// touched.
 impl Drop for Balloon {
     fn drop(&mut self) {
         let mut work = self.work.lock();

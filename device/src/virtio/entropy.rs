@@ -1,7 +1,8 @@
 //! The virtio source of random numbers, which the kernel's own is fed from.
 //!
-//! *Interface*: [`start`]. A buffer of words is filled by the device and handed to [`machine::random::supply`], by a procedure chained to the end of the interrupt; another is asked for when the kernel's
-//! stock is low ([`machine::random::set_refill`]).
+//! *Interface*: [`start`]. A buffer of words is filled by the device and handed to
+//! [`machine::random::supply`], by a procedure chained to the end of the interrupt; another is asked for when
+//! the kernel's stock is low ([`machine::random::set_refill`]).
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.4.
 
 use super::ring::{Ring, WRITES, look_for_used, physical};
@@ -37,7 +38,8 @@ static CURRENT: AtomicPtr<Entropy> = AtomicPtr::new(core::ptr::null_mut());
 
 fn with_current(f: impl FnOnce(&Entropy)) {
     let state = irq_save();
-    // SAFETY: what is published here is given up a grace period after it was taken out, and no grace period ends while interrupts are off here.
+    // SAFETY: what is published here is given up a grace period after it was taken out, and no grace period
+    // ends while interrupts are off here.
     if let Some(entropy) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
         f(entropy);
     }

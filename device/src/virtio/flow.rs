@@ -1,14 +1,20 @@
 //! Bytes between a queue and a device, by a ring with one buffer in flight: part of the Queue's own places.
 //!
-//! *Interface*: a [`Flow`] is the constants of one direction. [`Flow::emit`] is its part of the interrupt handler: *complete*, which moves the queue's position by what the device has done, and *submit*, which hands it the
-//! next stretch. [`starter`] is submit alone, to be linked to the queue's callback, for when there was nothing to submit: `Q_empty+1` of an output, `Q_full-1` of an input.
+//! *Interface*: a [`Flow`] is the constants of one direction. [`Flow::emit`] is its part of the interrupt
+//! handler: *complete*, which moves the queue's position by what the device has done, and *submit*, which
+//! hands it the next stretch. [`starter`] is submit alone, to be linked to the queue's callback, for when
+//! there was nothing to submit: `Q_empty+1` of an output, `Q_full-1` of an input.
 //!
-//! Nothing is copied: descriptors name the places of the queue. One buffer is in flight at most, so the ring has one descriptor, its indices are one word each, and a stretch that is filled in part leaves no hole.
-//! Who may submit is one token. It is with the device while a buffer is in flight, passes to the handler when the device is done, and lies in the queue's word of the end that has failed when there was nothing
-//! to do; who finds that word set and clears it has the token (figure 4.2's callbacks).
+//! Nothing is copied: descriptors name the places of the queue. One buffer is in flight at most, so the ring
+//! has one descriptor, its indices are one word each, and a stretch that is filled in part leaves no hole.
+//! Who may submit is one token. It is with the device while a buffer is in flight, passes to the handler when
+//! the device is done, and lies in the queue's word of the end that has failed when there was nothing to do;
+//! who finds that word set and clears it has the token (figure 4.2's callbacks).
 //!
-//! Words of its own, in near memory: how many bytes are in flight, 0 for none; the number of the buffer; a note that the device has claimed what cannot be. The number is written before the count of bytes, and the ring's
-//! index after both, so a handler on another CPU that sees a count has the number that belongs to it, and takes no older completion for this one's.
+//! Words of its own, in near memory: how many bytes are in flight, 0 for none; the number of the buffer; a
+//! note that the device has claimed what cannot be. The number is written before the count of bytes, and the
+//! ring's index after both, so a handler on another CPU that sees a count has the number that belongs to it,
+//! and takes no older completion for this one's.
 //!
 //! Source: dissertation, section 3.3.3 and figure 4.2; Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
 
@@ -129,7 +135,8 @@ impl Flow {
         dynasm!(d ; .arch x64 ; =>nothing);
     }
 
-    /// With the token: hands the device what there is to do, or leaves the token in the queue. Goes to `done`, or falls through. Changes rax, rcx, rdx.
+    /// With the token: hands the device what there is to do, or leaves the token in the queue. Goes to
+    /// `done`, or falls through. Changes rax, rcx, rdx.
     fn submit(&self, d: &mut Draft, done: Label) {
         let (q, ring, flight) = (self.queue, self.ring, self.flight);
         let [again, idle] = core::array::from_fn(|_| d.label());
@@ -168,8 +175,9 @@ impl Flow {
         );
     }
 
-    /// rcx = the position to go on at, eax = bytes there; to `idle` when they are not worth a buffer. An input waits for half of its queue to be free, so that a slow reader does not make
-    /// the device fill single bytes.
+    /// rcx = the position to go on at, eax = bytes there; to `idle` when they are not worth a buffer. An
+    /// input waits for half of its queue to be free, so that a slow reader does not make the device fill
+    /// single bytes.
     fn look(&self, d: &mut Draft, idle: Label) {
         let q = self.queue;
         match self.way {
@@ -233,7 +241,8 @@ pub fn starter(flow: &Arc<Flow>, owner: u32) -> Result<Arc<Starter>, Unusable> {
     flow.submit(&mut draft, done);
     let d = &mut draft;
     dynasm!(d ; .arch x64 ; =>done ; ret);
-    // SAFETY: it writes the words of a ring and a queue whose token its caller has, keeps them, and changes what a System V function may.
+    // SAFETY: it writes the words of a ring and a queue whose token its caller has, keeps them, and changes
+    // what a System V function may.
     let called = unsafe { Routine::from(draft.seal()?) }.keeping(flow.clone());
     Ok(Arc::new(Starter { owner, called }))
 }

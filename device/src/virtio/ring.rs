@@ -1,9 +1,11 @@
 //! The split ring: descriptors, what the driver makes available, what the device has used.
 //!
-//! *Interface*: [`Ring`] owns its memory. Its addresses go to the device ([`Ring::descriptors`], ...) and into generated code ([`Ring::words`]); the plain twin of that code is
-//! [`Ring::give`] and [`Ring::take`], for queues that are seldom used.
+//! *Interface*: [`Ring`] owns its memory. Its addresses go to the device ([`Ring::descriptors`], ...) and
+//! into generated code ([`Ring::words`]); the plain twin of that code is [`Ring::give`] and [`Ring::take`],
+//! for queues that are seldom used.
 //!
-//! Buffers are of the kernel's heap, which is contiguous in physical memory as it is in the window: [`physical`].
+//! Buffers are of the kernel's heap, which is contiguous in physical memory as it is in the window:
+//! [`physical`].
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
 
 use codegen::{Draft, Label, dynasm};
@@ -40,8 +42,8 @@ pub fn fill(buffer: &mut Block, bytes: impl Iterator<Item = u8>) -> u32 {
     len as u32
 }
 
-/// Part of a handler: jumps to `wake` if the device has used more than `taken` counts, which is allocated like the ring, so near as that is. `used` is
-/// [`Words::used`]. Changes ax and flags.
+/// Part of a handler: jumps to `wake` if the device has used more than `taken` counts, which is allocated
+/// like the ring, so near as that is. `used` is [`Words::used`]. Changes ax and flags.
 pub fn look_for_used(d: &mut Draft, used: i32, taken: &AtomicU16, wake: Label) {
     let taken = near(taken.as_ptr().expose_provenance()).unwrap_or(used);
     dynasm!(d ; .arch x64 ; mov ax, [used] ; cmp ax, [taken] ; jne =>wake);
@@ -126,7 +128,8 @@ impl Ring {
 
     fn at<T>(&self, offset: usize) -> &T {
         debug_assert!(offset + size_of::<T>() <= self.block.len());
-        // SAFETY: the callers below name places of a ring of `size` descriptors, all of whose words are plain atomic numbers, aligned.
+        // SAFETY: the callers below name places of a ring of `size` descriptors, all of whose words are plain
+        // atomic numbers, aligned.
         unsafe { self.block.at().add(offset).cast::<T>().as_ref() }
     }
 
@@ -137,7 +140,8 @@ impl Ring {
             .store(flags, Ordering::Relaxed);
     }
 
-    /// Says once and for all that the device reads descriptor `number` and then writes to the one behind it: a question and its answer.
+    /// Says once and for all that the device reads descriptor `number` and then writes to the one behind it:
+    /// a question and its answer.
     pub fn pair(&self, number: u16) {
         let first = usize::from(number & (self.size - 1));
         self.set_flags(number, NEXT);
@@ -172,8 +176,9 @@ impl Ring {
         index.store(given.wrapping_add(1), Ordering::Release);
     }
 
-    /// What the device has done with a buffer: its number, and how many bytes it has written, if it has used more than `taken`, which then counts one more. A number
-    /// beyond the ring is none of ours: None for the length.
+    /// What the device has done with a buffer: its number, and how many bytes it has written, if it has used
+    /// more than `taken`, which then counts one more. A number beyond the ring is none of ours: None for the
+    /// length.
     pub fn take(&self, taken: &mut u16) -> Option<(u16, Option<u32>)> {
         let list = Self::used_at(self.size);
         if self.at::<AtomicU16>(list + 2).load(Ordering::Acquire) == *taken {

@@ -1,14 +1,21 @@
 //! A directory of the host's: questions to its file server, and answers, several on their way at a time.
 //!
-//! *Interface*: [`start`]; a [`Share`] is found by its name ([`crate::names`]). [`Share::turn`] gives a place for a question and its answer; [`Turn::question`] is where it is written, [`Turn::ask`] sends it and
-//! sleeps until there is an [`Answer`], [`Turn::tell`] sends it and does not wait. What the messages say is the business of the room above (9P2000.L).
+//! *Interface*: [`start`]; a [`Share`] is found by its name ([`crate::names`]). [`Share::turn`] gives a place
+//! for a question and its answer; [`Turn::question`] is where it is written, [`Turn::ask`] sends it and
+//! sleeps until there is an [`Answer`], [`Turn::tell`] sends it and does not wait. What the messages say is
+//! the business of the room above (9P2000.L).
 //!
-//! Each place has memory of its own, which it gets when it is first used, and a pair of descriptors: one that the device reads, one that it writes. So who asks shares with others the word of free places, taken by
-//! exchange, and the ring's positions: who finds somebody at them leaves the question for that one ([`sync::Batch`]). No thread waits for another but for the last free place.
-//! Some places are kept for [`Use::Page`]: who has one waits for nothing but the host, so a fault on a page of a shared file is answered even while all others, with places of their own, wait for theirs to be.
+//! Each place has memory of its own, which it gets when it is first used, and a pair of descriptors: one that
+//! the device reads, one that it writes. So who asks shares with others the word of free places, taken by
+//! exchange, and the ring's positions: who finds somebody at them leaves the question for that one
+//! ([`sync::Batch`]). No thread waits for another but for the last free place. Some places are kept for
+//! [`Use::Page`]: who has one waits for nothing but the host, so a fault on a page of a shared file is
+//! answered even while all others, with places of their own, wait for theirs to be.
 //!
-//! The device is believed no number: an answer is for a question that is on its way, and no longer than its memory. Who gives up waiting leaves the place to the device, and the handler frees it.
-//! Source: the standard reserves the device's number and says no more (Virtual I/O Device (VIRTIO) Version 1.2, section 5); its one queue and its name are as in Linux's `include/uapi/linux/virtio_9p.h`.
+//! The device is believed no number: an answer is for a question that is on its way, and no longer than its
+//! memory. Who gives up waiting leaves the place to the device, and the handler frees it.
+//! Source: the standard reserves the device's number and says no more (Virtual I/O Device (VIRTIO) Version
+//! 1.2, section 5); its one queue and its name are as in Linux's `include/uapi/linux/virtio_9p.h`.
 
 use super::ring::{Ring, look_for_used, physical};
 use super::transport::{Bell, NO_VECTOR, Transport};
@@ -42,7 +49,8 @@ pub const SHORT: usize = 1 << 10;
 /// What names of these devices begin with.
 pub const PREFIX: &str = "9p/";
 
-/// States of a place: nothing is on its way; a question is; somebody gave up waiting for its answer. From [`CAME`] on, the answer's length on top of that.
+/// States of a place: nothing is on its way; a question is; somebody gave up waiting for its answer. From
+/// [`CAME`] on, the answer's length on top of that.
 const IDLE: u32 = 0;
 const ASKED: u32 = 1;
 const ABANDONED: u32 = 2;
@@ -201,7 +209,8 @@ impl Share {
                 Use::Call => free & OF_CALLS,
                 Use::Page | Use::Store => free,
             };
-            // Highest first for a page, so that it takes a call's place last; lowest first for a call, so that few have memory.
+            // Highest first for a page, so that it takes a call's place last; lowest first for a call, so
+            // that few have memory.
             let bit = match what {
                 _ if mine == 0 => return None,
                 Use::Call => mine.trailing_zeros(),
@@ -316,7 +325,8 @@ impl Turn {
         self.share.send(self.number);
     }
 
-    /// Sends the question, of `len` bytes, and sleeps until its answer is there, unless `give_up` says at a signal that it is in vain.
+    /// Sends the question, of `len` bytes, and sleeps until its answer is there, unless `give_up` says at a
+    /// signal that it is in vain.
     ///
     /// # Errors
     /// [`Failed`].
@@ -397,7 +407,8 @@ impl Place {
         };
         let offset = offset.min(block.len());
         let len = len.min(block.len() - offset);
-        // SAFETY: within the block, which stays. The thread that has the place is alone with it: the device has not got the question yet, or is done with it; were it not, the bytes would be any.
+        // SAFETY: within the block, which stays. The thread that has the place is alone with it: the device
+        // has not got the question yet, or is done with it; were it not, the bytes would be any.
         unsafe { core::slice::from_raw_parts_mut(block.at().as_ptr().add(offset), len) }
     }
 }
@@ -412,7 +423,8 @@ impl Source for Share {
     /// Gives answers to those who wait for them, and frees places for whose answers nobody waits.
     fn wake(&self) {
         let mut taken = self.taken.load(Ordering::Relaxed);
-        // A device that says that it has answered more than there are questions is heard again at its next interrupt.
+        // A device that says that it has answered more than there are questions is heard again at its next
+        // interrupt.
         for _ in 0..2 * PLACES {
             let Some((first, len)) = self.ring.take(&mut taken) else {
                 break;

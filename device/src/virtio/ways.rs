@@ -1,6 +1,7 @@
 //! How a device's queues interrupt: each by a message of its own, or all by the line.
 //!
-//! *Interface*: [`Ways::open`] asks the device; [`Ways::interrupt`] gives a vector to one entry; [`Ways::end`] takes all back.
+//! *Interface*: [`Ways::open`] asks the device; [`Ways::interrupt`] gives a vector to one entry;
+//! [`Ways::end`] takes all back.
 
 use super::transport::{NO_VECTOR, Transport};
 use crate::Unusable;
@@ -44,7 +45,8 @@ impl Ways {
         Ok(())
     }
 
-    /// The same of a function that is no virtio device, and of which one entry of the table is used. Lines of such are not known.
+    /// The same of a function that is no virtio device, and of which one entry of the table is used. Lines of
+    /// such are not known.
     ///
     /// # Errors
     /// [`Unusable`].
@@ -61,7 +63,8 @@ impl Ways {
         Ok(())
     }
 
-    /// The interrupt for entry `entry` of the table, the entry's number for the device, and how a line is asked.
+    /// The interrupt for entry `entry` of the table, the entry's number for the device, and how a line is
+    /// asked.
     ///
     /// # Errors
     /// [`Unusable`].
@@ -96,7 +99,8 @@ impl Ways {
         }
     }
 
-    /// The device, which is stopped or gone, interrupts nobody any more: its handlers go, and its part of a line's.
+    /// The device, which is stopped or gone, interrupts nobody any more: its handlers go, and its part of a
+    /// line's.
     pub fn end(&mut self) {
         match core::mem::take(&mut self.0) {
             Means::None => {}

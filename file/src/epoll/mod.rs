@@ -1,12 +1,15 @@
 //! Epoll instances: sets of descriptors that tell when one of them is ready.
 //!
-//! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change what it watches, [`Epoll::wait`] reports, and [`Epoll::take_outright`] straight into the user's array.
+//! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change
+//! what it watches, [`Epoll::wait`] reports, and [`Epoll::take_outright`] straight into the user's array.
 //!
-//! Each interest is a member of the instance's list of ready ones, into which the wait lists of its file put it: so a look takes
-//! the time of those that are ready, however many are watched. It stands in its wait lists as long as it is there. One that is reported as a level stays in the list of ready ones until a
-//! look finds that it is not. One that has had its only shot is mute until it is changed.
+//! Each interest is a member of the instance's list of ready ones, into which the wait lists of its file put
+//! it: so a look takes the time of those that are ready, however many are watched. It stands in its wait
+//! lists as long as it is there. One that is reported as a level stays in the list of ready ones until a look
+//! finds that it is not. One that has had its only shot is mute until it is changed.
 //!
-//! An interest does not keep its description: that ends with its last descriptor, whoever sleeps in `epoll_wait`.
+//! An interest does not keep its description: that ends with its last descriptor, whoever sleeps in
+//! `epoll_wait`.
 //!
 //! Source: dissertation, figure 4.3 (callbacks of a queue), sections 4.1.4 and 4.4.
 
@@ -32,7 +35,8 @@ use slots::Slots;
 use thread::deadline::Deadline;
 use vm::fallible::{try_arc, try_box, try_insert, try_string};
 
-/// A descriptor's number and its description's address, which is nobody else's while the interest has its weak count.
+/// A descriptor's number and its description's address, which is nobody else's while the interest has its
+/// weak count.
 type Key = (usize, usize);
 
 /// An epoll instance.
@@ -107,7 +111,8 @@ impl Interest {
         self.event.found(file, Some(&mut table))
     }
 
-    /// What is to be reported. Unless that is said again at each look anyway, lets the instance be told of what comes.
+    /// What is to be reported. Unless that is said again at each look anyway, lets the instance be told of
+    /// what comes.
     fn look(&mut self, file: &OpenFile) -> u32 {
         if self.spent {
             return 0;
@@ -165,7 +170,8 @@ impl Epoll {
         Ok(OpenFile::new(try_arc(epoll)?, O_RDWR))
     }
 
-    /// Watches `file`, which descriptor `fd` stands for; `of` is the instance's own description. EPERM for what is always ready, EINVAL for a wrong mixture, EEXIST, ELOOP, ENOSPC, ENOMEM.
+    /// Watches `file`, which descriptor `fd` stands for; `of` is the instance's own description. EPERM for
+    /// what is always ready, EINVAL for a wrong mixture, EEXIST, ELOOP, ENOSPC, ENOMEM.
     pub fn add(
         &self,
         of: &Arc<OpenFile>,
@@ -252,7 +258,8 @@ impl Epoll {
         Ok(())
     }
 
-    /// Reports up to `most` events by `report`, as soon as there is one: how many. EINTR, and what `report` refuses with.
+    /// Reports up to `most` events by `report`, as soon as there is one: how many. EINTR, and what `report`
+    /// refuses with.
     pub fn wait(
         &self,
         most: usize,
@@ -372,7 +379,8 @@ impl Interests {
         self.all.remove(number)
     }
 
-    /// What is to be reported of `member`, and how. Nothing of a member of before, of a descriptor that was removed and is here again.
+    /// What is to be reported of `member`, and how. Nothing of a member of before, of a descriptor that was
+    /// removed and is here again.
     fn look(&mut self, member: &Arc<Member>) -> Option<(EpollEvent, u32)> {
         let mine = |interest: &&mut Box<Interest>| Arc::ptr_eq(&interest.member, member);
         let interest = self.all.get_mut(member.key).filter(mine)?;

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`enter`] before one watches another, [`leave`] afterwards.
 //!
-//! One monitor guards who watches whom; it is taken for nested instances only. Each look visits an instance once.
+//! One monitor guards who watches whom; it is taken for nested instances only. Each look visits an instance
+//! once.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::{Arc, Weak};
@@ -51,7 +52,8 @@ enum Way {
     Up,
 }
 
-/// How many instances stand below (or above) `epoll`, itself counted. ELOOP when `end` is among them, or when they are too many.
+/// How many instances stand below (or above) `epoll`, itself counted. ELOOP when `end` is among them, or when
+/// they are too many.
 fn levels(epoll: &Epoll, end: &Epoll, way: Way, look: u64, room: u32) -> Result<u32> {
     if core::ptr::eq(epoll, end) || room == 0 {
         return Err(Errno::ELOOP);
@@ -82,7 +84,8 @@ fn levels(epoll: &Epoll, end: &Epoll, way: Way, look: u64, room: u32) -> Result<
     Ok(most + 1)
 }
 
-/// `outer`, whose description is `of`, is going to watch `inner`: notes it, unless that makes a circle or too high a tower (ELOOP). ENOMEM.
+/// `outer`, whose description is `of`, is going to watch `inner`: notes it, unless that makes a circle or too
+/// high a tower (ELOOP). ENOMEM.
 pub(super) fn enter(
     of: &Arc<OpenFile>,
     outer: &Epoll,

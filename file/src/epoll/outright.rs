@@ -2,8 +2,10 @@
 //!
 //! *Interface*: [`Epoll::take_outright`] and [`Epoll::sleep_outright`], which `epoll_wait` calls in turn.
 //!
-//! Interrupts are off but for what may wait. Most looks are generated code ([`OpenFile::look_from_afar`]). One that stays ready, as a level does, stays in the line where nothing has to be noted. A file whose lists
-//! are woken at each change need not be shown a member again that stands in them. A monitor that is held, an array that cannot be written and a second sleeper are left to the call as it is in [`super`].
+//! Interrupts are off but for what may wait. Most looks are generated code ([`OpenFile::look_from_afar`]).
+//! One that stays ready, as a level does, stays in the line where nothing has to be noted. A file whose lists
+//! are woken at each change need not be shown a member again that stands in them. A monitor that is held, an
+//! array that cannot be written and a second sleeper are left to the call as it is in [`super`].
 
 use alloc::sync::Arc;
 
@@ -21,7 +23,8 @@ use crate::file::OpenFile;
 const FEW: usize = 16;
 
 impl Epoll {
-    /// Sleeps as thread `me`, unless others do, until something may be ready or the thread is resumed for something else. Interrupts are off, and are off again afterwards. Whether something may be ready.
+    /// Sleeps as thread `me`, unless others do, until something may be ready or the thread is resumed for
+    /// something else. Interrupts are off, and are off again afterwards. Whether something may be ready.
     #[inline(always)]
     pub fn sleep_outright(&self, me: &thread::Tte) -> bool {
         if !self.ready.doze(me.address(), || self.may_be_ready()) {
@@ -36,7 +39,8 @@ impl Epoll {
         looks
     }
 
-    /// Reports up to `most` events by `report`: how many. Nothing: the call is to be made the long way. Interrupts are off, and are off again afterwards.
+    /// Reports up to `most` events by `report`: how many. Nothing: the call is to be made the long way.
+    /// Interrupts are off, and are off again afterwards.
     #[inline(always)]
     pub fn take_outright(
         &self,
@@ -79,7 +83,8 @@ impl Epoll {
 }
 
 impl Interests {
-    /// Looks at the oldest of the line: whether it has something to report. Nothing if `report` refuses; then the member is as it was.
+    /// Looks at the oldest of the line: whether it has something to report. Nothing if `report` refuses; then
+    /// the member is as it was.
     #[inline(always)]
     fn report_oldest(&mut self, report: &mut impl FnMut(EpollEvent) -> Result<()>) -> Option<bool> {
         let Some((interest, look)) = self.known() else {

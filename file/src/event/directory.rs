@@ -1,8 +1,10 @@
 //! `F_NOTIFY`: a directory that is open tells by a signal of what happens in it.
 //!
-//! *Interface*: [`set`] is the call; [`descriptor_closed`] ends what a process has asked for by a descriptor that it closes; [`tell`] sends, for the thread that sends signals.
+//! *Interface*: [`set`] is the call; [`descriptor_closed`] ends what a process has asked for by a descriptor
+//! that it closes; [`tell`] sends, for the thread that sends signals.
 //!
-//! The directory gets a mark of an instance that nobody reads: each event notes a member of the list in which that thread sleeps.
+//! The directory gets a mark of an instance that nobody reads: each event notes a member of the list in which
+//! that thread sleeps.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -61,7 +63,8 @@ fn events(wanted: u32) -> u32 {
     }
 }
 
-/// Has `of`, by descriptor `fd` of `table`, tell of what `wanted` says, too; nothing any more without that. ENOTDIR, ENOMEM.
+/// Has `of`, by descriptor `fd` of `table`, tell of what `wanted` says, too; nothing any more without that.
+/// ENOTDIR, ENOMEM.
 pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()> {
     if wanted & !DN_MULTISHOT == 0 {
         end(of, table);

@@ -1,9 +1,11 @@
 //! `inotify`: what happens to files as something to read.
 //!
-//! *Interface*: [`open`] makes a description, [`of`] finds the instance behind one; [`Instance::push`] queues an event. Marks are the business of [`crate::fs::watch`].
-//! [`limits`] has what `/proc/sys/fs/inotify` shows.
+//! *Interface*: [`open`] makes a description, [`of`] finds the instance behind one; [`Instance::push`] queues
+//! an event. Marks are the business of [`crate::fs::watch`]. [`limits`] has what `/proc/sys/fs/inotify`
+//! shows.
 //!
-//! An event equal to the last one that waits is that one. With too many waiting, or no memory, one event says that others are lost.
+//! An event equal to the last one that waits is that one. With too many waiting, or no memory, one event says
+//! that others are lost.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -259,7 +261,8 @@ impl Events {
         Some(event)
     }
 
-    /// What was taken is the oldest again. There is room for it, and it is paid for by what little may be left over.
+    /// What was taken is the oldest again. There is room for it, and it is paid for by what little may be
+    /// left over.
     fn put_back(&mut self, event: Event) {
         if event.mask & IN_Q_OVERFLOW != 0 {
             self.lost = true;

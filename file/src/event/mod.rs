@@ -1,6 +1,8 @@
-//! Files without a name that tell of events: counters, and what happens to other files; and directories that tell by signals.
+//! Files without a name that tell of events: counters, and what happens to other files; and directories that
+//! tell by signals.
 //!
-//! *Interface*: each module makes descriptions of its kind. All can be polled and watched; their wait lists call back whoever watches.
+//! *Interface*: each module makes descriptions of its kind. All can be polled and watched; their wait lists
+//! call back whoever watches.
 //!
 //! Source: dissertation, section 4.4 (events as data that flows to whoever is linked); the kinds are Linux's.
 

@@ -1,7 +1,8 @@
 //! The routines that were generated for one open file description, by what they assume.
 //!
-//! *Interface*: [`Made`] keeps a set for each [`Variant`]. What was made stays as long as the description: tables that other processes have may lead to it at
-//! any time, and a change of flags there and back finds it again. [`Probes`] are the measuring quajects around the routines of a probed description.
+//! *Interface*: [`Made`] keeps a set for each [`Variant`]. What was made stays as long as the description:
+//! tables that other processes have may lead to it at any time, and a change of flags there and back finds it
+//! again. [`Probes`] are the measuring quajects around the routines of a probed description.
 //!
 //! Source: quasi-invariants after Pu et al. 1995 (seed 003); dissertation, table 4.3 (Probe).
 
@@ -82,7 +83,8 @@ impl Probes {
 }
 
 fn measured(by: &Ref<Probe>, routine: DescRoutine) -> DescRoutine {
-    // SAFETY: a descriptor routine takes its arguments in rdi, rsi and rdx and returns in rax; the result keeps probe and routine.
+    // SAFETY: a descriptor routine takes its arguments in rdi, rsi and rdx and returns in rax; the result
+    // keeps probe and routine.
     match unsafe { probe::<DescFn>(by, &routine) } {
         Ok(made) => made.keeping(Arc::new((by.clone(), routine))),
         Err(_) => routine,

@@ -1,11 +1,13 @@
 //! Which events hold for a file: one word leads to the code that tells.
 //!
-//! *Interface*: [`OpenFile::look`], and [`OpenFile::look_from_afar`] for who may not sleep, nor count it; a kind of file gives its routine by [`super::File::synthesize_look`].
+//! *Interface*: [`OpenFile::look`], and [`OpenFile::look_from_afar`] for who may not sleep, nor count it; a
+//! kind of file gives its routine by [`super::File::synthesize_look`].
 //!
-//! The first look asks the file, and so does every look at one that has no routine. The second has the routine made: a descriptor that is asked about twice is
-//! most often asked about again and again.
+//! The first look asks the file, and so does every look at one that has no routine. The second has the
+//! routine made: a descriptor that is asked about twice is most often asked about again and again.
 //!
-//! Source: dissertation, section 4.1.2 (code is made for what is used) and 4.1.3 (an unlinked callout has a default action).
+//! Source: dissertation, section 4.1.2 (code is made for what is used) and 4.1.3 (an unlinked callout has a
+//! default action).
 
 use abi::layout::{CODE, CODE_LEN};
 use abi::linux::{O_PATH, POLLNVAL};
@@ -80,20 +82,23 @@ impl OpenFile {
         look(core::ptr::from_ref(self).expose_provenance())
     }
 
-    /// The routine behind [`OpenFile::look`], for as long as interrupts are off, as they are; nothing if there is none, or the description is closed.
+    /// The routine behind [`OpenFile::look`], for as long as interrupts are off, as they are; nothing if
+    /// there is none, or the description is closed.
     #[inline(always)]
     pub fn look_from_afar(of: &Weak<OpenFile>) -> Option<impl Fn() -> u32 + Copy + use<>> {
         if of.strong_count() == 0 {
             return None;
         }
         let of = of.as_ptr();
-        // SAFETY: the weak count keeps the memory. If the description ends meanwhile, these words stay as they are: nothing is done to an atomic word at its end.
+        // SAFETY: the weak count keeps the memory. If the description ends meanwhile, these words stay as
+        // they are: nothing is done to an atomic word at its end.
         let (entry, closed) = unsafe { (&(*of).look.entry, &(*of).closed) };
         let entry = entry.load(Ordering::Acquire);
         if entry.addr().wrapping_sub(CODE) >= CODE_LEN || closed.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: it is the entry of a routine that was kept beside the word when the description was there, which was with interrupts off: so code and object stay meanwhile.
+        // SAFETY: it is the entry of a routine that was kept beside the word when the description was there,
+        // which was with interrupts off: so code and object stay meanwhile.
         let look: LookFn = unsafe { core::mem::transmute(entry) };
         Some(move || look(0))
     }
@@ -117,7 +122,8 @@ impl OpenFile {
         }
     }
 
-    /// What the routine was made for has changed, and [`File::stage`](super::File::stage) with it: the file is asked from now on.
+    /// What the routine was made for has changed, and [`File::stage`](super::File::stage) with it: the file
+    /// is asked from now on.
     pub(crate) fn look_plainly(&self) {
         fence(Ordering::SeqCst);
         self.look.lead(plain);

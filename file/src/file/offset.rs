@@ -1,7 +1,7 @@
 //! The offset of a description: who moves it, and where to.
 //!
-//! *Interface*: [`OpenFile::turn`] takes it for a whole call. [`OpenFile::onward`] and [`OpenFile::sought`] are what most files do for `read` and
-//! `lseek`; [`OpenFile::put_offset`] serves the others.
+//! *Interface*: [`OpenFile::turn`] takes it for a whole call. [`OpenFile::onward`] and [`OpenFile::sought`]
+//! are what most files do for `read` and `lseek`; [`OpenFile::put_offset`] serves the others.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{SEEK_CUR, SEEK_END, SEEK_SET};
@@ -9,8 +9,8 @@ use core::sync::atomic::Ordering;
 
 use super::OpenFile;
 
-/// Where an offset of a description goes that moves by `by` from `base`. EINVAL before the beginning, and past the last offset that a program can
-/// be told.
+/// Where an offset of a description goes that moves by `by` from `base`. EINVAL before the beginning, and
+/// past the last offset that a program can be told.
 pub fn moved(base: u64, by: i64) -> Result<u64> {
     base.checked_add_signed(by)
         .filter(|&to| i64::try_from(to).is_ok())

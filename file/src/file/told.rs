@@ -1,13 +1,19 @@
-//! Who is sent a signal about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when its directory changes.
+//! Who is sent a signal about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when
+//! its directory changes.
 //!
-//! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes: whom it tells ([`Told::set_owner`], [`Told::own`]) and by what signal. [`Told::send`] sends.
-//! [`set_async`] begins and ends telling of readiness; [`tell_ready`] is called by the kernel thread that sends signals, which sleeps by [`list`]. Who can be told is a [`Hearer`], of the room above.
+//! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes:
+//! whom it tells ([`Told::set_owner`], [`Told::own`]) and by what signal. [`Told::send`] sends. [`set_async`]
+//! begins and ends telling of readiness; [`tell_ready`] is called by the kernel thread that sends signals,
+//! which sleeps by [`list`]. Who can be told is a [`Hearer`], of the room above.
 //!
-//! Readiness comes by the lists that feed epoll: a description that tells has two members of one list of ready ones, one in the wait lists that are woken when there is something to read, one in
-//! those for room. A description that does not tell has neither, and pays a word. Who wakes notes the member; the thread that sends signals for interrupt handlers takes it, and then looks. So
-//! what comes twice before that thread has looked is told once, as one signal of a standard number would be.
+//! Readiness comes by the lists that feed epoll: a description that tells has two members of one list of
+//! ready ones, one in the wait lists that are woken when there is something to read, one in those for room. A
+//! description that does not tell has neither, and pays a word. Who wakes notes the member; the thread that
+//! sends signals for interrupt handlers takes it, and then looks. So what comes twice before that thread has
+//! looked is told once, as one signal of a standard number would be.
 //!
-//! Source: dissertation, figure 4.3 (callbacks from the queue to those who wait on many); fcntl(2) says what is told to whom.
+//! Source: dissertation, figure 4.3 (callbacks from the queue to those who wait on many); fcntl(2) says what
+//! is told to whom.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -183,7 +189,8 @@ impl OpenFile {
     pub fn fell_short(&self) {
         if let Some(told) = self.told() {
             told.short.store(true, Ordering::SeqCst);
-            // There may be room by now, which nobody was told of. Who looks at it just now asks for the mark after that. The caller may hold the end of a pipe, so nothing is waited for.
+            // There may be room by now, which nobody was told of. Who looks at it just now asks for the mark
+            // after that. The caller may hold the end of a pipe, so nothing is waited for.
             if let Some(ready) = told.ready.try_lock().as_deref().and_then(Option::as_ref) {
                 ready
                     .sides
@@ -224,7 +231,8 @@ impl Owner {
 }
 
 impl Told {
-    /// Sets whom it tells, as `F_SETOWN` has it: a process's number, or that of a group below zero. ESRCH, EINVAL, ENOMEM.
+    /// Sets whom it tells, as `F_SETOWN` has it: a process's number, or that of a group below zero. ESRCH,
+    /// EINVAL, ENOMEM.
     pub fn set_owner(&self, who: i32) -> Result<()> {
         match who {
             0.. => self.set_owner_by(F_OWNER_PID, who),
@@ -351,7 +359,8 @@ pub fn start() -> Result<()> {
     Ok(())
 }
 
-/// Begins or ends telling of what happens to `of` by descriptor `fd`. ENOTTY for a file that tells nothing; ENOMEM.
+/// Begins or ends telling of what happens to `of` by descriptor `fd`. ENOTTY for a file that tells nothing;
+/// ENOMEM.
 pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     let kind = of.file().tells();
     if kind == Tells::Never {

@@ -1,7 +1,9 @@
-//! Opening and closing by a thread that is alone at its table: plain stores, for the procedures that a dispatcher calls.
+//! Opening and closing by a thread that is alone at its table: plain stores, for the procedures that a
+//! dispatcher calls.
 //!
-//! *Interface*: [`Files::install_now`], [`Files::close_now`] with interrupts off, [`Files::install_if_alone`]; the plain stores of others. Each does the whole or nothing, never sleeps, and leaves
-//! to the ordinary way whatever is not as usual.
+//! *Interface*: [`Files::install_now`], [`Files::close_now`] with interrupts off,
+//! [`Files::install_if_alone`]; the plain stores of others. Each does the whole or nothing, never sleeps, and
+//! leaves to the ordinary way whatever is not as usual.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
@@ -15,8 +17,8 @@ use super::{Files, briefly, file_of, kpt, word_of};
 use crate::file::{OpenFile, Sharing};
 
 impl Files {
-    /// As [`Files::install`], if the running thread, one of the table's, is alone and no more than a few words are to be done; otherwise `of` back.
-    /// Never sleeps.
+    /// As [`Files::install`], if the running thread, one of the table's, is alone and no more than a few
+    /// words are to be done; otherwise `of` back. Never sleeps.
     #[inline]
     pub fn install_if_alone(
         &self,
@@ -58,8 +60,8 @@ impl Files {
         Ok(fd as i32)
     }
 
-    /// Closes `fd` if its description can wait for another open and nothing else is to be done; `None`: close it the
-    /// ordinary way. Never sleeps.
+    /// Closes `fd` if its description can wait for another open and nothing else is to be done; `None`: close
+    /// it the ordinary way. Never sleeps.
     ///
     /// # Safety
     /// Interrupts are off, and the running thread is one of the table's.
@@ -71,7 +73,8 @@ impl Files {
         if word == 0 || !self.company.alone() || ties::any() {
             return None;
         }
-        // SAFETY: alone, the count is this thread's to take; it is put back into the slot, or this is all that is left of it.
+        // SAFETY: alone, the count is this thread's to take; it is put back into the slot, or this is all
+        // that is left of it.
         let of = ManuallyDrop::new(unsafe { file_of(word) });
         if Arc::strong_count(&of) != 1 {
             return None;
@@ -90,9 +93,9 @@ impl Files {
         let list = core::ptr::from_ref(list);
         of.slots.store(0, Ordering::Relaxed);
         let of = ManuallyDrop::into_inner(of);
-        // SAFETY: the list is the inode's, which the description keeps until `put` has it, and then the name cache does: an inode
-        // that it does not know keeps none. Entries of the cache are freed a grace period after they leave it, which is not before
-        // interrupts are on again here.
+        // SAFETY: the list is the inode's, which the description keeps until `put` has it, and then the name
+        // cache does: an inode that it does not know keeps none. Entries of the cache are freed a grace
+        // period after they leave it, which is not before interrupts are on again here.
         match unsafe { &*list }.put(flags & abi::linux::O_ACCMODE, of) {
             Ok(()) => {
                 self.vacate(fd, &place);

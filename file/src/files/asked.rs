@@ -1,9 +1,11 @@
 //! Looks at many files of a table in turn.
 //!
-//! *Interface*: [`Files::ask`] gives an [`Asker`] for the running call; [`Asker::row`] 64 neighbouring descriptors, [`Row::look`] what holds for one.
+//! *Interface*: [`Files::ask`] gives an [`Asker`] for the running call; [`Asker::row`] 64 neighbouring
+//! descriptors, [`Row::look`] what holds for one.
 //!
-//! While one thread uses the table, which is the caller, nobody takes a file out of it during the call: no count is needed to look at one. (A second
-//! thread comes only through the first, and visitors take nothing out: `company`.) With several each file is counted for the look, a `CROWD`.
+//! While one thread uses the table, which is the caller, nobody takes a file out of it during the call: no
+//! count is needed to look at one. (A second thread comes only through the first, and visitors take nothing
+//! out: `company`.) With several each file is counted for the look, a `CROWD`.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -72,14 +74,16 @@ impl<'a, const CROWD: bool> Asker<'a, CROWD> {
 }
 
 impl<const CROWD: bool> Row<'_, CROWD> {
-    /// What holds for the file behind `fd`, one of the row, whichever events are wanted; `None` when there is none.
+    /// What holds for the file behind `fd`, one of the row, whichever events are wanted; `None` when there is
+    /// none.
     #[inline(always)]
     pub fn look(&self, fd: usize) -> Option<u32> {
         if CROWD {
             return Some(self.asker.files.get(fd as i32).ok()?.look());
         }
         let of = (self.slots[fd % CHUNK].load(Ordering::Acquire) & !CLOEXEC) as *const OpenFile;
-        // SAFETY: a slot that is not 0 holds a count, which only this thread could take out of it, and a look takes out none.
+        // SAFETY: a slot that is not 0 holds a count, which only this thread could take out of it, and a look
+        // takes out none.
         Some(unsafe { of.as_ref() }?.look())
     }
 }

@@ -1,12 +1,14 @@
 //! Who is at a descriptor table: the threads that use it, and visitors from outside.
 //!
-//! *Interface*. Threads [`join`](Company::join) and [`leave`](Company::leave); who looks at another's table [`enter`](Company::enter)s and
-//! [`depart`](Company::depart)s. A table with one thread and no visitor is [`alone`](Company::alone): with interrupts off, that thread may then
-//! change it by plain stores, and free at once what it takes out.
+//! *Interface*. Threads [`join`](Company::join) and [`leave`](Company::leave); who looks at another's table
+//! [`enter`](Company::enter)s and [`depart`](Company::depart)s. A table with one thread and no visitor is
+//! [`alone`](Company::alone): with interrupts off, that thread may then change it by plain stores, and free
+//! at once what it takes out.
 //!
-//! A second thread comes only through the first. A visitor comes at any time, and so waits for a grace period between entering and its first look: what
-//! the thread does with interrupts off, having found itself alone, is over by then, and what it does later finds the visitor. Nobody else waits for a visitor, however
-//! long it stays: the thread then goes the way that several threads go.
+//! A second thread comes only through the first. A visitor comes at any time, and so waits for a grace period
+//! between entering and its first look: what the thread does with interrupts off, having found itself alone,
+//! is over by then, and what it does later finds the visitor. Nobody else waits for a visitor, however long
+//! it stays: the thread then goes the way that several threads go.
 //!
 //! Source: quasi-invariants with guards (Pu et al. 1995); grace periods: `sync::epoch`.
 
@@ -46,7 +48,8 @@ impl Company {
         self.0.fetch_sub(USER, Ordering::AcqRel) as u32
     }
 
-    /// A visitor comes. True: it may look after a grace period; false: now, since several threads use the table and expect others.
+    /// A visitor comes. True: it may look after a grace period; false: now, since several threads use the
+    /// table and expect others.
     #[must_use]
     pub fn enter(&self) -> bool {
         (self.0.fetch_add(VISITOR, Ordering::SeqCst) as u32) < 2

@@ -2,11 +2,13 @@
 //!
 //! *Interface*: [`Files::reserve`]; [`link_moved`] for whoever gives the table's threads new dispatchers.
 //!
-//! Slots stay where they are, more come. Larger arrays of code are made known while they lead everything to the plain call, which is always right; from then on who changes something
-//! writes to both. Then they are filled, the dispatchers move, and the old ones go a grace period after that.
+//! Slots stay where they are, more come. Larger arrays of code are made known while they lead everything to
+//! the plain call, which is always right; from then on who changes something writes to both. Then they are
+//! filled, the dispatchers move, and the old ones go a grace period after that.
 //!
-//! Progress: one thread at a time, at most fourteen times in a table's life; it waits for nobody but those who make the same table larger or
-//! give its threads dispatchers from outside ([`Files::hold`]), and they for it.
+//! Progress: one thread at a time, at most fourteen times in a table's life; it waits for nobody but those
+//! who make the same table larger or give its threads dispatchers from outside ([`Files::hold`]), and they
+//! for it.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -38,8 +40,8 @@ impl Paid {
     }
 }
 
-/// Called with a table whose arrays have moved to the given place, before the old ones are retired: the dispatchers of
-/// the threads that use the table must be generated again.
+/// Called with a table whose arrays have moved to the given place, before the old ones are retired: the
+/// dispatchers of the threads that use the table must be generated again.
 pub type Moved = fn(&Files, KptView);
 
 static MOVED: AtomicUsize = AtomicUsize::new(0);

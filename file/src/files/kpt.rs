@@ -1,12 +1,14 @@
 //! The kernel procedure table: three arrays of code addresses that dispatchers index by descriptor.
 //!
-//! *Interface*. [`KptView`] is where a dispatcher finds them. Each word is a [`Derived`]: the address's low half, which a dispatcher loads with its
-//! sign, and a tag. What a word leads to follows from what the descriptor refers to ([`code_of`]).
+//! *Interface*. [`KptView`] is where a dispatcher finds them. Each word is a [`Derived`]: the address's low
+//! half, which a dispatcher loads with its sign, and a tag. What a word leads to follows from what the
+//! descriptor refers to ([`code_of`]).
 //!
-//! In a table whose files are bounded (RLIMIT_FSIZE) a file that could grow beyond its bound has the slow stub for `write`.
+//! In a table whose files are bounded (RLIMIT_FSIZE) a file that could grow beyond its bound has the slow
+//! stub for `write`.
 //!
-//! A closed descriptor has the `bad_fd` stub, one without generated code the `slow` stub ([`Stubs`]), which is right for every descriptor, since it leads
-//! to the plain call.
+//! A closed descriptor has the `bad_fd` stub, one without generated code the `slow` stub ([`Stubs`]), which
+//! is right for every descriptor, since it leads to the plain call.
 //!
 //! Source: dissertation, 4.2 (kernel procedure tables).
 
@@ -19,7 +21,8 @@ use sync::Derived;
 
 use crate::file::OpenFile;
 
-/// The three arrays of code addresses that a thread's dispatcher indexes by descriptor; the low half of each word is the address's.
+/// The three arrays of code addresses that a thread's dispatcher indexes by descriptor; the low half of each
+/// word is the address's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KptView {
     /// First word of the `read` array.
@@ -44,7 +47,8 @@ pub struct Stubs {
 static SLOW: [AtomicUsize; 3] = [const { AtomicUsize::new(1) }; 3];
 static BAD_FD: AtomicUsize = AtomicUsize::new(2);
 
-/// Links the stubs, at boot, before the first table. Until then they are the words 1 and 2, which only tests look at.
+/// Links the stubs, at boot, before the first table. Until then they are the words 1 and 2, which only tests
+/// look at.
 pub fn link_stubs(stubs: Stubs) {
     for (word, entry) in SLOW.iter().zip(stubs.slow) {
         word.store(entry, Ordering::Relaxed);
@@ -71,7 +75,8 @@ pub(super) fn bad_fd() -> usize {
     BAD_FD.load(Ordering::Relaxed)
 }
 
-/// The code for a descriptor that refers to `of`, as things stand now: that of its sharing if it was generated, else the slow stubs.
+/// The code for a descriptor that refers to `of`, as things stand now: that of its sharing if it was
+/// generated, else the slow stubs.
 #[inline]
 pub(super) fn code_of(of: Option<&OpenFile>, bounded: bool) -> [usize; 3] {
     let stubs = stubs();

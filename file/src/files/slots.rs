@@ -1,15 +1,18 @@
 //! What each descriptor refers to, and which are free.
 //!
-//! *Interface*. A [`Place`] is one descriptor's: its slot, one word, is the truth about it; everything else follows from that word. [`Slots::lowest`] finds the
-//! lowest free one, [`Slots::in_use`] the others.
+//! *Interface*. A [`Place`] is one descriptor's: its slot, one word, is the truth about it; everything else
+//! follows from that word. [`Slots::lowest`] finds the lowest free one, [`Slots::in_use`] the others.
 //!
-//! A slot holds a count of an open file, made a pointer, with the close-on-exec flag in its lowest bit; 0 is a free descriptor. To open is to exchange 0 for a file,
-//! `dup2` and `close` exchange what is there, whatever it is. Beside them a map has a bit for each slot that is not free, 32 to a [`Derived`] word.
+//! A slot holds a count of an open file, made a pointer, with the close-on-exec flag in its lowest bit; 0 is
+//! a free descriptor. To open is to exchange 0 for a file, `dup2` and `close` exchange what is there,
+//! whatever it is. Beside them a map has a bit for each slot that is not free, 32 to a [`Derived`] word.
 //!
-//! Slots never move: they are in chunks of 64, the first with the table. Chunks are in blocks of 64, so that a table of up to 4096 pays nothing for what a larger one has.
+//! Slots never move: they are in chunks of 64, the first with the table. Chunks are in blocks of 64, so that
+//! a table of up to 4096 pays nothing for what a larger one has.
 //!
-//! *The lowest free one* is looked for in the map's first word, and then from one below which all are taken. Who passes full words raises it; who frees a descriptor lowers it, and moves a tag in any case, so
-//! that nobody raises it who looked before.
+//! *The lowest free one* is looked for in the map's first word, and then from one below which all are taken.
+//! Who passes full words raises it; who frees a descriptor lowers it, and moves a tag in any case, so that
+//! nobody raises it who looked before.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -61,9 +64,12 @@ pub(super) struct Slots {
     /// Leads to the other chunks of the first block.
     near: AtomicPtr<Block>,
     far: AtomicPtr<Blocks>,
-    /// All in words of the map below the one of the number in the lower half are taken, but for the first. The upper half is a tag.
+    /// All in words of the map below the one of the number in the lower half are taken, but for the first.
+    /// The upper half is a tag.
     pub(super) low: AtomicU64,
-    /// Rows in which something may have been put by a thread that was the table's only one, since [`Slots::take_fresh`]: a bit for each row of [`CHUNK`] and those that are a multiple of 64 rows from it.
+    /// Rows in which something may have been put by a thread that was the table's only one, since
+    /// [`Slots::take_fresh`]: a bit for each row of [`CHUNK`] and those that are a multiple of 64 rows from
+    /// it.
     fresh: AtomicU64,
 }
 
@@ -75,7 +81,8 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The file here, which stays for as long as interrupts are off: a table with company gives up counts a grace period after taking them out.
+    /// The file here, which stays for as long as interrupts are off: a table with company gives up counts a
+    /// grace period after taking them out.
     #[inline]
     pub fn file(&self) -> Option<&OpenFile> {
         let file = (self.slot.load(Ordering::Acquire) & !CLOEXEC) as *const OpenFile;

@@ -29,8 +29,8 @@ impl Taken {
         }
     }
 
-    /// Does what the close of a descriptor brings: notes, locks, and with the last one the end of the description, or its wait in
-    /// the inactive list.
+    /// Does what the close of a descriptor brings: notes, locks, and with the last one the end of the
+    /// description, or its wait in the inactive list.
     #[inline]
     pub fn release(self) {
         let of = self.of;
@@ -64,7 +64,8 @@ impl Taken {
     }
 }
 
-/// Gives up a count, which may have been the last by which a socket could be reached that is on its way in a message.
+/// Gives up a count, which may have been the last by which a socket could be reached that is on its way in a
+/// message.
 fn let_go(of: Arc<OpenFile>) {
     drop(of);
     flight::collect();

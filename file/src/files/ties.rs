@@ -1,6 +1,8 @@
-//! What a process has by way of its descriptors and loses when it closes one, although the file stays open: record locks, notices of message queues and of directories.
+//! What a process has by way of its descriptors and loses when it closes one, although the file stays open:
+//! record locks, notices of message queues and of directories.
 //!
-//! *Interface*: a [`Tie`] counts such a thing; while there are none ([`any`]) a close looks for none. [`cut`] is for who closes.
+//! *Interface*: a [`Tie`] counts such a thing; while there are none ([`any`]) a close looks for none. [`cut`]
+//! is for who closes.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

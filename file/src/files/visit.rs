@@ -1,9 +1,10 @@
 //! Looking at a descriptor table from outside its threads, and changing the code in tables of others.
 //!
-//! *Interface*: [`Files::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when what the code of a description assumes has
-//! changed.
+//! *Interface*: [`Files::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when what
+//! the code of a description assumes has changed.
 //!
-//! A visitor waits for a grace period before it looks, unless several threads use the table anyway; nobody waits for a visitor (`company`).
+//! A visitor waits for a grace period before it looks, unless several threads use the table anyway; nobody
+//! waits for a visitor (`company`).
 
 use abi::errno::Result;
 use alloc::sync::Arc;
@@ -49,7 +50,8 @@ impl Visit {
         self.files.get(fd)
     }
 
-    /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor. One that is opened or closed meanwhile may be among them or not.
+    /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor. One that is opened or closed
+    /// meanwhile may be among them or not.
     pub fn for_each(&self, mut f: impl FnMut(i32, &Arc<OpenFile>, bool)) {
         self.for_each_from(0, |fd, of, cloexec| {
             f(fd, of, cloexec);
@@ -153,7 +155,8 @@ fn replug_all(of: &Arc<OpenFile>) {
     piece.replug(of);
 }
 
-/// `of` is about to be reached by another way than descriptors: no exclusive code of it is left running, and none comes again. May sleep.
+/// `of` is about to be reached by another way than descriptors: no exclusive code of it is left running, and
+/// none comes again. May sleep.
 pub fn make_shared(of: &Arc<OpenFile>) {
     // First of all: a table that is made from now on plugs no exclusive code of it.
     of.share_for_ever();
@@ -161,8 +164,9 @@ pub fn make_shared(of: &Arc<OpenFile>) {
     epoch::synchronize();
 }
 
-/// What the routines of `of` may assume has changed: plugs those that fit in every table. One that is copied from another at this moment may be
-/// missed, and keeps the old ones until its descriptor is plugged again (docs/caveats.md). May sleep.
+/// What the routines of `of` may assume has changed: plugs those that fit in every table. One that is copied
+/// from another at this moment may be missed, and keeps the old ones until its descriptor is plugged again
+/// (docs/caveats.md). May sleep.
 pub fn replug_everywhere(of: &Arc<OpenFile>) {
     of.forget_entries();
     of.make_ready();

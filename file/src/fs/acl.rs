@@ -1,8 +1,9 @@
 //! Access control lists (POSIX 1003.1e, draft 17; acl(5)), as values.
 //!
-//! *Interface*: [`Acl::from_bytes`] and [`Acl::to_bytes`] are Linux's form as an extended attribute; [`Acl::check`] says whether a list is one. [`Acl::grants`] decides,
-//! [`Acl::mode`] is what it says of the permission bits, [`Acl::follow`] makes it say what a `chmod` does, and [`Acl::for_new`] what a new file gets of a directory's default.
-//! Nothing here looks beyond its arguments.
+//! *Interface*: [`Acl::from_bytes`] and [`Acl::to_bytes`] are Linux's form as an extended attribute;
+//! [`Acl::check`] says whether a list is one. [`Acl::grants`] decides, [`Acl::mode`] is what it says of the
+//! permission bits, [`Acl::follow`] makes it say what a `chmod` does, and [`Acl::for_new`] what a new file
+//! gets of a directory's default. Nothing here looks beyond its arguments.
 
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
@@ -126,7 +127,8 @@ impl Acl {
         Ok(Acl { entries })
     }
 
-    /// EINVAL unless the classes come in their order, owner, group and others once each, and a mask where somebody is named.
+    /// EINVAL unless the classes come in their order, owner, group and others once each, and a mask where
+    /// somebody is named.
     pub fn check(&self) -> Result<()> {
         let mut last = 0;
         let mut named = false;
@@ -179,7 +181,8 @@ impl Acl {
         self.set(OTHER, mode);
     }
 
-    /// What a new file with `mode` gets of this default: its mode, and its list unless the mode says all. ENOMEM.
+    /// What a new file with `mode` gets of this default: its mode, and its list unless the mode says all.
+    /// ENOMEM.
     pub fn for_new(&self, mode: u32) -> Result<(u32, Option<Acl>)> {
         let (most, plain) = self.mode();
         let mode = mode & (most | !0o777);

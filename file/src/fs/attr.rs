@@ -198,6 +198,7 @@ pub struct SetAttr {
     pub mtime: Option<Time>,
     /// The file's capabilities go.
     pub strip: bool,
-    /// What the permission was decided on: when it is no longer so, nothing is changed, and the answer is `EAGAIN`.
+    /// What the permission was decided on: when it is no longer so, nothing is changed, and the answer is
+    /// `EAGAIN`.
     pub seen: Option<super::perm::Bits>,
 }

@@ -1,7 +1,9 @@
 //! Who writes a program's file, and who runs it: not both at a time (ETXTBSY).
 //!
-//! *Interface*: [`Writing`] is kept by each description that may write a file that could be run, and by what is mapped of it; [`Running`] by each memory that runs one. While one of a kind is
-//! there the other cannot be had. Descriptions that wait in an inactive list, or for a grace period, are let go of before anybody is refused for them.
+//! *Interface*: [`Writing`] is kept by each description that may write a file that could be run, and by what
+//! is mapped of it; [`Running`] by each memory that runs one. While one of a kind is there the other cannot
+//! be had. Descriptions that wait in an inactive list, or for a grace period, are let go of before anybody is
+//! refused for them.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{O_RDWR, O_WRONLY};

@@ -1,7 +1,8 @@
 //! What stands behind a device number, and the devices of memory.
 //!
-//! *Interface.* A driver [`register`]s an opener for its numbers at boot; opening a device node anywhere calls it. [`init`]
-//! registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg` (major 1); [`NODES`] are the names in `/dev`.
+//! *Interface.* A driver [`register`]s an opener for its numbers at boot; opening a device node anywhere
+//! calls it. [`init`] registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg` (major 1); [`NODES`]
+//! are the names in `/dev`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -192,7 +193,8 @@ impl File for Memory {
 /// What the numbers for random bytes are said to hold, which never run short.
 pub const ENTROPY_BITS: i32 = 256;
 
-/// Operations on the source of random bytes. It takes what it is given and is no better for it. EPERM, EFAULT, EINVAL.
+/// Operations on the source of random bytes. It takes what it is given and is no better for it. EPERM,
+/// EFAULT, EINVAL.
 fn control_random(command: u32, arg: usize) -> Result<usize> {
     match command {
         RNDGETENTCNT => return user::put(arg, &ENTROPY_BITS).map(|()| 0),

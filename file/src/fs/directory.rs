@@ -1,6 +1,7 @@
 //! An open directory, of any file system.
 //!
-//! *Interface.* [`Directory`] is the behaviour; the offset of its description is a place in the inode's `readdir` order.
+//! *Interface.* [`Directory`] is the behaviour; the offset of its description is a place in the inode's
+//! `readdir` order.
 
 use abi::errno::{Errno, Result};
 use core::any::Any;

@@ -1,7 +1,8 @@
 //! An entry of a directory: a name there and the inode that it leads to.
 //!
-//! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for who goes along a path. A file system that keeps its entries in a
-//! [`sync::Table`] and shows that ([`Inode::entries`]) has its names found without a lock ([`super::way`]).
+//! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for who goes along a
+//! path. A file system that keeps its entries in a [`sync::Table`] and shows that ([`Inode::entries`]) has
+//! its names found without a lock ([`super::way`]).
 
 use alloc::sync::Arc;
 use sync::table::Hashed;
@@ -86,7 +87,8 @@ pub fn hash(name: &[u8]) -> u64 {
     hash
 }
 
-/// The hash of the name in `path` that begins at `at` and ends before a slash or with the path, and where it ends. No byte of the path is zero.
+/// The hash of the name in `path` that begins at `at` and ends before a slash or with the path, and where it
+/// ends. No byte of the path is zero.
 #[inline]
 pub fn component(path: &[u8], at: usize) -> (u64, usize) {
     const LOW: u64 = 0x0101_0101_0101_0101;

@@ -1,7 +1,8 @@
 //! The pipe inside a named pipe.
 //!
-//! *Interface.* A fifo node has a [`FifoSlot`]; the first open fills it with a [`Fifo`] from the pipe module, and every open asks
-//! that to open an end (waiting for the other end as fifo(7) says). The pipe, and what is in it, goes with the last end.
+//! *Interface.* A fifo node has a [`FifoSlot`]; the first open fills it with a [`Fifo`] from the pipe module,
+//! and every open asks that to open an end (waiting for the other end as fifo(7) says). The pipe, and what is
+//! in it, goes with the last end.
 
 use abi::errno::Result;
 use alloc::sync::{Arc, Weak};
@@ -12,7 +13,8 @@ use crate::file::OpenFile;
 
 /// A pipe that can be opened by name.
 pub trait Fifo: Send + Sync {
-    /// Opens the end or ends that `how.flags` ask for: waits for the other end, or `ENXIO` for a non-blocking writer without readers.
+    /// Opens the end or ends that `how.flags` ask for: waits for the other end, or `ENXIO` for a non-blocking
+    /// writer without readers.
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>>;
 }
 

@@ -1,11 +1,13 @@
 //! The inactive list of an inode: descriptions that were closed and wait, code and all, for the next open.
 //!
-//! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each access
-//! mode. Only an inode that the name cache knows, or that was opened again and is kept ([`super::kept`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so that
-//! their number is bounded by those of entries and inodes, and a file that nobody opens twice keeps nothing.
-//! Lock-free; every word is one pointer, taken by exchange.
+//! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each
+//! access mode. Only an inode that the name cache knows, or that was opened again and is kept
+//! ([`super::kept`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so that their number is bounded by
+//! those of entries and inodes, and a file that nobody opens twice keeps nothing. Lock-free; every word is
+//! one pointer, taken by exchange.
 //!
-//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one is cheap.
+//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
+//! is cheap.
 
 use alloc::sync::Arc;
 use core::ptr;

@@ -1,8 +1,8 @@
 //! A file as its file system knows it.
 //!
-//! *Interface.* The methods of [`Inode`] check what the file system itself must (kinds, existence, emptiness); permission bits, mounts
-//! and symbolic links on the way are the business of `walk` and the calls. Names are one component, without `/`,
-//! never `.` or `..`, at most `NAME_MAX` bytes.
+//! *Interface.* The methods of [`Inode`] check what the file system itself must (kinds, existence,
+//! emptiness); permission bits, mounts and symbolic links on the way are the business of `walk` and the
+//! calls. Names are one component, without `/`, never `.` or `..`, at most `NAME_MAX` bytes.
 
 use abi::errno::{Errno, Result};
 use abi::linux::Stat;
@@ -46,8 +46,8 @@ impl<F: FnMut(DirEntry<'_>) -> bool> DirSink for F {
     }
 }
 
-/// Hands `sink` the entries of a directory that always stand first, each a name, an inode and a `DT_*`, from place `at` on. The place behind them; as an
-/// error that of the one for which there was no room.
+/// Hands `sink` the entries of a directory that always stand first, each a name, an inode and a `DT_*`, from
+/// place `at` on. The place behind them; as an error that of the one for which there was no room.
 pub fn fixed_entries(
     fixed: &[(&[u8], u64, u8)],
     at: u64,
@@ -101,7 +101,8 @@ pub type Handle = [u32; 3];
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
-    /// The same as `struct stat`, for who has interrupts off and may not wait. Nothing where it is not at hand; the default never has it.
+    /// The same as `struct stat`, for who has interrupts off and may not wait. Nothing where it is not at
+    /// hand; the default never has it.
     fn stat_at_once(&self) -> Option<Stat> {
         None
     }
@@ -152,8 +153,8 @@ pub trait Inode: Send + Sync + Any {
     fn name(&self) -> Option<Arc<[u8]>> {
         None
     }
-    /// Makes a file of the kind that `mode` names, owned by `cred`; `rdev` is a device's number. It does not get the permissions in `umask`, unless
-    /// the directory says what new files get.
+    /// Makes a file of the kind that `mode` names, owned by `cred`; `rdev` is a device's number. It does not
+    /// get the permissions in `umask`, unless the directory says what new files get.
     fn create(
         &self,
         _name: &[u8],
@@ -168,7 +169,8 @@ pub trait Inode: Send + Sync + Any {
     fn symlink(&self, _name: &[u8], _target: &[u8], _cred: &Cred) -> Result<Arc<dyn Inode>> {
         Err(Errno::EPERM)
     }
-    /// Makes a file without a name (`O_TMPFILE`); `name` is what `/proc` calls it, the rest as for [`Inode::create`].
+    /// Makes a file without a name (`O_TMPFILE`); `name` is what `/proc` calls it, the rest as for
+    /// [`Inode::create`].
     fn tmpfile(
         &self,
         _name: &[u8],
@@ -192,7 +194,8 @@ pub trait Inode: Send + Sync + Any {
     fn rmdir(&self, _name: &[u8]) -> Result<()> {
         Err(Errno::EPERM)
     }
-    /// Moves `name` to `new_name` in `new_dir` of the same file system; `flags` are `RENAME_*`. What that leaves behind is owned by `cred`.
+    /// Moves `name` to `new_name` in `new_dir` of the same file system; `flags` are `RENAME_*`. What that
+    /// leaves behind is owned by `cred`.
     fn rename(
         &self,
         _name: &[u8],
@@ -203,7 +206,8 @@ pub trait Inode: Send + Sync + Any {
     ) -> Result<()> {
         Err(Errno::EPERM)
     }
-    /// A handle, by which its file system finds it whatever it is called ([`super::place::FileSystem::by_handle`]). EOPNOTSUPP, ENOMEM.
+    /// A handle, by which its file system finds it whatever it is called
+    /// ([`super::place::FileSystem::by_handle`]). EOPNOTSUPP, ENOMEM.
     fn handle(&self) -> Result<Handle> {
         Err(Errno::EOPNOTSUPP)
     }
@@ -215,7 +219,8 @@ pub trait Inode: Send + Sync + Any {
     fn follow(&self) -> Option<Result<Place>> {
         None
     }
-    /// Hands the entries from offset `from` on to `sink` (`.` and `..` included, they are 0 and 1); returns the offset where it stopped.
+    /// Hands the entries from offset `from` on to `sink` (`.` and `..` included, they are 0 and 1); returns
+    /// the offset where it stopped.
     fn readdir(&self, _from: u64, _sink: &mut dyn DirSink) -> Result<u64> {
         Err(Errno::ENOTDIR)
     }
@@ -223,11 +228,13 @@ pub trait Inode: Send + Sync + Any {
     fn attribute(&self, _name: &[u8]) -> Result<Vec<u8>> {
         Err(Errno::EOPNOTSUPP)
     }
-    /// Gives such an attribute a value, or takes it away. The change time follows. EOPNOTSUPP, ENODATA, EEXIST, ENOSPC, ENOMEM.
+    /// Gives such an attribute a value, or takes it away. The change time follows. EOPNOTSUPP, ENODATA,
+    /// EEXIST, ENOSPC, ENOMEM.
     fn set_attribute(&self, _name: &[u8], _value: Option<&[u8]>, _how: SetValue) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
-    /// Hands the names of all attributes to `each`, those of the lists first; those of class `trusted` only if `all`.
+    /// Hands the names of all attributes to `each`, those of the lists first; those of class `trusted` only
+    /// if `all`.
     fn attributes(&self, _all: bool, _each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         Ok(())
     }
@@ -235,8 +242,9 @@ pub trait Inode: Send + Sync + Any {
     fn list(&self, _which: Which) -> Result<Vec<u8>> {
         Err(Errno::EOPNOTSUPP)
     }
-    /// Sets an access control list or takes it away; the access list says the permission bits. `seen` is what the permission was decided on: EAGAIN when it is no longer so.
-    /// Without `keep_group` the set-group-ID bit goes. EOPNOTSUPP, EACCES: a default for what is no directory. ENOSPC, ENOMEM.
+    /// Sets an access control list or takes it away; the access list says the permission bits. `seen` is what
+    /// the permission was decided on: EAGAIN when it is no longer so. Without `keep_group` the set-group-ID
+    /// bit goes. EOPNOTSUPP, EACCES: a default for what is no directory. ENOSPC, ENOMEM.
     fn set_list(
         &self,
         _which: Which,

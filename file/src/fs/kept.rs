@@ -1,8 +1,11 @@
-//! Inodes whose closed descriptions wait, code and all, for the next open: the last that were opened more than once.
+//! Inodes whose closed descriptions wait, code and all, for the next open: the last that were opened more
+//! than once.
 //!
-//! *Interface*: [`keep`] when a file was opened the ordinary way; [`let_go`] of one, [`purge`] of all. They are [`MOST`] at most: one more, and the one goes that came first.
+//! *Interface*: [`keep`] when a file was opened the ordinary way; [`let_go`] of one, [`purge`] of all. They
+//! are [`MOST`] at most: one more, and the one goes that came first.
 //!
-//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one is cheap.
+//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
+//! is cheap.
 
 use alloc::sync::Arc;
 use sync::Monitor;

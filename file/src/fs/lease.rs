@@ -1,8 +1,11 @@
-//! Leases: a description is told by a signal before somebody else opens its file for what does not go with the lease.
+//! Leases: a description is told by a signal before somebody else opens its file for what does not go with
+//! the lease.
 //!
-//! *Interface*: [`set`] takes, changes and gives back the lease of a description, [`get`] says which it has; [`closed`] when it ends. Who opens or cuts a file first calls [`break_for`], which tells the holders and waits
-//! until none is in the way; [`settle`] is for who has opened it meanwhile. [`BREAK_TIME`] is how long a holder may keep it then. While there is no lease anywhere all this costs a load and a branch, and the dispatchers' own
-//! opens nothing: no path of the name cache leads to a file with a lease.
+//! *Interface*: [`set`] takes, changes and gives back the lease of a description, [`get`] says which it has;
+//! [`closed`] when it ends. Who opens or cuts a file first calls [`break_for`], which tells the holders and
+//! waits until none is in the way; [`settle`] is for who has opened it meanwhile. [`BREAK_TIME`] is how long
+//! a holder may keep it then. While there is no lease anywhere all this costs a load and a branch, and the
+//! dispatchers' own opens nothing: no path of the name cache leads to a file with a lease.
 //!
 //! Source: fcntl(2), "Leases".
 
@@ -136,7 +139,8 @@ pub fn get(of: &OpenFile) -> i32 {
     own.map_or(F_UNLCK, Lease::target)
 }
 
-/// Sets the lease of `of`, by descriptor `fd`. EACCES, EINVAL, EAGAIN: somebody has the file open for what does not go with it; ENOMEM.
+/// Sets the lease of `of`, by descriptor `fd`. EACCES, EINVAL, EAGAIN: somebody has the file open for what
+/// does not go with it; ENOMEM.
 pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
         return Err(Errno::EINVAL);
@@ -236,7 +240,8 @@ fn is_open(of: &OpenFile, id: Id, kind: i32) -> bool {
     found
 }
 
-/// Has the holders of leases of `id` told that do not go with an open that is `writing` or not; whether there are any left.
+/// Has the holders of leases of `id` told that do not go with an open that is `writing` or not; whether there
+/// are any left.
 fn tell(id: Id, writing: bool) -> bool {
     expire(id);
     let ends = match BREAK_TIME.load(Ordering::Relaxed) as u64 {

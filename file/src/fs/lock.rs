@@ -1,10 +1,13 @@
 //! Advisory locks: `fcntl` record locks, open file description locks and `flock`.
 //!
-//! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files. Record locks belong to a descriptor table (a
-//! process), the other two kinds to a description. [`Payer`] counts them for a user. `files::ties` tells a close whether there are any.
-//! Errors: `EAGAIN` when another owner is in the way, `ENOLCK` when the payer may have no more or memory is out, `EDEADLK` when those who wait would wait for each other.
+//! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files.
+//! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`Payer`]
+//! counts them for a user. `files::ties` tells a close whether there are any.
+//! Errors: `EAGAIN` when another owner is in the way, `ENOLCK` when the payer may have no more or memory is
+//! out, `EDEADLK` when those who wait would wait for each other.
 //!
-//! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by file. Locks are kept in order of their starts (`ranges`).
+//! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by
+//! file. Locks are kept in order of their starts (`ranges`).
 
 mod deadlock;
 mod ranges;
@@ -247,7 +250,8 @@ pub fn wait_set(file: FileId, wanted: &Lock, payer: &Payer) -> Result<()> {
     result.unwrap_or(Err(Errno::ERESTARTSYS))
 }
 
-/// Gives up what `owner` holds in `start..end`. ENOLCK when what is left of a lock would be two, and one more is too many.
+/// Gives up what `owner` holds in `start..end`. ENOLCK when what is left of a lock would be two, and one more
+/// is too many.
 pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) -> Result<()> {
     match Use::find(file) {
         Some(used) => used.clear(owner, start, end, || payer.pay()),
@@ -271,7 +275,8 @@ impl Use {
     }
 }
 
-/// A table closed a descriptor of `of`: the record locks of the table on that file go, and with the last descriptor those of the description.
+/// A table closed a descriptor of `of`: the record locks of the table on that file go, and with the last
+/// descriptor those of the description.
 #[cold]
 pub fn descriptor_closed(table: usize, of: &OpenFile) {
     let Some(used) = of.inode().and_then(|inode| Use::find(inode.id())) else {

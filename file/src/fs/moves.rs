@@ -1,7 +1,8 @@
-//! Whether directories are being moved while somebody walks who must not leave a tree: by `..` he would, from one that was moved out of it.
+//! Whether directories are being moved while somebody walks who must not leave a tree: by `..` he would, from
+//! one that was moved out of it.
 //!
-//! *Interface*: who moves a directory holds a [`Moving`] meanwhile; [`Still::now`] begins a walk, and [`Still::holds`] says behind a `..` that
-//! nothing was moved since.
+//! *Interface*: who moves a directory holds a [`Moving`] meanwhile; [`Still::now`] begins a walk, and
+//! [`Still::holds`] says behind a `..` that nothing was moved since.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

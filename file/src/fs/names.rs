@@ -1,12 +1,14 @@
 //! The name cache: whole paths to inodes, for opens that are repeated.
 //!
-//! *Interface.* [`Key`] is a path with its hash, made while it is copied in. [`open`] answers a description that waits in the
-//! inode's inactive list, if the path is known, was walked since the last change of names, and the same
-//! access was granted to the same identity; [`learn`] notes a path after an ordinary open. [`changed`] invalidates everything
-//! that was walked before: renames, removals, changes of mode or owner, mounts. [`forget`] lets go of one inode, [`purge`] of all.
+//! *Interface.* [`Key`] is a path with its hash, made while it is copied in. [`open`] answers a description
+//! that waits in the inode's inactive list, if the path is known, was walked since the last change of names,
+//! and the same access was granted to the same identity; [`learn`] notes a path after an ordinary open.
+//! [`changed`] invalidates everything that was walked before: renames, removals, changes of mode or owner,
+//! mounts. [`forget`] lets go of one inode, [`purge`] of all.
 //!
 //! An entry never changes. Readers run with interrupts off, so that an entry they hold cannot be freed
-//! (`sync::epoch`). Paths are told apart by the directory they start from and their bytes; only the system's root counts as `/`.
+//! (`sync::epoch`). Paths are told apart by the directory they start from and their bytes; only the system's
+//! root counts as `/`.
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
 
@@ -96,8 +98,8 @@ impl Key {
         self.words[0] as u8 == b'/'
     }
 
-    /// Ends the path at its first NUL byte and computes the hash. `start` is the identity of the directory that a relative path
-    /// starts from. `false` when there is no NUL byte: the path is too long.
+    /// Ends the path at its first NUL byte and computes the hash. `start` is the identity of the directory
+    /// that a relative path starts from. `false` when there is no NUL byte: the path is too long.
     #[inline]
     pub fn finish(&mut self, start: u64) -> bool {
         let Some(mark) = self.end(start) else {
@@ -134,8 +136,8 @@ impl Key {
     /// Whether it is the path that `words` begin, as far as `mark` says.
     #[inline(always)]
     fn is(&self, words: &[u64; KEY_WORDS], mark: Mark) -> bool {
-        // Most paths have two to four words, so the loop is left early; the last word is compared first, since paths differ at
-        // their ends.
+        // Most paths have two to four words, so the loop is left early; the last word is compared first,
+        // since paths differ at their ends.
         let words = words.get(..mark.used).unwrap_or(words);
         self.mark == mark && words.iter().zip(&self.words).rev().all(|(a, b)| a == b)
     }
@@ -220,7 +222,8 @@ pub unsafe fn open_quietly(
 #[inline(always)]
 unsafe fn find(words: &[u64; KEY_WORDS], mark: Mark, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
     let entry = TABLE[mark.slot()].load(Ordering::Acquire);
-    // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end here while interrupts are off.
+    // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end
+    // here while interrupts are off.
     let entry = unsafe { entry.as_ref() }?;
     if entry.generation != GENERATION.load(Ordering::Acquire)
         || !entry.key.is(words, mark)
@@ -242,7 +245,8 @@ pub fn wait_again(of: Arc<OpenFile>) {
     }
 }
 
-/// Notes that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access mode `mode`.
+/// Notes that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access mode
+/// `mode`.
 pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn Inode>) {
     let Some(inactive) = inode.inactive() else {
         return;

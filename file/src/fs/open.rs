@@ -1,7 +1,8 @@
 //! Opening a file by path.
 //!
-//! *Interface.* [`open`] does all that `openat` does up to the descriptor: walk, create, check access, truncate, and have the inode make the
-//! description. `exec` uses it too. [`at`] does the same for what was found otherwise. Errors are those of open(2).
+//! *Interface.* [`open`] does all that `openat` does up to the descriptor: walk, create, check access,
+//! truncate, and have the inode make the description. `exec` uses it too. [`at`] does the same for what was
+//! found otherwise. Errors are those of open(2).
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -162,7 +163,8 @@ fn existing(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
         lease::break_for(&inode, flags)?;
     }
     let of = inode.open(how)?;
-    // There is nothing between a program and a file's bytes that these would go around; what has none is refused.
+    // There is nothing between a program and a file's bytes that these would go around; what has none is
+    // refused.
     if flags & O_DIRECT != 0 && !of.file().is_bounded() {
         return Err(Errno::EINVAL);
     }

@@ -1,4 +1,5 @@
-//! What `stat` tells of a file, and may be changed, where its file system keeps no more of it: message queues, pseudo-terminals.
+//! What `stat` tells of a file, and may be changed, where its file system keeps no more of it: message
+//! queues, pseudo-terminals.
 //!
 //! *Interface*: [`Ownership`] is kept under a monitor by whoever the file is about.
 

@@ -1,7 +1,8 @@
 //! Permission bits: what a credential may do to a file.
 //!
-//! *Interface.* [`check`] is the one check, by bits and access control list; who has the capability reads and writes everything, searches every directory and executes what anybody may.
-//! Files are asked by `Inode::permits`, which comes here; [`may`] is for what has no inode.
+//! *Interface.* [`check`] is the one check, by bits and access control list; who has the capability reads and
+//! writes everything, searches every directory and executes what anybody may. Files are asked by
+//! `Inode::permits`, which comes here; [`may`] is for what has no inode.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFDIR, S_IFMT};

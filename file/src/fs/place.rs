@@ -1,8 +1,8 @@
 //! An inode reached through a mount, and the table of mounts.
 //!
-//! *Interface.* [`Place::down`] crosses into what is mounted on a directory, [`Place::parent`] is `..`, [`Place::path`]
-//! a directory's path. [`mount`], [`unmount`] and [`mount_from`] are the table. A change of the table is
-//! a change of names ([`super::names::changed`]).
+//! *Interface.* [`Place::down`] crosses into what is mounted on a directory, [`Place::parent`] is `..`,
+//! [`Place::path`] a directory's path. [`mount`], [`unmount`] and [`mount_from`] are the table. A change of
+//! the table is a change of names ([`super::names::changed`]).
 
 use abi::errno::{Errno, Result};
 use abi::linux::{NAME_MAX, Statfs};
@@ -198,7 +198,8 @@ impl Place {
     }
 }
 
-/// A bit for each covered directory, by its number, so that most others are known not to be without looking at the table.
+/// A bit for each covered directory, by its number, so that most others are known not to be without looking
+/// at the table.
 static COVERED: AtomicU64 = AtomicU64::new(0);
 
 fn mark_of(inode: &dyn Inode) -> u64 {

@@ -1,8 +1,9 @@
 //! File systems of texts that are written when they are read: `/proc` and `/syn`.
 //!
-//! *Interface.* A [`Folder`] answers names with [`Item`]s: folders, texts, links. [`TextFs::new`] makes a file system
-//! of one. A text is made piece by piece as it is read ([`Source`]), of records each of which is of one instant, and anew when it is read from its start. Nothing is kept
-//! between look-ups; an inode's number comes from its path.
+//! *Interface.* A [`Folder`] answers names with [`Item`]s: folders, texts, links. [`TextFs::new`] makes a
+//! file system of one. A text is made piece by piece as it is read ([`Source`]), of records each of which is
+//! of one instant, and anew when it is read from its start. Nothing is kept between look-ups; an inode's
+//! number comes from its path.
 
 mod open;
 mod source;
@@ -83,7 +84,8 @@ pub fn long_text(write: impl Fn(u64, &mut Piece) -> Result<()> + Send + Sync + '
 pub trait Folder: Send + Sync {
     /// What `name` stands for. `ENOENT`.
     fn get(&self, name: &str) -> Result<Item>;
-    /// Calls `each(place, name, kind)` for every name at place `from` or later, places ascending, until it answers `false`; a name keeps its place.
+    /// Calls `each(place, name, kind)` for every name at place `from` or later, places ascending, until it
+    /// answers `false`; a name keeps its place.
     fn list(&self, from: u64, each: Each);
     /// User and group that own the directory.
     fn owner(&self) -> (u32, u32) {

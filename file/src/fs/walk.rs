@@ -1,8 +1,8 @@
 //! From a path to a place.
 //!
-//! *Interface.* [`walk`] resolves a path for one process ([`View`]) and answers a [`Target`]: the directory of the last component, that
-//! component, and the place it names if there is one. Errors are those of path_resolution(7):
-//! `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP` after 40 links, `ENAMETOOLONG`.
+//! *Interface.* [`walk`] resolves a path for one process ([`View`]) and answers a [`Target`]: the directory
+//! of the last component, that component, and the place it names if there is one. Errors are those of
+//! path_resolution(7): `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP` after 40 links, `ENAMETOOLONG`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -33,7 +33,8 @@ pub struct View<'a> {
     pub umask: u32,
     /// `RESOLVE_*`: where the walk may not go.
     pub resolve: u64,
-    /// It has gone by a link that is more than its text: whoever takes that path, and when, may come elsewhere.
+    /// It has gone by a link that is more than its text: whoever takes that path, and when, may come
+    /// elsewhere.
     pub jumped: Cell<bool>,
 }
 
@@ -116,7 +117,8 @@ impl View<'_> {
         Ok(self.root.clone())
     }
 
-    /// The directory above `here`. EXDEV; EAGAIN: since the walk began a directory was moved, and this may lie outside by now.
+    /// The directory above `here`. EXDEV; EAGAIN: since the walk began a directory was moved, and this may
+    /// lie outside by now.
     fn above(&self, here: &Place, still: Option<&Still>) -> Result<Place> {
         if self.refuses(RESOLVE_BENEATH) && here.same(&self.root) {
             return Err(Errno::EXDEV);
@@ -144,7 +146,8 @@ impl View<'_> {
     }
 }
 
-/// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash comes after it.
+/// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash
+/// comes after it.
 pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Result<Target<'p>> {
     if path.is_empty() {
         return Err(Errno::ENOENT);

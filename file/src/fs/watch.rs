@@ -1,12 +1,16 @@
 //! Who is told of what happens to files: the marks that `inotify` instances put on inodes.
 //!
-//! *Interface*: [`add`] and [`remove`] put and take marks, [`forget_all`] takes those of an instance; [`file()`], [`linked`], [`name`] and [`renamed`] tell of what happened, [`opened`], [`settle`] and
-//! [`closed`] of a description; [`gone`] when an inode ends. All of these but the first three cost a load and a branch while there is no mark anywhere.
+//! *Interface*: [`add`] and [`remove`] put and take marks, [`forget_all`] takes those of an instance;
+//! [`file()`], [`linked`], [`name`] and [`renamed`] tell of what happened, [`opened`], [`settle`] and
+//! [`closed`] of a description; [`gone`] when an inode ends. All of these but the first three cost a load and
+//! a branch while there is no mark anywhere.
 //!
-//! Reading and writing tell nobody: a description of a file that is marked, or whose directory is, gets no generated `read` and `write` ([`OpenFile::tells`]), so the plain call does it,
-//! which looks. The first mark on an inode walks over all tables and plugs them so; no path of the name cache leads to such a file.
+//! Reading and writing tell nobody: a description of a file that is marked, or whose directory is, gets no
+//! generated `read` and `write` ([`OpenFile::tells`]), so the plain call does it, which looks. The first mark
+//! on an inode walks over all tables and plugs them so; no path of the name cache leads to such a file.
 //!
-//! An inode has the union of its marks in one word; the marks are in one registry, under one monitor, which is the last of all but an instance's queue.
+//! An inode has the union of its marks in one word; the marks are in one registry, under one monitor, which
+//! is the last of all but an instance's queue.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -86,7 +90,8 @@ impl Watched {
 type Taken = (Option<Mark>, Option<Arc<dyn Inode>>);
 
 impl Registry {
-    /// Takes the mark `wd` of `instance` and says so. What the caller drops when the registry is free; EINVAL.
+    /// Takes the mark `wd` of `instance` and says so. What the caller drops when the registry is free;
+    /// EINVAL.
     fn take(&mut self, instance: &Instance, wd: i32) -> Result<Taken> {
         let key = (core::ptr::from_ref(instance).addr(), wd);
         let id = self.numbers.remove(&key).ok_or(Errno::EINVAL)?;
@@ -106,7 +111,8 @@ impl Registry {
     }
 }
 
-/// Has `instance` told of what `mask` says about `inode`: the number of the mark, an old one if there is one. EEXIST for that with `IN_MASK_CREATE`, ENOSPC, ENOMEM.
+/// Has `instance` told of what `mask` says about `inode`: the number of the mark, an old one if there is one.
+/// EEXIST for that with `IN_MASK_CREATE`, ENOSPC, ENOMEM.
 pub fn add(
     instance: &Arc<Instance>,
     inode: &Arc<dyn Inode>,
@@ -212,7 +218,8 @@ pub fn forget_all(instance: &Instance) {
     }
 }
 
-/// Tells those who watch the inode `id` of `event`, under `name` if they watch a directory. `unlinked`: the file has no name any more.
+/// Tells those who watch the inode `id` of `event`, under `name` if they watch a directory. `unlinked`: the
+/// file has no name any more.
 fn deliver(id: Id, event: u32, cookie: u32, name: &[u8], unlinked: bool) {
     let mut spent = Vec::new();
     let registry = REGISTRY.lock();
@@ -294,7 +301,8 @@ pub fn name(dir: &dyn Inode, name: &[u8], event: u32, is_directory: bool) {
     }
 }
 
-/// A name has moved: `inode` is now the one of `new` in the second directory, and was that of `old` in the first.
+/// A name has moved: `inode` is now the one of `new` in the second directory, and was that of `old` in the
+/// first.
 #[inline]
 pub fn renamed(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[u8])) {
     if any() {
@@ -326,7 +334,8 @@ pub fn moved(inode: &dyn Inode) {
     }
 }
 
-/// The inode `id`, whose word was not zero, ends: nothing leads to it any more. `unmounted`: it goes with its file system.
+/// The inode `id`, whose word was not zero, ends: nothing leads to it any more. `unmounted`: it goes with its
+/// file system.
 #[cold]
 pub fn gone(id: Id, unmounted: bool) {
     let event = if unmounted {
@@ -376,7 +385,8 @@ pub fn settle(of: &Arc<OpenFile>) {
     }
 }
 
-/// `event` has happened to the file of `of` by way of it. When nobody is to be told any more, it gets its code back.
+/// `event` has happened to the file of `of` by way of it. When nobody is to be told any more, it gets its
+/// code back.
 #[inline]
 pub fn tell(of: &Arc<OpenFile>, event: u32) {
     if of.tells() {

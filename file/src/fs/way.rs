@@ -1,8 +1,11 @@
 //! Along a path without a lock.
 //!
-//! *Interface*: [`inode`] of a path, and [`waiting`], a description that waits for its next open; [`find`] goes from entry to entry ([`super::entry`]) with interrupts off and answers where a path leads that goes by directories alone, each with the right to search it; [`Access`] is the word by which an inode
-//! shows who may do what. Whatever is not so (a name that is not there, a symbolic link on the way, `..`, a right that a list decides, a file system whose entries are not kept) has no
-//! answer here: the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
+//! *Interface*: [`inode`] of a path, and [`waiting`], a description that waits for its next open; [`find`]
+//! goes from entry to entry ([`super::entry`]) with interrupts off and answers where a path leads that goes
+//! by directories alone, each with the right to search it; [`Access`] is the word by which an inode shows who
+//! may do what. Whatever is not so (a name that is not there, a symbolic link on the way, `..`, a right that
+//! a list decides, a file system whose entries are not kept) has no answer here: the walk
+//! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
 
@@ -55,7 +58,8 @@ impl Access {
         self.0
     }
 
-    /// Whether everybody may do what `want` says, or `cred`, to a file of this `kind` (`S_IFDIR`…). Not, when the word does not decide.
+    /// Whether everybody may do what `want` says, or `cred`, to a file of this `kind` (`S_IFDIR`…). Not, when
+    /// the word does not decide.
     #[inline]
     pub fn lets(self, cred: &Cred, kind: u32, want: u32) -> bool {
         let all = want | want << 3 | want << 6;
@@ -82,7 +86,8 @@ pub struct Found<'a> {
     pub inode: &'a Arc<dyn Inode>,
 }
 
-/// Where `path` leads from `start`, which is the root for a path that begins there, for `cred`. A symbolic link as last component has no answer if `follow`.
+/// Where `path` leads from `start`, which is the root for a path that begins there, for `cred`. A symbolic
+/// link as last component has no answer if `follow`.
 ///
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
@@ -136,7 +141,8 @@ fn reading<R>(look: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The inode that `path` leads to for `cred`, whose root and working directory are those of `context`; no answer where [`find`] has none.
+/// The inode that `path` leads to for `cred`, whose root and working directory are those of `context`; no
+/// answer where [`find`] has none.
 pub fn inode(
     context: &FsContext,
     path: &[u8],
@@ -151,7 +157,8 @@ pub fn inode(
     })
 }
 
-/// A waiting description of the file that `path` leads to, opened with access mode `mode`, if `cred` may open it so.
+/// A waiting description of the file that `path` leads to, opened with access mode `mode`, if `cred` may open
+/// it so.
 ///
 /// # Safety
 /// Interrupts are off.

@@ -1,6 +1,7 @@
 //! Bytes between a caller's buffer and one end of a pipe's queue, where no routine moves them.
 //!
-//! *Interface*: [`take`] out of the queue, [`give`] into it; who calls has the end. Of packets, `take_packet` and `Pipe::give_packets`.
+//! *Interface*: [`take`] out of the queue, [`give`] into it; who calls has the end. Of packets, `take_packet`
+//! and `Pipe::give_packets`.
 
 use abi::errno::{Errno, Result};
 use quaject::pipe::{ATOMIC, HEADER, ReadEnd, WriteEnd, footprint};
@@ -39,8 +40,8 @@ pub fn take(end: &mut ReadEnd<'_>, buf: &mut IoBuf, keep: bool) -> Result<Option
     Ok(Some(moved))
 }
 
-/// Moves one piece of `buf` into the queue: all that is left of it when that must not be divided (`whole`). `None` when there is
-/// no room for it.
+/// Moves one piece of `buf` into the queue: all that is left of it when that must not be divided (`whole`).
+/// `None` when there is no room for it.
 pub(crate) fn give(
     end: &mut WriteEnd<'_>,
     buf: &mut IoBuf,
@@ -56,7 +57,8 @@ pub(crate) fn give(
     Ok(Some(end.put(&piece[..taken])))
 }
 
-/// Moves the first packet into `buf`, or what that has room for: the rest of it is gone. `None` when there is none. EFAULT, and it stays.
+/// Moves the first packet into `buf`, or what that has room for: the rest of it is gone. `None` when there is
+/// none. EFAULT, and it stays.
 pub(super) fn take_packet(end: &mut ReadEnd<'_>, buf: &mut IoBuf) -> Result<Option<usize>> {
     let Some((length, pieces)) = end.message() else {
         return Ok(None);
@@ -74,7 +76,8 @@ pub(super) fn take_packet(end: &mut ReadEnd<'_>, buf: &mut IoBuf) -> Result<Opti
 }
 
 impl Pipe {
-    /// Writes `buf` as packets, each as long as may be. Sleeps for room if it may `wait`. EPIPE, with its signal; EAGAIN, EFAULT, ERESTARTSYS.
+    /// Writes `buf` as packets, each as long as may be. Sleeps for room if it may `wait`. EPIPE, with its
+    /// signal; EAGAIN, EFAULT, ERESTARTSYS.
     pub(super) fn give_packets(&self, wait: bool, buf: &mut IoBuf) -> Result<usize> {
         let mut framed = try_filled(0, footprint(buf.remaining().min(ATOMIC)))?;
         let mut written = 0;

@@ -1,6 +1,8 @@
-//! The two ends of a pipe for what moves bytes in the kernel: the plain paths of `read` and `write`, `splice` and its kin.
+//! The two ends of a pipe for what moves bytes in the kernel: the plain paths of `read` and `write`, `splice`
+//! and its kin.
 //!
-//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for who moves bytes; [`End::take`] and [`End::give`] move bytes by its queue, and wait as the caller says.
+//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for who moves bytes; [`End::take`]
+//! and [`End::give`] move bytes by its queue, and wait as the caller says.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -52,8 +54,8 @@ impl End {
 }
 
 impl Pipe {
-    /// Calls `take` with the reading end until it has found something, and sleeps in between. None: there is nothing, and no writer. EAGAIN instead of sleep unless it may
-    /// `wait`; ERESTARTSYS.
+    /// Calls `take` with the reading end until it has found something, and sleeps in between. None: there is
+    /// nothing, and no writer. EAGAIN instead of sleep unless it may `wait`; ERESTARTSYS.
     pub(super) fn take<R>(
         &self,
         wait: bool,
@@ -83,8 +85,9 @@ impl Pipe {
         }
     }
 
-    /// Calls `give` with the writing end until it has found room, and sleeps in between until there is room for `wanted` bytes. EPIPE, with its signal, without a reader; EAGAIN
-    /// instead of sleep unless it may `wait`; ERESTARTSYS.
+    /// Calls `give` with the writing end until it has found room, and sleeps in between until there is room
+    /// for `wanted` bytes. EPIPE, with its signal, without a reader; EAGAIN instead of sleep unless it may
+    /// `wait`; ERESTARTSYS.
     pub(super) fn give<R>(
         &self,
         wait: bool,

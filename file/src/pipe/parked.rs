@@ -1,13 +1,15 @@
 //! The inactive list of pipes: closed ones wait, queue, code and all, for the next `pipe`.
 //!
-//! *Interface*: [`Parking`], a part of each pipe; [`Parking::park`] and [`Parking::gone`] say what became of one of its two ends,
-//! [`take`] gives a pair that waits, [`clear`] lets them all go.
+//! *Interface*: [`Parking`], a part of each pipe; [`Parking::park`] and [`Parking::gone`] say what became of
+//! one of its two ends, [`take`] gives a pair that waits, [`clear`] lets them all go.
 //!
-//! An end that is closed by its only holder parks in its pipe; when the other has parked too, the pair goes to the list. An
-//! end that goes another way (a table with several threads, which frees after a grace period) lets the parked one go. Which of two ends is
-//! the second one is decided by one addition. Lock-free; parking may be done with interrupts off.
+//! An end that is closed by its only holder parks in its pipe; when the other has parked too, the pair goes
+//! to the list. An end that goes another way (a table with several threads, which frees after a grace period)
+//! lets the parked one go. Which of two ends is the second one is decided by one addition. Lock-free; parking
+//! may be done with interrupts off.
 //!
-//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one is cheap.
+//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
+//! is cheap.
 
 use alloc::sync::Arc;
 use core::ptr;
@@ -83,7 +85,8 @@ impl Parking {
 /// A pair that waited: reading end, writing end. Nobody else knows them.
 pub(super) fn take() -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
     let pipe = INACTIVE.pop()? as *const Pipe;
-    // SAFETY: pushed by `park`; the two ends that are parked in it keep it, and only who popped it takes them.
+    // SAFETY: pushed by `park`; the two ends that are parked in it keep it, and only who popped it takes
+    // them.
     let parking = unsafe { &(*pipe).parking };
     let reading = parking.end(Parking::READING)?;
     let writing = parking.end(Parking::WRITING)?;

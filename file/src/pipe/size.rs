@@ -1,9 +1,12 @@
 //! The size of a pipe's queue: asking for it, and changing it while the pipe is in use.
 //!
-//! *Interface*: [`Pipe::resize`] is `F_SETPIPE_SZ`; [`Pipe::now`] gives the queue as it is; [`limits`] has the bounds that root may set.
+//! *Interface*: [`Pipe::resize`] is `F_SETPIPE_SZ`; [`Pipe::now`] gives the queue as it is; [`limits`] has
+//! the bounds that root may set.
 //!
-//! The size is a constant of a pipe's routines. A pipe that gets another one gets another queue, and relays in the place of the routines in the tables, which lead to routines for the queue
-//! of the day; the first queue stays behind its routines, empty and closed, for tables that nobody knows (`quaject::pipe`). A pipe that keeps its size has neither.
+//! The size is a constant of a pipe's routines. A pipe that gets another one gets another queue, and relays
+//! in the place of the routines in the tables, which lead to routines for the queue of the day; the first
+//! queue stays behind its routines, empty and closed, for tables that nobody knows (`quaject::pipe`). A pipe
+//! that keeps its size has neither.
 //!
 //! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995 (seed 003).
 
@@ -130,7 +133,8 @@ impl Pipe {
         }
     }
 
-    /// Gives the queue room for `wanted` bytes, rounded up; `of` is a description. The size. EINVAL, EPERM, EBUSY, ENOMEM.
+    /// Gives the queue room for `wanted` bytes, rounded up; `of` is a description. The size. EINVAL, EPERM,
+    /// EBUSY, ENOMEM.
     pub(super) fn resize(&self, of: &OpenFile, wanted: usize) -> Result<usize> {
         let size = match self.packets {
             // The longest packet needs more than a page.

@@ -1,7 +1,7 @@
 //! Connections: `listen`, `connect`, `accept`.
 //!
-//! *Interface*: the methods of [`Socket`] with these names. A connection is made whole by `connect`: the other end is a new socket, which waits in the
-//! listener's [`Backlog`] for `accept`.
+//! *Interface*: the methods of [`Socket`] with these names. A connection is made whole by `connect`: the
+//! other end is a new socket, which waits in the listener's [`Backlog`] for `accept`.
 #![expect(clippy::disallowed_methods, reason = "room is made by `roomy` before")]
 
 use abi::errno::{Errno, Result};
@@ -131,7 +131,8 @@ impl Backlog {
         Ok(())
     }
 
-    /// Puts `socket` where a place was claimed. Whether it is among those that may wait. The listener may have gone.
+    /// Puts `socket` where a place was claimed. Whether it is among those that may wait. The listener may
+    /// have gone.
     pub(super) fn put(&self, socket: &Arc<Socket>) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.claims = waiting.claims.saturating_sub(1);

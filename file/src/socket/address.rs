@@ -56,7 +56,8 @@ impl Address {
         Ok(Address::new(&bytes[..length]))
     }
 
-    /// To the program: as much of it as there is room for at `at`, which the number at `length` says; that becomes its length. EINVAL, EFAULT.
+    /// To the program: as much of it as there is room for at `at`, which the number at `length` says; that
+    /// becomes its length. EINVAL, EFAULT.
     pub fn put(&self, at: usize, length: usize) -> Result<()> {
         let room: i32 = vm::user::get(length)?;
         let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;

@@ -1,6 +1,7 @@
 //! Control messages: descriptors and credentials as programs write and read them.
 //!
-//! *Interface*: [`get`] from the program, which [`each`] goes through and [`read`] understands, [`put`] to it.
+//! *Interface*: [`get`] from the program, which [`each`] goes through and [`read`] understands, [`put`] to
+//! it.
 #![expect(clippy::disallowed_methods, reason = "room is made before")]
 
 use abi::errno::{Errno, Result};
@@ -163,7 +164,8 @@ impl Room {
     }
 }
 
-/// Writes what was received to the control buffer of `room` bytes at user address `at`. Descriptors that have no room are let go. EFAULT.
+/// Writes what was received to the control buffer of `room` bytes at user address `at`. Descriptors that have
+/// no room are let go. EFAULT.
 pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32) -> Result<Used> {
     let mut room = Room {
         at,

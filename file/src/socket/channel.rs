@@ -1,13 +1,18 @@
 //! What is on its way to one socket: bytes in the queue of a pipe, and records behind them.
 //!
-//! *Interface*: a [`Channel`] is a socket's inbox. [`Queues`] are the queues of pipes that two sockets of streams get. Records are put in with [`Channel::push`] and taken
-//! with [`Channel::take`]; who reads has the channel's turn ([`Channel::reading`], or the reading end of the queue). [`Outbox`] counts what a socket has sent that nobody has read.
+//! *Interface*: a [`Channel`] is a socket's inbox. [`Queues`] are the queues of pipes that two sockets of
+//! streams get. Records are put in with [`Channel::push`] and taken with [`Channel::take`]; who reads has the
+//! channel's turn ([`Channel::reading`], or the reading end of the queue). [`Outbox`] counts what a socket
+//! has sent that nobody has read.
 //!
-//! Bytes of a stream are in the queue, which comes first, or in records, behind them. As long as there is a record, or each message has credentials, or an end is shut, the
-//! queue is *barred*: for its routines it has no reader and no writer, so that a write, and a read that finds it empty, take the plain paths. A reader looks for records before
-//! it looks into the queue: with a record there nobody has begun to write to the queue since. One that is being read counts until all of it has been.
+//! Bytes of a stream are in the queue, which comes first, or in records, behind them. As long as there is a
+//! record, or each message has credentials, or an end is shut, the queue is *barred*: for its routines it has
+//! no reader and no writer, so that a write, and a read that finds it empty, take the plain paths. A reader
+//! looks for records before it looks into the queue: with a record there nobody has begun to write to the
+//! queue since. One that is being read counts until all of it has been.
 //!
-//! Messages of one sender may go by a queue too ([`Channel::lay`]), in the same way, until it is *retired*: from then on there are records only.
+//! Messages of one sender may go by a queue too ([`Channel::lay`]), in the same way, until it is *retired*:
+//! from then on there are records only.
 //!
 //! Monitors: with a channel's records held nothing is allocated, dropped or copied from a program.
 
@@ -202,7 +207,8 @@ impl Queue {
     }
 }
 
-/// Pollers who send to a channel, by the channel's address. Static, since a poller stands there without keeping its target.
+/// Pollers who send to a channel, by the channel's address. Static, since a poller stands there without
+/// keeping its target.
 static SENDERS: [WaitList; 64] = [const { WaitList::new() }; 64];
 
 impl Channel {
@@ -228,7 +234,8 @@ impl Channel {
         }
     }
 
-    /// Messages go by a queue from now on, if there is memory for one and it has none and is not retired. Whether they do. Nobody else lays it.
+    /// Messages go by a queue from now on, if there is memory for one and it has none and is not retired.
+    /// Whether they do. Nobody else lays it.
     pub fn lay(&self) -> bool {
         if self.is_retired() {
             return false;
@@ -273,7 +280,8 @@ impl Channel {
         }
     }
 
-    /// Tells the routines of the queue what they may do. The records are held, so that the last who says it knows everything.
+    /// Tells the routines of the queue what they may do. The records are held, so that the last who says it
+    /// knows everything.
     fn follow(&self) {
         let Some(queue) = self.queue() else {
             return;
@@ -390,7 +398,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes the first record. Who has taken it and has its turn says what became of it, by [`Channel::done`] or [`Channel::put_back`].
+    /// Takes the first record. Who has taken it and has its turn says what became of it, by [`Channel::done`]
+    /// or [`Channel::put_back`].
     pub fn take(&self) -> Option<Record> {
         let mut records = self.records.lock();
         records.hand.take().or_else(|| records.list.pop_front())
@@ -415,7 +424,8 @@ impl Channel {
         }
     }
 
-    /// Tells pollers of any who send here that a record was read. Other channels may have the same list: who is told looks again.
+    /// Tells pollers of any who send here that a record was read. Other channels may have the same list: who
+    /// is told looks again.
     pub fn senders(&self) -> &'static WaitList {
         let at = core::ptr::from_ref(self).addr() / size_of::<Self>();
         &SENDERS[at % SENDERS.len()]
@@ -464,7 +474,8 @@ impl Channel {
         }
     }
 
-    /// Sleeps until `ready`, which something that comes here, or an end, makes true. What [`Patience::wait_by`] answers.
+    /// Sleeps until `ready`, which something that comes here, or an end, makes true. What
+    /// [`Patience::wait_by`] answers.
     pub fn wait(&self, patience: &Patience, ready: impl Fn() -> bool) -> Result<()> {
         match self.queue() {
             Some(queue) => patience.wait_by(ready, |done| queue.wait_for_data(done)),

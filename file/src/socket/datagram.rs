@@ -1,6 +1,7 @@
 //! Messages that stay whole: datagrams, and packets of a connection.
 //!
-//! *Interface*: [`Socket::aim`] is `connect` of a datagram socket; [`Socket::send`] and [`Socket::receive`] come here for both kinds.
+//! *Interface*: [`Socket::aim`] is `connect` of a datagram socket; [`Socket::send`] and [`Socket::receive`]
+//! come here for both kinds.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -21,7 +22,8 @@ pub const MOST: usize = 10;
 const HEADER: usize = 32;
 
 impl Socket {
-    /// Sends datagrams to `address` from now on, and takes those of no other; with AF_UNSPEC, to none. EPERM, ECONNREFUSED, …
+    /// Sends datagrams to `address` from now on, and takes those of no other; with AF_UNSPEC, to none. EPERM,
+    /// ECONNREFUSED, …
     pub(super) fn aim(self: &Arc<Self>, address: &[u8]) -> Result<()> {
         let family = address.first_chunk().map(|two| u16::from_ne_bytes(*two));
         let target = match family {

@@ -44,11 +44,13 @@ pub enum Want {
     Reach,
 }
 
-/// An address family: who is called what, and what a name leads to. Addresses are bytes as the program has them, the family first.
+/// An address family: who is called what, and what a name leads to. Addresses are bytes as the program has
+/// them, the family first.
 pub trait Family: Send + Sync {
     /// `AF_*`.
     fn number(&self) -> i32;
-    /// The kind of socket for `SOCK_*` and a protocol, and the protocol that it has then. ESOCKTNOSUPPORT, EPROTONOSUPPORT.
+    /// The kind of socket for `SOCK_*` and a protocol, and the protocol that it has then. ESOCKTNOSUPPORT,
+    /// EPROTONOSUPPORT.
     fn kind(&self, kind: i32, protocol: i32) -> Result<(Kind, i32)>;
     /// `socket` is new. ENOMEM.
     fn made(&self, _socket: &Arc<Socket>) -> Result<()> {
@@ -72,7 +74,8 @@ pub trait Family: Send + Sync {
     fn name(&self, _socket: &Arc<Socket>, _want: Want) -> Result<()> {
         Ok(())
     }
-    /// The socket that has the name `address`, for one that wants to connect or send to it. EINVAL, ECONNREFUSED, …
+    /// The socket that has the name `address`, for one that wants to connect or send to it. EINVAL,
+    /// ECONNREFUSED, …
     fn find(&self, from: &Arc<Socket>, address: &[u8]) -> Result<Arc<Socket>>;
     /// Connects `socket` to who has the name `address`. Errors of connect(2).
     fn connect(&self, socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -> Result<()> {
@@ -100,7 +103,8 @@ pub trait Family: Send + Sync {
     ) -> Result<Received> {
         socket.receive_plainly(buf, flags, nonblocking)
     }
-    /// The other end of the stream `socket` takes nothing more, or `socket` sends nothing more: what becomes of `buf`. EPIPE, ECONNRESET.
+    /// The other end of the stream `socket` takes nothing more, or `socket` sends nothing more: what becomes
+    /// of `buf`. EPIPE, ECONNRESET.
     fn refuses(&self, _socket: &Socket, _buf: &mut IoBuf) -> Result<()> {
         Err(Errno::EPIPE)
     }
@@ -110,7 +114,8 @@ pub trait Family: Send + Sync {
             link.outgoing.reset();
         }
     }
-    /// Whether `socket`, which is being closed, breaks its connection; `unread`: there is something that nobody will read.
+    /// Whether `socket`, which is being closed, breaks its connection; `unread`: there is something that
+    /// nobody will read.
     fn breaks(&self, _socket: &Socket, unread: bool) -> bool {
         unread
     }

@@ -1,6 +1,7 @@
 //! A socket as an open file.
 //!
-//! *Interface*: [`Open`] is the [`File`] of a socket's description. The routines of a connected stream are those of the pipes that it reads from and writes to.
+//! *Interface*: [`Open`] is the [`File`] of a socket's description. The routines of a connected stream are
+//! those of the pipes that it reads from and writes to.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

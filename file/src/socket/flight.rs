@@ -1,17 +1,22 @@
 //! Descriptors on their way through channels, and the end of those that nobody can reach any more.
 //!
-//! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until [`Rights::land`] or the drop. [`collect`] finds sockets that are
-//! in flight and nowhere else, in channels of such sockets alone, and lets what these channels hold go.
+//! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until
+//! [`Rights::land`] or the drop. [`collect`] finds sockets that are in flight and nowhere else, in channels
+//! of such sockets alone, and lets what these channels hold go.
 //!
-//! A socket's description in flight is in the table, with the number of its counts that are in flight. One whose counts are all in flight is a candidate. Of these, who has more counts than stand in
-//! candidates' channels can be reached, and whoever stands in his channels can, too. The others are garbage. A message that a thread has in hand is in no channel and keeps what it carries.
-//! Who takes a descriptor out of flight takes the table for that, so none of this changes during the look.
+//! A socket's description in flight is in the table, with the number of its counts that are in flight. One
+//! whose counts are all in flight is a candidate. Of these, who has more counts than stand in candidates'
+//! channels can be reached, and whoever stands in his channels can, too. The others are garbage. A message
+//! that a thread has in hand is in no channel and keeps what it carries. Who takes a descriptor out of flight
+//! takes the table for that, so none of this changes during the look.
 //!
-//! A chain of sockets each of which is in flight in the next one is taken apart link by link, not by recursion ([`bury`]).
+//! A chain of sockets each of which is in flight in the next one is taken apart link by link, not by
+//! recursion ([`bury`]).
 //!
 //! Monitors: with the table held nothing is allocated or dropped, since what is dropped may take it too.
 //!
-//! Source: unix(7); mark and sweep over references that are counted (as in Linux's `net/unix/garbage.c`, in words).
+//! Source: unix(7); mark and sweep over references that are counted (as in Linux's `net/unix/garbage.c`, in
+//! words).
 #![expect(clippy::disallowed_methods, reason = "room is made before")]
 
 use abi::errno::{Errno, Result};
@@ -220,7 +225,8 @@ impl Drop for Rights {
     }
 }
 
-/// Lets go what `load` holds: now, or when whoever is doing that is through with what it does, which may be to let go what held this one.
+/// Lets go what `load` holds: now, or when whoever is doing that is through with what it does, which may be
+/// to let go what held this one.
 fn bury(mut load: Box<Load>) {
     let mut graves = GRAVES.lock();
     load.before = graves.0.take();
@@ -252,7 +258,8 @@ fn unearth() -> Option<Box<Load>> {
     Some(load)
 }
 
-/// Lets go of sockets in flight that nobody can reach. Nothing is allocated: it is done where memory is short, too.
+/// Lets go of sockets in flight that nobody can reach. Nothing is allocated: it is done where memory is
+/// short, too.
 #[inline]
 pub fn collect() {
     // Each close asks, and mostly there are none.

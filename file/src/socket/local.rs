@@ -1,6 +1,7 @@
 //! AF_UNIX: sockets named by paths, and by names of their own.
 //!
-//! *Interface*: [`LOCAL`] is the family. A path's socket is known by its inode, an abstract name by its bytes and the kind of socket.
+//! *Interface*: [`LOCAL`] is the family. A path's socket is known by its inode, an abstract name by its bytes
+//! and the kind of socket.
 //!
 //! Monitors: with a table of names held nothing is allocated or dropped: the end of a description takes it.
 #![expect(

@@ -1,6 +1,7 @@
 //! Messages as programs describe them: `struct msghdr`, its pieces, its control data.
 //!
-//! *Interface*: [`Sending`] and [`Received`] are what goes with the bytes; [`send`] and [`receive`] are `sendmsg` and `recvmsg` with a header at a user address.
+//! *Interface*: [`Sending`] and [`Received`] are what goes with the bytes; [`send`] and [`receive`] are
+//! `sendmsg` and `recvmsg` with a header at a user address.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -97,7 +98,8 @@ pub fn send(of: &OpenFile, header: &Msghdr, flags: u32) -> Result<usize> {
     socket.send(&mut buf, sending)
 }
 
-/// `recvmsg`, which writes what it found to the header at user address `at`: how many bytes. Errors of recvmsg(2).
+/// `recvmsg`, which writes what it found to the header at user address `at`: how many bytes. Errors of
+/// recvmsg(2).
 pub fn receive(of: &OpenFile, at: usize, flags: u32) -> Result<usize> {
     let socket = Socket::of(of)?;
     let mut header: Msghdr = user::get(at)?;

@@ -1,12 +1,15 @@
 //! Sockets: named ends of channels of bytes and messages.
 //!
-//! *Interface*: [`open`] and [`pair`] make them; [`Socket::of`] finds the one behind a description, whose methods are the calls. [`Family`] is what an address family
-//! gives: names, and what they lead to ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6; [`netlink`]: AF_NETLINK). All else is here, and the same for all families. [`register`] lists all there are.
+//! *Interface*: [`open`] and [`pair`] make them; [`Socket::of`] finds the one behind a description, whose
+//! methods are the calls. [`Family`] is what an address family gives: names, and what they lead to
+//! ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6; [`netlink`]: AF_NETLINK). All else is here, and the same
+//! for all families. [`register`] lists all there are.
 //!
-//! Each socket has an inbox, a [`Channel`]. A connection links two: what one sends goes into the inbox of the other. The channel of a stream is the queue of a
-//! pipe ([`quaject::pipe`]), so `read` and `write` of a connected stream are the routines of two pipes, crosswise. What stands at a position in the stream besides bytes (descriptors,
-//! credentials), and each datagram, is a [`record`]; while there are any, the pipe's queue says to its routines what a closed one says, and the plain paths
-//! look closer.
+//! Each socket has an inbox, a [`Channel`]. A connection links two: what one sends goes into the inbox of the
+//! other. The channel of a stream is the queue of a pipe ([`quaject::pipe`]), so `read` and `write` of a
+//! connected stream are the routines of two pipes, crosswise. What stands at a position in the stream besides
+//! bytes (descriptors, credentials), and each datagram, is a [`record`]; while there are any, the pipe's
+//! queue says to its routines what a closed one says, and the plain paths look closer.
 //!
 //! Source: dissertation, section 4.1.2 (opening an I/O pipe creates a queue); socket(7), unix(7).
 
@@ -135,7 +138,8 @@ pub struct Socket {
     pub options: Options,
     /// What the family keeps with it.
     pub own: Once<Arc<dyn Any + Send + Sync>>,
-    /// Held while it is bound, begins to listen or is connected. Copies from the program, and sleeps, are done without it.
+    /// Held while it is bound, begins to listen or is connected. Copies from the program, and sleeps, are
+    /// done without it.
     pub turn: Monitor<Turn>,
     /// What comes to it.
     pub inbox: Arc<Channel>,
@@ -145,7 +149,8 @@ pub struct Socket {
     pub name: Once<Address>,
     /// Who made the other end, connected or listened.
     party: Once<Party>,
-    /// It waits to be accepted: each message to it has credentials, since nobody can know whether it will want them.
+    /// It waits to be accepted: each message to it has credentials, since nobody can know whether it will
+    /// want them.
     waits: AtomicBool,
     link: Once<Link>,
     backlog: Once<Backlog>,
@@ -324,7 +329,8 @@ impl Socket {
         self.error.load(Ordering::SeqCst) != 0 || self.inbox.is_reset()
     }
 
-    /// The routines of a datagram socket, and of who sends to it, leave everything to the plain paths from now on.
+    /// The routines of a datagram socket, and of who sends to it, leave everything to the plain paths from
+    /// now on.
     pub(super) fn leave_lane(&self) {
         if self.kind != Kind::Datagram {
             return;
@@ -478,8 +484,8 @@ impl Patience {
         self.deadline.is_now()
     }
 
-    /// Sleeps by `sleep`, which is told a condition that ends the sleep, until `ready`. Another thread may be faster and take what
-    /// there was, so the caller looks again. EAGAIN, EINTR, ERESTARTSYS, ENOMEM.
+    /// Sleeps by `sleep`, which is told a condition that ends the sleep, until `ready`. Another thread may be
+    /// faster and take what there was, so the caller looks again. EAGAIN, EINTR, ERESTARTSYS, ENOMEM.
     pub fn wait_by(
         &self,
         ready: impl Fn() -> bool,
@@ -508,7 +514,8 @@ impl Patience {
     }
 }
 
-/// The family and the socket kind that `socket` and `socketpair` name. EAFNOSUPPORT, EINVAL, ESOCKTNOSUPPORT, EPROTONOSUPPORT.
+/// The family and the socket kind that `socket` and `socketpair` name. EAFNOSUPPORT, EINVAL, ESOCKTNOSUPPORT,
+/// EPROTONOSUPPORT.
 fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family, Kind, i32)> {
     if !(0..AF_MAX).contains(&domain) {
         return Err(Errno::EAFNOSUPPORT);
@@ -552,7 +559,8 @@ pub fn pair(domain: i32, kind: i32, protocol: i32) -> Result<[Arc<Socket>; 2]> {
 }
 
 impl Socket {
-    /// Links two sockets that nobody else changes; `theirs` is who `self` will say that `other` is of, and the reverse.
+    /// Links two sockets that nobody else changes; `theirs` is who `self` will say that `other` is of, and
+    /// the reverse.
     fn connect_to(
         self: &Arc<Self>,
         other: &Arc<Socket>,

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`take`], [`park`]; [`clear`] lets them all go.
 //!
-//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one is cheap.
+//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
+//! is cheap.
 
 use alloc::sync::Arc;
 use quaject::pipe::PipeCore;

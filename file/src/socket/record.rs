@@ -1,6 +1,7 @@
 //! A message in a channel: bytes that stay together, with what goes with them.
 //!
-//! *Interface*: [`Record::new`]; it counts for the socket that sent it, and for the user, until it is dropped.
+//! *Interface*: [`Record::new`]; it counts for the socket that sent it, and for the user, until it is
+//! dropped.
 
 use abi::errno::{Errno, Result};
 use abi::linux::Ucred;

@@ -1,6 +1,7 @@
 //! All sockets that there are, for who lists them.
 //!
-//! *Interface*: a socket is in the [`Entry`] that it keeps, from [`enter`] until it is dropped. [`from`] goes through all by places, which are numbers that grow.
+//! *Interface*: a socket is in the [`Entry`] that it keeps, from [`enter`] until it is dropped. [`from`] goes
+//! through all by places, which are numbers that grow.
 //!
 //! Monitors: with a part of the list held nothing is allocated or dropped: the end of a socket takes it.
 

@@ -2,8 +2,10 @@
 //!
 //! *Interface*: [`Socket::send`] and [`Socket::receive`] come here for streams.
 //!
-//! Bytes go into the queue of the channel, from which the routines read them, unless something must stand at its position among them: then they go as records, until
-//! the last record is read. A read takes what is in the queue, then records; it ends behind one with descriptors, and before one of another sender if it is to say who that is.
+//! Bytes go into the queue of the channel, from which the routines read them, unless something must stand at
+//! its position among them: then they go as records, until the last record is read. A read takes what is in
+//! the queue, then records; it ends behind one with descriptors, and before one of another sender if it is to
+//! say who that is.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -72,7 +74,8 @@ impl Socket {
         }
     }
 
-    /// Whether poll says that something can be sent: a quarter of what there may be is left to be read at most.
+    /// Whether poll says that something can be sent: a quarter of what there may be is left to be read at
+    /// most.
     pub(super) fn is_writable(&self) -> bool {
         let queue = self.link().and_then(|link| link.outgoing.queue());
         queue.is_none_or(|queue| queue.free() >= queue.size() / 4 * 3)

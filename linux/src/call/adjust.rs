@@ -1,6 +1,7 @@
 //! `adjtimex` and `clock_adjtime`: what is known of how the clock of the day goes.
 //!
-//! *Interface*: see [`super::FAMILIES`]. The clock is the machine's. What is set is kept and told, and steers nothing; a step (`ADJ_SETOFFSET`) is made.
+//! *Interface*: see [`super::FAMILIES`]. The clock is the machine's. What is set is kept and told, and steers
+//! nothing; a step (`ADJ_SETOFFSET`) is made.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

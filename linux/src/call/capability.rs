@@ -1,6 +1,7 @@
 //! `capget` and `capset`.
 //!
-//! *Interface*: see [`super::FAMILIES`]. Three versions of the call: the first knows 32 capabilities, the others 64.
+//! *Interface*: see [`super::FAMILIES`]. Three versions of the call: the first knows 32 capabilities, the
+//! others 64.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{CAP_VERSION_1, CAP_VERSION_2, CAP_VERSION_3, CapData, CapHeader};
@@ -14,7 +15,8 @@ use process::{Process, Task, tree};
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::CAPGET, capget), (nr::CAPSET, capset)];
 
-/// The process that the header at `address` names, 0 for the caller's own, and how many [`CapData`] there are. An unknown version is answered there by the newest. EINVAL, EFAULT.
+/// The process that the header at `address` names, 0 for the caller's own, and how many [`CapData`] there
+/// are. An unknown version is answered there by the newest. EINVAL, EFAULT.
 fn header(address: usize) -> Result<(i32, usize)> {
     let version: u32 = user::get(address)?;
     let parts = match version {

@@ -81,8 +81,9 @@ fn wait(args: &mut Args) -> Result<usize> {
     until(args, milliseconds(args.int(3)))
 }
 
-/// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a negative `timeout`, and for no other than 0: how many. Nothing: the call is to be made the
-/// long way. Interrupts are off, and are off again afterwards.
+/// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a
+/// negative `timeout`, and for no other than 0: how many. Nothing: the call is to be made the long way.
+/// Interrupts are off, and are off again afterwards.
 #[inline(always)]
 fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> Option<usize> {
     let most = room(events, most).ok()?;
@@ -90,7 +91,8 @@ fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> Opt
         |place, event| put::<EpollEvent>(events + place * size_of::<EpollEvent>(), &event);
     // SAFETY: interrupts are off until the table is used no more.
     let files = unsafe { task.process.files.peek() };
-    // SAFETY: interrupts are off until the description is counted, and the running thread is of the process whose table it is.
+    // SAFETY: interrupts are off until the description is counted, and the running thread is of the process
+    // whose table it is.
     let of = unsafe { files.at_hand(fd) }?;
     let epoll = of.file().as_epoll()?;
     let mut counted = None;

@@ -55,7 +55,8 @@ pub const CALLS: &[(usize, Handler)] = &[
 const READ: u32 = 0o444;
 const WRITE: u32 = 0o222;
 
-/// What of an object a `*_STAT` asks for, by number or place, whether `cred` has to be let read it, and what the call answers.
+/// What of an object a `*_STAT` asks for, by number or place, whether `cred` has to be let read it, and what
+/// the call answers.
 fn asked<T>(
     all: &Namespace<T>,
     id: i32,

@@ -1,6 +1,7 @@
 //! `syslog`: the kernel's log, for programs that may see addresses of the kernel.
 //!
-//! *Interface*: [`CALLS`]; [`LEVELS`] are the numbers of `/proc/sys/kernel/printk`. They are kept and steer nothing: the log goes to no console.
+//! *Interface*: [`CALLS`]; [`LEVELS`] are the numbers of `/proc/sys/kernel/printk`. They are kept and steer
+//! nothing: the log goes to no console.
 
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 

@@ -131,7 +131,8 @@ fn mmap(a: &mut Args) -> Result<usize> {
     Ok(at)
 }
 
-/// Makes the pages of a range ready, some at a time: it may be a very long one. ENOMEM, EFAULT; EINTR when the program is to end.
+/// Makes the pages of a range ready, some at a time: it may be a very long one. ENOMEM, EFAULT; EINTR when
+/// the program is to end.
 fn populate(space: &AddressSpace, from: usize, length: usize, access: Access) -> Result<()> {
     const AT_A_TIME: usize = 256 * PAGE;
     let end = from.saturating_add(length);
@@ -479,7 +480,8 @@ fn advise(address: usize, length: usize, advice: u32) -> Result<usize> {
     }
 }
 
-/// Shared pages are the file's own pages: what is stored with `MS_SYNC` are those of files that are kept elsewhere.
+/// Shared pages are the file's own pages: what is stored with `MS_SYNC` are those of files that are kept
+/// elsewhere.
 fn msync(a: &mut Args) -> Result<usize> {
     let flags = a.uint(2);
     if flags & !(MS_ASYNC | MS_INVALIDATE | MS_SYNC) != 0

@@ -151,7 +151,8 @@ fn reboot(a: &mut Args) -> Result<usize> {
     }
 }
 
-/// A grace period passes every CPU through a serializing point, which is more than any of the commands promises.
+/// A grace period passes every CPU through a serializing point, which is more than any of the commands
+/// promises.
 fn membarrier(a: &mut Args) -> Result<usize> {
     const QUERY: i32 = 0;
     const MEMBARRIER_CMD_GLOBAL: i32 = 1;

@@ -1,10 +1,10 @@
 //! The calls by number: one table, put together at compile time from one list a family.
 //!
-//! *Interface*: [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a handler sees, [`Handler`] what it is.
-//! A family (a file beside this one) exports `CALLS: &[(usize, Handler)]`
-//! and is named in [`FAMILIES`]. A number without a handler answers ENOSYS and is counted by
-//! number ([`unknown`]). Handlers run in process context with interrupts on and may sleep; an interrupted one
-//! returns one of the `ERESTART…` values and `signal` decides between a restart and EINTR.
+//! *Interface*: [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a handler sees,
+//! [`Handler`] what it is. A family (a file beside this one) exports `CALLS: &[(usize, Handler)]` and is
+//! named in [`FAMILIES`]. A number without a handler answers ENOSYS and is counted by number ([`unknown`]).
+//! Handlers run in process context with interrupts on and may sleep; an interrupted one returns one of the
+//! `ERESTART…` values and `signal` decides between a restart and EINTR.
 //!
 //! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
 //! never get here, they end in the thread's own dispatcher.
@@ -93,7 +93,8 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Generates the procedures that answer calls without a trap frame. Once, after [`seam::init`], before the first thread of a program. ENOMEM without room for code.
+/// Generates the procedures that answer calls without a trap frame. Once, after [`seam::init`], before the
+/// first thread of a program. ENOMEM without room for code.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn init() -> Result<()> {
@@ -162,7 +163,8 @@ static TABLE: [Option<Handler>; nr::COUNT] = {
 
 static UNKNOWN: [AtomicU32; nr::COUNT] = [const { AtomicU32::new(0) }; nr::COUNT];
 
-/// Answers the call in `args`. ENOSYS, counted, when it has no handler; ENOMEM when memory is short and the call is not one that needs none.
+/// Answers the call in `args`. ENOSYS, counted, when it has no handler; ENOMEM when memory is short and the
+/// call is not one that needs none.
 pub fn dispatch(args: &mut Args) -> Result<usize> {
     if !vm::frame::admits(admission::ROOM) {
         admission::admit(args.nr)?;
@@ -191,8 +193,8 @@ fn tell_of(number: usize) {
     });
 }
 
-/// How often each call without a handler was tried: `(number, count)`, counts above zero only. Numbers beyond the table, which a thread's dispatcher
-/// refuses itself, are not counted.
+/// How often each call without a handler was tried: `(number, count)`, counts above zero only. Numbers beyond
+/// the table, which a thread's dispatcher refuses itself, are not counted.
 pub fn unknown() -> impl Iterator<Item = (usize, u32)> {
     UNKNOWN
         .iter()

@@ -1,11 +1,11 @@
 //! The native calls: thread operations between any two threads that the caller may name.
 //!
-//! *Interface*: [`dispatch`] answers [`abi::native::CALL`]. What is frequent within one process has been answered before by
-//! [`thread::direct`].
+//! *Interface*: [`dispatch`] answers [`abi::native::CALL`]. What is frequent within one process has been
+//! answered before by [`thread::direct`].
 //!
-//! Who may: a thread may do anything to the threads of its own process; to another process's what `ptrace` would let it do
-//! ([`access`]); to the kernel's own threads only who has `CAP_SYS_ADMIN`, and only suspend, stop, resume and look. Idle threads cannot be stopped:
-//! their processor would be.
+//! Who may: a thread may do anything to the threads of its own process; to another process's what `ptrace`
+//! would let it do ([`access`]); to the kernel's own threads only who has `CAP_SYS_ADMIN`, and only suspend,
+//! stop, resume and look. Idle threads cannot be stopped: their processor would be.
 //! Source: dissertation, section 4.3.2.
 
 #![deny(clippy::arithmetic_side_effects)]

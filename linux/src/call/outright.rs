@@ -2,8 +2,10 @@
 //!
 //! *Interface*: [`init`] generates the code once, before the first thread of a program.
 //!
-//! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a thread everything. What is found in the tree is done by a function by way of the thread room's
-//! stub ([`thread::outright`]); a few are code that stands here itself; what is not in the tree, and what is left, takes the slow way.
+//! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a
+//! thread everything. What is found in the tree is done by a function by way of the thread room's stub
+//! ([`thread::outright`]); a few are code that stands here itself; what is not in the tree, and what is left,
+//! takes the slow way.
 //!
 //! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
 

@@ -82,7 +82,8 @@ fn write_left(address: usize, deadline: Deadline) {
     }
 }
 
-/// Puts the signal mask back that [`with_mask`] replaced, unless a handler is to run first: then delivery does it.
+/// Puts the signal mask back that [`with_mask`] replaced, unless a handler is to run first: then delivery
+/// does it.
 pub(super) fn restored(result: Result<usize>) -> Result<usize> {
     if !matches!(result, Err(error) if error.is_restart() || error == Errno::EINTR) {
         super::signal::end_mask();
@@ -285,7 +286,8 @@ const SETS: [(u32, u32); 3] = [
     (POLLPRI, POLLPRI | POLLNVAL),
 ];
 
-/// Words of a set for as many descriptors as a program usually has, and for as many as an `fd_set` is made for.
+/// Words of a set for as many descriptors as a program usually has, and for as many as an `fd_set` is made
+/// for.
 const FEW: usize = 4;
 const USUAL: usize = FD_SETSIZE / 64;
 

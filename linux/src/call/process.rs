@@ -395,7 +395,8 @@ fn times(a: &mut Args) -> Result<usize> {
     Ok((machine::clock::now_ns() / TICK) as usize)
 }
 
-/// Of what can be unshared, a process of one thread shares nothing but its descriptors and its place in the file system.
+/// Of what can be unshared, a process of one thread shares nothing but its descriptors and its place in the
+/// file system.
 fn unshare(a: &mut Args) -> Result<usize> {
     let flags = a.word(0) as u64;
     let process = Process::current();

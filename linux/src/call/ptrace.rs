@@ -1,6 +1,7 @@
 //! `ptrace`: a debugger's calls.
 //!
-//! *Interface*: see [`super::FAMILIES`]. Who may trace says [`access`]. Built on the native stop and resume; see [`process::trace`].
+//! *Interface*: see [`super::FAMILIES`]. Who may trace says [`access`]. Built on the native stop and resume;
+//! see [`process::trace`].
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -268,7 +269,8 @@ fn signal_number(data: usize) -> Result<i32> {
     }
 }
 
-/// The memory of a thread that waits. EIO: it is not for this tracer's eyes, since the thread has executed something that it may not read.
+/// The memory of a thread that waits. EIO: it is not for this tracer's eyes, since the thread has executed
+/// something that it may not read.
 fn space(task: &Task) -> Result<Arc<AddressSpace>> {
     let able = trace::halted(task, |state| state.able)?;
     let _rights = task.process.rights.lock();

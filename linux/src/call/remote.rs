@@ -135,7 +135,8 @@ fn process_madvise(a: &mut Args) -> Result<usize> {
     Ok(total)
 }
 
-/// Gives back the memory of a process that is about to end, on the caller's time. EINVAL: it goes on, or its memory is still wanted.
+/// Gives back the memory of a process that is about to end, on the caller's time. EINVAL: it goes on, or its
+/// memory is still wanted.
 fn process_mrelease(a: &mut Args) -> Result<usize> {
     if a.uint(1) != 0 {
         return Err(Errno::EINVAL);
@@ -198,7 +199,8 @@ fn file(process: &Arc<Process>, fd: usize) -> Result<Arc<OpenFile>> {
     }
 }
 
-/// The file that an epoll instance of `process` watches, as the slot at user address `slot` says. EFAULT, EBADF, EINVAL, ENOENT.
+/// The file that an epoll instance of `process` watches, as the slot at user address `slot` says. EFAULT,
+/// EBADF, EINVAL, ENOENT.
 fn watched(process: &Arc<Process>, slot: usize) -> Result<usize> {
     let [instance, fd, which]: [u32; 3] = vm::user::get(slot)?;
     let of = file(process, instance as usize)?;

@@ -1,6 +1,7 @@
 //! Calls about who runs when: niceness, affinity, policies, priorities of input and output.
 //!
-//! Threads are paced by the data they move, not by priorities; what these calls set is remembered ([`process::pace`]) and reported, by Linux's rules.
+//! Threads are paced by the data they move, not by priorities; what these calls set is remembered
+//! ([`process::pace`]) and reported, by Linux's rules.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -214,7 +215,8 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
     set_policy(&task, policy, task.pace.nice(), false)
 }
 
-/// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL, EPERM; EBUSY: nobody is promised so much time in every period.
+/// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL,
+/// EPERM; EBUSY: nobody is promised so much time in every period.
 fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> {
     let old = task.pace.policy();
     let real_time = Policy::is_real_time(new.kind);

@@ -127,8 +127,8 @@ fn rt_sigpending(a: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-/// Replaces the mask until the running call has ended and its handlers have run (`sigsuspend`, `ppoll`, `pselect6`): `at` is the
-/// user's mask, 0 for none. EFAULT, EINVAL.
+/// Replaces the mask until the running call has ended and its handlers have run (`sigsuspend`, `ppoll`,
+/// `pselect6`): `at` is the user's mask, 0 for none. EFAULT, EINVAL.
 pub fn with_mask(at: usize, size: usize) -> Result<()> {
     if at == 0 {
         return Ok(());

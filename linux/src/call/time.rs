@@ -95,7 +95,8 @@ fn put_time(at: usize, time: Timespec) -> Result<usize> {
     Ok(0)
 }
 
-/// Whoever sets the clock of the day sets it to before this, so that it does not end while the machine runs: thirty years short of the last moment.
+/// Whoever sets the clock of the day sets it to before this, so that it does not end while the machine runs:
+/// thirty years short of the last moment.
 const LATEST_NS: u64 = 8_277_292_036 * NSEC_PER_SEC;
 
 /// Moves the clock of the day by so many nanoseconds. EINVAL, EPERM.
@@ -116,7 +117,8 @@ fn set_clock(ns: Option<u64>) -> Result<usize> {
     Ok(0)
 }
 
-/// Clock `id` if one can sleep by it and have timers: not what is coarse or raw, which have an own number for that, nor `not`. EINVAL, EOPNOTSUPP.
+/// Clock `id` if one can sleep by it and have timers: not what is coarse or raw, which have an own number for
+/// that, nor `not`. EINVAL, EOPNOTSUPP.
 fn ticking(id: i32, not: i32) -> Result<Clock> {
     const NEVER: [i32; 3] = [
         CLOCK_MONOTONIC_RAW,
@@ -129,7 +131,8 @@ fn ticking(id: i32, not: i32) -> Result<Clock> {
     Clock::from_id(id)
 }
 
-/// EPERM unless the caller may wait by clock `id`. One that would wake the machine is for who has the right to that, though it never sleeps.
+/// EPERM unless the caller may wait by clock `id`. One that would wake the machine is for who has the right
+/// to that, though it never sleeps.
 pub(super) fn may_wake(id: i32) -> Result<()> {
     match id {
         CLOCK_REALTIME_ALARM | CLOCK_BOOTTIME_ALARM => {
@@ -178,7 +181,8 @@ fn sleep_restartable(deadline: u64, left: usize) -> Result<usize> {
     Err(Errno::ERESTART_RESTARTBLOCK)
 }
 
-/// Sleeps until `account` says `until`. Interrupted, a sleep for so long stores what is left at `left`, and goes on when restarted; one until then begins again.
+/// Sleeps until `account` says `until`. Interrupted, a sleep for so long stores what is left at `left`, and
+/// goes on when restarted; one until then begins again.
 fn sleep_by_account(account: Account, until: u64, left: Option<usize>) -> Result<usize> {
     while let Some(look) = account.look_at(until) {
         if sleep_until(look) == Ended::TimedOut {

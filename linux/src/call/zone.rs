@@ -24,7 +24,8 @@ pub fn get() -> Timezone {
     }
 }
 
-/// Keeps `zone`. The first one, when no time comes with it, says that the clock shows local time so far: it is put right. EINVAL.
+/// Keeps `zone`. The first one, when no time comes with it, says that the clock shows local time so far: it
+/// is put right. EINVAL.
 pub fn set(zone: Timezone, with_time: bool) -> Result<()> {
     if !(-MOST..=MOST).contains(&zone.minuteswest) {
         return Err(Errno::EINVAL);

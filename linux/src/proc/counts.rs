@@ -1,6 +1,8 @@
-//! What the machine has counted, and the lists of its devices: `vmstat`, `zoneinfo`, `buddyinfo`, `interrupts`, `softirqs`, `devices`.
+//! What the machine has counted, and the lists of its devices: `vmstat`, `zoneinfo`, `buddyinfo`,
+//! `interrupts`, `softirqs`, `devices`.
 //!
-//! *Interface.* A function a text. Only what the kernel knows has a line: there is no disk, nothing is written back or swapped, there are no soft interrupts, and one kind of memory.
+//! *Interface.* A function a text. Only what the kernel knows has a line: there is no disk, nothing is
+//! written back or swapped, there are no soft interrupts, and one kind of memory.
 
 use abi::errno::Result;
 use abi::layout::PAGE;
@@ -77,7 +79,8 @@ fn head(out: &mut Out, before: usize) {
     out.push('\n');
 }
 
-/// Interrupts taken so far: a record for each vector from number `from` less one on, by CPU. Devices' generated handlers count by themselves, and run on the first CPU.
+/// Interrupts taken so far: a record for each vector from number `from` less one on, by CPU. Devices'
+/// generated handlers count by themselves, and run on the first CPU.
 pub fn interrupts(from: u64, piece: &mut Piece) -> Result<()> {
     if from == 0 && !piece.record(1, |out| head(out, 11)) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! `/proc/PID/fd` and `/proc/PID/fdinfo`: a process's descriptors.
 //!
-//! *Interface.* [`Descriptors`], [`Infos`]. A link of `fd` leads to the open file's inode; opening one that has none (a pipe, a socket)
-//! gives another descriptor of the same description.
+//! *Interface.* [`Descriptors`], [`Infos`]. A link of `fd` leads to the open file's inode; opening one that
+//! has none (a pipe, a socket) gives another descriptor of the same description.
 
 use abi::errno::{Errno, Result};
 use alloc::string::ToString;

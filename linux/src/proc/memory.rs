@@ -1,6 +1,7 @@
 //! `/proc/PID/mem`: a process's memory as a file, whose offsets are addresses.
 //!
-//! *Interface*: [`Memory`]. Who may trace the process may open it; what is opened shows the program that the process was then.
+//! *Interface*: [`Memory`]. Who may trace the process may open it; what is opened shows the program that the
+//! process was then.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -39,7 +40,8 @@ impl Seen {
         usize::try_from(at).map_err(|_| Errno::EIO)
     }
 
-    /// Moves the bytes from `offset` on by `moves`, a page's at a time, until `buf` is through or one fails. A process without memory has no bytes.
+    /// Moves the bytes from `offset` on by `moves`, a page's at a time, until `buf` is through or one fails.
+    /// A process without memory has no bytes.
     fn by_pages(
         &self,
         offset: u64,

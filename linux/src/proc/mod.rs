@@ -1,6 +1,8 @@
-//! `/proc`: processes and the system as Linux shows them, as far as `ps`, `top`, `free`, `uptime`, `mount`, `pidof` and `fuser` look.
+//! `/proc`: processes and the system as Linux shows them, as far as `ps`, `top`, `free`, `uptime`, `mount`,
+//! `pidof` and `fuser` look.
 //!
-//! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what concerns the whole machine.
+//! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what
+//! concerns the whole machine.
 
 pub(crate) mod counts;
 mod descriptors;

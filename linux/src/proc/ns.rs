@@ -1,4 +1,5 @@
-//! `/proc/PID/ns`: of namespaces there is the one of mounts, as in a kernel built without the others, and all processes are in it.
+//! `/proc/PID/ns`: of namespaces there is the one of mounts, as in a kernel built without the others, and all
+//! processes are in it.
 //!
 //! *Interface*: [`ALL`].
 

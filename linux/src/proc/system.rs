@@ -416,7 +416,8 @@ fn idle_ns(cpu: usize) -> u64 {
     thread::find(thread::stats(cpu).idle).map_or(0, |idle| idle.cpu_ns())
 }
 
-/// Times of a CPU in ticks: of programs, of nice ones, the kernel's, idle. What is not idle is divided as samples say.
+/// Times of a CPU in ticks: of programs, of nice ones, the kernel's, idle. What is not idle is divided as
+/// samples say.
 fn times(cpu: usize) -> [u64; 4] {
     static TOLD: [[AtomicU64; 4]; MAX_CPUS] =
         [const { [const { AtomicU64::new(0) }; 4] }; MAX_CPUS];

@@ -1,6 +1,8 @@
-//! Numbers of a process that are written as well as read: how gladly it is ended when memory is out, what its cores hold, how late its timers may be.
+//! Numbers of a process that are written as well as read: how gladly it is ended when memory is out, what its
+//! cores hold, how late its timers may be.
 //!
-//! *Interface*: [`Tuned`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may be about.
+//! *Interface*: [`Tuned`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may
+//! be about.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -29,7 +31,8 @@ pub struct Number {
     set: fn(&Process, &str) -> Result<()>,
 }
 
-/// `oom_score_adj`: how gladly a process is ended when memory is out ([`points`](process::memory::weight::points)).
+/// `oom_score_adj`: how gladly a process is ended when memory is out
+/// ([`points`](process::memory::weight::points)).
 pub static ADJUSTMENT: Number = Number {
     show: |process, line| writeln!(line, "{}", process.oom_score_adj.load(Ordering::Relaxed)),
     set: |process, text| {

@@ -1,9 +1,10 @@
 //! `/syn/code`: every generated routine, with owner, size and listing.
 //!
-//! *Interface.* [`Code`]. `index` is a table of all routines, `classes` one of the
-//! generators with what a routine of each costs to make; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`, `write`
-//! and `lseek` are the routines of a process's open descriptors, for who may look into the process. A descriptor without a routine has no file. Addresses are
-//! behind a veil (`veil`), and `at` is the superuser's.
+//! *Interface.* [`Code`]. `index` is a table of all routines, `classes` one of the generators with what a
+//! routine of each costs to make; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`,
+//! `write` and `lseek` are the routines of a process's open descriptors, for who may look into the process. A
+//! descriptor without a routine has no file. Addresses are behind a veil (`veil`), and `at` is the
+//! superuser's.
 
 use abi::errno::{Errno, Result};
 use alloc::format;
@@ -211,8 +212,8 @@ impl Descriptor {
         visit.get(self.fd).map_err(|_| Errno::ENOENT)
     }
 
-    /// The entry that a dispatcher would find for call number `call`, unless that is a stub. After a fork, the next call would have
-    /// better code plugged than there is; looking does the same.
+    /// The entry that a dispatcher would find for call number `call`, unless that is a stub. After a fork,
+    /// the next call would have better code plugged than there is; looking does the same.
     fn entry(&self, call: usize) -> Option<usize> {
         let entry = self.files.clone().visit().entries(self.fd)?[call];
         let stubs = stubs();

@@ -2,7 +2,8 @@
 //!
 //! *Interface.* [`file_system`]. `code` shows generated routines, `state` everything else.
 //!
-//! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be looked at there).
+//! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be
+//! looked at there).
 
 mod code;
 mod probe;

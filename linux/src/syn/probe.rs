@@ -1,8 +1,9 @@
 //! `/syn/probes`: measuring the traffic of open descriptors.
 //!
-//! *Interface.* Writing `PID FD` puts probes around the routines of that descriptor, in every process that has it; `PID FD off` takes them away. Reading gives a
-//! line for each call of each probed descriptor: process, descriptor, call, calls begun, calls that returned from the routine (the others left for the
-//! slow path), mean cycles of those, path; of the processes that the reader may look into.
+//! *Interface.* Writing `PID FD` puts probes around the routines of that descriptor, in every process that
+//! has it; `PID FD off` takes them away. Reading gives a line for each call of each probed descriptor:
+//! process, descriptor, call, calls begun, calls that returned from the routine (the others left for the slow
+//! path), mean cycles of those, path; of the processes that the reader may look into.
 //!
 //! Source: dissertation, table 4.3 (Probe).
 

@@ -15,7 +15,8 @@ use crate::call;
 use file::fs::text::{Out, Piece};
 use process::tree;
 
-/// The classes, their members, and where each port of a member leads, from place `from` on: a class's number in the upper half, below it how many of its members to pass over.
+/// The classes, their members, and where each port of a member leads, from place `from` on: a class's number
+/// in the upper half, below it how many of its members to pass over.
 pub fn quajects(from: u64, piece: &mut Piece) -> Result<()> {
     let (mut number, mut more) = (0, true);
     quaject::class::for_each_class(|class| {
@@ -123,7 +124,8 @@ fn row(thread: &Thread, out: &mut Out) {
     );
 }
 
-/// What all page tables allow, read through, and what the processor that does so forbids: faults first, the count of them last.
+/// What all page tables allow, read through, and what the processor that does so forbids: faults first, the
+/// count of them last.
 pub fn rights(out: &mut Out) -> Result<()> {
     let guards = machine::paging::guards();
     let mut survey = vm::rights::Survey::kernel(out).map_err(|_| Errno::ENOMEM)?;
@@ -187,7 +189,8 @@ pub fn interrupts(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// The devices that are driven: where, the driver, the name, vectors and counts; then all names, and what stands behind each.
+/// The devices that are driven: where, the driver, the name, vectors and counts; then all names, and what
+/// stands behind each.
 pub fn devices(out: &mut Out) -> Result<()> {
     device::for_each(|at, driver, name, ways| {
         let _ = write!(out, "{at} {driver:<16}{:<12}", name.unwrap_or("-"));
@@ -210,7 +213,8 @@ pub fn devices(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// What is done about the processor's defects: what the command line asks for, what is in force, and a line for each defect.
+/// What is done about the processor's defects: what the command line asks for, what is in force, and a line
+/// for each defect.
 pub fn mitigations(out: &mut Out) -> Result<()> {
     let plan = machine::mitigate::plan();
     let _ = write!(out, "mitigations={}:", plan.wish.name());

@@ -1,7 +1,8 @@
 //! Addresses of the kernel are for who has `CAP_SYSLOG`; others see listings with zeros in their place.
 //!
-//! *Interface.* [`Veil::now`] is what the caller may see; who looks a text up decides by that what the text shows, whoever reads it then. [`Veil::address`] is an
-//! address to print, [`Veil::listing`] prints a listing.
+//! *Interface.* [`Veil::now`] is what the caller may see; who looks a text up decides by that what the text
+//! shows, whoever reads it then. [`Veil::address`] is an address to print, [`Veil::listing`] prints a
+//! listing.
 
 use core::fmt::{self, Write};
 
@@ -94,7 +95,8 @@ impl Write for Lines<'_> {
     }
 }
 
-/// Calls `push` with the pieces of `line`, without its bytes if it is one of instructions, and with 0 for every number that may be an address.
+/// Calls `push` with the pieces of `line`, without its bytes if it is one of instructions, and with 0 for
+/// every number that may be an address.
 fn veiled(line: &[u8], mut push: impl FnMut(&[u8])) {
     let mut rest = line;
     if let Some((offset, behind)) = line.split_at_checked(OFFSET)

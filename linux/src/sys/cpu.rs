@@ -1,6 +1,8 @@
-//! `/sys/devices/system/cpu`: which processors there are, how they lie together, their caches, and what is done about their defects.
+//! `/sys/devices/system/cpu`: which processors there are, how they lie together, their caches, and what is
+//! done about their defects.
 //!
-//! *Interface.* [`Cpus`] is the folder; [`list`] and [`mask`] write sets of processors. `vulnerabilities` has a text for each defect of processors that
+//! *Interface.* [`Cpus`] is the folder; [`list`] and [`mask`] write sets of processors. `vulnerabilities` has
+//! a text for each defect of processors that
 //! Linux names: what is done about it here (`machine::mitigate`).
 
 use abi::errno::{Errno, Result};

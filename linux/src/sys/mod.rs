@@ -1,6 +1,7 @@
 //! `/sys`: what programs ask of Linux's about processors, memory, blocks and the network.
 //!
-//! *Interface.* [`file_system`]. `devices/system/cpu` is [`cpu`], `devices/virtual/net/lo` is [`net`]; there is one node of memory, and no block device.
+//! *Interface.* [`file_system`]. `devices/system/cpu` is [`cpu`], `devices/virtual/net/lo` is [`net`]; there
+//! is one node of memory, and no block device.
 
 mod cpu;
 mod net;

@@ -1,7 +1,9 @@
 //! What a processor says about itself, as far as its speculation goes.
 //!
-//! *Interface*: [`Facts::here`] asks this processor; the predicates name what the bits mean. A test makes its own.
-//! Source: Intel, "CPUID Enumeration and Architectural MSRs"; AMD64 Architecture Programmer's Manual, volume 3, appendix E.
+//! *Interface*: [`Facts::here`] asks this processor; the predicates name what the bits mean. A test makes its
+//! own.
+//! Source: Intel, "CPUID Enumeration and Architectural MSRs"; AMD64 Architecture Programmer's Manual, volume
+//! 3, appendix E.
 
 /// Who made the processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,8 +1,9 @@
 //! Mitigations: what is done about speculation, chosen by what the processor says.
 //!
-//! *Interface*: [`choose`] is the pure choice from [`Facts`] and [`Wish`]; [`plan`] and [`measures`] are what was chosen here, at boot. Generators ask
-//! [`measures`] and emit what is needed and nothing else: under `mitigations=off` no generated routine has an instruction more.
-//! `words.rs` says it as Linux does. Source: docs/security.md, "Speculation".
+//! *Interface*: [`choose`] is the pure choice from [`Facts`] and [`Wish`]; [`plan`] and [`measures`] are what
+//! was chosen here, at boot. Generators ask [`measures`] and emit what is needed and nothing else: under
+//! `mitigations=off` no generated routine has an instruction more. `words.rs` says it as Linux does. Source:
+//! docs/security.md, "Speculation".
 
 mod affected;
 mod facts;
@@ -133,8 +134,8 @@ pub fn choose(facts: Facts, wish: Wish) -> Plan {
                 can(facts.stibp()) && (all || facts.stibp_always_on()),
             );
         }
-        // For want of a compiler that makes returns safe, the dearest way, and the only one. Without its microcode IBPB leaves the types of branches of later
-        // ones than Zen 2.
+        // For want of a compiler that makes returns safe, the dearest way, and the only one. Without its
+        // microcode IBPB leaves the types of branches of later ones than Zen 2.
         let (retbleed, overflow) = (facts.returns_follow_types(), facts.ibpb_forgets_types());
         take(
             bit::ibpb_by_entry,
@@ -170,7 +171,8 @@ pub fn choose(facts: Facts, wish: Wish) -> Plan {
 static PLAN: Once<Plan> = Once::new();
 static MEASURES: AtomicU32 = AtomicU32::new(0);
 
-/// Chooses for this processor, which all others are taken to be like. Once, at boot, when the command line is known.
+/// Chooses for this processor, which all others are taken to be like. Once, at boot, when the command line is
+/// known.
 #[cfg(target_os = "none")]
 pub(crate) fn init() {
     let plan = choose(Facts::here(), Wish::of(crate::boot::info().cmdline));

@@ -1,7 +1,8 @@
 //! The registers of one processor that mitigations set.
 //!
-//! *Interface*: `init_this_cpu` as each comes up; [`PRED_CMD`]; [`running`] and [`resting`] are what [`SPEC_CTRL`] holds in the kernel and in user mode, but for what a
-//! thread asks for itself ([`STIBP`], [`SSBD`]). Source: Intel, "Speculative Execution Side Channel Mitigations".
+//! *Interface*: `init_this_cpu` as each comes up; [`PRED_CMD`]; [`running`] and [`resting`] are what
+//! [`SPEC_CTRL`] holds in the kernel and in user mode, but for what a thread asks for itself ([`STIBP`],
+//! [`SSBD`]). Source: Intel, "Speculative Execution Side Channel Mitigations".
 
 use super::Measures;
 
@@ -51,7 +52,8 @@ pub(crate) fn init_this_cpu() {
     let cpu = crate::cpu::this_cpu();
     cpu.spec_running.store(running(measures), Ordering::Relaxed);
     cpu.spec_resting.store(resting(measures), Ordering::Relaxed);
-    // SAFETY: each register is written only where the processor says that it has it, or lets it be written; none changes what code does.
+    // SAFETY: each register is written only where the processor says that it has it, or lets it be written;
+    // none changes what code does.
     unsafe {
         if running(measures) != 0 {
             wrmsr(SPEC_CTRL, u64::from(running(measures)));

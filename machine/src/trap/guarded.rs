@@ -1,8 +1,9 @@
-//! The twins of `trap.rs`'s entries where a crossing has more to do: IBRS set and predictors cleared after the registers are saved, IBRS cleared before they are restored, and the
-//! buffers cleared at the very end, or all left to `isolated.rs`.
+//! The twins of `trap.rs`'s entries where a crossing has more to do: IBRS set and predictors cleared after
+//! the registers are saved, IBRS cleared before they are restored, and the buffers cleared at the very end,
+//! or all left to `isolated.rs`.
 //!
-//! *Interface*: the entries that `trap.rs` chooses where `guarded()` says so. Nobody runs ahead past the question whether it was user mode: an `lfence` or the write to the
-//! register itself is between.
+//! *Interface*: the entries that `trap.rs` chooses where `guarded()` says so. Nobody runs ahead past the
+//! question whether it was user mode: an `lfence` or the write to the register itself is between.
 
 use super::{USER_CS, USER_SS, VECTOR_SYSCALL, VECTOR_TAIL};
 use crate::cpu::{Cpu, StackBase};
@@ -27,7 +28,8 @@ unsafe extern "C" {
     pub(super) fn guarded_stubs();
 }
 
-/// Writes a word of the CPU into SPEC_CTRL where that is asked for and the frame is of user mode. Changes rax, rcx, rdx, flags.
+/// Writes a word of the CPU into SPEC_CTRL where that is asked for and the frame is of user mode. Changes
+/// rax, rcx, rdx, flags.
 macro_rules! write_if_user {
     ($done:literal) => {
         concat!(

@@ -1,19 +1,23 @@
 //! Page-table isolation: the gates, which are all of the kernel that is mapped while a program runs.
 //!
-//! *Interface*: what `trap.rs`, `guarded.rs`, `segments.rs` and `paging.rs` need where `isolate_tables` is chosen: the entries, by [`stub`] and [`syscall_entry`]; the
-//! exits [`end`] and [`sysret`]; [`pages`] and [`alias`] for the tables; [`link`]; [`enter_root`] for whoever loads a root.
+//! *Interface*: what `trap.rs`, `guarded.rs`, `segments.rs` and `paging.rs` need where `isolate_tables` is
+//! chosen: the entries, by [`stub`] and [`syscall_entry`]; the exits [`end`] and [`sysret`]; [`pages`] and
+//! [`alias`] for the tables; [`link`]; [`enter_root`] for whoever loads a root.
 //!
-//! Each space has a second root: its lower half is that of the first, its upper half maps the gates alone, at addresses that do not tell where the kernel lies (`GATE`: the
-//! image once more, only these pages of it). They are three: code that is the same for all CPUs, the interrupt descriptor table, and for each CPU
-//! a [`Page`] with task state, segment descriptors, the two roots and stacks of a few words.
+//! Each space has a second root: its lower half is that of the first, its upper half maps the gates alone, at
+//! addresses that do not tell where the kernel lies (`GATE`: the image once more, only these pages of it).
+//! They are three: code that is the same for all CPUs, the interrupt descriptor table, and for each CPU a
+//! [`Page`] with task state, segment descriptors, the two roots and stacks of a few words.
 //!
-//! In: the processor starts on a gate's stack. `outer` code loads the kernel's root and goes on in the `inner` code, which lies behind it and is mapped in the
-//! kernel's root only; that copies the frame to the stack where it would have been without all this, and jumps to the usual entry. Whoever is on
-//! a gate's stack is moved so, also a return that the processor refused; whoever is on another is in the kernel already. Out: registers
-//! restored, the frame copied back, the program's root loaded, `iretq` or `sysretq`. What comes at any time (NMI) has a stack of its own, notes the root that it finds and
-//! loads it again.
+//! In: the processor starts on a gate's stack. `outer` code loads the kernel's root and goes on in the
+//! `inner` code, which lies behind it and is mapped in the kernel's root only; that copies the frame to the
+//! stack where it would have been without all this, and jumps to the usual entry. Whoever is on a gate's
+//! stack is moved so, also a return that the processor refused; whoever is on another is in the kernel
+//! already. Out: registers restored, the frame copied back, the program's root loaded, `iretq` or `sysretq`.
+//! What comes at any time (NMI) has a stack of its own, notes the root that it finds and loads it again.
 //!
-//! Without PCID each load of a root forgets all translations, none is global, and so a CPU in user mode never has an old one.
+//! Without PCID each load of a root forgets all translations, none is global, and so a CPU in user mode never
+//! has an old one.
 //! Source: Gruss and others 2017, "KASLR is Dead: Long Live KASLR"; Linux, Documentation/arch/x86/pti.rst.
 
 use super::{KERNEL_SS, exception};
@@ -90,7 +94,8 @@ static TARGETS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
 /// The gates' way out, at its other address.
 static EXIT: AtomicUsize = AtomicUsize::new(0);
 
-// The outer code, mapped in both roots. It is run at another address than it is linked at, as its data is: distances are the same.
+// The outer code, mapped in both roots. It is run at another address than it is linked at, as its data is:
+// distances are the same.
 global_asm!(
     ".pushsection .text.gate.outer,\"ax\"",
     ".balign 4096",
@@ -244,7 +249,8 @@ global_asm!(
     options(att_syntax),
 );
 
-// The inner code, mapped in the kernel's root only, so that it may name what it likes by its address. Nobody guesses where its jumps go.
+// The inner code, mapped in the kernel's root only, so that it may name what it likes by its address. Nobody
+// guesses where its jumps go.
 global_asm!(
     ".pushsection .text.gate.inner,\"ax\"",
     ".balign 4096",
@@ -412,7 +418,8 @@ pub(super) fn stub(vector: u8) -> usize {
     alias(gate_stubs as *const () as usize) + 16 * vector as usize
 }
 
-/// The entry of `syscall` on CPU number `cpu`. It goes on at [`Cpu::syscall_entry`], on the kernel stack, the user's stack pointer stored.
+/// The entry of `syscall` on CPU number `cpu`. It goes on at [`Cpu::syscall_entry`], on the kernel stack, the
+/// user's stack pointer stored.
 pub(crate) fn syscall_entry(cpu: usize) -> usize {
     alias(gate_syscalls as *const () as usize) + SLOT * cpu
 }
@@ -456,7 +463,8 @@ pub(crate) const KERNEL_ROOT: usize = offset_of!(Page, kernel_root);
 /// And its second.
 pub(crate) const USER_ROOT: usize = offset_of!(Page, user_root);
 
-/// Notes that `cpu`, which is the caller's, is about to load `root`, whose second one is `second`. With interrupts off.
+/// Notes that `cpu`, which is the caller's, is about to load `root`, whose second one is `second`. With
+/// interrupts off.
 pub(crate) fn enter_root(cpu: &Cpu, root: usize, second: usize) {
     let gate = cpu.gate.load(Ordering::Relaxed);
     if gate != 0 {
@@ -467,7 +475,8 @@ pub(crate) fn enter_root(cpu: &Cpu, root: usize, second: usize) {
     }
 }
 
-/// As the end of `trap_leave`: registers restored, the stack pointer at the vector. To user mode, or where an NMI came from, by the gates.
+/// As the end of `trap_leave`: registers restored, the stack pointer at the vector. To user mode, or where an
+/// NMI came from, by the gates.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn end() {
     naked_asm!(
@@ -522,7 +531,8 @@ pub(crate) unsafe extern "C" fn end() {
     )
 }
 
-/// To user mode by `sysretq`, from the stack's base, where the user's stack pointer is; all registers as user mode has them.
+/// To user mode by `sysretq`, from the stack's base, where the user's stack pointer is; all registers as user
+/// mode has them.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn sysret() {
     naked_asm!(

@@ -1,9 +1,10 @@
 //! Reading an ELF64 program's headers, and nothing else of it.
 //!
-//! *Interface*: [`table`](fn@table) says where the program headers are, [`parse`] turns them into an [`Image`]: which parts of the file go where, and
-//! how the program starts. It touches no memory but the bytes given, so every check can be tested on the host. All numbers in
-//! an [`Image`] are checked: the entry lies in them, segments are in order, do not wrap, are congruent to their file
-//! offsets, and lie below the end of user memory.
+//! *Interface*: [`table`](fn@table) says where the program headers are, [`parse`] turns them into an
+//! [`Image`]: which parts of the file go where, and how the program starts. It touches no memory but the
+//! bytes given, so every check can be tested on the host. All numbers in an [`Image`] are checked: the entry
+//! lies in them, segments are in order, do not wrap, are congruent to their file offsets, and lie below the
+//! end of user memory.
 //!
 //! Source: System V ABI, chapters 4 and 5; decoding by the `elf` crate.
 
@@ -44,7 +45,8 @@ pub struct Image {
     pub entry: usize,
     /// What to map, by rising address.
     pub segments: Vec<Segment>,
-    /// Where the program headers are in memory (relative to the bias), for `AT_PHDR`; 0 when they are not loaded.
+    /// Where the program headers are in memory (relative to the bias), for `AT_PHDR`; 0 when they are not
+    /// loaded.
     pub phdr: usize,
     /// How many program headers there are.
     pub phnum: usize,
@@ -71,7 +73,8 @@ fn require(holds: bool) -> Result<()> {
     if holds { Ok(()) } else { Err(Errno::ENOEXEC) }
 }
 
-/// Where in a file that starts with `head` the program headers are: offset and length in bytes. ENOEXEC when it is no x86-64 program.
+/// Where in a file that starts with `head` the program headers are: offset and length in bytes. ENOEXEC when
+/// it is no x86-64 program.
 pub fn table(head: &[u8]) -> Result<(u64, usize)> {
     let header = header(head)?;
     let length = header.e_phnum as usize * ENTRY;
@@ -94,8 +97,8 @@ fn header(head: &[u8]) -> Result<FileHeader<LittleEndian>> {
     Ok(header)
 }
 
-/// Reads the headers: `head` is the first bytes of the file, `table` those that [`table`](fn@table) named. ENOEXEC when anything in them
-/// does not add up.
+/// Reads the headers: `head` is the first bytes of the file, `table` those that [`table`](fn@table) named.
+/// ENOEXEC when anything in them does not add up.
 pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
     let header = header(head)?;
     let phnum = header.e_phnum as usize;

@@ -100,7 +100,8 @@ impl Source {
         self.place().is_some_and(readable)
     }
 
-    /// Whether mode, owner and group are no more what they were when it was opened. A write would have taken set-id bits away before.
+    /// Whether mode, owner and group are no more what they were when it was opened. A write would have taken
+    /// set-id bits away before.
     pub fn has_changed(&self) -> bool {
         self.place().is_none_or(|place| {
             let now = place.inode.bits();
@@ -108,7 +109,8 @@ impl Source {
         })
     }
 
-    /// The capabilities that it has now; none where set-id bits count for nothing. EINVAL: they cannot be understood.
+    /// The capabilities that it has now; none where set-id bits count for nothing. EINVAL: they cannot be
+    /// understood.
     pub fn capabilities(&self) -> Result<Option<FileCaps>> {
         let gives = |place: &&Place| place.mount.flags() & MS_NOSUID == 0;
         let Some(place) = self.place().filter(gives) else {

@@ -1,7 +1,8 @@
 //! Running a program: from a path to the first user instruction.
 //!
-//! *Interface*: [`execve`] is the call; [`prepare`] makes a program's memory without touching the caller's, [`begin`] is for
-//! the first process. Everything that can fail happens in `prepare`, so that a failed call leaves the caller as it was.
+//! *Interface*: [`execve`] is the call; [`prepare`] makes a program's memory without touching the caller's,
+//! [`begin`] is for the first process. Everything that can fail happens in `prepare`, so that a failed call
+//! leaves the caller as it was.
 
 pub mod elf;
 pub mod load;
@@ -364,7 +365,8 @@ fn short_name(path: &[u8]) -> Result<String> {
     try_string(&name[..name.len().min(15)])
 }
 
-/// Ends the other threads of `process` and waits until they are gone; whether there were any. EAGAIN: another is doing the same, or the process ends.
+/// Ends the other threads of `process` and waits until they are gone; whether there were any. EAGAIN: another
+/// is doing the same, or the process ends.
 fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
     if process.threads.lock().len() == 1 {
         return Ok(false);
@@ -385,8 +387,9 @@ fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
     Ok(true)
 }
 
-/// Lets the running task become the prepared program. Fails only while everything is as it was; from there on nothing is allocated. `false`: nothing has happened, for what the program's
-/// rights were found by is so no more. ENOMEM; a process that has already ended its other threads for this ends then.
+/// Lets the running task become the prepared program. Fails only while everything is as it was; from there on
+/// nothing is allocated. `false`: nothing has happened, for what the program's rights were found by is so no
+/// more. ENOMEM; a process that has already ended its other threads for this ends then.
 fn commit(
     task: &Arc<Task>,
     prepared: Prepared,
@@ -446,8 +449,10 @@ struct Old {
     cred: Option<Exchanged<Cred>>,
 }
 
-/// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one instant for whoever looks at or steers processes: what was let at it before has no hold
-/// on it thereafter. The old ones, which are given up when no monitor is held; `None` when the rights were found by what is so no more.
+/// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one
+/// instant for whoever looks at or steers processes: what was let at it before has no hold on it thereafter.
+/// The old ones, which are given up when no monitor is held; `None` when the rights were found by what is so
+/// no more.
 fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
     let _rights = process.rights.lock();
     let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);

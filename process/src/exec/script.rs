@@ -5,7 +5,8 @@
 /// The longest first line that counts, in bytes.
 pub const LINE_MAX: usize = 256;
 
-/// The interpreter's path and its one argument, if `head` starts a script. `None`: it does not, or names no interpreter.
+/// The interpreter's path and its one argument, if `head` starts a script. `None`: it does not, or names no
+/// interpreter.
 pub fn parse(head: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let line = head.strip_prefix(b"#!")?;
     let line = &line[..line.len().min(LINE_MAX - 2)];

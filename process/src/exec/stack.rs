@@ -1,4 +1,5 @@
-//! What a new program finds on its stack: argument and environment strings, their addresses, the auxiliary vector.
+//! What a new program finds on its stack: argument and environment strings, their addresses, the auxiliary
+//! vector.
 //!
 //! *Interface*: [`Strings`], [`image`]. Pure: it makes the bytes, the caller puts them in place.
 //!
@@ -87,7 +88,8 @@ pub fn image(
     if argv.room() + envp.room() > TOTAL_MAX {
         return Err(Errno::E2BIG);
     }
-    // From the top down: a zero word, the path, the strings, the platform, the random bytes; then the vectors.
+    // From the top down: a zero word, the path, the strings, the platform, the random bytes; then the
+    // vectors.
     let path_at = top - 8 - (execfn.len() + 1);
     let env_at = path_at - envp.bytes.len();
     let arg_at = env_at - argv.bytes.len();

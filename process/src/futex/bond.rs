@@ -1,8 +1,11 @@
-//! Who waits for whose lock: what binds a waiter to the owner of a priority-inheritance futex, and an owner's end.
+//! Who waits for whose lock: what binds a waiter to the owner of a priority-inheritance futex, and an owner's
+//! end.
 //!
-//! *Interface*: each [`Party`] has a [`Part`]; a [`Bond`] stands in the bucket of a lock for each that waits for it. Who comes to wait makes its bond first, and enters it only when
-//! [`Part::may_own`] holds of the owner behind that; [`Part::end`] changes the owner's stage first, and looks for bonds behind that. So one of the two sees the other, and no bond to an owner
-//! that has ended stays in a bucket. Buckets are their holder's; a bond is made, passed on and dropped under its bucket.
+//! *Interface*: each [`Party`] has a [`Part`]; a [`Bond`] stands in the bucket of a lock for each that waits
+//! for it. Who comes to wait makes its bond first, and enters it only when [`Part::may_own`] holds of the
+//! owner behind that; [`Part::end`] changes the owner's stage first, and looks for bonds behind that. So one
+//! of the two sees the other, and no bond to an owner that has ended stays in a bucket. Buckets are their
+//! holder's; a bond is made, passed on and dropped under its bucket.
 //!
 //! Progress: wait-free. Model: `tests/bond_model.rs`.
 
@@ -60,12 +63,14 @@ impl Part {
         self.waits_for.load(Ordering::SeqCst)
     }
 
-    /// It takes no more lock: from here on those who want one of its wait until it has said what became of that.
+    /// It takes no more lock: from here on those who want one of its wait until it has said what became of
+    /// that.
     pub fn begin_end(&self) {
         self.stage.store(ENDING, Ordering::SeqCst);
     }
 
-    /// It has said so: if there are bonds to it, `leave` takes them all out of the buckets. With `goes_on` it may own locks again.
+    /// It has said so: if there are bonds to it, `leave` takes them all out of the buckets. With `goes_on` it
+    /// may own locks again.
     pub fn end(&self, goes_on: bool, leave: impl FnOnce()) {
         self.stage.store(ENDED, Ordering::SeqCst);
         in_order();

@@ -1,10 +1,13 @@
 //! Futexes: sleeping on a word of user memory.
 //!
-//! *Interface*: [`Key::of`] says what a waiter waits on; [`wait`], [`wake`], [`requeue`] for plain waiters, [`pi`] for locks whose owner the kernel knows, [`several`] for who waits on many, `short` for what needs no trap frame.
-//! [`wake_user`] and [`exchange_user`] are for the end of a thread.
+//! *Interface*: [`Key::of`] says what a waiter waits on; [`wait`], [`wake`], [`requeue`] for plain waiters,
+//! [`pi`] for locks whose owner the kernel knows, [`several`] for who waits on many, `short` for what needs
+//! no trap frame. [`wake_user`] and [`exchange_user`] are for the end of a thread.
 //!
-//! Waiters stand in buckets by a hash of their key: the space and the address for private memory, the object and the byte for memory that may be shared.
-//! The word is compared under the bucket's monitor, which every waker takes, so no wake-up is lost. A waiter sleeps on its thread's token alone, which a waker gives it after it has said so in the waiter.
+//! Waiters stand in buckets by a hash of their key: the space and the address for private memory, the object
+//! and the byte for memory that may be shared. The word is compared under the bucket's monitor, which every
+//! waker takes, so no wake-up is lost. A waiter sleeps on its thread's token alone, which a waker gives it
+//! after it has said so in the waiter.
 
 pub(crate) mod bond;
 pub mod pi;
@@ -259,7 +262,8 @@ pub fn wait(
     }
 }
 
-/// Lets `waiter` stand in its bucket if the word is `expected`. EAGAIN, EFAULT; with no memory what [`without_place`] says.
+/// Lets `waiter` stand in its bucket if the word is `expected`. EAGAIN, EFAULT; with no memory what
+/// [`without_place`] says.
 fn begin(
     waiter: &Arc<Waiter>,
     key: Key,
@@ -281,7 +285,8 @@ fn begin(
     }
 }
 
-/// There is no memory for a place in the list: the caller has to look at its word again. Programs are ready for that, and end themselves for any other answer.
+/// There is no memory for a place in the list: the caller has to look at its word again. Programs are ready
+/// for that, and end themselves for any other answer.
 #[cold]
 fn without_place(deadline: Option<u64>) -> Errno {
     thread::yield_now();
@@ -317,7 +322,8 @@ pub fn wake(key: Key, count: i32, bitset: u32) -> Result<usize> {
     if plain { Ok(woken) } else { Err(Errno::EINVAL) }
 }
 
-/// Wakes up to `count` waiters of `from` and moves up to `move_count` more to `to`. EAGAIN when the word is not as expected, EINVAL.
+/// Wakes up to `count` waiters of `from` and moves up to `move_count` more to `to`. EAGAIN when the word is
+/// not as expected, EINVAL.
 pub fn requeue(
     from: Key,
     to: Key,
@@ -373,7 +379,8 @@ pub fn exchange_user(address: usize, expected: u32, new: u32) -> Result<u32> {
     machine::user::compare_exchange(address, expected, new).map_err(|_| Errno::EFAULT)
 }
 
-/// Wakes a waiter on `address` of the running program, by the key of memory that may be shared; the private one is the same where it is not.
+/// Wakes a waiter on `address` of the running program, by the key of memory that may be shared; the private
+/// one is the same where it is not.
 pub(crate) fn wake_user(address: usize) {
     if short::wake_at_once(address) {
         return;

@@ -1,12 +1,16 @@
 //! Futexes whose owner the kernel knows: priority-inheritance locks.
 //!
-//! *Interface*: [`lock`], [`unlock`]; [`wait_requeue`] and [`requeue`] for condition variables; [`ending`] and [`ended`] are for its end.
+//! *Interface*: [`lock`], [`unlock`]; [`wait_requeue`] and [`requeue`] for condition variables; [`ending`]
+//! and [`ended`] are for its end.
 //!
-//! The word holds the owner's number. Whoever finds it taken sets the waiters' bit and stands in the bucket with a [`Bond`] to the owner; unlocking hands the lock to the one of the highest priority that has waited
-//! longest, whose number the kernel writes. An owner that ends leaves its locks to an heir, which says so in the word itself, for the owner may not have had the word in its memory; until then nobody
-//! else takes the lock.
+//! The word holds the owner's number. Whoever finds it taken sets the waiters' bit and stands in the bucket
+//! with a [`Bond`] to the owner; unlocking hands the lock to the one of the highest priority that has waited
+//! longest, whose number the kernel writes. An owner that ends leaves its locks to an heir, which says so in
+//! the word itself, for the owner may not have had the word in its memory; until then nobody else takes the
+//! lock.
 //!
-//! Inheritance: what priority there is, is turns. Who comes to wait lends its own to the owner a few times before it sleeps.
+//! Inheritance: what priority there is, is turns. Who comes to wait lends its own to the owner a few times
+//! before it sleeps.
 //!
 //! An owner that is ending is waited for ([`super::bond`]).
 //!
@@ -55,8 +59,9 @@ enum Claim {
     Again,
 }
 
-/// Claims the lock `key`, whose word is at `address`, for `task`; `list` is its bucket. With `mark` the word says that there are waiters. An owner that was found and is of no use goes to `aside`, for whoever has let go of the
-/// bucket. EDEADLK, ESRCH, EINVAL, EFAULT.
+/// Claims the lock `key`, whose word is at `address`, for `task`; `list` is its bucket. With `mark` the word
+/// says that there are waiters. An owner that was found and is of no use goes to `aside`, for whoever has let
+/// go of the bucket. EDEADLK, ESRCH, EINVAL, EFAULT.
 fn claim(
     list: &[Standing],
     key: Key,
@@ -141,7 +146,8 @@ fn look_again() -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock at `address`, or waits for it until the monotonic clock's `deadline`; `only_try`: does not wait. EAGAIN, EDEADLK, ESRCH, EINVAL, ETIMEDOUT, EFAULT, ENOMEM.
+/// Takes the lock at `address`, or waits for it until the monotonic clock's `deadline`; `only_try`: does not
+/// wait. EAGAIN, EDEADLK, ESRCH, EINVAL, ETIMEDOUT, EFAULT, ENOMEM.
 pub fn lock(address: usize, private: bool, deadline: Option<u64>, only_try: bool) -> Result<usize> {
     let task = Task::current();
     let key = Key::of(address, private)?;
@@ -191,7 +197,8 @@ fn lend(waiter: &Waiter, owner: &Task) {
     }
 }
 
-/// Sleeps until the lock is the running thread's, which stands in its bucket. What a signal is answered with, ETIMEDOUT, EFAULT.
+/// Sleeps until the lock is the running thread's, which stands in its bucket. What a signal is answered with,
+/// ETIMEDOUT, EFAULT.
 fn acquire(
     waiter: &Arc<Waiter>,
     key: Key,
@@ -290,12 +297,14 @@ fn pass(list: &mut [Standing], key: Key, from: &Arc<Task>, to: &Arc<Task>) {
     }
 }
 
-/// The running task takes no more lock: from here on those who want one of its wait until it has said what became of that.
+/// The running task takes no more lock: from here on those who want one of its wait until it has said what
+/// became of that.
 pub(crate) fn ending(task: &Task) {
     task.pi.begin_end();
 }
 
-/// The running task has said in its robust list's words that it ended: those who wait for its locks get them. With another program to follow it may own locks again.
+/// The running task has said in its robust list's words that it ended: those who wait for its locks get them.
+/// With another program to follow it may own locks again.
 pub(crate) fn ended(task: &Arc<Task>, goes_on: bool) {
     task.pi.end(goes_on, || {
         for bucket in &TABLE[..BUCKETS] {
@@ -328,7 +337,8 @@ fn leave_one(list: &mut [Standing], task: &Arc<Task>) -> bool {
     true
 }
 
-/// Sleeps while the word at `address` is `expected`, until a waker moves the thread to the lock at `target`, and then until it has that. EINVAL, EAGAIN, ETIMEDOUT, EFAULT, ENOMEM.
+/// Sleeps while the word at `address` is `expected`, until a waker moves the thread to the lock at `target`,
+/// and then until it has that. EINVAL, EAGAIN, ETIMEDOUT, EFAULT, ENOMEM.
 pub fn wait_requeue(
     address: usize,
     target: usize,
@@ -361,7 +371,8 @@ pub fn wait_requeue(
     }
 }
 
-/// The lock at `target` for the first who waits on the word at `address`, which is `expected`; `moves` more wait for it from now on. How many there were. EAGAIN, EINVAL, EDEADLK, ESRCH, EFAULT.
+/// The lock at `target` for the first who waits on the word at `address`, which is `expected`; `moves` more
+/// wait for it from now on. How many there were. EAGAIN, EINVAL, EDEADLK, ESRCH, EFAULT.
 pub fn requeue(
     address: usize,
     target: usize,

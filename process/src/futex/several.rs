@@ -1,6 +1,7 @@
 //! Waiting on several futexes at once (`futex_waitv`).
 //!
-//! *Interface*: [`wait`]. The thread stands in the bucket of each with a waiter of its own, and sleeps until one of those was woken.
+//! *Interface*: [`wait`]. The thread stands in the bucket of each with a waiter of its own, and sleeps until
+//! one of those was woken.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,7 +13,8 @@ use super::{Key, Role, Waiter, begin, sleep, withdraw};
 use crate::time::Ended;
 use vm::fallible::{try_push, try_reserve};
 
-/// Sleeps while each word is as expected, until one is woken: the index of the last that was. EINVAL, EAGAIN, ETIMEDOUT, EFAULT, ENOMEM.
+/// Sleeps while each word is as expected, until one is woken: the index of the last that was. EINVAL, EAGAIN,
+/// ETIMEDOUT, EFAULT, ENOMEM.
 pub fn wait(words: &[FutexWaitv], deadline: Option<u64>) -> Result<usize> {
     let mut waiters: Vec<(Arc<Waiter>, Key)> = Vec::new();
     try_reserve(&mut waiters, words.len())?;

@@ -1,12 +1,16 @@
-//! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private memory, and the C library's wait for the end of a thread.
+//! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private
+//! memory, and the C library's wait for the end of a thread.
 //!
-//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`] for the calls that come the long way.
+//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`] for the calls
+//! that come the long way.
 //!
-//! The routine looks at the command and leads to one of two functions here by way of the thread room's stub, out of which a thread may sleep ([`thread::outright`]).
-//! Interrupts are off, and nothing is done that could wait but for the sleep itself: a bucket that is held or full, a word whose page is not there, a waiter that a waker
-//! still has in its hand all leave for the call as it is in [`super`].
+//! The routine looks at the command and leads to one of two functions here by way of the thread room's stub,
+//! out of which a thread may sleep ([`thread::outright`]). Interrupts are off, and nothing is done that could
+//! wait but for the sleep itself: a bucket that is held or full, a word whose page is not there, a waiter
+//! that a waker still has in its hand all leave for the call as it is in [`super`].
 //!
-//! A waiter is one object for the life of its thread. It is free when nobody else counts it: then no list has it and no waker.
+//! A waiter is one object for the life of its thread. It is free when nobody else counts it: then no list has
+//! it and no waker.
 //!
 //! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
 
@@ -168,7 +172,8 @@ extern "sysv64" fn wait_for_end(
     .unwrap_or(LEFT)
 }
 
-/// Wakes who waits longest on `address` of the running program, by the key of memory that may be shared, if that goes through at once. False: nothing has been done.
+/// Wakes who waits longest on `address` of the running program, by the key of memory that may be shared, if
+/// that goes through at once. False: nothing has been done.
 pub(super) fn wake_at_once(address: usize) -> bool {
     let irq = cpu::irq_save();
     let woken = Task::with_space(|_, space| {
@@ -211,8 +216,9 @@ fn wake_few(key: Key, count: i32) -> Option<isize> {
             at += 1;
         } else if matches!(entry.role, Role::Plain) {
             woken += 1;
-            // The count that goes here is the last if the thread has ended since. A plain waiter names no task and has no end of its own: what is freed then is one small object,
-            // for which the heap waits for nobody.
+            // The count that goes here is the last if the thread has ended since. A plain waiter names no
+            // task and has no end of its own: what is freed then is one small object, for which the heap
+            // waits for nobody.
             let entry = match list.len() {
                 all if all == at + 1 => list.pop()?,
                 _ => list.remove(at),

@@ -2,8 +2,9 @@
 //!
 //! *Interface*: [`SEGMENTS`]; [`Segment::new`], [`attach`], [`detach`], [`doom`], [`attached`].
 //!
-//! A segment's pages are those of a memory file without a name. All mappings of it have one pager; when the segment is doomed its entry gives that up, and with the last mapping the pager ends and
-//! takes the number away. How many mappings there are nobody counts: who asks looks through the spaces.
+//! A segment's pages are those of a memory file without a name. All mappings of it have one pager; when the
+//! segment is doomed its entry gives that up, and with the last mapping the pager ends and takes the number
+//! away. How many mappings there are nobody counts: who asks looks through the spaces.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

@@ -1,6 +1,7 @@
 //! Message queues.
 //!
-//! *Interface*: [`QUEUES`]; [`Messages::new`], [`send`], [`receive`], [`stat`]; [`limits`] for `/proc/sys/kernel`.
+//! *Interface*: [`QUEUES`]; [`Messages::new`], [`send`], [`receive`], [`stat`]; [`limits`] for
+//! `/proc/sys/kernel`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -177,7 +178,8 @@ fn choose(messages: &VecDeque<Message>, wanted: i64, flags: u32) -> Option<usize
     }
 }
 
-/// Takes a message that `wanted` and `flags` mean, for process `pid`, of at most `room` bytes. E2BIG, ENOMSG, EIDRM, EINTR, ENOMEM.
+/// Takes a message that `wanted` and `flags` mean, for process `pid`, of at most `room` bytes. E2BIG, ENOMSG,
+/// EIDRM, EINTR, ENOMEM.
 pub fn receive(
     entry: &Entry<Messages>,
     pid: i32,

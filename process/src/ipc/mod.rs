@@ -1,10 +1,12 @@
 //! System V IPC: objects with numbers instead of descriptors, which outlive who made them.
 //!
-//! *Interface*: a [`Namespace`] for each kind has its objects by number and by key; [`Entry`] is one with its [`Perm`]. [`memory`], [`semaphore`] and [`message`] are the kinds.
-//! Beside them stands [`mqueue`], POSIX's message queues, which have names and descriptors.
+//! *Interface*: a [`Namespace`] for each kind has its objects by number and by key; [`Entry`] is one with its
+//! [`Perm`]. [`memory`], [`semaphore`] and [`message`] are the kinds. Beside them stands [`mqueue`], POSIX's
+//! message queues, which have names and descriptors.
 //!
-//! A number is a place in the table and, above that, how often places have come round, so that a number of before names nothing. Monitors: the table's, then that of one
-//! entry's permissions; an object's own is not taken with either.
+//! A number is a place in the table and, above that, how often places have come round, so that a number of
+//! before names nothing. Monitors: the table's, then that of one entry's permissions; an object's own is not
+//! taken with either.
 
 pub mod memory;
 pub mod message;
@@ -88,7 +90,8 @@ impl<T> Namespace<T> {
         }
     }
 
-    /// The number of the object with `key`, if `fits` it and `cred` may have it as `flags` say; else `make` makes one. ENOENT, EEXIST, EACCES, ENOSPC, ENOMEM.
+    /// The number of the object with `key`, if `fits` it and `cred` may have it as `flags` say; else `make`
+    /// makes one. ENOENT, EEXIST, EACCES, ENOSPC, ENOMEM.
     pub fn get(
         &self,
         key: i32,

@@ -1,9 +1,10 @@
 //! Semaphore sets.
 //!
-//! *Interface*: [`SETS`]; [`Set::new`], [`operate`] for `semop`, the parts of `semctl`, [`undo`] when a process ends.
+//! *Interface*: [`SETS`]; [`Set::new`], [`operate`] for `semop`, the parts of `semctl`, [`undo`] when a
+//! process ends.
 //!
-//! Who cannot go on sleeps until something changes, and tries all again. What a process is to have undone is kept in each set, by the process's address, which is its own until it has
-//! undone it.
+//! Who cannot go on sleeps until something changes, and tries all again. What a process is to have undone is
+//! kept in each set, by the process's address, which is its own until it has undone it.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -138,7 +139,8 @@ impl Set {
         Ok(())
     }
 
-    /// What `semctl` tells of semaphore `number`: value, last process, who waits for more, who for zero. EINVAL.
+    /// What `semctl` tells of semaphore `number`: value, last process, who waits for more, who for zero.
+    /// EINVAL.
     pub fn about(&self, number: usize) -> Result<[i32; 4]> {
         let held = self.values.lock();
         let one = held.each.get(number).ok_or(Errno::EINVAL)?;
@@ -161,7 +163,8 @@ pub fn stat(entry: &Entry<Set>) -> SemidDs {
 }
 
 impl Values {
-    /// Does all of `operations` for `owner`, or none. EAGAIN for one that does not wait, ERANGE; the inner error is what it waits for.
+    /// Does all of `operations` for `owner`, or none. EAGAIN for one that does not wait, ERANGE; the inner
+    /// error is what it waits for.
     fn attempt(
         &mut self,
         operations: &[Sembuf],
@@ -265,7 +268,8 @@ impl Values {
     }
 }
 
-/// Does all of `operations` at once, as soon as that is possible: before `deadline`. EAGAIN, EFBIG, ERANGE, EIDRM, EINTR, ENOMEM.
+/// Does all of `operations` at once, as soon as that is possible: before `deadline`. EAGAIN, EFBIG, ERANGE,
+/// EIDRM, EINTR, ENOMEM.
 pub fn operate(
     entry: &Entry<Set>,
     process: &Arc<Process>,

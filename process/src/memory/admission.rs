@@ -1,10 +1,13 @@
 //! Which calls are answered when memory is short.
 //!
-//! *Interface*: [`admit`], asked by the table before a call that finds less than [`ROOM`] frames beyond what is kept.
+//! *Interface*: [`admit`], asked by the table before a call that finds less than [`ROOM`] frames beyond what
+//! is kept.
 //!
-//! Refusal is the rule: a call that [`EXEMPT`] does not name is answered only while there is room. What it then allocates in small pieces of fixed size is there, because each thread
-//! has a promise of its own (`vm::stack`); what the user chooses the size or number of asks for itself. A new call is refused until somebody writes down why it need not be.
-//! Before it is refused, what is held without need is given back, and one who holds less than others has the one who holds most ended.
+//! Refusal is the rule: a call that [`EXEMPT`] does not name is answered only while there is room. What it
+//! then allocates in small pieces of fixed size is there, because each thread has a promise of its own
+//! (`vm::stack`); what the user chooses the size or number of asks for itself. A new call is refused until
+//! somebody writes down why it need not be. Before it is refused, what is held without need is given back,
+//! and one who holds less than others has the one who holds most ended.
 
 use abi::errno::{Errno, Result};
 use abi::nr::{self, *};

@@ -1,8 +1,10 @@
 //! Allocations that fail on purpose: whose, and how that is set.
 //!
-//! *Interface*: [`start`] reads the word `fail=N[,EVERY]` of the kernel's command line; [`show`] and [`set`] are `/syn/fail`, where root writes `N EVERY SESSION`:
-//! of the questions for room by processes of that session (0: of all) the N-th is refused, and then every so many; `off` ends it. With N of 0 they are only counted.
-//! EVERY is to be more than one step asks: a page fault or a first use of vector registers is made again until it is through.
+//! *Interface*: [`start`] reads the word `fail=N[,EVERY]` of the kernel's command line; [`show`] and [`set`]
+//! are `/syn/fail`, where root writes `N EVERY SESSION`: of the questions for room by processes of that
+//! session (0: of all) the N-th is refused, and then every so many; `off` ends it. With N of 0 they are only
+//! counted. EVERY is to be more than one step asks: a page fault or a first use of vector registers is made
+//! again until it is through.
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicI32, Ordering};

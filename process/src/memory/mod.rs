@@ -1,11 +1,13 @@
 //! When memory is out: what is held without need goes, then one process ends so that the machine goes on.
 //!
-//! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs; [`coming`], for one that could do without; [`shrink`] lets go of what waits to be
-//! of use again; `victim` chooses; [`fail`] makes allocations fail on purpose.
+//! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs;
+//! [`coming`], for one that could do without; [`shrink`] lets go of what waits to be of use again; `victim`
+//! chooses; [`fail`] makes allocations fail on purpose.
 //!
-//! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]) and moved by its `oom_score_adj`, or one of the largest family, and the first one only if
-//! it has more than all others and nobody else has been ended for a while; it need not be the one that asked last. It ends like after SIGKILL;
-//! the asking thread waits a little and tries again.
+//! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]) and
+//! moved by its `oom_score_adj`, or one of the largest family, and the first one only if it has more than all
+//! others and nobody else has been ended for a while; it need not be the one that asked last. It ends like
+//! after SIGKILL; the asking thread waits a little and tries again.
 
 pub mod admission;
 pub mod fail;
@@ -36,11 +38,12 @@ static CHOOSING: AtomicBool = AtomicBool::new(false);
 static ENDED_NS: AtomicU64 = AtomicU64::new(0);
 /// How long after it memory may still be on its way, nanoseconds.
 const COMING_NS: u64 = 1_000_000_000;
-/// How long after it the first process, with which the machine would end, is left alone: while a family ends its members have no memory of their own any more, and have not given all of
-/// it back yet.
+/// How long after it the first process, with which the machine would end, is left alone: while a family ends
+/// its members have no memory of their own any more, and have not given all of it back yet.
 const PATIENCE_WITH_FIRST_NS: u64 = 5_000_000_000;
 
-/// Frames that a process must hold to be ended for the sake of a call that could be refused: else its end would help nobody.
+/// Frames that a process must hold to be ended for the sake of a call that could be refused: else its end
+/// would help nobody.
 const WORTHWHILE: usize = 256;
 
 /// Links the heap to this, and begins what the kernel's command line asks for. Before the first program.
@@ -50,7 +53,8 @@ pub fn start(command_line: &str) {
     fail::start(command_line);
 }
 
-/// So much of memory, divided by this, may be empty pages of code, or stacks without threads, before they are given back.
+/// So much of memory, divided by this, may be empty pages of code, or stacks without threads, before they are
+/// given back.
 const SLACK: usize = 32;
 
 /// After a process has ended: gives back what it left empty, if that is much.
@@ -92,7 +96,8 @@ fn choose<R>(step: impl FnOnce() -> R) -> Option<R> {
     Some(result)
 }
 
-/// Makes room for a call that could be refused: ends the process that holds most, unless that is the running one or its family, or nobody holds much. Returns whether to try again.
+/// Makes room for a call that could be refused: ends the process that holds most, unless that is the running
+/// one or its family, or nobody holds much. Returns whether to try again.
 fn relieve() -> bool {
     if is_dying() {
         return since_the_last() < COMING_NS && wait();
@@ -129,12 +134,14 @@ fn end(most: &victim::Victim) {
     most.process.end(status_signaled(SIGKILL));
 }
 
-/// Even what is kept for small allocations is used up. The caller may hold anything, so all that can be done is to let others go on, who give memory back.
+/// Even what is kept for small allocations is used up. The caller may hold anything, so all that can be done
+/// is to let others go on, who give memory back.
 fn starved() {
     thread::yield_now();
 }
 
-/// Whether memory is on its way, because a process has just been ended for it: waits a little then, and the caller tries again.
+/// Whether memory is on its way, because a process has just been ended for it: waits a little then, and the
+/// caller tries again.
 pub(crate) fn coming() -> bool {
     since_the_last() < COMING_NS && wait()
 }

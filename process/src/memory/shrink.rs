@@ -1,8 +1,10 @@
 //! What gives memory back when it is short: one list, from cheap to dear.
 //!
-//! *Interface*: [`run`], by who holds nothing and may sleep; [`for_each`] and [`set`] for `/syn/memory`, to which root writes `shrink` for all of it.
+//! *Interface*: [`run`], by who holds nothing and may sleep; [`for_each`] and [`set`] for `/syn/memory`, to
+//! which root writes `shrink` for all of it.
 //!
-//! Everything the kernel keeps because it may be of use again is here with the function that lets it go. They run in turn until there is room; what each has given is counted.
+//! Everything the kernel keeps because it may be of use again is here with the function that lets it go. They
+//! run in turn until there is room; what each has given is counted.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -82,7 +84,8 @@ fn give_up_inactive() {
     quaject::class::reclaim();
 }
 
-/// Who lets go of the last descriptor of sockets on their way in messages looks for them then; here also where another was looking just then.
+/// Who lets go of the last descriptor of sockets on their way in messages looks for them then; here also
+/// where another was looking just then.
 fn collect_sockets() {
     file::socket::flight::collect();
     sync::epoch::synchronize();
@@ -96,7 +99,8 @@ fn trim_code() {
     codegen::trim();
 }
 
-/// Lets go of one thing after the other until `room` frames are free beyond what is kept; whether they are. Thread context, nothing held.
+/// Lets go of one thing after the other until `room` frames are free beyond what is kept; whether they are.
+/// Thread context, nothing held.
 pub(crate) fn run(room: usize) -> bool {
     /// Others take what is given, so often at most.
     const TURNS: usize = 8;
@@ -124,7 +128,8 @@ pub(crate) fn run(room: usize) -> bool {
     false
 }
 
-/// Takes what was written to `/syn/memory`: `shrink` lets go of all that can be, until a whole turn gives nothing. EINVAL.
+/// Takes what was written to `/syn/memory`: `shrink` lets go of all that can be, until a whole turn gives
+/// nothing. EINVAL.
 pub fn set(text: &str) -> Result<()> {
     /// Turns at most: others fill what is emptied.
     const TURNS: usize = 8;

@@ -1,7 +1,9 @@
-//! What a process holds of the machine's memory, in frames: its pages with their tables, and what the kernel keeps for it.
+//! What a process holds of the machine's memory, in frames: its pages with their tables, and what the kernel
+//! keeps for it.
 //!
-//! *Interface*: [`weight`]; [`points`] and [`share`], by which is decided who ends. They are asked only when one is chosen to end, so nothing is counted before: descriptions say
-//! themselves what goes with them ([`File::weight`](file::File::weight)), and one that several descriptors share counts in parts.
+//! *Interface*: [`weight`]; [`points`] and [`share`], by which is decided who ends. They are asked only when
+//! one is chosen to end, so nothing is counted before: descriptions say themselves what goes with them
+//! ([`File::weight`](file::File::weight)), and one that several descriptors share counts in parts.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -36,8 +38,8 @@ pub(crate) fn weight(process: &Arc<Process>) -> usize {
     pages + threads * PER_THREAD + bytes / PAGE
 }
 
-/// What speaks for ending `process`: its [`weight`], moved by as many thousandths of all memory as its `oom_score_adj` says. None for one that is spared, or
-/// holds nothing.
+/// What speaks for ending `process`: its [`weight`], moved by as many thousandths of all memory as its
+/// `oom_score_adj` says. None for one that is spared, or holds nothing.
 pub fn points(process: &Arc<Process>) -> Option<isize> {
     let (by, weight) = (adjustment(process)?, weight(process) as isize);
     (weight > 0).then_some(weight + by)

@@ -1,11 +1,13 @@
 //! The one rule of access: who may look into another process, or steer it.
 //!
-//! *Interface*: [`may`] asks; [`with`] and [`space`] do something while the answer holds, for an `exec` that gives the process more rights waits meanwhile
-//! ([`Rights`]). A [`Wish`] is Linux's mode. [`set_dumpable`] and [`is_dumpable`] say whether what a process has in memory may be seen by who has the same
-//! identity. [`scope`] is Yama's: whom the same user may trace. Who asks about himself is always answered yes.
+//! *Interface*: [`may`] asks; [`with`] and [`space`] do something while the answer holds, for an `exec` that
+//! gives the process more rights waits meanwhile ([`Rights`]). A [`Wish`] is Linux's mode. [`set_dumpable`]
+//! and [`is_dumpable`] say whether what a process has in memory may be seen by who has the same identity.
+//! [`scope`] is Yama's: whom the same user may trace. Who asks about himself is always answered yes.
 //!
-//! Users of this rule: `ptrace`, the native operations on other processes, `/proc/PID`, `/syn/code/PID`, robust lists. Limits, priorities and signals have rules of their own on Linux, by
-//! users alone: [`may_limit`], [`may_schedule`], [`crate::signal::may_signal`].
+//! Users of this rule: `ptrace`, the native operations on other processes, `/proc/PID`, `/syn/code/PID`,
+//! robust lists. Limits, priorities and signals have rules of their own on Linux, by users alone:
+//! [`may_limit`], [`may_schedule`], [`crate::signal::may_signal`].
 //!
 //! Source: `ptrace_may_access` as ptrace(2) describes it.
 
@@ -135,7 +137,8 @@ fn descends(pid: i32, ancestor: &Process) -> bool {
     true
 }
 
-/// Whether what `process` has in memory may be seen by who has the same identity; a process without memory has nothing to hide.
+/// Whether what `process` has in memory may be seen by who has the same identity; a process without memory
+/// has nothing to hide.
 pub fn is_dumpable(process: &Process) -> bool {
     process
         .space
@@ -152,7 +155,8 @@ pub fn set_dumpable(process: &Process, dumpable: bool) {
     }
 }
 
-/// May the calling process do to `process` what it wishes? EPERM. The answer holds only as long as `process` executes no program: [`with`] keeps it from that.
+/// May the calling process do to `process` what it wishes? EPERM. The answer holds only as long as `process`
+/// executes no program: [`with`] keeps it from that.
 pub fn may(process: &Process, wish: Wish) -> Result<()> {
     match Task::here(|task| lets(&task.process, process, wish)) {
         Some(true) => Ok(()),
@@ -184,7 +188,8 @@ pub fn space(process: &Process, wish: Wish) -> Result<Option<Arc<AddressSpace>>>
     with(process, wish, || process.space())
 }
 
-/// A process as the program that it was when somebody who might looked first. What it becomes by executing another is not seen by way of this.
+/// A process as the program that it was when somebody who might looked first. What it becomes by executing
+/// another is not seen by way of this.
 pub struct Sight {
     process: Arc<Process>,
     /// Nothing, of a process that had ended. It does not keep the memory.
@@ -214,7 +219,8 @@ impl Sight {
     }
 }
 
-/// The user and the group that own what `/proc` shows of `process`: its own, or the superuser's if it is not dumpable.
+/// The user and the group that own what `/proc` shows of `process`: its own, or the superuser's if it is not
+/// dumpable.
 pub fn owner_of(process: &Process) -> (u32, u32) {
     let owner = process.cred.with(|cred| (cred.euid, cred.egid));
     if is_dumpable(process) { owner } else { (0, 0) }

@@ -1,4 +1,5 @@
-//! What the rooms below ask about processes: about the one that calls (`account::caller`), and about others ([`file::callout`]).
+//! What the rooms below ask about processes: about the one that calls (`account::caller`), and about others
+//! ([`file::callout`]).
 //!
 //! *Interface*: [`link`], once at boot.
 

@@ -1,7 +1,9 @@
 //! The debug registers of a traced thread, as `ptrace` shows and takes them.
 //!
-//! *Interface*: [`Registers`] are in the state that tracer and traced thread share. The tracer gets and sets them while the thread waits; the thread itself has them loaded when it goes on
-//! (`thread::watch`). They are the thread's: a child has none, and an execution ends them. What is enabled stays so when the tracer leaves, as on Linux.
+//! *Interface*: [`Registers`] are in the state that tracer and traced thread share. The tracer gets and sets
+//! them while the thread waits; the thread itself has them loaded when it goes on (`thread::watch`). They are
+//! the thread's: a child has none, and an execution ends them. What is enabled stays so when the tracer
+//! leaves, as on Linux.
 //!
 //! Source: Linux, arch/x86/kernel/ptrace.c and hw_breakpoint.c.
 
@@ -11,7 +13,8 @@ use machine::debug::{ENABLED, NOTHING};
 
 use super::Task;
 
-/// Bits of the control register that a program may set: not the one that makes access to the registers trap, nor those without a meaning.
+/// Bits of the control register that a program may set: not the one that makes access to the registers trap,
+/// nor those without a meaning.
 const CONTROL: u64 = 0xffff_03ff;
 /// Bits of the control register that enable all, and say what is watched.
 const MEANT: u64 = 0xffff_0000 | ENABLED;

@@ -1,7 +1,8 @@
 //! The end of threads and processes.
 //!
-//! *Interface*: [`exit_thread`], [`exit_group`] end the caller; [`Process::end`] makes all threads of a process
-//! end soon. The last thread gives back descriptors and memory, hands children to the first process, and leaves a zombie.
+//! *Interface*: [`exit_thread`], [`exit_group`] end the caller; [`Process::end`] makes all threads of a
+//! process end soon. The last thread gives back descriptors and memory, hands children to the first process,
+//! and leaves a zombie.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -63,7 +64,8 @@ pub fn exit_thread(status: i32) -> ! {
     thread::exit()
 }
 
-/// What waits for the thread alone nobody will take; whoever pays for it has it back before its end can be seen.
+/// What waits for the thread alone nobody will take; whoever pays for it has it back before its end can be
+/// seen.
 fn forget_signals(task: &Task) {
     task.pending.lock().remove(&task.waiting, u64::MAX);
 }
@@ -74,7 +76,8 @@ pub fn leave(trap: &mut TrapFrame, status: i32) -> ! {
     exit_thread(status)
 }
 
-/// `exit` without a trap frame, which a tracer would want to see: [`LEFT`] for a traced thread, else it does not return.
+/// `exit` without a trap frame, which a tracer would want to see: [`LEFT`] for a traced thread, else it does
+/// not return.
 pub extern "sysv64" fn exit_outright(
     status: usize,
     _address: usize,
@@ -99,7 +102,8 @@ pub fn exit_group(trap: &mut TrapFrame, status: i32) -> ! {
 }
 
 impl Process {
-    /// The signal that tells `parent` of the end: what it asked for; SIGCHLD when it is another program by now, which asked for nothing.
+    /// The signal that tells `parent` of the end: what it asked for; SIGCHLD when it is another program by
+    /// now, which asked for nothing.
     fn last_signal(&self, parent: &Process) -> i32 {
         if parent.images.load(Ordering::Relaxed) == self.parent_images {
             self.exit_signal.load(Ordering::Relaxed)
@@ -108,7 +112,8 @@ impl Process {
         }
     }
 
-    /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is returned.
+    /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is
+    /// returned.
     pub(crate) fn end(&self, status: i32) -> i32 {
         self.end_first(status).unwrap_or_else(|decided| decided)
     }
@@ -127,7 +132,8 @@ impl Process {
     }
 }
 
-/// Waits until no interrupt looks any more at what has left the sight of `process`'s timers: a thread, or with the last one all of it.
+/// Waits until no interrupt looks any more at what has left the sight of `process`'s timers: a thread, or
+/// with the last one all of it.
 fn out_of_sight(process: &Process) {
     if process.roll.is_watched() {
         epoch::synchronize();
@@ -223,8 +229,8 @@ fn inform(parent: &Arc<Process>, process: &Process, late: i32, status: i32) {
     parent.child_wait.wake_all();
 }
 
-/// The process waits for its parent from now on, or vanishes when that does not want to know; before that for a tracer who is another. Returns the
-/// parent, and which signal it still gets.
+/// The process waits for its parent from now on, or vanishes when that does not want to know; before that for
+/// a tracer who is another. Returns the parent, and which signal it still gets.
 fn become_zombie(process: &Arc<Process>, status: i32) -> (Arc<Process>, i32) {
     process.wait_status.store(status, Ordering::Relaxed);
     become_zombie_of(process, status, false)
@@ -242,7 +248,8 @@ fn become_zombie_of(process: &Arc<Process>, status: i32, heard: bool) -> (Arc<Pr
         if !keep {
             children.retain(|child| child.pid != process.pid);
         }
-        // Before anybody can see the zombie: a parent that has waited has had its SIGCHLD, and none comes later out of the blue.
+        // Before anybody can see the zombie: a parent that has waited has had its SIGCHLD, and none comes
+        // later out of the blue.
         let mut signo = process.last_signal(parent);
         if signo == SIGCHLD {
             signal_parent(parent, process, signo, status);

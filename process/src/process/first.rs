@@ -1,6 +1,7 @@
 //! The first process with code, with which the machine ends.
 //!
-//! *Interface*: [`begins`] says which it is, [`first`] asks; [`ended`] for each process that has; [`power_off`] ends the machine, once what [`link_drain`] links has let everything out.
+//! *Interface*: [`begins`] says which it is, [`first`] asks; [`ended`] for each process that has;
+//! [`power_off`] ends the machine, once what [`link_drain`] links has let everything out.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -39,7 +40,8 @@ pub fn ended(process: &Process, status: i32) {
     }
 }
 
-/// Reports `code` to the host once everything written is out, files that are kept elsewhere included, and ends the machine.
+/// Reports `code` to the host once everything written is out, files that are kept elsewhere included, and
+/// ends the machine.
 pub fn power_off(code: i32) -> ! {
     file::fs::cache::index::flush_all(None);
     if let Some(drain) = DRAIN.get() {

@@ -1,6 +1,7 @@
 //! Making processes and threads (`fork`, `vfork`, `clone`, `clone3`).
 //!
-//! *Interface*: [`Spec`], [`make`]. What can fail is done before the child is visible, so that a failure leaves nothing behind.
+//! *Interface*: [`Spec`], [`make`]. What can fail is done before the child is visible, so that a failure
+//! leaves nothing behind.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -45,7 +46,8 @@ pub struct Spec {
     pub child_tid: usize,
     /// Where `CLONE_PIDFD` stores.
     pub pidfd: usize,
-    /// The child calls this procedure, given its argument, and starts without the parent's vector registers; otherwise it goes on where its parent is.
+    /// The child calls this procedure, given its argument, and starts without the parent's vector registers;
+    /// otherwise it goes on where its parent is.
     pub procedure: Option<(u64, u64)>,
 }
 
@@ -61,7 +63,8 @@ pub const NAMESPACES: u64 = CLONE_NEWNS
     | CLONE_NEWPID
     | CLONE_NEWNET;
 
-/// As a kernel built without them: EINVAL for who may ask, EPERM for others; who has no right may make users' ones where there are such.
+/// As a kernel built without them: EINVAL for who may ask, EPERM for others; who has no right may make users'
+/// ones where there are such.
 pub fn no_namespaces(flags: u64) -> Result<()> {
     if flags & NAMESPACES == 0 {
         return Ok(());
@@ -118,7 +121,8 @@ fn has_to_look(task: &Task) -> bool {
     task.thread.flags() & thread::flags::INTERRUPTS != 0 || task.process.signals.is_ending()
 }
 
-/// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent has gone to another group or session.
+/// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent
+/// has gone to another group or session.
 fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
     let (charge, exempt) = quota::task(task.process.cred.get(), limit)?;
@@ -253,7 +257,8 @@ fn copy_files(parent: &Process) -> Result<Arc<Files>> {
     for _ in 0..GUESSES {
         let files = parent.files.get();
         let copy = files.fork_copy()?;
-        // Else another thread gave the process another table meanwhile, and may have closed everything in this one.
+        // Else another thread gave the process another table meanwhile, and may have closed everything in
+        // this one.
         if parent.files.is(&files) {
             return Ok(copy);
         }
@@ -312,7 +317,8 @@ fn add_process(
         }
     };
     let child = new_task(pid, process.clone(), task, spec, thread, charge);
-    // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first and forks again.
+    // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first
+    // and forks again.
     match tree::enter(&process, &child, parent, || has_to_look(task)) {
         Ok(()) => {
             crate::time::limit::watch(&process);
@@ -377,8 +383,8 @@ fn new_task(
 }
 
 impl Process {
-    /// A child of `parent`, or with `CLONE_PARENT` of its parent, in its group and session, with its identities, limits and program;
-    /// without memory, threads, or a place in the tree.
+    /// A child of `parent`, or with `CLONE_PARENT` of its parent, in its group and session, with its
+    /// identities, limits and program; without memory, threads, or a place in the tree.
     pub(crate) fn new(
         parent: &Process,
         pid: i32,

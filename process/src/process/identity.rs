@@ -1,6 +1,7 @@
 //! A process's identity, and how it changes.
 //!
-//! *Interface*: [`Process::change_cred`] puts a new [`Cred`] in the old one's place, if nobody has changed it meanwhile: nothing is lost.
+//! *Interface*: [`Process::change_cred`] puts a new [`Cred`] in the old one's place, if nobody has changed it
+//! meanwhile: nothing is lost.
 
 use core::sync::atomic::Ordering;
 
@@ -16,7 +17,8 @@ impl Process {
             let old = self.cred.get();
             let mut new = Cred::clone(&old);
             let answer = change(&mut new)?;
-            // Before anybody can see them: who may look at the new ones is not to see what the old ones left in memory.
+            // Before anybody can see them: who may look at the new ones is not to see what the old ones left
+            // in memory.
             if new.departs_from(&old) {
                 access::set_dumpable(self, false);
                 self.death_signal.store(0, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Resource limits (`getrlimit`, `setrlimit`, `prlimit64`).
 //!
-//! *Interface*: [`Limits`], indexed by `RLIMIT_…`; [`Process::bounds`](super::Process::bounds) are those of its memory.
+//! *Interface*: [`Limits`], indexed by `RLIMIT_…`; [`Process::bounds`](super::Process::bounds) are those of
+//! its memory.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -80,7 +81,8 @@ impl Limits {
         *soft = soft.saturating_add(1).min(RLIM_INFINITY - 1);
     }
 
-    /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`), and for descriptors never above what a table can have. EINVAL, EPERM.
+    /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`), and for descriptors
+    /// never above what a table can have. EINVAL, EPERM.
     pub fn set(&mut self, resource: usize, new: Rlimit, raises: bool) -> Result<()> {
         let old = self.0.get_mut(resource).ok_or(Errno::EINVAL)?;
         if new.cur > new.max {
@@ -104,7 +106,8 @@ impl Process {
         let [data, locked] = [RLIMIT_DATA, RLIMIT_MEMLOCK].map(bytes);
         Bounds {
             size: bytes(RLIMIT_AS),
-            // As Linux has it: without any, that of who may raise it binds, and the heap alone stays as it is.
+            // As Linux has it: without any, that of who may raise it binds, and the heap alone stays as it
+            // is.
             data: match data {
                 0 => limits.0[RLIMIT_DATA].max as usize,
                 data => data,

@@ -1,10 +1,11 @@
 //! The process: what all its threads share.
 //!
-//! *Interface*: [`Process::current`] and [`Task::current`]; the tree of processes and its groups in
-//! [`tree`]; making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process
-//! is alive until its last thread has ended, then a zombie until its parent has waited.
+//! *Interface*: [`Process::current`] and [`Task::current`]; the tree of processes and its groups in [`tree`];
+//! making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process is alive
+//! until its last thread has ended, then a zombie until its parent has waited.
 //!
-//! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads), then files.
+//! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads),
+//! then files.
 
 pub mod access;
 pub mod caller;
@@ -106,7 +107,8 @@ pub struct Process {
     pub timers: Timers,
     /// Of threads that ended, and of children that were waited for.
     pub(crate) usage: Monitor<usage::Account>,
-    /// Its children, zombies included; held while it gets another, or goes to another group. Taken after another process's only if this is the first process.
+    /// Its children, zombies included; held while it gets another, or goes to another group. Taken after
+    /// another process's only if this is the first process.
     pub(crate) children: Monitor<Vec<Arc<Process>>>,
     pub(crate) child_wait: WaitList,
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
@@ -122,7 +124,8 @@ pub struct Process {
     pub(crate) pgrp: AtomicI32,
     /// The group that it was in when its parent ended. The one who ends sets it and looks at it.
     pub(crate) left_group: AtomicI32,
-    /// Sent to the parent at the end, unless the parent has executed another program since ([`Process::last_signal`]).
+    /// Sent to the parent at the end, unless the parent has executed another program since
+    /// ([`Process::last_signal`]).
     pub(crate) exit_signal: AtomicI32,
     pub(crate) wait_status: AtomicI32,
     pub(crate) zombie: AtomicBool,
@@ -138,7 +141,8 @@ pub struct Process {
     pub hall: signal::dump::Hall,
     /// Orphans below it become its children.
     pub is_reaper: AtomicBool,
-    /// What `prctl` has set, and nothing asks for: whether its memory may have huge pages, that it writes for who waits for memory, when it hears of poisoned memory.
+    /// What `prctl` has set, and nothing asks for: whether its memory may have huge pages, that it writes for
+    /// who waits for memory, when it hears of poisoned memory.
     pub huge_pages: AtomicBool,
     /// See `huge_pages`.
     pub flushes: AtomicBool,
@@ -222,7 +226,8 @@ impl Process {
         self.threads.lock().first().cloned()
     }
 
-    /// Calls `f`, which may wait, with its threads in order of their numbers, until that is false: with each that is there throughout, without a list of them.
+    /// Calls `f`, which may wait, with its threads in order of their numbers, until that is false: with each
+    /// that is there throughout, without a list of them.
     pub fn each_thread(&self, f: impl FnMut(&Arc<Task>) -> bool) {
         self.each_thread_after(0, f);
     }
@@ -274,12 +279,13 @@ impl Process {
         self.roll.enter(task);
     }
 
-    /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another table meanwhile, in which the thread is counted now, and
-    /// the caller leaves `files`. ENOMEM.
+    /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another
+    /// table meanwhile, in which the thread is counted now, and the caller leaves `files`. ENOMEM.
     pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<Files>) -> Result<bool> {
         let mut threads = self.threads.lock();
         try_reserve(&mut threads, 1)?;
-        // Whoever gives the process another table counts its threads under this monitor; two at least, so nobody is alone there.
+        // Whoever gives the process another table counts its threads under this monitor; two at least, so
+        // nobody is alone there.
         let now = self.files.get();
         let moved = !Arc::ptr_eq(&now, files);
         if moved {
@@ -289,8 +295,8 @@ impl Process {
         Ok(moved)
     }
 
-    /// `task` is none of its threads any more; returns whether it was the last, and the descriptors that it has to leave. Who frees the task thereafter waits for a grace period if the process
-    /// has used timers.
+    /// `task` is none of its threads any more; returns whether it was the last, and the descriptors that it
+    /// has to leave. Who frees the task thereafter waits for a grace period if the process has used timers.
     pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<Files>) {
         let mut threads = self.threads.lock();
         let seat = task.seat.load(Ordering::Relaxed);

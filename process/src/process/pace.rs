@@ -1,7 +1,8 @@
 //! How a thread is to be scheduled: policy, priority, niceness, processors, and the like.
 //!
-//! *Interface*: [`Pace`], one for each thread. Threads are paced by the data that they move: of all this only the niceness has an effect, on the column in which `/proc/stat` counts
-//! the thread's time. What was set is kept, told and inherited as on Linux.
+//! *Interface*: [`Pace`], one for each thread. Threads are paced by the data that they move: of all this only
+//! the niceness has an effect, on the column in which `/proc/stat` counts the thread's time. What was set is
+//! kept, told and inherited as on Linux.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`open`] makes a description, [`of`] finds the process behind one.
 //!
-//! It is ready when the process has ended. It keeps the record of a process that has been waited for, and nothing else of it.
+//! It is ready when the process has ended. It keeps the record of a process that has been waited for, and
+//! nothing else of it.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -7,7 +7,8 @@ use abi::layout::{PAGE, page_ceil};
 use vm::space::FaultError;
 use vm::{AddressSpace, Prot};
 
-/// Writes `bytes`, which lie in one or two pages; into pages that are only read or executed, too, where the process has a copy of its own then. EIO.
+/// Writes `bytes`, which lie in one or two pages; into pages that are only read or executed, too, where the
+/// process has a copy of its own then. EIO.
 pub fn write(space: &AddressSpace, address: usize, bytes: &[u8]) -> Result<()> {
     match space.write_at(address, bytes) {
         Ok(()) => return Ok(()),

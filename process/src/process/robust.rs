@@ -1,7 +1,7 @@
 //! Robust futexes: locks that a thread held when it ended are marked and one waiter is woken.
 //!
-//! *Interface*: [`release`]. Everything in the list is the program's own and may lie: each step is a checked copy, and the
-//! length is bounded.
+//! *Interface*: [`release`]. Everything in the list is the program's own and may lie: each step is a checked
+//! copy, and the length is bounded.
 //!
 //! Source: the `set_robust_list` contract as documented for user programs.
 
@@ -18,7 +18,8 @@ use crate::futex::{self, pi};
 /// The most entries that are followed.
 const ENTRIES_MAX: usize = 2048;
 
-/// Releases the locks of the ending `task`, whose space is still active: those on its robust list, and those for which others wait in the kernel. `goes_on`: it goes on with another program.
+/// Releases the locks of the ending `task`, whose space is still active: those on its robust list, and those
+/// for which others wait in the kernel. `goes_on`: it goes on with another program.
 pub(crate) fn release(task: &Arc<Task>, goes_on: bool) {
     let head = task.robust_list.swap(0, Ordering::Relaxed);
     if head != 0 {

@@ -67,7 +67,8 @@ pub(crate) enum Found<R> {
 }
 
 impl<T: Enrolled> Roll<T> {
-    /// Makes `task` visible. The caller holds the monitor of the process's threads, and has the task leave before it is freed.
+    /// Makes `task` visible. The caller holds the monitor of the process's threads, and has the task leave
+    /// before it is freed.
     pub(crate) fn enter(&self, task: &T) {
         let first = self.first.load(Ordering::Relaxed);
         // SAFETY: the first of the chain is there as long as the monitor is held.
@@ -111,7 +112,8 @@ impl<T: Enrolled> Roll<T> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether an interrupt may stand on a task that has left: the task is then freed only after a grace period.
+    /// Whether an interrupt may stand on a task that has left: the task is then freed only after a grace
+    /// period.
     pub(crate) fn is_watched(&self) -> bool {
         fence(Ordering::SeqCst);
         self.watched.load(Ordering::Relaxed)
@@ -120,7 +122,8 @@ impl<T: Enrolled> Roll<T> {
     /// The answer of `look` for the first task for which it has one. Looks at `most` tasks.
     ///
     /// # Safety
-    /// Interrupts are off until this returns, and [`Roll::watch`] was called before what made the caller look.
+    /// Interrupts are off until this returns, and [`Roll::watch`] was called before what made the caller
+    /// look.
     pub(crate) unsafe fn find<R>(
         &self,
         most: usize,

@@ -1,10 +1,13 @@
-//! Restartable sequences: the area that a thread has registered, which says on what CPU it runs, and what becomes of a sequence in which it was interrupted.
+//! Restartable sequences: the area that a thread has registered, which says on what CPU it runs, and what
+//! becomes of a sequence in which it was interrupted.
 //!
-//! *Interface*: [`Rseq`] of each task, [`Rseq::register`] and [`Rseq::unregister`] by the task itself; [`look`] before user code runs, when the thread has been asked to
-//! (`thread::flags::SEQUENCE`), and before the frame of a signal's handler.
+//! *Interface*: [`Rseq`] of each task, [`Rseq::register`] and [`Rseq::unregister`] by the task itself;
+//! [`look`] before user code runs, when the thread has been asked to (`thread::flags::SEQUENCE`), and before
+//! the frame of a signal's handler.
 //!
-//! A sequence is described by the program: where it begins, how long it is, where it goes on if it was interrupted, and a signature before that place. All of that may lie: each step
-//! is a checked copy, and what does not hold is SIGSEGV.
+//! A sequence is described by the program: where it begins, how long it is, where it goes on if it was
+//! interrupted, and a signature before that place. All of that may lie: each step is a checked copy, and what
+//! does not hold is SIGSEGV.
 //!
 //! Source: Linux, `man 2 rseq` as its authors wrote it, and what 6.1 does.
 
@@ -37,8 +40,9 @@ pub(crate) const SIGNATURE: usize = core::mem::offset_of!(Rseq, signature);
 pub(crate) const SEEN: usize = core::mem::offset_of!(Rseq, seen);
 
 impl Rseq {
-    /// Registers the area of `length` bytes at `area` for `task`, which is the running one. EINVAL for a second one, or one that is not aligned or too short; EBUSY for the same once more, EPERM with
-    /// another signature; EFAULT.
+    /// Registers the area of `length` bytes at `area` for `task`, which is the running one. EINVAL for a
+    /// second one, or one that is not aligned or too short; EBUSY for the same once more, EPERM with another
+    /// signature; EFAULT.
     pub fn register(task: &Task, area: usize, length: usize, signature: u32) -> Result<()> {
         let own = &task.rseq;
         let now = own.area.load(Ordering::Relaxed);
@@ -58,7 +62,8 @@ impl Rseq {
         Ok(())
     }
 
-    /// The area is registered no more, and names no CPU. EINVAL for another one, EPERM with another signature; EFAULT.
+    /// The area is registered no more, and names no CPU. EINVAL for another one, EPERM with another
+    /// signature; EFAULT.
     pub fn unregister(task: &Task, area: usize, length: usize, signature: u32) -> Result<()> {
         let own = &task.rseq;
         let now = own.area.load(Ordering::Relaxed);
@@ -124,8 +129,8 @@ impl Rseq {
     }
 }
 
-/// `task`, the running one, which goes on at `frame`, has been interrupted, or is to handle signal `signo`: a sequence in which it is is aborted, and its area says where it runs. In thread
-/// context with interrupts on.
+/// `task`, the running one, which goes on at `frame`, has been interrupted, or is to handle signal `signo`: a
+/// sequence in which it is is aborted, and its area says where it runs. In thread context with interrupts on.
 #[cold]
 pub fn look(frame: &mut TrapFrame, task: &Task, signo: i32) {
     let own = &task.rseq;
@@ -154,7 +159,8 @@ pub fn look(frame: &mut TrapFrame, task: &Task, signo: i32) {
     }
 }
 
-/// Aborts the sequence that `area` names, if `frame` is in it, and forgets it. EINVAL, EFAULT for what does not hold.
+/// Aborts the sequence that `area` names, if `frame` is in it, and forgets it. EINVAL, EFAULT for what does
+/// not hold.
 fn interrupt(frame: &mut TrapFrame, area: usize, signature: u32) -> Result<()> {
     let found: RseqArea = user::get(area)?;
     if found.sequence == 0 {
@@ -184,7 +190,8 @@ fn interrupt(frame: &mut TrapFrame, area: usize, signature: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whether a description may be one, in memory that ends at `end`: the address of its signature. EINVAL, EFAULT.
+/// Whether a description may be one, in memory that ends at `end`: the address of its signature. EINVAL,
+/// EFAULT.
 fn holds(sequence: &RseqCs, end: u64) -> Result<u64> {
     let RseqCs {
         version,

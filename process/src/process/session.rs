@@ -12,7 +12,8 @@ use sync::monitor::Monitor;
 pub trait Terminal: Any + Send + Sync {
     /// The foreground process group, 0 for none.
     fn foreground(&self) -> i32;
-    /// The session leader has ended or given the terminal up: forget session and group. The caller sends the signals.
+    /// The session leader has ended or given the terminal up: forget session and group. The caller sends the
+    /// signals.
     fn release(&self);
     /// It is now the terminal of session `session`, with process group `foreground` in the foreground.
     fn adopted(&self, session: i32, foreground: i32);

@@ -17,8 +17,8 @@ use crate::signal::pending::{Mask, Pending};
 use crate::signal::set::UNBLOCKABLE;
 use account::user::Charge;
 
-/// How an interrupted call that keeps state goes on (`nanosleep` until the same moment): left in the task before returning
-/// `ERESTART_RESTARTBLOCK`.
+/// How an interrupted call that keeps state goes on (`nanosleep` until the same moment): left in the task
+/// before returning `ERESTART_RESTARTBLOCK`.
 pub type Restart = Box<dyn FnOnce() -> abi::Result<usize> + Send>;
 
 /// One thread of a process.
@@ -35,7 +35,8 @@ pub struct Task {
     pub saved_mask: AtomicU64,
     /// There is such a mask.
     pub mask_is_saved: AtomicBool,
-    /// No SIGCONT has come since it took its last signal: if that stops, it still does. With the process's signals held.
+    /// No SIGCONT has come since it took its last signal: if that stops, it still does. With the process's
+    /// signals held.
     pub(crate) may_stop: AtomicBool,
     /// Signals it waits for in `sigtimedwait`.
     pub awaited: AtomicU64,
@@ -55,7 +56,8 @@ pub struct Task {
     pub(crate) pi: crate::futex::bond::Part,
     /// For its plain waits, once it has waited.
     pub(crate) waiter: Once<Arc<crate::futex::Waiter>>,
-    /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the roll.
+    /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the
+    /// roll.
     pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
     /// Address of the process group's number, in the process: for generated code.
@@ -137,8 +139,8 @@ impl Task {
         if owner == 0 {
             return None;
         }
-        // SAFETY: the owner word of a thread holds a count on its task (`own`), which only `forget`, called by the same thread at
-        // its end, gives up; that is not before `look` has returned, or never returns.
+        // SAFETY: the owner word of a thread holds a count on its task (`own`), which only `forget`, called
+        // by the same thread at its end, gives up; that is not before `look` has returned, or never returns.
         let task = unsafe { Arc::from_raw(owner as *const Task) };
         Some(look(&core::mem::ManuallyDrop::new(task)))
     }
@@ -147,8 +149,9 @@ impl Task {
     #[inline]
     pub fn with_space<R>(look: impl FnOnce(&Task, &AddressSpace) -> R) -> Option<R> {
         Self::here(|task| {
-            // SAFETY: the process holds a count on it until its only thread sets another (`exec` and the end wait for the others, which have
-            // left the space by then), and this thread, which is one of them, is here.
+            // SAFETY: the process holds a count on it until its only thread sets another (`exec` and the end
+            // wait for the others, which have left the space by then), and this thread, which is one of them,
+            // is here.
             unsafe { task.process.space.now().as_ref() }.map(|space| look(task, space))
         })
         .flatten()

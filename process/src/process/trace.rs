@@ -1,11 +1,14 @@
 //! Tracing: what one process sees of another's thread, and how the thread waits for it.
 //!
-//! *Interface*: [`Trace`] is a task's part. The tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`listen`], [`interrupt`], [`halted`]; the traced
-//! thread's is [`stop`], [`join_stop`], [`event`], [`at_call`], [`leaving`], [`made`], [`tell`], [`executed`]; [`end_tracer`], [`end_traced`] and [`ended`] are for the end of either.
+//! *Interface*: [`Trace`] is a task's part. The tracer's side is [`begin`] and [`begun`], [`detach`],
+//! [`resume`], [`listen`], [`interrupt`], [`halted`]; the traced thread's is [`stop`], [`join_stop`],
+//! [`event`], [`at_call`], [`leaving`], [`made`], [`tell`], [`executed`]; [`end_tracer`], [`end_traced`] and
+//! [`ended`] are for the end of either.
 //!
-//! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While it waits, its registers are in its
-//! [`Trace`], where the tracer reads and changes them: nobody ever touches another thread's kernel stack. A traced thread's dispatcher answers
-//! nothing itself, so that every call can be seen.
+//! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While
+//! it waits, its registers are in its [`Trace`], where the tracer reads and changes them: nobody ever touches
+//! another thread's kernel stack. A traced thread's dispatcher answers nothing itself, so that every call can
+//! be seen.
 //! Source: dissertation, sections 4.3.2 (stop and step for debuggers) and 5.3.2.
 
 use alloc::boxed::Box;
@@ -32,7 +35,8 @@ const RFLAGS_TF: u64 = 1 << 8;
 /// What is added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
 const CALL_MARK: i32 = 0x80;
 
-/// Tasks that a process traces, and those of whose end it has still to hear. None: it ends, and traces nobody more, or is the first process, which never does.
+/// Tasks that a process traces, and those of whose end it has still to hear. None: it ends, and traces nobody
+/// more, or is the first process, which never does.
 pub type Tracees = Monitor<Option<Vec<Tracee>>>;
 
 /// One that a process traces.
@@ -140,8 +144,8 @@ impl Default for Vectors {
     }
 }
 
-/// Whether the tracer of a waiting thread wants to hear of what happens (`PTRACE_LISTEN`): not, or it does, or something has, and the thread is on its way to
-/// tell. In the last two it answers no requests.
+/// Whether the tracer of a waiting thread wants to hear of what happens (`PTRACE_LISTEN`): not, or it does,
+/// or something has, and the thread is on its way to tell. In the last two it answers no requests.
 #[derive(Default)]
 struct Ear(AtomicU8);
 
@@ -179,7 +183,8 @@ pub struct Trace {
     calls: AtomicBool,
     /// Calls are not made.
     emulates: AtomicBool,
-    /// It was seized, and does not wait for its tracer as a child that asked for it. Changes with the state held.
+    /// It was seized, and does not wait for its tracer as a child that asked for it. Changes with the state
+    /// held.
     seized: AtomicBool,
     /// It is to stop for `PTRACE_EVENT_STOP`.
     prodded: AtomicBool,
@@ -221,8 +226,8 @@ impl Trace {
         self.emulates.load(Ordering::Relaxed)
     }
 
-    /// It joins a stop of its process, whose signals are held, and its tracer hears of that: what it was to stop for before is part of this. A SIGCONT from
-    /// here on is not.
+    /// It joins a stop of its process, whose signals are held, and its tracer hears of that: what it was to
+    /// stop for before is part of this. A SIGCONT from here on is not.
     pub fn joins(&self) {
         self.prodded.store(false, Ordering::SeqCst);
     }
@@ -274,7 +279,8 @@ impl Trace {
     }
 }
 
-/// Makes `tracer`, who may, trace `task`; [`begun`] comes next. EPERM: somebody does already, or it ends. ESRCH: `tracer` ends. ENOMEM.
+/// Makes `tracer`, who may, trace `task`; [`begun`] comes next. EPERM: somebody does already, or it ends.
+/// ESRCH: `tracer` ends. ENOMEM.
 pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
     let able = Process::current().cred.get().has(Capability::SysPtrace);
     begin_as(tracer, task, seized, options, able)
@@ -324,11 +330,12 @@ fn begin_as(
     try_push(list, tracee)
 }
 
-/// `task`, which `tracer` has begun to trace, answers nothing itself any more. With no monitor held: whoever lets a table grow looks at the threads of
-/// processes meanwhile. ENOMEM: nobody traces it.
+/// `task`, which `tracer` has begun to trace, answers nothing itself any more. With no monitor held: whoever
+/// lets a table grow looks at the threads of processes meanwhile. ENOMEM: nobody traces it.
 pub fn begun(tracer: &Process, task: &Arc<Task>) -> Result<()> {
     crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))?;
-    // One that has stopped with its process waits for its tracer from now on. With the signals held it stands there, or will find that it is traced.
+    // One that has stopped with its process waits for its tracer from now on. With the signals held it stands
+    // there, or will find that it is traced.
     if task.process.signals.stands(task) {
         task.process.signals.tell_stopped();
         let passed = || !task.trace.stands.load(Ordering::SeqCst) || caller::is_dying();
@@ -347,7 +354,8 @@ pub fn traced(tid: i32) -> Result<Arc<Task>> {
     }
 }
 
-/// Lets the calling process look at and change what `task` shows while it waits. ESRCH: it does not, or another traces it by now.
+/// Lets the calling process look at and change what `task` shows while it waits. ESRCH: it does not, or
+/// another traces it by now.
 pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
     let mut state = task.trace.state.lock();
     // Who traces changes with the state held.
@@ -357,7 +365,8 @@ pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
     }
 }
 
-/// A waiting `task`, which was seized and stopped by `PTRACE_EVENT_STOP`, waits on until something happens. EIO: it stopped otherwise. ESRCH.
+/// A waiting `task`, which was seized and stopped by `PTRACE_EVENT_STOP`, waits on until something happens.
+/// EIO: it stopped otherwise. ESRCH.
 pub fn listen(task: &Task) -> Result<()> {
     halted(task, |state| {
         if !task.trace.seized.load(Ordering::Relaxed) || state.info.code >> 8 != PTRACE_EVENT_STOP {
@@ -394,7 +403,8 @@ pub fn continued(task: &Task) {
     }
 }
 
-/// The running task, traced, has joined a stop of its process because of `signo`, the one with the number `stop`.
+/// The running task, traced, has joined a stop of its process because of `signo`, the one with the number
+/// `stop`.
 pub fn join_stop(task: &Task, trap: &mut TrapFrame, signo: i32, stop: u32) {
     task.trace.joined.store(stop, Ordering::Relaxed);
     if task.trace.seized.load(Ordering::Relaxed) {
@@ -416,7 +426,8 @@ pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
     halted(task, |state| let_go(task, state, how, signal))
 }
 
-/// `task`, which waits and whose `state` this is, goes on. Its monitor is held until the thread is released: else it might wait for another tracer by then.
+/// `task`, which waits and whose `state` this is, goes on. Its monitor is held until the thread is released:
+/// else it might wait for another tracer by then.
 fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
     state.halted = false;
     state.status = None;
@@ -437,8 +448,9 @@ pub fn detach(task: &Arc<Task>, signal: i32) -> Result<()> {
     Ok(())
 }
 
-/// The process with number `pid` traces `task` no more, which goes on with `signal` if it waits; without one with that which it waits because of, unless the
-/// tracer has been told of it. Nothing happens if another does by now.
+/// The process with number `pid` traces `task` no more, which goes on with `signal` if it waits; without one
+/// with that which it waits because of, unless the tracer has been told of it. Nothing happens if another
+/// does by now.
 fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
     let tracer = tree::find(pid);
     // Whom it traces, that it is traced, and that it waits change together: a tracer may begin at once.
@@ -468,8 +480,8 @@ fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
     let _ = crate::dispatch::renew(task);
 }
 
-/// The calling process, its tracer, asks a seized thread to stop where it is (`PTRACE_INTERRUPT`). EIO: it was not seized. Nothing happens if
-/// another traces it by now.
+/// The calling process, its tracer, asks a seized thread to stop where it is (`PTRACE_INTERRUPT`). EIO: it
+/// was not seized. Nothing happens if another traces it by now.
 pub fn interrupt(task: &Task) -> Result<()> {
     let state = task.trace.state.lock();
     if !task.trace.seized.load(Ordering::Relaxed) {
@@ -483,7 +495,8 @@ pub fn interrupt(task: &Task) -> Result<()> {
     Ok(())
 }
 
-/// The running task, traced, waits for its tracer because of `info`, and tells it `status`. Returns the signal that it is to go on with.
+/// The running task, traced, waits for its tracer because of `info`, and tells it `status`. Returns the
+/// signal that it is to go on with.
 pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo) -> i32 {
     stop_at(task, trap, status, info, SYSCALL_INFO_NONE)
 }
@@ -590,7 +603,8 @@ pub fn leaving(trap: &mut TrapFrame, status: i32) {
     });
 }
 
-/// The running task stops for `event` about the child `number`, if its tracer wants to know of such (`option`).
+/// The running task stops for `event` about the child `number`, if its tracer wants to know of such
+/// (`option`).
 pub fn tell(trap: &mut TrapFrame, event: i32, option: u64, number: i32) {
     tell_of(&Task::current(), trap, event, option, number as u64);
 }
@@ -612,7 +626,8 @@ fn tell_of(task: &Task, trap: &mut TrapFrame, event: i32, option: u64, message: 
     }
 }
 
-/// The running task has made `child`, which has not begun: its tracer traces that too, if it wants to. Which event that is, with its option.
+/// The running task has made `child`, which has not begun: its tracer traces that too, if it wants to. Which
+/// event that is, with its option.
 pub fn made(child: &Arc<Task>, flags: u64, exit_signal: i32) -> Option<(i32, u64)> {
     let task = Task::current();
     if !task.trace.is_traced() || flags & CLONE_UNTRACED != 0 {
@@ -700,7 +715,8 @@ pub fn executed(task: &Arc<Task>) {
     }
 }
 
-/// `process` ends: those that it traces go on alone, or end if it wanted that; of ends that it has not heard of the parents do.
+/// `process` ends: those that it traces go on alone, or end if it wanted that; of ends that it has not heard
+/// of the parents do.
 pub fn end_tracer(process: &Process) {
     let tracees = process.tracees.lock().take();
     for tracee in tracees.iter().flatten() {
@@ -761,7 +777,8 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     }
 }
 
-/// `process`, a zombie, has ended with `status`: who traced it and is not its parent hears of that first. False: there is nobody any more.
+/// `process`, a zombie, has ended with `status`: who traced it and is not its parent hears of that first.
+/// False: there is nobody any more.
 pub fn ended(process: &Process, status: i32) -> bool {
     let Some(tracer) = tree::find(process.traced_by.load(Ordering::Acquire)) else {
         return false;

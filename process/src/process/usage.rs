@@ -1,9 +1,12 @@
-//! What a process has used: CPU time, memory, faults, switches, for `times`, `getrusage`, `wait4` and `/proc`.
+//! What a process has used: CPU time, memory, faults, switches, for `times`, `getrusage`, `wait4` and
+//! `/proc`.
 //!
-//! *Interface*: [`Usage`]; [`Process::usage`], [`Process::children_usage`], [`Process::cpu_ns`]; [`Task::usage`].
+//! *Interface*: [`Usage`]; [`Process::usage`], [`Process::children_usage`], [`Process::cpu_ns`];
+//! [`Task::usage`].
 //!
-//! CPU time is exact, by the threads' switch code. How it divides into the user's and the kernel's is known from samples (`thread::sample`): it is divided in proportion to them,
-//! and neither part ever becomes less than what somebody was told, as on Linux without accounting at each crossing.
+//! CPU time is exact, by the threads' switch code. How it divides into the user's and the kernel's is known
+//! from samples (`thread::sample`): it is divided in proportion to them, and neither part ever becomes less
+//! than what somebody was told, as on Linux without accounting at each crossing.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

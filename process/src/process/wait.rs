@@ -38,7 +38,8 @@ pub struct Report {
 }
 
 /// Waits until a child of `parent` that `which` names changes in a way that `options` (`WEXITED`, `WSTOPPED`,
-/// `WCONTINUED`, `WNOHANG`, `WNOWAIT`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted: ERESTARTSYS.
+/// `WCONTINUED`, `WNOHANG`, `WNOWAIT`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted:
+/// ERESTARTSYS.
 pub fn wait(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<Report>> {
     let look = || match scan(parent, which, options) {
         Ok(None) if options & WNOHANG == 0 => None,
@@ -172,7 +173,8 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
     (true, Some(report))
 }
 
-/// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`. Of stops a tracer hears from the threads that stop.
+/// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`. Of stops a
+/// tracer hears from the threads that stop.
 fn changed(child: &Process, options: u32, traces: bool) -> Option<i32> {
     let wanted = |change: Change| match change {
         Change::Stopped(_) => options & WSTOPPED != 0 && !traces,

@@ -57,7 +57,8 @@ impl Actions {
         copy
     }
 
-    /// These, which are all the default and nobody's yet, become those of a program that `exec` begins: what `old` ignores stays ignored.
+    /// These, which are all the default and nobody's yet, become those of a program that `exec` begins: what
+    /// `old` ignores stays ignored.
     pub fn begin_program(&self, old: &Actions) {
         let ignored = old.told_to_ignore();
         if ignored != 0 {

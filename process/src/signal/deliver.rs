@@ -1,7 +1,8 @@
 //! Delivering signals: the last thing before user code runs.
 //!
-//! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is restarted,
-//! runs default actions, and builds the frames of handlers. [`raise`] is for who sends itself what a handler is for: the signal waits nowhere.
+//! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is
+//! restarted, runs default actions, and builds the frames of handlers. [`raise`] is for who sends itself what
+//! a handler is for: the signal waits nowhere.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -77,10 +78,12 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     None
 }
 
-/// `task`, the running one, has sent itself `info` by the call of `trap`. If it would take that on the way out of the call, first and alone, and has a handler, the call has succeeded and the handler runs
-/// next. False: nothing has been done.
+/// `task`, the running one, has sent itself `info` by the call of `trap`. If it would take that on the way
+/// out of the call, first and alone, and has a handler, the call has succeeded and the handler runs next.
+/// False: nothing has been done.
 ///
-/// What wants the thread to look at anything else (an end, a stop, a signal or a timer's) is either seen here or comes after this signal. Who stands in line for the signals of the process finds it taken.
+/// What wants the thread to look at anything else (an end, a stop, a signal or a timer's) is either seen here
+/// or comes after this signal. Who stands in line for the signals of the process finds it taken.
 #[must_use]
 pub fn raise(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo) -> bool {
     let this = bit(info.signo);
@@ -213,7 +216,8 @@ fn stop(task: &Task, signo: i32) {
     }
 }
 
-/// If a stop is under way, stops the running thread until it is over, or until its tracer lets it go on; returns whether there was one.
+/// If a stop is under way, stops the running thread until it is over, or until its tracer lets it go on;
+/// returns whether there was one.
 fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool {
     let (signo, stops) = {
         let mut state = process.signals.state.lock();
@@ -280,8 +284,8 @@ pub(super) fn notify_parent(process: &Process, code: i32, signo: i32) {
     if action.flags & SA_NOCLDSTOP == 0 {
         let uid = process.cred.get().uid;
         let info = Siginfo::child(code, process.pid, uid, signo, 0, 0);
-        // SIGCHLD is a standard signal: adding it cannot fail. What has expired for the parent stays as it is: it might continue the parent, and so
-        // on up the tree, on one stack.
+        // SIGCHLD is a standard signal: adding it cannot fail. What has expired for the parent stays as it
+        // is: it might continue the parent, and so on up the tree, on one stack.
         send::queue(&parent, None, &info, Origin::Sent);
     }
     parent.child_wait.wake_all();

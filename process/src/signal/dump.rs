@@ -1,10 +1,13 @@
 //! Core files: what a process was when a signal ended it.
 //!
-//! *Interface*: [`end`] instead of an ordinary end by a signal that leaves a core; [`join`] by its other threads, which stand still until it is written; [`wanted`]; the pattern of names,
-//! [`pattern`] and [`set_pattern`].
+//! *Interface*: [`end`] instead of an ordinary end by a signal that leaves a core; [`join`] by its other
+//! threads, which stand still until it is written; [`wanted`]; the pattern of names, [`pattern`] and
+//! [`set_pattern`].
 //!
-//! The thread that takes the signal ends the process first, so that all others come to the crossing into user mode, where they leave their registers and wait. Then it writes, as the process
-//! itself: into its working directory, with its rights, up to its `RLIMIT_CORE`. Memory is written as it is found; what is not there stays a hole.
+//! The thread that takes the signal ends the process first, so that all others come to the crossing into user
+//! mode, where they leave their registers and wait. Then it writes, as the process itself: into its working
+//! directory, with its rights, up to its `RLIMIT_CORE`. Memory is written as it is found; what is not there
+//! stays a hole.
 //!
 //! Source: `elf_core_dump` as core(5) and elf(5) describe its result.
 
@@ -46,7 +49,8 @@ const LEAVE_CORES: u64 = bit(SIGQUIT)
 const LEAST: u64 = PAGE as u64;
 /// The longest pattern, and the longest name that one makes.
 const PATTERN_MAX: usize = 127;
-/// Kinds of memory that a process's cores have at first: private and shared memory of no file, and headers of programs.
+/// Kinds of memory that a process's cores have at first: private and shared memory of no file, and headers of
+/// programs.
 pub const FILTER: u32 = 0x33;
 /// Private memory of no file.
 const PRIVATE: u32 = 1;
@@ -159,7 +163,8 @@ pub(super) fn wanted(process: &Process, signo: i32) -> bool {
     room >= LEAST && is_dumpable(process)
 }
 
-/// Ends the process of `task`, the running one, by the signal of `info`. The status with which its threads end.
+/// Ends the process of `task`, the running one, by the signal of `info`. The status with which its threads
+/// end.
 #[cold]
 pub(super) fn end(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) -> i32 {
     let status = status_signaled(info.signo);

@@ -1,9 +1,11 @@
 //! The frame that a handler finds on its stack, byte for byte Linux's, and the way back from it.
 //!
-//! *Interface*: [`push`] builds it, [`pop`] is `rt_sigreturn`. What comes back from user memory is not trusted: only flags that user mode
-//! may set, only user selectors, only vector state that the processor will accept. An address that is none is the fault of going there (`machine::trap`).
+//! *Interface*: [`push`] builds it, [`pop`] is `rt_sigreturn`. What comes back from user memory is not
+//! trusted: only flags that user mode may set, only user selectors, only vector state that the processor will
+//! accept. An address that is none is the fault of going there (`machine::trap`).
 //!
-//! Source: System V ABI, AMD64 supplement (red zone, stack alignment); the layout of `rt_sigframe` as published for user programs.
+//! Source: System V ABI, AMD64 supplement (red zone, stack alignment); the layout of `rt_sigframe` as
+//! published for user programs.
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -25,7 +27,8 @@ const RED_ZONE: u64 = 128;
 /// Direction, resume and trap flags: clear when a handler starts.
 const RFLAGS_CLEARED: u64 = 1 << 10 | 1 << 16 | 1 << 8;
 
-/// Whether what runs at `sp` is on the alternate stack. One that disarms itself is nobody's while it is armed.
+/// Whether what runs at `sp` is on the alternate stack. One that disarms itself is nobody's while it is
+/// armed.
 fn on_altstack(stack: &Sigaltstack, sp: u64) -> bool {
     stack.flags & SS_AUTODISARM == 0 && sp > stack.sp && sp.wrapping_sub(stack.sp) <= stack.size
 }
@@ -50,7 +53,8 @@ pub fn told(stack: &Sigaltstack, sp: u64) -> Sigaltstack {
     }
 }
 
-/// Changes the alternate stack of a thread at `sp`. EPERM: it is on it; EINVAL: unknown flags, or several at once; ENOMEM: too small.
+/// Changes the alternate stack of a thread at `sp`. EPERM: it is on it; EINVAL: unknown flags, or several at
+/// once; ENOMEM: too small.
 pub fn change(stack: &mut Sigaltstack, new: &Sigaltstack, sp: u64) -> Result<()> {
     if on_altstack(stack, sp) && stack.size != 0 {
         return Err(Errno::EPERM);
@@ -74,7 +78,8 @@ pub fn change(stack: &mut Sigaltstack, new: &Sigaltstack, sp: u64) -> Result<()>
     Ok(())
 }
 
-/// Makes `trap` start the handler of `action` for `info`; `mask` is what returning from it will restore. EFAULT.
+/// Makes `trap` start the handler of `action` for `info`; `mask` is what returning from it will restore.
+/// EFAULT.
 pub fn push(
     trap: &mut TrapFrame,
     task: &Task,

@@ -2,8 +2,9 @@
 //!
 //! *Interface*: [`send_later`] from anywhere; [`start`] makes the thread that sends.
 //!
-//! The thread sleeps where descriptions come that tell of readiness by signals ([`file::told`]). The ring is bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot is
-//! claimed with one compare-and-swap and published with one store.
+//! The thread sleeps where descriptions come that tell of readiness by signals ([`file::told`]). The ring is
+//! bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot
+//! is claimed with one compare-and-swap and published with one store.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

@@ -1,13 +1,18 @@
 //! Signals that wait to be delivered: a mask, and their `siginfo` in order.
 //!
-//! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]; [`Mask::get`] says which signals wait. A standard signal waits at most once; a
-//! real-time one as often as it was sent, in order; a timer's, once for each timer.
+//! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]; [`Mask::get`] says which signals
+//! wait. A standard signal waits at most once; a real-time one as often as it was sent, in order; a timer's,
+//! once for each timer.
 //!
-//! Each [`Pending`] is under a monitor and has a [`Mask`] beside that, which its methods are given and which anybody may read. So who only asks whether anything waits takes nothing.
-//! A sender adds to the mask and then looks whether a thread takes the signal ([`Task::takes`](crate::process::Task)); a thread that unblocks it, or waits for it, says so and then looks at the mask. All four
-//! are sequentially consistent: either the sender finds the thread willing and draws its attention, or the thread finds the signal. The same holds the other way round for a
-//! thread that takes signals no more: a sender that still found it willing has added to the mask before. On the way to user mode a thread takes its mark of attention back before it
-//! looks, and a sender sets that after the mask: both change one word, so who took back the mark sees what it was for, and a later one stands.
+//! Each [`Pending`] is under a monitor and has a [`Mask`] beside that, which its methods are given and which
+//! anybody may read. So who only asks whether anything waits takes nothing. A sender adds to the mask and
+//! then looks whether a thread takes the signal ([`Task::takes`](crate::process::Task)); a thread that
+//! unblocks it, or waits for it, says so and then looks at the mask. All four are sequentially consistent:
+//! either the sender finds the thread willing and draws its attention, or the thread finds the signal. The
+//! same holds the other way round for a thread that takes signals no more: a sender that still found it
+//! willing has added to the mask before. On the way to user mode a thread takes its mark of attention back
+//! before it looks, and a sender sets that after the mask: both change one word, so who took back the mark
+//! sees what it was for, and a later one stands.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -113,7 +118,8 @@ struct Entry {
     _charge: Option<Charge>,
 }
 
-/// Whether the limit of waiting signals does not matter for `info`: the kernel and `kill` say what happened, `sigqueue` asks for a place of its own.
+/// Whether the limit of waiting signals does not matter for `info`: the kernel and `kill` say what happened,
+/// `sigqueue` asks for a place of its own.
 pub(super) fn has_place(info: &Siginfo) -> bool {
     info.signo < SIGRTMIN && info.code >= 0
 }
@@ -126,7 +132,8 @@ impl Pending {
         }
     }
 
-    /// Adds one, which `charge` pays for if it was sent. Refused is a real-time signal with a value; of others that find no place what is known about them is lost.
+    /// Adds one, which `charge` pays for if it was sent. Refused is a real-time signal with a value; of
+    /// others that find no place what is known about them is lost.
     #[expect(clippy::disallowed_methods, reason = "room may be refused")]
     pub fn add(
         &mut self,
@@ -154,7 +161,8 @@ impl Pending {
         Added::Waits
     }
 
-    /// Takes the next one out of `set`, faults first, then by rising number; `None`, and nothing in `into`, when there is none.
+    /// Takes the next one out of `set`, faults first, then by rising number; `None`, and nothing in `into`,
+    /// when there is none.
     pub fn take(&mut self, mask: &Mask, set: u64, into: &mut Siginfo) -> Option<Origin> {
         let ready = mask.get() & set;
         if ready == 0 {

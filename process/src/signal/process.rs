@@ -70,7 +70,8 @@ impl Task {
     }
 }
 
-/// Forgets signals of `set` that wait for one of `threads` alone; the timers among them, a bit each. With the process's signals held, under which they were added.
+/// Forgets signals of `set` that wait for one of `threads` alone; the timers among them, a bit each. With the
+/// process's signals held, under which they were added.
 pub(super) fn remove_from(threads: &[Arc<Task>], set: u64) -> u64 {
     let threads = threads.iter().filter(|task| task.waiting.get() & set != 0);
     threads.fold(0, |timers, task| {
@@ -141,7 +142,8 @@ impl ProcessSignals {
         taken.is_some()
     }
 
-    /// Of the signals of `set`, those that wait for the process may have been left to a thread that takes them no more: draws the attention of the others.
+    /// Of the signals of `set`, those that wait for the process may have been left to a thread that takes
+    /// them no more: draws the attention of the others.
     #[inline]
     pub fn leave_to_others(&self, process: &Process, set: u64) {
         if set != 0 {

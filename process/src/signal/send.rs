@@ -17,8 +17,8 @@ use account::quota;
 use account::user::{Charge, Held};
 use account::{Capability, Cred};
 
-/// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing happens for a
-/// signal that is ignored. EAGAIN: a real-time signal found the queue full.
+/// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing
+/// happens for a signal that is ignored. EAGAIN: a real-time signal found the queue full.
 pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
     // What has expired before comes before.
     settle(process);
@@ -119,7 +119,8 @@ pub(crate) fn queue(
     queued
 }
 
-/// A place for a signal to `process`, which its user pays for, up to the process's `RLIMIT_SIGPENDING` if that matters.
+/// A place for a signal to `process`, which its user pays for, up to the process's `RLIMIT_SIGPENDING` if
+/// that matters.
 fn place(process: &Process, info: &Siginfo) -> Option<Charge> {
     let most = if has_place(info) {
         u64::MAX
@@ -142,7 +143,8 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
     }
 }
 
-/// Whether the signal ends the process whoever takes it: then that is decided now, so that no other thread makes a child before (Linux: `complete_signal`). A process with one thread makes none.
+/// Whether the signal ends the process whoever takes it: then that is decided now, so that no other thread
+/// makes a child before (Linux: `complete_signal`). A process with one thread makes none.
 fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], signo: i32) -> bool {
     // Whoever leaves a core does it himself, with all threads as they are.
     if threads.len() < 2
@@ -181,7 +183,8 @@ pub fn send_group(pgrp: i32, info: Siginfo) -> Result<()> {
     if sent == 0 { Err(Errno::ESRCH) } else { Ok(()) }
 }
 
-/// Calls `f`, which sends, once for every member of process group `pgrp`, those included that members make meanwhile. Returns how many there were.
+/// Calls `f`, which sends, once for every member of process group `pgrp`, those included that members make
+/// meanwhile. Returns how many there were.
 pub fn each_of_group(pgrp: i32, f: impl FnMut(&Arc<Process>)) -> usize {
     if tree::members(pgrp) == 0 {
         return 0;
@@ -217,8 +220,8 @@ pub fn may_signal(from: &Cred, sender: &Process, process: &Process, signo: i32) 
         || (signo == SIGCONT && sender.sid() == process.sid())
 }
 
-/// Whether the running thread blocks `signo` or its process ignores it: then a terminal does not stop it for background
-/// access.
+/// Whether the running thread blocks `signo` or its process ignores it: then a terminal does not stop it for
+/// background access.
 pub fn blocked_or_ignored(signo: i32) -> bool {
     let task = Task::current();
     let action = task.process.signals.actions.get().get(signo);

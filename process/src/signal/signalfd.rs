@@ -1,10 +1,13 @@
 //! `signalfd`: signals that are read instead of delivered.
 //!
-//! *Interface*: [`open`] makes a description, [`of`] finds what is behind one; [`SignalFd::set`] changes which signals are read.
+//! *Interface*: [`open`] makes a description, [`of`] finds what is behind one; [`SignalFd::set`] changes
+//! which signals are read.
 //!
-//! Such a file has no signals of its own: whoever reads takes those of its thread and its process, and whoever polls is told of those. Who waits stands in the list of
-//! [`arrivals`](crate::signal::ProcessSignals::arrivals) of its process, so a signal costs nothing more where nobody does.
-//! An epoll instance stands in that of the process that had it watch, and looks at the signals of the one that asks it, as on Linux.
+//! Such a file has no signals of its own: whoever reads takes those of its thread and its process, and
+//! whoever polls is told of those. Who waits stands in the list of
+//! [`arrivals`](crate::signal::ProcessSignals::arrivals) of its process, so a signal costs nothing more where
+//! nobody does. An epoll instance stands in that of the process that had it watch, and looks at the signals
+//! of the one that asks it, as on Linux.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -51,7 +51,8 @@ impl Account {
         }
     }
 
-    /// The clock with this number, which is below zero: a process's, or that of a thread of the caller's process. EINVAL.
+    /// The clock with this number, which is below zero: a process's, or that of a thread of the caller's
+    /// process. EINVAL.
     pub fn from_id(id: i32) -> Result<Account> {
         let which = id & WHICH;
         if which == DESCRIPTOR {

@@ -1,9 +1,11 @@
 //! The limit of CPU time (`RLIMIT_CPU`).
 //!
-//! *Interface*: [`watch`] when a process gets a limit, by a call or from its parent; [`look`] when the alarm set for it has rung.
+//! *Interface*: [`watch`] when a process gets a limit, by a call or from its parent; [`look`] when the alarm
+//! set for it has rung.
 //!
-//! At the hard limit comes SIGKILL; at the soft one, and each second after it, SIGXCPU: the soft limit moves by a second each time, as on Linux. The alarm is one of the process's
-//! [timers](super::timers), which no call reaches. It is set for the first moment at which all CPUs together could have used up what is left.
+//! At the hard limit comes SIGKILL; at the soft one, and each second after it, SIGXCPU: the soft limit moves
+//! by a second each time, as on Linux. The alarm is one of the process's [timers](super::timers), which no
+//! call reaches. It is set for the first moment at which all CPUs together could have used up what is left.
 
 use alloc::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Time as programs see it: clocks, sleeping with a deadline, timers that send signals.
 //!
-//! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a process's timers.
-//! All times are nanoseconds; deadlines are on the monotonic clock, which starts with the machine.
+//! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a
+//! process's timers. All times are nanoseconds; deadlines are on the monotonic clock, which starts with the
+//! machine.
 
 mod account;
 pub mod limit;
@@ -79,7 +80,8 @@ impl Clock {
     }
 }
 
-/// Sets the clock of the day. Sleepers and timers that have a moment of it follow. Thread context, no monitor held.
+/// Sets the clock of the day. Sleepers and timers that have a moment of it follow. Thread context, no monitor
+/// held.
 pub fn set_real_ns(ns: u64) {
     clock::set_real_ns(ns);
     STEPS.fetch_add(1, Ordering::SeqCst);

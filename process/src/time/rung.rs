@@ -2,15 +2,19 @@
 //!
 //! *Interface*: [`Bell`] says whom an alarm is for; [`alarm_rang`] is the alarm's procedure.
 //!
-//! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and draws the attention of a thread that would take the signal, as
-//! a sender does. Whoever next looks at the process's signals, mostly that thread on its way to user mode, makes a signal of each bit
-//! first ([`super::settle`]). Where all threads block the signal nobody is woken, and nothing is lost: who unblocks it looks, and so does who waits for it.
-//! Who blocks, unblocks or begins to wait says so first and looks at the bits then; the interrupt sets the bit first and looks at the threads
-//! then; so one of the two sees the other.
+//! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and
+//! draws the attention of a thread that would take the signal, as a sender does. Whoever next looks at the
+//! process's signals, mostly that thread on its way to user mode, makes a signal of each bit first
+//! ([`super::settle`]). Where all threads block the signal nobody is woken, and nothing is lost: who unblocks
+//! it looks, and so does who waits for it. Who blocks, unblocks or begins to wait says so first and looks at
+//! the bits then; the interrupt sets the bit first and looks at the threads then; so one of the two sees the
+//! other.
 //!
-//! The work is chained to the end of the interrupt (`thread::chain`). It is bounded: a look at [`LOOKS`] threads at most. Three kinds of timers leave the
-//! rest to the thread that sends for interrupt handlers (`signal::send_later`): those on CPU time, for the account is under a monitor; those whose
-//! signal does more than wait to be taken (SIGKILL, SIGCONT, the stopping ones); and those of processes of which the first [`LOOKS`] threads do not want the signal, but there are more.
+//! The work is chained to the end of the interrupt (`thread::chain`). It is bounded: a look at [`LOOKS`]
+//! threads at most. Three kinds of timers leave the rest to the thread that sends for interrupt handlers
+//! (`signal::send_later`): those on CPU time, for the account is under a monitor; those whose signal does
+//! more than wait to be taken (SIGKILL, SIGCONT, the stopping ones); and those of processes of which the
+//! first [`LOOKS`] threads do not want the signal, but there are more.
 
 use core::sync::atomic::{Ordering, fence};
 
@@ -93,8 +97,9 @@ fn ring(word: usize) {
         process.signals.arrived();
         bell.by_thread || !tell(process, &bell)
     };
-    // SAFETY: interrupts are off. A process whose alarm rings has threads, the last of which waits for a grace period after it has cancelled all
-    // alarms (`process::exit`); this interrupt began before that ended.
+    // SAFETY: interrupts are off. A process whose alarm rings has threads, the last of which waits for a
+    // grace period after it has cancelled all alarms (`process::exit`); this interrupt began before that
+    // ended.
     let rest = unsafe { index::with(bell.pid, note) };
     if rest == Some(true) {
         // Without room for the note the bit stays, for whoever looks next.
@@ -102,7 +107,8 @@ fn ring(word: usize) {
     }
 }
 
-/// Draws the attention of a thread that would take the signal. Whether there is one, or nobody has to know. With interrupts off.
+/// Draws the attention of a thread that would take the signal. Whether there is one, or nobody has to know.
+/// With interrupts off.
 fn tell(process: &Process, bell: &Bell) -> bool {
     let this = bit(bell.signo);
     // SAFETY: interrupts are off.

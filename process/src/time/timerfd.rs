@@ -1,9 +1,12 @@
 //! `timerfd`: a timer as a file.
 //!
-//! *Interface*: [`open`] makes a description, [`of`] finds the timer behind one; [`TimerFd::set`] and [`TimerFd::get`]; [`clock_was_set`] when the time of day has jumped.
+//! *Interface*: [`open`] makes a description, [`of`] finds the timer behind one; [`TimerFd::set`] and
+//! [`TimerFd::get`]; [`clock_was_set`] when the time of day has jumped.
 //!
-//! What has expired is a counter's count, which an alarm's interrupt raises, and `read` is the counter's routine. A timer that repeats rings once, with the count's
-//! top bit set, which the routine leaves to the plain call: that counts the intervals since and sets the next alarm. So one that nobody reads costs nothing.
+//! What has expired is a counter's count, which an alarm's interrupt raises, and `read` is the counter's
+//! routine. A timer that repeats rings once, with the count's top bit set, which the routine leaves to the
+//! plain call: that counts the intervals since and sets the next alarm. So one that nobody reads costs
+//! nothing.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -116,7 +119,8 @@ fn rang(bell: usize) {
 }
 
 fn ring(bell: usize) {
-    // SAFETY: whoever lets go of a bell that was armed waits for a grace period, and no such period ends before this interrupt.
+    // SAFETY: whoever lets go of a bell that was armed waits for a grace period, and no such period ends
+    // before this interrupt.
     let bell = unsafe { &*core::ptr::with_exposed_provenance::<Bell>(bell) };
     let due = bell.due.load(Ordering::SeqCst);
     // One that was set to another moment meanwhile has another alarm for it.
@@ -138,7 +142,8 @@ fn ring(bell: usize) {
 }
 
 impl TimerFd {
-    /// Sets it to expire at `value` (a moment if `absolute`, else from now on; 0: not at all) and every `interval` after that. What it was set to: time left, and interval.
+    /// Sets it to expire at `value` (a moment if `absolute`, else from now on; 0: not at all) and every
+    /// `interval` after that. What it was set to: time left, and interval.
     pub fn set(
         &self,
         value: u64,
@@ -328,7 +333,8 @@ impl Drop for TimerFd {
         }
         let bell = Arc::into_raw(self.bell.clone()).expose_provenance();
         epoch::retire(
-            // SAFETY: the count given up above; the callback runs once, when no interrupt looks at the bell any more.
+            // SAFETY: the count given up above; the callback runs once, when no interrupt looks at the bell
+            // any more.
             |bell| drop(unsafe { Arc::from_raw(core::ptr::with_exposed_provenance::<Bell>(bell)) }),
             bell,
         );

@@ -1,11 +1,13 @@
 //! Timers that send signals: the three of `setitimer` and those of `timer_create`.
 //!
-//! *Interface*: [`Timers`]; [`settle`] makes signals of the expirations that interrupts have noted, and is called by whoever is about to look at a process's
-//! signals. Each armed timer has one alarm, whose interrupt takes no lock (`rung.rs`).
+//! *Interface*: [`Timers`]; [`settle`] makes signals of the expirations that interrupts have noted, and is
+//! called by whoever is about to look at a process's signals. Each armed timer has one alarm, whose interrupt
+//! takes no lock (`rung.rs`).
 //!
-//! A timer has one signal waiting at most. Until that is taken the timer rings no more; what has expired meanwhile is the signal's overrun, counted when
-//! it is taken, and then the next alarm is set. So a signal that everybody blocks costs nothing, however short the interval. A signal that nobody
-//! will see (an ignored one) is passed over: the next alarm is set at once.
+//! A timer has one signal waiting at most. Until that is taken the timer rings no more; what has expired
+//! meanwhile is the signal's overrun, counted when it is taken, and then the next alarm is set. So a signal
+//! that everybody blocks costs nothing, however short the interval. A signal that nobody will see (an ignored
+//! one) is passed over: the next alarm is set at once.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -49,7 +51,8 @@ struct Timer {
     clock: Clock,
     /// The number of the clock that was asked for.
     named: i32,
-    /// The clock that `expires` is of: what is set to expire after some time does not follow when the clock of the day is set.
+    /// The clock that `expires` is of: what is set to expire after some time does not follow when the clock
+    /// of the day is set.
     base: Clock,
     notify: Notify,
     /// When it expires next, or when it did if its signal waits, on `base`; 0: disarmed.
@@ -58,7 +61,8 @@ struct Timer {
     /// Of the signal that was taken last.
     overrun: u64,
     posix: bool,
-    /// None of its process's timers that may still have a signal waiting, and not this one armed before, has this number.
+    /// None of its process's timers that may still have a signal waiting, and not this one armed before, has
+    /// this number.
     life: u32,
     /// Its signal waits to be taken.
     waiting: bool,
@@ -73,7 +77,8 @@ pub const FIXED: usize = LIMIT + 1;
 const LIMIT: usize = 3;
 /// The most timers of one process.
 pub(crate) const TIMERS_MAX: usize = FIXED + 32;
-/// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest are overruns.
+/// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest
+/// are overruns.
 const LEAST_NS: u64 = 50_000;
 /// After so long a timer rings again whose signal found no room, nanoseconds.
 const AGAIN_NS: u64 = 1_000_000;
@@ -157,7 +162,8 @@ impl Timer {
         self.alarm = Alarm::timer(now_ns().saturating_add(after_ns), bell);
     }
 
-    /// After an expiration that has been told, or need not be: goes on to the next. Returns how many others were missed.
+    /// After an expiration that has been told, or need not be: goes on to the next. Returns how many others
+    /// were missed.
     fn advance(&mut self, process: &Process, index: usize) -> u64 {
         self.waiting = false;
         let now = self.base.now();
@@ -180,8 +186,8 @@ impl Timer {
 pub(crate) const RUNG: usize = core::mem::offset_of!(Timers, rung);
 
 impl Timers {
-    /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns what was left, and the old interval.
-    /// EINVAL when there is no such timer.
+    /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns what was left, and the old
+    /// interval. EINVAL when there is no such timer.
     pub fn set(
         &self,
         process: &Arc<Process>,
@@ -241,7 +247,8 @@ impl Timers {
         })
     }
 
-    /// Makes a timer of `process`, of the clock that `named` is the number of, whose user pays for it as for a signal, up to `most`; returns its number. EAGAIN.
+    /// Makes a timer of `process`, of the clock that `named` is the number of, whose user pays for it as for
+    /// a signal, up to `most`; returns its number. EAGAIN.
     pub fn create(
         &self,
         process: &Process,
@@ -444,7 +451,8 @@ fn fill_fixed(pid: i32, timers: &mut Vec<Option<Timer>>) {
     }
 }
 
-/// Makes signals of what has rung, in the order of expiry. Who is about to look at the signals of `process` calls this first. Thread context, no monitor held.
+/// Makes signals of what has rung, in the order of expiry. Who is about to look at the signals of `process`
+/// calls this first. Thread context, no monitor held.
 #[inline(always)]
 pub fn settle(process: &Arc<Process>) {
     if process.timers.have_rung() {

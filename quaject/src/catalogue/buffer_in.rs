@@ -1,10 +1,12 @@
 //! BufferIn: data buffering on the way in.
 //!
-//! *Interface* (table 4.2): callentries `get` ([`BufferIn::get`], or [`get`] for another's callout) and `read`; callout `fill` gets the address and size of the empty buffer and
-//! returns how many bytes it put there, 0 at the end. By default there is never anything.
+//! *Interface* (table 4.2): callentries `get` ([`BufferIn::get`], or [`get`] for another's callout) and
+//! `read`; callout `fill` gets the address and size of the empty buffer and returns how many bytes it put
+//! there, 0 at the end. By default there is never anything.
 //!
-//! `get` is figure 3.2 the other way round: P is incremented first and is 0 when nothing is left. Then `fill` is called and its bytes are moved to the end of the buffer, so that
-//! the last one lies where P becomes 0 next. One party at a time gets.
+//! `get` is figure 3.2 the other way round: P is incremented first and is 0 when nothing is left. Then `fill`
+//! is called and its bytes are moved to the end of the buffer, so that the last one lies where P becomes 0
+//! next. One party at a time gets.
 //!
 //! Source: dissertation, section 3.3.1 and table 4.2.
 

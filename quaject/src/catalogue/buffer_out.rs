@@ -1,10 +1,12 @@
 //! BufferOut: data buffering on the way out.
 //!
-//! *Interface* (table 4.2): callentries `put` ([`BufferOut::put`], or [`put`] to stand in another's place), `write`, `flush`; callout `flush` gets the
-//! address and number of the buffered bytes and must be done with them when it returns. By default they are thrown away and counted.
+//! *Interface* (table 4.2): callentries `put` ([`BufferOut::put`], or [`put`] to stand in another's place),
+//! `write`, `flush`; callout `flush` gets the address and number of the buffered bytes and must be done with
+//! them when it returns. By default they are thrown away and counted.
 //!
-//! `put` is figure 3.2. The position is kept as P + D: P is a 16-bit word that is 0 when the buffer is full, so that incrementing it also tests for the
-//! end; D is a constant of the code. The position is loaded, the byte stored, P incremented, and that is all. One party at a time puts.
+//! `put` is figure 3.2. The position is kept as P + D: P is a 16-bit word that is 0 when the buffer is full,
+//! so that incrementing it also tests for the end; D is a constant of the code. The position is loaded, the
+//! byte stored, P incremented, and that is all. One party at a time puts.
 //!
 //! Source: dissertation, section 3.3.1, figure 3.2, tables 3.1 and 3.2.
 
@@ -26,7 +28,8 @@ pub type PutFn = extern "sysv64" fn(byte: u8);
 /// P counts up to this, which in 16 bits is 0.
 const END: usize = 1 << 16;
 
-/// The words in front of the bytes. P has a line of its own: data never shares a line with what others change.
+/// The words in front of the bytes. P has a line of its own: data never shares a line with what others
+/// change.
 #[repr(C, align(64))]
 struct Words {
     p: AtomicU16,
@@ -100,7 +103,8 @@ impl BufferOut {
             .and_then(|t| t.this().map(|this| (t, this)))
         {
             Some((target, this)) if target.is_compiled() => {
-                // SAFETY: a compiled callentry that is linked to a callout of bytes is an `of_bytes` function.
+                // SAFETY: a compiled callentry that is linked to a callout of bytes is an `of_bytes`
+                // function.
                 let function: extern "sysv64" fn(usize, *mut u8, usize) -> usize =
                     unsafe { core::mem::transmute(target.entry()) };
                 function(this, self.bytes(), count);

@@ -1,8 +1,11 @@
-//! Descriptor routines without an object: constants, `/dev/null`, `/dev/zero`, `/dev/full`. One image of each serves everybody.
+//! Descriptor routines without an object: constants, `/dev/null`, `/dev/zero`, `/dev/full`. One image of each
+//! serves everybody.
 //!
-//! *Interface*: [`Constants::new`] makes the images, once; clones of its routines go into any number of tables.
+//! *Interface*: [`Constants::new`] makes the images, once; clones of its routines go into any number of
+//! tables.
 //!
-//! Source: dissertation, section 3.2.4 (only one branch of an `if` on a constant is left; here it is often all that is left).
+//! Source: dissertation, section 3.2.4 (only one branch of an `if` on a constant is left; here it is often
+//! all that is left).
 
 use crate::catalogue::fsmap::LARGEST;
 use crate::kit::emit;

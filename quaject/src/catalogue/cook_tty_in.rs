@@ -1,10 +1,11 @@
 //! CookTTYin: what a person types becomes what a program reads.
 //!
-//! *Interface* (table 4.2). Callentries: [`CookTtyIn::put`] takes one raw byte, [`CookTtyIn::read`]
-//! gives processed ones, [`CookTtyIn::available`] counts them. Callouts: [`Callouts`], given to `put`.
-//! It knows no device and no thread. A full line (canonical mode) or any byte (raw mode) makes the editor readable.
+//! *Interface* (table 4.2). Callentries: [`CookTtyIn::put`] takes one raw byte, [`CookTtyIn::read`] gives
+//! processed ones, [`CookTtyIn::available`] counts them. Callouts: [`Callouts`], given to `put`. It knows no
+//! device and no thread. A full line (canonical mode) or any byte (raw mode) makes the editor readable.
 //!
-//! What was edited lies in a [`Typed`] buffer, which descriptors read by a generated routine ([`synthesize_read`]) without the editor.
+//! What was edited lies in a [`Typed`] buffer, which descriptors read by a generated routine
+//! ([`synthesize_read`]) without the editor.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (the editing filter of a cooked tty); the
 //! rules are those of termios and of Linux's terminal discipline.
@@ -77,7 +78,8 @@ pub fn mode(t: &Termios) -> Mode {
     }
 }
 
-/// Whether readers get whole lines: in canonical mode, unless another edits them before they come here (`EXTPROC`).
+/// Whether readers get whole lines: in canonical mode, unless another edits them before they come here
+/// (`EXTPROC`).
 pub fn in_lines(t: &Termios) -> bool {
     t.lflag & (ICANON | EXTPROC) == ICANON
 }
@@ -155,8 +157,8 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         }
     }
 
-    /// Moves processed bytes into `buffer`: at most one line in canonical mode. `None` when there is nothing to read yet,
-    /// `Some(0)` for a typed end of file. Sleeps while another reader is at the buffer.
+    /// Moves processed bytes into `buffer`: at most one line in canonical mode. `None` when there is nothing
+    /// to read yet, `Some(0)` for a typed end of file. Sleeps while another reader is at the buffer.
     pub fn read(&mut self, t: &Termios, buffer: &mut [u8]) -> Option<usize> {
         let mode = match mode(t) {
             Mode::Line => Mode::Line,
@@ -196,7 +198,8 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         typed.reader.room.wake_all();
     }
 
-    /// Whether [`put`](Self::put) of one byte more would keep it, or is to throw it away: then nothing but more bytes could end the line that fills the buffer.
+    /// Whether [`put`](Self::put) of one byte more would keep it, or is to throw it away: then nothing but
+    /// more bytes could end the line that fills the buffer.
     pub fn has_room(&self, t: &Termios) -> bool {
         self.waiting() < CAPACITY || in_lines(t) && self.typed.is_empty()
     }
@@ -439,7 +442,8 @@ fn full(t: &Termios, out: &mut impl Callouts) {
     }
 }
 
-/// Makes plain bytes of everything typed up to `edit`, for raw mode, and hands it to the readers, none of whom is there. Returns the new end.
+/// Makes plain bytes of everything typed up to `edit`, for raw mode, and hands it to the readers, none of
+/// whom is there. Returns the new end.
 fn unmark(typed: &Typed, edit: u32) -> u32 {
     let (mut from, mut to) = (typed.tail(), typed.tail());
     while from != edit {

@@ -1,10 +1,11 @@
 //! CookTTYout: what a program writes becomes what a terminal shows.
 //!
 //! *Interface* (table 4.2). Callentry: [`CookTtyOut::write`]. Callout: `raw_write`, given to each call, which
-//! takes processed bytes and answers how many it took. [`CookTtyOut::column`] is where the cursor stands. It knows no device and no thread.
+//! takes processed bytes and answers how many it took. [`CookTtyOut::column`] is where the cursor stands. It
+//! knows no device and no thread.
 //!
-//! For the usual flags a descriptor has a generated routine ([`synthesize_write`]) that does not count columns; [`column_behind`] finds the cursor from what
-//! was shown last, when somebody asks.
+//! For the usual flags a descriptor has a generated routine ([`synthesize_write`]) that does not count
+//! columns; [`column_behind`] finds the cursor from what was shown last, when somebody asks.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (filters that map a data format); the
 //! translations are those of termios `c_oflag`.
@@ -51,8 +52,9 @@ impl CookTtyOut {
         self.column
     }
 
-    /// Processes `bytes` under the output flags `oflag` and hands them to `raw_write`, which takes all or nothing
-    /// of each piece it is given (at most 8 bytes) unless the piece came from unprocessed output. Returns how many of `bytes` were taken.
+    /// Processes `bytes` under the output flags `oflag` and hands them to `raw_write`, which takes all or
+    /// nothing of each piece it is given (at most 8 bytes) unless the piece came from unprocessed output.
+    /// Returns how many of `bytes` were taken.
     pub fn write(
         &mut self,
         oflag: u32,
@@ -134,7 +136,8 @@ pub fn needs_column(oflag: u32) -> bool {
     oflag & OPOST != 0 && (oflag & TABDLY == XTABS || oflag & ONOCR != 0)
 }
 
-/// Column of the cursor behind bytes that were shown, `newest` first: as far as they go back to the left margin.
+/// Column of the cursor behind bytes that were shown, `newest` first: as far as they go back to the left
+/// margin.
 #[expect(clippy::disallowed_methods, reason = "a queue's length at most")]
 pub fn column_behind(oflag: u32, newest: impl Iterator<Item = u8>) -> usize {
     let at_margin =

@@ -1,9 +1,10 @@
 //! Gauge: counts events, such as calls, arrivals and interrupts, for whoever decides by them.
 //!
-//! *Interface*: callentry `count` is one instruction, so it always stands in its caller's place ([`count`]); [`Gauge::read`] and
-//! [`Gauge::take`] look at it.
+//! *Interface*: callentry `count` is one instruction, so it always stands in its caller's place ([`count`]);
+//! [`Gauge::read`] and [`Gauge::take`] look at it.
 //!
-//! Source: Massalin and Pu 1989, section 2.3 (schedulers use gauges to collect data for scheduling decisions).
+//! Source: Massalin and Pu 1989, section 2.3 (schedulers use gauges to collect data for scheduling
+//! decisions).
 
 use crate::kit::class::Ref;
 use crate::kit::interfacer::Callentry;

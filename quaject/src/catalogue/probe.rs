@@ -1,8 +1,9 @@
 //! Probe: measurements and statistics of one routine.
 //!
-//! *Interface* (table 4.3): callentry `probe` is [`probe`], which tells the procedure to measure and gives the routine to plug in its place; callentry `show` is
-//! [`Probe::show`]. The measured routine keeps its contract: only rax and the flags change beyond what it does itself. Calls that leave a descriptor routine by the slow exit
-//! are counted, but take no time here.
+//! *Interface* (table 4.3): callentry `probe` is [`probe`], which tells the procedure to measure and gives
+//! the routine to plug in its place; callentry `show` is [`Probe::show`]. The measured routine keeps its
+//! contract: only rax and the flags change beyond what it does itself. Calls that leave a descriptor routine
+//! by the slow exit are counted, but take no time here.
 //!
 //! Source: dissertation, table 4.3.
 
@@ -72,8 +73,8 @@ impl Probe {
 /// [`Unmade`].
 ///
 /// # Safety
-/// `F` takes nothing on the stack and nothing in rax, and returns in rax. The result is unplugged before `probe` and `routine` go, or
-/// keeps them.
+/// `F` takes nothing on the stack and nothing in rax, and returns in rax. The result is unplugged before
+/// `probe` and `routine` go, or keeps them.
 pub unsafe fn probe<F>(probe: &Ref<Probe>, routine: &Routine<F>) -> Result<Routine<F>, Unmade> {
     let base = near(probe.block.at().as_ptr())? as i32;
     let word = |offset: usize| base + offset as i32;

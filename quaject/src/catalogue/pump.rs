@@ -1,7 +1,8 @@
 //! Pump: actively copies its input into its output, between a passive producer and a passive consumer.
 //!
-//! *Interface*: callouts `input` (gives a byte in eax, or a negative number when there is none) and `output` (takes a byte in dil, or as the argument behind `this`); callentry `run`
-//! ([`Pump::run`]) copies until the input has none. The thread that makes a pump active calls it again and again; which thread, and how it
+//! *Interface*: callouts `input` (gives a byte in eax, or a negative number when there is none) and `output`
+//! (takes a byte in dil, or as the argument behind `this`); callentry `run` ([`Pump::run`]) copies until the
+//! input has none. The thread that makes a pump active calls it again and again; which thread, and how it
 //! waits, is the business of the room that links. Both callentries stand in the pump's one loop.
 //!
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2; dissertation, section 4.4.1.

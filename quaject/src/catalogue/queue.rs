@@ -1,15 +1,20 @@
 //! Queue: implements FIFO queues of bytes, in four kinds for one or many producers and consumers.
 //!
-//! *Interface* (table 4.2): callentries `Q_put` ([`ByteQueue::put`]) and `Q_get` ([`ByteQueue::get`]) return synchronously when they succeed. Otherwise control
-//! goes through a callback: `Q_full`, `Q_empty`; and a party that failed is told by `Q_full-1`, `Q_empty+1` when it is worth
-//! trying again. What that means is linked, not coded: `Q_full` linked to a thread's suspend makes a blocking channel (figure 4.2), left
-//! at its default, which returns to the caller, a non-blocking one (figure 4.3). After `Q_full` and `Q_empty` fall through, the operation is tried again.
+//! *Interface* (table 4.2): callentries `Q_put` ([`ByteQueue::put`]) and `Q_get` ([`ByteQueue::get`]) return
+//! synchronously when they succeed. Otherwise control goes through a callback: `Q_full`, `Q_empty`; and a
+//! party that failed is told by `Q_full-1`, `Q_empty+1` when it is worth trying again. What that means is
+//! linked, not coded: `Q_full` linked to a thread's suspend makes a blocking channel (figure 4.2), left at
+//! its default, which returns to the caller, a non-blocking one (figure 4.3). After `Q_full` and `Q_empty`
+//! fall through, the operation is tried again.
 //!
-//! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] of a queue that is made for them.
+//! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] of a queue
+//! that is made for them.
 //!
-//! Callbacks are linked before the parties begin: a party that is inside goes on under the old links until it leaves.
+//! Callbacks are linked before the parties begin: a party that is inside goes on under the old links until it
+//! leaves.
 //!
-//! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are those of `sync::queue`, which are their twins.
+//! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are
+//! those of `sync::queue`, which are their twins.
 //!
 //! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2.
 
@@ -60,15 +65,18 @@ pub struct Spec {
     pub size: usize,
     /// Whether the parties may run on several CPUs at once.
     pub several_cpus: bool,
-    /// Whether strings go in and out, too: then there is one party at each end, and the places are plain bytes side by side.
+    /// Whether strings go in and out, too: then there is one party at each end, and the places are plain
+    /// bytes side by side.
     pub strings: bool,
 }
 
-/// The words of a queue, in front of its places. Producers' and consumers' words lie on lines of their own, as do those that are seldom written.
+/// The words of a queue, in front of its places. Producers' and consumers' words lie on lines of their own,
+/// as do those that are seldom written.
 #[repr(C, align(64))]
 struct Words {
     head: AtomicU64,
-    /// What producers on several CPUs last saw of `tail`, or something older; so that they need not look there each time.
+    /// What producers on several CPUs last saw of `tail`, or something older; so that they need not look
+    /// there each time.
     seen_tail: AtomicU64,
     tail: TailWords,
     failed: FailedWords,
@@ -201,8 +209,9 @@ impl ByteQueue {
         (head.wrapping_sub(tail) as i64).clamp(0, self.spec.size as i64) as usize
     }
 
-    /// Where things have got to, when a word says `position`: with many at both ends that is a hint, and the rounds of the places tell. `limit` is how far
-    /// beyond its position a place's round may be when nobody has gone past it.
+    /// Where things have got to, when a word says `position`: with many at both ends that is a hint, and the
+    /// rounds of the places tell. `limit` is how far beyond its position a place's round may be when nobody
+    /// has gone past it.
     fn reached(&self, mut position: u64, limit: i64) -> u64 {
         if emit::place_size(self.spec) != 8 {
             return position;

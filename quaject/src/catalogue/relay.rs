@@ -1,11 +1,12 @@
 //! A descriptor routine that can be replaced under all its descriptors at once.
 //!
-//! *Interface*: [`Relay::routine`] goes into any number of kernel procedure tables; [`Relay::plug`] changes what it leads to, with one store. Nothing plugged is
-//! the slow exit.
+//! *Interface*: [`Relay::routine`] goes into any number of kernel procedure tables; [`Relay::plug`] changes
+//! what it leads to, with one store. Nothing plugged is the slow exit.
 //!
-//! The routine in the tables is one jump through a word beside the code, the link of an executable data structure: whoever changes an invariant that the
-//! plugged code was made for publishes one word and need not know who has the object open. The old routine is retired: nobody sleeps inside a descriptor
-//! routine, so a grace period is enough.
+//! The routine in the tables is one jump through a word beside the code, the link of an executable data
+//! structure: whoever changes an invariant that the plugged code was made for publishes one word and need not
+//! know who has the object open. The old routine is retired: nobody sleeps inside a descriptor routine, so a
+//! grace period is enough.
 //!
 //! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995 (seed 003).
 
@@ -42,7 +43,8 @@ impl Relay {
         jump_through(&mut draft, near(block.at().as_ptr())? as i32);
         let jump = draft.len();
         emit::leave_slowly(&mut draft, number, Hole::value(seam.slow() as i64));
-        // SAFETY: it goes on to a descriptor routine, or takes the slow exit, and keeps the word that it jumps through.
+        // SAFETY: it goes on to a descriptor routine, or takes the slow exit, and keeps the word that it
+        // jumps through.
         let routine = unsafe { Routine::from(draft.seal()?) }.keeping(block.clone());
         let relay = Relay {
             block,
@@ -64,7 +66,8 @@ impl Relay {
         &self.routine
     }
 
-    /// Plugs `routine`; none: the slow exit. Calls that begin after this go there. Sleeps while another plugs.
+    /// Plugs `routine`; none: the slow exit. Calls that begin after this go there. Sleeps while another
+    /// plugs.
     pub fn plug(&self, routine: Option<Routine<DescFn>>) {
         let mut plugged = self.plugged.lock();
         let entry = routine.as_ref().map_or(self.slow, Routine::entry);

@@ -1,9 +1,12 @@
 //! The monitor building block: lets several participants use an end that is made for one, by turns.
 //!
-//! *Interface*: [`Serializer::hold`] is for a participant in Rust whose operation is another than the target. Callout `target` is the callentry that is guarded; callentry `enter` ([`Serializer::enter`]) has its convention for one
-//! argument and result (the argument in rdi, or behind `this`), and sleeps while another is inside. Takes one compare-and-swap and one exchange when nobody else is there.
+//! *Interface*: [`Serializer::hold`] is for a participant in Rust whose operation is another than the target.
+//! Callout `target` is the callentry that is guarded; callentry `enter` ([`Serializer::enter`]) has its
+//! convention for one argument and result (the argument in rdi, or behind `this`), and sleeps while another
+//! is inside. Takes one compare-and-swap and one exchange when nobody else is there.
 //!
-//! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple participants); the word is `sync::Monitor`'s.
+//! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple
+//! participants); the word is `sync::Monitor`'s.
 
 use crate::kit::class::Ref;
 use crate::kit::interfacer::{Callentry, Linkable, place};

@@ -1,10 +1,12 @@
 //! Switch: directs control to one of several callentries, as the C statement does.
 //!
-//! *Interface*: callentry `select` ([`Switch::select`]) takes a number; callouts `0` to `7` are the cases. A number without a linked case goes to the
-//! default action and is answered with false. The cases stand in a chain of comparisons, with their code in-line where it fits: the switch is
-//! generated anew when a case is linked.
+//! *Interface*: callentry `select` ([`Switch::select`]) takes a number; callouts `0` to `7` are the cases. A
+//! number without a linked case goes to the default action and is answered with false. The cases stand in a
+//! chain of comparisons, with their code in-line where it fits: the switch is generated anew when a case is
+//! linked.
 //!
-//! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service routines).
+//! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service
+//! routines).
 
 use crate::kit::interfacer::{Callentry, Linkable, place};
 use crate::kit::plug::Plug;

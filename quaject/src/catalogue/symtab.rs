@@ -1,12 +1,13 @@
 //! Symtab: the symbol table, strings to values.
 //!
-//! *Interface* (table 4.3): callentries [`Symtab::lookup`] and [`Symtab::add`], from anywhere in thread context. A symbol that was added stays, its value can be
-//! changed; looking up waits for nothing.
+//! *Interface* (table 4.3): callentries [`Symtab::lookup`] and [`Symtab::add`], from anywhere in thread
+//! context. A symbol that was added stays, its value can be changed; looking up waits for nothing.
 //!
-//! A hash table of fixed width whose chains only grow: a new symbol is published with one compare-and-swap on the end of its chain, so of two who
-//! add the same string one finds the other's.
+//! A hash table of fixed width whose chains only grow: a new symbol is published with one compare-and-swap on
+//! the end of its chain, so of two who add the same string one finds the other's.
 //!
-//! Progress: looking up is wait-free (a load for each symbol of the chain), adding lock-free (a failed exchange means a longer chain).
+//! Progress: looking up is wait-free (a load for each symbol of the chain), adding lock-free (a failed
+//! exchange means a longer chain).
 //!
 //! Source: dissertation, sections 4.1.3 (names of callentries) and 4.2.3 (dynamic linking), table 4.3.
 

@@ -1,5 +1,5 @@
-//! What the host tests of this room share: calling routines with every register watched, faults that resume at fix-ups,
-//! user memory with an end, and numbers that are random but always the same.
+//! What the host tests of this room share: calling routines with every register watched, faults that resume
+//! at fix-ups, user memory with an end, and numbers that are random but always the same.
 
 use crate::kit::seam::{Conv, DescFn, Seam};
 use codegen::harden::Hardening;
@@ -81,7 +81,8 @@ pub enum Ended {
 /// The test's slow exit toggles this bit of r8.
 const SLOW: u64 = 1 << 63;
 
-/// Calls a descriptor routine as a dispatcher would, and checks that it keeps every register but rax on either way out.
+/// Calls a descriptor routine as a dispatcher would, and checks that it keeps every register but rax on
+/// either way out.
 pub fn call(routine: &Routine<DescFn>, arguments: [u64; 3]) -> Ended {
     let mut regs: [u64; 16] = core::array::from_fn(|n| 0x1111_2222_0000_0000 + n as u64);
     [regs[7], regs[6], regs[2]] = arguments;
@@ -205,7 +206,8 @@ pub fn hot_path<F: Copy>(routine: &Routine<F>) -> usize {
     hot.map_or(usize::MAX, |at| at + 1)
 }
 
-/// What holds of plain code, or of code that is hardened against speculation: these tests run with either (`codegen::harden`).
+/// What holds of plain code, or of code that is hardened against speculation: these tests run with either
+/// (`codegen::harden`).
 pub fn either<T>(plain: T, hardened: T) -> T {
     match codegen::harden::hardening() {
         Hardening::NONE => plain,

@@ -1,10 +1,13 @@
-//! Classes of quajects: what there is of each, where it is linked, who uses it, and what waits to be used again.
+//! Classes of quajects: what there is of each, where it is linked, who uses it, and what waits to be used
+//! again.
 //!
-//! *Interface*: the [`quaject!`](crate::quaject) macro declares a class and makes its body type a [`Body`]; [`create`] makes a
-//! member, or takes one from the class's inactive list, and gives a counted [`Ref`]. The last `Ref` puts the member back on that list with its code and
-//! memory; [`reclaim`] gives those up when memory runs short. [`for_each_class`] and [`Class::for_each`] walk what exists without a lock, for `/syn`.
+//! *Interface*: the [`quaject!`](crate::quaject) macro declares a class and makes its body type a [`Body`];
+//! [`create`] makes a member, or takes one from the class's inactive list, and gives a counted [`Ref`]. The
+//! last `Ref` puts the member back on that list with its code and memory; [`reclaim`] gives those up when
+//! memory runs short. [`for_each_class`] and [`Class::for_each`] walk what exists without a lock, for `/syn`.
 //!
-//! Memory of members is type-stable: a header once made stays one, so whoever walks may look at it at any time.
+//! Memory of members is type-stable: a header once made stays one, so whoever walks may look at it at any
+//! time.
 //!
 //! Progress: lock-free: lists that only grow, a stack of inactive members, counts that are added to.
 //!
@@ -135,7 +138,8 @@ impl Class {
         }
     }
 
-    /// Counts an object that is a quaject of this class but lives and dies elsewhere, too often for a header of its own.
+    /// Counts an object that is a quaject of this class but lives and dies elsewhere, too often for a header
+    /// of its own.
     pub fn tally(&'static self) -> Tally {
         self.be_listed();
         self.created.fetch_add(1, Ordering::Relaxed);
@@ -310,7 +314,8 @@ pub trait Body: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Called when the last handle is gone, before the member goes to the inactive list: give up what belongs to others.
+    /// Called when the last handle is gone, before the member goes to the inactive list: give up what belongs
+    /// to others.
     fn idle(&mut self) {}
 }
 
@@ -445,8 +450,9 @@ impl<B: Body + fmt::Debug> fmt::Debug for Ref<B> {
     }
 }
 
-/// Declares a class of quajects: its name, purpose, callentries, callbacks and callouts with their default actions; and from these its class record,
-/// its port numbers, and what [`create`] needs to make, count and reuse members of the body type.
+/// Declares a class of quajects: its name, purpose, callentries, callbacks and callouts with their default
+/// actions; and from these its class record, its port numbers, and what [`create`] needs to make, count and
+/// reuse members of the body type.
 ///
 /// ```ignore
 /// quaject! {
@@ -460,9 +466,9 @@ impl<B: Body + fmt::Debug> fmt::Debug for Ref<B> {
 /// let queue = class::create::<ByteQueue>(spec)?;
 /// ```
 ///
-/// A quaject whose data lives elsewhere, in another object or a static, is declared by its `presence`. The object keeps the `Ref` that
-/// `present()` gives as long as it is there, and notes its links on the header; or, where there are many that come and go, the [`Tally`] that
-/// `CLASS.tally()` gives.
+/// A quaject whose data lives elsewhere, in another object or a static, is declared by its `presence`. The
+/// object keeps the `Ref` that `present()` gives as long as it is there, and notes its links on the header;
+/// or, where there are many that come and go, the [`Tally`] that `CLASS.tally()` gives.
 ///
 /// ```ignore
 /// quaject! {

@@ -25,7 +25,8 @@ pub(crate) fn close_user(d: &mut Draft, guarded: bool) {
     }
 }
 
-/// Where masks are asked for: `reg` is 0 unless it is below the word at `bound`, also where that was asked before and is not waited for. Changes `scratch` and flags.
+/// Where masks are asked for: `reg` is 0 unless it is below the word at `bound`, also where that was asked
+/// before and is not waited for. Changes `scratch` and flags.
 #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
 pub(crate) fn inside(d: &mut Draft, reg: Reg, scratch: Reg, bound: i32) {
     if hardening().masks() {
@@ -35,7 +36,8 @@ pub(crate) fn inside(d: &mut Draft, reg: Reg, scratch: Reg, bound: i32) {
     }
 }
 
-/// Copies edx bytes from where rsi points to where rdi points, eight at a time. Changes rcx, rsi, rdi. For counts that are mostly multiples of eight.
+/// Copies edx bytes from where rsi points to where rdi points, eight at a time. Changes rcx, rsi, rdi. For
+/// counts that are mostly multiples of eight.
 pub(crate) fn copy_edx(d: &mut Draft) {
     dynasm!(d ; .arch x64
         ; mov ecx, edx
@@ -72,7 +74,8 @@ pub(crate) fn take_monitor(d: &mut Draft, word: i32, busy: Label) {
     );
 }
 
-/// For a variant that takes the monitor: as [`take_monitor`], where rcx alone is on the stack; it is taken off before `leave`.
+/// For a variant that takes the monitor: as [`take_monitor`], where rcx alone is on the stack; it is taken
+/// off before `leave`.
 pub(crate) fn enter(d: &mut Draft, v: Variant, word: i32, leave: Label) {
     if v.takes_monitor() {
         let busy = d.label();
@@ -100,7 +103,8 @@ pub(crate) fn look_at_monitor(d: &mut Draft, word: i32, busy: Label) {
     dynasm!(d ; .arch x64 ; cmp DWORD [word], 0 ; jne =>busy);
 }
 
-/// Gives the monitor back, and wakes the next who waits for it through the callback stub `wake_next`. Changes rcx only.
+/// Gives the monitor back, and wakes the next who waits for it through the callback stub `wake_next`. Changes
+/// rcx only.
 pub(crate) fn give_monitor(d: &mut Draft, word: i32, wake_next: Hole) {
     dynasm!(d ; .arch x64
         ; xor ecx, ecx
@@ -125,7 +129,8 @@ pub(crate) fn leave_slowly(d: &mut Draft, number: usize, slow: Hole) {
     d.jmp_abs(slow);
 }
 
-/// After a publication, which where there are several CPUs was a locked instruction or is followed by one: goes to `tell` if anybody waits in the list whose word is at `list`.
+/// After a publication, which where there are several CPUs was a locked instruction or is followed by one:
+/// goes to `tell` if anybody waits in the list whose word is at `list`.
 pub(crate) fn look_for_waiters(d: &mut Draft, list: i32, tell: Label) {
     dynasm!(d ; .arch x64 ; cmp QWORD [list], 0 ; jne =>tell);
 }

@@ -1,13 +1,16 @@
 //! The guard word of a quasi-invariant, folded into arithmetic that a routine does anyway.
 //!
-//! *Interface*: a routine adds [`Guard::word`] into the sum whose sign decides between its fast and its general path. While
-//! nothing is raised the word holds the constant that the sum needs in any case, so the guard costs no instruction;
-//! [`Guard::raise`] makes every such sum negative and the routine looks closer. Flags are single bits that generated code can test.
+//! *Interface*: a routine adds [`Guard::word`] into the sum whose sign decides between its fast and its
+//! general path. While nothing is raised the word holds the constant that the sum needs in any case, so the
+//! guard costs no instruction; [`Guard::raise`] makes every such sum negative and the routine looks closer.
+//! Flags are single bits that generated code can test.
 //!
-//! A party that waits raises, then looks at its condition again, then sleeps; the other publishes, then looks at the guard. On several
-//! CPUs both the raise and the publication are locked instructions, so one of the two sees the other (modelled in `pipe/model.rs`).
+//! A party that waits raises, then looks at its condition again, then sleeps; the other publishes, then looks
+//! at the guard. On several CPUs both the raise and the publication are locked instructions, so one of the
+//! two sees the other (modelled in `pipe/model.rs`).
 //!
-//! Source: quasi-invariants and guards after Pu et al. 1995 (seed 003); section 3.3.1's test that an addition does by the way.
+//! Source: quasi-invariants and guards after Pu et al. 1995 (seed 003); section 3.3.1's test that an addition
+//! does by the way.
 
 use crate::primitive::{AtomicI64, Ordering, in_order};
 
@@ -67,7 +70,8 @@ impl Guard {
         self.word.load(Ordering::SeqCst)
     }
 
-    /// The value for a set of flag bits. For a negative `calm` the flags are cleared bits and the sign is there already.
+    /// The value for a set of flag bits. For a negative `calm` the flags are cleared bits and the sign is
+    /// there already.
     fn encode(&self, flags: i64) -> i64 {
         if flags == 0 {
             self.calm
@@ -94,7 +98,8 @@ impl Guard {
 
     /// Raises `flag`. A full barrier: what the caller loads next is not older.
     pub fn raise(&self, flag: Flag) {
-        // What `encode` makes of a flag more, in one step: where flags are set bits, so is the sign; where they are cleared bits, so is bit 62.
+        // What `encode` makes of a flag more, in one step: where flags are set bits, so is the sign; where
+        // they are cleared bits, so is bit 62.
         if self.calm < 0 {
             self.word
                 .fetch_and(!(1 << 62 | flag.mask()), Ordering::SeqCst);

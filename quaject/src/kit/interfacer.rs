@@ -1,9 +1,10 @@
 //! The interfacer: connects a callback or callout of one quaject with a callentry of another.
 //!
-//! *Interface*: a [`Callentry`] is what can be linked to; [`Function`] makes one of a Rust function. [`link`] and [`unlink`]
-//! connect a port of a [`Linkable`] quaject, which then generates its code anew with the callentry in the port's place and publishes it.
-//! Generators put a callentry there with [`place`]: a small one that may be copied stands in-line (the layers collapse), a large one is called;
-//! around either, the registers that live across the place and that the callentry changes are saved, and no others.
+//! *Interface*: a [`Callentry`] is what can be linked to; [`Function`] makes one of a Rust function. [`link`]
+//! and [`unlink`] connect a port of a [`Linkable`] quaject, which then generates its code anew with the
+//! callentry in the port's place and publishes it. Generators put a callentry there with [`place`]: a small
+//! one that may be copied stands in-line (the layers collapse), a large one is called; around either, the
+//! registers that live across the place and that the callentry changes are saved, and no others.
 //!
 //! Source: dissertation, sections 3.2.2 and 4.1.3.
 
@@ -30,8 +31,8 @@ pub trait Callentry: Send + Sync {
     /// The registers that its code changes.
     fn changes(&self) -> Regs;
 
-    /// Emits the body for a caller's place: arguments in the registers of the port's convention, falling through at
-    /// the end or leaving the caller by `ret`. False when there is no body that may be copied.
+    /// Emits the body for a caller's place: arguments in the registers of the port's convention, falling
+    /// through at the end or leaving the caller by `ret`. False when there is no body that may be copied.
     fn emit(&self, _d: &mut Draft) -> bool {
         false
     }
@@ -122,8 +123,9 @@ impl Callentry for Function {
     }
 }
 
-/// Puts `target` into a caller's place, where the registers `live` hold what is needed afterwards and `arguments` are the constants that it is
-/// given. Changes, besides what is not live, only flags. Returns whether it stands in-line.
+/// Puts `target` into a caller's place, where the registers `live` hold what is needed afterwards and
+/// `arguments` are the constants that it is given. Changes, besides what is not live, only flags. Returns
+/// whether it stands in-line.
 pub fn place(d: &mut Draft, target: &dyn Callentry, live: Regs, arguments: &[(Reg, u64)]) -> bool {
     let given = arguments
         .iter()
@@ -161,15 +163,16 @@ pub fn place(d: &mut Draft, target: &dyn Callentry, live: Regs, arguments: &[(Re
 
 /// A quaject whose ports can be linked after it was made.
 pub trait Linkable: Body {
-    /// Generates the code around `port` anew, with `target` in its place or its default action, and publishes it.
-    /// Returns whether the target stands in-line.
+    /// Generates the code around `port` anew, with `target` in its place or its default action, and publishes
+    /// it. Returns whether the target stands in-line.
     ///
     /// # Errors
     /// [`Unmade`]; everything then stays as it was.
     fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade>;
 }
 
-/// Links port number `port` of `from` to `to`; returns whether the layers collapsed. A port that was linked is linked anew.
+/// Links port number `port` of `from` to `to`; returns whether the layers collapsed. A port that was linked
+/// is linked anew.
 ///
 /// # Errors
 /// [`Unmade`]; everything then stays as it was.

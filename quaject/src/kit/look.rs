@@ -1,9 +1,13 @@
-//! A look at an object from outside: generated code that tells which of some conditions on its words hold now.
+//! A look at an object from outside: generated code that tells which of some conditions on its words hold
+//! now.
 //!
-//! *Interface*: [`Looker`] collects the conditions, each with the bits that stand for it; [`Looker::make`] gives the routine, which `poll` and `select` call for
-//! each descriptor they are asked about; [`Looker::look`] is its plain twin. A condition names words of the object by a projection, and the routine keeps the object.
+//! *Interface*: [`Looker`] collects the conditions, each with the bits that stand for it; [`Looker::make`]
+//! gives the routine, which `poll` and `select` call for each descriptor they are asked about;
+//! [`Looker::look`] is its plain twin. A condition names words of the object by a projection, and the routine
+//! keeps the object.
 //!
-//! Source: dissertation, sections 3.2.1 (what is known when the code is made is a constant in it) and 4.1.4 (the same data channel by how it is linked).
+//! Source: dissertation, sections 3.2.1 (what is known when the code is made is a constant in it) and 4.1.4
+//! (the same data channel by how it is linked).
 
 use crate::kit::seam::{Unmade, near};
 use crate::primitive::{AtomicU64, AtomicUsize, Ordering};
@@ -19,8 +23,8 @@ pub type LookFn = extern "sysv64" fn(usize) -> u32;
 /// As many conditions as one look may have.
 const MOST: usize = 6;
 
-/// A condition on words. Of two the second is loaded first: where the first runs ahead of the second, as a writer's position does of a reader's, their distance is
-/// never less than nothing.
+/// A condition on words. Of two the second is loaded first: where the first runs ahead of the second, as a
+/// writer's position does of a reader's, their distance is never less than nothing.
 #[derive(Clone, Copy)]
 enum Condition {
     /// One word differs from the other.

@@ -1,9 +1,11 @@
 //! A published routine that can be replaced while others call it.
 //!
-//! *Interface*: [`Plug::call`] runs the routine that is plugged; [`Plug::replug`] plugs another and keeps the old one in a holding tank until nobody is
-//! inside. So a routine may call out to something that sleeps, and be replaced meanwhile.
+//! *Interface*: [`Plug::call`] runs the routine that is plugged; [`Plug::replug`] plugs another and keeps the
+//! old one in a holding tank until nobody is inside. So a routine may call out to something that sleeps, and
+//! be replaced meanwhile.
 //!
-//! Generated callers go through the word ([`Plug::emit_call`]); they hold the quaject whose plug it is, and do not sleep inside.
+//! Generated callers go through the word ([`Plug::emit_call`]); they hold the quaject whose plug it is, and
+//! do not sleep inside.
 //!
 //! Source: replugging with the inside flag and the holding tank, Pu et al. 1995 (seed 003).
 
@@ -43,7 +45,8 @@ impl<F: Copy> Plug<F> {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Emits a call through the word, so that the caller always reaches what is plugged. Changes rax where the word is not near.
+    /// Emits a call through the word, so that the caller always reaches what is plugged. Changes rax where
+    /// the word is not near.
     pub fn emit_call(&self, d: &mut Draft) {
         let word = core::ptr::from_ref(&self.word).expose_provenance() as i64;
         match i32::try_from(word) {
@@ -62,11 +65,13 @@ impl<F: Copy> Plug<F> {
     /// Calls the plugged routine through `f`.
     pub fn call<R>(&self, f: impl FnOnce(F) -> R) -> R {
         const { assert!(size_of::<F>() == size_of::<usize>()) };
-        // Inside before the word is read, so that a routine read here is not in the tank of one who saw nobody.
+        // Inside before the word is read, so that a routine read here is not in the tank of one who saw
+        // nobody.
         self.inside.fetch_add(1, Ordering::SeqCst);
         in_order();
         let entry = self.word.load(Ordering::SeqCst);
-        // SAFETY: the word holds the entry of a routine of this contract, which is held until nobody is inside.
+        // SAFETY: the word holds the entry of a routine of this contract, which is held until nobody is
+        // inside.
         let result = f(unsafe { core::mem::transmute_copy(&entry) });
         self.inside.fetch_sub(1, Ordering::SeqCst);
         result

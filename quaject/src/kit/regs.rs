@@ -1,8 +1,8 @@
 //! Sets of general registers, and saving them: what the interfacer places around a call.
 //!
-//! *Interface*: [`Regs`] is a set; [`Regs::save`] and [`Regs::restore`] emit the pushes and pops of one.
-//! A callentry declares the registers that it changes, a callout those that must live through it; the code between
-//! them saves the intersection and nothing else.
+//! *Interface*: [`Regs`] is a set; [`Regs::save`] and [`Regs::restore`] emit the pushes and pops of one. A
+//! callentry declares the registers that it changes, a callout those that must live through it; the code
+//! between them saves the intersection and nothing else.
 //!
 //! Source: dissertation, section 4.1.3 ("save any machine registers used by both caller and callee").
 

@@ -1,10 +1,12 @@
 //! The seam between a descriptor routine and the kernel around it.
 //!
-//! *Interface*: [`Seam`] holds what every descriptor routine is generated against: the slow exit, the callback stubs, and the
-//! machine's invariants (whether there is more than one CPU, whether user accesses need `stac`). Made once at
-//! boot, when the number of CPUs is known. [`DescFn`] is the contract (`docs/architecture.md`, "Contract of a descriptor routine").
+//! *Interface*: [`Seam`] holds what every descriptor routine is generated against: the slow exit, the
+//! callback stubs, and the machine's invariants (whether there is more than one CPU, whether user accesses
+//! need `stac`). Made once at boot, when the number of CPUs is known. [`DescFn`] is the contract
+//! (`docs/architecture.md`, "Contract of a descriptor routine").
 //!
-//! Source: dissertation, sections 3.2.1 (factoring invariants) and 4.1.3 (callbacks); quasi-invariants after Pu et al. 1995.
+//! Source: dissertation, sections 3.2.1 (factoring invariants) and 4.1.3 (callbacks); quasi-invariants after
+//! Pu et al. 1995.
 
 use crate::kit::callback::{self, CallbackFn};
 use crate::kit::emit;
@@ -17,9 +19,10 @@ use sync::monitor::RawMonitor;
 /// exit instead of returning, so it is not called from Rust.
 pub type DescFn = extern "sysv64" fn(fd: usize, a: usize, b: usize) -> isize;
 
-/// A word of an object in which a reading routine found nothing: what the code behind [`Seam::waiting`] calls, with interrupts off, to let the
-/// running thread sleep until that may have changed. Its arguments are the address of this word, and the running thread as the callouts name it. 1: the
-/// call is to be made again; 0: it is left to the slow exit.
+/// A word of an object in which a reading routine found nothing: what the code behind [`Seam::waiting`]
+/// calls, with interrupts off, to let the running thread sleep until that may have changed. Its arguments are
+/// the address of this word, and the running thread as the callouts name it. 1: the call is to be made again;
+/// 0: it is left to the slow exit.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep(pub extern "sysv64" fn(usize, usize) -> usize);
@@ -42,7 +45,8 @@ pub enum Sharing {
     Shared,
 }
 
-/// What routines call besides, with the address of the object's word: Rust functions of the quajects that have such routines.
+/// What routines call besides, with the address of the object's word: Rust functions of the quajects that
+/// have such routines.
 #[derive(Clone, Copy, Debug)]
 pub struct Callbacks {
     /// An empty pipe has data.
@@ -74,8 +78,8 @@ pub struct Seam {
 }
 
 impl Seam {
-    /// `slow`: where a routine goes with rax = call number and all user registers as at entry. `cpus`: CPUs that
-    /// may run routines, from now on for ever. `callbacks`: those of the catalogue.
+    /// `slow`: where a routine goes with rax = call number and all user registers as at entry. `cpus`: CPUs
+    /// that may run routines, from now on for ever. `callbacks`: those of the catalogue.
     ///
     /// # Errors
     /// [`OutOfCode`] when the callback stubs find no room.
@@ -100,9 +104,10 @@ impl Seam {
         })
     }
 
-    /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the kernel stack,
-    /// rax = address of the object's [`Sleep`], all else as at the routine's entry. It calls that, and makes the `read` again
-    /// or leaves it to the slow exit. Without it routines leave by the slow exit instead of waiting.
+    /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the
+    /// kernel stack, rax = address of the object's [`Sleep`], all else as at the routine's entry. It calls
+    /// that, and makes the `read` again or leaves it to the slow exit. Without it routines leave by the slow
+    /// exit instead of waiting.
     pub fn waiting(self, entry: usize) -> Seam {
         Seam {
             waiting: Some(entry),
@@ -186,7 +191,8 @@ impl Variant {
             | usize::from(self.guarded_user) << 2
     }
 
-    /// Whether the routine takes the monitor's word. With one CPU it need not: it cannot be interrupted, so to see the word free is to have it.
+    /// Whether the routine takes the monitor's word. With one CPU it need not: it cannot be interrupted, so
+    /// to see the word free is to have it.
     pub fn takes_monitor(self) -> bool {
         self.shared && self.several_cpus
     }

@@ -1,8 +1,11 @@
-//! The structures beside locks and well-known queues, natively: table 5.1 of the dissertation on this machine.
+//! The structures beside locks and well-known queues, natively: table 5.1 of the dissertation on this
+//! machine.
 //!
-//! `cargo bench -p sync --bench host -- [--json] [PART OF A NAME]`. With `--json` a line of JSON per row: `section`, `op`, `unit`, `peer`, `ours` and `ratio` (peer over ours). Operations are named
-//! `what/peer` or `what/peer/threads`; `interference` means as many busy threads beside as there are processors. A figure is the lower quartile of the samples, which alternate
-//! between the two; the unit says how far above it the upper quartile is (peer, ours); the ratio is the median of the ratios of neighbouring samples.
+//! `cargo bench -p sync --bench host -- [--json] [PART OF A NAME]`. With `--json` a line of JSON per row:
+//! `section`, `op`, `unit`, `peer`, `ours` and `ratio` (peer over ours). Operations are named `what/peer` or
+//! `what/peer/threads`; `interference` means as many busy threads beside as there are processors. A figure is
+//! the lower quartile of the samples, which alternate between the two; the unit says how far above it the
+//! upper quartile is (peer, ours); the ratio is the median of the ratios of neighbouring samples.
 
 #[path = "../../tests/common/threads.rs"]
 mod threads;
@@ -25,7 +28,8 @@ use sync::{ArrayStack, Helping, List, Monitor, Stack, list, stack};
 const PLACES: usize = 64;
 /// Operations in a sample of one thread.
 const ALONE: usize = 20_000;
-/// Operations of each thread in a sample of several: enough for the threads to meet, whenever each of them begins.
+/// Operations of each thread in a sample of several: enough for the threads to meet, whenever each of them
+/// begins.
 const TOGETHER: usize = 100_000;
 /// Samples of each of two that are compared: enough to outlast a while in which the host does something else.
 const SAMPLES: usize = 401;
@@ -93,7 +97,8 @@ fn alone(f: &mut impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / ALONE as f64
 }
 
-/// Nanoseconds of one of many that `threads` do at the same time, from when the first began to when the last was done.
+/// Nanoseconds of one of many that `threads` do at the same time, from when the first began to when the last
+/// was done.
 fn together(threads: usize, f: &(dyn Fn(usize) + Sync)) -> f64 {
     let barrier = Barrier::new(threads);
     let times = Mutex::new(Vec::new());
@@ -179,7 +184,8 @@ fn stay_on(processors: &[usize], party: usize) {
     }
 }
 
-/// Tries until it succeeds, at once, and lets others run after a while: a pause can be longer than a value takes from one processor to another, and would be what is measured.
+/// Tries until it succeeds, at once, and lets others run after a while: a pause can be longer than a value
+/// takes from one processor to another, and would be what is measured.
 fn at_once<T>(mut f: impl FnMut() -> Option<T>) -> T {
     loop {
         for _ in 0..1024 {
@@ -194,7 +200,8 @@ fn at_once<T>(mut f: impl FnMut() -> Option<T>) -> T {
 /// Both ends of a queue, for one thread each.
 type Ends<P, G> = (P, G);
 
-/// Nanoseconds for each of `values` from one thread to another, each on its own processor, once both are under way. With `pause` who finds the queue full or empty pauses between tries.
+/// Nanoseconds for each of `values` from one thread to another, each on its own processor, once both are
+/// under way. With `pause` who finds the queue full or empty pauses between tries.
 fn pass(
     values: u64,
     pause: bool,
@@ -227,7 +234,8 @@ fn pass(
     })
 }
 
-/// Nanoseconds for each of many values in bursts that fit, through one queue there and through another back. Each burst finds its queue empty, so neither side can fall into step with the other.
+/// Nanoseconds for each of many values in bursts that fit, through one queue there and through another back.
+/// Each burst finds its queue empty, so neither side can fall into step with the other.
 fn bursts<P: Fn(u64) -> bool + Send, G: Fn() -> Option<u64> + Send>(
     there: Ends<P, G>,
     back: Ends<P, G>,

@@ -1,6 +1,7 @@
 //! Two things measured in turn, and a row of what came out.
 //!
-//! *Interface*: [`compare`]. The host's speed changes while it runs, so a sample is compared with its neighbour in time only, and each of the two comes first in every other pair.
+//! *Interface*: [`compare`]. The host's speed changes while it runs, so a sample is compared with its
+//! neighbour in time only, and each of the two comes first in every other pair.
 
 /// What is at the end of each quarter.
 fn quartiles(mut samples: Vec<f64>) -> [f64; 3] {
@@ -8,8 +9,8 @@ fn quartiles(mut samples: Vec<f64>) -> [f64; 3] {
     [1, 2, 3].map(|part| samples[samples.len() * part / 4])
 }
 
-/// Takes `n` samples of each and prints a row. A figure is the lower quartile, and the unit says how many percent above it the upper one is; the ratio is the median of the
-/// pairs' ratios, peer over ours.
+/// Takes `n` samples of each and prints a row. A figure is the lower quartile, and the unit says how many
+/// percent above it the upper one is; the ratio is the median of the pairs' ratios, peer over ours.
 pub fn compare(
     json: bool,
     op: &str,

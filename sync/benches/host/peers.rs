@@ -5,7 +5,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Test-and-set, with a pause while it is held; after a while it lets others run, as every spin lock outside a kernel must.
+/// Test-and-set, with a pause while it is held; after a while it lets others run, as every spin lock outside
+/// a kernel must.
 pub struct Spin<T>(AtomicBool, UnsafeCell<T>);
 
 // SAFETY: the value is touched by who holds the lock.

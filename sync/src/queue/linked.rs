@@ -1,13 +1,17 @@
 //! The queue of nodes: no bound, many producers, many consumers.
 //!
-//! *Interface*: [`Queue::put`] a word with a node to carry it; [`Queue::get`] gives the word and a node that is free again (not the same one). Nodes are
-//! type-stable: they stay readable as nodes as long as the queue is in use.
+//! *Interface*: [`Queue::put`] a word with a node to carry it; [`Queue::get`] gives the word and a node that
+//! is free again (not the same one). Nodes are type-stable: they stay readable as nodes as long as the queue
+//! is in use.
 //!
-//! Source: a list with insertion at its tail and deletion at its head (dissertation, section 5.2.1), by Michael and Scott, *Simple, fast, and practical non-blocking
-//! and blocking concurrent queue algorithms* (PODC 1996). Head, tail and every link have a tag beside the address, so a node that comes back is not mistaken.
+//! Source: a list with insertion at its tail and deletion at its head (dissertation, section 5.2.1), by
+//! Michael and Scott, *Simple, fast, and practical non-blocking and blocking concurrent queue algorithms*
+//! (PODC 1996). Head, tail and every link have a tag beside the address, so a node that comes back is not
+//! mistaken.
 //!
-//! Progress: lock-free; a tail that lags is moved by whoever finds it so. Memory order: every link is an exchange of pairs, a full barrier; the word
-//! is atomic because a consumer may read that of a node which was taken meanwhile, and then discards it.
+//! Progress: lock-free; a tail that lags is moved by whoever finds it so. Memory order: every link is an
+//! exchange of pairs, a full barrier; the word is atomic because a consumer may read that of a node which was
+//! taken meanwhile, and then discards it.
 
 use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
@@ -56,7 +60,8 @@ impl<T: Word> Queue<T> {
     /// An empty queue around one spare node.
     ///
     /// # Safety
-    /// `spare` and every node of later [`put`](Queue::put)s stay readable as nodes as long as the queue is in use, and are in one place at a time.
+    /// `spare` and every node of later [`put`](Queue::put)s stay readable as nodes as long as the queue is in
+    /// use, and are in one place at a time.
     pub unsafe fn new(spare: NonNull<Node>) -> Queue<T> {
         let address = spare.as_ptr().expose_provenance() as u64;
         // SAFETY: given to us.
@@ -144,8 +149,8 @@ impl<T: Word> Queue<T> {
     }
 }
 
-/// Makes a node the last one of the queue that it will be in. Its number of changes grows: whoever remembers its former life finds out by head or tail, which have gone on, and
-/// an exchange from then fails.
+/// Makes a node the last one of the queue that it will be in. Its number of changes grows: whoever remembers
+/// its former life finds out by head or tail, which have gone on, and an exchange from then fails.
 fn end(node: &Node) {
     let old = node.next.read();
     node.next.renew((0, old.1.wrapping_add(1)));

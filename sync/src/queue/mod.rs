@@ -1,4 +1,5 @@
-//! The four kinds of queue, and one of nodes (dissertation, section 5.2.2; Massalin and Pu 1989, section 3.2).
+//! The four kinds of queue, and one of nodes (dissertation, section 5.2.2; Massalin and Pu 1989, section
+//! 3.2).
 //!
 //! *Interface*: pick the one for the number of producers and consumers; the fewer, the cheaper.
 //!
@@ -7,8 +8,9 @@
 //! | one producer | [`spsc`], any type, wait-free | [`spmc`], words, put wait-free, get lock-free |
 //! | many producers | [`mpsc`], any type, lock-free | [`mpmc`], words, lock-free |
 //!
-//! [`linked`] has no bound. None of them waits: `put` gives the value back when there is no room, `get` gives nothing when there is nothing.
-//! Capacities are powers of two. Positions count up for ever and wrap with the word, so a position never means two things at once.
+//! [`linked`] has no bound. None of them waits: `put` gives the value back when there is no room, `get` gives
+//! nothing when there is nothing. Capacities are powers of two. Positions count up for ever and wrap with the
+//! word, so a position never means two things at once.
 
 pub mod linked;
 pub mod mpmc;

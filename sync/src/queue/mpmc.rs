@@ -2,14 +2,20 @@
 //!
 //! *Interface*: [`Queue::put`] and [`Queue::get`] from anywhere, handlers included. Values are words.
 //!
-//! Source: `Put` and `Get` of the dissertation's figure 5.6, which change a position and an element in one CAS2 of two distant words. Here the word and its
-//! *round* are adjacent and change together; the position is a hint, stored afterwards and never ahead; who finds it behind goes on from there by what
-//! the places say. So there is nothing to wait for, and a late store of an old hint costs the next one a few looks: Vyukov's queue of the same shape makes everyone wait for a party that stalls between claim and fill.
+//! Source: `Put` and `Get` of the dissertation's figure 5.6, which change a position and an element in one
+//! CAS2 of two distant words. Here the word and its *round* are adjacent and change together; the position is
+//! a hint, stored afterwards and never ahead; who finds it behind goes on from there by what the places say.
+//! So there is nothing to wait for, and a late store of an old hint costs the next one a few looks: Vyukov's
+//! queue of the same shape makes everyone wait for a party that stalls between claim and fill.
 //!
-//! A place's round is `p` while it is free for position `p`, `p + 1` while it holds the value of `p`, and `p + N` (free for the next turn) after that one was
-//! taken. Rounds only grow, so an exchange that expects one cannot be fooled, and one that takes needs to change nothing else: the old word stays, and no round says that it is one. And nobody goes past `p` before the place's round has, so places are filled and emptied in order.
+//! A place's round is `p` while it is free for position `p`, `p + 1` while it holds the value of `p`, and
+//! `p + N` (free for the next turn) after that one was taken. Rounds only grow, so an exchange that expects
+//! one cannot be fooled, and one that takes needs to change nothing else: the old word stays, and no round
+//! says that it is one. And nobody goes past `p` before the place's round has, so places are filled and
+//! emptied in order.
 //!
-//! Progress: lock-free; each retry means that another party's exchange has succeeded. Memory order: exchanges of pairs are full barriers; the positions carry no data, only hints.
+//! Progress: lock-free; each retry means that another party's exchange has succeeded. Memory order: exchanges
+//! of pairs are full barriers; the positions carry no data, only hints.
 
 use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
@@ -62,8 +68,8 @@ impl<T: Word, const N: usize> Queue<T, N> {
         &self.places[position as usize % N]
     }
 
-    /// A later position than `position`, whose place has the round `round` and so is past it: the next one, or where the place itself
-    /// says that things have got to (a hint may be very old).
+    /// A later position than `position`, whose place has the round `round` and so is past it: the next one,
+    /// or where the place itself says that things have got to (a hint may be very old).
     fn on(position: u64, round: u64) -> u64 {
         let (next, reached) = (position.wrapping_add(1), round.wrapping_sub(N as u64));
         if reached.wrapping_sub(next) as i64 > 0 {
@@ -122,8 +128,8 @@ impl<T: Word, const N: usize> Queue<T, N> {
                     let new = tail.wrapping_add(N as u64);
                     if place.compare_exchange_high(old.1, new).is_ok() {
                         self.tail.0.store(tail.wrapping_add(1), Ordering::Release);
-                        // SAFETY: the round says that `put` filled the place, and the exchange that nobody took it before, so that the word is
-                        // still what was read with the round.
+                        // SAFETY: the round says that `put` filled the place, and the exchange that nobody
+                        // took it before, so that the word is still what was read with the round.
                         return Some(unsafe { T::from_word(old.0) });
                     }
                 }

@@ -1,12 +1,16 @@
 //! The queue of many producers and one consumer, with atomic insertion of many items.
 //!
-//! *Interface*: [`Queue::put`] and [`Queue::put_all`] from anywhere, handlers included; [`Queue::get`] from one consumer.
+//! *Interface*: [`Queue::put`] and [`Queue::put_all`] from anywhere, handlers included; [`Queue::get`] from
+//! one consumer.
 //!
-//! Source: figure 2 of Massalin and Pu 1989. A producer stakes a claim to its space by one compare-and-swap on `head`, then fills it at the same time as others
-//! fill theirs; a flag beside each place tells the consumer that it is filled. In the figure a producer that stops between its claim and its flag stops
-//! the queue: what was claimed later is in, but cannot come out. Here the flag is a *turn* (a position and what has become of it), and the consumer that finds something filled behind
-//! an unfilled place *skips* the latter by one exchange. The producer finds that out when it sets its flag, gives the place back and claims anew: it had not finished, so its value may
-//! come later. Until then the place is out of use, and positions that fall on it are passed over.
+//! Source: figure 2 of Massalin and Pu 1989. A producer stakes a claim to its space by one compare-and-swap
+//! on `head`, then fills it at the same time as others fill theirs; a flag beside each place tells the
+//! consumer that it is filled. In the figure a producer that stops between its claim and its flag stops the
+//! queue: what was claimed later is in, but cannot come out. Here the flag is a *turn* (a position and what
+//! has become of it), and the consumer that finds something filled behind an unfilled place *skips* the
+//! latter by one exchange. The producer finds that out when it sets its flag, gives the place back and claims
+//! anew: it had not finished, so its value may come later. Until then the place is out of use, and positions
+//! that fall on it are passed over.
 //!
 //! Turns of a place, each with a position that only grows:
 //!
@@ -17,12 +21,14 @@
 //! | `VOID(p)` | claimed and given up: the consumer passes on |
 //! | `SKIPPED(p)` | a slow producer still owns the place; no position up to `p` has a value in it |
 //!
-//! A producer moves `head` over a position only when it has claimed it, or has marked it as one without a value; so a position behind `head` that is free
-//! is one that a producer is about to fill.
+//! A producer moves `head` over a position only when it has claimed it, or has marked it as one without a
+//! value; so a position behind `head` that is free is one that a producer is about to fill.
 //!
-//! Progress: `put` is lock-free (it begins again only when another's put or get has succeeded), `get` is wait-free (one look at each place). A producer that stops
-//! for ever costs the places it had claimed, nothing else. Memory order: a turn's release after the value was written is acquired before it is read, and its release after the value was taken
-//! before the place is written again; a producer that was skipped learns so by the same exchange.
+//! Progress: `put` is lock-free (it begins again only when another's put or get has succeeded), `get` is
+//! wait-free (one look at each place). A producer that stops for ever costs the places it had claimed,
+//! nothing else. Memory order: a turn's release after the value was written is acquired before it is read,
+//! and its release after the value was taken before the place is written again; a producer that was skipped
+//! learns so by the same exchange.
 
 use super::slots::Slots;
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -208,7 +214,8 @@ impl<T, const N: usize> Queue<T, N> {
                     continue;
                 }
             }
-            // Pass over it, and over those before it, which are too few: claimed and given up. (A `head` that was old already does not move.)
+            // Pass over it, and over those before it, which are too few: claimed and given up. (A `head` that
+            // was old already does not move.)
             let first = head;
             match self.advance(first, usable + 1) {
                 Ok(()) => {

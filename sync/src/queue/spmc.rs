@@ -1,12 +1,16 @@
 //! The queue of one producer and many consumers.
 //!
-//! *Interface*: [`Queue::put`] from one producer; [`Queue::get`] from anywhere, handlers included. Values are words: a consumer reads before it owns.
+//! *Interface*: [`Queue::put`] from one producer; [`Queue::get`] from anywhere, handlers included. Values are
+//! words: a consumer reads before it owns.
 //!
-//! Source: the third of the four kinds of Massalin and Pu 1989; the mirror image of figure 2, and `Get` of the dissertation's figure 5.6. There the CAS2 also compares the element, since
-//! positions repeat; here they do not, so one compare-and-swap on `tail` is enough: when it succeeds, the place had not been given back, so the word read before is its own.
+//! Source: the third of the four kinds of Massalin and Pu 1989; the mirror image of figure 2, and `Get` of
+//! the dissertation's figure 5.6. There the CAS2 also compares the element, since positions repeat; here they
+//! do not, so one compare-and-swap on `tail` is enough: when it succeeds, the place had not been given back,
+//! so the word read before is its own.
 //!
-//! Progress: `put` is wait-free, `get` lock-free. Memory order: `head`'s release is acquired before the word is read; the release of `tail` keeps that read before the
-//! exchange, and the producer acquires it before it writes the place again.
+//! Progress: `put` is wait-free, `get` lock-free. Memory order: `head`'s release is acquired before the word
+//! is read; the release of `tail` keeps that read before the exchange, and the producer acquires it before it
+//! writes the place again.
 
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::word::Word;

@@ -1,20 +1,24 @@
 //! The queue of one producer and one consumer.
 //!
-//! *Interface*: [`Queue::split`] gives the two ends, safely; [`Queue::put`] and [`Queue::get`] are for statics whose sides are known otherwise.
+//! *Interface*: [`Queue::split`] gives the two ends, safely; [`Queue::put`] and [`Queue::get`] are for
+//! statics whose sides are known otherwise.
 //!
-//! Source: figure 1 of Massalin and Pu 1989, with the flag a place of its figure 2: code isolation, `head` is the producer's alone and `tail` the consumer's alone, and neither
-//! ever looks at the other's, since each place says by itself whether it is filled (Giacomoni, Moseley and Vachharajani 2008). A value and its flag travel between two processors'
-//! caches on one line, where a value and a position take two.
+//! Source: figure 1 of Massalin and Pu 1989, with the flag a place of its figure 2: code isolation, `head` is
+//! the producer's alone and `tail` the consumer's alone, and neither ever looks at the other's, since each
+//! place says by itself whether it is filled (Giacomoni, Moseley and Vachharajani 2008). A value and its flag
+//! travel between two processors' caches on one line, where a value and a position take two.
 //!
-//! Progress: wait-free. Memory order: the producer's release of a flag is acquired by the consumer before it reads the value; the consumer's release of
-//! it is acquired by the producer before it writes the place again.
+//! Progress: wait-free. Memory order: the producer's release of a flag is acquired by the consumer before it
+//! reads the value; the consumer's release of it is acquired by the producer before it writes the place
+//! again.
 
 use crate::primitive::UnsafeCell;
 use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::primitive::constructor;
 use core::mem::MaybeUninit;
 
-/// One side's position, on lines of its own (some processors fetch lines in pairs). It counts up for ever, written by that side only.
+/// One side's position, on lines of its own (some processors fetch lines in pairs). It counts up for ever,
+/// written by that side only.
 #[repr(align(128))]
 struct Side(AtomicUsize);
 

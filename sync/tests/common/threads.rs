@@ -4,7 +4,8 @@ use std::sync::{Mutex, Once};
 use std::thread::{self, Thread};
 use sync::callout::{self, Callouts};
 
-/// All that ever were: a waker may hold one after the thread is gone, as with type-stable thread table entries.
+/// All that ever were: a waker may hold one after the thread is gone, as with type-stable thread table
+/// entries.
 static ALL: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 
 thread_local! {

@@ -1,7 +1,9 @@
-//! What happens between two instructions of an operation on the host: nothing, a yield, or a stop until it is lifted.
+//! What happens between two instructions of an operation on the host: nothing, a yield, or a stop until it is
+//! lifted.
 //!
-//! *Interface*: [`under`] runs a closure under a [`Plan`]; a [`Gate`] tells others that the thread has stopped, and lifts that. The processor's trap flag makes
-//! every instruction end in SIGTRAP, whose handler counts and does what is planned.
+//! *Interface*: [`under`] runs a closure under a [`Plan`]; a [`Gate`] tells others that the thread has
+//! stopped, and lifts that. The processor's trap flag makes every instruction end in SIGTRAP, whose handler
+//! counts and does what is planned.
 
 use std::cell::Cell;
 use std::sync::Once;

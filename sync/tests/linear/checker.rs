@@ -1,12 +1,16 @@
-//! Whether a recorded history can be explained by operations that happen one after the other, each at an instant between its call and its return.
+//! Whether a recorded history can be explained by operations that happen one after the other, each at an
+//! instant between its call and its return.
 //!
-//! *Interface*: a [`Spec`] says what operations do one at a time; a [`Recorder`] for each thread notes calls with stamps; [`explain`] searches.
+//! *Interface*: a [`Spec`] says what operations do one at a time; a [`Recorder`] for each thread notes calls
+//! with stamps; [`explain`] searches.
 //!
-//! Source: Wing and Gong, *Testing and verifying concurrent objects* (J. Parallel Distrib. Comput. 17, 1993): try as the first each operation that began before any other ended, and go on with
-//! the rest. Lowe, *Testing for linearizability* (Concurrency and Computation 29, 2017): remember which sets of operations
-//! were seen to lead to which state, and do not search on from those again.
+//! Source: Wing and Gong, *Testing and verifying concurrent objects* (J. Parallel Distrib. Comput. 17, 1993):
+//! try as the first each operation that began before any other ended, and go on with the rest. Lowe, *Testing
+//! for linearizability* (Concurrency and Computation 29, 2017): remember which sets of operations were seen
+//! to lead to which state, and do not search on from those again.
 //!
-//! Stamps come from one counter by locked increments, so that what is ordered by them is ordered for the memory as well.
+//! Stamps come from one counter by locked increments, so that what is ordered by them is ordered for the
+//! memory as well.
 
 use std::collections::HashSet;
 use std::fmt::Debug;

@@ -1,7 +1,9 @@
-//! Every structure is linearizable: histories recorded under stress, each explained by operations one after the other.
+//! Every structure is linearizable: histories recorded under stress, each explained by operations one after
+//! the other.
 //!
-//! Half of the histories run at full speed, half with threads that yield between any two instructions of an operation, by repeatable random numbers.
-//! Two controls must be caught: a history that is wrong by hand, and a counter whose increment is two steps.
+//! Half of the histories run at full speed, half with threads that yield between any two instructions of an
+//! operation, by repeatable random numbers. Two controls must be caught: a history that is wrong by hand, and
+//! a counter whose increment is two steps.
 #![cfg(all(not(loom), not(miri), target_os = "linux", target_arch = "x86_64"))]
 
 mod checker;
@@ -77,8 +79,8 @@ impl<C> Thread<'_, C> {
     }
 }
 
-/// Records histories of what `work` does in each thread with what `make` gives, and explains each; `last` looks at what is left. Gives the first that cannot be
-/// explained.
+/// Records histories of what `work` does in each thread with what `make` gives, and explains each; `last`
+/// looks at what is left. Gives the first that cannot be explained.
 fn histories<S: Spec<Call: Send> + Sync, X: Sync>(
     spec: &S,
     start: &S::State,
@@ -239,7 +241,8 @@ fn distant_words() {
                     })
                     .collect();
                 thread.just(|| {
-                    // SAFETY: all operations on these cells are over when they go; the domain knows no others then.
+                    // SAFETY: all operations on these cells are over when they go; the domain knows no others
+                    // then.
                     OnCells::Change(written, unsafe { party.change(&arguments) })
                 });
             }

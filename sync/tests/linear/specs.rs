@@ -1,10 +1,12 @@
 //! What the structures do, one operation at a time.
 //!
-//! *Interface*: [`Seq`] for stacks, queues and lists; [`Cells`] for words that change together; [`Counter`] for what a lock guards.
+//! *Interface*: [`Seq`] for stacks, queues and lists; [`Cells`] for words that change together; [`Counter`]
+//! for what a lock guards.
 
 use crate::checker::Spec;
 
-/// A row of numbers. Queues are put to at the back and taken from at the front; stacks have their top in front.
+/// A row of numbers. Queues are put to at the back and taken from at the front; stacks have their top in
+/// front.
 pub struct Seq {
     /// How many fit.
     pub capacity: usize,

@@ -1,4 +1,5 @@
-//! Models of derived words, as descriptor tables use them: code that follows from what a number refers to and from whether that is shared.
+//! Models of derived words, as descriptor tables use them: code that follows from what a number refers to and
+//! from whether that is shared.
 
 use crate::{beside, link_threads, model};
 use loom::cell::UnsafeCell;
@@ -7,7 +8,8 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 use sync::{Derived, epoch};
 
-/// What a number refers to (0: nothing), whether file 1 is shared, the code at the number, and a second place for it.
+/// What a number refers to (0: nothing), whether file 1 is shared, the code at the number, and a second place
+/// for it.
 struct Number {
     slot: AtomicUsize,
     shared: AtomicUsize,
@@ -123,7 +125,8 @@ fn without_a_tag_code_of_a_closed_file_stays() {
     });
 }
 
-/// Who marks a file shared and then looks where it is leaves no exclusive code behind, although one who puts it there may have decided before.
+/// Who marks a file shared and then looks where it is leaves no exclusive code behind, although one who puts
+/// it there may have decided before.
 #[test]
 fn sharing_and_publishing_exclusive_code() {
     model(3, || {
@@ -184,8 +187,8 @@ fn arrays_that_move_miss_no_change() {
     });
 }
 
-/// The one thread of a table closes, and frees at once because it is alone; a visitor comes and counts what it finds. With `wait` it lets a grace period pass
-/// before it looks.
+/// The one thread of a table closes, and frees at once because it is alone; a visitor comes and counts what
+/// it finds. With `wait` it lets a grace period pass before it looks.
 fn visit(wait: bool) {
     const USER: usize = 1;
     const VISITOR: usize = 256;

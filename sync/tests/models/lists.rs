@@ -341,7 +341,8 @@ impl Writer {
     }
 }
 
-/// A reader on CPU 1 finds what is there all the time, and what it has found is not freed under it, while names come and go and the table grows.
+/// A reader on CPU 1 finds what is there all the time, and what it has found is not freed under it, while
+/// names come and go and the table grows.
 #[test]
 fn a_table_is_looked_through_while_it_changes() {
     link_threads();

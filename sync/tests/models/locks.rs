@@ -1,4 +1,5 @@
-//! Models of what serializes: helping lock, semaphore, monitor with conditions, work server, single server, notes of handlers.
+//! Models of what serializes: helping lock, semaphore, monitor with conditions, work server, single server,
+//! notes of handlers.
 
 use crate::{link_threads, model};
 use loom::cell::UnsafeCell;

@@ -1,4 +1,5 @@
-//! Every structure under loom: all interleavings of a few operations, all values that the memory model allows.
+//! Every structure under loom: all interleavings of a few operations, all values that the memory model
+//! allows.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test models`
 //! Each model says how many executions that were (`--nocapture`).
@@ -132,7 +133,8 @@ fn array_stack_loses_and_doubles_nothing() {
     });
 }
 
-/// Who goes to push upon a value is stopped, while the others take it, and put another in its place and one upon that.
+/// Who goes to push upon a value is stopped, while the others take it, and put another in its place and one
+/// upon that.
 #[test]
 fn array_stack_keeps_what_is_below() {
     model(3, || {
@@ -155,7 +157,8 @@ fn array_stack_keeps_what_is_below() {
     });
 }
 
-/// While one operation is under way the same top comes back, with another value in its cell: only the number of pushes tells.
+/// While one operation is under way the same top comes back, with another value in its cell: only the number
+/// of pushes tells.
 #[test]
 fn array_stack_tells_tops_apart() {
     type Shared = Arc<ArrayStack<u32, 3>>;
@@ -370,7 +373,8 @@ fn mpmc_gives_each_value_to_one() {
             let queue = queue.clone();
             thread::spawn(move || queue.get())
         };
-        // There is always room, and two are put before `mine` with one other consumer: neither may fail because somebody else is half-way.
+        // There is always room, and two are put before `mine` with one other consumer: neither may fail
+        // because somebody else is half-way.
         assert!(queue.put(3).is_ok());
         let mine = queue.get();
         assert!(mine.is_some() && producer.join().unwrap());
@@ -525,7 +529,8 @@ fn link_threads() {
         }
         ME.with(|me| {
             if me.get() == 0 {
-                // Leaked: a waker may hold it after the thread is gone, as with type-stable thread table entries.
+                // Leaked: a waker may hold it after the thread is gone, as with type-stable thread table
+                // entries.
                 me.set(Box::leak(Box::new(thread::current())) as *const thread::Thread as usize);
             }
             me.get()
@@ -621,7 +626,8 @@ fn no_wake_up_is_lost_by_one_of_two_waiters() {
     });
 }
 
-/// Of two waiters one gives up for a signal: a wake-up that chose it is not lost, whoever takes what there is.
+/// Of two waiters one gives up for a signal: a wake-up that chose it is not lost, whoever takes what there
+/// is.
 #[test]
 fn a_wake_up_of_one_who_is_interrupted_is_not_lost() {
     link_threads();

@@ -59,7 +59,8 @@ fn a_change_is_seen_or_noted() {
     });
 }
 
-/// One that stays in the line while it is ready, and in its list: looked at before and after it is taken, by who watches nothing anew.
+/// One that stays in the line while it is ready, and in its list: looked at before and after it is taken, by
+/// who watches nothing anew.
 #[test]
 fn one_that_stands_need_not_be_watched_again() {
     link_threads();

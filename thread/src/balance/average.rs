@@ -2,8 +2,9 @@
 //!
 //! *Interface*: [`look`] by who takes a sample; [`now`] for who asks.
 //!
-//! As on Linux: every five seconds the threads that are ready are mixed into the averages. A moment that passes while no CPU takes samples finds nobody ready; it is made up for
-//! by whoever comes next, and there need be no interrupt for it.
+//! As on Linux: every five seconds the threads that are ready are mixed into the averages. A moment that
+//! passes while no CPU takes samples finds nobody ready; it is made up for by whoever comes next, and there
+//! need be no interrupt for it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +14,8 @@ const EVERY_NS: u64 = 5_000_000_000;
 const STALE_NS: u64 = 20_000_000;
 /// One thread.
 const ONE: u64 = 1 << 11;
-/// What is left of a minute's, five minutes' and a quarter of an hour's average after five seconds, in units of 1/2048.
+/// What is left of a minute's, five minutes' and a quarter of an hour's average after five seconds, in units
+/// of 1/2048.
 const KEPT: [u64; 3] = [1884, 2014, 2037];
 
 static AVERAGES: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];

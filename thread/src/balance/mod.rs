@@ -1,20 +1,24 @@
 //! Balancing between CPUs: who has waited long goes on the shelf, idle CPUs take from all shelves.
 //!
-//! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`left`] when a thread gives the CPU up to one from the
-//! shelf; [`follow`] for who was woken from another CPU; [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
+//! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`left`]
+//! when a thread gives the CPU up to one from the shelf; [`follow`] for who was woken from another CPU;
+//! [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
 //!
-//! A ring holds who runs, who was woken within the last quantum, and the next in line of each level; who has waited for a whole quantum stands on the
-//! CPU's shelf. An idle CPU takes from there by one exchange, whatever the shelf's CPU does meanwhile. Two threads that wake each other
-//! in turn never wait that long and are never torn apart.
+//! A ring holds who runs, who was woken within the last quantum, and the next in line of each level; who has
+//! waited for a whole quantum stands on the CPU's shelf. An idle CPU takes from there by one exchange,
+//! whatever the shelf's CPU does meanwhile. Two threads that wake each other in turn never wait that long and
+//! are never torn apart.
 //!
-//! A new thread goes to the shelf too, but no idle CPU is woken for a program's as long as its maker may be about to wait for it: what begins here finds its parent's memory in the
-//! cache. When the maker gives the CPU up it runs here, and what else stands on the shelf wakes an idle CPU; when the maker computes on, the next tick does.
+//! A new thread goes to the shelf too, but no idle CPU is woken for a program's as long as its maker may be
+//! about to wait for it: what begins here finds its parent's memory in the cache. When the maker gives the
+//! CPU up it runs here, and what else stands on the shelf wakes an idle CPU; when the maker computes on, the
+//! next tick does.
 //!
-//! Who was woken by a CPU that has nothing else to do goes there if its home is busy: two families of threads that have met on one CPU part again when one of them lends
-//! a thread to an idle CPU.
+//! Who was woken by a CPU that has nothing else to do goes there if its home is busy: two families of threads
+//! that have met on one CPU part again when one of them lends a thread to an idle CPU.
 //!
-//! The switch knows nothing of all this: rings stay one CPU's, and their links lead to threads that nobody else may have.
-//! A machine with one CPU has no use for shelves and leaves them empty.
+//! The switch knows nothing of all this: rings stay one CPU's, and their links lead to threads that nobody
+//! else may have. A machine with one CPU has no use for shelves and leaves them empty.
 //! Source: dissertation, section 5.3.1.
 
 pub(crate) mod average;
@@ -35,8 +39,8 @@ use machine::cpu::{Cpu, cpus};
 /// Most threads that one tick moves from the ring to the shelf.
 const OFFERS: usize = 4;
 
-/// Puts on the shelf who has waited for a quantum in the ring, and wakes an idle CPU for each; the next in line goes too when a CPU is idle. Returns how
-/// many idle CPUs are on their way.
+/// Puts on the shelf who has waited for a quantum in the ring, and wakes an idle CPU for each; the next in
+/// line goes too when a CPU is idle. Returns how many idle CPUs are on their way.
 pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
         return 0;
@@ -62,15 +66,16 @@ fn waited_long(tte: &Tte) -> bool {
     timer::ticks_to_ns(waited) >= tte.quantum_ns()
 }
 
-/// A quantum is over, or has passed in which threads only woke each other or gave way to each other: who has stood on the shelf longest
-/// joins the ring again, if more stand there than CPUs are `coming`.
+/// A quantum is over, or has passed in which threads only woke each other or gave way to each other: who has
+/// stood on the shelf longest joins the ring again, if more stand there than CPUs are `coming`.
 pub(crate) fn turn_over(local: &Local, me: &Tte, coming: usize) {
     if local.ring.shelf.is_used() && local.ring.shelf.len() > coming {
         local.ring.take_back(me);
     }
 }
 
-/// Puts a new thread, which may run anywhere, on the shelf of this CPU, where a thread runs. False when it has to go into a ring.
+/// Puts a new thread, which may run anywhere, on the shelf of this CPU, where a thread runs. False when it
+/// has to go into a ring.
 pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
         return false;
@@ -110,8 +115,8 @@ fn wake_one() -> bool {
     idle.is_some()
 }
 
-/// `tte` has come home, woken by another CPU, and the caller has to put it into the ring: sends it on to that CPU instead if that has nothing else to do and
-/// this one has. Whether it did.
+/// `tte` has come home, woken by another CPU, and the caller has to put it into the ring: sends it on to that
+/// CPU instead if that has nothing else to do and this one has. Whether it did.
 pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
     let invited = usize::from(tte.invited.load(Ordering::Relaxed));
     if invited == 0 || !me.on_ring.load(Ordering::Relaxed) || tte.pinned.load(Ordering::Relaxed) {
@@ -127,7 +132,8 @@ pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
     true
 }
 
-/// Takes the most urgent thread from the nearest shelf that has any, this CPU's first, into the ring. Whether there was one.
+/// Takes the most urgent thread from the nearest shelf that has any, this CPU's first, into the ring. Whether
+/// there was one.
 pub(crate) fn steal(cpu: &Cpu, here: &Local, me: &Tte) -> bool {
     let (number, count) = (cpu.number(), cpus());
     for distance in 0..count {

@@ -1,14 +1,15 @@
 //! Samples: for whom a CPU computes, a program or the kernel.
 //!
-//! *Interface*: [`Split`] and [`Tte::split`] for a thread, [`of_cpu`] for a CPU, [`load`] for the load averages; [`take`] by the timer interrupt, [`begin`] by an idle CPU that
-//! has got something to do.
+//! *Interface*: [`Split`] and [`Tte::split`] for a thread, [`of_cpu`] for a CPU, [`load`] for the load
+//! averages; [`take`] by the timer interrupt, [`begin`] by an idle CPU that has got something to do.
 //!
-//! Nobody takes the time on the way into the kernel and back. While a CPU has anything to do, its timer looks a hundred times a second at what it has interrupted, and gives the
-//! thread's time since its last sample, all of it, to the mode that it finds. (Linux does so, too, unless it was built to account for each crossing.) A CPU without anything to
-//! do is not interrupted for it.
+//! Nobody takes the time on the way into the kernel and back. While a CPU has anything to do, its timer looks
+//! a hundred times a second at what it has interrupted, and gives the thread's time since its last sample,
+//! all of it, to the mode that it finds. (Linux does so, too, unless it was built to account for each
+//! crossing.) A CPU without anything to do is not interrupted for it.
 //!
-//! Calls that generated code answers run with interrupts off, so an interrupt waits until they are back in user mode. There rip is what `syscall` left in rcx, and the time is the
-//! kernel's.
+//! Calls that generated code answers run with interrupts off, so an interrupt waits until they are back in
+//! user mode. There rip is what `syscall` left in rcx, and the time is the kernel's.
 
 use crate::balance::average;
 use crate::running::local::Local;

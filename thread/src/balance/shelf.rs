@@ -1,16 +1,20 @@
 //! `Shelf`: ready threads that any CPU may take, and `Idlers`: the CPUs that want some.
 //!
-//! *Interface*: the shelf's own CPU, with interrupts off, calls [`Shelf::put`], [`Shelf::is_used`] and [`Shelf::take_here`]; anybody calls [`Shelf::take`] and
-//! [`Shelf::take_this`]. An idle CPU calls [`Idlers::announce`], looks at every shelf once more, and only then halts; who has put something on a
+//! *Interface*: the shelf's own CPU, with interrupts off, calls [`Shelf::put`], [`Shelf::is_used`] and
+//! [`Shelf::take_here`]; anybody calls [`Shelf::take`] and [`Shelf::take_this`]. An idle CPU calls
+//! [`Idlers::announce`], looks at every shelf once more, and only then halts; who has put something on a
 //! shelf calls [`Idlers::claim`] and interrupts the CPU that it gets.
 //!
-//! A thread's place on the shelf is the mark of section 5.3.1: it stands there whole, switched out and in no ring, and the exchange of the place with null
-//! makes it the taker's, who alone may put it into a ring. Nothing else of the shelf's CPU is touched, so it need not help, answer, or even run.
+//! A thread's place on the shelf is the mark of section 5.3.1: it stands there whole, switched out and in no
+//! ring, and the exchange of the place with null makes it the taker's, who alone may put it into a ring.
+//! Nothing else of the shelf's CPU is touched, so it need not help, answer, or even run.
 //!
-//! Progress: `put` is wait-free; `take` is lock-free, a failed exchange means that another got the thread; `claim` is lock-free. A place holds a
-//! thread and nothing but its address, so a thread that was taken and put back meanwhile is as good as one that was not: ABA does no harm.
-//! Memory order: `put` releases what the shelf's CPU wrote (the thread's registers above all), the exchange acquires it. Between `put` and the look
-//! at the idle CPUs, and between `announce` and the look at the shelves, stands a full fence each: one of the two sees the other (`tests/shelf_model.rs`).
+//! Progress: `put` is wait-free; `take` is lock-free, a failed exchange means that another got the thread;
+//! `claim` is lock-free. A place holds a thread and nothing but its address, so a thread that was taken and
+//! put back meanwhile is as good as one that was not: ABA does no harm.
+//! Memory order: `put` releases what the shelf's CPU wrote (the thread's registers above all), the exchange
+//! acquires it. Between `put` and the look at the idle CPUs, and between `announce` and the look at the
+//! shelves, stands a full fence each: one of the two sees the other (`tests/shelf_model.rs`).
 //! Source: dissertation, section 5.3.1 (marking a thread by compare-and-swap before it is dispatched).
 
 use crate::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering, constructor, fence};
@@ -42,7 +46,8 @@ impl<T, const N: usize> Shelf<T, N> {
         }
     }
 
-    /// Puts something there that is in no ring; false when there is no room. On the shelf's own CPU, interrupts off.
+    /// Puts something there that is in no ring; false when there is no room. On the shelf's own CPU,
+    /// interrupts off.
     pub fn put(&self, thing: *mut T) -> bool {
         self.sweep();
         let used = self.used.load(Ordering::Relaxed);
@@ -70,7 +75,8 @@ impl<T, const N: usize> Shelf<T, N> {
         self.used.load(Ordering::Relaxed).trailing_ones() as usize >= N
     }
 
-    /// Forgets the places that others have emptied; whether any is left. On the shelf's own CPU, interrupts off.
+    /// Forgets the places that others have emptied; whether any is left. On the shelf's own CPU, interrupts
+    /// off.
     pub fn sweep(&self) -> bool {
         let mut used = self.used.load(Ordering::Relaxed);
         let mut left = used;
@@ -85,8 +91,9 @@ impl<T, const N: usize> Shelf<T, N> {
         used != 0
     }
 
-    /// Takes, of those for which `rank` gives the lowest number, the one that has stood there longest. From any CPU. What `rank` looks at may be
-    /// another CPU's already, so it decides about preference and nothing else.
+    /// Takes, of those for which `rank` gives the lowest number, the one that has stood there longest. From
+    /// any CPU. What `rank` looks at may be another CPU's already, so it decides about preference and nothing
+    /// else.
     pub fn take(&self, rank: impl Fn(*mut T) -> Option<u8>) -> Option<*mut T> {
         self.take_among(u32::MAX >> (32 - N), rank)
     }
@@ -169,7 +176,8 @@ impl Idlers {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// After something was put on a shelf: one of them, which counts as idle no more and is to be interrupted by the caller.
+    /// After something was put on a shelf: one of them, which counts as idle no more and is to be interrupted
+    /// by the caller.
     pub fn claim(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
         let mut idle = self.0.load(Ordering::Relaxed);

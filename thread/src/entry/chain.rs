@@ -1,15 +1,20 @@
 //! Procedure chaining: a procedure put to the end of the interrupt that this CPU is handling.
 //!
-//! *Interface*: [`chain`], from handlers and from anywhere else with interrupts on or off; the gate calls `run` at the end of each interrupt.
+//! *Interface*: [`chain`], from handlers and from anywhere else with interrupts on or off; the gate calls
+//! `run` at the end of each interrupt.
 //!
-//! Two handlers that would be in each other's way are not kept apart by a lock: what the second wants is done after the first. A CPU's chain is a
-//! fixed array that only this CPU touches, with interrupts off. At the end of the outermost interrupt its procedures run in order, each with interrupts
-//! off and with interrupts on before it, before the CPU goes back to what was interrupted or gives it up. An interrupt that comes in between
-//! chains to the same chain and leaves running it to the one below. So who has much to do in a handler does a little and chains the rest.
-//! To `sync::epoch` all of it is one interrupt: what a handler could read, what it has chained can read.
+//! Two handlers that would be in each other's way are not kept apart by a lock: what the second wants is done
+//! after the first. A CPU's chain is a fixed array that only this CPU touches, with interrupts off. At the
+//! end of the outermost interrupt its procedures run in order, each with interrupts off and with interrupts
+//! on before it, before the CPU goes back to what was interrupted or gives it up. An interrupt that comes in
+//! between chains to the same chain and leaves running it to the one below. So who has much to do in a
+//! handler does a little and chains the rest. To `sync::epoch` all of it is one interrupt: what a handler
+//! could read, what it has chained can read.
 //!
-//! The dissertation changes the return address on the stack; here the way out of an interrupt is one piece of code, which looks at one word.
-//! Progress: wait-free. Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", sections 3.1 and 4.4; dissertation, section 5.3.2.
+//! The dissertation changes the return address on the stack; here the way out of an interrupt is one piece of
+//! code, which looks at one word.
+//! Progress: wait-free. Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", sections
+//! 3.1 and 4.4; dissertation, section 5.3.2.
 
 use crate::running::kick;
 use crate::running::local::{Local, here};
@@ -90,7 +95,8 @@ impl Chain {
         Some((procedure, argument.load(Ordering::Relaxed)))
     }
 
-    /// Runs what is chained, in order. At the end of an interrupt, with interrupts off, also on return; on in between.
+    /// Runs what is chained, in order. At the end of an interrupt, with interrupts off, also on return; on in
+    /// between.
     #[cold]
     #[inline(never)]
     pub fn run(&self) {
@@ -107,16 +113,18 @@ impl Chain {
         self.state.store(0, Ordering::Relaxed);
     }
 
-    /// Whether an interrupt ends inside the chain of another, which goes on with it and then looks who is to run.
+    /// Whether an interrupt ends inside the chain of another, which goes on with it and then looks who is to
+    /// run.
     #[inline(always)]
     pub fn is_below(&self) -> bool {
         self.is_running()
     }
 }
 
-/// Has `procedure(argument)` called, with interrupts off, at the end of the interrupt that is being handled here: after those chained before it, and before
-/// anything that was interrupted or woken goes on. Outside an interrupt it is called at once when interrupts are on, and else by an interrupt
-/// that comes as soon as they are. It may resume threads, set alarms and chain, and not sleep.
+/// Has `procedure(argument)` called, with interrupts off, at the end of the interrupt that is being handled
+/// here: after those chained before it, and before anything that was interrupted or woken goes on. Outside an
+/// interrupt it is called at once when interrupts are on, and else by an interrupt that comes as soon as they
+/// are. It may resume threads, set alarms and chain, and not sleep.
 ///
 /// # Errors
 /// [`LINKS`] procedures are chained here already.

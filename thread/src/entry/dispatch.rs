@@ -1,21 +1,26 @@
 //! The dispatcher: the code that one thread's `syscall` instruction enters, generated for that thread.
 //!
-//! *Interface*: say once which leaf calls there are ([`Leaves`], [`Plan`]), describe a thread's own with a [`Spec`], make it with
-//! [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`. A new one is needed when the value of a [`Leaf::Value`] or the
-//! descriptor table's arrays or size change.
+//! *Interface*: say once which leaf calls there are ([`Leaves`], [`Plan`]), describe a thread's own with a
+//! [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`. A new
+//! one is needed when the value of a [`Leaf::Value`] or the descriptor table's arrays or size change.
 //!
-//! A plan is assembled once; a thread's dispatcher is a copy of it with the thread's constants put in (section 3.1). Threads share what
-//! is equal for all of them, the plan's text, and nothing that would cost an instruction of a call.
+//! A plan is assembled once; a thread's dispatcher is a copy of it with the thread's constants put in
+//! (section 3.1). Threads share what is equal for all of them, the plan's text, and nothing that would cost
+//! an instruction of a call.
 //!
-//! Entered by a jump: interrupts off, user's stack pointer, rax = number, rcx = user's rip, r11 = user's flags. Known when
-//! generated: where the thread's stack base is, the addresses and the size of its kernel procedure table, the answers of
-//! its leaf calls. `read` and `write` come first, then the two first leaves and `lseek`, then trees of comparisons over what is left.
+//! Entered by a jump: interrupts off, user's stack pointer, rax = number, rcx = user's rip, r11 = user's
+//! flags. Known when generated: where the thread's stack base is, the addresses and the size of its kernel
+//! procedure table, the answers of its leaf calls. `read` and `write` come first, then the two first leaves
+//! and `lseek`, then trees of comparisons over what is left.
 //! - a leaf is answered on the spot: no stack, no register but rax;
-//! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call leaves the table;
+//! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call
+//!   leaves the table;
 //! - a number that no call has is refused, as is a descriptor below zero;
-//! - everything else, descriptors beyond the table too, goes to what is linked for it (`outright`), and from there to the machine's slow entry.
+//! - everything else, descriptors beyond the table too, goes to what is linked for it (`outright`), and from
+//!   there to the machine's slow entry.
 //!
-//! Where mitigations want it the entry of `syscall` has changed stacks already (`machine::guard`), and each way out has more to do.
+//! Where mitigations want it the entry of `syscall` has changed stacks already (`machine::guard`), and each
+//! way out has more to do.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
@@ -28,8 +33,8 @@ use core::mem::offset_of;
 use machine::cpu::StackBase;
 use machine::guard;
 
-/// A kernel procedure table, as constants for the generator. Its words are 8 bytes each, of which the low four are the routine's address without its sign:
-/// what changes them has the others for itself.
+/// A kernel procedure table, as constants for the generator. Its words are 8 bytes each, of which the low
+/// four are the routine's address without its sign: what changes them has the others for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kpt {
     /// Address of the array of `read` routines.
@@ -59,8 +64,8 @@ pub enum Leaf {
     Value,
     /// The 32-bit word at the thread's value, an address that stays valid as long as the dispatcher does.
     Word,
-    /// Whatever the routine at the thread's value returns: it keeps the contract of a descriptor routine (docs/architecture.md), and
-    /// stays for ever.
+    /// Whatever the routine at the thread's value returns: it keeps the contract of a descriptor routine
+    /// (docs/architecture.md), and stays for ever.
     Routine,
     /// `sched_yield`: the thread's switch code answers zero at once, or switches. Takes no value.
     Yield,
@@ -147,11 +152,12 @@ const AGAIN: usize = 0;
 const ENTRY: usize = 8;
 
 impl Dispatcher {
-    /// The dispatcher of `tte`, whose stack is in place. What it does not answer goes to `rest`, which is the machine's slow entry or entered as that is.
+    /// The dispatcher of `tte`, whose stack is in place. What it does not answer goes to `rest`, which is the
+    /// machine's slow entry or entered as that is.
     pub fn synthesize(tte: &Tte, spec: &Spec, rest: usize) -> Result<Dispatcher, OutOfCode> {
         let sealed = instantiate(tte, spec, rest)?;
-        // SAFETY: the generator keeps the contract at the head of this file for this thread; the table outlives the
-        // dispatcher by the contract of `Spec`, the thread owns the dispatcher.
+        // SAFETY: the generator keeps the contract at the head of this file for this thread; the table
+        // outlives the dispatcher by the contract of `Spec`, the thread owns the dispatcher.
         Ok(Dispatcher(unsafe { Routine::from(sealed) }))
     }
 
@@ -294,8 +300,8 @@ fn to_user_stack(d: &mut Draft) {
     dynasm!(d ; .arch x64 ; mov rsp, [rsp + StackBase::USER_RSP as i32]);
 }
 
-/// One descriptor call, on the kernel stack. The index is masked by the comparison, for where that is not waited for. The routine leaves every register but rax
-/// alone.
+/// One descriptor call, on the kernel stack. The index is masked by the comparison, for where that is not
+/// waited for. The routine leaves every register but rax alone.
 fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     dynasm!(d
         ; .arch x64
@@ -313,8 +319,8 @@ fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     leave(d, Place::KernelStack);
 }
 
-/// Compares eax with the sorted `leaves`, half by half. What is none of them goes to `slow`; where an `end` is given, on, but from that number on
-/// to the label beside it.
+/// Compares eax with the sorted `leaves`, half by half. What is none of them goes to `slow`; where an `end`
+/// is given, on, but from that number on to the label beside it.
 fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, end: Option<(u32, Label)>) {
     if leaves.len() <= 2 {
         for &(number, label) in leaves {
@@ -358,7 +364,8 @@ enum Place {
     KernelStack,
 }
 
-/// The code that leads to user mode from the base of any kernel stack: the user's registers as they were, the result in rax, interrupts off.
+/// The code that leads to user mode from the base of any kernel stack: the user's registers as they were, the
+/// result in rax, interrupts off.
 pub fn way_out(d: &mut Draft) {
     leave(d, Place::KernelStack);
 }

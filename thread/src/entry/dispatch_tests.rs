@@ -1,4 +1,5 @@
-//! Dispatchers run natively: `sysretq` becomes `ret`, the table's routines and the slow entry are small routines that say who they are.
+//! Dispatchers run natively: `sysretq` becomes `ret`, the table's routines and the slow entry are small
+//! routines that say who they are.
 
 use super::*;
 use crate::tte::detached;

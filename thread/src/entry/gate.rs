@@ -1,7 +1,8 @@
 //! The crossings: what the room does at the end of an interrupt, before user mode, and in its own exceptions.
 //!
-//! *Interface*: [`irq_exit`] is the machine's callout of that name; [`before_user`] is the first thing in the room above's
-//! `return_to_user`, [`debug_trap`] and [`crate::switch::fp::no_fpu`] the first things in its `exception`.
+//! *Interface*: [`irq_exit`] is the machine's callout of that name; [`before_user`] is the first thing in the
+//! room above's `return_to_user`, [`debug_trap`] and [`crate::switch::fp::no_fpu`] the first things in its
+//! `exception`.
 //! Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
 
 use crate::entry::protect;
@@ -19,7 +20,8 @@ use machine::trap::{RFLAGS_IF, TrapFrame};
 
 const RFLAGS_TF: u64 = 1 << 8;
 
-/// Last thing in every interrupt: runs what is chained, and gives way when somebody was woken or the quantum is over. Interrupts are off.
+/// Last thing in every interrupt: runs what is chained, and gives way when somebody was woken or the quantum
+/// is over. Interrupts are off.
 pub fn irq_exit(frame: &mut TrapFrame) {
     let (cpu, local, me) = here();
     if !me.on_ring.load(Ordering::Relaxed) {
@@ -38,8 +40,9 @@ pub fn irq_exit(frame: &mut TrapFrame) {
     }
 }
 
-/// Before each return to user mode: stops, steps, and runs procedures as the thread's marks say. Returns the marks that are left to the
-/// room above: `SIGNAL` and `KILLED`, or `SEQUENCE` alone. Interrupts are off before and after, and on in between when there is something to do.
+/// Before each return to user mode: stops, steps, and runs procedures as the thread's marks say. Returns the
+/// marks that are left to the room above: `SIGNAL` and `KILLED`, or `SEQUENCE` alone. Interrupts are off
+/// before and after, and on in between when there is something to do.
 #[inline]
 pub fn before_user(frame: &mut TrapFrame) -> u32 {
     let (cpu, _, me) = here();
@@ -68,7 +71,8 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
             irq_disable();
             me.note_sequence();
         } else if flags & SIGNAL != 0 {
-            // Before the procedures, so that an interrupted call is made again after them. The room above may have the thread sleep.
+            // Before the procedures, so that an interrupted call is made again after them. The room above may
+            // have the thread sleep.
             me.note_sequence();
             return SIGNAL;
         } else if flags & SEQUENCE != 0 {
@@ -119,7 +123,8 @@ fn end_step(frame: &mut TrapFrame, me: &Tte) {
     token::end_step(&me.state);
 }
 
-/// A dispatcher that another thread replaced is taken up at every quiescent point and every crossing, before its grace period can end.
+/// A dispatcher that another thread replaced is taken up at every quiescent point and every crossing, before
+/// its grace period can end.
 #[inline(always)]
 fn fresh_dispatcher(cpu: &Cpu, me: &Tte) {
     if !me.is_kernel() {

@@ -1,11 +1,16 @@
-//! A whole call by one Rust function, straight out of the dispatcher: one that makes no trap frame, and may sleep.
+//! A whole call by one Rust function, straight out of the dispatcher: one that makes no trap frame, and may
+//! sleep.
 //!
-//! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`way_out`], [`link_way_out`] and [`link_rest`] at boot; [`answered`] for the slow way; [`with_interrupts`] and [`generally`] for what a function does. Entered by a jump from a routine at any depth of the
-//! kernel stack, interrupts off, the user's registers as at the routine's entry, rax = the call's [`word`]. The function gets the call's arguments and comes back with interrupts off
-//! and the answer, or [`LEFT`]: then the call is made from its start the slow way. Something that is asked of the thread meanwhile is done on the slow way, too, which finds the answer there.
+//! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`way_out`], [`link_way_out`] and
+//! [`link_rest`] at boot; [`answered`] for the slow way; [`with_interrupts`] and [`generally`] for what a
+//! function does. Entered by a jump from a routine at any depth of the kernel stack, interrupts off, the
+//! user's registers as at the routine's entry, rax = the call's [`word`]. The function gets the call's
+//! arguments and comes back with interrupts off and the answer, or [`LEFT`]: then the call is made from its
+//! start the slow way. Something that is asked of the thread meanwhile is done on the slow way, too, which
+//! finds the answer there.
 //!
-//! It is kernel text and no image, because a thread sleeps in it. The dispatcher that it came from may have gone meanwhile, so it does not return there: what leads to user
-//! mode is the same for all threads.
+//! It is kernel text and no image, because a thread sleeps in it. The dispatcher that it came from may have
+//! gone meanwhile, so it does not return there: what leads to user mode is the same for all threads.
 //! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
 
 use abi::errno::Result;
@@ -34,7 +39,8 @@ pub fn link_way_out(entry: usize) {
     OUT.store(entry, Ordering::Relaxed);
 }
 
-/// Links where calls go from here on that a dispatcher does not answer itself, in place of the machine's slow entry: entered as that is, with the number in rax.
+/// Links where calls go from here on that a dispatcher does not answer itself, in place of the machine's slow
+/// entry: entered as that is, with the number in rax.
 pub fn link_rest(entry: usize) {
     REST.store(entry, Ordering::Relaxed);
 }
@@ -47,7 +53,8 @@ pub(crate) fn rest() -> usize {
     }
 }
 
-/// What leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so half a word says where it is.
+/// What leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so half a word
+/// says where it is.
 pub fn word(number: usize, function: OutrightFn) -> i64 {
     (number as i64) << 32 | i64::from(function as *const () as u32)
 }
@@ -76,7 +83,8 @@ pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The answer of a call that ordinary Rust makes. One that is interrupted is made again the slow way, which knows how it goes on.
+/// The answer of a call that ordinary Rust makes. One that is interrupted is made again the slow way, which
+/// knows how it goes on.
 #[inline]
 pub fn generally(step: impl FnOnce() -> Result<usize>) -> isize {
     match with_interrupts(step) {

@@ -1,12 +1,14 @@
 //! Protected calls: the kernel calls a procedure in user mode, and gets control back when it returns.
 //!
-//! *Interface*: `call` makes the running thread's way back to user mode lead into a procedure; [`protected_return`] is the end of it,
-//! which the room above finds as an instruction fetch at [`PROTECTED_RETURN`]; [`forget`] drops what was interrupted (exec).
+//! *Interface*: `call` makes the running thread's way back to user mode lead into a procedure;
+//! [`protected_return`] is the end of it, which the room above finds as an instruction fetch at
+//! [`PROTECTED_RETURN`]; [`forget`] drops what was interrupted (exec).
 //!
-//! The call happens at a crossing, where the kernel stack holds nothing but the trap frame. The frame and the vector registers are kept in
-//! the thread's entry, out of the program's reach, and the procedure finds a return address on its stack that no program can map: returning
-//! there is an exception, which brings the thread back into supervisor mode and everything back as it was.
-//! So a procedure may change every register. Procedures nest, up to [`DEPTH`].
+//! The call happens at a crossing, where the kernel stack holds nothing but the trap frame. The frame and the
+//! vector registers are kept in the thread's entry, out of the program's reach, and the procedure finds a
+//! return address on its stack that no program can map: returning there is an exception, which brings the
+//! thread back into supervisor mode and everything back as it was. So a procedure may change every register.
+//! Procedures nest, up to [`DEPTH`].
 //! Source: dissertation, section 4.3.1.
 
 use crate::switch::fp::{self, FpArea};
@@ -58,8 +60,8 @@ pub(crate) fn has_room(me: &Tte) -> bool {
     unsafe { me.parts() }.calls.len() < DEPTH
 }
 
-/// Makes the running thread call `address` before it goes on as `frame` says. False: its stack cannot be written, or memory is short.
-/// Interrupts on; there is room.
+/// Makes the running thread call `address` before it goes on as `frame` says. False: its stack cannot be
+/// written, or memory is short. Interrupts on; there is room.
 #[expect(
     clippy::disallowed_methods,
     reason = "room is made, which may be refused"
@@ -115,7 +117,8 @@ pub(crate) fn is_called(me: &Tte) -> bool {
     !unsafe { me.parts() }.calls.is_empty()
 }
 
-/// The running thread has another program: nothing of the old one is called or returned to any more, and its signal table is empty.
+/// The running thread has another program: nothing of the old one is called or returned to any more, and its
+/// signal table is empty.
 pub fn forget() {
     let me = current();
     // SAFETY: as in `call`.
@@ -124,7 +127,8 @@ pub fn forget() {
     me.signals.reset();
 }
 
-/// A new thread goes on inside the procedures that the running one is in (fork). The caller has `child` alone.
+/// A new thread goes on inside the procedures that the running one is in (fork). The caller has `child`
+/// alone.
 #[expect(
     clippy::disallowed_methods,
     reason = "room is made, which may be refused"

@@ -1,10 +1,12 @@
 //! Operations on other threads of one's own process, straight out of the dispatcher.
 //!
-//! *Interface*: [`entry`], for the dispatcher's leaf of [`native::CALL`]. It keeps the contract of a descriptor routine: rdi is the operation, rsi the
-//! thread's handle, rdx and r10 further arguments, all registers but rax are preserved, interrupts stay off.
+//! *Interface*: [`entry`], for the dispatcher's leaf of [`native::CALL`]. It keeps the contract of a
+//! descriptor routine: rdi is the operation, rsi the thread's handle, rdx and r10 further arguments, all
+//! registers but rax are preserved, interrupts stay off.
 //!
-//! What only marks another thread of the same process is done here: a few exchanges of its state word, and no trap frame. Anything
-//! else (the caller itself, another process, what may sleep) leaves by the slow way, where ordinary Rust does all of the call.
+//! What only marks another thread of the same process is done here: a few exchanges of its state word, and no
+//! trap frame. Anything else (the caller itself, another process, what may sleep) leaves by the slow way,
+//! where ordinary Rust does all of the call.
 //! Source: dissertation, sections 3.3.4 and 5.3.2.
 
 use crate::running::local::here;

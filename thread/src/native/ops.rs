@@ -1,14 +1,16 @@
 //! The operations that one thread does on another.
 //!
-//! *Interface*: methods of [`Tte`]: `hold`, `release`, `stop`, `step`, `interrupt`, `signal`, `set_signal`, `notify`, `alert`, `kill`;
-//! [`wait`], [`wait_interruptible`] and [`hold_self`] for the running thread, [`safe_point`] for one of the kernel's. Any thread may call
-//! the methods on any other it holds a handle of, from any CPU; none waits.
+//! *Interface*: methods of [`Tte`]: `hold`, `release`, `stop`, `step`, `interrupt`, `signal`, `set_signal`,
+//! `notify`, `alert`, `kill`; [`wait`], [`wait_interruptible`] and [`hold_self`] for the running thread,
+//! [`safe_point`] for one of the kernel's. Any thread may call the methods on any other it holds a handle of,
+//! from any CPU; none waits.
 //!
-//! The steps are the dissertation's: mark the intention on the entry; do it, or make the CPU that can do it look; whoever
-//! finds the mark completes it. A mark on a thread in user mode is found at its next crossing, which an interrupt
-//! forces if it runs on another CPU. A thread of the kernel finds its mark at a safe point, where it holds nothing that others may need.
-//! The dissertation's *suspend* and *resume* are `hold` and `release` here: [`suspend`] and [`resume`] are for the token alone,
-//! which wait lists and alarms give too, so that a wake-up never starts a suspended or stopped thread again.
+//! The steps are the dissertation's: mark the intention on the entry; do it, or make the CPU that can do it
+//! look; whoever finds the mark completes it. A mark on a thread in user mode is found at its next crossing,
+//! which an interrupt forces if it runs on another CPU. A thread of the kernel finds its mark at a safe
+//! point, where it holds nothing that others may need. The dissertation's *suspend* and *resume* are `hold`
+//! and `release` here: [`suspend`] and [`resume`] are for the token alone, which wait lists and alarms give
+//! too, so that a wake-up never starts a suspended or stopped thread again.
 //! Source: dissertation, sections 4.3.2 and 5.3.2.
 
 use crate::running::block::{resume, suspend, switch, wake};
@@ -30,15 +32,16 @@ use machine::cpu::{irq_disable, irq_enable};
 pub const EVENTS: u32 = 64;
 
 impl Tte {
-    /// Suspends the thread: from its next crossing into user mode (a kernel thread: from its next [`safe_point`]) it runs
-    /// nothing but interrupt procedures, until [`Tte::release`].
+    /// Suspends the thread: from its next crossing into user mode (a kernel thread: from its next
+    /// [`safe_point`]) it runs nothing but interrupt procedures, until [`Tte::release`].
     #[inline]
     pub fn hold(&self) {
         token::hold(&self.state);
         self.look();
     }
 
-    /// Resumes the thread from the suspended or the stopped state. If it is in neither, its next [`hold_self`] ends at once.
+    /// Resumes the thread from the suspended or the stopped state. If it is in neither, its next
+    /// [`hold_self`] ends at once.
     #[inline]
     pub fn release(&self) {
         if token::release(&self.state) == Given::Wake {
@@ -46,8 +49,8 @@ impl Tte {
         }
     }
 
-    /// Asks the thread to stop: it executes nothing more, procedures neither, from its next crossing into user mode (a kernel
-    /// thread: from its next [`safe_point`]) until [`Tte::release`].
+    /// Asks the thread to stop: it executes nothing more, procedures neither, from its next crossing into
+    /// user mode (a kernel thread: from its next [`safe_point`]) until [`Tte::release`].
     #[inline]
     pub fn stop(&self) {
         self.state.fetch_or(STOPME, Ordering::AcqRel);
@@ -59,7 +62,8 @@ impl Tte {
         self.flags() & STOPPED != 0
     }
 
-    /// Whether the thread will execute no instruction in user mode before it is released: it has stopped, or sleeps in a call and is marked.
+    /// Whether the thread will execute no instruction in user mode before it is released: it has stopped, or
+    /// sleeps in a call and is marked.
     pub fn is_halted(&self) -> bool {
         let flags = self.flags();
         flags & (STOPPED | ASLEEP) != 0 && flags & (STOPME | HELD) != 0 && flags & STEP == 0
@@ -76,7 +80,8 @@ impl Tte {
             | when(self.is_kernel(), native::STATE_KERNEL)
     }
 
-    /// Makes the thread look at a mark: its CPU by an interrupt, a sleeping thread of the kernel by a wake-up, which it must expect anyway.
+    /// Makes the thread look at a mark: its CPU by an interrupt, a sleeping thread of the kernel by a
+    /// wake-up, which it must expect anyway.
     #[inline]
     fn look(&self) {
         if self.is_kernel() {
@@ -85,8 +90,8 @@ impl Tte {
         self.nudge();
     }
 
-    /// Lets a stopped user thread execute one instruction and stop again. False when it is not stopped, has no user
-    /// mode, or another step is under way (the advisory lock).
+    /// Lets a stopped user thread execute one instruction and stop again. False when it is not stopped, has
+    /// no user mode, or another step is under way (the advisory lock).
     pub fn step(&self) -> bool {
         if self.is_kernel() {
             return false;
@@ -98,8 +103,8 @@ impl Tte {
         true
     }
 
-    /// Makes the thread call a procedure, as if an interrupt had happened. A suspended thread runs it and is suspended again after it; one
-    /// that sleeps in a call makes the call again after a user procedure.
+    /// Makes the thread call a procedure, as if an interrupt had happened. A suspended thread runs it and is
+    /// suspended again after it; one that sleeps in a call makes the call again after a user procedure.
     ///
     /// # Errors
     /// Too many are pending.
@@ -134,7 +139,8 @@ impl Tte {
         self.signals.set(number, procedure)
     }
 
-    /// Tells the thread that event `event` (below [`EVENTS`]) has occurred, and resumes it if it waits for that.
+    /// Tells the thread that event `event` (below [`EVENTS`]) has occurred, and resumes it if it waits for
+    /// that.
     pub fn notify(&self, event: u32) {
         self.events
             .fetch_or(1 << (event % EVENTS), Ordering::SeqCst);
@@ -143,7 +149,8 @@ impl Tte {
         }
     }
 
-    /// Sets the `SIGNAL` flag: interruptible sleeps end, and the room above is asked at the next crossing into user mode.
+    /// Sets the `SIGNAL` flag: interruptible sleeps end, and the room above is asked at the next crossing
+    /// into user mode.
     pub fn alert(&self) {
         self.attention(SIGNAL);
     }
@@ -153,8 +160,8 @@ impl Tte {
         self.state.fetch_and(!SIGNAL, Ordering::AcqRel);
     }
 
-    /// Marks the thread killed: sleeps that can be interrupted end, a suspended or stopped thread goes on, and at its next crossing
-    /// into user mode it has to `exit`.
+    /// Marks the thread killed: sleeps that can be interrupted end, a suspended or stopped thread goes on,
+    /// and at its next crossing into user mode it has to `exit`.
     pub fn kill(&self) {
         self.attention(KILLED);
     }
@@ -164,7 +171,8 @@ impl Tte {
         self.flags() & KILLED != 0
     }
 
-    /// The running thread, which this is, has restartable sequences from now on, and is to look before it is in user mode again.
+    /// The running thread, which this is, has restartable sequences from now on, and is to look before it is
+    /// in user mode again.
     pub fn watch_sequences(&self) {
         self.sequences.store(SEQUENCE, Ordering::Relaxed);
         self.note_sequence();
@@ -221,7 +229,8 @@ impl Tte {
     }
 }
 
-/// Waits until `event` (below [`EVENTS`]) has occurred, and consumes the occurrence. An event notified before is remembered.
+/// Waits until `event` (below [`EVENTS`]) has occurred, and consumes the occurrence. An event notified before
+/// is remembered.
 pub fn wait(event: u32) {
     let me = current();
     let bit = 1 << (event % EVENTS);
@@ -257,7 +266,8 @@ pub fn hold_self() {
     token::hold_self(&current().state);
 }
 
-/// Where a thread of the kernel stops and is suspended if somebody asked for that. It holds nothing here that others may wait for. Interrupts on.
+/// Where a thread of the kernel stops and is suspended if somebody asked for that. It holds nothing here that
+/// others may wait for. Interrupts on.
 pub fn safe_point() {
     let me = current();
     loop {
@@ -277,7 +287,8 @@ fn waits(flags: u32) -> bool {
     flags & KILLED == 0 && (flags & STOPME != 0 || held)
 }
 
-/// What a thread that was woken, or had the CPU back, does about its marks. With interrupts off, also on return.
+/// What a thread that was woken, or had the CPU back, does about its marks. With interrupts off, also on
+/// return.
 #[cold]
 pub(crate) fn woken(me: &Tte) {
     if me.flags() & POKED != 0 {

@@ -1,10 +1,12 @@
 //! Blocking and waking: the token protocol joined to the ready rings.
 //!
-//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room [`switch`], [`preempt`].
+//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room [`switch`],
+//! [`preempt`].
 //!
-//! A thread belongs to one CPU's ring, its home, and only that CPU puts it in or takes it out, with interrupts
-//! off. Between marking itself asleep and the end of `sw_out` a thread's home is busy switching it out; so a waker elsewhere,
-//! who can but send the thread home through the inbox, never finds a thread that is half switched out.
+//! A thread belongs to one CPU's ring, its home, and only that CPU puts it in or takes it out, with
+//! interrupts off. Between marking itself asleep and the end of `sw_out` a thread's home is busy switching it
+//! out; so a waker elsewhere, who can but send the thread home through the inbox, never finds a thread that
+//! is half switched out.
 //! Source: dissertation, section 5.3.2; Table 5.2.
 
 use crate::balance;
@@ -51,7 +53,8 @@ pub fn resume(tte: &Tte) {
     }
 }
 
-/// Interrupts the CPU of an idle thread, which may have halted before it got its token: nobody puts it into a ring.
+/// Interrupts the CPU of an idle thread, which may have halted before it got its token: nobody puts it into a
+/// ring.
 #[cold]
 fn rouse(tte: &Tte) {
     let home = tte.cpu();
@@ -127,11 +130,13 @@ pub fn yield_now() {
     irq_enable();
 }
 
-/// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring. With interrupts off; puts them back to `irq`.
+/// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring. With
+/// interrupts off; puts them back to `irq`.
 #[inline(never)]
 fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
     if tte.cpu() == cpu.number() {
-        // In an interrupt the thread gets the CPU when the interrupt ends; a thread that wakes another keeps it.
+        // In an interrupt the thread gets the CPU when the interrupt ends; a thread that wakes another keeps
+        // it.
         if irq == 0 || !me.on_ring.load(Ordering::Relaxed) {
             cpu.need_resched.store(1, Ordering::Relaxed);
         }
@@ -195,7 +200,8 @@ pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
     true
 }
 
-/// Runs the thread's `sw_out`. With interrupts off; returns, perhaps on another CPU, when the thread runs again.
+/// Runs the thread's `sw_out`. With interrupts off; returns, perhaps on another CPU, when the thread runs
+/// again.
 #[inline(always)]
 pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
     cpu.need_resched.store(0, Ordering::Relaxed);
@@ -209,8 +215,8 @@ pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
     sw_out(cpu);
 }
 
-/// Gives way if there is anybody. At the end of an interrupt this is the asynchronous switch: the trap frame holds the
-/// thread's other registers.
+/// Gives way if there is anybody. At the end of an interrupt this is the asynchronous switch: the trap frame
+/// holds the thread's other registers.
 #[inline]
 pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
     cpu.need_resched.store(0, Ordering::Relaxed);

@@ -1,10 +1,11 @@
 //! Donating the CPU: the running thread's turn, and its level, go to another thread.
 //!
-//! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; [`favour`] is the rest of it on another CPU, at the end of the interrupt that asks for it.
+//! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; [`favour`]
+//! is the rest of it on another CPU, at the end of the interrupt that asks for it.
 //!
-//! A thread that stands on a shelf, whichever CPU's, is taken over and runs here. One that is ready in another CPU's ring is that CPU's: it
-//! is asked to run it next, at the level of the one who waits. Source: Hohmuth and Härtig 2001, section 3.3 (priority inheritance
-//! without a scheduler that knows of locks).
+//! A thread that stands on a shelf, whichever CPU's, is taken over and runs here. One that is ready in
+//! another CPU's ring is that CPU's: it is asked to run it next, at the level of the one who waits. Source:
+//! Hohmuth and Härtig 2001, section 3.3 (priority inheritance without a scheduler that knows of locks).
 
 use crate::native::ops;
 use crate::running::block::{preempt, switch};
@@ -16,8 +17,9 @@ use crate::tte::{LEVELS, Tte};
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, irq_disable, irq_enable, online};
 
-/// Runs the thread with this address (as `Tte::address` gave it) here and now, in the caller's place; returns when the caller's turn has come
-/// again. False when that thread cannot run here: it sleeps, or is in another CPU's ring, where it runs or is asked to run next. Thread context.
+/// Runs the thread with this address (as `Tte::address` gave it) here and now, in the caller's place; returns
+/// when the caller's turn has come again. False when that thread cannot run here: it sleeps, or is in another
+/// CPU's ring, where it runs or is asked to run next. Thread context.
 pub(crate) fn donate(address: usize) -> bool {
     if address == 0 {
         return false;
@@ -63,7 +65,8 @@ fn runs(tte: &Tte, cpu: usize) -> bool {
     online().nth(cpu).is_some_and(current)
 }
 
-/// Whether the thread is in the ring of this CPU, which is the caller's. The order of the two loads matters: who moves a thread to another CPU says so before putting it into the ring there.
+/// Whether the thread is in the ring of this CPU, which is the caller's. The order of the two loads matters:
+/// who moves a thread to another CPU says so before putting it into the ring there.
 fn is_in_ring_of(cpu: &Cpu, tte: &Tte) -> bool {
     tte.on_ring.load(Ordering::Acquire) && tte.cpu() == cpu.number()
 }
@@ -87,7 +90,8 @@ fn ask_for(cpu: &Cpu, me: &Tte, to: &Tte) {
     {
         return;
     }
-    // Entries are aligned: the low bits have room for a level. A wish that is overwritten is lost, as its thread has to wait like all others then.
+    // Entries are aligned: the low bits have room for a level. A wish that is overwritten is lost, as its
+    // thread has to wait like all others then.
     let level = me.level.load(Ordering::Relaxed) as usize;
     local(there)
         .favoured
@@ -97,7 +101,8 @@ fn ask_for(cpu: &Cpu, me: &Tte, to: &Tte) {
 
 const _: () = assert!(align_of::<Tte>() >= LEVELS);
 
-/// Does what another CPU has asked for: the thread that it names is raised to the waiting one's level, or runs next. With interrupts off.
+/// Does what another CPU has asked for: the thread that it names is raised to the waiting one's level, or
+/// runs next. With interrupts off.
 pub(crate) fn favour(cpu: &Cpu, local: &Local, me: &Tte) {
     if local.favoured.load(Ordering::Relaxed) == 0 {
         return;

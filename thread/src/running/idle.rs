@@ -2,12 +2,14 @@
 //!
 //! *Interface*: [`run`] is the idle thread's life; [`wait`] its one step; [`awake`] ends idleness.
 //!
-//! A CPU that has nothing to do takes from the shelves of all (`balance.rs`), leaves its bit in `IDLE` when they are empty, looks once more, and halts until
-//! somebody who leaves something on a shelf interrupts it: one interrupt, to one CPU, which wakes the next if there is more.
+//! A CPU that has nothing to do takes from the shelves of all (`balance.rs`), leaves its bit in `IDLE` when
+//! they are empty, looks once more, and halts until somebody who leaves something on a shelf interrupts it:
+//! one interrupt, to one CPU, which wakes the next if there is more.
 //!
-//! Halting is not announced to `sync::epoch` as idleness: an interrupt handler on a halted CPU reads shared memory before
-//! anybody could announce its end. A grace period ends by an interrupt there too. Nor does an idle thread run what waits for one: it may be preempted in the middle and
-//! not have the CPU again for as long as one likes, with all that it has taken (`grace.rs`).
+//! Halting is not announced to `sync::epoch` as idleness: an interrupt handler on a halted CPU reads shared
+//! memory before anybody could announce its end. A grace period ends by an interrupt there too. Nor does an
+//! idle thread run what waits for one: it may be preempted in the middle and not have the CPU again for as
+//! long as one likes, with all that it has taken (`grace.rs`).
 //! Source: dissertation, section 5.3.1.
 
 use crate::balance;

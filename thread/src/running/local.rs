@@ -19,11 +19,12 @@ use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
 pub(crate) const STILL: u8 = 0;
 /// The timer keeps quanta.
 pub(crate) const TICKING: u8 = 1;
-/// It does, and a whole quantum has passed in which threads only woke each other: the next that one of them wakes goes
-/// to the back, behind those who wait.
+/// It does, and a whole quantum has passed in which threads only woke each other: the next that one of them
+/// wakes goes to the back, behind those who wait.
 pub(crate) const OVERDUE: u8 = 2;
 
-/// One CPU's scheduling state. Other CPUs write `inbox`, `favoured` and the `alarms`' cancel words, and take from the ring's shelf.
+/// One CPU's scheduling state. Other CPUs write `inbox`, `favoured` and the `alarms`' cancel words, and take
+/// from the ring's shelf.
 #[repr(C, align(64))]
 pub(crate) struct Local {
     pub ring: ReadyRing,
@@ -35,13 +36,15 @@ pub(crate) struct Local {
     pub armed_ns: AtomicU64,
     /// When the timer looks at a quantum next, nanoseconds.
     pub look_ns: AtomicU64,
-    /// How many times over the next quantum is doubled before the timer looks, 0 to [`crate::time::timer::PATIENCE`].
+    /// How many times over the next quantum is doubled before the timer looks, 0 to
+    /// [`crate::time::timer::PATIENCE`].
     pub patience: AtomicU8,
     /// Whether the timer keeps quanta: [`STILL`], [`TICKING`] or [`OVERDUE`].
     pub ticking: AtomicU8,
     /// Since when nobody's quantum has ended here and nobody was sent to the back, nanoseconds.
     pub turn_ns: AtomicU64,
-    /// The thread that another CPU wants to run here next, and the level of the one who waits for it; 0 for none.
+    /// The thread that another CPU wants to run here next, and the level of the one who waits for it; 0 for
+    /// none.
     pub favoured: AtomicUsize,
     /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
     pub sample_ns: AtomicU64,
@@ -124,7 +127,8 @@ pub(crate) static IDLE: Idlers = Idlers(AtomicU32::new(0));
 #[inline(always)]
 pub(crate) fn here() -> (&'static Cpu, &'static Local, &'static Tte) {
     let cpu = this_cpu();
-    // SAFETY: `init_cpu` stored this CPU's `Local` and its idle thread before anything of the room runs on it.
+    // SAFETY: `init_cpu` stored this CPU's `Local` and its idle thread before anything of the room runs on
+    // it.
     unsafe {
         (
             cpu,

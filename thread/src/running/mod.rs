@@ -1,6 +1,8 @@
-//! Who runs: blocking and waking, the ready rings, giving the CPU to another thread; a thread's beginning and end, and the idle threads'.
+//! Who runs: blocking and waking, the ready rings, giving the CPU to another thread; a thread's beginning and
+//! end, and the idle threads'.
 //!
-//! *Interface*: of each file. [`local`] has what the room keeps for a CPU, [`start_up`] brings it up, [`callouts`] links what `sync` needs.
+//! *Interface*: of each file. [`local`] has what the room keeps for a CPU, [`start_up`] brings it up,
+//! [`callouts`] links what `sync` needs.
 
 pub(crate) mod asked;
 pub(crate) mod block;

@@ -1,19 +1,22 @@
 //! `ReadyRing`: one CPU's rings of ready threads, eight levels, each an executable circular list.
 //!
-//! *Interface*: [`ReadyRing::insert`], [`ReadyRing::remove`], [`ReadyRing::is_alone`]; the running thread is an argument,
-//! and stays in its ring while it runs. Called on the ring's own CPU with interrupts off, nowhere else.
+//! *Interface*: [`ReadyRing::insert`], [`ReadyRing::remove`], [`ReadyRing::is_alone`]; the running thread is
+//! an argument, and stays in its ring while it runs. Called on the ring's own CPU with interrupts off,
+//! nowhere else.
 //!
 //! A thread's `link` word holds the code address where its `sw_out` ends up. Two invariants:
-//! - in a ring, `link` is the next thread's `sw_in` (`sw_in_mm` if the next thread has another address space),
-//!   or the CPU's turn routine;
-//! - the *running* thread's `link` is right for this moment: the turn routine when several levels are populated, the next
-//!   thread directly when one is, the idle thread when none is. (The idle thread's is right once somebody was inserted;
-//!   before that it halts and does not switch.)
+//! - in a ring, `link` is the next thread's `sw_in` (`sw_in_mm` if the next thread has another address
+//!   space), or the CPU's turn routine;
+//! - the *running* thread's `link` is right for this moment: the turn routine when several levels are
+//!   populated, the next thread directly when one is, the idle thread when none is. (The idle thread's is
+//!   right once somebody was inserted; before that it halts and does not switch.)
 //!
-//! So insertion and removal mend at most three words, nothing is searched at a switch, and nothing is walked when the number of populated levels
-//! changes: a `link` still leading to the turn routine when one level is left is mended by that routine on its way through.
+//! So insertion and removal mend at most three words, nothing is searched at a switch, and nothing is walked
+//! when the number of populated levels changes: a `link` still leading to the turn routine when one level is
+//! left is mended by that routine on its way through.
 //!
-//! Who has waited long stands on the ring's *shelf* instead, from where any CPU takes it (`shelf.rs`, `balance.rs`). A level that runs empty takes one back.
+//! Who has waited long stands on the ring's *shelf* instead, from where any CPU takes it (`shelf.rs`,
+//! `balance.rs`). A level that runs empty takes one back.
 //! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
 
 use crate::balance;
@@ -35,7 +38,8 @@ pub enum End {
 /// Turns in the policy table.
 pub const TURNS: usize = 256;
 
-/// The policy: 0, 1, 0, 2, 0, 1, 0, 3, …: entry `i`, counted from 1, is the number of zero bits that `i` ends in.
+/// The policy: 0, 1, 0, 2, 0, 1, 0, 3, …: entry `i`, counted from 1, is the number of zero bits that `i` ends
+/// in.
 const fn policy() -> [u8; TURNS] {
     let mut table = [LEVELS as u8 - 1; TURNS];
     let mut i = 1;
@@ -99,8 +103,8 @@ impl ReadyRing {
         self.ready() <= 1 && current.on_ring.load(Relaxed)
     }
 
-    /// The frequent case of [`ReadyRing::insert`] at the front: one level is populated, the running thread's and `tte`'s own. False,
-    /// and nothing done, in any other case.
+    /// The frequent case of [`ReadyRing::insert`] at the front: one level is populated, the running thread's
+    /// and `tte`'s own. False, and nothing done, in any other case.
     #[inline(always)]
     pub fn insert_next(&self, current: &Tte, tte: &Tte) -> bool {
         let Some(level) = self.common_level(current, tte) else {
@@ -135,7 +139,8 @@ impl ReadyRing {
         common.then_some(level)
     }
 
-    /// Puts `tte` between two neighbours of `level`, the one that is populated, so that links lead from thread to thread.
+    /// Puts `tte` between two neighbours of `level`, the one that is populated, so that links lead from
+    /// thread to thread.
     #[inline(always)]
     fn insert_between(&self, previous: &Tte, tte: &Tte, next: &Tte, level: u8) {
         tte.level.store(level, Relaxed);
@@ -156,7 +161,8 @@ impl ReadyRing {
         self.insert_at(current, tte, tte.wanted_level.load(Relaxed), end);
     }
 
-    /// Lends `tte`, which is in a ring and does not run, a level until it next comes out of its ring: it is the next there.
+    /// Lends `tte`, which is in a ring and does not run, a level until it next comes out of its ring: it is
+    /// the next there.
     pub fn raise(&self, current: &Tte, tte: &Tte, level: u8) {
         self.remove(current, tte);
         self.insert_at(current, tte, level, End::Front);
@@ -205,8 +211,9 @@ impl ReadyRing {
         self.mend(current);
     }
 
-    /// Makes `tte`, which is in a ring, the one that the running thread's switch leads to, in the running thread's level: that
-    /// level is lent to it until it next comes out of its ring. The running thread is in a ring too, and is another.
+    /// Makes `tte`, which is in a ring, the one that the running thread's switch leads to, in the running
+    /// thread's level: that level is lent to it until it next comes out of its ring. The running thread is in
+    /// a ring too, and is another.
     pub fn hand_over(&self, current: &Tte, tte: &Tte) {
         self.remove(current, tte);
         let next = current.next.load(Relaxed);
@@ -288,8 +295,8 @@ impl ReadyRing {
         current.link.store(link, Relaxed);
     }
 
-    /// A ready thread that others may have: not running, not pinned, `waited` long, and the longest in line of the most patient level. The next in line
-    /// of each level stays unless `all` may go.
+    /// A ready thread that others may have: not running, not pinned, `waited` long, and the longest in line
+    /// of the most patient level. The next in line of each level stays unless `all` may go.
     pub fn spare(
         &self,
         current: &Tte,
@@ -326,8 +333,9 @@ impl ReadyRing {
         None
     }
 
-    /// Takes back from the shelf who has stood there longest, of whatever level, to the end of the level's line: in front it would pass those who
-    /// have never left the ring, again and again. False when nobody was there.
+    /// Takes back from the shelf who has stood there longest, of whatever level, to the end of the level's
+    /// line: in front it would pass those who have never left the ring, again and again. False when nobody
+    /// was there.
     pub fn take_back(&self, current: &Tte) -> bool {
         self.join(current, self.shelf.take_here(|_| Some(0)), End::Back)
     }
@@ -342,7 +350,8 @@ impl ReadyRing {
         true
     }
 
-    /// `level` has run empty while somebody may stand on the shelf: one of that level takes its place, or anybody when all levels are empty.
+    /// `level` has run empty while somebody may stand on the shelf: one of that level takes its place, or
+    /// anybody when all levels are empty.
     #[cold]
     #[inline(never)]
     fn refill(&self, current: &Tte, level: usize) {

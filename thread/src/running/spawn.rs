@@ -1,11 +1,13 @@
 //! Creation, first steps, and end of threads.
 //!
-//! *Interface*: [`create`] from a [`Spec`], then [`crate::running::block::start`]; [`spawn`] for a kernel thread in one step; [`exit`].
-//! `Tte::set_space`, `Tte::set_dispatcher`, `Tte::set_fs_base`, `Tte::set_gs_base` change what switching sets up.
+//! *Interface*: [`create`] from a [`Spec`], then [`crate::running::block::start`]; [`spawn`] for a kernel
+//! thread in one step; [`exit`]. `Tte::set_space`, `Tte::set_dispatcher`, `Tte::set_fs_base`,
+//! `Tte::set_gs_base` change what switching sets up.
 //!
-//! A thread that ends leaves its stack while it still stands on it. It puts itself on its CPU's list of dead threads, with interrupts off until
-//! the next thread runs; whoever creates or ends a thread there next, or the idle thread, buries it: frees stack, code and save area, and gives up
-//! the count that a thread has of itself.
+//! A thread that ends leaves its stack while it still stands on it. It puts itself on its CPU's list of dead
+//! threads, with interrupts off until the next thread runs; whoever creates or ends a thread there next, or
+//! the idle thread, buries it: frees stack, code and save area, and gives up the count that a thread has of
+//! itself.
 //! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
 
 use crate::entry::dispatch::{self, Dispatcher, Kpt, NoLeaves, Plan};
@@ -122,7 +124,8 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         area = Some(fp::fresh(spare)?);
         kind = kind.with(Kind::FP);
     }
-    // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping the handle frees.
+    // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping
+    // the handle frees.
     let parts = unsafe { thread.parts() };
     if core::mem::take(&mut parts.parked) {
         PARKED.fetch_sub(1, Ordering::Relaxed);
@@ -136,7 +139,8 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     };
     let top = end - StackBase::SIZE;
     thread.stack_top.store(top, Ordering::Relaxed);
-    // SAFETY: a stack that nobody uses, whose last bytes are the stack base, and the space below it is unused.
+    // SAFETY: a stack that nobody uses, whose last bytes are the stack base, and the space below it is
+    // unused.
     let rsp = unsafe {
         (top as *mut StackBase).write(StackBase {
             cpu: AtomicPtr::new(null_mut()),
@@ -190,8 +194,9 @@ fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
     kind
 }
 
-/// A new thread's dispatcher that answers nothing itself. It depends on the stack alone, so it waits with the stack for the next thread: the one of
-/// its own is made when the thread turns out to need it (section 5.3.3: a thread begins with what it shares).
+/// A new thread's dispatcher that answers nothing itself. It depends on the stack alone, so it waits with the
+/// stack for the next thread: the one of its own is made when the thread turns out to need it (section 5.3.3:
+/// a thread begins with what it shares).
 fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
     let starter = match parts.starter.take() {
         Some(starter) => starter,
@@ -245,10 +250,12 @@ pub fn exit() -> ! {
     unreachable!("a dead thread was switched in")
 }
 
-/// Frees what threads that ended on this CPU have left. Thread context. One after the other: the idle thread may be preempted, and what it has taken waits for it.
+/// Frees what threads that ended on this CPU have left. Thread context. One after the other: the idle thread
+/// may be preempted, and what it has taken waits for it.
 pub fn bury() {
     while let Some(tte) = take_zombie() {
-        // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the caller's alone.
+        // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the
+        // caller's alone.
         unsafe { dismantle(tte) };
         tte.own_count().give_up();
     }
@@ -274,8 +281,9 @@ const PARKED_MOST: usize = 16;
 /// How many do.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Frees what a thread owns besides its entry; stack, save area, switch code and first dispatcher wait with the entry for the next thread, of a
-/// few. The next one overwrites the whole area before it runs, or gives it up.
+/// Frees what a thread owns besides its entry; stack, save area, switch code and first dispatcher wait with
+/// the entry for the next thread, of a few. The next one overwrites the whole area before it runs, or gives
+/// it up.
 ///
 /// # Safety
 /// The thread does not run and never will again, and the caller has it alone.
@@ -304,8 +312,8 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
 }
 
 impl Tte {
-    /// Gives the thread a new dispatcher. Another CPU that runs the thread takes it up at its next interrupt, which this
-    /// sends, or crossing; until then the old one answers. Thread context.
+    /// Gives the thread a new dispatcher. Another CPU that runs the thread takes it up at its next interrupt,
+    /// which this sends, or crossing; until then the old one answers. Thread context.
     ///
     /// # Errors
     /// No memory: the old one stays.
@@ -333,12 +341,14 @@ impl Tte {
         drop(former);
     }
 
-    /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses no table.
+    /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses
+    /// no table.
     pub fn is_beginning(&self) -> bool {
         self.beginning.load(Ordering::Acquire) != 0
     }
 
-    /// The running thread, which this is, makes a call: whether it has made so many that it should get a dispatcher of its own.
+    /// The running thread, which this is, makes a call: whether it has made so many that it should get a
+    /// dispatcher of its own.
     pub fn has_begun(&self) -> bool {
         let left = self.beginning.load(Ordering::Relaxed).saturating_sub(1);
         if left != 0 {
@@ -362,7 +372,8 @@ impl Tte {
         Ok(())
     }
 
-    /// Moves the running thread, which this is, into another address space; 0 for the kernel's own. Cannot fail.
+    /// Moves the running thread, which this is, into another address space; 0 for the kernel's own. Cannot
+    /// fail.
     ///
     /// # Safety
     /// `root` is a top-level page table that maps the kernel and stays until the thread has another.
@@ -381,7 +392,8 @@ impl Tte {
         irq_restore(irq);
     }
 
-    /// Sets the user's FS base of the running thread, which this is. The caller has checked that it is a user address.
+    /// Sets the user's FS base of the running thread, which this is. The caller has checked that it is a user
+    /// address.
     pub fn set_fs_base(&self, base: u64) {
         let irq = irq_save();
         self.fs_base.store(base, Ordering::Relaxed);
@@ -395,8 +407,8 @@ impl Tte {
         self.fs_base.load(Ordering::Relaxed)
     }
 
-    /// Sets the user's GS base of the running thread, which this is; from now on its switch code carries it. The caller has checked
-    /// that it is a user address.
+    /// Sets the user's GS base of the running thread, which this is; from now on its switch code carries it.
+    /// The caller has checked that it is a user address.
     ///
     /// # Errors
     /// No memory for the switch code.

@@ -2,8 +2,9 @@
 //!
 //! *Interface*: [`init`], [`init_cpu`], [`idle`]; [`stats`] for listings.
 //!
-//! What runs at boot becomes its CPU's idle thread, on the stack it has: from then on it has an entry, may use monitors, and may
-//! start others; `suspend` there runs others or halts, and returns spuriously. When boot is done, it calls [`idle`].
+//! What runs at boot becomes its CPU's idle thread, on the stack it has: from then on it has an entry, may
+//! use monitors, and may start others; `suspend` there runs others or halts, and returns spuriously. When
+//! boot is done, it calls [`idle`].
 
 use crate::running::callouts;
 use crate::running::kick;

@@ -1,12 +1,13 @@
 //! Floating point: switch code with vector registers for the threads that use them, made at the first use.
 //!
-//! *Interface*: [`no_fpu`] is the #NM exception; `inherited` copies the running thread's state for a new one; [`forget`] takes it
-//! away (exec); [`save`] and [`load`] are for signal frames.
+//! *Interface*: [`no_fpu`] is the #NM exception; `inherited` copies the running thread's state for a new one;
+//! [`forget`] takes it away (exec); [`save`] and [`load`] are for signal frames.
 //!
-//! A thread starts without. While it runs CR0.TS is set, so that nothing of another thread's registers can be read (CVE-2018-3665). Where the processor lets
-//! even those be seen (`machine::mitigate`), every program's thread has them from the start.
-//! From its first use on its switch code saves them at each switch-out and loads them at a switch-in, unless
-//! the CPU's registers are still this thread's. Kernel threads and the kernel itself never touch them.
+//! A thread starts without. While it runs CR0.TS is set, so that nothing of another thread's registers can be
+//! read (CVE-2018-3665). Where the processor lets even those be seen (`machine::mitigate`), every program's
+//! thread has them from the start. From its first use on its switch code saves them at each switch-out and
+//! loads them at a switch-in, unless the CPU's registers are still this thread's. Kernel threads and the
+//! kernel itself never touch them.
 //! Source: dissertation, section 3.3.2.
 
 use crate::running::local::here;
@@ -77,8 +78,8 @@ impl FpArea {
 
     /// Puts the state of a program's start there. Nobody else uses the area.
     fn clear(&self) {
-        // With XSAVE's header an empty list of components is the initial state, whatever the rest holds; without, all zero but for
-        // the two control words is.
+        // With XSAVE's header an empty list of components is the initial state, whatever the rest holds;
+        // without, all zero but for the two control words is.
         let (from, count) = match fpu::area_size() {
             size if size > HEADER => (HEADER, 64),
             size => (0, size),
@@ -111,7 +112,8 @@ impl Drop for FpArea {
     }
 }
 
-/// The state of a program's start, in `spare` if there is one: for a thread that has vector registers from the beginning.
+/// The state of a program's start, in `spare` if there is one: for a thread that has vector registers from
+/// the beginning.
 ///
 /// # Errors
 /// No memory.
@@ -123,8 +125,8 @@ pub(crate) fn fresh(spare: Option<FpArea>) -> Result<FpArea, NoMemory> {
     Ok(area)
 }
 
-/// The #NM exception, from user mode, interrupts off before and after. It comes only from a thread without: a thread
-/// with vector registers runs with the trap off.
+/// The #NM exception, from user mode, interrupts off before and after. It comes only from a thread without: a
+/// thread with vector registers runs with the trap off.
 ///
 /// # Errors
 /// No memory for the area or the code: the thread cannot go on.
@@ -136,7 +138,8 @@ pub fn no_fpu() -> Result<(), NoMemory> {
     made
 }
 
-/// Plugs switch code with vector registers, whose state is in `area`, into the running thread, and loads them.
+/// Plugs switch code with vector registers, whose state is in `area`, into the running thread, and loads
+/// them.
 fn take(me: &Tte, area: FpArea) -> Result<(), NoMemory> {
     me.replug(me.kind().with(Kind::FP), FpChange::Take(area))
 }
@@ -153,8 +156,8 @@ fn make_live(cpu: &Cpu, me: &Tte) {
     cpu.fp_owner.store(me.address(), Ordering::Relaxed);
 }
 
-/// Brings the running thread's area up to date with the registers. With interrupts off. A thread that runs and has an area has its state in the
-/// registers, whatever the CPU's books say (`Cpu::fp_owner`).
+/// Brings the running thread's area up to date with the registers. With interrupts off. A thread that runs
+/// and has an area has its state in the registers, whatever the CPU's books say (`Cpu::fp_owner`).
 fn settle(me: &Tte) {
     // SAFETY: the thread itself with interrupts off.
     if let Some(area) = unsafe { &me.parts().fp } {
@@ -163,7 +166,8 @@ fn settle(me: &Tte) {
     }
 }
 
-/// A copy of the running thread's floating-point state, for its child, in `spare` if there is one; `None` when it has none.
+/// A copy of the running thread's floating-point state, for its child, in `spare` if there is one; `None`
+/// when it has none.
 ///
 /// # Errors
 /// No memory.
@@ -177,7 +181,8 @@ pub(crate) fn inherited(spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemor
         None => FpArea::new()?,
     };
     let irq = irq_save();
-    // SAFETY: a thread that runs and has an area has its state in the registers, and traps are off. All of it is written, by an instruction that does not ask what the area held.
+    // SAFETY: a thread that runs and has an area has its state in the registers, and traps are off. All of it
+    // is written, by an instruction that does not ask what the area held.
     unsafe { store(&area) };
     irq_restore(irq);
     Ok(Some(area))
@@ -201,7 +206,8 @@ pub fn forget() {
     }
 }
 
-/// Puts the running thread's floating-point state back to that of a program's start, if it has one; it keeps its switch code.
+/// Puts the running thread's floating-point state back to that of a program's start, if it has one; it keeps
+/// its switch code.
 pub fn start_over() {
     let irq = irq_save();
     let (cpu, _, me) = here();
@@ -234,13 +240,15 @@ pub(crate) fn reinstate(saved: Option<FpArea>) {
     irq_restore(irq);
 }
 
-/// With interrupts off, after the running thread lost its state: the next floating-point instruction traps again.
+/// With interrupts off, after the running thread lost its state: the next floating-point instruction traps
+/// again.
 pub(crate) fn disown(cpu: &Cpu) {
     fpu::set_trap();
     cpu.fp_owner.store(Cpu::FP_TRAPPED, Ordering::Relaxed);
 }
 
-/// Copies the running thread's state (XSAVE's standard format, or FXSAVE's) into `buffer`, as much as fits. `None`: it has none.
+/// Copies the running thread's state (XSAVE's standard format, or FXSAVE's) into `buffer`, as much as fits.
+/// `None`: it has none.
 pub fn save(buffer: &mut [u8]) -> Option<usize> {
     let irq = irq_save();
     let (_, _, me) = here();
@@ -254,8 +262,8 @@ pub fn save(buffer: &mut [u8]) -> Option<usize> {
     Some(len)
 }
 
-/// Shows the running thread's state where it lies (XSAVE's standard format, or FXSAVE's), up to date; `None`: it has none. `look`
-/// may sleep, and must not use floating point.
+/// Shows the running thread's state where it lies (XSAVE's standard format, or FXSAVE's), up to date; `None`:
+/// it has none. `look` may sleep, and must not use floating point.
 pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
     let irq = irq_save();
     let (_, _, me) = here();
@@ -269,8 +277,8 @@ pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
     look(area.map(bytes))
 }
 
-/// Makes `state`, which a user may have written, the running thread's: as [`save`] gave it. Whatever the processor would
-/// refuse is cleared first.
+/// Makes `state`, which a user may have written, the running thread's: as [`save`] gave it. Whatever the
+/// processor would refuse is cleared first.
 ///
 /// # Errors
 /// No memory.
@@ -313,7 +321,8 @@ impl FpArea {
         }
         self.set(MXCSR, self.get::<u32>(MXCSR) & mask);
         if fpu::area_size() > HEADER {
-            // SAFETY: the 64-byte header lies inside an XSAVE area. Unknown components, the compacted format and reserved words would fault.
+            // SAFETY: the 64-byte header lies inside an XSAVE area. Unknown components, the compacted format
+            // and reserved words would fault.
             unsafe {
                 let header = self.area.as_ptr().add(HEADER).cast::<u64>();
                 let present = if len > HEADER + 8 { header.read() } else { 3 };

@@ -1,29 +1,35 @@
-//! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread a second set, straight from user mode to user mode.
+//! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread a second set,
+//! straight from user mode to user mode.
 //!
-//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`Kind`] of context;
-//! the ready ring links the entries. Contract of the entries, interrupts off throughout:
-//! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; preserves what a call preserves, saves it on
-//!   the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi = `Cpu`, rax = time stamp.
-//!   It returns, perhaps on another CPU, when the thread's `sw_in` has run.
+//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`Kind`]
+//! of context; the ready ring links the entries. Contract of the entries, interrupts off throughout:
+//! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; preserves what a call preserves, saves
+//!   it on the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi
+//!   = `Cpu`, rax = time stamp. It returns, perhaps on another CPU, when the thread's `sw_in` has run.
 //! - `sw_in_mm`: loads the address space, then as `sw_in`.
 //! - `sw_in` (rdi = `Cpu`, rax = time stamp): makes the thread the CPU's running one.
 //!
-//! A program's thread has `yield_out`, `yield_in_mm` and `yield_in` besides, which do the same for a thread that gives way by `sched_yield`:
-//! - `yield_out`: entered by a jump from the dispatcher, on the user's stack, all registers as the user left them but rax. It stores those
-//!   that the call must preserve into the kernel stack's end, which is empty, and goes on as `sw_out`. It does not look whether there is anybody to
-//!   give way to: who is alone goes round through its own `yield_in`, until the timer has it back in the ordinary way.
-//! - `yield_in` loads them and is back in user mode; or makes the call again the slow way when something is asked of the thread.
+//! A program's thread has `yield_out`, `yield_in_mm` and `yield_in` besides, which do the same for a thread
+//! that gives way by `sched_yield`:
+//! - `yield_out`: entered by a jump from the dispatcher, on the user's stack, all registers as the user left
+//!   them but rax. It stores those that the call must preserve into the kernel stack's end, which is empty,
+//!   and goes on as `sw_out`. It does not look whether there is anybody to give way to: who is alone goes
+//!   round through its own `yield_in`, until the timer has it back in the ordinary way.
+//! - `yield_in` loads them and is back in user mode; or makes the call again the slow way when something is
+//!   asked of the thread.
 //!
-//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`; who is alone is back in user mode at once.
+//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`; who is alone is back in
+//!   user mode at once.
 //!
 //! Which set the links lead to is the thread's *way* (`yielding.rs`).
 //!
-//! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the thread ever enters
-//! user mode, whether it has vector registers or a GS base, and which instructions this processor has for them.
-//! Two values stay words of the entry. The dispatcher, since threads that share a descriptor table get new ones while they run
-//! elsewhere; and the page-table root, since a thread that ends must be able to leave its space without asking for memory.
-//! `Cpu::root` is stored before CR3, as the TLB shootdown wants it. The stack base names the CPU already: who moves a thread to
-//! another one stores it (`Tte::move_to`), and takes the thread's vector registers from the former.
+//! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the thread
+//! ever enters user mode, whether it has vector registers or a GS base, and which instructions this processor
+//! has for them. Two values stay words of the entry. The dispatcher, since threads that share a descriptor
+//! table get new ones while they run elsewhere; and the page-table root, since a thread that ends must be
+//! able to leave its space without asking for memory. `Cpu::root` is stored before CR3, as the TLB shootdown
+//! wants it. The stack base names the CPU already: who moves a thread to another one stores it
+//! (`Tte::move_to`), and takes the thread's vector registers from the former.
 //!
 //! A synchronous switch saves six registers and the stack pointer. An asynchronous one comes through a
 //! trap frame that holds all others already, and then is a synchronous one.
@@ -138,7 +144,8 @@ pub struct SwitchCode {
 const MM_LEN: usize = 8 + 4 + 3;
 const VARIANTS: usize = 256;
 
-/// One constant says which marks a thread looks for and which components of the vector registers it has loaded.
+/// One constant says which marks a thread looks for and which components of the vector registers it has
+/// loaded.
 const _: () = assert!(ATTENTION as u64 & fpu::MOST_COMPONENTS == fpu::MOST_COMPONENTS);
 
 static SWITCH: Class = Class::new("thread.switch");
@@ -150,7 +157,8 @@ static YIELD_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; V
 macro_rules! templates {
     ($generate:ident: $($v:literal)*) => { [$(Template::of_variant(&SWITCH, $generate, $v)),*] };
 }
-/// By variant without the bits for vector registers ([`place_of`]); those with [`Kind::FP`] are in [`VECTOR`].
+/// By variant without the bits for vector registers ([`place_of`]); those with [`Kind::FP`] are in
+/// [`VECTOR`].
 static PLAIN: [Template<4>; 64] = templates!(plain:
     0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0
     64 65 0 0 68 69 0 0 72 73 0 0 76 77 0 0
@@ -190,15 +198,16 @@ impl SwitchCode {
             VECTOR[variant >> 2].instantiate("switch", owner, &[tte, top, slow, over, area])?
         };
         Ok(SwitchCode {
-            // SAFETY: the generator keeps the contract at the head of this file for a `Tte`, a stack base and an area that live as
-            // long as the thread, which owns the image.
+            // SAFETY: the generator keeps the contract at the head of this file for a `Tte`, a stack base and
+            // an area that live as long as the thread, which owns the image.
             image: unsafe { Routine::from(sealed) },
             variant: kind.0,
             fp_area: keys.fp_area,
         })
     }
 
-    /// Whether this is the code for a thread of `kind` with these keys, whose entry and stack are those that it was made for.
+    /// Whether this is the code for a thread of `kind` with these keys, whose entry and stack are those that
+    /// it was made for.
     pub fn is_for(&self, kind: Kind, keys: &Keys) -> bool {
         self.fp_area == keys.fp_area && self.variant == kind.here().0
     }
@@ -223,7 +232,8 @@ impl SwitchCode {
         self.image.entry() + SW_OUT_AT[self.variant as usize].load(Ordering::Relaxed)
     }
 
-    /// As [`SwitchCode::sw_in_mm`], for a thread that left by [`SwitchCode::yield_out`]. For threads with [`Kind::USER`], as the next two.
+    /// As [`SwitchCode::sw_in_mm`], for a thread that left by [`SwitchCode::yield_out`]. For threads with
+    /// [`Kind::USER`], as the next two.
     pub fn yield_in_mm(&self) -> usize {
         self.yield_in() - MM_LEN
     }
@@ -252,7 +262,8 @@ fn vector(d: &mut Draft, &[tte, stack_top, slow, over, area]: &[Hole; 5], varian
     generate(d, variant, &[tte, stack_top, slow, over], area.imm32());
 }
 
-/// The next instruction is where entries of this kind are found. A draft that has lost bytes knows no places, and another CPU may have made a whole one.
+/// The next instruction is where entries of this kind are found. A draft that has lost bytes knows no places,
+/// and another CPU may have made a whole one.
 fn note(variant: u8, places: &[AtomicUsize], d: &Draft) {
     if d.is_whole() {
         places[variant as usize].store(d.len(), Ordering::Relaxed);
@@ -330,7 +341,8 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
     note(variant, &YIELD_IN_AT, d);
     let rare = Rare::new(d);
     begin(d, variant, tte, base);
-    // For the vector registers, and for the question whether something is asked of the thread; what is left then is the call's result.
+    // For the vector registers, and for the question whether something is asked of the thread; what is left
+    // then is the call's result.
     dynasm!(d ; .arch x64 ; mov eax, ATTENTION as i32);
     shared_vectors(d, variant, tte, area, &rare);
     dynasm!(d
@@ -446,7 +458,8 @@ fn into_space(d: &mut Draft, tte: i32) {
     speculation::enter_space(d);
 }
 
-/// Makes the thread the running one of the CPU at rdi from the time stamp in rax on, but for the vector registers; changes rax, rcx, rdx and flags.
+/// Makes the thread the running one of the CPU at rdi from the time stamp in rax on, but for the vector
+/// registers; changes rax, rcx, rdx and flags.
 fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
     dynasm!(d
         ; .arch x64
@@ -485,8 +498,8 @@ fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
     }
 }
 
-/// In the ordinary way: makes the vector registers the thread's unless they are, and has the CPU's books say so; or has them trap. Changes
-/// rax, rcx and flags.
+/// In the ordinary way: makes the vector registers the thread's unless they are, and has the CPU's books say
+/// so; or has them trap. Changes rax, rcx and flags.
 fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
     if !has(variant, Kind::FP) {
         return no_vectors(d, variant, tte, rare);
@@ -507,8 +520,9 @@ fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
     d.bind(rare.go);
 }
 
-/// In the yielding way, where rax is [`ATTENTION`] and stays that: threads that give way to each other find each other's vector registers there, so
-/// as long as the books say that they are nobody's there is nothing to compare and nothing to write down.
+/// In the yielding way, where rax is [`ATTENTION`] and stays that: threads that give way to each other find
+/// each other's vector registers there, so as long as the books say that they are nobody's there is nothing
+/// to compare and nothing to write down.
 fn shared_vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
     if !has(variant, Kind::FP) {
         return no_vectors(d, variant, tte, rare);
@@ -531,7 +545,8 @@ fn no_vectors(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
     }
 }
 
-/// Loads the vector registers; the components whose bits are set in eax. No component has a bit above 31, so edx may be anything.
+/// Loads the vector registers; the components whose bits are set in eax. No component has a bit above 31, so
+/// edx may be anything.
 fn restore(d: &mut Draft, variant: u8, area: i32) {
     if variant & Kind::XSAVE != 0 {
         dynasm!(d ; .arch x64 ; xrstor64 [area]);
@@ -575,7 +590,8 @@ fn rarely(d: &mut Draft, variant: u8, rare: &Rare) {
     }
 }
 
-/// What [`shared_vectors`] seldom needs: that, and taking the registers off the books, unless they are the thread's still.
+/// What [`shared_vectors`] seldom needs: that, and taking the registers off the books, unless they are the
+/// thread's still.
 fn shared_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
     if !has(variant, Kind::FP) {
         return rarely(d, variant, rare);

@@ -1,10 +1,14 @@
-//! Speculation between threads: what a switch to another address space does about it, and what a thread asks for itself.
+//! Speculation between threads: what a switch to another address space does about it, and what a thread asks
+//! for itself.
 //!
-//! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`, [`executed`] ends what was asked for one program; `enter_space` and the rest are for the switch code.
+//! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`, [`executed`] ends what
+//! was asked for one program; `enter_space` and the rest are for the switch code.
 //!
-//! A thread that asks for nothing costs nothing: who asks gets switch code with [`Kind::ASKED`], which sets the bits in SPEC_CTRL when it comes and takes them
-//! away when it goes, with a barrier for branch predictors at both. Nobody else's code looks.
-//! Source: Intel, "Speculative Execution Side Channel Mitigations"; Linux, Documentation/userspace-api/spec_ctrl.rst.
+//! A thread that asks for nothing costs nothing: who asks gets switch code with [`Kind::ASKED`], which sets
+//! the bits in SPEC_CTRL when it comes and takes them away when it goes, with a barrier for branch predictors
+//! at both. Nobody else's code looks.
+//! Source: Intel, "Speculative Execution Side Channel Mitigations"; Linux,
+//! Documentation/userspace-api/spec_ctrl.rst.
 
 use crate::switch::Kind;
 use crate::switch::fp::FpChange;
@@ -108,7 +112,8 @@ pub(crate) fn init() -> Result<(), OutOfCode> {
     Ok(())
 }
 
-/// The rest of loading an address space, whose root is in rcx, on the CPU at rdi: as long as the two plain instructions. Keeps rax.
+/// The rest of loading an address space, whose root is in rcx, on the CPU at rdi: as long as the two plain
+/// instructions. Keeps rax.
 pub(crate) fn enter_space(d: &mut Draft) {
     match ENTER.load(Ordering::Relaxed) {
         0 => dynasm!(d ; .arch x64 ; mov [BYTE rdi + Cpu::ROOT as i8], rcx ; mov cr3, rcx),
@@ -169,7 +174,8 @@ impl Tte {
         }
     }
 
-    /// The running thread, which this is, asks for `asked` from now on; its children inherit it. The caller knows that the processor has the bits.
+    /// The running thread, which this is, asks for `asked` from now on; its children inherit it. The caller
+    /// knows that the processor has the bits.
     ///
     /// # Errors
     /// No memory for the switch code: nothing has changed.

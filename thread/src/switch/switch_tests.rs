@@ -1,4 +1,5 @@
-//! Switch code: kernel threads are switched natively on the host; the variants with privileged instructions by their listing.
+//! Switch code: kernel threads are switched natively on the host; the variants with privileged instructions
+//! by their listing.
 
 use super::*;
 use crate::running::ready::{End, ReadyRing};
@@ -202,7 +203,8 @@ fn straight(text: &str, from: usize, end: &str) -> usize {
     way.take_while(|line| !line.contains(end)).count() + 1
 }
 
-/// The goals of the chapter: at most 60 instructions within a space, 90 across. The dispatcher takes seven to find the call.
+/// The goals of the chapter: at most 60 instructions within a space, 90 across. The dispatcher takes seven to
+/// find the call.
 #[test]
 fn switches_are_short() {
     let (text, _) = listing(Kind::KERNEL);
@@ -269,7 +271,8 @@ fn a_thread_changes_its_way() {
     assert_eq!(far.link.load(Relaxed), 0x1001);
 }
 
-/// Who is alone need not switch: back in the ordinary way it looks first. Who is there already, or has no other way, stays.
+/// Who is alone need not switch: back in the ordinary way it looks first. Who is there already, or has no
+/// other way, stays.
 #[test]
 fn who_is_left_alone_changes_back() {
     use crate::switch::yielding::{left_alone, to_yielding};

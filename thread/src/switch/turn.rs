@@ -1,11 +1,12 @@
 //! The *turn* routine of a CPU: who runs next when several levels are populated.
 //!
-//! *Interface*: [`synthesize`] makes it for one CPU's [`ReadyRing`]. It is entered by a jump from a `sw_out` (rdi = `Cpu`, rax = time stamp,
-//! everything else saved) and leaves by a jump to the chosen thread's `sw_in` or `sw_in_mm`.
+//! *Interface*: [`synthesize`] makes it for one CPU's [`ReadyRing`]. It is entered by a jump from a `sw_out`
+//! (rdi = `Cpu`, rax = time stamp, everything else saved) and leaves by a jump to the chosen thread's `sw_in`
+//! or `sw_in_mm`.
 //!
-//! Turns of empty levels go to the others in proportion: the counter advances by the stride, the lowest populated level's
-//! distance in the table, so that at most one table entry is passed over. Entered when only one level is left,
-//! it mends the outgoing thread's link, which then leads to its successor directly.
+//! Turns of empty levels go to the others in proportion: the counter advances by the stride, the lowest
+//! populated level's distance in the table, so that at most one table entry is passed over. Entered when only
+//! one level is left, it mends the outgoing thread's link, which then leads to its successor directly.
 //! Source: dissertation, section 5.3.1.
 
 use crate::running::ready::ReadyRing;
@@ -78,7 +79,8 @@ pub fn synthesize(ring: &ReadyRing, cpu: u64) -> Result<Routine<Jump>, OutOfCode
         |d| dynasm!(d ; .arch x64 ; push r8),
     );
     let sealed = draft.seal()?;
-    // SAFETY: `Jump` promises nothing to Rust callers; the ring is the CPU's own and lives for ever, as threads' entries do.
+    // SAFETY: `Jump` promises nothing to Rust callers; the ring is the CPU's own and lives for ever, as
+    // threads' entries do.
     Ok(unsafe { Routine::from(sealed) })
 }
 

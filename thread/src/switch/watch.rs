@@ -1,11 +1,13 @@
 //! Debug registers: addresses at which the processor stops a thread, for debuggers.
 //!
-//! *Interface*: [`Tte::watch`] sets the running thread's, [`Tte::told_by`] says what a debug exception was about, [`Tte::told`] and [`Tte::set_told`] are DR6 as its debugger sees it; [`begin`] and [`end`] are for
+//! *Interface*: [`Tte::watch`] sets the running thread's, [`Tte::told_by`] says what a debug exception was
+//! about, [`Tte::told`] and [`Tte::set_told`] are DR6 as its debugger sees it; [`begin`] and [`end`] are for
 //! the switch code.
 //!
-//! A thread that has none enabled costs nothing: who has gets switch code with [`Kind::WATCHED`], which loads them when it comes and disables them when it goes. They are its own: a
-//! child inherits none. Only addresses of user mode may stand there, so the kernel meets them in its accesses on a program's behalf alone, and then goes on
-//! (`machine::trap`).
+//! A thread that has none enabled costs nothing: who has gets switch code with [`Kind::WATCHED`], which loads
+//! them when it comes and disables them when it goes. They are its own: a child inherits none. Only addresses
+//! of user mode may stand there, so the kernel meets them in its accesses on a program's behalf alone, and
+//! then goes on (`machine::trap`).
 //! Source: Intel, Software Developer's Manual, volume 3, chapter 18.
 
 use crate::switch::Kind;
@@ -66,8 +68,8 @@ pub(crate) fn end(d: &mut Draft) {
 }
 
 impl Tte {
-    /// The running thread, which this is, has these addresses watched as `control`, DR7, says. The caller knows that they are of user mode, and that the processor takes the
-    /// control.
+    /// The running thread, which this is, has these addresses watched as `control`, DR7, says. The caller
+    /// knows that they are of user mode, and that the processor takes the control.
     ///
     /// # Errors
     /// No memory for the switch code: it has none watched.
@@ -99,7 +101,8 @@ impl Tte {
         Ok(())
     }
 
-    /// Which of its registers the debug exception was about of which the processor tells `cause`, DR6 with set bits alone. The debugger is to see that from now on.
+    /// Which of its registers the debug exception was about of which the processor tells `cause`, DR6 with
+    /// set bits alone. The debugger is to see that from now on.
     pub fn told_by(&self, cause: u32) -> u32 {
         let control = self.watched.control.load(Ordering::Relaxed);
         let enabled = (0..4).filter(|number| control >> (2 * number) & 3 != 0);

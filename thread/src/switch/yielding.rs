@@ -1,17 +1,22 @@
 //! Giving way straight out of the dispatcher: `sched_yield` with somebody else ready.
 //!
-//! *Interface*: [`over`], for the switch code: entered by a jump with the user's stack pointer in the stack base, rsp at the stack base, interrupts
-//! off, the user's registers in place but rax; [`left_alone`], for the timer; `slow`, the machine's slow entry.
+//! *Interface*: [`over`], for the switch code: entered by a jump with the user's stack pointer in the stack
+//! base, rsp at the stack base, interrupts off, the user's registers in place but rax; [`left_alone`], for
+//! the timer; `slow`, the machine's slow entry.
 //!
-//! A thread's switch code has two sets of entries (`switch.rs`), and a thread is in one of two *ways*. In the ordinary way its `sw_in` words name the set
-//! that returns to a caller in the kernel; in the yielding way they name the one that loads the user's registers and is in user mode. The first
-//! `sched_yield` changes over to the yielding way, the first switch-out of another kind back: both find the other way's code behind the
-//! word that they jump through anyway, so neither way costs an instruction while it lasts. Changing over mends the one link
-//! in the ring that leads to the thread. A program that only yields, or never does, changes once.
+//! A thread's switch code has two sets of entries (`switch.rs`), and a thread is in one of two *ways*. In the
+//! ordinary way its `sw_in` words name the set that returns to a caller in the kernel; in the yielding way
+//! they name the one that loads the user's registers and is in user mode. The first `sched_yield` changes
+//! over to the yielding way, the first switch-out of another kind back: both find the other way's code behind
+//! the word that they jump through anyway, so neither way costs an instruction while it lasts. Changing over
+//! mends the one link in the ring that leads to the thread. A program that only yields, or never does,
+//! changes once.
 //!
-//! Whether there is anybody to give way to is asked in the ordinary way alone. Two threads that yield to each other know; one that is left alone in the yielding
-//! way switches to itself until the timer's next interrupt, which comes within four quanta of the other's leaving, finds it so and changes it back.
-//! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what the next thread needs) and 5.3.1.
+//! Whether there is anybody to give way to is asked in the ordinary way alone. Two threads that yield to each
+//! other know; one that is left alone in the yielding way switches to itself until the timer's next
+//! interrupt, which comes within four quanta of the other's leaving, finds it so and changes it back.
+//! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what
+//! the next thread needs) and 5.3.1.
 
 use crate::running::local::here;
 use crate::switch::{SwOut, SwitchCode};
@@ -29,7 +34,8 @@ pub(crate) fn over() -> usize {
     0
 }
 
-/// The running thread, which is in its ring and in the ordinary way, changes over to the yielding one. With interrupts off.
+/// The running thread, which is in its ring and in the ordinary way, changes over to the yielding one. With
+/// interrupts off.
 #[cfg_attr(not(target_os = "none"), allow(dead_code))]
 extern "C" fn change_over() {
     let (_, _, me) = here();
@@ -47,7 +53,8 @@ pub(crate) fn to_yielding(me: &Tte, code: &SwitchCode) {
     me.yielding.store(code.yield_out(), Ordering::Relaxed);
 }
 
-/// Nobody waits for `me`, the running thread, to give way: in the ordinary way it need not switch. With interrupts off.
+/// Nobody waits for `me`, the running thread, to give way: in the ordinary way it need not switch. With
+/// interrupts off.
 #[inline]
 pub(crate) fn left_alone(me: &Tte) {
     if me.sw_out.load(Ordering::Relaxed) == change_back as *const () as usize
@@ -77,8 +84,8 @@ pub(crate) fn to_ordinary(me: &Tte, code: &SwitchCode) {
     me.yielding.store(code.yield_first(), Ordering::Relaxed);
 }
 
-/// Has the link that leads to `me`, the running thread, lead to its new entries. Its own link stays: whoever calls has
-/// made that right for this moment, and it leads to another.
+/// Has the link that leads to `me`, the running thread, lead to its new entries. Its own link stays: whoever
+/// calls has made that right for this moment, and it leads to another.
 fn change(me: &Tte, [sw_in, sw_in_mm]: [usize; 2]) {
     let former = me.sw_in.swap(sw_in, Ordering::Relaxed);
     let former_mm = me.sw_in_mm.swap(sw_in_mm, Ordering::Relaxed);

@@ -1,12 +1,13 @@
 //! `AlarmHeap`: one CPU's alarms, soonest first.
 //!
-//! *Interface*: [`AlarmHeap::add`], [`AlarmHeap::due`], [`AlarmHeap::next_ns`] on the owning CPU with interrupts off;
-//! [`Slot::cancel`] from anywhere.
+//! *Interface*: [`AlarmHeap::add`], [`AlarmHeap::due`], [`AlarmHeap::next_ns`] on the owning CPU with
+//! interrupts off; [`Slot::cancel`] from anywhere.
 //!
 //! A binary heap of (time, slot). Slots are type-stable and carry a generation, so that an old [`Key`] finds
-//! nothing. Who cancels from elsewhere marks the slot and puts it on a list; the owner takes two from there at each [`AlarmHeap::add`] out of the
-//! heap, where they are silent until then, and their slots are free only then. The owner of the heap cancels at once with [`AlarmHeap::remove`].
-//! Every operation is bounded: O(log n), n ≤ 64 × 64. Progress: cancelling is lock-free, the rest wait-free.
+//! nothing. Who cancels from elsewhere marks the slot and puts it on a list; the owner takes two from there
+//! at each [`AlarmHeap::add`] out of the heap, where they are silent until then, and their slots are free
+//! only then. The owner of the heap cancels at once with [`AlarmHeap::remove`]. Every operation is bounded:
+//! O(log n), n ≤ 64 × 64. Progress: cancelling is lock-free, the rest wait-free.
 
 use super::primitive::{
     ALARM_CHUNK as CHUNK, ALARM_CHUNKS as CHUNKS, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
@@ -78,7 +79,8 @@ impl Slot {
 /// A CPU's slots, which every CPU may look at.
 pub(crate) struct Slots {
     pub(crate) chunks: [AtomicPtr<Slot>; CHUNKS],
-    /// The list of those that were cancelled from elsewhere; each is pushed once for each time that it is cancelled, and in use until it is taken from here.
+    /// The list of those that were cancelled from elsewhere; each is pushed once for each time that it is
+    /// cancelled, and in use until it is taken from here.
     pub(crate) cancelled: AtomicU32,
 }
 

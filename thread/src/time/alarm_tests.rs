@@ -91,7 +91,8 @@ fn a_heap_full_of_cancelled_alarms_has_room() {
     assert_eq!(heap.next_ns(), u64::MAX);
 }
 
-/// Cancellers elsewhere against the owner: each alarm is called or cancelled, never both, and no slot is lost.
+/// Cancellers elsewhere against the owner: each alarm is called or cancelled, never both, and no slot is
+/// lost.
 #[test]
 fn cancelling_from_elsewhere() {
     use std::sync::atomic::AtomicUsize;

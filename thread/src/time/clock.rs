@@ -1,8 +1,8 @@
 //! The Clock quaject: alarms, sleeping, and deadlines for waits.
 //!
-//! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once. Times are
-//! `machine::clock::now_ns`, nanoseconds since boot.
-//! Alarms live in the heap of the CPU that set them; `docs/thread.md` has the bounds.
+//! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once.
+//! Times are `machine::clock::now_ns`, nanoseconds since boot. Alarms live in the heap of the CPU that set
+//! them; `docs/thread.md` has the bounds.
 //! Source: dissertation, section 6.4 and table 4.3.
 
 use crate::running::block::{resume_address, suspend};
@@ -30,7 +30,8 @@ pub struct AlarmId {
     key: Key,
 }
 
-/// Calls `call(argument)` at `at_ns`, in the timer interrupt: it may resume threads and set alarms, not sleep.
+/// Calls `call(argument)` at `at_ns`, in the timer interrupt: it may resume threads and set alarms, not
+/// sleep.
 ///
 /// # Errors
 /// No memory, or 4096 alarms on this CPU already.
@@ -50,7 +51,8 @@ pub fn alarm(at_ns: u64, call: fn(usize), argument: usize) -> Result<AlarmId, No
     id.ok_or(NoMemory)
 }
 
-/// Cancels an alarm. True: it has not been called and will not be. False: it has been, or is being called on another CPU just now.
+/// Cancels an alarm. True: it has not been called and will not be. False: it has been, or is being called on
+/// another CPU just now.
 pub fn cancel(id: AlarmId) -> bool {
     let irq = irq_save();
     let (cpu, local, _) = here();

@@ -1,10 +1,14 @@
 //! The end of grace periods that nobody else sees to: what waits for one does not wait for long.
 //!
-//! *Interface*: [`start`] makes the thread that ends them; [`soon`] is `sync::epoch`'s callout for the first that waits.
+//! *Interface*: [`start`] makes the thread that ends them; [`soon`] is `sync::epoch`'s callout for the first
+//! that waits.
 //!
-//! Who retires something looks after others' now and then. When nobody does, because the CPUs are idle, or compute after they have retired a little, a file's pages, a pipe's queue and what a user may
-//! have of them would stay taken for as long as one likes. So the first that waits sets an alarm, one for the machine, and the alarm wakes a thread that waits out a grace period. While anything waits,
-//! the alarm is set or the thread is awake. Idle threads do nothing of this: what one has begun waits as long as its CPU has anything else to do.
+//! Who retires something looks after others' now and then. When nobody does, because the CPUs are idle, or
+//! compute after they have retired a little, a file's pages, a pipe's queue and what a user may have of them
+//! would stay taken for as long as one likes. So the first that waits sets an alarm, one for the machine, and
+//! the alarm wakes a thread that waits out a grace period. While anything waits, the alarm is set or the
+//! thread is awake. Idle threads do nothing of this: what one has begun waits as long as its CPU has anything
+//! else to do.
 
 use crate::native::ops;
 use crate::running::spawn;

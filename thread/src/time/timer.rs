@@ -1,14 +1,18 @@
 //! The quantum timer: one one-shot interrupt a CPU, for the end of quanta and for alarms.
 //!
-//! *Interface*: [`begin`] when a second thread becomes ready, [`arm`] for the alarm heap; [`fired`] is the handler.
+//! *Interface*: [`begin`] when a second thread becomes ready, [`arm`] for the alarm heap; [`fired`] is the
+//! handler.
 //!
-//! No quanta are kept while a CPU has one ready thread or none; then it is interrupted for samples (`sample.rs`) and alarms alone. A running timer is left alone when the ring shrinks
-//! to one thread: it fires once more and finds nothing to do. So two threads that wake each other in turn arm it once a quantum, not
-//! once a wake-up. A thread that got the CPU in the middle of another's quantum has its own quantum from there.
+//! No quanta are kept while a CPU has one ready thread or none; then it is interrupted for samples
+//! (`sample.rs`) and alarms alone. A running timer is left alone when the ring shrinks to one thread: it
+//! fires once more and finds nothing to do. So two threads that wake each other in turn arm it once a
+//! quantum, not once a wake-up. A thread that got the CPU in the middle of another's quantum has its own
+//! quantum from there.
 //!
-//! Where threads give the CPU up long before their quanta end, the timer only costs: each time that it finds one which has hardly begun, it waits twice as
-//! long, up to four quanta; the first that it finds computing brings it back to one, as does a CPU with nothing to do. So whoever starts to compute
-//! among such threads may hold the CPU for four quanta, once.
+//! Where threads give the CPU up long before their quanta end, the timer only costs: each time that it finds
+//! one which has hardly begun, it waits twice as long, up to four quanta; the first that it finds computing
+//! brings it back to one, as does a CPU with nothing to do. So whoever starts to compute among such threads
+//! may hold the CPU for four quanta, once.
 //! Source: dissertation, section 4.3.3.
 
 use crate::balance;
@@ -65,9 +69,9 @@ fn patient(local: &Local, quantum: u64) -> u64 {
     quantum << local.patience.load(Ordering::Relaxed)
 }
 
-/// After `tte` has joined a ring whose timer is not just ticking: starts it, or sends `tte` to the back when those who wait have
-/// waited long enough. What an alarm woke keeps its place in front, and so does what a kernel thread wakes on its behalf. With
-/// interrupts off.
+/// After `tte` has joined a ring whose timer is not just ticking: starts it, or sends `tte` to the back when
+/// those who wait have waited long enough. What an alarm woke keeps its place in front, and so does what a
+/// kernel thread wakes on its behalf. With interrupts off.
 #[cold]
 #[inline(never)]
 pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
@@ -103,7 +107,8 @@ pub(crate) fn fired(frame: &mut TrapFrame) {
     }
 }
 
-/// Calls a few of the alarms that are due, and chains itself while there are more, or behind what they have chained; then looks after the quantum.
+/// Calls a few of the alarms that are due, and chains itself while there are more, or behind what they have
+/// chained; then looks after the quantum.
 fn call_alarms(_: usize) {
     let (cpu, local, me) = here();
     let now = now_ns();
@@ -129,7 +134,8 @@ fn call_alarms(_: usize) {
     }
 }
 
-/// Whether the running thread's quantum is over, and when the timer is to fire next. It is [`TICKING`] so far.
+/// Whether the running thread's quantum is over, and when the timer is to fire next. It is [`TICKING`] so
+/// far.
 fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     // Not who was woken just now.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
@@ -153,7 +159,8 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
             balance::turn_over(local, me, coming);
             quantum
         } else {
-            // Somebody has got the CPU in the middle of another's quantum; a chain of such could go on for ever.
+            // Somebody has got the CPU in the middle of another's quantum; a chain of such could go on for
+            // ever.
             let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
             if turn >= me.quantum_ns() {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);

@@ -13,7 +13,8 @@ pub const SIGNAL: u32 = 1 << 2;
 pub const PENDING: u32 = 1 << 3;
 /// User procedures stand there: they are called at the next crossing into user mode.
 pub const CALL: u32 = 1 << 4;
-/// Suspended by a `hold`: waits at its next crossing into user mode, and runs interrupt procedures only, until it is released.
+/// Suspended by a `hold`: waits at its next crossing into user mode, and runs interrupt procedures only,
+/// until it is released.
 pub const HELD: u32 = 1 << 5;
 /// A single-step is under way (the advisory lock of section 5.3.2).
 pub const STEP: u32 = 1 << 6;
@@ -35,8 +36,8 @@ pub const DEAD: u32 = 1 << 13;
 /// The token is here: the next `suspend` takes it and does not sleep.
 pub const TOKEN: u32 = 1 << 14;
 
-/// Any of these sends a thread that is about to enter user mode through its slow path. They are the lowest bits: one constant is both this
-/// mask and all components of the vector registers in `switch`.
+/// Any of these sends a thread that is about to enter user mode through its slow path. They are the lowest
+/// bits: one constant is both this mask and all components of the vector registers in `switch`.
 pub const ATTENTION: u32 = STOPME | KILLED | SIGNAL | PENDING | CALL | STEP | HELD | SEQUENCE;
 /// Any of these ends an interruptible sleep.
 pub const INTERRUPTS: u32 = KILLED | SIGNAL;

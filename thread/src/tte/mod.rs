@@ -3,10 +3,11 @@
 //! *Interface*: [`Thread`] is a counted handle, [`Tte`] what it leads to; [`current`] the running
 //! thread; [`for_each`] visits every thread that has not ended.
 //!
-//! An entry's memory never becomes anything else: entries come from an inactive list and go back to it, so a stale address (in a
-//! wait list, an alarm) reaches a thread, at worst another one, whom it gives a token too many. The words that generated
-//! code touches come first; their offsets are computed, never typed in.
-//! Progress: taking and returning an entry are lock-free; `for_each` is wait-free but for what its closure does.
+//! An entry's memory never becomes anything else: entries come from an inactive list and go back to it, so a
+//! stale address (in a wait list, an alarm) reaches a thread, at worst another one, whom it gives a token too
+//! many. The words that generated code touches come first; their offsets are computed, never typed in.
+//! Progress: taking and returning an entry are lock-free; `for_each` is wait-free but for what its closure
+//! does.
 //! Source: dissertation, sections 3.3.2 (figure 3.4), 4.3 and 5.3.1.
 
 pub mod flags;
@@ -104,7 +105,8 @@ pub struct Tte {
     pub(crate) gs_base: AtomicU64,
     /// Bits of [`crate::switch::speculation::Asked`], with [`Kind::ASKED`].
     pub(crate) speculation: AtomicU32,
-    /// What it is asked when it is interrupted: `flags::SEQUENCE` of one that has restartable sequences, else nothing.
+    /// What it is asked when it is interrupted: `flags::SEQUENCE` of one that has restartable sequences, else
+    /// nothing.
     pub(crate) sequences: AtomicU32,
     /// Its debug registers.
     pub(crate) watched: Watched,
@@ -147,7 +149,8 @@ pub(crate) struct Parts {
     pub parked: bool,
     pub fp: Option<FpArea>,
     pub tally: Option<::quaject::class::Tally>,
-    /// What user procedures that the kernel called have interrupted, the latest last. The thread itself alone.
+    /// What user procedures that the kernel called have interrupted, the latest last. The thread itself
+    /// alone.
     pub calls: Vec<Interrupted>,
 }
 
@@ -243,7 +246,8 @@ impl Tte {
         self.serial.load(Ordering::Relaxed)
     }
 
-    /// The number by which programs name the thread: its serial number, and its place in the table so that [`by_handle`] looks at one entry.
+    /// The number by which programs name the thread: its serial number, and its place in the table so that
+    /// [`by_handle`] looks at one entry.
     pub fn handle_number(&self) -> u64 {
         self.serial() << INDEX_BITS | u64::from(self.index.load(Ordering::Relaxed))
     }
@@ -253,7 +257,8 @@ impl Tte {
         self.index.load(Ordering::Relaxed)
     }
 
-    /// A word that the room above gives threads, 0 for none. Threads with the same upper half may do to each other what they like.
+    /// A word that the room above gives threads, 0 for none. Threads with the same upper half may do to each
+    /// other what they like.
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
     }
@@ -333,12 +338,14 @@ impl Tte {
         self.yielding.store(code.yield_first(), Ordering::Relaxed);
     }
 
-    /// Makes CPU number `cpu` the thread's home. The caller alone may put the thread into a ring, and it is switched out, on a stack that it has.
+    /// Makes CPU number `cpu` the thread's home. The caller alone may put the thread into a ring, and it is
+    /// switched out, on a stack that it has.
     pub(crate) fn move_to(&self, cpu: usize) {
         let former = self.cpu();
         if former != cpu {
-            // Its registers are in its save area; what that CPU still has will be of an earlier time when it comes back. Only that CPU
-            // itself makes a thread its owner, so either this or what it stores meanwhile is right.
+            // Its registers are in its save area; what that CPU still has will be of an earlier time when it
+            // comes back. Only that CPU itself makes a thread its owner, so either this or what it stores
+            // meanwhile is right.
             let _ = machine::cpu::cpu(former).fp_owner.compare_exchange(
                 self.address(),
                 0,
@@ -509,7 +516,8 @@ impl From<codegen::OutOfCode> for NoMemory {
     }
 }
 
-/// Takes an inactive entry, or makes more. It comes with count 1 and state NEW and ASLEEP, everything else as after creation.
+/// Takes an inactive entry, or makes more. It comes with count 1 and state NEW and ASLEEP, everything else as
+/// after creation.
 pub(crate) fn activate() -> Result<Thread, NoMemory> {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let tte = inactive::take().ok_or(NoMemory)?;
@@ -541,7 +549,8 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     Ok(Thread(NonNull::from(tte)))
 }
 
-/// Visits every thread that is not inactive, in the order of the table. New ones and ended ones may or may not be seen.
+/// Visits every thread that is not inactive, in the order of the table. New ones and ended ones may or may
+/// not be seen.
 pub fn for_each(mut visit: impl FnMut(&Thread)) {
     inactive::for_each_entry(&mut |tte| {
         if let Some(thread) = hold_on(tte) {

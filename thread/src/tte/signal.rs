@@ -1,7 +1,8 @@
 //! The signal table and the pending procedures of one thread.
 //!
-//! *Interface*: [`Signals`]; [`Mode`] and [`Procedure`] say what runs where. This is the thread quaject's own mechanism, procedures that a
-//! thread is made to call. The Linux signals of a process are the `process` room's, and use only the `SIGNAL` flag.
+//! *Interface*: [`Signals`]; [`Mode`] and [`Procedure`] say what runs where. This is the thread quaject's own
+//! mechanism, procedures that a thread is made to call. The Linux signals of a process are the `process`
+//! room's, and use only the `SIGNAL` flag.
 //!
 //! Pending procedures stand on a stack for each mode; pushing is lock-free, and full is an answer.
 //! Source: dissertation, sections 4.3.2 and 5.3.2 (Signal).

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: transitions of the state word alone, each one atomic step; the callers in
 //! `running::block` move the thread in and out of the ready ring as the outcome says.
-//! Progress: `take` is wait-free, `give`, `start` and `take_or_sleep` are lock-free; a failed exchange means that another party's succeeded.
+//! Progress: `take` is wait-free, `give`, `start` and `take_or_sleep` are lock-free; a failed exchange means
+//! that another party's succeeded.
 //! Source: dissertation, section 5.3.2 and figure 5.10; Hohmuth and Härtig 2001, figures 2 and 3.
 
 use super::flags::{ASLEEP, DEAD, GO, HELD, NEW, PENDING, POKED, STEP, STOPME, STOPPED, TOKEN};
@@ -47,13 +48,15 @@ pub fn take_or_sleep(state: &AtomicU32) -> Taken {
     }
 }
 
-/// The running thread, an idle one, which is never marked asleep, consumes its token if it has one. Whoever gives it one interrupts its CPU
-/// afterwards: with interrupts off from here to the halt, it does not sleep through that.
+/// The running thread, an idle one, which is never marked asleep, consumes its token if it has one. Whoever
+/// gives it one interrupts its CPU afterwards: with interrupts off from here to the halt, it does not sleep
+/// through that.
 pub fn take(state: &AtomicU32) -> bool {
     state.fetch_and(!TOKEN, Ordering::AcqRel) & TOKEN != 0
 }
 
-/// Gives the token, and any `extra` flags with it. A thread that has not started, or has ended, just keeps the bits.
+/// Gives the token, and any `extra` flags with it. A thread that has not started, or has ended, just keeps
+/// the bits.
 #[inline]
 pub fn give(state: &AtomicU32, extra: u32) -> Given {
     let mut now = state.load(Ordering::Relaxed);
@@ -105,7 +108,8 @@ pub fn poke(state: &AtomicU32) -> Given {
     }
 }
 
-/// Figure 5.10's suspend: from now on the thread waits at its next crossing. Forgets a release that came before.
+/// Figure 5.10's suspend: from now on the thread waits at its next crossing. Forgets a release that came
+/// before.
 pub fn hold(state: &AtomicU32) {
     let mut now = state.load(Ordering::Relaxed);
     while let Err(seen) =
@@ -127,8 +131,8 @@ pub fn hold_self(state: &AtomicU32) -> bool {
     }
 }
 
-/// Figure 5.10's resume, from the stopped state too. A thread that already waits is woken in the same step; one that is on its way there finds
-/// a token; one that was asked for nothing remembers the release.
+/// Figure 5.10's resume, from the stopped state too. A thread that already waits is woken in the same step;
+/// one that is on its way there finds a token; one that was asked for nothing remembers the release.
 pub fn release(state: &AtomicU32) -> Given {
     let mut now = state.load(Ordering::Relaxed);
     loop {
@@ -152,7 +156,8 @@ pub fn release(state: &AtomicU32) -> Given {
     }
 }
 
-/// A stopped thread is to execute one instruction. False: it has not stopped, or a step is under way (the advisory lock of section 5.3.2).
+/// A stopped thread is to execute one instruction. False: it has not stopped, or a step is under way (the
+/// advisory lock of section 5.3.2).
 pub fn begin_step(state: &AtomicU32) -> bool {
     let mut now = state.load(Ordering::Relaxed);
     loop {

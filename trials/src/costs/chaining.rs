@@ -1,7 +1,9 @@
-//! What procedure chaining costs: chaining one procedure in a handler, and that together with calling it at the end of the interrupt.
+//! What procedure chaining costs: chaining one procedure in a handler, and that together with calling it at
+//! the end of the interrupt.
 //!
 //! *Interface*: [`measure`], on a machine with one CPU that counts instructions.
-//! Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", section 3.1, and its table of interrupts.
+//! Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", section 3.1, and its table of
+//! interrupts.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

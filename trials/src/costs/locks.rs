@@ -1,7 +1,9 @@
-//! What serializing costs when nobody interferes: the same counter unprotected, by one exchange, under the helping lock, under the kernel's
-//! sleeping monitor, and by a server thread; beside them what handing the CPU to another thread costs.
+//! What serializing costs when nobody interferes: the same counter unprotected, by one exchange, under the
+//! helping lock, under the kernel's sleeping monitor, and by a server thread; beside them what handing the
+//! CPU to another thread costs.
 //!
-//! *Interface*: [`measure`], on a machine with one CPU that counts instructions (`-icount shift=0`): the clock's nanoseconds are the result.
+//! *Interface*: [`measure`], on a machine with one CPU that counts instructions (`-icount shift=0`): the
+//! clock's nanoseconds are the result.
 //! Source: Hohmuth and Härtig 2001, section 5.2, table 2.
 
 use core::hint::black_box;

@@ -1,7 +1,7 @@
 //! What can be measured from inside only: `selftest=costs` on the kernel command line.
 //!
-//! *Interface*: [`run`]. Each result is a line of the kernel's log, `cost SECTION|OPERATION|COLUMN=NUMBER|…`, in instructions, which
-//! `cargo xtask bench` reads (docs/run-contract.md).
+//! *Interface*: [`run`]. Each result is a line of the kernel's log, `cost SECTION|OPERATION|COLUMN=NUMBER|…`,
+//! in instructions, which `cargo xtask bench` reads (docs/run-contract.md).
 
 mod chaining;
 mod locks;

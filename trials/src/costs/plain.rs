@@ -1,6 +1,7 @@
 //! The structures of table 5.1 without any synchronization, as a C programmer would write them.
 //!
-//! *Interface*: [`List`], [`Ring`], [`Array`], and [`Shared`], a place for one that the caller promises to keep to itself.
+//! *Interface*: [`List`], [`Ring`], [`Array`], and [`Shared`], a place for one that the caller promises to
+//! keep to itself.
 
 use core::cell::UnsafeCell;
 

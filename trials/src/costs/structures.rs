@@ -1,7 +1,9 @@
-//! Table 5.1: the same operation without synchronization, under a lock, lock-free, and lock-free when another operation comes between.
+//! Table 5.1: the same operation without synchronization, under a lock, lock-free, and lock-free when another
+//! operation comes between.
 //!
-//! *Interface*: [`measure`]. Instructions are counted by the trap flag, one by one; the other operation is done between two of them, after each in
-//! turn, and the dearest outcome is the price of one retry (the dissertation's memory controller did this in hardware).
+//! *Interface*: [`measure`]. Instructions are counted by the trap flag, one by one; the other operation is
+//! done between two of them, after each in turn, and the dearest outcome is the price of one retry (the
+//! dissertation's memory controller did this in hardware).
 //! Source: dissertation, section 5.2.4.
 
 use core::hint::black_box;
@@ -43,7 +45,8 @@ static FREE_NODES: [stack::Node; 2] = [const { stack::Node::new() }; 2];
 static FREE_RING: mpmc::Queue<u64, PLACES> = mpmc::Queue::new();
 static FREE_ARRAY: ArrayStack<u32, PLACES> = ArrayStack::new();
 
-/// A line of the table: what stands before each measurement, the operation three times, and what comes between.
+/// A line of the table: what stands before each measurement, the operation three times, and what comes
+/// between.
 struct Line {
     name: &'static str,
     /// Makes the structures as they are to be found.

@@ -1,7 +1,8 @@
 //! Table 5.3: a switch, from the last instruction of one thread to the first of the next.
 //!
-//! *Interface*: [`measure`]. Two threads give way to each other by `yield_now`; whoever comes back notes what lay between the other's time stamp and its
-//! own, less what two readings cost. The least of many is the switch without an interrupt in it.
+//! *Interface*: [`measure`]. Two threads give way to each other by `yield_now`; whoever comes back notes what
+//! lay between the other's time stamp and its own, less what two readings cost. The least of many is the
+//! switch without an interrupt in it.
 //! Source: dissertation, sections 3.3.2 and 5.3.3.
 
 use alloc::sync::Arc;
@@ -51,7 +52,8 @@ fn nap() {
     let _ = clock::sleep_until(now_ns() + MILLISECOND);
 }
 
-/// The switch between two threads whose page tables are at these roots; 0 is the kernel's own. `None` without memory for them.
+/// The switch between two threads whose page tables are at these roots; 0 is the kernel's own. `None` without
+/// memory for them.
 fn between(roots: [u64; 2]) -> Option<u64> {
     LEAST.store(u64::MAX, Ordering::Relaxed);
     STOP.store(false, Ordering::Relaxed);

@@ -1,7 +1,9 @@
 //! The chain of procedures at the end of an interrupt as a subject of torture.
 //!
-//! *Interface*: [`CHAIN`]. Procedures are chained by threads with interrupts on and off, by alarms, by procedures that the chain is calling, and by alarms that ring between
-//! two of those. Each gets the next number of its CPU when it is chained, and is called in that order, once, with interrupts off, before anything that was interrupted goes on.
+//! *Interface*: [`CHAIN`]. Procedures are chained by threads with interrupts on and off, by alarms, by
+//! procedures that the chain is calling, and by alarms that ring between two of those. Each gets the next
+//! number of its CPU when it is chained, and is called in that order, once, with interrupts off, before
+//! anything that was interrupted goes on.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

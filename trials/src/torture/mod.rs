@@ -1,13 +1,16 @@
 //! Torture of everything that claims to wait for nobody: `selftest=torture` on the kernel command line.
 //!
 //! *Interface*: [`run`]. Each subject is taken through two ordeals.
-//! - *Preempted*: several threads a CPU operate under the trap flag and give way between any two instructions, by random numbers that are the same in each
-//!   run; afterwards nothing may be lost or doubled.
-//! - *Frozen*: one thread stops for ever after its first instruction, its second, and so on to the operation's end; each time all others
-//!   must go on: their operations end. With a spin lock they must not, which shows that the ordeal can fail. Of operations longer than 200
-//!   instructions some are left out, unless the command line says `thorough`.
+//! - *Preempted*: several threads a CPU operate under the trap flag and give way between any two
+//!   instructions, by random numbers that are the same in each run; afterwards nothing may be lost or
+//!   doubled.
+//! - *Frozen*: one thread stops for ever after its first instruction, its second, and so on to the
+//!   operation's end; each time all others must go on: their operations end. With a spin lock they must not,
+//!   which shows that the ordeal can fail. Of operations longer than 200 instructions some are left out,
+//!   unless the command line says `thorough`.
 //!
-//! Source: dissertation, 5.1 (a thread stopped anywhere must not hold up the others); Hohmuth and Härtig, section 5.
+//! Source: dissertation, 5.1 (a thread stopped anywhere must not hold up the others); Hohmuth and Härtig,
+//! section 5.
 
 mod chained;
 mod composed;
@@ -170,7 +173,8 @@ impl Late {
     }
 }
 
-/// Freezes one thread of `role` after each instruction of its operation in turn. Returns the operation's length in instructions.
+/// Freezes one thread of `role` after each instruction of its operation in turn. Returns the operation's
+/// length in instructions.
 fn freeze(subject: &'static dyn Subject, role: usize, patience_ns: u64) -> Result<u64, Late> {
     let victim = &VICTIMS[0];
     subject.settle();

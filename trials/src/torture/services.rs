@@ -1,4 +1,5 @@
-//! Operations of the kernel itself as subjects of torture: what every thread uses without asking whether another stands still in it.
+//! Operations of the kernel itself as subjects of torture: what every thread uses without asking whether
+//! another stands still in it.
 //!
 //! *Interface*: [`all`].
 

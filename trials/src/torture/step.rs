@@ -1,7 +1,8 @@
-//! What happens between two instructions of a tortured operation: nothing, a preemption, or a stop that lasts until it is lifted.
+//! What happens between two instructions of a tortured operation: nothing, a preemption, or a stop that lasts
+//! until it is lifted.
 //!
-//! *Interface*: a [`Victim`] makes a [`Plan`] and runs an operation under it ([`Victim::run`]); others look at
-//! [`Victim::frozen`] and lift the stop by [`Victim::release`]. [`link`] once before.
+//! *Interface*: a [`Victim`] makes a [`Plan`] and runs an operation under it ([`Victim::run`]); others look
+//! at [`Victim::frozen`] and lift the stop by [`Victim::release`]. [`link`] once before.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,8 +12,8 @@ use machine::{cpu, step};
 /// What is done to the operation.
 #[derive(Clone, Copy)]
 pub enum Plan {
-    /// Stop after so many instructions, at the first from there on that has interrupts on (a thread that keeps
-    /// them off cannot be preempted, only be late by that stretch).
+    /// Stop after so many instructions, at the first from there on that has interrupts on (a thread that
+    /// keeps them off cannot be preempted, only be late by that stretch).
     Freeze(u64),
     /// Give way to others after every instruction whose random number is divisible by this, from this seed.
     Preempt(u64, u64),

@@ -154,7 +154,8 @@ impl Subject for Values {
     }
 }
 
-/// Nodes are inserted at both ends and removed from wherever they are. None is used twice before all threads have ended, which is the grace period.
+/// Nodes are inserted at both ends and removed from wherever they are. None is used twice before all threads
+/// have ended, which is the grace period.
 struct Lists {
     list: List,
     nodes: [list::Node; LIST_NODES],

@@ -1,4 +1,5 @@
-//! A descriptor table as subject of torture: threads that share it open, duplicate and close, the same numbers above all.
+//! A descriptor table as subject of torture: threads that share it open, duplicate and close, the same
+//! numbers above all.
 //!
 //! *Interface*: [`TABLE`].
 

@@ -1,10 +1,13 @@
 //! Memory of a size or number that a user chooses: asked for, and ENOMEM when there is none.
 //!
-//! *Interface*: [`try_push`], [`try_insert_at`], [`try_extend`], [`try_insert`] let grow, and [`try_reserve`] or [`try_reserve_kept`] make room before; [`try_filled`], [`try_copy`], [`try_concat`],
-//! [`try_string`], [`try_text`] make; [`try_arc`], [`try_slice`], [`try_placed`] and [`try_box`] for what is made once for each thing that a user makes; [`roomy`] for a list that a monitor guards.
+//! *Interface*: [`try_push`], [`try_insert_at`], [`try_extend`], [`try_insert`] let grow, and [`try_reserve`]
+//! or [`try_reserve_kept`] make room before; [`try_filled`], [`try_copy`], [`try_concat`], [`try_string`],
+//! [`try_text`] make; [`try_arc`], [`try_slice`], [`try_placed`] and [`try_box`] for what is made once for
+//! each thing that a user makes; [`roomy`] for a list that a monitor guards.
 //!
-//! `account/clippy.toml` forbids the forms that cannot be refused; where one is used all the same, an `expect` says what bounds it or who made room.
-//! Each leaves the kernel its reserve, and is a question that may be answered with no on purpose ([`crate::frame::fail`]).
+//! `account/clippy.toml` forbids the forms that cannot be refused; where one is used all the same, an
+//! `expect` says what bounds it or who made room. Each leaves the kernel its reserve, and is a question that
+//! may be answered with no on purpose ([`crate::frame::fail`]).
 
 mod room;
 
@@ -42,7 +45,8 @@ pub fn try_reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     Ok(())
 }
 
-/// As [`try_reserve`], for what is small and has to do with calls that are answered when memory is short: it may use what is kept. ENOMEM.
+/// As [`try_reserve`], for what is small and has to do with calls that are answered when memory is short: it
+/// may use what is kept. ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "may be refused")]
 pub fn try_reserve_kept<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     if list.capacity() - list.len() < more && (refused() || list.try_reserve(more).is_err()) {

@@ -1,6 +1,7 @@
 //! Room in a list that a monitor guards, made while the monitor is not held.
 //!
-//! *Interface*: [`roomy`] takes the monitor when the list has room for more; what the caller puts there then needs no memory. [`Growing`] are the lists it knows.
+//! *Interface*: [`roomy`] takes the monitor when the list has room for more; what the caller puts there then
+//! needs no memory. [`Growing`] are the lists it knows.
 
 use abi::errno::Result;
 use alloc::collections::VecDeque;

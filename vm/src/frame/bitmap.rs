@@ -1,15 +1,18 @@
-//! The bitmap of free frames: one bit a frame, set when free, and above it one bit for each word that may have one.
+//! The bitmap of free frames: one bit a frame, set when free, and above it one bit for each word that may
+//! have one.
 //!
-//! *Interface*: [`Bitmap::take_top`], [`Bitmap::take_bottom`], [`Bitmap::take_run`], [`Bitmap::give`]; [`Bitmap::blocks`] counts.
+//! *Interface*: [`Bitmap::take_top`], [`Bitmap::take_bottom`], [`Bitmap::take_run`], [`Bitmap::give`];
+//! [`Bitmap::blocks`] counts.
 //!
 //! A word that is emptied clears its summary bit and then looks at the word again, so a bit given in between
-//! is never lost: at rest, a word with a free frame has its summary bit. While a giver is between its two steps the
-//! word may be overlooked.
+//! is never lost: at rest, a word with a free frame has its summary bit. While a giver is between its two
+//! steps the word may be overlooked.
 //!
-//! Progress: lock-free. A failed compare-and-swap on a word means that another succeeded. `take_run` claims word after word, upwards, and
-//! gives all back when one of them has lost a member: of several searches that collide, the one that holds the highest contested word
-//! meets none of the others further on, so it succeeds, or loses to somebody who took single frames. A search may overlook a run that
-//! another one has claimed and then gives back.
+//! Progress: lock-free. A failed compare-and-swap on a word means that another succeeded. `take_run` claims
+//! word after word, upwards, and gives all back when one of them has lost a member: of several searches that
+//! collide, the one that holds the highest contested word meets none of the others further on, so it
+//! succeeds, or loses to somebody who took single frames. A search may overlook a run that another one has
+//! claimed and then gives back.
 
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -75,7 +78,8 @@ impl Bitmap<'_> {
         (0..bottom.min(end)).find_map(|group| self.take_in_group(group, limit, lowest))
     }
 
-    /// Takes a member below `limit` from the 64 words of summary word `group`; `pick` chooses one bit of a word.
+    /// Takes a member below `limit` from the 64 words of summary word `group`; `pick` chooses one bit of a
+    /// word.
     #[inline]
     fn take_in_group(&self, group: usize, limit: usize, pick: fn(u64) -> u32) -> Option<usize> {
         let mut candidates = self.summary[group].load(Ordering::Acquire);
@@ -169,7 +173,8 @@ impl Bitmap<'_> {
         }
     }
 
-    /// How many blocks of 2^n members there are, each n its own element: aligned to their size, and in no larger one.
+    /// How many blocks of 2^n members there are, each n its own element: aligned to their size, and in no
+    /// larger one.
     pub(crate) fn blocks(&self) -> [usize; ORDERS] {
         let mut found = [0; ORDERS];
         // A word's bits, then the whole words of a largest block.
@@ -187,8 +192,8 @@ impl Bitmap<'_> {
         found
     }
 
-    /// Takes `count` numbers in a row below `limit`, the first a multiple of `align` (a power of two). Looks first where the last
-    /// run was found.
+    /// Takes `count` numbers in a row below `limit`, the first a multiple of `align` (a power of two). Looks
+    /// first where the last run was found.
     pub(crate) fn take_run(&self, count: usize, align: usize, limit: usize) -> Option<usize> {
         let limit = limit.min(self.words.len() * 64);
         let hint = self.hints.run.load(Ordering::Relaxed) * 64;
@@ -235,7 +240,8 @@ impl Bitmap<'_> {
         None
     }
 
-    /// The last number of the first word's part of `start..start + count` that is not in; `None` when all are in.
+    /// The last number of the first word's part of `start..start + count` that is not in; `None` when all are
+    /// in.
     fn obstacle(&self, start: usize, count: usize) -> Option<usize> {
         parts(start, count).find_map(|(word, mask)| {
             let missing = mask & !self.words[word].load(Ordering::Acquire);
@@ -299,8 +305,8 @@ const FIRSTS: [u64; 6] = [
     1,
 ];
 
-/// Counts what stands in `bits`, aligned runs of 1, 2, 4 and so on that are in no longer one, an element of `counts` each. Returns the first bits of runs twice as long as
-/// the last of these.
+/// Counts what stands in `bits`, aligned runs of 1, 2, 4 and so on that are in no longer one, an element of
+/// `counts` each. Returns the first bits of runs twice as long as the last of these.
 fn halve(mut bits: u64, counts: &mut [usize]) -> u64 {
     for (order, (count, firsts)) in counts.iter_mut().zip(FIRSTS).enumerate() {
         let pairs = bits & bits >> (1 << order) & firsts;

@@ -1,10 +1,12 @@
 //! The one door to the bytes of a frame: what the rooms above read and write of physical memory.
 //!
-//! *Interface*: [`FrameRef::bytes`] gives a [`FrameBytes`], a range inside one frame; it is read, written, cleared and copied to and from the running
-//! program. A range that does not lie inside the frame is `EIO`, before anything is touched: a wrong number ends a call and
-//! never runs through the map of all memory. No room above forms a pointer from a frame.
+//! *Interface*: [`FrameRef::bytes`] gives a [`FrameBytes`], a range inside one frame; it is read, written,
+//! cleared and copied to and from the running program. A range that does not lie inside the frame is `EIO`,
+//! before anything is touched: a wrong number ends a call and never runs through the map of all memory. No
+//! room above forms a pointer from a frame.
 //!
-//! Others (mappings, generated routines, other CPUs) may change the bytes meanwhile, as with every file: nothing here makes a reference to them.
+//! Others (mappings, generated routines, other CPUs) may change the bytes meanwhile, as with every file:
+//! nothing here makes a reference to them.
 
 use super::FrameRef;
 use crate::memory::raw::inside;
@@ -83,7 +85,8 @@ impl FrameBytes<'_> {
         Ok(())
     }
 
-    /// Copies `count` bytes from byte `at` on to the program's `address`. `EFAULT`: some may have been copied.
+    /// Copies `count` bytes from byte `at` on to the program's `address`. `EFAULT`: some may have been
+    /// copied.
     pub fn to_user(&self, at: usize, address: usize, count: usize) -> Result<()> {
         let from = self.part(at, count)?;
         // SAFETY: `part` has looked.

@@ -1,8 +1,10 @@
 //! Faults on purpose: of the questions whether there is room, the n-th is answered with no.
 //!
-//! *Interface*: [`arm`], [`disarm`], [`counts`]. Whatever may be refused for want of memory asks [`Frames::admits`](super::Frames::admits) first, or, if it is small and may use what is kept,
-//! [`codegen::refusal`], so these questions are all the places where it can be. While this is armed the floor that frames are compared with is out of reach, so that every question comes to the cold
-//! path and is counted there; otherwise it costs nothing.
+//! *Interface*: [`arm`], [`disarm`], [`counts`]. Whatever may be refused for want of memory asks
+//! [`Frames::admits`](super::Frames::admits) first, or, if it is small and may use what is kept,
+//! [`codegen::refusal`], so these questions are all the places where it can be. While this is armed the floor
+//! that frames are compared with is out of reach, so that every question comes to the cold path and is
+//! counted there; otherwise it costs nothing.
 
 use super::global;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -43,7 +45,8 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 /// Whether the running thread is meant: a `fn() -> bool`.
 static MEANT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on the questions of those threads for which `meant` says true are counted, and those that `plan` names refused. `meant` is called with interrupts on or off.
+/// From now on the questions of those threads for which `meant` says true are counted, and those that `plan`
+/// names refused. `meant` is called with interrupts on or off.
 pub fn arm(plan: Plan, meant: fn() -> bool) {
     disarm();
     FIRST.store(plan.first, Ordering::Relaxed);

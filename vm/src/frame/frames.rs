@@ -2,11 +2,13 @@
 //!
 //! *Interface*: [`Frames`]; [`Frames::metadata_bytes`] and [`Frames::install`] at boot.
 //!
-//! In front of both stands a pair of magazines for each CPU: what a program there has given back, the next one there gets again, and CPUs do not meet at one word for every page.
-//! When the rest is used up, everybody takes from everybody's.
+//! In front of both stands a pair of magazines for each CPU: what a program there has given back, the next
+//! one there gets again, and CPUs do not meet at one word for every page. When the rest is used up, everybody
+//! takes from everybody's.
 //!
-//! Progress: lock-free throughout: bitmap and stock are, sharing is one addition, releasing one compare-and-swap that only another owner's
-//! can spoil. The counts of free frames lag behind the bitmap by what is under way.
+//! Progress: lock-free throughout: bitmap and stock are, sharing is one addition, releasing one
+//! compare-and-swap that only another owner's can spoil. The counts of free frames lag behind the bitmap by
+//! what is under way.
 
 use super::Frame;
 use super::bitmap::{Bitmap, Hints, ORDERS};
@@ -52,7 +54,8 @@ struct Installed {
     stock_limit: usize,
 }
 
-/// More frames than there are: while [`super::fail`] is armed the floor is so much higher, and every question comes to [`Frames::admits_after_all`].
+/// More frames than there are: while [`super::fail`] is armed the floor is so much higher, and every question
+/// comes to [`Frames::admits_after_all`].
 const OUT_OF_REACH: usize = 1 << 40;
 
 /// Frames in a full magazine.
@@ -78,7 +81,8 @@ pub struct Frames {
     stock: Stock,
 }
 
-// SAFETY: `installed` is written once by `install`, before anybody else uses the allocator; all else is atomic.
+// SAFETY: `installed` is written once by `install`, before anybody else uses the allocator; all else is
+// atomic.
 unsafe impl Sync for Frames {}
 
 impl Frames {
@@ -122,8 +126,8 @@ impl Frames {
     /// Gives the allocator its metadata, for frames 0 to `frames`; none of them is free yet.
     ///
     /// # Safety
-    /// Nobody else uses the allocator yet. `metadata` is aligned to 8, has [`Frames::metadata_bytes`] of `frames` bytes, and is the
-    /// allocator's for ever.
+    /// Nobody else uses the allocator yet. `metadata` is aligned to 8, has [`Frames::metadata_bytes`] of
+    /// `frames` bytes, and is the allocator's for ever.
     pub unsafe fn install(&self, metadata: *mut u8, frames: usize) {
         let words = frames.div_ceil(64);
         let summary_words = words.div_ceil(64);
@@ -218,7 +222,8 @@ impl Frames {
         self.free() >= floor.saturating_add(count)
     }
 
-    /// Keeps `count` more frames from programs until [`withdraw`](Self::withdraw); `false` if there is no room for them.
+    /// Keeps `count` more frames from programs until [`withdraw`](Self::withdraw); `false` if there is no
+    /// room for them.
     pub fn promise(&self, count: usize) -> bool {
         let room = self.admits(count);
         if room {
@@ -356,7 +361,8 @@ impl Frames {
         }
     }
 
-    /// How many owners there are besides the caller, who owns a share. Zero stays zero until the caller shares it.
+    /// How many owners there are besides the caller, who owns a share. Zero stays zero until the caller
+    /// shares it.
     #[inline]
     pub fn others(&self, frame: Frame) -> u32 {
         match self.known().shares.get(frame.index()) {
@@ -400,7 +406,8 @@ impl Frames {
         self.free.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A word for the owner of a frame that nobody shares (its share count); zero again before the frame is given back.
+    /// A word for the owner of a frame that nobody shares (its share count); zero again before the frame is
+    /// given back.
     #[inline]
     pub(crate) fn word(&self, frame: Frame) -> &AtomicU32 {
         &self.known().shares[frame.index()]
@@ -497,7 +504,8 @@ impl Frames {
         }
     }
 
-    /// Free blocks of 2^n frames in a row, each n its own element. What waits in the stock and near the CPUs counts as single frames.
+    /// Free blocks of 2^n frames in a row, each n its own element. What waits in the stock and near the CPUs
+    /// counts as single frames.
     pub fn blocks(&self) -> [usize; ORDERS] {
         let mut blocks = self.known().bitmap.blocks();
         let known: usize = (0..).zip(blocks).map(|(order, count)| count << order).sum();

@@ -1,13 +1,14 @@
 //! Physical memory in frames of 4096 bytes: who owns each, and how many share it.
 //!
 //! *Interface*: a [`Frame`] is a number, not an owner; whoever got it from [`alloc()`] owns one share and
-//! gives it back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner
-//! that gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone. The kernel's own frames come from the bottom of memory and
-//! programs' from the top, so that the heap finds room below 1 GiB. Programs' pages ask
-//! [`alloc_user`], which leaves the kernel a reserve: so the kernel's own small
-//! allocations succeed when programs have eaten everything else.
+//! gives it back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an
+//! owner that gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone. The
+//! kernel's own frames come from the bottom of memory and programs' from the top, so that the heap finds room
+//! below 1 GiB. Programs' pages ask [`alloc_user`], which leaves the kernel a reserve: so the kernel's own
+//! small allocations succeed when programs have eaten everything else.
 //!
-//! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at boot.
+//! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at
+//! boot.
 //!
 //! Progress: lock-free (of several searches for a run that collide, one goes on).
 //! Source: Massalin and Pu 1991, "real memory management" (a lock-free free list there; a bitmap
@@ -54,7 +55,8 @@ impl Frame {
         self.0 as usize
     }
 
-    /// The number by which generated routines find its bytes. Rust makes no pointer of it: [`FrameRef::bytes`] is the door.
+    /// The number by which generated routines find its bytes. Rust makes no pointer of it:
+    /// [`FrameRef::bytes`] is the door.
     #[inline]
     pub fn for_routines(self) -> u64 {
         Kernel.at(self) as u64
@@ -85,7 +87,8 @@ pub(crate) fn uninitialized() -> &'static Frames {
 /// Adds whole frames of a physical range after boot.
 ///
 /// # Safety
-/// The range is memory that boot used and that nobody uses any more; its end is not above what the boot memory map and the initrd cover.
+/// The range is memory that boot used and that nobody uses any more; its end is not above what the boot
+/// memory map and the initrd cover.
 pub unsafe fn add_late(range: core::ops::Range<usize>) {
     let (first, end) = (range.start as u64, range.end as u64);
     // SAFETY: the caller's promise.
@@ -156,7 +159,8 @@ pub fn has_room(count: usize) -> bool {
     global().has_room(count)
 }
 
-/// Keeps `count` more frames for the kernel's own small allocations until [`withdraw`]; `false` if there is no room for them.
+/// Keeps `count` more frames for the kernel's own small allocations until [`withdraw`]; `false` if there is
+/// no room for them.
 pub fn promise(count: usize) -> bool {
     global().promise(count)
 }

@@ -1,4 +1,5 @@
-//! The stock of zeroed frames: a stack whose links are the frames' own share counts, so that the frames stay zero.
+//! The stock of zeroed frames: a stack whose links are the frames' own share counts, so that the frames stay
+//! zero.
 //!
 //! *Interface*: [`Stock::push`], [`Stock::pop`], both given the array of share counts. A frame in
 //! the stock has no owner, so its count is free to be a link; `pop` makes it zero again.

@@ -1,7 +1,7 @@
 //! The kernel's heap: lock-free size classes in frames below 1 GiB; the global allocator.
 //!
-//! *Interface*: Rust's `alloc`; [`stats`] for leak checks, [`trim`] to give empty pages back.
-//! Objects up to 2048 bytes live in slabs of one page, larger ones in runs of frames. Everything lies in the window, so
+//! *Interface*: Rust's `alloc`; [`stats`] for leak checks, [`trim`] to give empty pages back. Objects up to
+//! 2048 bytes live in slabs of one page, larger ones in runs of frames. Everything lies in the window, so
 //! generated code reaches every object with a sign-extended 32-bit address.
 
 mod slab;
@@ -17,7 +17,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 /// What a thread does while even the reserve is used up: a `fn()`.
 static STARVED: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on a thread that finds not even the reserve calls `starved`, which lets others go on, and tries again. Without, it gets nothing.
+/// From now on a thread that finds not even the reserve calls `starved`, which lets others go on, and tries
+/// again. Without, it gets nothing.
 pub fn link_starved(starved: fn()) {
     STARVED.store(starved as *mut (), Ordering::Release);
 }
@@ -57,7 +58,8 @@ mod global {
     /// How long an allocation that must not fail waits for others to give memory back, nanoseconds.
     const PATIENCE_NS: u64 = 5_000_000_000;
 
-    /// Memory is short: tries once more with what can be won back. For what fits a page, which is made where nobody can say no, waits where that is possible.
+    /// Memory is short: tries once more with what can be won back. For what fits a page, which is made where
+    /// nobody can say no, waits where that is possible.
     #[cold]
     fn again(layout: Layout) -> *mut u8 {
         if Kernel.reclaim()
@@ -87,7 +89,8 @@ mod global {
     #[global_allocator]
     static GLOBAL: Global = Global;
 
-    // SAFETY: `Heap` gives each object out once, of at least the size and alignment asked for, until it is given back.
+    // SAFETY: `Heap` gives each object out once, of at least the size and alignment asked for, until it is
+    // given back.
     unsafe impl GlobalAlloc for Global {
         #[inline]
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -109,7 +112,8 @@ mod global {
             if HEAP.resize_in_place(layout, new) {
                 return object;
             }
-            // SAFETY: as the default method does: a new object, the common part copied, the old one given back.
+            // SAFETY: as the default method does: a new object, the common part copied, the old one given
+            // back.
             unsafe {
                 let copy = self.alloc(new);
                 if !copy.is_null() {

@@ -2,18 +2,19 @@
 //!
 //! *Interface*: [`Heap::alloc`], [`Heap::free`], [`Heap::trim`], [`Heap::stats`].
 //!
-//! A slab's word (layout below) holds the first free object, how many are free, the size class, whether the slab is
-//! on its class's list, and a tag that every change increments. Free objects are linked by their
-//! numbers, in their own first bytes. The words lie outside the pages and are never used for anything else, so a late
-//! compare-and-swap on a page that has long been given back fails by its tag.
+//! A slab's word (layout below) holds the first free object, how many are free, the size class, whether the
+//! slab is on its class's list, and a tag that every change increments. Free objects are linked by their
+//! numbers, in their own first bytes. The words lie outside the pages and are never used for anything else,
+//! so a late compare-and-swap on a page that has long been given back fails by its tag.
 //!
-//! A class's list is a stack of slabs that may have free objects. Whoever finds the top one exhausted takes it off;
-//! whoever then frees into it puts it back. `Listed` passes between them: a slab is on the list, or in one party's hands who will
-//! put it back or clear the bit, exactly when the bit is set. [`Heap::trim`] takes whole lists and gives the
-//! pages back whose objects are all free. In front of the slabs of a class stands a [`Magazine`] for each CPU.
+//! A class's list is a stack of slabs that may have free objects. Whoever finds the top one exhausted takes
+//! it off; whoever then frees into it puts it back. `Listed` passes between them: a slab is on the list, or
+//! in one party's hands who will put it back or clear the bit, exactly when the bit is set. [`Heap::trim`]
+//! takes whole lists and gives the pages back whose objects are all free. In front of the slabs of a class
+//! stands a [`Magazine`] for each CPU.
 //!
-//! Progress: lock-free. Source: M. Michael, *Scalable Lock-Free Dynamic Memory Allocation*, PLDI 2004 (the anchor word; no
-//! descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
+//! Progress: lock-free. Source: M. Michael, *Scalable Lock-Free Dynamic Memory Allocation*, PLDI 2004 (the
+//! anchor word; no descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
 
 use crate::boot_cell::BootCell;
 use crate::frame::Frame;
@@ -143,8 +144,8 @@ impl<M: Memory> Heap<M> {
     /// Gives the heap its metadata.
     ///
     /// # Safety
-    /// Nobody else uses the heap yet. `metadata` is aligned to 8, has [`Heap::metadata_bytes`] of `frames` bytes, and is the
-    /// heap's for ever.
+    /// Nobody else uses the heap yet. `metadata` is aligned to 8, has [`Heap::metadata_bytes`] of `frames`
+    /// bytes, and is the heap's for ever.
     pub(crate) unsafe fn install(&self, metadata: *mut u8, frames: usize) {
         let nothing = Word(0).next(0, 0, Word::NONE, false);
         // SAFETY: the caller's promise; the words are written before a reference to them exists.
@@ -217,7 +218,8 @@ impl<M: Memory> Heap<M> {
         }
     }
 
-    /// Can an object of layout `old` serve as one of `new`, which has the same alignment? Then it does from now on.
+    /// Can an object of layout `old` serve as one of `new`, which has the same alignment? Then it does from
+    /// now on.
     pub(crate) fn resize_in_place(&self, old: Layout, new: Layout) -> bool {
         match (Self::class_of(old), Self::class_of(new)) {
             (Some(a), Some(b)) => a == b,
@@ -285,8 +287,8 @@ impl<M: Memory> Heap<M> {
     /// The first bytes of a free object: the number of the next.
     #[inline]
     fn link(&self, object: *mut u8) -> &AtomicU16 {
-        // SAFETY: the window maps every frame below 1 GiB for ever. A racing reader of an object in use, or of a page that is no slab any
-        // more, throws away what it read, since the slab's tag has changed.
+        // SAFETY: the window maps every frame below 1 GiB for ever. A racing reader of an object in use, or
+        // of a page that is no slab any more, throws away what it read, since the slab's tag has changed.
         unsafe { &*object.cast::<AtomicU16>() }
     }
 

@@ -1,8 +1,9 @@
-//! The kernel's half of every address space: what the machine room built at boot, and the tables below it that
-//! grow in place.
+//! The kernel's half of every address space: what the machine room built at boot, and the tables below it
+//! that grow in place.
 //!
-//! *Interface*: [`entries`] for new spaces; [`tables`] for stacks, code and device registers; [`hide`] and [`show`] for frames of code.
-//! The top table's upper entries never change, so every space sees every later mapping.
+//! *Interface*: [`entries`] for new spaces; [`tables`] for stacks, code and device registers; [`hide`] and
+//! [`show`] for frames of code. The top table's upper entries never change, so every space sees every later
+//! mapping.
 
 use crate::boot_cell::BootCell;
 use crate::frame::Frame;
@@ -24,8 +25,9 @@ pub(crate) fn tables() -> Tables<'static, Kernel> {
     unsafe { Tables::new(kernel_root() as u64, Kernel) }
 }
 
-/// Takes `frame`, which the caller owns, out of the kernel's maps of memory, as code must be before it is executable. CPUs may remember the
-/// mappings until `tlb::forget_kernel`. `false`: no memory for the tables that this takes.
+/// Takes `frame`, which the caller owns, out of the kernel's maps of memory, as code must be before it is
+/// executable. CPUs may remember the mappings until `tlb::forget_kernel`. `false`: no memory for the tables
+/// that this takes.
 pub(crate) fn hide(frame: Frame) -> bool {
     // All tables before the first change.
     let words: Option<Aliases> = aliases(frame, |address| tables().leaf_or_split(address));

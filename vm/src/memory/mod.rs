@@ -20,7 +20,8 @@ pub trait Memory: Copy + Send + Sync + 'static {
     fn virt(self, physical: u64) -> *mut u8;
 
     /// Makes every CPU on which the address space `root` is active forget its translation of the `pages`
-    /// pages from `address` on; the table entries have been changed before. `pages` of `usize::MAX`: all of them.
+    /// pages from `address` on; the table entries have been changed before. `pages` of `usize::MAX`: all of
+    /// them.
     fn forget(self, root: u64, address: usize, pages: usize);
 
     /// As [`forget`](Self::forget), for the one page of each of `addresses`, which are few.
@@ -29,13 +30,15 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// Makes sure that no CPU still has `root` loaded; its user half is empty and nobody will load it again.
     fn leave(self, root: u64);
 
-    /// Runs `part` with this CPU pinned (interrupts off; `part` is given its number), if it has `root` loaded.
+    /// Runs `part` with this CPU pinned (interrupts off; `part` is given its number), if it has `root`
+    /// loaded.
     fn pinned<R>(self, root: u64, part: impl FnOnce(usize) -> R) -> Option<R>;
 
     /// Does another CPU have `root` loaded? Looks after all stores before. Who loads it later sees them.
     fn is_elsewhere(self, root: u64) -> bool;
 
-    /// Returns when every [`pinned`](Self::pinned) part that was going on with `root` on another CPU has ended.
+    /// Returns when every [`pinned`](Self::pinned) part that was going on with `root` on another CPU has
+    /// ended.
     fn await_pinned(self, root: u64);
 
     /// This CPU forgets the page of `address`, if it has `root` loaded; more rights than it knows were given.
@@ -44,8 +47,8 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// The entries of the kernel's half that a new space copies, as (index, entry) pairs. They never change.
     fn kernel_entries(self) -> &'static [(usize, u64)];
 
-    /// Where tables are isolated: all that a space's second root, which programs run on, has of the kernel's half (index and entry), and the index at
-    /// which the first root keeps the second one's address.
+    /// Where tables are isolated: all that a space's second root, which programs run on, has of the kernel's
+    /// half (index and entry), and the index at which the first root keeps the second one's address.
     fn second_entries(self) -> Option<((usize, u64), usize)> {
         None
     }
@@ -82,8 +85,8 @@ pub trait Memory: Copy + Send + Sync + 'static {
         unsafe { raw::zero_page(self.at(frame)) }
     }
 
-    /// Makes `to`, which the caller owns, a copy of `from`, of which the caller has a share. Others may write `from` meanwhile: the bytes are then whatever
-    /// they are, to no type.
+    /// Makes `to`, which the caller owns, a copy of `from`, of which the caller has a share. Others may write
+    /// `from` meanwhile: the bytes are then whatever they are, to no type.
     #[inline]
     fn copy(self, from: Frame, to: Frame) {
         // SAFETY: both are whole frames that their owners keep.

@@ -1,11 +1,14 @@
-//! Raw reads and writes of frames: the only ones in the kernel besides the walker of tables and the generated routines.
+//! Raw reads and writes of frames: the only ones in the kernel besides the walker of tables and the generated
+//! routines.
 //!
-//! *Interface*: [`zero_page`], [`copy_page`] (whole frames, by one string instruction); [`inside`], which every access to a part of a frame asks first.
+//! *Interface*: [`zero_page`], [`copy_page`] (whole frames, by one string instruction); [`inside`], which
+//! every access to a part of a frame asks first.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 
-/// The place of `count` bytes from `at` on in the page at `page`. `EIO`, which ends a call before anything is touched, when they do not lie inside it.
+/// The place of `count` bytes from `at` on in the page at `page`. `EIO`, which ends a call before anything is
+/// touched, when they do not lie inside it.
 #[inline]
 pub(crate) fn inside(page: *mut u8, at: usize, count: usize) -> Result<*mut u8> {
     match at.checked_add(count) {

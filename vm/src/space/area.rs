@@ -1,6 +1,7 @@
 //! What a space knows about one range of its addresses.
 //!
-//! *Interface*: [`Prot`], [`Backing`], [`Placement`] are what a caller of `map` chooses; [`AreaInfo`] is what it can look at.
+//! *Interface*: [`Prot`], [`Backing`], [`Placement`] are what a caller of `map` chooses; [`AreaInfo`] is what
+//! it can look at.
 
 use super::bounds::Lock;
 use super::pager::{Pager, PagerInfo};

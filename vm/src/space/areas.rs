@@ -1,7 +1,8 @@
-//! The areas of a space: a sorted array, so that neighbours are beside each other and nothing is allocated for one area.
+//! The areas of a space: a sorted array, so that neighbours are beside each other and nothing is allocated
+//! for one area.
 //!
-//! *Interface*: [`Areas`]. Indices are valid until the next change. Adding needs room, which [`Areas::reserve`] gets first:
-//! that is the only step that can fail.
+//! *Interface*: [`Areas`]. Indices are valid until the next change. Adding needs room, which
+//! [`Areas::reserve`] gets first: that is the only step that can fail.
 
 use super::area::Area;
 use super::fault::STACK_GAP;
@@ -175,7 +176,8 @@ impl Areas {
         self.is_free(start, end).then_some(start)
     }
 
-    /// Makes sure that no area reaches across `at`; answers the index of the first that starts there or above. Room is reserved.
+    /// Makes sure that no area reaches across `at`; answers the index of the first that starts there or
+    /// above. Room is reserved.
     #[expect(clippy::disallowed_methods, reason = "`reserve` made room")]
     pub(super) fn cut(&mut self, at: usize) -> usize {
         let index = self.from(at);

@@ -1,7 +1,9 @@
 //! What a space may become: how large, how much of it data, how much of it locked; and locking.
 //!
-//! *Interface*: [`Bounds`] come from whoever changes a space, for one change; [`Lock`] is how an area stays in memory, which is where everything is anyway: so it is counted,
-//! and its pages are fetched by the caller. [`link_bounds`] says whose bounds hold where nobody gives any: where a stack grows. [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
+//! *Interface*: [`Bounds`] come from whoever changes a space, for one change; [`Lock`] is how an area stays
+//! in memory, which is where everything is anyway: so it is counted, and its pages are fetched by the caller.
+//! [`link_bounds`] says whose bounds hold where nobody gives any: where a stack grows.
+//! [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
 use super::area::{Area, Content, Prot};
 use super::{AddressSpace, Areas, Inner};
@@ -101,7 +103,8 @@ impl Inner {
             })
     }
 
-    /// Whether there may be `more` bytes like `area` in the range `start..end`, which takes the place of what is there. Errors: `EAGAIN` (locked), `ENOMEM`.
+    /// Whether there may be `more` bytes like `area` in the range `start..end`, which takes the place of what
+    /// is there. Errors: `EAGAIN` (locked), `ENOMEM`.
     pub(super) fn admit_area(
         &self,
         bounds: &Bounds,
@@ -114,7 +117,8 @@ impl Inner {
         self.admit_bytes(bounds, area, more, more.saturating_sub(replaced))
     }
 
-    /// Whether there may be `more` bytes like `area`, of which `added` are not in the place of others. Errors as [`Inner::admit_area`].
+    /// Whether there may be `more` bytes like `area`, of which `added` are not in the place of others. Errors
+    /// as [`Inner::admit_area`].
     pub(super) fn admit_bytes(
         &self,
         bounds: &Bounds,
@@ -186,8 +190,8 @@ impl<M: Memory> AddressSpace<M> {
         }
     }
 
-    /// Locks the pages of a range, or lets go of them. Errors: `EINVAL` (it wraps round), `ENOMEM` (more than `bounds.locked`; or a hole: what is before that is
-    /// done).
+    /// Locks the pages of a range, or lets go of them. Errors: `EINVAL` (it wraps round), `ENOMEM` (more than
+    /// `bounds.locked`; or a hole: what is before that is done).
     pub fn lock(
         &self,
         address: usize,
@@ -229,7 +233,8 @@ impl<M: Memory> AddressSpace<M> {
         Ok(())
     }
 
-    /// Locks all areas so (`None`: leaves them as they are), and from now on each new one as `future` says. `ENOMEM`: there is more than `bounds.locked`.
+    /// Locks all areas so (`None`: leaves them as they are), and from now on each new one as `future` says.
+    /// `ENOMEM`: there is more than `bounds.locked`.
     pub fn lock_all(&self, now: Option<Lock>, future: Lock, bounds: &Bounds) -> Result<(), Errno> {
         let mut inner = self.change();
         if now.is_some_and(|how| how != Lock::No) && inner.size > bounds.locked {
@@ -276,8 +281,8 @@ impl<M: Memory> AddressSpace<M> {
         }
     }
 
-    /// The part from `from` on, before `end`, that is to be fetched: the next area that is locked as a whole; its rights, and whether it is private. Those that nobody
-    /// may touch are among them.
+    /// The part from `from` on, before `end`, that is to be fetched: the next area that is locked as a whole;
+    /// its rights, and whether it is private. Those that nobody may touch are among them.
     pub fn next_locked(&self, from: usize, end: usize) -> Option<(usize, usize, Prot, bool)> {
         let inner = self.held();
         let mut all = inner.areas.touching(from, end).iter();

@@ -1,7 +1,7 @@
 //! Reading and writing a space from outside, whether a CPU has it loaded or not.
 //!
-//! *Interface*: [`AddressSpace::read_at`], [`AddressSpace::write_at`]: for loading programs, `/proc/PID/cmdline`, a debugger;
-//! [`AddressSpace::shared_place`] for futexes.
+//! *Interface*: [`AddressSpace::read_at`], [`AddressSpace::write_at`]: for loading programs,
+//! `/proc/PID/cmdline`, a debugger; [`AddressSpace::shared_place`] for futexes.
 
 use super::area::Content;
 use super::{Access, AddressSpace, FaultError};
@@ -33,8 +33,9 @@ impl<M: Memory> AddressSpace<M> {
         })
     }
 
-    /// The object behind `address`, if that is in memory shared with others, and the byte in it: what a futex there is known by. Not by the frame: the
-    /// object may give that away while somebody waits, and then it would be another's.
+    /// The object behind `address`, if that is in memory shared with others, and the byte in it: what a futex
+    /// there is known by. Not by the frame: the object may give that away while somebody waits, and then it
+    /// would be another's.
     pub fn shared_place(&self, address: usize) -> Option<((u64, u64), u64)> {
         let inner = self.held();
         let (start, area) = inner.areas.find(address)?.1;
@@ -52,7 +53,8 @@ impl<M: Memory> AddressSpace<M> {
         }
     }
 
-    /// Whether [`shared_place`](Self::shared_place) has an answer; none when the space changes at this moment. Does not wait.
+    /// Whether [`shared_place`](Self::shared_place) has an answer; none when the space changes at this
+    /// moment. Does not wait.
     pub fn is_shared_now(&self, address: usize) -> Option<bool> {
         self.pass(|view| match view.inner.areas.find(address) {
             Some((_, (_, area))) => matches!(&area.content, Content::Pager { shared: true, .. }),
@@ -60,7 +62,8 @@ impl<M: Memory> AddressSpace<M> {
         })
     }
 
-    /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`: a frame that stays meanwhile, and first byte and count in it.
+    /// Shows `length` bytes from `address` on as parts of pages, each made ready for `access`: a frame that
+    /// stays meanwhile, and first byte and count in it.
     fn each_part(
         &self,
         address: usize,

@@ -1,7 +1,9 @@
 //! How many areas a space may have.
 //!
-//! *Interface*: [`AREAS_MAX`] is for all spaces (`vm.max_map_count`). Whoever is about to add or cut areas asks first: [`Areas::admit_another`], [`Areas::admit_more`], [`Areas::admit_hole`],
-//! [`Areas::admit_cuts`], [`Areas::admit_rights`]; each answers `ENOMEM` when there would be too many. As on Linux a new one may be one more than that, and one that becomes two may not.
+//! *Interface*: [`AREAS_MAX`] is for all spaces (`vm.max_map_count`). Whoever is about to add or cut areas
+//! asks first: [`Areas::admit_another`], [`Areas::admit_more`], [`Areas::admit_hole`], [`Areas::admit_cuts`],
+//! [`Areas::admit_rights`]; each answers `ENOMEM` when there would be too many. As on Linux a new one may be
+//! one more than that, and one that becomes two may not.
 
 use super::area::{Area, Prot};
 use super::areas::{Areas, Entry};
@@ -53,7 +55,8 @@ impl Areas {
         allow(cuts == 0 || count.saturating_add(cuts) <= most())
     }
 
-    /// Whether the range, which is covered, may get the rights `prot`. Where only the border between two areas moves, none is cut.
+    /// Whether the range, which is covered, may get the rights `prot`. Where only the border between two
+    /// areas moves, none is cut.
     pub(super) fn admit_rights(&self, start: usize, end: usize, prot: Prot) -> Result<(), Errno> {
         let count = self.all().len();
         if count.saturating_add(2) <= most() {

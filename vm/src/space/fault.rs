@@ -2,16 +2,20 @@
 //!
 //! *Interface*: [`AddressSpace::fault`].
 //!
-//! A fault of the running program takes no monitor unless the space is being changed: it is pinned while it looks up the area, gets a frame, fills it, and
-//! puts it into the table by compare-and-swap, having made tables the same way. Of several that meet at one page one wins; the others give their frames back, and
-//! their programs' accesses find what the winner made. As long as no change comes between, an entry goes one way only: empty, then not writable, then writable; the
-//! frame of an entry that is not writable may be exchanged for a copy. So an entry that is still what it was has not been anything else meanwhile.
+//! A fault of the running program takes no monitor unless the space is being changed: it is pinned while it
+//! looks up the area, gets a frame, fills it, and puts it into the table by compare-and-swap, having made
+//! tables the same way. Of several that meet at one page one wins; the others give their frames back, and
+//! their programs' accesses find what the winner made. As long as no change comes between, an entry goes one
+//! way only: empty, then not writable, then writable; the frame of an entry that is not writable may be
+//! exchanged for a copy. So an entry that is still what it was has not been anything else meanwhile.
 //!
-//! A frame that was exchanged is given back after all CPUs that have the space have forgotten it, and answered: which they cannot while they are
-//! pinned, so a pinned copy is made from a frame that stays. A copy made with the monitor alone, from outside the space, may be one of a frame that has gone: then the
+//! A frame that was exchanged is given back after all CPUs that have the space have forgotten it, and
+//! answered: which they cannot while they are pinned, so a pinned copy is made from a frame that stays. A
+//! copy made with the monitor alone, from outside the space, may be one of a frame that has gone: then the
 //! entry is not what it was, and the copy is thrown away.
 //!
-//! A pager is asked without anything, since it may sleep and take its own locks; if the areas have changed meanwhile, all begins anew.
+//! A pager is asked without anything, since it may sleep and take its own locks; if the areas have changed
+//! meanwhile, all begins anew.
 
 use super::area::{Area, Content};
 use super::bounds::Bounds;
@@ -67,7 +71,8 @@ struct Answer {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Makes the page at `address` ready for `access`. In thread context, interrupts on; may sleep in a pager.
+    /// Makes the page at `address` ready for `access`. In thread context, interrupts on; may sleep in a
+    /// pager.
     pub fn fault(&self, address: usize, access: Access) -> Result<(), FaultError> {
         if address >= USER_END {
             return Err(FaultError::NotMapped);
@@ -226,7 +231,8 @@ impl<M: Memory> AddressSpace<M> {
             .frames()
             .alloc_user()
             .ok_or(FaultError::OutOfMemory)?;
-        // The copy is ours alone; the original may be written meanwhile only in the case that the file head names, or by a file's writer.
+        // The copy is ours alone; the original may be written meanwhile only in the case that the file head
+        // names, or by a file's writer.
         self.memory.copy(frame, copy);
         Ok(copy)
     }
@@ -272,7 +278,8 @@ impl<M: Memory> AddressSpace<M> {
         Ok(true)
     }
 
-    /// Puts a pager's answer into the table; what another has brought meanwhile stays, and what is left of the answer is the caller's.
+    /// Puts a pager's answer into the table; what another has brought meanwhile stays, and what is left of
+    /// the answer is the caller's.
     fn enter(
         &self,
         tally: usize,

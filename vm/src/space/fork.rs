@@ -1,13 +1,16 @@
 //! The copy that `fork` makes: areas are copied, pages are shared until written.
 //!
-//! *Interface*: [`AddressSpace::fork`], [`AddressSpace::join`], [`AddressSpace::leave`].
-//! One pass over the entries that exist; each private page that was writable stops being so on both sides. A page of a file that came along with a
-//! neighbour's fault and was never used is left out: the pager still has it, should the child want it.
+//! *Interface*: [`AddressSpace::fork`], [`AddressSpace::join`], [`AddressSpace::leave`]. One pass over the
+//! entries that exist; each private page that was writable stops being so on both sides. A page of a file
+//! that came along with a neighbour's fault and was never used is left out: the pager still has it, should
+//! the child want it.
 //!
-//! A page that is writable has been written since the last fork: the stack, and a few words of the C library. Both sides will write it again at
-//! once, and fault. So when such pages are few the child gets copies of them now, and no side loses a right; and so it does of those that earlier
-//! children wrote first (`habits`), unless they are a file's yet. Every sixteenth time all are shared, so that those which are no longer written drop out. Only while one thread runs in the space: of what others write meanwhile the child must not see
-//! a later part without an earlier one.
+//! A page that is writable has been written since the last fork: the stack, and a few words of the C library.
+//! Both sides will write it again at once, and fault. So when such pages are few the child gets copies of
+//! them now, and no side loses a right; and so it does of those that earlier children wrote first (`habits`),
+//! unless they are a file's yet. Every sixteenth time all are shared, so that those which are no longer
+//! written drop out. Only while one thread runs in the space: of what others write meanwhile the child must
+//! not see a later part without an earlier one.
 
 use super::gather::MANY;
 use super::habits::Habits;
@@ -129,7 +132,8 @@ impl<M: Memory> AddressSpace<M> {
         Ok(())
     }
 
-    /// What becomes of the pages that were spared: copies if there are no more, else they are shared like the rest. Answers how many there are.
+    /// What becomes of the pages that were spared: copies if there are no more, else they are shared like the
+    /// rest. Answers how many there are.
     fn settle(&self, theirs: &Tables<'_, M>, lost: &mut Lost) -> isize {
         let (tables, frames) = (self.tables(), self.memory.frames());
         let few = lost.count <= lost.spared;
@@ -188,7 +192,8 @@ impl<M: Memory> AddressSpace<M> {
     }
 }
 
-/// The pages that have lost their right to write, or are to be settled: the first few, and how many there are.
+/// The pages that have lost their right to write, or are to be settled: the first few, and how many there
+/// are.
 #[derive(Default)]
 struct Lost {
     pages: [usize; MANY],
@@ -208,7 +213,8 @@ impl Lost {
         self.count <= self.spared
     }
 
-    /// CPUs forget the old rights: those pages' if they are few, else all. A program that forks again and again has written to a few pages since.
+    /// CPUs forget the old rights: those pages' if they are few, else all. A program that forks again and
+    /// again has written to a few pages since.
     fn forget<M: Memory>(&self, memory: M, root: u64) {
         match self.pages.get(..self.count) {
             Some([]) => {}
@@ -218,8 +224,9 @@ impl Lost {
     }
 }
 
-/// Copies the entries `mine`, of the pages from `base` on, to the empty `theirs`, without the bit `strip` on either side; each frame gets another
-/// owner. Answers how many it has copied, and adds the pages that had the bit to `lost`, which leaves out some.
+/// Copies the entries `mine`, of the pages from `base` on, to the empty `theirs`, without the bit `strip` on
+/// either side; each frame gets another owner. Answers how many it has copied, and adds the pages that had
+/// the bit to `lost`, which leaves out some.
 #[inline]
 fn share_entries(
     frames: &Frames,

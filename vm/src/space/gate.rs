@@ -1,20 +1,25 @@
 //! The gate of a space: while it is open, faults pass without the space's monitor.
 //!
-//! *Interface*: [`Gate::pass`] for a fault that is *pinned* (it runs with interrupts off on a CPU that has the space loaded);
-//! all else for who holds the monitor: [`Gate::close`] and [`Gate::open`] around a change, [`Gate::waited`] for a fault.
+//! *Interface*: [`Gate::pass`] for a fault that is *pinned* (it runs with interrupts off on a CPU that has
+//! the space loaded); all else for who holds the monitor: [`Gate::close`] and [`Gate::open`] around a change,
+//! [`Gate::waited`] for a fault.
 //!
-//! A change of the areas closes the gate, and then waits until whoever passed it before is out again: every CPU that has the space loaded
-//! answers an interrupt, which it cannot while something is pinned there. Who is pinned later finds the gate closed. So while the gate is open, what a pinned
-//! fault reads stands still, and between close and open nobody but the changer is there.
+//! A change of the areas closes the gate, and then waits until whoever passed it before is out again: every
+//! CPU that has the space loaded answers an interrupt, which it cannot while something is pinned there. Who
+//! is pinned later finds the gate closed. So while the gate is open, what a pinned fault reads stands still,
+//! and between close and open nobody but the changer is there.
 //!
-//! That order holds because a CPU stores that it has a space before it loads it, which serializes, and pins only later; the changer closes, passes a
-//! sequentially consistent fence, and then looks who has the space. A single-threaded program's space is loaded nowhere else, so nobody is asked.
+//! That order holds because a CPU stores that it has a space before it loads it, which serializes, and pins
+//! only later; the changer closes, passes a sequentially consistent fence, and then looks who has the space.
+//! A single-threaded program's space is loaded nowhere else, so nobody is asked.
 //!
-//! Where somebody had to be asked, the gate stays closed after the change, until a few faults have waited for the monitor: changes that follow each other
-//! ask once, and changes and faults in turn ask as seldom as the faults could have passed.
+//! Where somebody had to be asked, the gate stays closed after the change, until a few faults have waited for
+//! the monitor: changes that follow each other ask once, and changes and faults in turn ask as seldom as the
+//! faults could have passed.
 //!
-//! Progress: a pinned fault waits for nobody; what it changes in the table it changes by compare-and-swap. Sources: quasi-invariants, where the seldom party
-//! pays for the guard (Pu and others 1995); a gate that stays closed for a while is the bias of Dice and Kogan's BRAVO (2019).
+//! Progress: a pinned fault waits for nobody; what it changes in the table it changes by compare-and-swap.
+//! Sources: quasi-invariants, where the seldom party pays for the guard (Pu and others 1995); a gate that
+//! stays closed for a while is the bias of Dice and Kogan's BRAVO (2019).
 
 use crate::primitive::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -40,7 +45,8 @@ impl Gate {
         }
     }
 
-    /// How many changes there were, if the gate is open: then no change begins its work before the caller's pinned part has ended.
+    /// How many changes there were, if the gate is open: then no change begins its work before the caller's
+    /// pinned part has ended.
     #[inline]
     pub(crate) fn pass(&self) -> Option<u64> {
         let word = self.word.load(Ordering::Acquire);
@@ -53,7 +59,8 @@ impl Gate {
         self.word.load(Ordering::Relaxed) / CHANGE
     }
 
-    /// A change begins. Answers whether the gate was open: then some may have passed that are not out again. With the monitor held.
+    /// A change begins. Answers whether the gate was open: then some may have passed that are not out again.
+    /// With the monitor held.
     #[inline]
     pub(crate) fn close(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);

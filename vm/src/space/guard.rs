@@ -1,7 +1,8 @@
 //! The three ways to what a space knows: pinned, with its monitor held, and changing it.
 //!
-//! *Interface*: [`AddressSpace::pass`] and [`AddressSpace::wait`] run a part of a fault while the areas stand still, without the monitor and with it;
-//! [`AddressSpace::held`] holds the monitor, so that the areas stand still; [`AddressSpace::change`] excludes everybody else, pinned faults too. See
+//! *Interface*: [`AddressSpace::pass`] and [`AddressSpace::wait`] run a part of a fault while the areas stand
+//! still, without the monitor and with it; [`AddressSpace::held`] holds the monitor, so that the areas stand
+//! still; [`AddressSpace::change`] excludes everybody else, pinned faults too. See
 //! [`Gate`](super::gate::Gate).
 
 use super::resident::UNDER_MONITOR;
@@ -20,7 +21,8 @@ pub(super) struct View<'a> {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Runs `part` pinned while the areas stand still, if this CPU has the space and nobody changes it. What `part` does is bounded.
+    /// Runs `part` pinned while the areas stand still, if this CPU has the space and nobody changes it. What
+    /// `part` does is bounded.
     #[inline(always)]
     pub(super) fn pass<R>(&self, part: impl FnOnce(View) -> R) -> Option<R> {
         let passed = self.memory.pinned(self.root, |tally| {
@@ -47,7 +49,8 @@ impl<M: Memory> AddressSpace<M> {
         })
     }
 
-    /// Holds the monitor. Faults may go on meanwhile: they add pages and exchange those that are not writable.
+    /// Holds the monitor. Faults may go on meanwhile: they add pages and exchange those that are not
+    /// writable.
     #[inline]
     pub(super) fn held(&self) -> Held<'_, M> {
         Held {

@@ -1,8 +1,10 @@
 //! What the children of a space write first: the next one gets copies of it at once.
 //!
-//! *Interface*: [`Habits::note`] by a child that has copied a page, [`Habits::each`] and [`Habits::forget`] by the parent that forks.
+//! *Interface*: [`Habits::note`] by a child that has copied a page, [`Habits::each`] and [`Habits::forget`]
+//! by the parent that forks.
 //!
-//! Wait-free hints: whatever is in it, a page is shared or copied, and both are right. Relaxed order suffices, since no other memory is reached by way of it.
+//! Wait-free hints: whatever is in it, a page is shared or copied, and both are right. Relaxed order
+//! suffices, since no other memory is reached by way of it.
 
 use super::fork::FEW;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,7 @@
 //! Changing what is mapped: areas are cut, joined, moved and removed, and the table follows.
 //!
-//! *Interface*: the methods of [`AddressSpace`] that `mmap`, `munmap`, `mprotect`, `mremap`, `madvise` and `brk` need.
+//! *Interface*: the methods of [`AddressSpace`] that `mmap`, `munmap`, `mprotect`, `mremap`, `madvise` and
+//! `brk` need.
 
 use super::area::{Area, Backing, Content, Placement, Prot, Role};
 use super::bounds::{Bounds, Lock};
@@ -35,8 +36,8 @@ fn range(address: usize, length: usize) -> Result<(usize, usize), Errno> {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Maps `length` bytes. Answers the address. Errors: `EINVAL` (zero length, unaligned), `ENOMEM` (no room, above
-    /// the top, or more private memory than the machine has), `EEXIST`.
+    /// Maps `length` bytes. Answers the address. Errors: `EINVAL` (zero length, unaligned), `ENOMEM` (no
+    /// room, above the top, or more private memory than the machine has), `EEXIST`.
     pub fn map(
         &self,
         place: Placement,
@@ -47,7 +48,8 @@ impl<M: Memory> AddressSpace<M> {
         self.map_within(place, length, prot, backing, Lock::No, &Bounds::NONE)
     }
 
-    /// As [`map`](Self::map), locked so at least, where that stays within `bounds`. Errors: also `ENOMEM`, and `EAGAIN` if it would be locked and that is too much.
+    /// As [`map`](Self::map), locked so at least, where that stays within `bounds`. Errors: also `ENOMEM`,
+    /// and `EAGAIN` if it would be locked and that is too much.
     pub fn map_within(
         &self,
         place: Placement,
@@ -80,7 +82,8 @@ impl<M: Memory> AddressSpace<M> {
         self.map_content(place, length, area, bounds)
     }
 
-    /// Maps the stack of a new program, up to `top`, growing down on demand to `length` bytes. Errors as `map`.
+    /// Maps the stack of a new program, up to `top`, growing down on demand to `length` bytes. Errors as
+    /// `map`.
     pub fn map_stack(&self, top: usize, length: usize, prot: Prot) -> Result<(), Errno> {
         let length = page_ceil(length).ok_or(Errno::ENOMEM)?;
         let floor = top.checked_sub(length).ok_or(Errno::ENOMEM)?;
@@ -263,7 +266,8 @@ impl<M: Memory> AddressSpace<M> {
         self.resident.add(UNDER_MONITOR, -gone);
     }
 
-    /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file opened for reading).
+    /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file
+    /// opened for reading).
     pub fn protect(&self, address: usize, length: usize, prot: Prot) -> Result<(), Errno> {
         self.protect_within(address, length, prot, &Bounds::NONE)
     }
@@ -324,7 +328,8 @@ impl<M: Memory> AddressSpace<M> {
         Ok(())
     }
 
-    /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Errors: `EINVAL`, `ENOMEM` (a hole).
+    /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Errors: `EINVAL`,
+    /// `ENOMEM` (a hole).
     pub fn discard(&self, address: usize, length: usize) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
         let inner = self.change();
@@ -335,7 +340,8 @@ impl<M: Memory> AddressSpace<M> {
         if whole { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
-    /// Takes all pages of private mappings away at once, where programs run here no more: what somebody reads there later is the object's, or zero.
+    /// Takes all pages of private mappings away at once, where programs run here no more: what somebody reads
+    /// there later is the object's, or zero.
     pub fn give_up(&self) {
         let inner = self.change();
         let mut gather = Gather::new(self.memory, self.root);
@@ -365,8 +371,8 @@ impl<M: Memory> AddressSpace<M> {
         self.remap_within(address, old, new, how, &Bounds::NONE)
     }
 
-    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`, also where it would not stay
-    /// within `bounds`; `EAGAIN` for what is locked.
+    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not
+    /// one mapping), `ENOMEM`, also where it would not stay within `bounds`; `EAGAIN` for what is locked.
     pub fn remap_within(
         &self,
         address: usize,
@@ -464,7 +470,8 @@ impl<M: Memory> AddressSpace<M> {
         self.relocate(&mut inner, start, old, target, new, false)
     }
 
-    /// Moves `old` bytes from `start` to the free range of `new` bytes at `target`, with their pages; `leaves`: the range stays mapped, without a page.
+    /// Moves `old` bytes from `start` to the free range of `new` bytes at `target`, with their pages;
+    /// `leaves`: the range stays mapped, without a page.
     fn relocate(
         &self,
         inner: &mut Inner,
@@ -519,7 +526,8 @@ impl<M: Memory> AddressSpace<M> {
         (inner.brk_start, inner.brk) = (start, start);
     }
 
-    /// Moves the end of the heap to `end` if that is possible. Answers where the end is now, as Linux's `brk` does.
+    /// Moves the end of the heap to `end` if that is possible. Answers where the end is now, as Linux's `brk`
+    /// does.
     pub fn brk(&self, end: usize, bounds: &Bounds) -> usize {
         let mut inner = self.change();
         let now = inner.brk;

@@ -1,11 +1,12 @@
 //! Address spaces: what a process sees as memory.
 //!
-//! *Interface*: [`AddressSpace`]. All addresses and lengths are in bytes; lengths are rounded up to pages, addresses must be
-//! page-aligned where Linux wants them so (`EINVAL` otherwise).
+//! *Interface*: [`AddressSpace`]. All addresses and lengths are in bytes; lengths are rounded up to pages,
+//! addresses must be page-aligned where Linux wants them so (`EINVAL` otherwise).
 //!
-//! Progress: what changes areas takes a monitor, asleep. Faults do not, as long as nobody changes the areas of that space (`gate`): they race by
-//! compare-and-swap on the entries. Spaces share nothing but frames, whose counts are lock-free. The machine's own walks, and the kernel's accesses
-//! to user memory, take nothing.
+//! Progress: what changes areas takes a monitor, asleep. Faults do not, as long as nobody changes the areas
+//! of that space (`gate`): they race by compare-and-swap on the entries. Spaces share nothing but frames,
+//! whose counts are lock-free. The machine's own walks, and the kernel's accesses to user memory, take
+//! nothing.
 
 mod area;
 mod areas;
@@ -95,8 +96,8 @@ pub enum Remap {
 
 /// The memory of a process: areas and the page table that is built from them on demand.
 ///
-/// Invariant: a page-table entry in the user half is occupied only inside an area and then owns one share of its
-/// frame; a table below the top exists only where its span touches an area.
+/// Invariant: a page-table entry in the user half is occupied only inside an area and then owns one share of
+/// its frame; a table below the top exists only where its span touches an area.
 pub struct AddressSpace<M: Memory = Kernel> {
     root: u64,
     /// The root that programs run on, where tables are isolated; otherwise 0.
@@ -111,7 +112,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
     areas_bytes: AtomicUsize,
     /// Whether an area was ever locked.
     ever_locked: AtomicBool,
-    /// Threads that have joined, the first among them, less processes that have left: no fewer than run in it.
+    /// Threads that have joined, the first among them, less processes that have left: no fewer than run in
+    /// it.
     threads: AtomicUsize,
     /// What the parent is told about the pages that this one writes first.
     habits_of_family: Option<Arc<Habits>>,
@@ -125,11 +127,12 @@ pub struct AddressSpace<M: Memory = Kernel> {
     inner: UnsafeCell<Inner>,
 }
 
-// SAFETY: `inner` is read where no change can be going on, and written by the one change (`guard`); all else is atomic.
+// SAFETY: `inner` is read where no change can be going on, and written by the one change (`guard`); all else
+// is atomic.
 unsafe impl<M: Memory> Sync for AddressSpace<M> {}
 
-/// What only a change touches, alone, together with tables and the entries that are occupied: a fault adds entries, widens their rights, and
-/// exchanges those that are not writable.
+/// What only a change touches, alone, together with tables and the entries that are occupied: a fault adds
+/// entries, widens their rights, and exchanges those that are not writable.
 pub(crate) struct Inner {
     areas: Areas,
     /// Where the heap starts.
@@ -205,7 +208,8 @@ impl<M: Memory> AddressSpace<M> {
         Ok(Arc::new(space))
     }
 
-    /// A word that means nothing to the space: 0 at first, and what the parent's is in a copy that `fork` makes.
+    /// A word that means nothing to the space: 0 at first, and what the parent's is in a copy that `fork`
+    /// makes.
     pub fn mark(&self) -> u32 {
         self.mark.load(Ordering::Acquire)
     }
@@ -297,7 +301,8 @@ impl<M: Memory> AddressSpace<M> {
         })
     }
 
-    /// Whether there is a second root with nothing in its lower half that the first one has not. (A fault sets an entry in the first one first.)
+    /// Whether there is a second root with nothing in its lower half that the first one has not. (A fault
+    /// sets an entry in the first one first.)
     pub(crate) fn repeats_half(&self) -> bool {
         let (first, second) = (self.tables(), self.second_tables());
         self.second != 0 && (0..256).all(|index| [0, first.top(index)].contains(&second.top(index)))
@@ -308,7 +313,8 @@ impl<M: Memory> AddressSpace<M> {
         self.second_tables().each_mapping(256..512, visit);
     }
 
-    /// The word of the second root's tables that maps the page of `address`, of the kernel, for the machine's own check.
+    /// The word of the second root's tables that maps the page of `address`, of the kernel, for the machine's
+    /// own check.
     #[cfg(target_os = "none")]
     pub(crate) fn gate_word(&self, address: usize) -> Option<&core::sync::atomic::AtomicU64> {
         let tables = self.second_tables();
@@ -341,7 +347,8 @@ impl<M: Memory> AddressSpace<M> {
         self.tables().each_mapping(top, visit);
     }
 
-    /// Shows the areas that end above `address`, in order, until `show` answers `false`. The space's monitor is held meanwhile.
+    /// Shows the areas that end above `address`, in order, until `show` answers `false`. The space's monitor
+    /// is held meanwhile.
     pub fn for_each_area_above(&self, address: usize, mut show: impl FnMut(AreaInfo) -> bool) {
         let inner = self.held();
         let first = inner.areas.above(address);

@@ -1,9 +1,11 @@
 //! What an object that is kept elsewhere does about the pages of it that spaces have mapped shared.
 //!
-//! *Interface*: [`AddressSpace::shield`] before the object looks whether its pages are written again; [`AddressSpace::shared_from`] finds the pagers of a range.
+//! *Interface*: [`AddressSpace::shield`] before the object looks whether its pages are written again;
+//! [`AddressSpace::shared_from`] finds the pagers of a range.
 //!
-//! To shield is a change of the space. A fault that had asked its pager before, and would enter a writable page behind it, finds the space changed, and asks again; so each first write behind a shield comes to the pager. A fork leaves such pages out:
-//! the child asks for itself.
+//! To shield is a change of the space. A fault that had asked its pager before, and would enter a writable
+//! page behind it, finds the space changed, and asks again; so each first write behind a shield comes to the
+//! pager. A fork leaves such pages out: the child asks for itself.
 
 use super::AddressSpace;
 use super::area::{Area, Content};
@@ -17,7 +19,8 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 
 impl Area {
-    /// The pager of a shared area that wants to know of first writes, and the object's page at the area's start.
+    /// The pager of a shared area that wants to know of first writes, and the object's page at the area's
+    /// start.
     pub(super) fn followed(&self) -> Option<(&Arc<dyn Pager>, u64)> {
         match &self.content {
             Content::Pager {
@@ -42,7 +45,8 @@ impl Area {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Who writes one of `pages` of the object `id` from now on, by a shared mapping of which its pager follows writes, faults, and the pager is asked.
+    /// Who writes one of `pages` of the object `id` from now on, by a shared mapping of which its pager
+    /// follows writes, faults, and the pager is asked.
     pub fn shield(&self, id: (u64, u64), pages: Range<u64>) {
         let shows = |(start, area): &(usize, Area)| area.shows(*start, id, &pages);
         let any = self
@@ -69,7 +73,8 @@ impl<M: Memory> AddressSpace<M> {
         gather.finish();
     }
 
-    /// The pager of the first area from `address` on and before `end` that is shared and follows writes, and where that area ends.
+    /// The pager of the first area from `address` on and before `end` that is shared and follows writes, and
+    /// where that area ends.
     pub fn shared_from(&self, address: usize, end: usize) -> Option<(Arc<dyn Pager>, usize)> {
         let inner = self.held();
         let first = inner.areas.above(address);

@@ -1,6 +1,7 @@
 //! Who supplies the content of file pages.
 //!
-//! *Interface*: [`Pager`], implemented by whoever has the pages (a file in memory, a device); [`PagerInfo`] with its [`Label`], for people.
+//! *Interface*: [`Pager`], implemented by whoever has the pages (a file in memory, a device); [`PagerInfo`]
+//! with its [`Label`], for people.
 //! Source: Massalin and Pu 1991, section on virtual memory: the address space holds a list of segments,
 //! each with the pager that is expected to supply the content of its pages.
 
@@ -13,25 +14,28 @@ use core::any::Any;
 
 /// The supplier of a mapping's pages. Called without the space's monitor, so it may sleep and take its own.
 pub trait Pager: Send + Sync {
-    /// The frame that holds page `index` (in units of 4096 bytes) of the object, with one share for the caller.
-    /// `write`: a shared mapping is about to be written; otherwise the frame is only read.
+    /// The frame that holds page `index` (in units of 4096 bytes) of the object, with one share for the
+    /// caller. `write`: a shared mapping is about to be written; otherwise the frame is only read.
     /// Errors: `ENOMEM` when there is no memory for it; anything else means that the
     /// object has no such page (past its end, or an I/O error), and the program gets SIGBUS.
     fn frame(&self, index: u64, write: bool) -> Result<FrameRef, Errno>;
 
-    /// Puts the frames of the pages from `first` on into `found`, an element each, as far as they are in memory now; must not
-    /// sleep. Lets one fault map the neighbours too.
+    /// Puts the frames of the pages from `first` on into `found`, an element each, as far as they are in
+    /// memory now; must not sleep. Lets one fault map the neighbours too.
     fn resident(&self, _first: u64, _found: &mut [Option<FrameRef>]) {}
 
-    /// Device and number of the object: the same for all that have it, and for no other object ever. Of what is no file: a device that there is not.
+    /// Device and number of the object: the same for all that have it, and for no other object ever. Of what
+    /// is no file: a device that there is not.
     fn object(&self) -> (u64, u64);
 
-    /// The object's file for who opens it by its mapping, in the form that the room of files gives it: none has what is no file, or is past memory.
+    /// The object's file for who opens it by its mapping, in the form that the room of files gives it: none
+    /// has what is no file, or is past memory.
     fn file(&self) -> Option<Box<dyn Any>> {
         None
     }
 
-    /// Whether it is to be asked again at the first write of a page behind a shield ([`super::AddressSpace::shield`]).
+    /// Whether it is to be asked again at the first write of a page behind a shield
+    /// ([`super::AddressSpace::shield`]).
     fn follows_writes(&self) -> bool {
         false
     }

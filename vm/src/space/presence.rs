@@ -1,7 +1,8 @@
 //! Which pages of an area are present, for people and `/proc`.
 //!
-//! *Interface*: [`AddressSpace::for_each_area_with_pages`], [`AddressSpace::in_memory`], [`AddressSpace::pages`]; [`AddressSpace::forget_use`] and
-//! [`AddressSpace::forget_most`] begin to count anew; [`AddressSpace::pager_of`].
+//! *Interface*: [`AddressSpace::for_each_area_with_pages`], [`AddressSpace::in_memory`],
+//! [`AddressSpace::pages`]; [`AddressSpace::forget_use`] and [`AddressSpace::forget_most`] begin to count
+//! anew; [`AddressSpace::pager_of`].
 
 use super::AddressSpace;
 use super::area::{Area, AreaInfo, Content};
@@ -77,7 +78,8 @@ impl<M: Memory> AddressSpace<M> {
         }
     }
 
-    /// Shows the areas that end above `address`, in order, with what of them is present, until `show` answers `false`. The space's monitor is held meanwhile.
+    /// Shows the areas that end above `address`, in order, with what of them is present, until `show` answers
+    /// `false`. The space's monitor is held meanwhile.
     pub fn for_each_area_with_pages(
         &self,
         address: usize,
@@ -106,7 +108,8 @@ impl<M: Memory> AddressSpace<M> {
         });
     }
 
-    /// Which of the pages from `address` on, an element of `found` each, are in memory: 1 for those that this space has, and those that their object has.
+    /// Which of the pages from `address` on, an element of `found` each, are in memory: 1 for those that this
+    /// space has, and those that their object has.
     pub fn in_memory(&self, address: usize, found: &mut [u8]) {
         let inner = self.held();
         let end = address.saturating_add(found.len().saturating_mul(PAGE));
@@ -146,7 +149,8 @@ impl<M: Memory> AddressSpace<M> {
             self.tables()
                 .each_entry(*start, area.end, |address, word, entry| {
                     if occupied(entry) && entry & ACCESSED != 0 {
-                        // The machine sets them meanwhile. A page that came along has been used once, and stays for it.
+                        // The machine sets them meanwhile. A page that came along has been used once, and
+                        // stays for it.
                         word.fetch_and(!(ACCESSED | ALONG), Ordering::Relaxed);
                         gather.changed(address);
                     }

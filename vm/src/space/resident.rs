@@ -1,6 +1,8 @@
-//! How many pages of a space are present: a count for each CPU, so that no fault needs a locked instruction for it.
+//! How many pages of a space are present: a count for each CPU, so that no fault needs a locked instruction
+//! for it.
 //!
-//! *Interface*: [`Resident::add`] by who is pinned on that CPU, or holds the monitor ([`UNDER_MONITOR`]); [`Resident::pages`]: their sum.
+//! *Interface*: [`Resident::add`] by who is pinned on that CPU, or holds the monitor ([`UNDER_MONITOR`]);
+//! [`Resident::pages`]: their sum.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use machine::cpu::MAX_CPUS;
@@ -52,7 +54,8 @@ impl Resident {
         self.most.store(0, Ordering::Relaxed);
     }
 
-    /// The most pages that were present at a time: more come one by one, so it is enough to look before some go.
+    /// The most pages that were present at a time: more come one by one, so it is enough to look before some
+    /// go.
     pub(super) fn most(&self) -> usize {
         self.pages().max(self.most.load(Ordering::Relaxed) as usize)
     }

@@ -1,4 +1,5 @@
-//! Shared memory without a file: zeros at first, seen by all spaces that were forked from the one that mapped it.
+//! Shared memory without a file: zeros at first, seen by all spaces that were forked from the one that mapped
+//! it.
 //!
 //! *Interface*: [`Shared`], a [`Pager`].
 

@@ -9,8 +9,9 @@ use abi::errno::Errno;
 use alloc::sync::Arc;
 
 impl<M: Memory> AddressSpace<M> {
-    /// From now on the range, which is a part of one shared mapping, or of several of one object and kind side by side, shows the object's pages from page `first` on. Errors: `EINVAL` (it is no
-    /// such range), `ENOMEM`.
+    /// From now on the range, which is a part of one shared mapping, or of several of one object and kind
+    /// side by side, shows the object's pages from page `first` on. Errors: `EINVAL` (it is no such range),
+    /// `ENOMEM`.
     pub fn show(&self, start: usize, end: usize, first: u64) -> Result<(), Errno> {
         self.admit()?;
         let mut inner = self.change();

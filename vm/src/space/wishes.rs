@@ -52,7 +52,8 @@ impl Area {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; what there is has been noted. `EINVAL`: it cannot be so of one of them, and those before have it. `EAGAIN`: an area cannot be cut.
+    /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; what there is has been noted.
+    /// `EINVAL`: it cannot be so of one of them, and those before have it. `EAGAIN`: an area cannot be cut.
     pub fn wish(&self, start: usize, end: usize, wish: Wish) -> Result<(), Errno> {
         let mut inner = self.change();
         let cut = inner.areas.admit_cuts(start, end);

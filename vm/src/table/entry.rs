@@ -1,7 +1,7 @@
 //! The entries of page tables as this room makes them.
 //!
-//! *Interface*: the bits of `machine::paging`, combinations of them, and [`page`] and [`along`] which build the
-//! entry of a program's page.
+//! *Interface*: the bits of `machine::paging`, combinations of them, and [`page`] and [`along`] which build
+//! the entry of a program's page.
 
 use crate::frame::Frame;
 use crate::space::Prot;
@@ -15,12 +15,13 @@ pub const HELD: u64 = 1 << 9;
 /// The bits of an entry's address that a frame's has: memory ends below 8 TiB.
 pub const FRAME: u64 = ADDRESS & ((1 << machine::paging::ADDRESS_BITS) - 1);
 
-/// Set in entries that are not present but keep a frame: what a processor with the L1TF defect loads by such an entry is where no memory is. It compares 44 bits at
-/// least. [`frame_of`] drops them by the mask that it needs anyway. Source: Linux's "PTE inversion".
+/// Set in entries that are not present but keep a frame: what a processor with the L1TF defect loads by such
+/// an entry is where no memory is. It compares 44 bits at least. [`frame_of`] drops them by the mask that it
+/// needs anyway. Source: Linux's "PTE inversion".
 pub const NOWHERE: u64 = ADDRESS & !FRAME;
 
-/// Software: the object's own page, mapped only because a neighbour was wanted. Until the machine marks such a page as accessed too,
-/// nobody needs it, and the pager will give it again.
+/// Software: the object's own page, mapped only because a neighbour was wanted. Until the machine marks such
+/// a page as accessed too, nobody needs it, and the pager will give it again.
 pub const ALONG: u64 = 1 << 10;
 
 /// An entry above the leaves; the leaves decide.
@@ -57,8 +58,9 @@ pub const fn frame_of(entry: u64) -> Frame {
     Frame::containing(entry & FRAME)
 }
 
-/// The entry of a program's page with rights `prot`, writable only if `writable` as well. It is dirty if `writable`, and stays so without the right: of private memory
-/// such a page is the program's, others are still their object's.
+/// The entry of a program's page with rights `prot`, writable only if `writable` as well. It is dirty if
+/// `writable`, and stays so without the right: of private memory such a page is the program's, others are
+/// still their object's.
 #[inline]
 pub fn page(frame: Frame, prot: Prot, writable: bool) -> u64 {
     frame.address() | bits(prot, writable)

@@ -1,17 +1,20 @@
 //! Four-level page tables: a walker over atomic words.
 //!
-//! *Interface*: [`Tables::leaf`] and [`Tables::leaf_or_make`] find the word that maps one page; [`Tables::each_part`] visits
-//! what of a range may have entries; [`Tables::prune`] takes tables out that map nothing any more, [`Tables::take_apart`] all.
-//! Tables are built by compare-and-swap, so that two CPUs may build at once: the loser gives its table back.
-//! A table whose entries are all clear again is a frame of zeros, and goes back to the stock as one.
+//! *Interface*: [`Tables::leaf`] and [`Tables::leaf_or_make`] find the word that maps one page;
+//! [`Tables::each_part`] visits what of a range may have entries; [`Tables::prune`] takes tables out that map
+//! nothing any more, [`Tables::take_apart`] all. Tables are built by compare-and-swap, so that two CPUs may
+//! build at once: the loser gives its table back. A table whose entries are all clear again is a frame of
+//! zeros, and goes back to the stock as one.
 //!
-//! A table's frame has no other owner, so its share count is free to say which parts of the table were ever asked for: a bit (sixteen entries)
-//! is set before [`Tables::leaf_or_make`] gives a word of them, and all are cleared when the table is taken out. Most tables have entries in one or
-//! two such parts, and who goes through them looks at no others.
+//! A table's frame has no other owner, so its share count is free to say which parts of the table were ever
+//! asked for: a bit (sixteen entries) is set before [`Tables::leaf_or_make`] gives a word of them, and all
+//! are cleared when the table is taken out. Most tables have entries in one or two such parts, and who goes
+//! through them looks at no others.
 //!
-//! Progress: lock-free. Who may clear or prune while others walk is the owner's affair (a space holds its monitor).
-//! Source: Massalin and Pu 1991, "virtual memory management" (compare-and-swap into a null entry); layout: AMD64
-//! Architecture Programmer's Manual, volume 2, section 5.3.
+//! Progress: lock-free. Who may clear or prune while others walk is the owner's affair (a space holds its
+//! monitor).
+//! Source: Massalin and Pu 1991, "virtual memory management" (compare-and-swap into a null entry); layout:
+//! AMD64 Architecture Programmer's Manual, volume 2, section 5.3.
 
 mod entry;
 mod survey;
@@ -105,7 +108,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         Some(&self.table(physical)[index(address, 1)])
     }
 
-    /// The word that maps the page of `address`, with tables made as needed. `None`: out of memory, or a large page.
+    /// The word that maps the page of `address`, with tables made as needed. `None`: out of memory, or a
+    /// large page.
     // In each fault: a call and what it keeps are as much again.
     #[inline(always)]
     pub fn leaf_or_make(&self, address: usize) -> Option<&AtomicU64> {
@@ -173,8 +177,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The word that maps the page of `address`, large pages on the way made small ones first, with the same rights. For tables of the kernel, which
-    /// stay. `None`: nothing is mapped there, or out of memory.
+    /// The word that maps the page of `address`, large pages on the way made small ones first, with the same
+    /// rights. For tables of the kernel, which stay. `None`: nothing is mapped there, or out of memory.
     pub fn leaf_or_split(&self, address: usize) -> Option<&'static AtomicU64> {
         let mut physical = self.root;
         for level in [4, 3, 2] {
@@ -193,8 +197,9 @@ impl<'a, M: Memory> Tables<'a, M> {
         Some(unsafe { &*word })
     }
 
-    /// Hangs a table of smaller pages with the rights of `entry` into `word`, which held that, unless somebody else was faster: another who splits, or the
-    /// processor, which notes an access. Answers the entry that is there now.
+    /// Hangs a table of smaller pages with the rights of `entry` into `word`, which held that, unless
+    /// somebody else was faster: another who splits, or the processor, which notes an access. Answers the
+    /// entry that is there now.
     #[cold]
     fn split(&self, word: &AtomicU64, entry: u64, level: u32) -> Option<u64> {
         let frame = self.memory.frames().alloc()?;
@@ -217,7 +222,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The `count` words from that of `address` on, as far as they lie in one leaf table, which is made as needed. `None`: out of memory, or a large page.
+    /// The `count` words from that of `address` on, as far as they lie in one leaf table, which is made as
+    /// needed. `None`: out of memory, or a large page.
     #[inline]
     pub fn leaves_or_make(
         &self,
@@ -244,7 +250,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         self.table(self.root)[index].load(Ordering::Acquire)
     }
 
-    /// Sets the entry of `address`, a program's, in the second top table. Whoever loses a race stores the same.
+    /// Sets the entry of `address`, a program's, in the second top table. Whoever loses a race stores the
+    /// same.
     #[cold]
     fn repeat(&self, address: usize, entry: u64) {
         if self.second != 0 && address <= abi::layout::USER_END {
@@ -284,8 +291,9 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// Calls `visit` with the address of the first page and the words of each stretch of `start..end` that may have entries,
-    /// in order; none reaches from one leaf table into another. Both bounds are page-aligned.
+    /// Calls `visit` with the address of the first page and the words of each stretch of `start..end` that
+    /// may have entries, in order; none reaches from one leaf table into another. Both bounds are
+    /// page-aligned.
     #[inline]
     pub fn each_part(&self, start: usize, end: usize, visit: impl FnMut(usize, &[AtomicU64])) {
         self.each_part_on(&mut Last::default(), start, end, visit);
@@ -334,7 +342,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The first address behind `address`, whose entry is missing in the table of `level` at `physical`, that has an entry there, and the entry; that table's end, or `end`, and 0, if that comes first.
+    /// The first address behind `address`, whose entry is missing in the table of `level` at `physical`, that
+    /// has an entry there, and the entry; that table's end, or `end`, and 0, if that comes first.
     fn skip(&self, physical: u64, level: u32, address: usize, end: usize) -> (usize, u64) {
         let floor = address >> shift(level) << shift(level);
         // As many of those behind it as `end` leaves, and then the table.
@@ -352,7 +361,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The table of `address` that lies lowest, and 1; or the one whose entry for it is missing, and its level.
+    /// The table of `address` that lies lowest, and 1; or the one whose entry for it is missing, and its
+    /// level.
     #[inline(always)]
     fn descend(&self, address: usize) -> (u64, u32) {
         let mut physical = self.root;
@@ -366,7 +376,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         (physical, 1)
     }
 
-    /// Calls `visit` with the address and the word of each page in `start..end` whose entry is not zero, in order.
+    /// Calls `visit` with the address and the word of each page in `start..end` whose entry is not zero, in
+    /// order.
     #[inline]
     pub fn each_entry(
         &self,
@@ -381,8 +392,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         });
     }
 
-    /// Takes out the tables under `start..end` whose whole span lies in `floor..ceiling`, where nothing is mapped any more, and
-    /// hands each, all zero, to `gone`. The top table stays.
+    /// Takes out the tables under `start..end` whose whole span lies in `floor..ceiling`, where nothing is
+    /// mapped any more, and hands each, all zero, to `gone`. The top table stays.
     pub fn prune(
         &self,
         start: usize,
@@ -433,7 +444,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// Clears the lower half: hands each page's entry to `page` and each table, all zero, to `gone`. The top table stays; after this it may be given back.
+    /// Clears the lower half: hands each page's entry to `page` and each table, all zero, to `gone`. The top
+    /// table stays; after this it may be given back.
     #[inline]
     pub fn take_apart(&self, page: &mut impl FnMut(u64), gone: &mut impl FnMut(Frame)) {
         self.take_tables(self.root, 4, page, gone);
@@ -462,7 +474,8 @@ impl<'a, M: Memory> Tables<'a, M> {
         });
     }
 
-    /// Clears what of the table at `physical` may have entries and is among `marks`, and the marks; `clear` gets the index and the entry of each that was there.
+    /// Clears what of the table at `physical` may have entries and is among `marks`, and the marks; `clear`
+    /// gets the index and the entry of each that was there.
     #[inline(always)]
     fn clear_table(&self, physical: u64, marks: u32, mut clear: impl FnMut(usize, u64)) {
         let (fours, _) = self.table(physical).as_chunks::<4>();
@@ -545,8 +558,8 @@ pub fn any_set<const N: usize>(part: &[AtomicU64; N]) -> bool {
     part.iter().fold(0, or) != 0
 }
 
-/// Calls `visit` with the index, the word and the entry of each word that is not zero. Most are, so eight are looked at
-/// at a time.
+/// Calls `visit` with the index, the word and the entry of each word that is not zero. Most are, so eight are
+/// looked at at a time.
 #[inline]
 pub fn each_set(words: &[AtomicU64], mut visit: impl FnMut(usize, &AtomicU64, u64)) {
     let mut look = |index: usize, word: &AtomicU64| {

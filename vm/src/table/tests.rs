@@ -166,7 +166,8 @@ fn threads_build_one_tree() {
     assert_eq!(memory.frames().stats().free, before);
 }
 
-/// What a processor with the L1TF defect finds through an entry without access is where no memory is; the frame is kept all the same.
+/// What a processor with the L1TF defect finds through an entry without access is where no memory is; the
+/// frame is kept all the same.
 #[test]
 fn an_entry_without_access_leads_nowhere() {
     let frame = Frame::containing(0x12_3456_7000);

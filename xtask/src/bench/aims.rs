@@ -1,10 +1,11 @@
 //! What the rows aim at, and which instructions are left where one falls short.
 //!
-//! *Interface*: `markdown` for `docs/results.md`: the rows below their aim, and nothing when there is none; `below` the rows
-//! below what must hold.
+//! *Interface*: `markdown` for `docs/results.md`: the rows below their aim, and nothing when there is none;
+//! `below` the rows below what must hold.
 //!
-//! Aims are ratios, Linux over Synthesis: a floor that must hold and, where there is one, an aim beyond. The notes are about the code as it
-//! was when they were written and name what they counted; a row that reaches its aim does not show its note.
+//! Aims are ratios, Linux over Synthesis: a floor that must hold and, where there is one, an aim beyond. The
+//! notes are about the code as it was when they were written and name what they counted; a row that reaches
+//! its aim does not show its note.
 
 use super::table::{Row, figure};
 use std::fmt::Write;

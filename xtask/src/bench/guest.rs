@@ -1,7 +1,8 @@
 //! One measuring program on one kernel: Synthesis, or one of Debian's.
 //!
-//! *Interface*: `Kernel`; `run` boots it on a machine that the caller describes, with the program as the first process, and gives
-//! what it printed; `prepare` gives that machine and its root archive without booting, `prepare_in` one with another root; `start` boots any machine.
+//! *Interface*: `Kernel`; `run` boots it on a machine that the caller describes, with the program as the
+//! first process, and gives what it printed; `prepare` gives that machine and its root archive without
+//! booting, `prepare_in` one with another root; `start` boots any machine.
 
 use super::linux::{self, Peer};
 use crate::failure::{Failure, HOST, Result, USAGE};
@@ -60,7 +61,8 @@ impl Kernel {
         }
     }
 
-    /// The machine that runs `program` (in the guest `/bin/NAME`) with its `words`, and the root archive. `describe` completes it.
+    /// The machine that runs `program` (in the guest `/bin/NAME`) with its `words`, and the root archive.
+    /// `describe` completes it.
     ///
     /// # Errors
     /// Host failure when something of it cannot be built or read.

@@ -1,6 +1,8 @@
-//! What only the kernel can measure in itself: `selftest=costs` prints it to the log, this makes tables of it.
+//! What only the kernel can measure in itself: `selftest=costs` prints it to the log, this makes tables of
+//! it.
 //!
-//! *Interface*: `measure`, `rows`, `text`, `markdown`. A line is `cost SECTION|OPERATION|COLUMN=NUMBER|…` (docs/run-contract.md).
+//! *Interface*: `measure`, `rows`, `text`, `markdown`. A line is `cost SECTION|OPERATION|COLUMN=NUMBER|…`
+//! (docs/run-contract.md).
 
 use super::guest;
 use super::table::Row;

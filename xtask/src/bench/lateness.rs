@@ -1,7 +1,8 @@
 //! `cargo xtask bench lateness`: how late a 250-µs timer's user-level handler runs on a busy machine.
 //!
-//! *Interface*: `main`. The machine is QEMU under `-icount shift=4,sleep=off` with one CPU: 62.5 million instructions a second of guest
-//! time, whatever the host does. The peers are Debian's cloud kernel and its PREEMPT_RT kernel.
+//! *Interface*: `main`. The machine is QEMU under `-icount shift=4,sleep=off` with one CPU: 62.5 million
+//! instructions a second of guest time, whatever the host does. The peers are Debian's cloud kernel and its
+//! PREEMPT_RT kernel.
 //!
 //! Source: Hohmuth and Härtig, section 5.1.
 

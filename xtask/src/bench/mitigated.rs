@@ -1,7 +1,9 @@
-//! `cargo xtask bench mitigations`: what it costs to close what processors leak by speculation, beside Linux with its own defaults.
+//! `cargo xtask bench mitigations`: what it costs to close what processors leak by speculation, beside Linux
+//! with its own defaults.
 //!
-//! *Interface*: `main`. Each kernel is measured with `mitigations=off`, as everywhere else, and with everything on: Synthesis with `mitigations=all`, Linux with what it
-//! chooses itself. Without names the block `mitigations` of docs/results.md is written.
+//! *Interface*: `main`. Each kernel is measured with `mitigations=off`, as everywhere else, and with
+//! everything on: Synthesis with `mitigations=all`, Linux with what it chooses itself. Without names the
+//! block `mitigations` of docs/results.md is written.
 
 use super::columns::Columns;
 use super::guest::Kernel;

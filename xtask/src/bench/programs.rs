@@ -1,7 +1,8 @@
 //! `cargo xtask bench programs`: whole programs from Debian's packages, timed beside Linux.
 //!
-//! *Interface*: `main`. Both machines have the same memory, CPUs and root, whose files Linux has in its own memory, too; in both `user/conduct.c` starts
-//! `tests/bench/programs.sh`. Time is the guest's, as the programs tell it or `date` does. The machines take turns (`turns`), and neither begins a program before
+//! *Interface*: `main`. Both machines have the same memory, CPUs and root, whose files Linux has in its own
+//! memory, too; in both `user/conduct.c` starts `tests/bench/programs.sh`. Time is the guest's, as the
+//! programs tell it or `date` does. The machines take turns (`turns`), and neither begins a program before
 //! the other has ended the one before it, so that the host is the same for both, however busy it is.
 
 use super::guest::{self, Kernel};
@@ -55,7 +56,8 @@ const SLICE: Duration = Duration::from_millis(100);
 /// How long a machine may run in all, a round and before the first; the other's turns not counted.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A program: its name in the script, the unit that its microseconds become, by division, and how a reader calls it.
+/// A program: its name in the script, the unit that its microseconds become, by division, and how a reader
+/// calls it.
 const ROWS: [(&str, &str, f64, &str); 12] = [
     ("redis_unix_1", "µs", 1.0, "redis, 1 client, unix socket"),
     ("redis_unix_50", "µs", 1.0, "redis, 50 clients, unix socket"),

@@ -1,17 +1,23 @@
-//! `cargo xtask bench scaling`: throughput of independent pipes, forks and file reads with 1, 2, 4 and 8 CPUs.
+//! `cargo xtask bench scaling`: throughput of independent pipes, forks and file reads with 1, 2, 4 and 8
+//! CPUs.
 //!
-//! *Interface*: `main`. The machine is QEMU with a host thread for each CPU, so the figures are times and depend on the host, whose speed may change by half from
-//! second to second. So the machines of all settings are booted at once and take turns of a fifth of a second (`turns`): each multiple compares figures of the same
-//! seconds. What the host allows is measured too: two machines, and eight, with one CPU each, side by side. With each goes how much processor time QEMU got.
+//! *Interface*: `main`. The machine is QEMU with a host thread for each CPU, so the figures are times and
+//! depend on the host, whose speed may change by half from second to second. So the machines of all settings
+//! are booted at once and take turns of a fifth of a second (`turns`): each multiple compares figures of the
+//! same seconds. What the host allows is measured too: two machines, and eight, with one CPU each, side by
+//! side. With each goes how much processor time QEMU got.
 //!
-//! There are several rounds, because where things lie in QEMU's table of translations differs from boot to boot.
+//! There are several rounds, because where things lie in QEMU's table of translations differs from boot to
+//! boot.
 //!
-//! Each machine has room for the most CPUs, so that all are emulated alike: for a machine that cannot have a second one QEMU leaves out what makes an atomic
-//! instruction atomic, and the comparison would be of two emulators.
+//! Each machine has room for the most CPUs, so that all are emulated alike: for a machine that cannot have a
+//! second one QEMU leaves out what makes an atomic instruction atomic, and the comparison would be of two
+//! emulators.
 //!
-//! The program is position-independent, so that where it lies differs from boot to boot. QEMU remembers translations of addresses in a table that one
-//! number of a page leads to; two pages that are used in turn and share their place there cost many times more. With a program at a fixed address
-//! the figures would be those of one such chance: its buffer beside the pages of one CPU's pipe, say, but not of the other's.
+//! The program is position-independent, so that where it lies differs from boot to boot. QEMU remembers
+//! translations of addresses in a table that one number of a page leads to; two pages that are used in turn
+//! and share their place there cost many times more. With a program at a fixed address the figures would be
+//! those of one such chance: its buffer beside the pages of one CPU's pipe, say, but not of the other's.
 
 use super::columns::Columns;
 use super::guest::{self, Kernel};
@@ -97,8 +103,8 @@ impl Setting {
         }
     }
 
-    /// Whether `kernel` is measured in it. Of eight machines that boot Linux side by side the last come up when the first have ended, and have the
-    /// host for themselves.
+    /// Whether `kernel` is measured in it. Of eight machines that boot Linux side by side the last come up
+    /// when the first have ended, and have the host for themselves.
     fn suits(self, kernel: &Kernel) -> bool {
         matches!(kernel, Kernel::Synthesis) || self != Setting::Machines(8)
     }
@@ -382,7 +388,8 @@ mod tests {
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&mut [4.0, 1.0]), 2.5);
         assert_eq!(spread(Vec::new()), None);
-        // The host is half as fast in the second round: the multiples do not notice. In the last the machine with two CPUs was left out.
+        // The host is half as fast in the second round: the multiples do not notice. In the last the machine
+        // with two CPUs was left out.
         let round = |one: f64, two: Option<f64>| {
             let mut round = [Some([one; KINDS.len()]); SETTINGS.len()];
             round[Setting::Cpus(2).at()] = two.map(|times| [one * times; KINDS.len()]);

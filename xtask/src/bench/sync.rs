@@ -1,4 +1,5 @@
-//! `cargo xtask bench sync`: the structures that wait for no lock, natively, beside locks and other queues; and generated queues beside their twins.
+//! `cargo xtask bench sync`: the structures that wait for no lock, natively, beside locks and other queues;
+//! and generated queues beside their twins.
 //!
 //! *Interface*: `main`. The benchmarks of `sync` and `quaject` print a JSON object a line.
 
@@ -31,7 +32,8 @@ const BENCHES: &[(&str, &str, &[&str])] = &[
     ("quaject", "queues", &["--features", "host"]),
 ];
 
-/// What the project claims: operation, and the least ratio. What is not here makes no claim; `docs/sync.md` says what cannot be faster and why.
+/// What the project claims: operation, and the least ratio. What is not here makes no claim; `docs/sync.md`
+/// says what cannot be faster and why.
 const CLAIMS: &[(&str, f64)] = &[
     ("counter/parking_lot", 1.0),
     ("monitor/parking_lot", 1.0),

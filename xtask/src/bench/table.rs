@@ -18,7 +18,8 @@ pub struct Row {
     pub linux: Option<f64>,
     /// Ours.
     pub synthesis: Option<f64>,
-    /// Their ratio, where it was measured by itself: figures that were taken minutes or a change of the clock apart make a worse one.
+    /// Their ratio, where it was measured by itself: figures that were taken minutes or a change of the clock
+    /// apart make a worse one.
     pub paired: Option<f64>,
 }
 

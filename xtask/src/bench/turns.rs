@@ -1,9 +1,10 @@
-//! Machines that take turns: all are booted, and a slice of the host's time goes to one group after the other until all have ended.
+//! Machines that take turns: all are booted, and a slice of the host's time goes to one group after the other
+//! until all have ended.
 //!
-//! *Interface*: `Group` says which machines run side by side; `run` boots all groups and gives what became of each; who is ahead of another, as the caller counts
-//! what was printed, has no turn. A machine that
-//! stands still does not notice: its clock and its time-stamp counter stand still, too. So groups whose figures are compared have
-//! the same host, however its speed changes from second to second.
+//! *Interface*: `Group` says which machines run side by side; `run` boots all groups and gives what became of
+//! each; who is ahead of another, as the caller counts what was printed, has no turn. A machine that stands
+//! still does not notice: its clock and its time-stamp counter stand still, too. So groups whose figures are
+//! compared have the same host, however its speed changes from second to second.
 
 use super::guest;
 use crate::failure::Result;
@@ -26,7 +27,8 @@ pub struct Ended {
     pub printed: std::result::Result<Vec<String>, Trouble>,
     /// What each had printed then, whatever became of it.
     pub until: Vec<String>,
-    /// Processor time, and the time of the slices in which it was used, seconds; of slices that all its machines saw the end of.
+    /// Processor time, and the time of the slices in which it was used, seconds; of slices that all its
+    /// machines saw the end of.
     pub processor: (f64, f64),
 }
 
@@ -39,8 +41,9 @@ pub struct Trouble {
     pub what: String,
 }
 
-/// Runs all groups in slices of this length until each has ended. One that has had `limit` and has not is ended. `steps` counts how far a machine is by what it has printed;
-/// only groups behind which nobody is have a slice.
+/// Runs all groups in slices of this length until each has ended. One that has had `limit` and has not is
+/// ended. `steps` counts how far a machine is by what it has printed; only groups behind which nobody is have
+/// a slice.
 ///
 /// # Errors
 /// Host failure when a machine cannot be booted.
@@ -72,7 +75,8 @@ fn last(far: &[Option<usize>]) -> Vec<bool> {
         .collect()
 }
 
-/// Who has a slice in this turn, in order: those who live, forwards and backwards in turn, so that nobody always follows the same one.
+/// Who has a slice in this turn, in order: those who live, forwards and backwards in turn, so that nobody
+/// always follows the same one.
 fn turn(number: usize, alive: &[bool]) -> Vec<usize> {
     let forwards = (0..alive.len()).filter(|at| alive[*at]);
     match number % 2 {

@@ -1,7 +1,8 @@
 //! What has no caller: no function, constant or type of a room that others may use is without one.
 //!
-//! *Interface*: `faults` of all sources. What only its own file may use is the compiler's to judge. A name counts as used where code of any room, other than
-//! tests and benches, has it as a word, but for where it is defined, and for `use`; so two things of one name stand for each other.
+//! *Interface*: `faults` of all sources. What only its own file may use is the compiler's to judge. A name
+//! counts as used where code of any room, other than tests and benches, has it as a word, but for where it is
+//! defined, and for `use`; so two things of one name stand for each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! The parts of a room: no circle between them but those that are known.
 //!
-//! *Interface*: `faults` of all sources. A part is what stands directly in a room's `src`: a file, or a folder with all that is in it. An arrow is a path
-//! that begins with `crate`, or with as many `super` as lead there; what the room's root takes from a part is that part's. Tests do not count.
+//! *Interface*: `faults` of all sources. A part is what stands directly in a room's `src`: a file, or a
+//! folder with all that is in it. An arrow is a path that begins with `crate`, or with as many `super` as
+//! lead there; what the room's root takes from a part is that part's. Tests do not count.
 //!
 //! Source: `docs/architecture.md`, the picture of the rooms.
 
@@ -10,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 
-/// The circles that there are. None may grow, and no other may come; one that has become smaller is made smaller here.
+/// The circles that there are. None may grow, and no other may come; one that has become smaller is made
+/// smaller here.
 const KNOWN: &[(&str, &[&str])] = &[
     ("codegen", &["blocks", "registry", "routine", "space"]),
     ("codegen", &["draft", "template"]),
@@ -59,7 +61,8 @@ const ROOTS: &[&str] = &["lib", "main"];
 /// Arrows of a room: from part to part, with a file that has it.
 type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
-/// One line for each circle that is not known, and for each that is smaller than the list says. `files` are paths and texts.
+/// One line for each circle that is not known, and for each that is smaller than the list says. `files` are
+/// paths and texts.
 pub fn faults(files: &[(String, String)]) -> Result<Vec<String>, String> {
     let mut rooms = BTreeMap::<&str, Vec<(&str, syn::File)>>::new();
     for (path, text) in files {

@@ -1,8 +1,9 @@
 //! No function of the kernel takes much of a stack for itself.
 //!
-//! *Interface*: `faults`, of the kernel's file. A kernel stack has 16 KiB, and what one frame takes nobody below has: a compiler that folds functions into each
-//! other adds up their frames, and has done so until the kernel did not boot. A frame is what the instructions of a function subtract
-//! from the stack pointer, one after the other, as compiled code does at its beginning, page by page if it is large.
+//! *Interface*: `faults`, of the kernel's file. A kernel stack has 16 KiB, and what one frame takes nobody
+//! below has: a compiler that folds functions into each other adds up their frames, and has done so until the
+//! kernel did not boot. A frame is what the instructions of a function subtract from the stack pointer, one
+//! after the other, as compiled code does at its beginning, page by page if it is large.
 
 use crate::failure::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};

@@ -1,7 +1,7 @@
 //! Every call and sub-command that the kernel answers is known to the fuzzer.
 //!
-//! *Interface*: `answered` by one source file of the kernel; `known` to `user/fuzz-calls.h`; `faults` compares them. So a new call without a row
-//! in the fuzzer's table fails.
+//! *Interface*: `answered` by one source file of the kernel; `known` to `user/fuzz-calls.h`; `faults`
+//! compares them. So a new call without a row in the fuzzer's table fails.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,12 @@
 //! Every call has a kind: what it may make that stays, so that a test takes that until there is no more.
 //!
-//! *Interface*: `faults`. `tests/kinds.txt` has lines `KIND: CALL...`; a kind other than `none` is one that `user/hogs.c` knows.
+//! *Interface*: `faults`. `tests/kinds.txt` has lines `KIND: CALL...`; a kind other than `none` is one that
+//! `user/hogs.c` knows.
 
 use std::collections::BTreeMap;
 
-/// What is wrong with the `list`, by the sources of the calls and of the program that takes each kind; one line each.
+/// What is wrong with the `list`, by the sources of the calls and of the program that takes each kind; one
+/// line each.
 pub fn faults(list: &str, calls: &[String], program: &str) -> Vec<String> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     let mut faults = Vec::new();

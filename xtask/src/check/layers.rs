@@ -1,6 +1,7 @@
 //! The layers: an arrow between rooms may only point down.
 //!
-//! *Interface*: `upward` lists the edges of a `cargo metadata` graph that break the rule, `unused` those that no source needs.
+//! *Interface*: `upward` lists the edges of a `cargo metadata` graph that break the rule, `unused` those that
+//! no source needs.
 //!
 //! Source: `docs/architecture.md`, the picture of the rooms.
 
@@ -81,7 +82,8 @@ pub fn upward(metadata: &Value) -> Vec<String> {
     broken
 }
 
-/// One line for each dependency of a member, of whatever kind and wherever from, that its sources do not name. `sources` has the text of those of each.
+/// One line for each dependency of a member, of whatever kind and wherever from, that its sources do not
+/// name. `sources` has the text of those of each.
 pub fn unused(metadata: &Value, sources: &BTreeMap<String, String>) -> Vec<String> {
     let empty = Vec::new();
     let mut idle = Vec::new();

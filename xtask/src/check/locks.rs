@@ -2,8 +2,8 @@
 //!
 //! *Interface*: `places` of one source file; `listed` in `docs/locks.md`; `faults` compares them.
 //!
-//! A place is known by its file and what is taken there, with the number of times: code may move within a file, but one
-//! more or one fewer is looked at. Source: dissertation, section 5.1.4; `docs/locks.md`.
+//! A place is known by its file and what is taken there, with the number of times: code may move within a
+//! file, but one more or one fewer is looked at. Source: dissertation, section 5.1.4; `docs/locks.md`.
 
 use std::collections::BTreeMap;
 

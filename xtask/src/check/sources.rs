@@ -1,18 +1,23 @@
 //! Rules that the text of a source file must follow.
 //!
 //! *Interface*: `faults` of one file: its first line says what it is, `unsafe` stands only where the
-//! design allows it, with its reason, and all of physical memory is named in few rooms.
+//! design allows it, with its reason, all of physical memory is named in few rooms, and comments keep to
+//! their width.
 
 /// Rooms without any `unsafe`.
 const SAFE: &[&str] = &["abi", "account", "feedback", "xtask"];
 /// Rooms whose files with `unsafe` are listed, and how many there may be at most: the rest is safe.
 pub const LISTED: &[&str] = &["quaject", "device", "file", "process", "tty", "linux"];
 
-/// Where all physical memory may be named: who can name it can write anywhere. The others go through `vm::frame::FrameBytes`.
+/// Where all physical memory may be named: who can name it can write anywhere. The others go through
+/// `vm::frame::FrameBytes`.
 const RAW_MEMORY: &[&str] = &["abi", "machine", "vm"];
 /// How it is named, and the rooms' files besides that may: routines are generated against these numbers.
 const MEMORY_NAMES: &[&str] = &["PHYS_MAP", "phys_to_virt", "for_routines"];
 const MEMORY_USERS: &[&str] = &["file/src/fs/mem/store.rs", "file/src/fs/cache/table.rs"];
+
+/// The widest line of a comment, in columns.
+const WIDTH: usize = 110;
 
 /// One line for each broken rule. `path` is relative to the project; `listed` says whether the file is on
 /// its room's list.
@@ -49,6 +54,12 @@ pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
                     "{path}:{at}: `{name}` outside of vm: use FrameBytes"
                 ));
             }
+        }
+        if line.trim_start().starts_with("//") && line.chars().count() > WIDTH {
+            faults.push(format!(
+                "{path}:{}: a comment wider than {WIDTH} columns",
+                at + 1
+            ));
         }
         if !is_unsafe(line) {
             continue;
@@ -109,6 +120,14 @@ mod tests {
         assert_eq!(faults("abi/src/a.rs", reasoned, true).len(), 1);
         assert_eq!(faults("file/src/a.rs", reasoned, false).len(), 1);
         assert!(faults("file/src/a.rs", reasoned, true).is_empty());
+    }
+
+    #[test]
+    fn a_comment_keeps_to_its_width() {
+        let wide = format!("//! X.\n/// {}\nfn f() {{}}\n", "é".repeat(WIDTH - 3));
+        assert_eq!(faults("vm/src/a.rs", &wide, false).len(), 1);
+        let kept = format!("//! X.\n/// {}\nfn f() {{}}\n", "é".repeat(WIDTH - 4));
+        assert!(faults("vm/src/a.rs", &kept, false).is_empty());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A copy of the source with mutants in it, and the switch that chooses one.
 //!
-//! *Interface*: [`Copy::new`]; [`Copy::plant`] puts mutants behind the switch, [`Copy::plant_one`] one that cannot be switched;
-//! [`Copy::kernel`] builds. In the kernel the switch is the word `mutant=N` of the command line, in tests on the host the variable `MUTANT`.
+//! *Interface*: [`Copy::new`]; [`Copy::plant`] puts mutants behind the switch, [`Copy::plant_one`] one that
+//! cannot be switched; [`Copy::kernel`] builds. In the kernel the switch is the word `mutant=N` of the
+//! command line, in tests on the host the variable `MUTANT`.
 
 use super::list::Mutant;
 use crate::failure::{Context, Failure, HOST, Result};
@@ -10,7 +11,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// In each room that has a mutant. The word is the kernel's; a test on the host reads it from its environment.
+/// In each room that has a mutant. The word is the kernel's; a test on the host reads it from its
+/// environment.
 const ROOM: &str = "\
 #[cfg(target_os = \"none\")]
 pub fn is(number: u32) -> bool {
@@ -139,8 +141,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Writes the copy. A file that is there already and the same is left alone, so that what was built of it stays good; one that the project has
-    /// no more goes.
+    /// Writes the copy. A file that is there already and the same is left alone, so that what was built of it
+    /// stays good; one that the project has no more goes.
     pub fn write(&self) -> Result<()> {
         let files = host::command_output(Command::new("git").args([
             "ls-files",

@@ -1,6 +1,7 @@
 //! The list of mutants: small bugs that are planted in a copy of the source, to see whether the tests notice.
 //!
-//! *Interface*: [`read`] gives all of `tests/mutants`; [`Mutant::place`] where one is in the source. The form of the files is in docs/xtask.md.
+//! *Interface*: [`read`] gives all of `tests/mutants`; [`Mutant::place`] where one is in the source. The form
+//! of the files is in docs/xtask.md.
 
 use super::on_host::parts;
 use crate::failure::{Context, Failure, HOST, Result};
@@ -103,7 +104,8 @@ fn parse(text: &str) -> std::result::Result<Vec<Mutant>, String> {
 }
 
 impl Mutant {
-    /// Where it is in `text`, which is the file's: the one place that reads like it, blanks and line ends aside.
+    /// Where it is in `text`, which is the file's: the one place that reads like it, blanks and line ends
+    /// aside.
     pub fn place(&self, text: &str) -> std::result::Result<Range<usize>, String> {
         let mut places = text.char_indices().filter_map(|(at, _)| {
             let start = at + length(&text[at..], &self.around[0])?;
@@ -134,8 +136,8 @@ impl Mutant {
     }
 }
 
-/// How long the start of `text` is that reads like `like`, if it does: where that has blanks the text may have others, and at
-/// its ends none.
+/// How long the start of `text` is that reads like `like`, if it does: where that has blanks the text may
+/// have others, and at its ends none.
 fn length(text: &str, like: &str) -> Option<usize> {
     let mut rest = text;
     for (at, word) in like.split_whitespace().enumerate() {

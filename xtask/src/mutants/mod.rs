@@ -1,4 +1,5 @@
-//! `cargo xtask test --mutants`: small bugs are planted in a copy of the source, and the suites have to notice.
+//! `cargo xtask test --mutants`: small bugs are planted in a copy of the source, and the suites have to
+//! notice.
 //!
 //! *Interface*: `main` runs those that are named, or all; `faults` is what `cargo xtask check mutants` shows.
 
@@ -30,7 +31,8 @@ pub fn faults() -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Those that go into one copy of the source, by their places in the whole list: a part of it needs no other build.
+/// Those that go into one copy of the source, by their places in the whole list: a part of it needs no other
+/// build.
 fn switched(all: &[Mutant]) -> Vec<(usize, &Mutant)> {
     (1..).zip(all).filter(|(_, mutant)| !mutant.built).collect()
 }
@@ -39,7 +41,8 @@ fn suites() -> Vec<&'static str> {
     TESTS.iter().map(|test| test.name).collect()
 }
 
-/// Plants those mutants that are named, by name or the beginning of one, or all, and tells who was caught by what.
+/// Plants those mutants that are named, by name or the beginning of one, or all, and tells who was caught by
+/// what.
 pub fn main(names: &[String]) -> Result<i32> {
     let all = list::read()?;
     if let Some(fault) = list::faults(&all, &suites()).first() {
@@ -120,7 +123,8 @@ impl Laboratory {
         });
     }
 
-    /// Without any mutant a suite passes: else it would say nothing that it fails with one. It has a second try.
+    /// Without any mutant a suite passes: else it would say nothing that it fails with one. It has a second
+    /// try.
     fn is_sound(&self, suite: &str) -> bool {
         let known = {
             let mut sound = self.sound.lock().expect("no panic while held");
@@ -211,7 +215,8 @@ impl Laboratory {
     }
 }
 
-/// Runs one guest suite, or `SUITE:PART` its machines with `PART` in their names, until its first failure; what that was.
+/// Runs one guest suite, or `SUITE:PART` its machines with `PART` in their names, until its first failure;
+/// what that was.
 fn in_guest(kit: &Kit, suite: &str, number: usize) -> Result<Option<String>> {
     let (name, part) = parts(suite);
     let kit = &kit.mutated(number, part);

@@ -1,6 +1,7 @@
 //! The tests of a room on the host, one program after the other until the first test fails.
 //!
-//! *Interface*: [`HostTests::run`]. The programs are built when a room is first asked, and a run without a mutant tells how long each takes.
+//! *Interface*: [`HostTests::run`]. The programs are built when a room is first asked, and a run without a
+//! mutant tells how long each takes.
 
 use super::copy::Copy;
 use crate::failure::{Context, Result};
@@ -31,7 +32,8 @@ struct Program {
 pub struct HostTests(Mutex<BTreeMap<String, Option<Arc<Vec<Program>>>>>);
 
 impl HostTests {
-    /// Runs the tests of a room, or `ROOM:PART` those with `PART` in their names, with mutant `number`, 0 for none; the first that failed.
+    /// Runs the tests of a room, or `ROOM:PART` those with `PART` in their names, with mutant `number`, 0 for
+    /// none; the first that failed.
     ///
     /// # Errors
     /// The host could not do it: that says nothing.
@@ -83,7 +85,8 @@ fn build(copy: &Copy, room: &str) -> Result<Option<Vec<Program>>> {
     Ok(Some(programs.into_iter().map(|(_, one)| one).collect()))
 }
 
-/// The program of tests that a message of cargo tells of, and whether it is the room's own rather than one of `tests/`.
+/// The program of tests that a message of cargo tells of, and whether it is the room's own rather than one of
+/// `tests/`.
 fn program(line: &str) -> Option<(bool, Program)> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     if message["profile"]["test"] != true {

@@ -174,7 +174,8 @@ pub fn statuses(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// A kernel that `--kernel` names moves itself by its tables; one of whose places nothing is known stays where it is.
+/// A kernel that `--kernel` names moves itself by its tables; one of whose places nothing is known stays
+/// where it is.
 fn named_kernels(kit: &Kit) -> Vec<Check> {
     const KNOWN: &[u8] = b"__image_start";
     const UNKNOWN: &[u8] = b"__other_start";
@@ -213,7 +214,8 @@ const TROUBLE: [(&str, &str, &str); 3] = [
     ("overflow", "double fault", "deeper"),
 ];
 
-/// The end of the kernel: its report on standard error, with names, status 101, and nothing on standard output.
+/// The end of the kernel: its report on standard error, with names, status 101, and nothing on standard
+/// output.
 fn report(kit: &Kit, kind: &str, cause: &str, place: &str) -> Check {
     let name = format!("provoke={kind}");
     let words = ["run", "--timeout", "60", "--cpus", "2", "--append"];
@@ -398,8 +400,9 @@ fn other_machine(kit: &Kit) -> Check {
     run().unwrap_or_else(|error| Check::new(name, false, error.to_string()))
 }
 
-/// Ten megabytes of random bytes through a pipeline of three `cat`s and through a single one (with `--long` a hundred): the ports carry the same bytes in both. What the serial
-/// lines carry where there are no ports is in the suite `devices`.
+/// Ten megabytes of random bytes through a pipeline of three `cat`s and through a single one (with `--long` a
+/// hundred): the ports carry the same bytes in both. What the serial lines carry where there are no ports is
+/// in the suite `devices`.
 pub fn streams(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     let single = if kit.long { 100 << 20 } else { (10 << 20) + 1 };

@@ -1,4 +1,5 @@
-//! Devices on the bus: what they carry, how they interrupt, and what happens when they are not there, or no more.
+//! Devices on the bus: what they carry, how they interrupt, and what happens when they are not there, or no
+//! more.
 //!
 //! *Interface*: `run`.
 
@@ -162,7 +163,8 @@ fn copied(kit: &Kit, machine: &Machine, case: &Case) -> Result<String> {
     Ok(told)
 }
 
-/// Two ports are taken away while a program waits for one and writes to the other; it says on the third what it gets.
+/// Two ports are taken away while a program waits for one and writes to the other; it says on the third what
+/// it gets.
 fn removed(kit: &Kit, machine: &Machine) -> Result<String> {
     let script = "echo ready >&2; cat; echo \"in $?\" >&2; while echo x; do :; done; echo \"out $?\" >&2; exit 5";
     // Nothing comes in, and no end.

@@ -1,4 +1,5 @@
-//! What can be seen of a machine that stands still or never ends, before it is ended: where its processors are, and all its memory in a file.
+//! What can be seen of a machine that stands still or never ends, before it is ended: where its processors
+//! are, and all its memory in a file.
 //!
 //! *Interface*: [`Examiner::new`], [`Examiner::look`].
 //!
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 /// An answer may take so long; a whole memory is written in that.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So often is looked where the processors are, with [`PAUSE`] between: one that is at several places computes.
+/// So often is looked where the processors are, with [`PAUSE`] between: one that is at several places
+/// computes.
 const LOOKS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Callers that are named, of each processor.
@@ -31,7 +33,8 @@ pub struct Examiner {
 }
 
 impl Examiner {
-    /// Looks through `monitor` at a machine whose kernel has these lines `address name`; its memory goes to `core`.
+    /// Looks through `monitor` at a machine whose kernel has these lines `address name`; its memory goes to
+    /// `core`.
     pub fn new(monitor: UnixStream, symbols: Vec<u8>, core: PathBuf) -> Examiner {
         Examiner {
             monitor,

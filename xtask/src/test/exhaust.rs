@@ -15,7 +15,8 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Each kind of thing is taken until there is no more, as user 1000 and as root; with more memory only where it may take long.
+/// Each kind of thing is taken until there is no more, as user 1000 and as root; with more memory only where
+/// it may take long.
 pub fn hogs(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for mebibytes in [24, 64, 256] {
@@ -104,7 +105,8 @@ fn try_roots(kit: &Kit) -> Result<Vec<Check>> {
     let ran = boot("roots-large", &large, 256)?;
     let good = ran.outcome.status == Status::Exit(0) && ran.stdout == b"last\n204472320\n";
     checks.push(Check::new("195 MiB at 256 MiB", good, ran.told()));
-    // Past the tool, which would refuse it, the kernel itself says what would do. With less memory the machine would put the archive over the kernel's image.
+    // Past the tool, which would refuse it, the kernel itself says what would do. With less memory the
+    // machine would put the archive over the kernel's image.
     let ran = boot("roots-tight", &medium, 50)?;
     let log = match with(kit, "roots-tight", 1, 50).log {
         Log::File(path) => std::fs::read_to_string(path).unwrap_or_default(),

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 const FORKS: u64 = 640;
 
-/// A process that forks again and again faults less than once a fork, its children included; also after another has lived in its memory.
+/// A process that forks again and again faults less than once a fork, its children included; also after
+/// another has lived in its memory.
 pub fn of_forks(kit: &Kit) -> Vec<Check> {
     [None, Some("vfork"), Some("spawn")]
         .map(|guest| {

@@ -1,6 +1,7 @@
 //! The guest tests by name.
 //!
-//! *Interface*: `TESTS`. Each boots one machine or a few, and gives its checks. `QUICK` are those of the quick part.
+//! *Interface*: `TESTS`. Each boots one machine or a few, and gives its checks. `QUICK` are those of the
+//! quick part.
 
 use super::kit::Kit;
 use super::tap::Check;
@@ -685,7 +686,8 @@ fn leaks(kit: &Kit) -> Vec<Check> {
 
 fn calls(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "calls", 1, 256);
-    // The program tries the kernel's addresses: it has to know them for that, and no second guard, a mask, stands before the comparison.
+    // The program tries the kernel's addresses: it has to know them for that, and no second guard, a mask,
+    // stands before the comparison.
     machine.append.push_str(" nokaslr mitigations=off");
     kit.tap(&machine, &["/tests/calls-glibc"], 5 * MINUTE)
 }
@@ -824,7 +826,8 @@ fn survey(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// What the line of `/syn/rights` says that begins with `image`, of a machine with `words` on the command line.
+/// What the line of `/syn/rights` says that begins with `image`, of a machine with `words` on the command
+/// line.
 fn addresses(kit: &Kit, name: &str, words: &str) -> Vec<String> {
     let mut machine = with(kit, name, 1, 64);
     machine.append.push_str(words);
@@ -1080,7 +1083,8 @@ fn corrupt(kit: &Kit) -> Vec<Check> {
     kit.says_ok(&with(kit, "corrupt", 2, 64), &words, 10 * MINUTE)
 }
 
-/// Boots with a word on the kernel's command line that makes it run a suite of its own in place of the first program.
+/// Boots with a word on the kernel's command line that makes it run a suite of its own in place of the first
+/// program.
 pub fn own_suite(
     kit: &Kit,
     name: &str,

@@ -1,6 +1,7 @@
 //! Host tests of the rooms and the model checks of the concurrent structures, by `cargo test`.
 //!
-//! *Interface*: `rooms`, `hardened`, `models`, `miri`; the last two leave out what has not changed since it passed, unless told to do it `again`. Their totals come from the lines that `cargo test` prints.
+//! *Interface*: `rooms`, `hardened`, `models`, `miri`; the last two leave out what has not changed since it
+//! passed, unless told to do it `again`. Their totals come from the lines that `cargo test` prints.
 
 use super::stamps;
 use super::tap::Check;
@@ -24,7 +25,8 @@ pub fn rooms() -> Result<Vec<Check>> {
     run("host", &mut command)
 }
 
-/// The generated routines against their plain twins once more, hardened against speculation (`codegen::harden`).
+/// The generated routines against their plain twins once more, hardened against speculation
+/// (`codegen::harden`).
 pub fn hardened() -> Result<Vec<Check>> {
     let mut command = host::cargo();
     command.args(["test", "--no-fail-fast", "--package", "quaject"]);
@@ -63,7 +65,8 @@ fn of_room(room: &str, which: &[&str]) -> Result<Vec<Check>> {
 /// `scripts/miri.sh` could not get what it needs.
 const MISSING: i32 = 75;
 
-/// The tests of `sync` under Miri, which knows what the language forbids. Where it cannot be had that is said, and nothing counts as passed.
+/// The tests of `sync` under Miri, which knows what the language forbids. Where it cannot be had that is
+/// said, and nothing counts as passed.
 pub fn miri(again: bool) -> Result<Vec<Check>> {
     stamps::unless_passed("miri", "sync", again, under_miri)
 }

@@ -1,15 +1,19 @@
-//! Ends a machine of which nothing more is to be learnt: it hangs, or its first check has failed and one is enough.
+//! Ends a machine of which nothing more is to be learnt: it hangs, or its first check has failed and one is
+//! enough.
 //!
-//! *Interface*: [`Watch::start`], [`Watch::end`]; a [`Look`] says why, before a machine is ended; a [`Patience`] says when a machine hangs, and a [`Longest`] how long one was silent that does not.
+//! *Interface*: [`Watch::start`], [`Watch::end`]; a [`Look`] says why, before a machine is ended; a
+//! [`Patience`] says when a machine hangs, and a [`Longest`] how long one was silent that does not.
 
 use crate::machine::{Handle, Kept};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Processor time in twenty seconds, seconds, that an idle machine does not need. One that computes gets more even on a busy host.
+/// Processor time in twenty seconds, seconds, that an idle machine does not need. One that computes gets more
+/// even on a busy host.
 const IDLE: f64 = 1.5;
-/// The part of its silence for which an idle machine, all its processors together, would have run at most if it had been let.
+/// The part of its silence for which an idle machine, all its processors together, would have run at most if
+/// it had been let.
 const WANTED: f64 = 0.5;
 /// From look to look.
 const STEP: Duration = Duration::from_millis(250);

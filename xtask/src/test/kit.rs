@@ -77,7 +77,8 @@ pub struct Kit {
     programs: Vec<(String, PathBuf)>,
     /// More words for the kernel's command line.
     words: String,
-    /// The number of the kernel's mutant, 0 for none. After the first failed check no machine is booted any more.
+    /// The number of the kernel's mutant, 0 for none. After the first failed check no machine is booted any
+    /// more.
     mutant: Option<usize>,
     /// Only machines with this in their names are booted.
     part: String,
@@ -90,7 +91,8 @@ pub struct Kit {
 
 type Silences = Arc<Mutex<BTreeMap<String, Longest>>>;
 
-/// Whether `program` is named by one of the words of `command`, or in the script that it is: as that of one compiler, or of each.
+/// Whether `program` is named by one of the words of `command`, or in the script that it is: as that of one
+/// compiler, or of each.
 fn names(command: &[&str], program: &str) -> bool {
     let any = program.split('-').next().map(|name| format!("/{name}-$"));
     let is_in = |text: &str| {
@@ -103,7 +105,8 @@ fn names(command: &[&str], program: &str) -> bool {
     })
 }
 
-/// Silence of a machine whose kernel has a mutant that is enough, if without a mutant it is never silent for half as long: idle, and seconds that it computes.
+/// Silence of a machine whose kernel has a mutant that is enough, if without a mutant it is never silent for
+/// half as long: idle, and seconds that it computes.
 const SILENCE: (Duration, f64) = (Duration::from_secs(6), 6.0);
 /// By the clock it may take so long: the host may be busy.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -270,7 +273,8 @@ impl Kit {
         })
     }
 
-    /// The same; the kernel has this of its mutants, only machines with `part` in their names are booted, and the first check that fails is enough.
+    /// The same; the kernel has this of its mutants, only machines with `part` in their names are booted, and
+    /// the first check that fails is enough.
     pub fn mutated(&self, number: usize, part: &str) -> Self {
         Self {
             long: self.long,
@@ -376,7 +380,8 @@ impl Kit {
         self.boot_root(root, machine, command, input, limit)
     }
 
-    /// The root for a command: all scripts and kept sequences in `/tests`, and there those programs that it or its script names.
+    /// The root for a command: all scripts and kept sequences in `/tests`, and there those programs that it
+    /// or its script names.
     pub fn root(&self, command: &[&str]) -> Result<Root> {
         let made = Root::new(None).inspect_err(|_| self.hindered.store(true, Ordering::Relaxed));
         let mut root = made?;
@@ -495,7 +500,8 @@ impl Kit {
         })
     }
 
-    /// How a machine that hangs is looked at through its monitor, and what that says. Of a mutant's nobody wants to know why.
+    /// How a machine that hangs is looked at through its monitor, and what that says. Of a mutant's nobody
+    /// wants to know why.
     fn look(&self, machine: &Machine, monitor: UnixStream) -> Look {
         if self.mutant.is_some() {
             return Box::new(String::new);

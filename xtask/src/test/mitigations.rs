@@ -1,8 +1,9 @@
-//! Tests of what is done about speculation: the choice by processor and word, the code that it leads to, the usual suites under all of it, and
-//! what the processor's tables map while a program runs.
+//! Tests of what is done about speculation: the choice by processor and word, the code that it leads to, the
+//! usual suites under all of it, and what the processor's tables map while a program runs.
 //!
-//! *Interface*: `run`. QEMU's software emulation speculates nothing and ignores what is written to the registers that it lacks, so that every mechanism can be executed;
-//! that each holds on silicon no test here can show.
+//! *Interface*: `run`. QEMU's software emulation speculates nothing and ignores what is written to the
+//! registers that it lacks, so that every mechanism can be executed; that each holds on silicon no test here
+//! can show.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -109,8 +110,8 @@ fn is_gate(line: &str) -> bool {
     start.is_some_and(|at| GATES.contains(&at))
 }
 
-/// What the emulator says is mapped of the upper half by the tables that the processor has while a program computes, after interrupts that come at any
-/// place.
+/// What the emulator says is mapped of the upper half by the tables that the processor has while a program
+/// computes, after interrupts that come at any place.
 fn while_a_program_runs(kit: &Kit, machine: &Machine) -> Result<Vec<String>> {
     const SLICE: Duration = Duration::from_millis(20);
     const INTERRUPTS: usize = 60;

@@ -1,7 +1,9 @@
-//! Monitors are taken in the order that docs/locks.md lists, and no two of one kind together unless it says how.
+//! Monitors are taken in the order that docs/locks.md lists, and no two of one kind together unless it says
+//! how.
 //!
-//! *Interface*: `run`. A kernel that notes which monitors are held while another is taken runs the suites, and logs what it has noted when it ends. So an inversion shows
-//! even if nobody met: each half of it is enough.
+//! *Interface*: `run`. A kernel that notes which monitors are held while another is taken runs the suites,
+//! and logs what it has noted when it ends. So an inversion shows even if nobody met: each half of it is
+//! enough.
 
 use super::guest::with;
 use super::kit::Kit;

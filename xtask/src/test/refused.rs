@@ -1,4 +1,5 @@
-//! Memory refused on purpose: of a boot's questions for room one after the other, of each kind's all in turn, and of programs' every so many.
+//! Memory refused on purpose: of a boot's questions for room one after the other, of each kind's all in turn,
+//! and of programs' every so many.
 //!
 //! *Interface*: [`run`].
 
@@ -72,7 +73,8 @@ fn boot(kit: &Kit, plan: &str) -> Result<(bool, Option<u64>, String)> {
     // So small that the other programs are left out, which take longer to unpack than all the rest.
     let name = format!("refused-boot-{}", plan.replace(',', "-"));
     let mut machine = with(kit, &name, 1, 48);
-    // Beside the word for a console that ends where the input does: a program whose `dup2` was refused reads from there, and a terminal would have it wait.
+    // Beside the word for a console that ends where the input does: a program whose `dup2` was refused reads
+    // from there, and a terminal would have it wait.
     machine.append.push_str(&format!(" fail={plan}"));
     let ran = kit.boot(&machine, &["/bin/sh", "-c", SESSION], Vec::new(), MINUTE)?;
     let text = ran.text();

@@ -1,6 +1,7 @@
 //! Devices that are taken out of a running machine, and put into it again.
 //!
-//! *Interface*: `run`. Each device is in a slot; the host asks for it back through QEMU's monitor, or takes the power from its slot without asking.
+//! *Interface*: `run`. Each device is in a slot; the host asks for it back through QEMU's monitor, or takes
+//! the power from its slot without asking.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -59,7 +60,8 @@ cat
 exit $((40 + $?))
 "#;
 
-/// The check. On one processor: QEMU 7.2 itself ends by a fault, now and then, when a device goes while one of several processors is at its registers.
+/// The check. On one processor: QEMU 7.2 itself ends by a fault, now and then, when a device goes while one
+/// of several processors is at its registers.
 pub fn run(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "devices-slots", 1, 128);
     machine.virtio = Some(Virtio::Messages);
@@ -107,7 +109,8 @@ impl Talk {
         })
     }
 
-    /// Lets `words` be said to it and heard of it, then waits for its end: what is told of it if that is not by this status.
+    /// Lets `words` be said to it and heard of it, then waits for its end: what is told of it if that is not
+    /// by this status.
     pub fn converse(mut self, status: i32, words: impl FnOnce(&mut Self) -> Result<()>) -> String {
         let (wrong, patience) = match words(&mut self) {
             Ok(()) => (String::new(), MINUTE),
@@ -142,7 +145,8 @@ impl Talk {
         self.monitor.ask(line)
     }
 
-    /// Has the monitor do something, which it refuses for as long as the guest is not done with what was before.
+    /// Has the monitor do something, which it refuses for as long as the guest is not done with what was
+    /// before.
     pub fn order(&mut self, line: &str) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -172,8 +176,10 @@ impl Talk {
         }
     }
 
-    /// Pulls `device`, a virtio device of one queue, while programs use it. QEMU 7.2 ends by a fault when its file server comes to answer a question of a device
-    /// that was pulled; so the processors stand still meanwhile, and it goes when all questions that the server has are answered. What the guest asks then, nobody hears.
+    /// Pulls `device`, a virtio device of one queue, while programs use it. QEMU 7.2 ends by a fault when its
+    /// file server comes to answer a question of a device that was pulled; so the processors stand still
+    /// meanwhile, and it goes when all questions that the server has are answered. What the guest asks then,
+    /// nobody hears.
     fn pull_in_use(&mut self, device: &str) -> Result<()> {
         self.order("stop")?;
         let queue =
@@ -215,7 +221,8 @@ impl Talk {
     }
 }
 
-/// Device and function of the port, on bus 0, that `device` is behind, by what the monitor says of all devices: ports come before what is in them.
+/// Device and function of the port, on bus 0, that `device` is behind, by what the monitor says of all
+/// devices: ports come before what is in them.
 fn slot_of(tree: &str, device: &str) -> Option<u32> {
     let mut port = None;
     let mut is_port = false;

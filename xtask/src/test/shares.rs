@@ -304,7 +304,8 @@ fn on_host(folder: &Folder, words: &str) -> Result<String> {
     }
 }
 
-/// A repository of the host's is for git in the guest what it is for git on the host, and what that commits the host has.
+/// A repository of the host's is for git in the guest what it is for git on the host, and what that commits
+/// the host has.
 fn git(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
     let folder = Folder::new("git")?;
     repository(&folder)?;
@@ -349,7 +350,8 @@ fn git(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
     ])
 }
 
-/// Two devices with the same directory know nothing of each other: what one has closed, the other opens. At the end four processors write and read at once.
+/// Two devices with the same directory know nothing of each other: what one has closed, the other opens. At
+/// the end four processors write and read at once.
 fn seen(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
     let folder = Folder::new("seen")?;
     folder.make("file", b"of the host\n")?;

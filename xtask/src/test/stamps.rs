@@ -1,7 +1,8 @@
 //! What has passed here before: rooms whose models need not be tried again.
 //!
-//! *Interface*: [`unless_passed`] runs checks of a room, unless they passed when the room, and all that it is made of, was as it is now. That is noted
-//! below `target`, by a hash of the contents; a new copy of the project has no notes.
+//! *Interface*: [`unless_passed`] runs checks of a room, unless they passed when the room, and all that it is
+//! made of, was as it is now. That is noted below `target`, by a hash of the contents; a new copy of the
+//! project has no notes.
 
 use super::tap::Check;
 use crate::failure::{Context, Result};
@@ -21,7 +22,8 @@ const COMMON: &[&str] = &[
     "xtask/src/test/host_tests.rs",
 ];
 
-/// The checks of `room` by the means `kind`; none if they passed before, which is said, but when they are to be done `again`.
+/// The checks of `room` by the means `kind`; none if they passed before, which is said, but when they are to
+/// be done `again`.
 pub fn unless_passed(
     kind: &str,
     room: &str,

@@ -1,9 +1,11 @@
 //! What is said about ports: messages of the device, and answers.
 //!
-//! *Interface*: [`Control`] has the two queues; [`Console::say`] sends a message and waits until the device has read it, [`heed`] does what those that have come ask for. [`changes`], [`pending`] and
-//! [`attend`] are for the thread that goes on with it.
+//! *Interface*: [`Control`] has the two queues; [`Console::say`] sends a message and waits until the device
+//! has read it, [`heed`] does what those that have come ask for. [`changes`], [`pending`] and [`attend`] are
+//! for the thread that goes on with it.
 //!
-//! The interrupt's handler only looks whether something has come; the rest is a procedure chained to its end, which wakes that thread.
+//! The interrupt's handler only looks whether something has come; the rest is a procedure chained to its end,
+//! which wakes that thread.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 5.3.6.2 and 5.3.6.3.
 
 use super::super::ring::{Ring, WRITES, look_for_used, physical};

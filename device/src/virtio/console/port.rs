@@ -1,6 +1,7 @@
 //! A port of the console device: a stream whose queues the device fills and empties by itself.
 //!
-//! *Interface*: [`Port`] is a [`Stream`], once [`Port::open`] has made the queue for a direction; without one it has no memory but its rings. [`Port::remove`] is what the device's notice of its removal comes to.
+//! *Interface*: [`Port`] is a [`Stream`], once [`Port::open`] has made the queue for a direction; without one
+//! it has no memory but its rings. [`Port::remove`] is what the device's notice of its removal comes to.
 
 use super::super::flow::{Flow, Way, starter};
 use super::super::ring::{Ring, WRITES};
@@ -88,7 +89,8 @@ pub struct Port {
 }
 
 impl Port {
-    /// Port number `number`, whose two queues interrupt by entry `vector` of the device's table, which is `interrupt`.
+    /// Port number `number`, whose two queues interrupt by entry `vector` of the device's table, which is
+    /// `interrupt`.
     ///
     /// # Errors
     /// [`Unusable`].
@@ -172,7 +174,8 @@ impl Port {
         // A direction is opened once, so nobody was faster.
         let _opened = slot.set(open);
         self.interrupt.renew()?;
-        // The token: the device gets the empty queue to fill, and the word of the output that of a get that failed.
+        // The token: the device gets the empty queue to fill, and the word of the output that of a get that
+        // failed.
         submit.start();
         Ok(())
     }

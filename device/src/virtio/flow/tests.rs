@@ -177,7 +177,8 @@ fn what_the_device_brings_is_what_is_got_and_no_byte_more() {
                 1 => rig.interrupt(),
                 _ => {
                     let Some((at, len)) = rig.buffer() else {
-                        // Nothing to fill: more than half of the queue waits for its reader, or the handler has not run.
+                        // Nothing to fill: more than half of the queue waits for its reader, or the handler
+                        // has not run.
                         rig.interrupt();
                         let idle = rig.word::<u16>(rig.ring.words().unwrap().available) == rig.seen;
                         assert!(!idle || rig.queue.len() > SIZE / 2);

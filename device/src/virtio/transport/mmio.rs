@@ -1,7 +1,8 @@
 //! Registers in memory, on no bus: where they lie, and the line, the kernel's command line says.
 //!
 //! *Interface*: [`Transport::at`]; [`named`] reads the words.
-//! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 4.2; the words are as in Linux's `drivers/virtio/virtio_mmio.c`.
+//! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 4.2; the words are as in Linux's
+//! `drivers/virtio/virtio_mmio.c`.
 
 use super::{Bell, Bus, Parts, Transport};
 use crate::interrupt::Asks;
@@ -60,7 +61,8 @@ fn number(text: &str) -> Option<u64> {
     value.ok()?.checked_mul(1 << shift)
 }
 
-/// The places for devices that the command line `line` names: `virtio_mmio.device=SIZE@ADDRESS:INTERRUPT[:NUMBER]`. A word that makes no sense names nothing.
+/// The places for devices that the command line `line` names:
+/// `virtio_mmio.device=SIZE@ADDRESS:INTERRUPT[:NUMBER]`. A word that makes no sense names nothing.
 pub fn named(line: &str) -> impl Iterator<Item = Named> {
     line.split_ascii_whitespace().filter_map(|word| {
         let (len, place) = word.strip_prefix("virtio_mmio.device=")?.split_once('@')?;
@@ -74,7 +76,8 @@ pub fn named(line: &str) -> impl Iterator<Item = Named> {
 }
 
 impl Transport {
-    /// The device at `named`, and which one it is by the number that the standard gives it. None: nobody is there.
+    /// The device at `named`, and which one it is by the number that the standard gives it. None: nobody is
+    /// there.
     ///
     /// # Errors
     /// [`Odd`].

@@ -1,7 +1,9 @@
 //! The modern virtio transport: agreeing on features, and handing a device queues, whatever bus it stands on.
 //!
-//! *Interface*: [`Transport::of_function`] finds the registers of one on PCI (`pci.rs`), [`Transport::at`] of one that has them in memory and stands on no bus (`mmio.rs`); then [`Transport::negotiate`],
-//! [`Transport::set_queue`] for each queue, which gives the [`Bell`] that announces it, [`Transport::go`]. [`Transport::stop`] at any time.
+//! *Interface*: [`Transport::of_function`] finds the registers of one on PCI (`pci.rs`), [`Transport::at`] of
+//! one that has them in memory and stands on no bus (`mmio.rs`); then [`Transport::negotiate`],
+//! [`Transport::set_queue`] for each queue, which gives the [`Bell`] that announces it, [`Transport::go`].
+//! [`Transport::stop`] at any time.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 3.1 and 4.
 
 mod mmio;
@@ -131,7 +133,8 @@ impl Transport {
     /// Resets the device and agrees on those of `wanted` that it offers, which are returned.
     ///
     /// # Errors
-    /// [`Odd::Gone`] when it does not come back from its reset, [`Odd::Fit`] when it is older than the standard, or refuses.
+    /// [`Odd::Gone`] when it does not come back from its reset, [`Odd::Fit`] when it is older than the
+    /// standard, or refuses.
     pub fn negotiate(&self, wanted: u64) -> Result<u64, Odd> {
         if !self.reset() {
             return Err(Odd::Gone);
@@ -150,7 +153,8 @@ impl Transport {
         Ok(agreed)
     }
 
-    /// Gives it `ring` as queue number `queue`, whose interrupts go by entry `vector` of its table, if it has one.
+    /// Gives it `ring` as queue number `queue`, whose interrupts go by entry `vector` of its table, if it has
+    /// one.
     ///
     /// # Errors
     /// [`Odd::Fit`].

@@ -15,11 +15,12 @@ pub trait Backing: Any + Send + Sync {
     /// Pages that one fill or store moves, at most [`UNIT`].
     fn unit(&self) -> usize;
 
-    /// Fills `pages`, which nobody else knows yet, with what begins at byte `offset`, a multiple of the page's size; with zeros behind the end of what there is. EIO; EINTR: the
-    /// caller has been killed.
+    /// Fills `pages`, which nobody else knows yet, with what begins at byte `offset`, a multiple of the
+    /// page's size; with zeros behind the end of what there is. EIO; EINTR: the caller has been killed.
     fn fill(&self, offset: u64, pages: &[FrameRef]) -> Result<()>;
 
-    /// Stores the first `count` bytes of `pages` at byte `offset`. Programs may change the bytes meanwhile; then they are stored again later. EIO, ENOSPC.
+    /// Stores the first `count` bytes of `pages` at byte `offset`. Programs may change the bytes meanwhile;
+    /// then they are stored again later. EIO, ENOSPC.
     fn store(&self, offset: u64, pages: &[FrameRef], count: usize) -> Result<()>;
 
     /// All that was dirty was stored: what was kept for that may go.

@@ -1,8 +1,11 @@
-//! The errors of a file's stores, each told once by every description that was there, or to the first that asks.
+//! The errors of a file's stores, each told once by every description that was there, or to the first that
+//! asks.
 //!
-//! *Interface*: [`Errors::note`]; a description keeps what [`Errors::begin`] answers when it is opened, and [`Errors::tell`] says what has happened since.
+//! *Interface*: [`Errors::note`]; a description keeps what [`Errors::begin`] answers when it is opened, and
+//! [`Errors::tell`] says what has happened since.
 //!
-//! Source: as `errseq_t` in Linux (documented in its core API manual): one word of error, mark and count, so nothing is allocated or locked when a store fails.
+//! Source: as `errseq_t` in Linux (documented in its core API manual): one word of error, mark and count, so
+//! nothing is allocated or locked when a store fails.
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +48,8 @@ impl Errors {
         let _always = self.0.fetch_update(set, fetch, more);
     }
 
-    /// Where a description begins that is opened now: behind what somebody has been told, before what nobody has.
+    /// Where a description begins that is opened now: behind what somebody has been told, before what nobody
+    /// has.
     pub fn begin(&self) -> u32 {
         let word = self.0.load(Ordering::Acquire);
         match word & TOLD {

@@ -1,6 +1,8 @@
-//! The cached files of all file systems: found again when they are opened again, and made smaller when memory is short.
+//! The cached files of all file systems: found again when they are opened again, and made smaller when memory
+//! is short.
 //!
-//! *Interface*: [`find`] by file system and number; [`forget`] a file that is gone; [`evict`] takes clean pages from files in turn, and [`make_room`] dirty ones if it must; [`flush_all`] stores what is dirty.
+//! *Interface*: [`find`] by file system and number; [`forget`] a file that is gone; [`evict`] takes clean
+//! pages from files in turn, and [`make_room`] dirty ones if it must; [`flush_all`] stores what is dirty.
 //!
 //! Eviction goes round: a file that was used since the last time keeps its pages once.
 
@@ -50,7 +52,8 @@ pub fn known(id: Id) -> Option<Arc<Cached>> {
     INDEX.lock().files.get(&id).cloned()
 }
 
-/// File `id` has no name any more: its number may be another's. Who has it open still has its pages, and they can be given up.
+/// File `id` has no name any more: its number may be another's. Who has it open still has its pages, and they
+/// can be given up.
 pub fn forget(id: Id) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut index = INDEX.lock();
@@ -73,7 +76,8 @@ fn next(files: &BTreeMap<Id, Arc<Cached>>, hand: Id) -> Option<(Id, Arc<Cached>)
     Some((*id, file.clone()))
 }
 
-/// Takes pages away, about `most`: clean ones, or if there are none, those that are stored first. How many. As [`evict`].
+/// Takes pages away, about `most`: clean ones, or if there are none, those that are stored first. How many.
+/// As [`evict`].
 pub fn make_room(most: usize) -> usize {
     match evict(most) {
         0 if super::dirty() > 0 => {
@@ -84,7 +88,8 @@ pub fn make_room(most: usize) -> usize {
     }
 }
 
-/// Takes clean pages away until `most` have gone or all files were looked at twice. How many. Thread context, without a monitor of a cached file's table.
+/// Takes clean pages away until `most` have gone or all files were looked at twice. How many. Thread context,
+/// without a monitor of a cached file's table.
 pub fn evict(most: usize) -> usize {
     let mut rounds = 2 * INDEX.lock().files.len();
     let mut count = 0;
@@ -115,7 +120,8 @@ fn drop_if_idle(id: Id, file: Arc<Cached>) {
     drop((gone, file));
 }
 
-/// Stores what is dirty of all files of file system `dev`, or of all; those of which there is something when it begins.
+/// Stores what is dirty of all files of file system `dev`, or of all; those of which there is something when
+/// it begins.
 pub fn flush_all(dev: Option<u64>) {
     each(dev, |file| {
         if file.is_dirty() {

@@ -1,18 +1,26 @@
 //! The page cache: files whose bytes are kept elsewhere, a page at a time in memory.
 //!
-//! *Interface*: [`Cached`] is one file's pages; [`Backing`] is where they come from and go to. [`Cached::read`], [`Cached::write`] and [`Cached::resize`] are the plain paths, [`Cached::core`] is what generated
-//! routines work on (`quaject::fsmap`), [`Cached::flush`] stores what is dirty. [`index`] finds a file's pages again when it is opened again, and gives them up when memory is short.
+//! *Interface*: [`Cached`] is one file's pages; [`Backing`] is where they come from and go to.
+//! [`Cached::read`], [`Cached::write`] and [`Cached::resize`] are the plain paths, [`Cached::core`] is what
+//! generated routines work on (`quaject::fsmap`), [`Cached::flush`] stores what is dirty. [`index`] finds a
+//! file's pages again when it is opened again, and gives them up when memory is short.
 //!
-//! Generated routines read and write pages that are there exactly as those of a file in memory: by an array of addresses. Those that write have an array of their own, in which a clean page is 0, so the first write of a page, and only that,
-//! takes the slow exit and marks it ([`quaject::fsmap::slot`]).
+//! Generated routines read and write pages that are there exactly as those of a file in memory: by an array
+//! of addresses. Those that write have an array of their own, in which a clean page is 0, so the first write
+//! of a page, and only that, takes the slow exit and marks it ([`quaject::fsmap::slot`]).
 //!
-//! Monitors, in the order in which they are taken: `writers` for the length of a write by a call and a change of the size; `flushing` while pages are stored or taken away; `table` while the arrays are looked at or changed, never
-//! across a copy from or to a program's memory, nor a question to the backing. A fault during a copy, on a page of this very file, takes `table` alone.
-//! A page whose frame somebody has a share of is not evicted; shares are taken with `table` held.
+//! Monitors, in the order in which they are taken: `writers` for the length of a write by a call and a change
+//! of the size; `flushing` while pages are stored or taken away; `table` while the arrays are looked at or
+//! changed, never across a copy from or to a program's memory, nor a question to the backing. A fault during
+//! a copy, on a page of this very file, takes `table` alone. A page whose frame somebody has a share of is
+//! not evicted; shares are taken with `table` held.
 //!
-//! What a fill brings is thrown away if the file was cut or replaced meanwhile (`generation`), and a page that a fill is about to bring is not evicted: so an answer that is older than a store never comes back as a page.
+//! What a fill brings is thrown away if the file was cut or replaced meanwhile (`generation`), and a page
+//! that a fill is about to bring is not evicted: so an answer that is older than a store never comes back as
+//! a page.
 //!
-//! An error of a store is noted for `fsync` ([`Errors`]), and the page stays as it is, clean: as on Linux it is lost when it is evicted.
+//! An error of a store is noted for `fsync` ([`Errors`]), and the page stays as it is, clean: as on Linux it
+//! is lost when it is evicted.
 
 mod backing;
 mod errors;
@@ -49,7 +57,8 @@ const HELD: usize = 128;
 /// Dirty pages of all files.
 static DIRTY: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts changes of files here: who asks a backing for a size and a time knows by it whether there was one meanwhile.
+/// Counts changes of files here: who asks a backing for a size and a time knows by it whether there was one
+/// meanwhile.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// Before the backing was asked for attributes.
@@ -162,7 +171,8 @@ impl Cached {
         table.is_none_or(|table| table.dirty != 0 || table.storing)
     }
 
-    /// Whether the backing's attributes may be others than when it was last asked, because of what was written here. Never sleeps.
+    /// Whether the backing's attributes may be others than when it was last asked, because of what was
+    /// written here. Never sleeps.
     pub fn is_unsettled(&self) -> bool {
         self.may_be_dirty() || self.stored.load(Ordering::Relaxed)
     }
@@ -208,8 +218,10 @@ impl Cached {
         size.div_ceil(PAGE as u64) > 4 * frame::total() as u64
     }
 
-    /// What the backing said of size and time of change, asked behind `seen`. If it is not as it was, somebody else has changed the file, and all pages go, unless there are changes of our own. With `ours`
-    /// they are known to be our own. Whether it counted: not if there was a change here meanwhile, or one is going on. EFBIG, ENOMEM: no room for the arrays.
+    /// What the backing said of size and time of change, asked behind `seen`. If it is not as it was,
+    /// somebody else has changed the file, and all pages go, unless there are changes of our own. With `ours`
+    /// they are known to be our own. Whether it counted: not if there was a change here meanwhile, or one is
+    /// going on. EFBIG, ENOMEM: no room for the arrays.
     pub fn heard(&self, attr: &Attr, seen: Mark, ours: bool) -> Result<bool> {
         let new = (attr.mtime, attr.size);
         let known = self.stamp.lock().is_some();
@@ -276,7 +288,9 @@ impl Cached {
         }
     }
 
-    /// Stores all of `buf` that lies before byte `most` at `offset`, or at the end; answers the offset behind it and the count. EFBIG: nothing does, or there is no room for the arrays; what the backing says; ENOMEM.
+    /// Stores all of `buf` that lies before byte `most` at `offset`, or at the end; answers the offset behind
+    /// it and the count. EFBIG: nothing does, or there is no room for the arrays; what the backing says;
+    /// ENOMEM.
     pub fn write(&self, offset: Option<u64>, buf: &mut IoBuf, most: u64) -> Result<(u64, usize)> {
         let turn = self.writers.lock();
         let result = match offset {
@@ -338,7 +352,8 @@ impl Cached {
                 let fresh = zeroed_frame().ok_or(Errno::ENOMEM)?;
                 let count = buf.take_page(&fresh.bytes(within..within + want)?)?;
                 if count < want && start < self.size() {
-                    // Stopped at a fault: the rest is the backing's. It goes by a buffer, since the bytes are taken.
+                    // Stopped at a fault: the rest is the backing's. It goes by a buffer, since the bytes are
+                    // taken.
                     return self.lay_over(index, &fresh, count);
                 }
                 return self.bring_new(index, fresh, within, count);
@@ -351,12 +366,14 @@ impl Cached {
         let bytes = page.bytes(within..within + want)?;
         // Some may have been copied before a fault.
         let taken = buf.take_page(&bytes).inspect_err(|_| self.core.tear());
-        // Without a share of its own the page could be another by now; with it, only a change of the size takes it away, which waits for writers.
+        // Without a share of its own the page could be another by now; with it, only a change of the size
+        // takes it away, which waits for writers.
         self.dirtied(index, &page);
         taken
     }
 
-    /// Page `index` becomes `fresh`, of which `count` bytes from `within` on were written, and the others are zero.
+    /// Page `index` becomes `fresh`, of which `count` bytes from `within` on were written, and the others are
+    /// zero.
     fn bring_new(&self, index: u64, fresh: FrameRef, within: usize, count: usize) -> Result<usize> {
         let put = self.table.lock().put(index, fresh.clone());
         let page = put.ok_or(Errno::EFBIG)?;
@@ -400,7 +417,8 @@ impl Cached {
         }
     }
 
-    /// Shares of the pages from `first` on that are there, an element of `found` each, without sleeping: of none while the table is being changed.
+    /// Shares of the pages from `first` on that are there, an element of `found` each, without sleeping: of
+    /// none while the table is being changed.
     pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
         let end = self.size().div_ceil(PAGE as u64);
         if let Some(table) = self.table.try_lock() {
@@ -410,7 +428,8 @@ impl Cached {
         }
     }
 
-    /// A share of page `index`, which is filled first if it is not there, with the `wanted` pages from it on as far as one question reaches. None: it lies beyond the end. What the backing says; ENOMEM.
+    /// A share of page `index`, which is filled first if it is not there, with the `wanted` pages from it on
+    /// as far as one question reaches. None: it lies beyond the end. What the backing says; ENOMEM.
     pub fn page(&self, index: u64, wanted: u64) -> Result<Option<FrameRef>> {
         loop {
             let mut table = self.table.lock();
@@ -552,7 +571,8 @@ impl Cached {
         self.mapped.store(true, Ordering::SeqCst);
     }
 
-    /// A share of page `index`, for a mapping that is about to write it: it is dirty from now on. None: it lies beyond the end. As [`page`](Self::page).
+    /// A share of page `index`, for a mapping that is about to write it: it is dirty from now on. None: it
+    /// lies beyond the end. As [`page`](Self::page).
     pub fn page_to_write(&self, index: u64) -> Result<Option<FrameRef>> {
         loop {
             // Before it is marked: to store it would make the mapping ask again.
@@ -604,7 +624,8 @@ impl Cached {
         }
     }
 
-    /// Sets the size, here and by `there` at the backing: pages beyond it go, and what comes to lie inside reads as zeros. EFBIG, ENOMEM: no room for the arrays; what `there` says.
+    /// Sets the size, here and by `there` at the backing: pages beyond it go, and what comes to lie inside
+    /// reads as zeros. EFBIG, ENOMEM: no room for the arrays; what `there` says.
     pub fn resize(&self, size: u64, there: impl FnOnce() -> Result<()>) -> Result<()> {
         let _turn = self.writers.lock();
         let _storing = self.flushing.lock();
@@ -640,7 +661,9 @@ impl Cached {
         Ok(())
     }
 
-    /// Does `act`, which reads or writes the backing itself, from byte `at` on, while nobody writes by a call; what is dirty is stored before. If it `writes`, it answers how many bytes it wrote, which go from here.
+    /// Does `act`, which reads or writes the backing itself, from byte `at` on, while nobody writes by a
+    /// call; what is dirty is stored before. If it `writes`, it answers how many bytes it wrote, which go
+    /// from here.
     pub fn around(
         &self,
         at: u64,
@@ -686,7 +709,8 @@ impl Cached {
         DIRTY.fetch_sub(dirty, Ordering::Relaxed);
     }
 
-    /// Takes away clean pages that nobody else has, `most` at most. How many. While pages are being stored it waits.
+    /// Takes away clean pages that nobody else has, `most` at most. How many. While pages are being stored it
+    /// waits.
     pub fn evict(&self, most: usize) -> usize {
         let _turn = self.flushing.lock();
         let mut gone = Gone::default();

@@ -9,7 +9,8 @@ use quaject::{Sharing, Unmade};
 use crate::file::{DescRoutine, DescRoutines, OpenFile};
 use crate::seam;
 
-/// Routines over the pages of `core` for the description `of`, as far as it may read and write. ENOMEM: no room for code.
+/// Routines over the pages of `core` for the description `of`, as far as it may read and write. ENOMEM: no
+/// room for code.
 ///
 /// # Safety
 /// The description keeps what `core` is a part of.
@@ -20,8 +21,8 @@ pub unsafe fn make(core: &FileCore, of: &OpenFile, sharing: Sharing) -> Result<D
         routine.map(Some).or(Err(Errno::ENOMEM))
     };
     let mut routines = DescRoutines::default();
-    // SAFETY: the description owns both the routines and the cursor, and keeps the file. While another CPU may be inside a
-    // routine, its descriptor table keeps the description, or has given it to `sync::epoch`.
+    // SAFETY: the description owns both the routines and the cursor, and keeps the file. While another CPU
+    // may be inside a routine, its descriptor table keeps the description, or has given it to `sync::epoch`.
     unsafe {
         if of.readable() {
             routines.read = made(fsmap::synthesize_read(core, cursor, seam, sharing))?;

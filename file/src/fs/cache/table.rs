@@ -1,6 +1,7 @@
 //! The pages of one cached file: two arrays of addresses, and the fills that are under way.
 //!
-//! *Interface*: [`Kept`], behind its monitor. The first array says where a page is, the second where routines that write find it (`quaject::fsmap::slot`).
+//! *Interface*: [`Kept`], behind its monitor. The first array says where a page is, the second where routines
+//! that write find it (`quaject::fsmap::slot`).
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -67,7 +68,8 @@ impl Kept {
         (address != 0).then(|| FrameRef::share(Frame::from_routines(address)))
     }
 
-    /// Makes places for `pages` pages: larger arrays, published in `core` before the old ones are retired. EFBIG, ENOMEM.
+    /// Makes places for `pages` pages: larger arrays, published in `core` before the old ones are retired.
+    /// EFBIG, ENOMEM.
     #[expect(
         clippy::disallowed_methods,
         reason = "room may be refused, and is exact"
@@ -102,7 +104,8 @@ impl Kept {
         }
         let words = words.into_boxed_slice();
         let first = words.as_ptr().cast_mut();
-        // SAFETY: the halves hold what those of the old array held, and nothing; pages leave them by `take`, and are retired.
+        // SAFETY: the halves hold what those of the old array held, and nothing; pages leave them by `take`,
+        // and are retired.
         unsafe { core.replace_pages(first, first.wrapping_add(capacity), capacity) };
         let old = core::mem::replace(&mut self.words, words);
         if !old.is_empty() {
@@ -111,7 +114,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Puts `page`, clean, at `index`, unless there is one: then that one is the result, as it is if there is no place.
+    /// Puts `page`, clean, at `index`, unless there is one: then that one is the result, as it is if there is
+    /// no place.
     pub fn put(&mut self, index: u64, page: FrameRef) -> Option<FrameRef> {
         let slot = self.slot(index)?;
         let there = slot.page();
@@ -134,7 +138,8 @@ impl Kept {
         Some(was_clean)
     }
 
-    /// The next run of dirty pages from `from` on and before `to`, which are clean from now on. Their bytes are to be read a grace period later.
+    /// The next run of dirty pages from `from` on and before `to`, which are clean from now on. Their bytes
+    /// are to be read a grace period later.
     pub fn clean(&mut self, from: u64, to: u64) -> Option<Run> {
         let to = to.min(self.capacity() as u64);
         let dirty = |index: &u64| self.slot(*index).is_some_and(Slot::is_dirty);
@@ -155,7 +160,8 @@ impl Kept {
         })
     }
 
-    /// Takes page `index` away whatever it is: its address, to be freed after a grace period; 0 if there was none.
+    /// Takes page `index` away whatever it is: its address, to be freed after a grace period; 0 if there was
+    /// none.
     pub fn take(&mut self, index: u64) -> u64 {
         let Some(slot) = self.slot(index) else {
             return 0;
@@ -190,7 +196,8 @@ impl Kept {
         self.fills.iter().flatten().any(covers)
     }
 
-    /// Begins a fill of page `index`, which is not there, and of those behind it: `wanted` of them, and more if they are read in turn. At most `unit`, and before page `end`.
+    /// Begins a fill of page `index`, which is not there, and of those behind it: `wanted` of them, and more
+    /// if they are read in turn. At most `unit`, and before page `end`.
     /// None: it is being filled already, or too many are.
     pub fn begin(&mut self, index: u64, wanted: u64, unit: u64, end: u64) -> Option<Run> {
         let place = self.fills.iter().position(Option::is_none)?;

@@ -1,4 +1,5 @@
-//! A cached file beside a model: whatever is read, written, cut, evicted and stored, in whatever order, and with errors.
+//! A cached file beside a model: whatever is read, written, cut, evicted and stored, in whatever order, and
+//! with errors.
 
 use super::*;
 use std::sync::Mutex;

@@ -2,8 +2,9 @@
 //!
 //! *Interface*: [`start`] makes it, at boot; [`soon`] is called when a page becomes dirty.
 //!
-//! While nothing is dirty it sleeps, and no alarm is set. The first page that becomes dirty sets one for [`AGE_NS`] later; then all that is dirty is stored, and if there is something dirty still, or again, the next alarm is set.
-//! More than half of what may be dirty does not wait for the alarm.
+//! While nothing is dirty it sleeps, and no alarm is set. The first page that becomes dirty sets one for
+//! [`AGE_NS`] later; then all that is dirty is stored, and if there is something dirty still, or again, the
+//! next alarm is set. More than half of what may be dirty does not wait for the alarm.
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicBool, Ordering};

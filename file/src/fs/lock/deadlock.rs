@@ -1,7 +1,8 @@
 //! Who waits for whose record locks, and whether they wait for each other.
 //!
-//! *Interface.* [`Waits::enter`] notes that a table waits until the value is dropped; [`closes_a_circle`] says whether what it waits for waits for itself. At most ten tables
-//! are followed, as by Linux. A table's notes say what it wants, not who is in the way: that is looked up when asked.
+//! *Interface.* [`Waits::enter`] notes that a table waits until the value is dropped; [`closes_a_circle`]
+//! says whether what it waits for waits for itself. At most ten tables are followed, as by Linux. A table's
+//! notes say what it wants, not who is in the way: that is looked up when asked.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

@@ -1,8 +1,10 @@
 //! The locks of one file by where they begin, in short sorted runs.
 //!
-//! *Interface.* [`Ranges`]. [`Ranges::conflict`] finds a lock in the way of another, [`Ranges::set`] puts one in place of what its owner holds there and joins it with its like beside it,
-//! [`Ranges::clear`] cuts a range out of what an owner holds. Each passes over the runs whose locks end before a range, looks into those that reach into it, and moves at most a few
-//! runs. What needs memory gets it first, and changes nothing without (`ENOLCK`).
+//! *Interface.* [`Ranges`]. [`Ranges::conflict`] finds a lock in the way of another, [`Ranges::set`] puts one
+//! in place of what its owner holds there and joins it with its like beside it, [`Ranges::clear`] cuts a
+//! range out of what an owner holds. Each passes over the runs whose locks end before a range, looks into
+//! those that reach into it, and moves at most a few runs. What needs memory gets it first, and changes
+//! nothing without (`ENOLCK`).
 //!
 //! The locks of one owner are disjoint; those of several may overlap where they are shared.
 
@@ -89,7 +91,8 @@ impl Ranges {
         self.replace(wanted.owner, joined.start, joined.end, Some(joined), pay)
     }
 
-    /// Cuts `start..end` out of what `owner` holds; whether anything was. `pay` as for [`Ranges::set`]: what is cut may be in two parts.
+    /// Cuts `start..end` out of what `owner` holds; whether anything was. `pay` as for [`Ranges::set`]: what
+    /// is cut may be in two parts.
     pub fn clear(
         &mut self,
         owner: Owner,

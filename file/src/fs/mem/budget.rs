@@ -1,8 +1,11 @@
-//! How much of the machine files in memory may take, all file systems of this kind together: half of it, as Linux's tmpfs.
+//! How much of the machine files in memory may take, all file systems of this kind together: half of it, as
+//! Linux's tmpfs.
 //!
-//! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`Bound::take`] counts before memory is taken; what it gives is kept with
-//! [`Taken::keep`] when there is something that will [`Bound::give`] it back. [`bind`] ends boot: until then nothing is refused, and what the root took counts for nothing afterwards.
-//! A sixteenth is left to the superuser. What one file system may have beside that (`size=`, `nr_inodes=`) is its [`Purse`].
+//! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`Bound::take`]
+//! counts before memory is taken; what it gives is kept with [`Taken::keep`] when there is something that
+//! will [`Bound::give`] it back. [`bind`] ends boot: until then nothing is refused, and what the root took
+//! counts for nothing afterwards. A sixteenth is left to the superuser. What one file system may have beside
+//! that (`size=`, `nr_inodes=`) is its [`Purse`].
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,12 @@
 //! The entries of one directory in memory.
 //!
-//! *Interface.* [`Directory`]: [`names`](Directory::names) finds an entry without a lock; [`Directory::lock`] gives [`Names`], by which they are changed, and listed for `readdir` in order
-//! of creation: an entry's place in that order ([`FIRST`] and up) never changes, so a reader loses and repeats nothing while others create and remove.
+//! *Interface.* [`Directory`]: [`names`](Directory::names) finds an entry without a lock; [`Directory::lock`]
+//! gives [`Names`], by which they are changed, and listed for `readdir` in order of creation: an entry's
+//! place in that order ([`FIRST`] and up) never changes, so a reader loses and repeats nothing while others
+//! create and remove.
 //!
-//! What leaves a directory is handed to the caller, to be dropped when no monitor is held: it goes a grace period later.
+//! What leaves a directory is handed to the caller, to be dropped when no monitor is held: it goes a grace
+//! period later.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;

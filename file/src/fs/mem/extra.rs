@@ -1,7 +1,7 @@
 //! The extended attributes of one file in memory: values by name, and two access control lists.
 //!
-//! *Interface*: [`Extra`] is kept by the file's other attributes. A [`Value`] or [`List`] is made, copied and paid for, before those are taken. What they take counts as the maker's
-//! kernel memory ([`quota::bytes`]).
+//! *Interface*: [`Extra`] is kept by the file's other attributes. A [`Value`] or [`List`] is made, copied and
+//! paid for, before those are taken. What they take counts as the maker's kernel memory ([`quota::bytes`]).
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -48,7 +48,8 @@ fn charge(bytes: usize) -> Result<Charge> {
     quota::bytes(bytes).ok_or(Errno::ENOSPC)
 }
 
-/// Whether there are attributes of the class of `name`: `security`, `trusted` and `user`. EOPNOTSUPP, EINVAL for a class alone.
+/// Whether there are attributes of the class of `name`: `security`, `trusted` and `user`. EOPNOTSUPP, EINVAL
+/// for a class alone.
 pub fn known(name: &[u8]) -> Result<()> {
     let classes = [&b"security."[..], b"trusted.", b"user."];
     let class = classes.iter().find(|class| name.starts_with(class));

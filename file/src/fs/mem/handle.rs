@@ -1,7 +1,8 @@
 //! Handles: numbers by which a file in memory is found again, whatever it is called.
 //!
-//! *Interface*: [`MemNode::handle`] gives one, [`Super::by_handle`] finds who gave it. A file that was asked for its handle is in a table until it is gone; no other is found.
-//! A handle is Linux's of tmpfs: which file system, and the two halves of the file's number, of which none is given out twice.
+//! *Interface*: [`MemNode::handle`] gives one, [`Super::by_handle`] finds who gave it. A file that was asked
+//! for its handle is in a table until it is gone; no other is found. A handle is Linux's of tmpfs: which file
+//! system, and the two halves of the file's number, of which none is given out twice.
 
 use abi::errno::Result;
 use alloc::collections::BTreeMap;
@@ -50,7 +51,8 @@ impl Super {
         if found.meta.lock().nlink != 0 || epoch::pending() == 0 {
             return Some(found);
         }
-        // What was closed while others had the table is given up a grace period later, and this may have been the last of it.
+        // What was closed while others had the table is given up a grace period later, and this may have been
+        // the last of it.
         drop(found);
         epoch::synchronize();
         look().map(|node| node as Arc<dyn Inode>)

@@ -1,6 +1,7 @@
 //! Taking pages away from those who have a file mapped, when the file becomes shorter.
 //!
-//! *Interface.* [`forget_beyond`]. Nobody keeps a list of a file's mappings: truncating a mapped file is rare enough to ask every process.
+//! *Interface.* [`forget_beyond`]. Nobody keeps a list of a file's mappings: truncating a mapped file is rare
+//! enough to ask every process.
 
 use abi::layout::PAGE;
 use vm::AddressSpace;
@@ -10,8 +11,8 @@ use crate::callout;
 /// So many areas at a time.
 const PIECE: usize = 32;
 
-/// Every mapping of the file `id` (device, inode) forgets its pages from byte `from` on, copies of them too; a later access asks the
-/// pager, and is answered by SIGBUS.
+/// Every mapping of the file `id` (device, inode) forgets its pages from byte `from` on, copies of them too;
+/// a later access asks the pager, and is answered by SIGBUS.
 pub fn forget_beyond(id: (u64, u64), from: u64) {
     let from = from.next_multiple_of(PAGE as u64);
     callout::each_space(&mut |space| forget_in(space, id, from));

@@ -1,7 +1,7 @@
 //! The changeable attributes of a file in memory.
 //!
-//! *Interface*: [`Meta`] is all of them, behind one monitor, so that permission bits and access control list say the same at any instant.
-//! [`Meta::loses`] says whether a write has something to take away.
+//! *Interface*: [`Meta`] is all of them, behind one monitor, so that permission bits and access control list
+//! say the same at any instant. [`Meta::loses`] says whether a write has something to take away.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFMT, S_ISGID, S_ISUID};
@@ -74,7 +74,8 @@ impl Meta {
         self.extra.as_ref()?.default.as_ref().map(|list| &list.acl)
     }
 
-    /// What a new file of `kind` gets in this directory: its mode, its access list and its default list. ENOMEM.
+    /// What a new file of `kind` gets in this directory: its mode, its access list and its default list.
+    /// ENOMEM.
     pub fn for_new(&self, mode: u32, umask: u32, kind: Kind) -> Result<(u32, [Option<Acl>; 2])> {
         let Some(default) = self.default_list().filter(|_| kind != Kind::Symlink) else {
             return Ok((mode & !umask, [None, None]));
@@ -188,7 +189,8 @@ impl Meta {
         self.one(which).ok_or(Errno::ENODATA)?.to_bytes()
     }
 
-    /// Sets the access list, and the permission bits to what it says. The old one, or the new one if the bits say all of it. EAGAIN, ENOMEM.
+    /// Sets the access list, and the permission bits to what it says. The old one, or the new one if the bits
+    /// say all of it. EAGAIN, ENOMEM.
     pub fn set_access(
         &mut self,
         list: Option<List>,

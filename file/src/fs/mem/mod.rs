@@ -1,11 +1,11 @@
 //! The memory-resident file system: the root, `/tmp`, `/dev` and whatever is mounted as `tmpfs`.
 //!
-//! *Interface.* [`MemFs::new`]; all else through [`Inode`] and [`FileSystem`]. Directories keep their entries (`dir`), regular
-//! files their pages (`store`, read and written by generated code: `regular`).
+//! *Interface.* [`MemFs::new`]; all else through [`Inode`] and [`FileSystem`]. Directories keep their entries
+//! (`dir`), regular files their pages (`store`, read and written by generated code: `regular`).
 //!
-//! Every change of names holds the file system's one `tree` monitor, so that a rename sees a tree at rest; a look-up takes
-//! only the monitor of the directory it looks in. Permission bits were checked by the callers; this file system checks kinds,
-//! existence and emptiness.
+//! Every change of names holds the file system's one `tree` monitor, so that a rename sees a tree at rest; a
+//! look-up takes only the monitor of the directory it looks in. Permission bits were checked by the callers;
+//! this file system checks kinds, existence and emptiness.
 
 pub mod budget;
 pub mod dir;
@@ -280,8 +280,9 @@ impl MemNode {
         meta.ctime = super::now();
     }
 
-    /// A node for this directory: the group is inherited from a directory with the set-group-ID bit, and so are permissions and access control
-    /// lists from one with a default; else it does not get what is in `umask`. ENOSPC when there are too many.
+    /// A node for this directory: the group is inherited from a directory with the set-group-ID bit, and so
+    /// are permissions and access control lists from one with a default; else it does not get what is in
+    /// `umask`. ENOSPC when there are too many.
     fn make(
         &self,
         (mode, umask): (u32, u32),
@@ -339,7 +340,8 @@ impl MemNode {
         } else if self.kind != Kind::Directory {
             self.fs.purse.nodes.give(1, &NODES);
         }
-        // No path is known that leads to a file without a name; one may go by a directory or link, or lead to a file by another name of it.
+        // No path is known that leads to a file without a name; one may go by a directory or link, or lead to
+        // a file by another name of it.
         if further || matches!(self.kind, Kind::Directory | Kind::Symlink) {
             names::changed();
         }
@@ -886,7 +888,8 @@ pub fn fill<'a>(
 }
 
 impl MemNode {
-    /// Changes attributes. While the file has what a write takes away no generated code writes it; `closes`: it may get such a thing.
+    /// Changes attributes. While the file has what a write takes away no generated code writes it; `closes`:
+    /// it may get such a thing.
     fn change<R>(&self, closes: bool, change: impl FnOnce(&mut Meta) -> R) -> R {
         let Some(store) = self.store() else {
             let mut meta = self.meta.lock();
@@ -915,7 +918,8 @@ impl MemNode {
         }
     }
 
-    /// Before the running process writes: takes the file's capabilities away, and the set-id bits unless it may write such files.
+    /// Before the running process writes: takes the file's capabilities away, and the set-id bits unless it
+    /// may write such files.
     fn drop_privileges(&self) {
         if !self.meta.lock().loses() {
             return;
@@ -955,7 +959,8 @@ impl Drop for MemNode {
             let pages = pages_of_text(text.len());
             self.fs.purse.pages.give(pages, &PAGES);
         }
-        // A deep tree is taken apart here: recursion would be as deep as the tree, and a list of its directories needs memory.
+        // A deep tree is taken apart here: recursion would be as deep as the tree, and a list of its
+        // directories needs memory.
         let Body::Directory(dir) = &mut self.body else {
             return;
         };

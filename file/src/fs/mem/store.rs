@@ -1,15 +1,17 @@
 //! The contents of a memory-resident file: an array of pages, with holes.
 //!
-//! *Interface.* [`Store::read`], [`Store::write`], [`Store::append`] and [`Store::resize`] are the plain paths; [`Store::core`] is what generated
-//! routines work on (`quaject::fsmap`); [`Store::page`] hands a page to a mapping.
-//! Offsets and sizes in bytes. Errors: `ENOSPC` without memory, `EFBIG` past [`MAX_SIZE`].
+//! *Interface.* [`Store::read`], [`Store::write`], [`Store::append`] and [`Store::resize`] are the plain
+//! paths; [`Store::core`] is what generated routines work on (`quaject::fsmap`); [`Store::page`] hands a page
+//! to a mapping. Offsets and sizes in bytes. Errors: `ENOSPC` without memory, `EFBIG` past [`MAX_SIZE`].
 //!
-//! Two monitors: `writers` is held for the length of one write or resize, `table` only while the array is looked at or
-//! changed, never across a copy from or to user memory. A fault during such a copy may need a page of this very
-//! file; it takes `table` alone. Pages are counted frames, so a page being copied or mapped outlives its removal; arrays and
-//! pages that a generated routine may still be using go through `sync::epoch`.
+//! Two monitors: `writers` is held for the length of one write or resize, `table` only while the array is
+//! looked at or changed, never across a copy from or to user memory. A fault during such a copy may need a
+//! page of this very file; it takes `table` alone. Pages are counted frames, so a page being copied or mapped
+//! outlives its removal; arrays and pages that a generated routine may still be using go through
+//! `sync::epoch`.
 //!
-//! Bytes of the last page beyond the size are zero unless a write stopped at a fault (`FileCore::take_torn`), and the size is never beyond the array (`quaject::fsmap` builds on both).
+//! Bytes of the last page beyond the size are zero unless a write stopped at a fault (`FileCore::take_torn`),
+//! and the size is never beyond the array (`quaject::fsmap` builds on both).
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -95,7 +97,8 @@ impl Store {
         self.seals.store(seals, Ordering::SeqCst);
     }
 
-    /// Adds `seals`; from then on no call, and no routine, does what they forbid. EPERM: nothing may be sealed any more; EBUSY: who has it mapped may write.
+    /// Adds `seals`; from then on no call, and no routine, does what they forbid. EPERM: nothing may be
+    /// sealed any more; EBUSY: who has it mapped may write.
     pub fn seal(&self, seals: u32) -> Result<()> {
         let _turn = self.writers.lock();
         let old = self.seals();
@@ -144,7 +147,8 @@ impl Store {
         Ok(())
     }
 
-    /// Bytes that may be written from `at` on, of `wanted`: all, or whole pages below a size that may not grow. EPERM.
+    /// Bytes that may be written from `at` on, of `wanted`: all, or whole pages below a size that may not
+    /// grow. EPERM.
     fn admit_write(&self, at: u64, wanted: usize) -> Result<usize> {
         let seals = self.seals();
         if seals & WRITES != 0 {
@@ -172,8 +176,8 @@ impl Store {
         act()
     }
 
-    /// Keeps generated routines from writing, or lets them again. To close waits until none that has begun before is under way. By who is
-    /// [`alone`](Self::alone) or the only one to know the file.
+    /// Keeps generated routines from writing, or lets them again. To close waits until none that has begun
+    /// before is under way. By who is [`alone`](Self::alone) or the only one to know the file.
     pub fn close(&self, closed: bool) {
         let closed = closed || self.holds_routines();
         let table = self.table.lock();
@@ -209,8 +213,8 @@ impl Store {
         self.table.lock().page(index)
     }
 
-    /// Shares of the pages from `first` on that are no holes, an element of `found` each, without sleeping: of none when the table
-    /// is being changed.
+    /// Shares of the pages from `first` on that are no holes, an element of `found` each, without sleeping:
+    /// of none when the table is being changed.
     pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
         if let Some(table) = self.table.try_lock() {
             let first = usize::try_from(first).unwrap_or(usize::MAX);
@@ -231,7 +235,8 @@ impl Store {
         self.publish(index, FrameRef::own(fresh), taken)
     }
 
-    /// Puts `fresh` in the place of the hole `index`. Somebody else's page, if one came first, is the result instead.
+    /// Puts `fresh` in the place of the hole `index`. Somebody else's page, if one came first, is the result
+    /// instead.
     fn publish(&self, index: u64, fresh: FrameRef, taken: Paid<'_>) -> Result<FrameRef> {
         let index = usize::try_from(index)
             .ok()
@@ -276,7 +281,8 @@ impl Store {
         );
         larger.resize_with(capacity, || AtomicU64::new(0));
         let larger = larger.into_boxed_slice();
-        // SAFETY: it holds what the old array held, and holes; pages leave an array by `resize` and `punch`, which retire them.
+        // SAFETY: it holds what the old array held, and holes; pages leave an array by `resize` and `punch`,
+        // which retire them.
         unsafe {
             let array = larger.as_ptr().cast_mut();
             self.core.replace_pages(array, array, larger.len())
@@ -332,7 +338,8 @@ impl Store {
         self.write_at(offset, buf, most)
     }
 
-    /// Stores all of `buf` that lies before byte `most` at the end; answers the offset after it and the count. EFBIG.
+    /// Stores all of `buf` that lies before byte `most` at the end; answers the offset after it and the
+    /// count. EFBIG.
     pub fn append(&self, buf: &mut IoBuf, most: u64) -> Result<(u64, usize)> {
         let _turn = self.writers.lock();
         self.core.appending().lock();
@@ -479,8 +486,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes `from..to` read as zeros as far as it lies in the file; whole pages become holes (`FALLOC_FL_PUNCH_HOLE`).
-    /// EPERM: sealed.
+    /// Makes `from..to` read as zeros as far as it lies in the file; whole pages become holes
+    /// (`FALLOC_FL_PUNCH_HOLE`). EPERM: sealed.
     pub fn punch(&self, from: u64, to: u64) -> Result<()> {
         let _turn = self.writers.lock();
         if self.seals() & WRITES != 0 {
@@ -526,7 +533,8 @@ impl Store {
         Ok(())
     }
 
-    /// The next offset from `offset` on, below the size, whose page is a hole (`hole`) or is not; `None` at the end.
+    /// The next offset from `offset` on, below the size, whose page is a hole (`hole`) or is not; `None` at
+    /// the end.
     pub fn seek(&self, offset: u64, hole: bool) -> Option<u64> {
         let size = self.size();
         let table = self.table.lock();
@@ -570,8 +578,8 @@ fn pages_of_array(capacity: usize) -> usize {
 struct Pages(Vec<u64>);
 
 impl Pages {
-    /// Adds a page that nobody finds any more. Without memory for a longer list, waits out a grace period and drops what is
-    /// on it at once: giving memory back must not need any.
+    /// Adds a page that nobody finds any more. Without memory for a longer list, waits out a grace period and
+    /// drops what is on it at once: giving memory back must not need any.
     fn push(&mut self, address: u64) {
         if try_reserve_kept(&mut self.0, 1).is_ok() {
             #[expect(clippy::disallowed_methods, reason = "there is room")]

@@ -2,10 +2,14 @@
 //!
 //! *Interface*: [`Opened`] and [`Listing`], through [`File`]; [`admit_length`].
 //!
-//! What a regular file holds is kept in pages ([`Cached`]), which generated code reads and writes; the host has what was written when a descriptor is closed, or at `fsync`. Whoever opens a file, or asks for its attributes, sees what the host has then.
+//! What a regular file holds is kept in pages ([`Cached`]), which generated code reads and writes; the host
+//! has what was written when a descriptor is closed, or at `fsync`. Whoever opens a file, or asks for its
+//! attributes, sees what the host has then.
 //!
-//! Each description has a handle of the server's, opened for it alone. A file that is too long for its pages to be kept, and a description that writes synchronously, or may not read what it writes, have none of this: each
-//! read and write is a question to the host, from and to the program's memory, which takes a place of its own on the way (`device/src/virtio/share.rs`).
+//! Each description has a handle of the server's, opened for it alone. A file that is too long for its pages
+//! to be kept, and a description that writes synchronously, or may not read what it writes, have none of
+//! this: each read and write is a question to the host, from and to the program's memory, which takes a place
+//! of its own on the way (`device/src/virtio/share.rs`).
 
 use abi::errno::{Errno, Result};
 use abi::linux::{SEEK_DATA, SEEK_HOLE};

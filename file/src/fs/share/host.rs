@@ -1,8 +1,10 @@
 //! The host as what keeps a file's pages: filled by `Tread`, stored by `Twrite`.
 //!
-//! *Interface*: [`Host`], through [`Backing`]; [`Host::attach`] lends it a server's handle for as long as there is a [`User`].
+//! *Interface*: [`Host`], through [`Backing`]; [`Host::attach`] lends it a server's handle for as long as
+//! there is a [`User`].
 //!
-//! The handles are those of the first descriptions that could read, and write. They stay while any description or mapping uses the file, and behind a mapping that wrote until nothing is left to store.
+//! The handles are those of the first descriptions that could read, and write. They stay while any
+//! description or mapping uses the file, and behind a mapping that wrote until nothing is left to store.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -162,7 +164,8 @@ impl Backing for Host {
     }
 }
 
-/// Calls `each(page, byte in the page, bytes before, count)` for the pieces of `count` bytes from byte `at` of `pages` on.
+/// Calls `each(page, byte in the page, bytes before, count)` for the pieces of `count` bytes from byte `at`
+/// of `pages` on.
 fn pieces(
     pages: &[FrameRef],
     at: usize,

@@ -18,7 +18,8 @@ pub trait Link: Send + Sync {
     /// Bytes of the longest message.
     fn longest(&self) -> u32;
 
-    /// Has a question written, and its answer taken; sleeps in between. EIO, ENOMEM; EINTR: the caller has been killed.
+    /// Has a question written, and its answer taken; sleeps in between. EIO, ENOMEM; EINTR: the caller has
+    /// been killed.
     fn exchange(&self, what: Use, long: Long, ask: Ask<'_>, heed: Heed<'_>) -> Result<()>;
 
     /// Has a question written whose answer nobody takes. False: there is no place now. Never sleeps.

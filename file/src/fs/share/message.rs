@@ -1,8 +1,10 @@
 //! Messages of 9P2000.L: how numbers and strings lie in them, and what an answer must look like.
 //!
-//! *Interface*: a [`Writer`] fills a question, [`open`] looks at an answer and gives a [`Reader`] of what it says, or the error that it is.
+//! *Interface*: a [`Writer`] fills a question, [`open`] looks at an answer and gives a [`Reader`] of what it
+//! says, or the error that it is.
 //!
-//! A file server may answer anything. A [`Reader`] never reads beyond the answer, and what is not there, or not as it must be, is EIO. What a number means is for who asked to judge.
+//! A file server may answer anything. A [`Reader`] never reads beyond the answer, and what is not there, or
+//! not as it must be, is EIO. What a number means is for who asked to judge.
 //! Source: 9P2000.L as QEMU's `docs/` and diod's `protocol.md` describe it; Plan 9's manual, section 5.
 
 use abi::errno::{Errno, Result};
@@ -107,7 +109,8 @@ impl<'a> Writer<'a> {
         self.bytes.get_mut(self.at..).unwrap_or_default()
     }
 
-    /// Counts `count` bytes of [`Writer::room`] as written, and puts their number in the place of the 32 bits before them.
+    /// Counts `count` bytes of [`Writer::room`] as written, and puts their number in the place of the 32 bits
+    /// before them.
     pub fn filled(&mut self, count: usize) {
         let number = (count as u32).to_le_bytes();
         let place = self.at.checked_sub(number.len());
@@ -132,7 +135,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What the answer `bytes` to a question of `kind` with this tag says. EIO for nonsense, else the error that the server answered.
+/// What the answer `bytes` to a question of `kind` with this tag says. EIO for nonsense, else the error that
+/// the server answered.
 pub fn open(bytes: &[u8], kind: Kind, tag: u16) -> Result<Reader<'_>> {
     let mut reader = Reader(bytes);
     let length = reader.u32()? as usize;

@@ -1,9 +1,13 @@
 //! Directories of the host, by 9P2000.L: what `--share` and `mount -t 9p` bring into the tree.
 //!
-//! *Interface*: [`file_system`] is the one behind a device, by the name that the host has for it; [`mount_all`] mounts at boot what the root archive names (docs/run-contract.md).
+//! *Interface*: [`file_system`] is the one behind a device, by the name that the host has for it;
+//! [`mount_all`] mounts at boot what the root archive names (docs/run-contract.md).
 //!
-//! Names and attributes are asked for by each look-up; what regular files hold is kept in pages, which are believed as long as the host says the same size and time of change ([`mod@file`]). Layers, from below: [`link`] carries messages,
-//! [`message`] lays them out and checks them, [`session`] asks the questions, [`host`] fills and stores pages, [`node`] and [`mod@file`] are what the tree sees. A server that answers nonsense gets an error to who asked, and nothing else.
+//! Names and attributes are asked for by each look-up; what regular files hold is kept in pages, which are
+//! believed as long as the host says the same size and time of change ([`mod@file`]). Layers, from below:
+//! [`link`] carries messages, [`message`] lays them out and checks them, [`session`] asks the questions,
+//! [`host`] fills and stores pages, [`node`] and [`mod@file`] are what the tree sees. A server that answers
+//! nonsense gets an error to who asked, and nothing else.
 
 mod file;
 mod host;
@@ -33,7 +37,8 @@ use node::{Node, Nodes};
 use session::{Fid, Session};
 use vm::fallible::{try_arc, try_filled, try_push, try_string, try_text};
 
-/// Who is the superuser's match on the host: whom the file server runs as. Either sees the other's files as his own.
+/// Who is the superuser's match on the host: whom the file server runs as. Either sees the other's files as
+/// his own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     uid: u32,
@@ -138,7 +143,8 @@ impl FileSystem for ShareFs {
 /// Those that are mounted, or were: a device has one session.
 static SHARES: Monitor<Vec<Arc<ShareFs>>> = Monitor::new(Vec::new());
 
-/// The file system behind the device that the host calls `tag`, whose owner is `owner` if nobody has asked for it before. ENOENT: there is no such device.
+/// The file system behind the device that the host calls `tag`, whose owner is `owner` if nobody has asked
+/// for it before. ENOENT: there is no such device.
 fn found(tag: &str, owner: Owner) -> Result<Arc<ShareFs>> {
     let known = || {
         let mut shares = SHARES.lock();
@@ -174,7 +180,8 @@ pub fn file_system(tag: &str, options: &str) -> Result<Arc<dyn FileSystem>> {
         let good = match option.split_once('=').unwrap_or((option, "")) {
             ("trans", kind) => kind == "virtio",
             ("version", version) => version == "9p2000.L",
-            // How much is kept, how long messages are, and who asks: what files hold, as long as may be, the server's user.
+            // How much is kept, how long messages are, and who asks: what files hold, as long as may be, the
+            // server's user.
             ("cache" | "msize" | "access" | "uname" | "nodevmap" | "noextend" | "debug", _) => true,
             ("dfltuid" | "dfltgid", _) => true,
             ("aname", path) => path.is_empty(),

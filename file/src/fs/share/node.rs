@@ -2,8 +2,10 @@
 //!
 //! *Interface*: [`Node`], through [`Inode`]; [`Nodes`] are those of one share that somebody has.
 //!
-//! A look-up asks the server, each time, and what it says is what the calls behind it go by: who opens or looks at a path sees what the host has. There is one node for each file that somebody has, so that a working directory
-//! follows when it is renamed here, and locks and named pipes meet. The server's handle may stand for a path: a look-up by another name puts that one's in its place.
+//! A look-up asks the server, each time, and what it says is what the calls behind it go by: who opens or
+//! looks at a path sees what the host has. There is one node for each file that somebody has, so that a
+//! working directory follows when it is renamed here, and locks and named pipes meet. The server's handle may
+//! stand for a path: a look-up by another name puts that one's in its place.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -71,7 +73,8 @@ struct Known {
 pub struct Nodes(Monitor<BTreeMap<u64, Known>>);
 
 impl Nodes {
-    /// What is called `name` in the directory with number `above`, and with `forget` is not found by that any more.
+    /// What is called `name` in the directory with number `above`, and with `forget` is not found by that any
+    /// more.
     fn called(&self, above: u64, name: &[u8], forget: bool) -> Option<Arc<Node>> {
         let mut nodes = self.0.lock();
         let is = |known: &Known| known.above == above && *known.name == *name;
@@ -210,7 +213,8 @@ impl Node {
         }
     }
 
-    /// Asks the server for the attributes, by `fid`, once it has all that was written. `ours`: what has changed since it was asked is known to be our own doing.
+    /// Asks the server for the attributes, by `fid`, once it has all that was written. `ours`: what has
+    /// changed since it was asked is known to be our own doing.
     pub(super) fn refresh(&self, fid: &Fid, ours: bool) -> Result<Attr> {
         /// Others who write make an answer worthless, so often at most.
         const TURNS: usize = 4;
@@ -626,7 +630,8 @@ impl Node {
         Ok(())
     }
 
-    /// Opens it at the host, for `mode` and with `flags`. For writing alone it is opened for both if it may be, since a page of which a part is written is read first.
+    /// Opens it at the host, for `mode` and with `flags`. For writing alone it is opened for both if it may
+    /// be, since a page of which a part is written is read first.
     fn handle(&self, mode: u32, flags: u32) -> Result<Handle> {
         let session = &self.shared.session;
         let both = match mode {

@@ -1,8 +1,12 @@
 //! Pages of a shared file for mappings.
 //!
-//! *Interface*: [`PagesPager`] for a file whose pages are kept, [`SharePager`] for one that is too long for that; through [`Pager`].
+//! *Interface*: [`PagesPager`] for a file whose pages are kept, [`SharePager`] for one that is too long for
+//! that; through [`Pager`].
 //!
-//! Pages that are kept are those that `read` and `write` use. Others are read when they are first touched, and are the mapping's own from then on: a fault reads a window of pages by one message; those that were not asked for wait in the pager for the faults of their neighbours. What the host changes later, a page that is there does not show.
+//! Pages that are kept are those that `read` and `write` use. Others are read when they are first touched,
+//! and are the mapping's own from then on: a fault reads a window of pages by one message; those that were
+//! not asked for wait in the pager for the faults of their neighbours. What the host changes later, a page
+//! that is there does not show.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

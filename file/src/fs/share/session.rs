@@ -1,8 +1,10 @@
 //! A session with a file server: each question of 9P2000.L that is asked here is a function.
 //!
-//! *Interface*: [`Session::begin`] agrees on version and length, [`Session::attach`] gives the [`Fid`] of the root directory; the rest are the calls. A fid that is dropped is given back (*clunked*).
+//! *Interface*: [`Session::begin`] agrees on version and length, [`Session::attach`] gives the [`Fid`] of the
+//! root directory; the rest are the calls. A fid that is dropped is given back (*clunked*).
 //!
-//! Whatever is answered, a caller gets values that it can use: no more bytes read or written than it asked for, names without slashes and zeros, times within a second. The rest is EIO.
+//! Whatever is answered, a caller gets values that it can use: no more bytes read or written than it asked
+//! for, names without slashes and zeros, times within a second. The rest is EIO.
 //! Source: as [`super::message`].
 
 use abi::errno::{Errno, Result};
@@ -528,7 +530,8 @@ impl Session {
         (self.most - BESIDE) as usize
     }
 
-    /// Hands up to `count` bytes from `offset` on to `taker`, which says how many it took. How many that were, and whether there were more of them than the file had left.
+    /// Hands up to `count` bytes from `offset` on to `taker`, which says how many it took. How many that
+    /// were, and whether there were more of them than the file had left.
     pub fn read(
         &self,
         what: Use,
@@ -563,7 +566,8 @@ impl Session {
         Ok(moved)
     }
 
-    /// Writes what `giver` puts into the memory that it is given, at most `count` bytes, at `offset`. How many were written, and how many given.
+    /// Writes what `giver` puts into the memory that it is given, at most `count` bytes, at `offset`. How
+    /// many were written, and how many given.
     pub fn write(
         &self,
         what: Use,

@@ -1,7 +1,8 @@
 //! An open text.
 //!
-//! *Interface.* [`Text`]. A reading makes what it needs in pieces of a page and keeps no more than the rest of the last one: the place where the text goes on, and at most a page. Who reads
-//! from elsewhere (`pread`, `lseek`) has the text made again from its start, up to there.
+//! *Interface.* [`Text`]. A reading makes what it needs in pieces of a page and keeps no more than the rest
+//! of the last one: the place where the text goes on, and at most a page. Who reads from elsewhere (`pread`,
+//! `lseek`) has the text made again from its start, up to there.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

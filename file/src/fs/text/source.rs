@@ -1,8 +1,9 @@
 //! What a text is made of, and the piece of it that one reading has made.
 //!
-//! *Interface.* A [`Source`] hands records to a [`Piece`] from a place on, which is a number of its own choosing: an address, a process's number, a count. It stops when the piece
-//! refuses a record, and is asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`] takes the bytes of a record; when memory is out it takes
-//! no more, and the reading fails with `ENOMEM`.
+//! *Interface.* A [`Source`] hands records to a [`Piece`] from a place on, which is a number of its own
+//! choosing: an address, a process's number, a count. It stops when the piece refuses a record, and is asked
+//! again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`] takes the
+//! bytes of a record; when memory is out it takes no more, and the reading fails with `ENOMEM`.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -12,13 +13,14 @@ use vm::fallible::try_reserve_kept;
 
 /// Makes a text piece by piece. Each record is of one instant; between two of them the world goes on.
 pub trait Source: Send + Sync {
-    /// Somebody opens the text: refuses, or says what the open file is to read in place of this source, if anything (one that keeps
-    /// what there is now).
+    /// Somebody opens the text: refuses, or says what the open file is to read in place of this source, if
+    /// anything (one that keeps what there is now).
     fn open(&self) -> Result<Option<Arc<dyn Source>>> {
         Ok(None)
     }
 
-    /// Hands the records from place `from` on to `piece`, in order, until it refuses one. 0 is the start of the text.
+    /// Hands the records from place `from` on to `piece`, in order, until it refuses one. 0 is the start of
+    /// the text.
     fn write(&self, from: u64, piece: &mut Piece) -> Result<()>;
 }
 
@@ -114,7 +116,8 @@ impl Piece {
         })
     }
 
-    /// Adds the record that `write` writes; the text goes on at place `next` after it. `false`: no more; if the record is not in this piece, it will be asked for again.
+    /// Adds the record that `write` writes; the text goes on at place `next` after it. `false`: no more; if
+    /// the record is not in this piece, it will be asked for again.
     pub fn record(&mut self, next: u64, write: impl FnOnce(&mut Out)) -> bool {
         let before = self.out.written();
         write(&mut self.out);

@@ -73,7 +73,8 @@ fn of_socket(kind: i32, data: &[u8]) -> Result<()> {
     }
 }
 
-/// Looks at the control messages in `bytes` of who sends by a stream, to which nothing applies. EINVAL, EPERM.
+/// Looks at the control messages in `bytes` of who sends by a stream, to which nothing applies. EINVAL,
+/// EPERM.
 pub fn about_socket(bytes: &[u8]) -> Result<()> {
     ancillary::each(bytes, |level, kind, data| match level {
         SOL_SOCKET => of_socket(kind, data),
@@ -82,7 +83,8 @@ pub fn about_socket(bytes: &[u8]) -> Result<()> {
 }
 
 impl Wish {
-    /// What the control messages in `bytes` say of one that goes to `to`, from a socket of IPv6 if `six`. EINVAL, EPERM, ENODEV.
+    /// What the control messages in `bytes` say of one that goes to `to`, from a socket of IPv6 if `six`.
+    /// EINVAL, EPERM, ENODEV.
     pub fn read(bytes: &[u8], to: Ip, six: bool) -> Result<Wish> {
         let mut wish = Wish::default();
         let four = to.is_v4();

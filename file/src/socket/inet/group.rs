@@ -69,7 +69,8 @@ fn read<T: bytemuck::Pod>(bytes: &[u8]) -> Result<T> {
     Ok(bytemuck::pod_read_unaligned(bytes))
 }
 
-/// Sets the option `name` of `level`, which is one about groups. EINVAL, ENODEV, EADDRINUSE, EADDRNOTAVAIL, ENOBUFS, ENOMEM.
+/// Sets the option `name` of `level`, which is one about groups. EINVAL, ENODEV, EADDRINUSE, EADDRNOTAVAIL,
+/// ENOBUFS, ENOMEM.
 pub fn set(own: &Own, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
     match (level, name) {
         (IPPROTO_IP, IP_MULTICAST_IF) => {

@@ -1,8 +1,10 @@
 //! ICMP echo, and messages of other protocols as they are.
 //!
-//! *Interface*: what [`super::Internet`] says of sockets that send questions (SOCK_DGRAM with IPPROTO_ICMP or IPPROTO_ICMPV6) and of raw ones.
+//! *Interface*: what [`super::Internet`] says of sockets that send questions (SOCK_DGRAM with IPPROTO_ICMP or
+//! IPPROTO_ICMPV6) and of raw ones.
 //!
-//! This host answers a question as soon as it is sent. A raw socket hears each message of its protocol, the answer and the question; one of IPv4 with a header before it.
+//! This host answers a question as soon as it is sent. A raw socket hears each message of its protocol, the
+//! answer and the question; one of IPv4 with a header before it.
 //!
 //! Source: icmp(7), raw(7); RFC 792, RFC 4443.
 #![expect(clippy::disallowed_methods, reason = "within room that is asked for")]

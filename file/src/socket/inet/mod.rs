@@ -1,9 +1,12 @@
-//! AF_INET and AF_INET6: sockets named by addresses and ports. There is this host alone, by its loopback interface.
+//! AF_INET and AF_INET6: sockets named by addresses and ports. There is this host alone, by its loopback
+//! interface.
 //!
-//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`name`] is what addresses are, [`ports`] who has which; [`tcp`] and the rest are the
-//! transports: what is sent is linked to who gets it, and nothing is made into packets.
+//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`name`] is
+//! what addresses are, [`ports`] who has which; [`tcp`] and the rest are the transports: what is sent is
+//! linked to who gets it, and nothing is made into packets.
 //!
-//! A family's part (addresses, ports, who is found there) knows nothing of how bytes move, and the transports know of it what [`ports`] says.
+//! A family's part (addresses, ports, who is found there) knows nothing of how bytes move, and the transports
+//! know of it what [`ports`] says.
 
 mod control;
 mod group;

@@ -1,6 +1,7 @@
 //! Addresses of hosts, and ports at them.
 //!
-//! *Interface*: [`Ip`] is an address of either family; [`Name`] has a port too. [`Name::parse`] and [`Name::write`] know `sockaddr_in` and `sockaddr_in6`.
+//! *Interface*: [`Ip`] is an address of either family; [`Name`] has a port too. [`Name::parse`] and
+//! [`Name::write`] know `sockaddr_in` and `sockaddr_in6`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

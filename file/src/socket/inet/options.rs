@@ -1,6 +1,7 @@
 //! Options of the levels of IP, IPv6, TCP and UDP.
 //!
-//! *Interface*: [`set`] and [`get`] are the calls for these levels; [`Values`] is where most of them are kept, and [`Values::number`] reads one.
+//! *Interface*: [`set`] and [`get`] are the calls for these levels; [`Values`] is where most of them are
+//! kept, and [`Values::number`] reads one.
 //!
 //! What only says how packets would be made is kept and given back.
 
@@ -368,7 +369,8 @@ pub fn get(socket: &Arc<Socket>, own: &Own, level: i32, name: i32) -> Result<Vec
     try_copy(bytemuck::bytes_of(&number))
 }
 
-/// What a connection without packets can say of itself, and for the rest what one over the interface says at first.
+/// What a connection without packets can say of itself, and for the rest what one over the interface says at
+/// first.
 fn info(socket: &Socket, own: &Own) -> TcpInfo {
     let (receive_queue, send_queue) = socket.queues();
     let connected = socket.link().is_some();

@@ -1,10 +1,12 @@
 //! Who has which port.
 //!
-//! *Interface*: [`bind`] gives a socket a port, [`unbind`] takes it; [`listen`] and [`listener`] are for who connects, [`receiver`] and [`receivers`] for messages.
-//! [`enter_raw`] is for who gets all messages of a protocol. [`join`] and [`part`] count
-//! connections that have the port of their listener; [`rest`] keeps a port for a while after a connection was ended from here (TIME_WAIT).
+//! *Interface*: [`bind`] gives a socket a port, [`unbind`] takes it; [`listen`] and [`listener`] are for who
+//! connects, [`receiver`] and [`receivers`] for messages. [`enter_raw`] is for who gets all messages of a
+//! protocol. [`join`] and [`part`] count connections that have the port of their listener; [`rest`] keeps a
+//! port for a while after a connection was ended from here (TIME_WAIT).
 //!
-//! Ports lie in chains by transport and number, so that a socket is found without a look at all. Connections that were accepted, and those that rest, count by address.
+//! Ports lie in chains by transport and number, so that a socket is found without a look at all. Connections
+//! that were accepted, and those that rest, count by address.
 //!
 //! Monitors: with a chain held nothing is allocated or dropped.
 #![expect(clippy::disallowed_methods, reason = "room is made by `roomy` before")]
@@ -355,7 +357,8 @@ impl Entry {
     }
 }
 
-/// Who gets a message from `from` to `to`: of those who share it by SO_REUSEPORT and have no peer the same for the same sender, of others the last.
+/// Who gets a message from `from` to `to`: of those who share it by SO_REUSEPORT and have no peer the same
+/// for the same sender, of others the last.
 pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket>> {
     let chain = chain(transport, to.port).lock();
     let (mut best, mut count, mut found) = (0, 0, None);
@@ -381,7 +384,8 @@ pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket
     }
 }
 
-/// All who get a message from `from` to `to`, a group or all hosts, and whom `wants` does not leave out; as many as one message goes to.
+/// All who get a message from `from` to `to`, a group or all hosts, and whom `wants` does not leave out; as
+/// many as one message goes to.
 pub fn receivers(
     transport: Transport,
     to: Name,

@@ -2,10 +2,11 @@
 //!
 //! *Interface*: what [`super::Internet`] says of streams.
 //!
-//! `connect` links both ends at once, and the other one waits in the listener's backlog. If there is no room for it there, it waits behind those that may wait, and who connects is
-//! told when one of those is accepted.
+//! `connect` links both ends at once, and the other one waits in the listener's backlog. If there is no room
+//! for it there, it waits behind those that may wait, and who connects is told when one of those is accepted.
 //!
-//! Where Linux tells of what happened by a packet later, it is told here at once: a connection that nobody answers is refused, and an end that is closed is known to its peer.
+//! Where Linux tells of what happened by a packet later, it is told here at once: a connection that nobody
+//! answers is refused, and an end that is closed is known to its peer.
 //!
 //! Source: tcp(7); RFC 9293, section 3.6.
 
@@ -136,7 +137,8 @@ fn refuse(socket: &Socket, own: &Own) {
     socket.set_error(Errno::ECONNREFUSED);
 }
 
-/// Links `socket`, whose turn the caller has, to a new end that waits at a listener, or refuses it. ENETUNREACH, EADDRNOTAVAIL, ENOBUFS, ENOMEM, …
+/// Links `socket`, whose turn the caller has, to a new end that waits at a listener, or refuses it.
+/// ENETUNREACH, EADDRNOTAVAIL, ENOBUFS, ENOMEM, …
 fn begin(socket: &Arc<Socket>, own: &Own, address: &[u8]) -> Result<()> {
     let to = own.reach(own.parse(address)?)?;
     choose(socket, Errno::EADDRNOTAVAIL)?;
@@ -305,7 +307,8 @@ pub(super) fn deafened(listener: &Socket) {
 /// As many bytes leave before the answer comes that nobody is there any more.
 const UNHEARD: usize = 512 << 10;
 
-/// Something is to be sent to who does not listen, or by who says no more. Who has gone gets it all the same the first time, [`UNHEARD`] of it at most, and that breaks the connection. EPIPE, ECONNRESET, EFAULT.
+/// Something is to be sent to who does not listen, or by who says no more. Who has gone gets it all the same
+/// the first time, [`UNHEARD`] of it at most, and that breaks the connection. EPIPE, ECONNRESET, EFAULT.
 pub(super) fn refuses(socket: &Socket, buf: &mut IoBuf) -> Result<()> {
     let own = Own::of(socket)?;
     let shut = || socket.shut.load(Ordering::SeqCst) & NO_WRITE != 0;

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: what [`super::Internet`] says of datagrams.
 //!
-//! A message that finds nobody, or an inbox that is full, is gone; who sends it to a peer of his is told the first of these by his next call, as by an ICMP message on Linux.
+//! A message that finds nobody, or an inbox that is full, is gone; who sends it to a peer of his is told the
+//! first of these by his next call, as by an ICMP message on Linux.
 //!
 //! Source: udp(7); RFC 768.
 
@@ -40,7 +41,8 @@ pub(super) struct Path {
     pub class: u8,
 }
 
-/// `connect`: `socket` sends to `address`, and hears nobody else; with AF_UNSPEC, all again. ENETUNREACH, EACCES, …
+/// `connect`: `socket` sends to `address`, and hears nobody else; with AF_UNSPEC, all again. ENETUNREACH,
+/// EACCES, …
 pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     let own = Own::of(socket)?;
     let _turn = socket.turn.lock();
@@ -80,7 +82,8 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// All that `socket` sends goes by the queue of `target`, who gets it, if `target` hears nobody else and nothing is to be said of a message but its bytes.
+/// All that `socket` sends goes by the queue of `target`, who gets it, if `target` hears nobody else and
+/// nothing is to be said of a message but its bytes.
 fn link(socket: &Socket, target: &Socket, (to, from): (Name, Name)) {
     let Ok(theirs) = Own::of(target) else {
         return;
@@ -280,7 +283,8 @@ fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
     Ok(length)
 }
 
-/// Puts the next `length` bytes of `buf` into the inbox of `target`, if they have room there. EFAULT, ENOBUFS, ENOMEM.
+/// Puts the next `length` bytes of `buf` into the inbox of `target`, if they have room there. EFAULT,
+/// ENOBUFS, ENOMEM.
 pub(super) fn deliver(
     target: &Arc<Socket>,
     buf: &mut IoBuf,

@@ -1,7 +1,7 @@
 //! Messages of netlink: a head, a fixed part, and attributes.
 //!
-//! *Interface*: [`Message`] writes several, one behind the other; [`head`] reads that of what a program sends; [`error`] is the answer that has a number alone;
-//! [`attributes`] reads.
+//! *Interface*: [`Message`] writes several, one behind the other; [`head`] reads that of what a program
+//! sends; [`error`] is the answer that has a number alone; [`attributes`] reads.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -90,7 +90,8 @@ impl Message {
     }
 }
 
-/// The answer `number`, 0 if it is well, to the message `whole` with head `header`; with what was sent if it failed and `short` is not asked for.
+/// The answer `number`, 0 if it is well, to the message `whole` with head `header`; with what was sent if it
+/// failed and `short` is not asked for.
 pub fn error(number: Errno, header: &Header, whole: &[u8], port: u32, short: bool) -> Message {
     let mut message = Message::default();
     let cut = short || number.0 == 0;

@@ -1,10 +1,12 @@
 //! AF_NETLINK: questions about interfaces, addresses, routes and sockets, and their answers, as messages.
 //!
-//! *Interface*: [`NETLINK`] is the family. [`route`] and [`diag`] answer; [`message`] is what answers are written with.
+//! *Interface*: [`NETLINK`] is the family. [`route`] and [`diag`] answer; [`message`] is what answers are
+//! written with.
 //!
-//! A message is answered while it is sent: what comes of it is in the sender's inbox then. A long list (a *dump*) is made piece by piece: as much as
-//! fits in a few messages when it is asked for, and more when these have been read. Nobody but the kernel sends to such a socket, and nothing that
-//! is told to groups ever changes here: there is one interface, and it stays up.
+//! A message is answered while it is sent: what comes of it is in the sender's inbox then. A long list (a
+//! *dump*) is made piece by piece: as much as fits in a few messages when it is asked for, and more when
+//! these have been read. Nobody but the kernel sends to such a socket, and nothing that is told to groups
+//! ever changes here: there is one interface, and it stays up.
 //!
 //! Source: netlink(7), rtnetlink(7), sock_diag(7); RFC 3549.
 
@@ -54,7 +56,8 @@ struct Asked<'a> {
     port: u32,
 }
 
-/// A list that is told piece by piece: what stands at place `from` or behind it is written, and the place behind that is returned; nothing at the end.
+/// A list that is told piece by piece: what stands at place `from` or behind it is written, and the place
+/// behind that is returned; nothing at the end.
 type Rows = fn(asked: &Wanted, from: u64, to: &mut Message) -> Option<u64>;
 
 /// What of a list is wanted.

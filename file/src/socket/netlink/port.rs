@@ -1,7 +1,8 @@
 //! A port: what a netlink socket is called, what it has joined, and the list that it is being told.
 //!
-//! *Interface*: [`enter`], [`choose`] and [`leave`] give and take numbers, one for each socket of a protocol. [`Port::tell`] puts an answer into the inbox;
-//! [`Port::begin`] begins a dump, and [`Port::go_on`] tells more of it when something has been read.
+//! *Interface*: [`enter`], [`choose`] and [`leave`] give and take numbers, one for each socket of a protocol.
+//! [`Port::tell`] puts an answer into the inbox; [`Port::begin`] begins a dump, and [`Port::go_on`] tells
+//! more of it when something has been read.
 //!
 //! Monitors: with the list of ports, or a port's dump, held nothing is allocated or dropped.
 

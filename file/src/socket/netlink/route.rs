@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`ROUTE`] answers; [`ADDRESSES`] are those of the machine.
 //!
-//! Routing by rules, neighbours with hardware addresses and disciplines of queues are not there, and are refused as by a kernel built without them.
+//! Routing by rules, neighbours with hardware addresses and disciplines of queues are not there, and are
+//! refused as by a kernel built without them.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

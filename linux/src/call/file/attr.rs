@@ -44,8 +44,8 @@ const EMPTY: u32 = AT_EMPTY_PATH as u32;
 /// Leaves an identity alone.
 const KEEP: u32 = u32::MAX;
 
-/// Changes what `decide` says for the attributes as they are. They are still so when it is done: else an owner's `chmod` could meet root's
-/// `chown` and give the set-id bits to a file that is no longer his.
+/// Changes what `decide` says for the attributes as they are. They are still so when it is done: else an
+/// owner's `chmod` could meet root's `chown` and give the set-id bits to a file that is no longer his.
 fn change(place: &Place, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<usize> {
     loop {
         let attr = place.inode.attr();

@@ -67,7 +67,8 @@ fn set_flags(of: &Arc<OpenFile>, flags: u32) {
     }
 }
 
-/// Whether the description may have `flags`: EPERM for who may not leave the time of reading as it is, EINVAL for bytes that cannot go directly.
+/// Whether the description may have `flags`: EPERM for who may not leave the time of reading as it is, EINVAL
+/// for bytes that cannot go directly.
 fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
     if flags & !of.flags() & O_NOATIME != 0 {
         let owns = |attr| perm::owns(&Process::current().cred.get(), &attr);
@@ -257,8 +258,8 @@ fn payer(caller: &Caller) -> Payer<'_> {
     }
 }
 
-/// `owner` took a lock on `of` by `fd`. If another thread has closed that meanwhile, nobody would give the lock up: it is given up now. EBADF for
-/// a record lock.
+/// `owner` took a lock on `of` by `fd`. If another thread has closed that meanwhile, nobody would give the
+/// lock up: it is given up now. EBADF for a record lock.
 fn still_open(caller: &Caller, owner: Owner, fd: i32, of: &OpenFile) -> Result<()> {
     if let Owner::Table(table) = owner {
         let there = caller.files.get(fd);

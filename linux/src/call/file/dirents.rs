@@ -1,6 +1,7 @@
 //! Reading directories.
 //!
-//! *Interface.* [`CALLS`]. Entries are laid out in kernel memory first, so that no directory is held while user memory is touched.
+//! *Interface.* [`CALLS`]. Entries are laid out in kernel memory first, so that no directory is held while
+//! user memory is touched.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{DIRENT64_NAME, IN_ACCESS};

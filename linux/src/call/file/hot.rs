@@ -1,12 +1,16 @@
-//! `open`, `close` and `fstat` without entering the kernel proper: procedures that a dispatcher calls with interrupts off.
+//! `open`, `close` and `fstat` without entering the kernel proper: procedures that a dispatcher calls with
+//! interrupts off.
 //!
-//! *Interface.* [`init`] generates the first two once, and links them to dispatchers; [`fstat`] and [`fstatat`] are made outright ([`thread::outright`]). The two keep the contract of a descriptor routine
-//! (docs/architecture.md): they change rax alone, and return or take the slow exit, after which the call is made from its start.
+//! *Interface.* [`init`] generates the first two once, and links them to dispatchers; [`fstat`] and
+//! [`fstatat`] are made outright ([`thread::outright`]). The two keep the contract of a descriptor routine
+//! (docs/architecture.md): they change rax alone, and return or take the slow exit, after which the call is
+//! made from its start.
 //!
-//! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the path (a fault takes the slow
-//! exit, so nothing here sleeps) and saves what Rust may change; the function answers a descriptor, or [`SLOWLY`] when anything at
-//! all is not as in the usual case: the path is not in the name cache, nothing waits in the inode's inactive list, a monitor is
-//! taken, a lock or a time is to be noted. No error is answered here.
+//! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the
+//! path (a fault takes the slow exit, so nothing here sleeps) and saves what Rust may change; the function
+//! answers a descriptor, or [`SLOWLY`] when anything at all is not as in the usual case: the path is not in
+//! the name cache, nothing waits in the inode's inactive list, a monitor is taken, a lock or a time is to be
+//! noted. No error is answered here.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
@@ -46,7 +50,8 @@ pub fn init(conv: Conv) -> Result<(), OutOfCode> {
 /// What the functions answer when the call is to take the slow exit.
 const SLOWLY: isize = -1;
 
-/// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was modulo 16.
+/// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was
+/// modulo 16.
 fn save(d: &mut Draft) {
     dynasm!(d ; .arch x64
         ; push rcx ; push rdx ; push rsi ; push rdi ; push r8 ; push r9 ; push r10 ; push r11
@@ -158,7 +163,8 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
         match unsafe { files.install_now(of, flags & O_CLOEXEC != 0) } {
             Ok(fd) => Some(fd as isize),
             Err(of) => {
-                // The table must grow or is taken: back to where it came from, for the slow way to find again.
+                // The table must grow or is taken: back to where it came from, for the slow way to find
+                // again.
                 names::wait_again(of);
                 None
             }
@@ -178,11 +184,13 @@ extern "sysv64" fn close(fd: i32) -> isize {
     }
 }
 
-/// What is at hand of the file behind `fd` goes to `at`, in the program's memory. [`LEFT`] for what is not, or has to wait.
+/// What is at hand of the file behind `fd` goes to `at`, in the program's memory. [`LEFT`] for what is not,
+/// or has to wait.
 #[inline(always)]
 fn look(fd: usize, at: usize) -> isize {
     let look = |task: &Arc<Task>| {
-        // SAFETY: what is called outright has interrupts off until it returns, and the running thread is of the process whose table it is.
+        // SAFETY: what is called outright has interrupts off until it returns, and the running thread is of
+        // the process whose table it is.
         let of = unsafe { task.process.files.peek().at_hand(fd as i32) }?;
         // Where it lies: it is long.
         let stat = of.inode()?.stat_at_once();

@@ -1,7 +1,9 @@
-//! Moving bytes: the plain paths of `read`, `write` and `lseek`, and their vector, positional and in-kernel forms.
+//! Moving bytes: the plain paths of `read`, `write` and `lseek`, and their vector, positional and in-kernel
+//! forms.
 //!
-//! *Interface.* [`CALLS`]; what [`super::splice`] needs of it. A call gets here when a descriptor has no generated routine or its routine took the slow exit; it does the
-//! whole call, and then lets the table plug better code if there is any (`Files::warm`).
+//! *Interface.* [`CALLS`]; what [`super::splice`] needs of it. A call gets here when a descriptor has no
+//! generated routine or its routine took the slow exit; it does the whole call, and then lets the table plug
+//! better code if there is any (`Files::warm`).
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -290,8 +292,8 @@ fn copy(
     Ok(total)
 }
 
-/// Where a copy of `count` bytes begins in `of`: at the offset at user address `addr`, or the description's when that is null. EFAULT,
-/// EOVERFLOW, EINVAL.
+/// Where a copy of `count` bytes begins in `of`: at the offset at user address `addr`, or the description's
+/// when that is null. EFAULT, EOVERFLOW, EINVAL.
 fn at(addr: usize, of: &OpenFile, count: usize) -> Result<(At, u64)> {
     let offset = match addr {
         0 => of.cursor.offset.load(Ordering::Relaxed) as i64,

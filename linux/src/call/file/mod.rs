@@ -1,7 +1,7 @@
 //! System calls on files, a file a family.
 //!
-//! *Interface.* Each module's `CALLS`. [`Caller`] is what they all start with: the calling process's table, root and identity, and
-//! paths in user memory.
+//! *Interface.* Each module's `CALLS`. [`Caller`] is what they all start with: the calling process's table,
+//! root and identity, and paths in user memory.
 
 pub mod attr;
 pub mod control;
@@ -114,7 +114,8 @@ impl Caller {
         self.target(dirfd, path, follow)?.existing()
     }
 
-    /// The file that the path at user address `addr` names; with `AT_EMPTY_PATH` in `flags` and no path, `dirfd` itself.
+    /// The file that the path at user address `addr` names; with `AT_EMPTY_PATH` in `flags` and no path,
+    /// `dirfd` itself.
     pub fn object(&self, dirfd: i32, addr: usize, flags: u32, follow: bool) -> Result<Object> {
         let path = if addr == 0 && flags & AT_EMPTY_PATH as u32 != 0 {
             Path::new()

@@ -1,6 +1,7 @@
 //! Mounting and unmounting.
 //!
-//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`, `devtmpfs`, `devpts` and `mqueue` (the one that there is of each), and a directory in a second place.
+//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`,
+//! `devtmpfs`, `devpts` and `mqueue` (the one that there is of each), and a directory in a second place.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

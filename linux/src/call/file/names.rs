@@ -41,7 +41,8 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::UMASK, umask),
 ];
 
-/// The place for a new name: `EEXIST` when it is taken; `ENOENT` when a slash follows it, unless `slash` is all right.
+/// The place for a new name: `EEXIST` when it is taken; `ENOENT` when a slash follows it, unless `slash` is
+/// all right.
 fn vacant(caller: &Caller, target: &Target, slash: bool) -> Result<()> {
     if target.place.is_some() || target.last != Last::Name {
         return Err(Errno::EEXIST);

@@ -1,7 +1,8 @@
 //! `open` and its kin: making, copying and closing descriptors.
 //!
-//! *Interface.* [`CALLS`]. A plain open of a path that was opened before takes the short way (`hot_open`): the path is copied once, one look in the name
-//! cache answers walk and permission, and a description with its code comes from the inode's inactive list.
+//! *Interface.* [`CALLS`]. A plain open of a path that was opened before takes the short way (`hot_open`):
+//! the path is copied once, one look in the name cache answers walk and permission, and a description with
+//! its code comes from the inode's inactive list.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -45,7 +46,8 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::MEMFD_CREATE, memfd_create),
 ];
 
-/// Flags with which an open may take the short way. A path that the name cache knows exists, so there is nothing to create.
+/// Flags with which an open may take the short way. A path that the name cache knows exists, so there is
+/// nothing to create.
 pub(super) const PLAIN: u32 = O_ACCMODE | O_CLOEXEC | O_LARGEFILE | O_NOCTTY | O_CREAT | O_TRUNC;
 
 fn open(args: &mut Args) -> Result<usize> {
@@ -89,7 +91,8 @@ fn openat2(args: &mut Args) -> Result<usize> {
     )
 }
 
-/// The flags of `how`, of which nothing is let pass that does not fit. EINVAL; EAGAIN: it might wait, and is not to.
+/// The flags of `how`, of which nothing is let pass that does not fit. EINVAL; EAGAIN: it might wait, and is
+/// not to.
 fn checked(how: &OpenHow) -> Result<u32> {
     const KNOWN: u32 = O_ACCMODE
         | O_CREAT
@@ -166,8 +169,8 @@ fn waits(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
     })
 }
 
-/// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is short,
-/// and process and path start where the cache knows.
+/// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is
+/// short, and process and path start where the cache knows.
 #[inline]
 fn fill(key: &mut Key, addr: usize) -> Option<Who> {
     let (who, start) = Task::here(|task| {
@@ -204,8 +207,8 @@ fn has_place() -> bool {
     Caller::current().files.has_place().is_ok()
 }
 
-/// Whether an open with `flags` of what `of` describes has no further effect: the console becomes the terminal of a session
-/// that has none.
+/// Whether an open with `flags` of what `of` describes has no further effect: the console becomes the
+/// terminal of a session that has none.
 #[inline]
 pub(super) fn may_reopen(of: &OpenFile, flags: u32) -> bool {
     !of.is_console() || flags & O_NOCTTY != 0 || has_terminal()

@@ -2,8 +2,10 @@
 //!
 //! *Interface*: [`CALLS`]; [`into_pipe`] for `sendfile`.
 //!
-//! Between a pipe's queue and a file in memory, another pipe or a program's memory bytes are copied once, from the one into the other, with the end of the queue held. A file that may make its
-//! reader wait (a socket, a terminal) is read into a buffer first, so that nobody waits for it with the end held; one that is written to may make the readers of the pipe wait, as on Linux.
+//! Between a pipe's queue and a file in memory, another pipe or a program's memory bytes are copied once,
+//! from the one into the other, with the end of the queue held. A file that may make its reader wait (a
+//! socket, a terminal) is read into a buffer first, so that nobody waits for it with the end held; one that
+//! is written to may make the readers of the pipe wait, as on Linux.
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -44,7 +46,8 @@ fn can_seek(of: &OpenFile) -> bool {
     of.file().lseek(of, 0, SEEK_CUR as u32).is_ok()
 }
 
-/// Where in `of`, which is not a pipe, a move of `count` bytes begins: as the offset at `addr` says, or by its own. EFAULT, EINVAL.
+/// Where in `of`, which is not a pipe, a move of `count` bytes begins: as the offset at `addr` says, or by
+/// its own. EFAULT, EINVAL.
 fn place(addr: usize, of: &OpenFile, count: usize) -> Result<At> {
     if addr == 0 {
         let start = of.cursor.offset.load(Ordering::Relaxed);

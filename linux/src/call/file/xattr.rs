@@ -1,6 +1,7 @@
 //! Extended attributes and access control lists.
 //!
-//! *Interface.* [`CALLS`]. Names, sizes and rights are checked here, in Linux's order; a file system that has none answers EOPNOTSUPP, and lists nothing.
+//! *Interface.* [`CALLS`]. Names, sizes and rights are checked here, in Linux's order; a file system that has
+//! none answers EOPNOTSUPP, and lists nothing.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{AT_FDCWD, IN_ATTRIB, O_PATH, S_ISVTX};
@@ -60,7 +61,8 @@ enum Object {
 }
 
 impl Object {
-    /// The file that `args` name. EROFS if it is to be changed where nothing may; else as for every call by path or descriptor.
+    /// The file that `args` name. EROFS if it is to be changed where nothing may; else as for every call by
+    /// path or descriptor.
     fn find(caller: &Caller, args: &Args, by: By, changes: bool) -> Result<Object> {
         let place = match by {
             By::Path(follow) => caller.place(AT_FDCWD, &user_path(args.word(0))?, follow)?,

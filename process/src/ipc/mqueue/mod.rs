@@ -1,10 +1,13 @@
 //! POSIX message queues: messages by priority, under names in a file system of their own.
 //!
-//! *Interface*: [`Queue::post`] and [`Queue::take_first`]; [`names`] finds, makes and removes; [`notice`] is whom a queue tells of its first message; [`of`] finds
-//! the queue behind a description. [`limits`] are for `/proc/sys/fs/mqueue`.
+//! *Interface*: [`Queue::post`] and [`Queue::take_first`]; [`names`] finds, makes and removes; [`notice`] is
+//! whom a queue tells of its first message; [`of`] finds the queue behind a description. [`limits`] are for
+//! `/proc/sys/fs/mqueue`.
 //!
-//! Who waits for a message or for room stands in the queue's own lists, so that whoever comes later goes behind: a sender hands its message to one who waits, and a
-//! receiver lets in what a sender left here when it began to wait. There are always as many threads in `take_first` as `receivers` and `handed` say together.
+//! Who waits for a message or for room stands in the queue's own lists, so that whoever comes later goes
+//! behind: a sender hands its message to one who waits, and a receiver lets in what a sender left here when
+//! it began to wait. There are always as many threads in `take_first` as `receivers` and `handed` say
+//! together.
 //!
 //! Source: mq_overview(7).
 
@@ -158,7 +161,8 @@ fn interrupted(ended: Ended) -> Errno {
 }
 
 impl Queue {
-    /// A queue with number `ino` for `cred`, with what `wanted` says of messages or what is usual. EINVAL; EMFILE: `RLIMIT_MSGQUEUE`.
+    /// A queue with number `ino` for `cred`, with what `wanted` says of messages or what is usual. EINVAL;
+    /// EMFILE: `RLIMIT_MSGQUEUE`.
     fn new(ino: u64, mode: u32, cred: &Cred, wanted: Option<&MqAttr>) -> Result<Queue> {
         let get = |at: &core::sync::atomic::AtomicUsize| at.load(Ordering::Relaxed);
         let (most_max, size_max) = (get(&limits::MESSAGES), get(&limits::BYTES));
@@ -221,7 +225,8 @@ impl Queue {
         }
     }
 
-    /// Puts `message` into the queue as soon as there is room: before `deadline`. EAGAIN, ETIMEDOUT, ERESTARTSYS, ENOMEM.
+    /// Puts `message` into the queue as soon as there is room: before `deadline`. EAGAIN, ETIMEDOUT,
+    /// ERESTARTSYS, ENOMEM.
     pub fn post(&self, message: Message, waits: bool, deadline: Option<u64>) -> Result<()> {
         let mut state = self.state.lock();
         if state.messages.len() < self.most {
@@ -266,7 +271,8 @@ impl Queue {
         Err(interrupted(ended))
     }
 
-    /// Takes the first message, as soon as there is one: before `deadline`. EAGAIN, ETIMEDOUT, ERESTARTSYS, ENOMEM.
+    /// Takes the first message, as soon as there is one: before `deadline`. EAGAIN, ETIMEDOUT, ERESTARTSYS,
+    /// ENOMEM.
     pub fn take_first(&self, waits: bool, deadline: Option<u64>) -> Result<Message> {
         let mut state = self.state.lock();
         if let Some(message) = state.messages.pop_front() {

@@ -1,8 +1,10 @@
 //! The file system of message queues: one directory, whose files are the queues.
 //!
-//! *Interface*: [`file_system`], of which there is one, shown wherever it is mounted; [`description_of`] and [`remove`] are for the calls that know no paths.
+//! *Interface*: [`file_system`], of which there is one, shown wherever it is mounted; [`description_of`] and
+//! [`remove`] are for the calls that know no paths.
 //!
-//! The list of names is under one monitor, taken before that of a queue's node; a queue is made before it is taken.
+//! The list of names is under one monitor, taken before that of a queue's node; a queue is made before it is
+//! taken.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -305,7 +307,8 @@ pub struct New<'a> {
     pub attr: Option<&'a MqAttr>,
 }
 
-/// A description of the queue called `name`, for `cred` as `flags` say. EACCES, EEXIST, EINVAL, EMFILE, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC.
+/// A description of the queue called `name`, for `cred` as `flags` say. EACCES, EEXIST, EINVAL, EMFILE,
+/// ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC.
 pub fn description_of(name: &[u8], flags: u32, new: &New, cred: &Cred) -> Result<Arc<OpenFile>> {
     check(name)?;
     let fs = all();

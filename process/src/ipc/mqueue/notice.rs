@@ -1,6 +1,8 @@
-//! Whom a queue tells of its first message: by a signal, or by a word to a socket on which a thread of the C library waits.
+//! Whom a queue tells of its first message: by a signal, or by a word to a socket on which a thread of the C
+//! library waits.
 //!
-//! *Interface*: [`Notice::new`] is of the running process; [`Notice::ring`] and [`Notice::remove`] are its two ends.
+//! *Interface*: [`Notice::new`] is of the running process; [`Notice::ring`] and [`Notice::remove`] are its
+//! two ends.
 //!
 //! A process that runs another program meanwhile is told nothing.
 
@@ -120,7 +122,8 @@ fn pass(socket: &Socket, cookie: &[u8; COOKIE], last: u8) {
     netlink::pass(socket, &bytes);
 }
 
-/// The socket behind descriptor number `fd` of the running process, ready to be told. EBADF, ENOTSOCK, EINVAL, ENOMEM.
+/// The socket behind descriptor number `fd` of the running process, ready to be told. EBADF, ENOTSOCK,
+/// EINVAL, ENOMEM.
 pub fn listener(fd: i32) -> Result<Arc<Socket>> {
     let of = Process::current().files.get().opened(fd)?;
     let socket = Socket::of(&of)?;

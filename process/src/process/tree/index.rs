@@ -4,9 +4,9 @@
 //! number calls [`announce`], [`show`], [`add_thread`] and [`remove`]; a visitor of all numbers reads
 //! [`arrivals`] (`register.rs` says how), and [`arrive`] counts an arrival.
 //!
-//! An entry holds its process or task weakly: a living process is held by its threads, a zombie by its parent.
-//! The entry's weak count is given up a grace period after the entry was taken out. That frees memory and
-//! runs no process's destructor.
+//! An entry holds its process or task weakly: a living process is held by its threads, a zombie by its
+//! parent. The entry's weak count is given up a grace period after the entry was taken out. That frees memory
+//! and runs no process's destructor.
 //!
 //! Progress: a lookup is wait-free except for the count of the handle that it returns, which is lock-free.
 

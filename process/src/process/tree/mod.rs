@@ -37,8 +37,8 @@ pub use reserve::{NUMBERS_MAX, TAKEN_MAX};
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
-/// Memory for each thread that may exist, in bytes: a fork bomb takes at most a fifth of the machine in kernel
-/// stacks.
+/// Memory for each thread that may exist, in bytes: a fork bomb takes at most a fifth of the machine in
+/// kernel stacks.
 const BYTES_PER_THREAD: usize = 80 << 10;
 
 static NAMES: Names<{ NUMBERS_MAX as usize }> =
@@ -132,8 +132,8 @@ fn enter_among(
     try_push(among, child.clone())
 }
 
-/// Calls `step` with the parent of `process` and the parent's children. `process` is not the first process. The
-/// monitor over the children is held, so that the parent stays the parent during the call.
+/// Calls `step` with the parent of `process` and the parent's children. `process` is not the first process.
+/// The monitor over the children is held, so that the parent stays the parent during the call.
 pub(super) fn with_parent<R>(
     process: &Process,
     step: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R,
@@ -181,7 +181,8 @@ pub(crate) struct Orphans {
 
 /// Gives the children of `from`, which ends, to the nearest ancestor that asked for orphans
 /// ([`Process::is_reaper`]), or else to the first process. Zombies vanish unless `waits` says of the new
-/// parent and the zombie that the parent waits for it. Needs no memory: an ancestor without memory gets no orphans.
+/// parent and the zombie that the parent waits for it. Needs no memory: an ancestor without memory gets no
+/// orphans.
 pub(crate) fn move_children(from: &Process, waits: fn(&Process, &Process) -> bool) -> Orphans {
     let mut children = from.children.lock();
     let mut all = core::mem::take(&mut *children);
@@ -324,8 +325,8 @@ pub fn set_group(caller: &Process, pid: i32, pgrp: i32) -> Result<()> {
     move_to(&process, pgrp).ok_or(Errno::ESRCH)
 }
 
-/// Moves `process` to group `pgrp`, which counts it already. The monitor over its children is held. `None`: the
-/// process has been forgotten.
+/// Moves `process` to group `pgrp`, which counts it already. The monitor over its children is held. `None`:
+/// the process has been forgotten.
 fn move_to(process: &Process, pgrp: i32) -> Option<()> {
     let alive = |group| (group != 0).then_some(pgrp);
     let moved = process

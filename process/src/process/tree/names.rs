@@ -12,7 +12,8 @@
 //! lasts as long as any of its groups.
 //!
 //! Progress: lock-free; an exchange fails only when another process joined or left.
-//! Source: reference counts as dissertation, section 3.4.2; a word changed by compare-and-swap as section 5.2.
+//! Source: reference counts as dissertation, section 3.4.2; a word changed by compare-and-swap as section
+//! 5.2.
 
 use crate::primitive::{AtomicU64, Ordering};
 

@@ -2,8 +2,8 @@
 //! leave.
 //!
 //! *Interface*: the owner of a number calls [`Register::announce`], [`Register::show`],
-//! [`Register::put_thread`] and [`Register::take`]; [`Register::get`] finds an entry; a visitor of all numbers
-//! reads [`Register::arrivals`] before and after.
+//! [`Register::put_thread`] and [`Register::take`]; [`Register::get`] finds an entry; a visitor of all
+//! numbers reads [`Register::arrivals`] before and after.
 //!
 //! Each number has one word: the address of its entry, and two bits for the kind of the entry. A word that
 //! was taken out is freed by its taker, a grace period later.
@@ -11,9 +11,9 @@
 //! A visitor can miss an entry that arrives behind him if the parent of that entry left in front of him. So
 //! each arrival is counted after it happened: when the count is the same before and after a visit, the visit
 //! saw every entry that was there at its beginning and still is. A signal to many processes reaches all of
-//! them without a lock, under two rules. A parent announces its child first, then asks whether it has a signal
-//! to take, and if so takes the child back. The sender signals each process that he finds, and repeats the
-//! visit until it brings nothing new and no arrival was counted. A child that is announced too late to be
+//! them without a lock, under two rules. A parent announces its child first, then asks whether it has a
+//! signal to take, and if so takes the child back. The sender signals each process that he finds, and repeats
+//! the visit until it brings nothing new and no arrival was counted. A child that is announced too late to be
 //! found has a parent that was found, and this parent asks after the sender's last look. Hidden entries are
 //! those that may still be taken back.
 //!

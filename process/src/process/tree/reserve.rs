@@ -1,7 +1,7 @@
 //! The numbers that processes and threads have.
 //!
-//! *Interface*: [`take`] an unused number, [`free`] it; [`taken`] iterates over the numbers in use; [`count`],
-//! [`last`].
+//! *Interface*: [`take`] an unused number, [`free`] it; [`taken`] iterates over the numbers in use;
+//! [`count`], [`last`].
 //!
 //! One bit a number. A number may also be the name of a group or session (`names.rs`). It becomes a name only
 //! while the process with that number lives, but may stay a name longer. So a number is free if its bit was

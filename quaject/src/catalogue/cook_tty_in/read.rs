@@ -1,10 +1,13 @@
-//! The routine behind `read` from a terminal: CookTTYin's edit buffer, for the mode that the settings ask for.
+//! The routine behind `read` from a terminal: CookTTYin's edit buffer, for the mode that the settings ask
+//! for.
 //!
-//! *Interface*: [`reader`], or [`synthesize_read`] for a buffer that the caller keeps. The mode is a constant of the code: whoever changes the settings has the
-//! routine made anew. One routine serves every descriptor of the terminal.
+//! *Interface*: [`reader`], or [`synthesize_read`] for a buffer that the caller keeps. The mode is a constant
+//! of the code: whoever changes the settings has the routine made anew. One routine serves every descriptor
+//! of the terminal.
 //!
-//! Guards, each to the slow exit: the caller's process group is not the foreground group (its number comes from the callout, which stands in the
-//! routine's place); another reader is there; nothing or not enough to read; nothing asked for; a kernel address; a fault.
+//! Guards, each to the slow exit: the caller's process group is not the foreground group (its number comes
+//! from the callout, which stands in the routine's place); another reader is there; nothing or not enough to
+//! read; nothing asked for; a kernel address; a fault.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
 
@@ -23,7 +26,8 @@ static CLASS: Class = Class::new("tty read");
 
 /// How a caller is known to be one of the foreground group.
 pub struct Guarded<'a> {
-    /// Gives the caller's process group in eax and changes rax alone. It stands in the routine's place, or is called.
+    /// Gives the caller's process group in eax and changes rax alone. It stands in the routine's place, or is
+    /// called.
     pub group: &'a dyn Callentry,
     /// Whether somebody may wait for room in the buffer, and is woken.
     pub full: bool,
@@ -178,6 +182,7 @@ pub unsafe fn synthesize_read(
     emit::give(d, v, turn, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
-    // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about the buffer.
+    // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about the
+    // buffer.
     Ok(unsafe { Routine::from(draft.seal()?) })
 }

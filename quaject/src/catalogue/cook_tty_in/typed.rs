@@ -1,14 +1,17 @@
 //! The edit buffer of CookTTYin: what is being typed, and behind it what a reader may have.
 //!
-//! *Interface*: [`Typed`]. The editor adds, erases and publishes; readers take by turns ([`Typed::read`], the plain twin of the generated routine).
+//! *Interface*: [`Typed`]. The editor adds, erases and publishes; readers take by turns ([`Typed::read`], the
+//! plain twin of the generated routine).
 //!
-//! One ring with three positions. From `tail` to `head` lies what readers may have; from `head` on, known to the editor alone, the line that is
-//! still being edited. In canonical mode only whole lines are published, so whatever is there is a line: that is all the test a reader needs. A place
-//! is a byte and two marks: the line ends here; there is no byte (a typed end of file).
+//! One ring with three positions. From `tail` to `head` lies what readers may have; from `head` on, known to
+//! the editor alone, the line that is still being edited. In canonical mode only whole lines are published,
+//! so whatever is there is a line: that is all the test a reader needs. A place is a byte and two marks: the
+//! line ends here; there is no byte (a typed end of file).
 //!
-//! The editor moves `head` after it has written the places, the reader whose turn it is moves `tail` after it has read them (figure 1 of Massalin and Pu
-//! 1989). Flushing and a change of mode take the readers' turn. Each end has a list of those who wait for the other: generated code looks there after it has
-//! moved its position.
+//! The editor moves `head` after it has written the places, the reader whose turn it is moves `tail` after it
+//! has read them (figure 1 of Massalin and Pu 1989). Flushing and a change of mode take the readers' turn.
+//! Each end has a list of those who wait for the other: generated code looks there after it has moved its
+//! position.
 //!
 //! Source: dissertation, table 4.2 ("read a processed character from the edit buffer").
 
@@ -87,7 +90,8 @@ impl Typed {
         &self.group
     }
 
-    /// Woken when there may be something for a reader. Whoever publishes by the editor's own functions wakes them.
+    /// Woken when there may be something for a reader. Whoever publishes by the editor's own functions wakes
+    /// them.
     pub fn readable(&self) -> &WaitList {
         &self.readable
     }
@@ -141,8 +145,9 @@ impl Typed {
         result
     }
 
-    /// Plain twin of the reading routine, for a caller of the foreground group: moves what `mode` allows. None where the routine leaves by the slow exit: nothing
-    /// or not enough there, nothing asked for, another reader at it.
+    /// Plain twin of the reading routine, for a caller of the foreground group: moves what `mode` allows.
+    /// None where the routine leaves by the slow exit: nothing or not enough there, nothing asked for,
+    /// another reader at it.
     pub fn read(&self, mode: Mode, into: &mut [u8]) -> Option<usize> {
         if !self.reader.turn.try_lock() {
             return None;
@@ -176,7 +181,8 @@ impl Typed {
                 break;
             }
             if moved == into.len() {
-                // A line that filled the buffer exactly, up to a typed end of file, must not give a second, empty read.
+                // A line that filled the buffer exactly, up to a typed end of file, must not give a second,
+                // empty read.
                 if self.place(tail).load(Ordering::Relaxed) & NO_BYTE != 0 {
                     tail = tail.wrapping_add(1);
                 }

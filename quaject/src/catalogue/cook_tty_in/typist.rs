@@ -1,9 +1,12 @@
-//! The routine behind `write` at a pseudo-terminal's master: CookTTYin's `put` for bytes that the settings let through as they are.
+//! The routine behind `write` at a pseudo-terminal's master: CookTTYin's `put` for bytes that the settings
+//! let through as they are.
 //!
-//! *Interface*: [`typist`], or [`synthesize_type`] for a buffer that the caller keeps; [`Typed::enter`] is the plain twin. [`enters_plainly`] says for which settings: others
-//! leave the slow stub in place, and each byte goes through the editor.
+//! *Interface*: [`typist`], or [`synthesize_type`] for a buffer that the caller keeps; [`Typed::enter`] is
+//! the plain twin. [`enters_plainly`] says for which settings: others leave the slow stub in place, and each
+//! byte goes through the editor.
 //!
-//! Guards, each to the slow exit: another is at the editor; not room for all of it; nothing to write; a kernel address; a fault. Whoever waits to read is woken.
+//! Guards, each to the slow exit: another is at the editor; not room for all of it; nothing to write; a
+//! kernel address; a fault. Whoever waits to read is woken.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
 
@@ -32,7 +35,8 @@ pub fn enters_plainly(t: &Termios) -> bool {
 }
 
 impl Typed {
-    /// Plain twin of the typing routine: all of `bytes` or nothing, for settings under which they enter plainly. None where the routine takes the slow exit.
+    /// Plain twin of the typing routine: all of `bytes` or nothing, for settings under which they enter
+    /// plainly. None where the routine takes the slow exit.
     pub fn enter(&self, turn: &RawMonitor, bytes: &[u8]) -> Option<usize> {
         if bytes.is_empty() || !turn.try_lock() {
             return None;
@@ -58,7 +62,8 @@ impl Typed {
     }
 }
 
-/// The routine behind `write` for a buffer and the monitor at its editor's entrance, both of which it keeps alive.
+/// The routine behind `write` for a buffer and the monitor at its editor's entrance, both of which it keeps
+/// alive.
 ///
 /// # Errors
 /// [`Unmade`].

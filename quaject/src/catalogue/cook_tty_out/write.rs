@@ -1,13 +1,15 @@
-//! The routine behind `write` to a terminal or a raw line: CookTTYout's processing, the put into the line's output queue, and the start of its transmitter
-//! in one piece.
+//! The routine behind `write` to a terminal or a raw line: CookTTYout's processing, the put into the line's
+//! output queue, and the start of its transmitter in one piece.
 //!
-//! *Interface*: [`writer`], or [`synthesize_write`] for a queue that the caller keeps; [`write()`] is the plain twin. The output flags are a constant of
-//! the code: whoever changes the settings has the routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine
-//! serves every descriptor of the line.
+//! *Interface*: [`writer`], or [`synthesize_write`] for a queue that the caller keeps; [`write()`] is the
+//! plain twin. The output flags are a constant of the code: whoever changes the settings has the routine made
+//! anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine serves every
+//! descriptor of the line.
 //!
-//! Guards, each to the slow exit: not room for all of it or more than two pages, another writer there, nothing to write, a kernel address, a fault. When the consumer has
-//! found the queue empty before, `Q_empty+1` of the queue is called, or stands here in-line (figure 4.2: "turn on send-complete"); where the consumer is a pseudo-terminal's
-//! master, whoever waits there is woken ([`Told`]).
+//! Guards, each to the slow exit: not room for all of it or more than two pages, another writer there,
+//! nothing to write, a kernel address, a fault. When the consumer has found the queue empty before,
+//! `Q_empty+1` of the queue is called, or stands here in-line (figure 4.2: "turn on send-complete"); where
+//! the consumer is a pseudo-terminal's master, whoever waits there is woken ([`Told`]).
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
@@ -37,7 +39,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The rule of the output flags `oflag`; None for those that only [`CookTtyOut`](super::CookTtyOut) serves.
+    /// The rule of the output flags `oflag`; None for those that only [`CookTtyOut`](super::CookTtyOut)
+    /// serves.
     pub fn of(oflag: u32) -> Option<Rule> {
         if oflag & OPOST == 0 {
             Some(Rule::Plain)
@@ -83,7 +86,8 @@ pub fn write(queue: &ByteQueue, turn: &RawMonitor, rule: Rule, bytes: &[u8]) -> 
     fits.then_some(bytes.len())
 }
 
-/// The routine behind `write` for a queue that it keeps alive; `turn` serializes writers, and never goes away.
+/// The routine behind `write` for a queue that it keeps alive; `turn` serializes writers, and never goes
+/// away.
 ///
 /// # Errors
 /// [`Unmade`].
@@ -115,13 +119,15 @@ pub fn channel_writer(
     Ok(made.keeping(channel.clone()))
 }
 
-/// The routine behind `write` for a queue. It tells `told`: what stands in the place of `Q_empty+1`, which does not sleep, or those who wait for bytes.
+/// The routine behind `write` for a queue. It tells `told`: what stands in the place of `Q_empty+1`, which
+/// does not sleep, or those who wait for bytes.
 ///
 /// # Errors
 /// [`Unmade`].
 ///
 /// # Safety
-/// Queue, monitor, callentry and list stay in place until a grace period after the last handle to the routine is gone.
+/// Queue, monitor, callentry and list stay in place until a grace period after the last handle to the routine
+/// is gone.
 pub unsafe fn synthesize_write(
     queue: &ByteQueue,
     turn: &RawMonitor,
@@ -263,7 +269,8 @@ fn wrapped(d: &mut Draft, q: &Layout, fault: Label, wrap: Wrap) {
     dynasm!(d ; .arch x64 ; pop rax ; jmp =>wrap.copied ; =>torn ; pop rax ; jmp =>fault);
 }
 
-/// As [`plain`], with a carriage return before each newline: eight bytes at a time where there is none. Keeps r8 on the stack meanwhile.
+/// As [`plain`], with a carriage return before each newline: eight bytes at a time where there is none. Keeps
+/// r8 on the stack meanwhile.
 fn newlines(d: &mut Draft, v: Variant, q: &Layout, fault: Label) {
     const ONES: i64 = 0x0101_0101_0101_0101;
     const TOPS: i64 = ONES << 7;

@@ -1,13 +1,14 @@
 //! A counter of events, and the generators of the routines that take from it and add to it.
 //!
-//! *Interface*: [`CounterCore`] is the data; [`reader`] and [`writer`] make the descriptor routines, [`CounterCore::take`] and [`CounterCore::add`] are their
-//! plain twins. What a routine leaves to the slow exit is done through these, and [`CounterCore::wait_for_count`] and [`CounterCore::wait_for_room`]
-//! sleep.
+//! *Interface*: [`CounterCore`] is the data; [`reader`] and [`writer`] make the descriptor routines,
+//! [`CounterCore::take`] and [`CounterCore::add`] are their plain twins. What a routine leaves to the slow
+//! exit is done through these, and [`CounterCore::wait_for_count`] and [`CounterCore::wait_for_room`] sleep.
 //!
-//! The whole state is one word, so neither end needs a monitor: each look is followed by one exchange. Whoever adds looks afterwards whether anybody waits, and
-//! whoever waits says so before it looks.
+//! The whole state is one word, so neither end needs a monitor: each look is followed by one exchange.
+//! Whoever adds looks afterwards whether anybody waits, and whoever waits says so before it looks.
 //!
-//! Source: dissertation, sections 3.3.1 (one word instead of a lock) and 4.1.3; the semantics are those of Linux's `eventfd`.
+//! Source: dissertation, sections 3.3.1 (one word instead of a lock) and 4.1.3; the semantics are those of
+//! Linux's `eventfd`.
 
 mod routine;
 
@@ -217,7 +218,8 @@ impl CounterCore {
 
     /// The taking routine found nothing. Left to the slow exit when another has the place.
     extern "sysv64" fn sleep_for_count(sleep: usize, me: usize) -> usize {
-        // SAFETY: routines pass the word of the counter that they were generated for, and until it sleeps nothing can free it.
+        // SAFETY: routines pass the word of the counter that they were generated for, and until it sleeps
+        // nothing can free it.
         let counter = unsafe { &*((sleep - offset::SLEEP as usize) as *const CounterCore) };
         if counter.impatient.load(Ordering::SeqCst) {
             return 0;
@@ -239,7 +241,8 @@ impl CounterCore {
 
     /// Callback of the adding routine: something was added while somebody waited for it. Interrupts are off.
     pub(crate) extern "sysv64" fn some_came(counter: usize) {
-        // SAFETY: routines pass the address of the counter that they were generated for, and it outlives them.
+        // SAFETY: routines pass the address of the counter that they were generated for, and it outlives
+        // them.
         let counter = unsafe { &*(counter as *const CounterCore) };
         counter.wake_sleeper();
         if counter.takers.has_waiters() {

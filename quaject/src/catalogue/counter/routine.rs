@@ -1,7 +1,7 @@
 //! The routines behind `read` and `write` of a counter.
 //!
-//! Numbers are taken or added by one exchange, on one processor by a plain store. What does not go through at once, and counts with the top bit, are left to the slow exit; who finds
-//! nothing sleeps.
+//! Numbers are taken or added by one exchange, on one processor by a plain store. What does not go through at
+//! once, and counts with the top bit, are left to the slow exit; who finds nothing sleeps.
 
 use super::{BYTES, CounterCore, offset};
 use crate::kit::emit;
@@ -68,7 +68,8 @@ pub(super) unsafe fn synthesize_take(
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; =>slowly ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, Hole::value(seam.slow() as i64));
-    // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about `counter`.
+    // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about
+    // `counter`.
     Ok(unsafe { Routine::from(draft.seal()?) })
 }
 

@@ -1,17 +1,21 @@
-//! FSmap for a file that lies in memory: from an offset to a page, and the generators of the routines that read, write and seek it.
+//! FSmap for a file that lies in memory: from an offset to a page, and the generators of the routines that
+//! read, write and seek it.
 //!
 //! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`reader`]
-//! and [`writer`] make descriptor routines over a pair of them, `synthesize_lseek` the one that moves the position; [`FileCore::read`], [`FileCore::write`]
-//! and [`FileCore::lseek`] are their plain twins. Holes, growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and
-//! everything unusual go through the slow exit to whoever owns the file.
+//! and [`writer`] make descriptor routines over a pair of them, `synthesize_lseek` the one that moves the
+//! position; [`FileCore::read`], [`FileCore::write`] and [`FileCore::lseek`] are their plain twins. Holes,
+//! growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and everything unusual go
+//! through the slow exit to whoever owns the file.
 //!
-//! There may be a second array for routines that write, in which a page whose first write somebody wants to know of is 0: that write takes the
-//! slow exit, those behind it do not, and no routine has an instruction more for it.
+//! There may be a second array for routines that write, in which a page whose first write somebody wants to
+//! know of is 0: that write takes the slow exit, those behind it do not, and no routine has an instruction
+//! more for it.
 //!
-//! What the owner keeps: `size` is at most [`FileCore::capacity`]; a page array that is replaced by a larger one holds the same pages and is
-//! retired with `sync::epoch`, as are pages that are taken out; the bytes of the last page beyond `size` are zero, unless
-//! [`FileCore::take_torn`] says otherwise; page zero of every user space faults, so that an address of 0 in the array needs no test;
-//! a file with read-only pages has no writing routine.
+//! What the owner keeps: `size` is at most [`FileCore::capacity`]; a page array that is replaced by a larger
+//! one holds the same pages and is retired with `sync::epoch`, as are pages that are taken out; the bytes of
+//! the last page beyond `size` are zero, unless [`FileCore::take_torn`] says otherwise; page zero of every
+//! user space faults, so that an address of 0 in the array needs no test; a file with read-only pages has no
+//! writing routine.
 //!
 //! Source: dissertation, table 4.2 (FSmap) and section 3.2.1 (`open` as F_create, `read` as F_small).
 
@@ -52,8 +56,8 @@ mod quaject {
 /// Finds the file and the position inside whatever owns both; for one owner always the same ones.
 pub type Parts<T> = fn(&T) -> (&FileCore, &Cursor);
 
-/// The routine behind `read` for the file and position that `owner`, which it keeps alive, holds. An exclusive one is plugged only where one
-/// thread reaches the position.
+/// The routine behind `read` for the file and position that `owner`, which it keeps alive, holds. An
+/// exclusive one is plugged only where one thread reaches the position.
 ///
 /// # Errors
 /// [`Unmade`]; the caller then leaves the slow stub in place.
@@ -136,8 +140,9 @@ impl FileCore {
         self.pages.load(Ordering::Acquire)
     }
 
-    /// Replaces the page array, and the one for routines that write: the same, or one in which a page that may not be written without more ado is 0.
-    /// Retire the old ones, of which the first is returned, with `sync::epoch`.
+    /// Replaces the page array, and the one for routines that write: the same, or one in which a page that
+    /// may not be written without more ado is 0. Retire the old ones, of which the first is returned, with
+    /// `sync::epoch`.
     ///
     /// # Safety
     /// Both hold the same pages as before and then some, `count` in all, none fewer than before; each entry
@@ -157,8 +162,9 @@ impl FileCore {
         old
     }
 
-    /// Keeps routines of a file with one array from writing, or lets them again: a writing routine then takes the slow exit, at the price of a fault. One that has begun before goes on until a grace
-    /// period has ended. Not at the same time as this or [`replace_pages`](Self::replace_pages).
+    /// Keeps routines of a file with one array from writing, or lets them again: a writing routine then takes
+    /// the slow exit, at the price of a fault. One that has begun before goes on until a grace period has
+    /// ended. Not at the same time as this or [`replace_pages`](Self::replace_pages).
     pub fn close(&self, closed: bool) {
         let pages = match closed {
             true => ptr::without_provenance_mut(NOWHERE),
@@ -187,8 +193,9 @@ impl FileCore {
         self.torn.store(1, Ordering::Release);
     }
 
-    /// Whether bytes of the last page beyond the size may not be zero, since the last time: a write stopped at a fault after it had copied some. Whoever
-    /// moves the size past bytes that he did not write asks, and then clears them.
+    /// Whether bytes of the last page beyond the size may not be zero, since the last time: a write stopped
+    /// at a fault after it had copied some. Whoever moves the size past bytes that he did not write asks, and
+    /// then clears them.
     pub fn take_torn(&self) -> bool {
         self.torn.load(Ordering::Acquire) != 0 && self.torn.swap(0, Ordering::AcqRel) != 0
     }
@@ -206,7 +213,8 @@ impl FileCore {
         (address != 0).then(|| ptr::with_exposed_provenance_mut(address as usize))
     }
 
-    /// Calls `each` with the place in memory and the length of every piece of `offset..offset + count`, by one of the arrays. None at a hole.
+    /// Calls `each` with the place in memory and the length of every piece of `offset..offset + count`, by
+    /// one of the arrays. None at a hole.
     fn pieces(
         array: *mut AtomicU64,
         offset: u64,

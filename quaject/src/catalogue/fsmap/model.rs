@@ -1,6 +1,8 @@
-//! Loom models: one page of a file with a backing, filled, written, stored and taken away, each by somebody else.
+//! Loom models: one page of a file with a backing, filled, written, stored and taken away, each by somebody
+//! else.
 //!
-//! The monitors of the owner (`table`, and `storing`) are loom's; a grace period waits until who was inside a routine is out. A frame that was given back holds [`GONE`].
+//! The monitors of the owner (`table`, and `storing`) are loom's; a grace period waits until who was inside a
+//! routine is out. A frame that was given back holds [`GONE`].
 
 use super::slot::Slot;
 use crate::primitive::{AtomicU64, Ordering, fence};

@@ -8,8 +8,9 @@ use codegen::{Draft, Routine, Template, dynasm};
 /// One of `templates`, filled for `file` and `cursor`.
 ///
 /// # Safety
-/// The templates' generator keeps the contract of a descriptor routine; `file` and `cursor` stay in place until a grace period after the
-/// last handle to the routine is gone; an exclusive routine is plugged only where one thread reaches the cursor.
+/// The templates' generator keeps the contract of a descriptor routine; `file` and `cursor` stay in place
+/// until a grace period after the last handle to the routine is gone; an exclusive routine is plugged only
+/// where one thread reaches the cursor.
 pub(super) unsafe fn fill(
     templates: &[Template<4>; VARIANTS],
     name: &'static str,
@@ -35,7 +36,8 @@ pub(super) enum Side {
     Target,
 }
 
-/// Copies r8 bytes page by page, the file's from offset r9 on, eax = that offset within its page. r9 ends behind them.
+/// Copies r8 bytes page by page, the file's from offset r9 on, eax = that offset within its page. r9 ends
+/// behind them.
 pub(super) fn copy_pages(d: &mut Draft, pages: i32, side: Side) {
     dynasm!(d ; .arch x64 ; next: ; mov rcx, r9 ; shr rcx, 12);
     match side {

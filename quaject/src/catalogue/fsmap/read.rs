@@ -1,7 +1,7 @@
 //! The routine behind `read` of a file in memory.
 //!
-//! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages, and what the end of the file cuts short. Each ends
-//! by moving the offset, which is the only thing it publishes.
+//! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages, and what the end
+//! of the file cuts short. Each ends by moving the offset, which is the only thing it publishes.
 
 use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
@@ -21,8 +21,8 @@ static TEMPLATES: [Template<4>; VARIANTS] = templates!(&CLASS, usual);
 /// [`Unmade`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
-/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone. An exclusive routine is
-/// plugged only where one thread reaches the cursor.
+/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone. An
+/// exclusive routine is plugged only where one thread reaches the cursor.
 pub unsafe fn synthesize_read(
     file: &FileCore,
     cursor: &Cursor,

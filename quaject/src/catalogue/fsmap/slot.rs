@@ -1,10 +1,15 @@
 //! The two words of one page of a file with a backing: where it is, and where it is for routines that write.
 //!
-//! *Interface*: [`Slot`]. Whoever calls [`put`](Slot::put), [`mark`](Slot::mark), [`clean`](Slot::clean) or [`take`](Slot::take) excludes others who do, by a monitor of the file; generated routines load the words at any time.
+//! *Interface*: [`Slot`]. Whoever calls [`put`](Slot::put), [`mark`](Slot::mark), [`clean`](Slot::clean) or
+//! [`take`](Slot::take) excludes others who do, by a monitor of the file; generated routines load the words
+//! at any time.
 //!
-//! A page is *dirty* while routines may write it: its bytes may differ from the backing's. Who writes it back makes it clean first, waits for a grace period, since a routine that found its address may be
-//! copying, and reads the bytes then; a routine that comes later finds 0, takes the slow exit, and has it marked again. Who takes a clean page away frees it a grace period later, for routines that read.
-//! So no byte is lost: what was written before the page was clean is read, and what is written later marks it (models in `model.rs`).
+//! A page is *dirty* while routines may write it: its bytes may differ from the backing's. Who writes it back
+//! makes it clean first, waits for a grace period, since a routine that found its address may be copying, and
+//! reads the bytes then; a routine that comes later finds 0, takes the slow exit, and has it marked again.
+//! Who takes a clean page away frees it a grace period later, for routines that read. So no byte is lost:
+//! what was written before the page was clean is read, and what is written later marks it (models in
+//! `model.rs`).
 
 use crate::primitive::{AtomicU64, Ordering};
 

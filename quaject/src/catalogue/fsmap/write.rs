@@ -1,8 +1,8 @@
 //! The routine behind `write` of a file in memory.
 //!
-//! One byte inside the file; a piece of one of its pages; pieces of several pages, and what makes the file longer inside the pages
-//! that it has. An appending routine begins at the size instead of the offset, and holds the file's own monitor
-//! besides, since what is assumed there, the size, belongs to all its writers.
+//! One byte inside the file; a piece of one of its pages; pieces of several pages, and what makes the file
+//! longer inside the pages that it has. An appending routine begins at the size instead of the offset, and
+//! holds the file's own monitor besides, since what is assumed there, the size, belongs to all its writers.
 
 use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
@@ -23,8 +23,9 @@ static APPEND: [Template<4>; VARIANTS] = templates!(&CLASS, append);
 /// [`Unmade`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
-/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone, and every page of the file may be
-/// written. An exclusive routine is plugged only where one thread reaches the cursor.
+/// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone, and
+/// every page of the file may be written. An exclusive routine is plugged only where one thread reaches the
+/// cursor.
 pub unsafe fn synthesize_write(
     file: &FileCore,
     cursor: &Cursor,
@@ -85,7 +86,8 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         dynasm!(d ; .arch x64
             ; shr rax, 12
         );
-        // Neither a hole nor a closed array is there: address 0, and page zero faults, always; nor is `NOWHERE`.
+        // Neither a hole nor a closed array is there: address 0, and page zero faults, always; nor is
+        // `NOWHERE`.
         d.fault_begin();
         dynasm!(d ; .arch x64
             ; mov rdx, [pages]

@@ -1,7 +1,9 @@
-//! What the four generators of a pipe's ends share: how a routine is sealed, and the code that is the same at either end.
+//! What the four generators of a pipe's ends share: how a routine is sealed, and the code that is the same at
+//! either end.
 //!
-//! *Interface*: [`Kind`] makes a routine, from its template or anew; [`reading`] and [`writing`] are the values of its holes. [`End`] is what a generator knows
-//! of its end; it emits the copy, what comes after it, and the ways out.
+//! *Interface*: [`Kind`] makes a routine, from its template or anew; [`reading`] and [`writing`] are the
+//! values of its holes. [`End`] is what a generator knows of its end; it emits the copy, what comes after it,
+//! and the ways out.
 
 use super::ring::{Index, Ring};
 use super::{Patience, PipeCore, offset};
@@ -184,8 +186,9 @@ impl End {
         dynasm!(d ; .arch x64 ; pop rcx);
     }
 
-    /// Copies edx bytes between the user's memory and the ring, in one piece: registers are as `copy_edx` has them. When the flags say "above" they go round the ring's
-    /// end, which is left to [`copy_round`](Self::copy_round).
+    /// Copies edx bytes between the user's memory and the ring, in one piece: registers are as `copy_edx` has
+    /// them. When the flags say "above" they go round the ring's end, which is left to
+    /// [`copy_round`](Self::copy_round).
     pub fn copy(&self, d: &mut Draft) {
         emit::open_user(d, self.v.guarded_user);
         dynasm!(d ; .arch x64 ; ja >wrap);
@@ -196,7 +199,8 @@ impl End {
         emit::close_user(d, self.v.guarded_user);
     }
 
-    /// The copy in two pieces; after it the copy's faults arrive, to which the caller adds what restores the registers.
+    /// The copy in two pieces; after it the copy's faults arrive, to which the caller adds what restores the
+    /// registers.
     pub fn copy_round(&self, d: &mut Draft) {
         dynasm!(d ; .arch x64 ; wrap:);
         d.fault_begin();
@@ -206,7 +210,8 @@ impl End {
         emit::close_user(d, self.v.guarded_user);
     }
 
-    /// After a reading routine's publication: the registers and the monitor back, edx as the result, and whoever waits for space is woken.
+    /// After a reading routine's publication: the registers and the monitor back, edx as the result, and
+    /// whoever waits for space is woken.
     pub fn has_read(&self, d: &mut Draft) {
         let (flags, waited) = (self.flags, Flag::Waited.bit());
         dynasm!(d ; .arch x64 ; mov eax, edx ; pop rdi ; pop rsi ; pop rdx);
@@ -222,7 +227,8 @@ impl End {
         self.tell(d);
     }
 
-    /// After a writing routine's publication: the monitor back, edx as the result, and whoever waits for data is woken.
+    /// After a writing routine's publication: the monitor back, edx as the result, and whoever waits for data
+    /// is woken.
     pub fn has_written(&self, d: &mut Draft) {
         let (flags, waited) = (self.flags, Flag::Waited.bit());
         dynasm!(d ; .arch x64 ; mov eax, edx);

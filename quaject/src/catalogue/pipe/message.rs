@@ -1,9 +1,12 @@
-//! A pipe's queue with messages in it: each has its length before it, and whoever reads gets one, or its beginning.
+//! A pipe's queue with messages in it: each has its length before it, and whoever reads gets one, or its
+//! beginning.
 //!
-//! *Interface*: [`sender`] and [`receiver`] make the routines of the two ends; [`PipeCore::send_message`] and [`PipeCore::receive_message`] are their plain twins.
-//! [`ReadEnd::message`] and [`WriteEnd::put_message`] are for what a routine leaves to the slow exit. A queue has messages or bytes, never both.
+//! *Interface*: [`sender`] and [`receiver`] make the routines of the two ends; [`PipeCore::send_message`] and
+//! [`PipeCore::receive_message`] are their plain twins. [`ReadEnd::message`] and [`WriteEnd::put_message`]
+//! are for what a routine leaves to the slow exit. A queue has messages or bytes, never both.
 //!
-//! A message takes a word for its length and as many words as its bytes need, so that the length never goes round the ring's end.
+//! A message takes a word for its length and as many words as its bytes need, so that the length never goes
+//! round the ring's end.
 
 use super::{Patience, PipeCore, ReadEnd, WriteEnd, synthesize_receive, synthesize_send};
 use crate::kit::guard::Flag;
@@ -49,7 +52,8 @@ pub fn receiver(
 }
 
 impl PipeCore {
-    /// Plain twin of the sending routine: the whole message or nothing. None where the routine takes the slow exit.
+    /// Plain twin of the sending routine: the whole message or nothing. None where the routine takes the slow
+    /// exit.
     pub fn send_message(&self, sharing: Sharing, from: &[u8]) -> Option<usize> {
         if self.for_writer.is_raised(Flag::Closed) {
             return None;
@@ -70,7 +74,8 @@ impl PipeCore {
         fits.then_some(from.len())
     }
 
-    /// Plain twin of the receiving routine: the first message, or as much of it as `into` takes. None where the routine takes the slow exit.
+    /// Plain twin of the receiving routine: the first message, or as much of it as `into` takes. None where
+    /// the routine takes the slow exit.
     pub fn receive_message(&self, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
         if into.is_empty() || self.is_ended() {
             return None;
@@ -145,7 +150,8 @@ impl ReadEnd<'_> {
 }
 
 impl WriteEnd<'_> {
-    /// Writes a message whole, or finds no room for it. It is in `framed`, from [`HEADER`] on; what is before that and behind it, up to its [`footprint`], is not looked at.
+    /// Writes a message whole, or finds no room for it. It is in `framed`, from [`HEADER`] on; what is before
+    /// that and behind it, up to its [`footprint`], is not looked at.
     ///
     /// # Panics
     /// When `framed` is shorter than the message's footprint.

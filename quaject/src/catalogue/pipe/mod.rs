@@ -1,12 +1,14 @@
 //! The pipe's queue of bytes, and the generators of the routines that read and write it.
 //!
-//! *Interface*: [`PipeCore`] is the data. [`synthesize_read`] and [`synthesize_write`] make the descriptor routines of its two ends;
-//! [`PipeCore::read`] and [`PipeCore::write`] are their plain twins. What a routine leaves to the slow exit is done through
-//! [`PipeCore::read_end`] and [`PipeCore::write_end`], and [`PipeCore::wait_for_data`] and [`PipeCore::wait_for_space`] sleep.
+//! *Interface*: [`PipeCore`] is the data. [`synthesize_read`] and [`synthesize_write`] make the descriptor
+//! routines of its two ends; [`PipeCore::read`] and [`PipeCore::write`] are their plain twins. What a routine
+//! leaves to the slow exit is done through [`PipeCore::read_end`] and [`PipeCore::write_end`], and
+//! [`PipeCore::wait_for_data`] and [`PipeCore::wait_for_space`] sleep.
 //!
-//! One reader and one writer need no lock between them: each moves its own counter, after the bytes (the SP-SC queue of
-//! seed 002, figure 1, in today's memory order). Several readers, or several writers, exclude each other by the monitor of their end. Routines
-//! look at a [`Guard`] for everything rare: a waiting peer, a closed end.
+//! One reader and one writer need no lock between them: each moves its own counter, after the bytes (the
+//! SP-SC queue of seed 002, figure 1, in today's memory order). Several readers, or several writers, exclude
+//! each other by the monitor of their end. Routines look at a [`Guard`] for everything rare: a waiting peer,
+//! a closed end.
 //!
 //! Source: dissertation, sections 3.3.1 and 5.2.2; Massalin and Pu 1989, figure 1.
 
@@ -45,8 +47,8 @@ pub enum Patience {
     Impatient,
 }
 
-/// The routine behind `read` for a pipe that it keeps alive. An exclusive one is plugged only where one thread
-/// reaches the reading end: with more, bytes would be lost or doubled.
+/// The routine behind `read` for a pipe that it keeps alive. An exclusive one is plugged only where one
+/// thread reaches the reading end: with more, bytes would be lost or doubled.
 ///
 /// # Errors
 /// [`Unmade`]; the caller then leaves the slow stub in place.
@@ -139,15 +141,15 @@ struct Line {
     reading: RawMonitor,
 }
 
-// SAFETY: the bytes of the ring are reached only between the two counters, by the end that owns that part, and one
-// party at a time is at an end (the monitors, or the quasi-invariant of the exclusive routines).
+// SAFETY: the bytes of the ring are reached only between the two counters, by the end that owns that part,
+// and one party at a time is at an end (the monitors, or the quasi-invariant of the exclusive routines).
 unsafe impl Send for PipeCore {}
 // SAFETY: as above.
 unsafe impl Sync for PipeCore {}
 
 impl PipeCore {
-    /// A pipe with a ring of `size` bytes, a power of two from 4096 to 2^30; usually [`RING`]. None when the heap is exhausted or the
-    /// size is not such.
+    /// A pipe with a ring of `size` bytes, a power of two from 4096 to 2^30; usually [`RING`]. None when the
+    /// heap is exhausted or the size is not such.
     pub fn new(size: usize) -> Option<Box<PipeCore>> {
         if !Self::is_size(size) || codegen::refusal::refused() {
             return None;
@@ -216,8 +218,8 @@ impl PipeCore {
         }
     }
 
-    /// Makes the pipe as new again: empty, both ends open. The caller is the only one who knows it; routines that name it may be
-    /// kept.
+    /// Makes the pipe as new again: empty, both ends open. The caller is the only one who knows it; routines
+    /// that name it may be kept.
     pub fn renew(&self) {
         for count in [&self.head, &self.tail.tail] {
             count.store(0, Ordering::Relaxed);
@@ -241,7 +243,8 @@ impl PipeCore {
         self.head.load(Ordering::SeqCst).wrapping_sub(tail) as usize
     }
 
-    /// Bytes ever written and bytes ever read, for a [look](crate::kit::look): the words differ while there are some.
+    /// Bytes ever written and bytes ever read, for a [look](crate::kit::look): the words differ while there
+    /// are some.
     pub fn counters(&self) -> (&AtomicU64, &AtomicU64) {
         (&self.head, &self.tail.tail)
     }
@@ -260,7 +263,8 @@ impl PipeCore {
         }
     }
 
-    /// Says whether any writer is left. Without one a reading routine that finds nothing leaves by the slow exit.
+    /// Says whether any writer is left. Without one a reading routine that finds nothing leaves by the slow
+    /// exit.
     pub fn set_writers(&self, any: bool) {
         self.ended.store(!any, Ordering::SeqCst);
     }
@@ -270,14 +274,17 @@ impl PipeCore {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// Says whether readers want to wait (`O_NONBLOCK` is not set). Otherwise patient routines leave by the slow exit too.
+    /// Says whether readers want to wait (`O_NONBLOCK` is not set). Otherwise patient routines leave by the
+    /// slow exit too.
     pub fn set_patient(&self, patient: bool) {
         self.impatient.store(!patient, Ordering::SeqCst);
     }
 
-    /// A patient reading routine found nothing. Left to the slow exit when nothing will come or another reader has the place.
+    /// A patient reading routine found nothing. Left to the slow exit when nothing will come or another
+    /// reader has the place.
     extern "sysv64" fn sleep_for_data(sleep: usize, me: usize) -> usize {
-        // SAFETY: routines pass the word of the core that they were generated for, and until it sleeps nothing can free it.
+        // SAFETY: routines pass the word of the core that they were generated for, and until it sleeps
+        // nothing can free it.
         let pipe = unsafe { &*((sleep - offset::SLEEP as usize) as *const PipeCore) };
         if pipe.impatient.load(Ordering::SeqCst) {
             return 0;
@@ -309,7 +316,8 @@ impl PipeCore {
         if sleeper != 0 {
             (sync::callout::get().resume)(sleeper);
         }
-        // Who enrols after this look raises the flag again, and finds what was published before the flag was lowered.
+        // Who enrols after this look raises the flag again, and finds what was published before the flag was
+        // lowered.
         let readers = &self.home().readers;
         if readers.has_waiters() && readers.wake_all() {
             self.for_writer.raise(Flag::Waited);
@@ -324,14 +332,16 @@ impl PipeCore {
         }
     }
 
-    /// For a poller: calls `watch` with the list that is woken when there is data. Each time anew before looking at [`available`](Self::available).
+    /// For a poller: calls `watch` with the list that is woken when there is data. Each time anew before
+    /// looking at [`available`](Self::available).
     pub fn expect_data<'a>(&'a self, watch: impl FnOnce(&'a WaitList)) {
         watch(&self.home().readers);
         // After that: a waker that lowered the flag before has looked at the list before.
         self.for_writer.raise(Flag::Waited);
     }
 
-    /// For a poller: calls `watch` with the list that is woken when there is space. Each time anew before looking at [`free`](Self::free).
+    /// For a poller: calls `watch` with the list that is woken when there is space. Each time anew before
+    /// looking at [`free`](Self::free).
     pub fn expect_space<'a>(&'a self, watch: impl FnOnce(&'a WaitList)) {
         watch(&self.home().writers);
         self.tail.for_reader.raise(Flag::Waited);
@@ -348,8 +358,8 @@ impl PipeCore {
         })
     }
 
-    /// Sleeps until there are `wanted` free bytes, `ended` holds, or the queue is [retired](Self::is_retired). `wanted` is at most the
-    /// ring's size.
+    /// Sleeps until there are `wanted` free bytes, `ended` holds, or the queue is
+    /// [retired](Self::is_retired). `wanted` is at most the ring's size.
     ///
     /// # Errors
     /// [`Interrupted`] when a signal came first.
@@ -394,7 +404,8 @@ impl PipeCore {
         (available > 0).then_some(count)
     }
 
-    /// Plain twin of the writing routine: all of `from` or nothing. None where the routine takes the slow exit.
+    /// Plain twin of the writing routine: all of `from` or nothing. None where the routine takes the slow
+    /// exit.
     pub fn write(&self, sharing: Sharing, from: &[u8]) -> Option<usize> {
         if sharing == Sharing::Shared && !self.writing.try_lock() {
             return None;
@@ -437,7 +448,8 @@ impl PipeCore {
 impl Drop for PipeCore {
     fn drop(&mut self) {
         if !self.lent {
-            // SAFETY: `new` allocated it with this layout, and the routines are gone (contract of `synthesize_*`).
+            // SAFETY: `new` allocated it with this layout, and the routines are gone (contract of
+            // `synthesize_*`).
             unsafe { dealloc(self.buffer.as_ptr(), Self::layout(self.size)) };
         }
     }
@@ -458,7 +470,8 @@ impl ReadEnd<'_> {
     pub fn pieces(&self) -> [&[u8]; 2] {
         let tail = self.pipe.tail.tail.load(Ordering::Relaxed);
         self.pipe.part(tail, self.available()).map(|(at, len)| {
-            // SAFETY: published by the writer's counter, and not written again before `consume`, which needs `&mut self`.
+            // SAFETY: published by the writer's counter, and not written again before `consume`, which needs
+            // `&mut self`.
             unsafe { core::slice::from_raw_parts(at.as_ptr(), len) }
         })
     }
@@ -498,13 +511,15 @@ impl WriteEnd<'_> {
         self.pipe.free()
     }
 
-    /// The free places, in two pieces: where to write, and how many bytes. They may be written until [`commit`](Self::commit).
+    /// The free places, in two pieces: where to write, and how many bytes. They may be written until
+    /// [`commit`](Self::commit).
     pub fn pieces(&mut self) -> [(NonNull<u8>, usize); 2] {
         let head = self.pipe.head.load(Ordering::Relaxed);
         self.pipe.part(head, self.free())
     }
 
-    /// Hands the first `count` bytes of the [`pieces`](Self::pieces) to the reader, and wakes those who wait for data.
+    /// Hands the first `count` bytes of the [`pieces`](Self::pieces) to the reader, and wakes those who wait
+    /// for data.
     pub fn commit(&mut self, count: usize) {
         self.pipe.head.fetch_add(count as u64, Ordering::SeqCst);
         in_order();
@@ -513,8 +528,8 @@ impl WriteEnd<'_> {
         }
     }
 
-    /// Has `put` write to the free places, piece by piece as long as it fills them, and hands what it wrote to the reader; `most` bytes at most. An error ends it and
-    /// is given only when nothing was written.
+    /// Has `put` write to the free places, piece by piece as long as it fills them, and hands what it wrote
+    /// to the reader; `most` bytes at most. An error ends it and is given only when nothing was written.
     ///
     /// # Errors
     /// What `put` says.

@@ -1,4 +1,5 @@
-//! Loom model: no wake-up is lost between a routine that publishes and looks at the guard, and a thread that raises the guard and looks again.
+//! Loom model: no wake-up is lost between a routine that publishes and looks at the guard, and a thread that
+//! raises the guard and looks again.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p quaject --lib model`.
 
@@ -146,7 +147,8 @@ pub(crate) fn link() {
     sync::callout::link(&CALLOUTS);
 }
 
-/// A reader that goes through the patient routine's callback, against `other`; what it read, or None at the end.
+/// A reader that goes through the patient routine's callback, against `other`; what it read, or None at the
+/// end.
 fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
     use super::PipeCore;
     use crate::Sharing::Exclusive;

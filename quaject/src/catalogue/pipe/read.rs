@@ -1,7 +1,7 @@
 //! The routine behind `read` from a pipe.
 //!
-//! One byte goes straight through; everything else through the general part, which gives what is there, wraps around, and wakes a waiting
-//! writer after it published. An empty pipe is left to the slow exit.
+//! One byte goes straight through; everything else through the general part, which gives what is there, wraps
+//! around, and wakes a waiting writer after it published. An empty pipe is left to the slow exit.
 
 use super::end::{End, Kind, reading};
 use super::ring::Index;
@@ -33,8 +33,8 @@ fn usual(d: &mut Draft, holes: &[Hole; 6], variant: u8) {
 /// [`Unmade`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
-/// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive routine is plugged only
-/// where one thread reaches the reading end.
+/// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive
+/// routine is plugged only where one thread reaches the reading end.
 pub unsafe fn synthesize_read(
     pipe: &PipeCore,
     seam: &Seam,
@@ -42,7 +42,8 @@ pub unsafe fn synthesize_read(
     patience: Patience,
 ) -> Result<Routine<DescFn>, Unmade> {
     let sealed = READ.seal(pipe, seam, sharing, reading(pipe, seam, patience)?)?;
-    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `pipe`.
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
+    // `pipe`.
     Ok(unsafe { Routine::from(sealed) })
 }
 
@@ -54,7 +55,8 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 6]) {
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
         end.look(d);
-        // Bytes there less one, or less than nothing when the guard is raised; or the sign of a kernel address.
+        // Bytes there less one, or less than nothing when the guard is raised; or the sign of a kernel
+        // address.
         dynasm!(d ; .arch x64
             ; mov rax, [head]
             ; sub rax, [tail]

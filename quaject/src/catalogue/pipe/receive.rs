@@ -1,6 +1,7 @@
 //! The routine behind `read` where each is a message.
 //!
-//! An empty queue is waited for, or left to the slow exit, as is one that has ended, also with something in it: there may be more to say than bytes.
+//! An empty queue is waited for, or left to the slow exit, as is one that has ended, also with something in
+//! it: there may be more to say than bytes.
 
 use super::end::{End, Kind, reading};
 use super::message::{HEADER, MESSAGES};
@@ -31,8 +32,8 @@ fn usual(d: &mut Draft, holes: &[Hole; 6], variant: u8) {
 /// [`Unmade`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
-/// `queue` stays in place until a grace period after the last handle to the routine is gone. An exclusive routine is plugged only
-/// where one thread reaches the reading end.
+/// `queue` stays in place until a grace period after the last handle to the routine is gone. An exclusive
+/// routine is plugged only where one thread reaches the reading end.
 pub unsafe fn synthesize_receive(
     queue: &PipeCore,
     seam: &Seam,
@@ -40,7 +41,8 @@ pub unsafe fn synthesize_receive(
     patience: Patience,
 ) -> Result<Routine<DescFn>, Unmade> {
     let sealed = RECEIVE.seal(queue, seam, sharing, reading(queue, seam, patience)?)?;
-    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `queue`.
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
+    // `queue`.
     Ok(unsafe { Routine::from(sealed) })
 }
 

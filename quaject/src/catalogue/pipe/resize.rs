@@ -1,9 +1,12 @@
 //! Another ring in the place of a pipe's: a pipe that gets another size.
 //!
-//! *Interface*: [`PipeCore::succeed`] makes a queue of another size, [`PipeCore::hand_over`] moves the bytes there and retires the old one; [`PipeCore::is_retired`] says so.
+//! *Interface*: [`PipeCore::succeed`] makes a queue of another size, [`PipeCore::hand_over`] moves the bytes
+//! there and retires the old one; [`PipeCore::is_retired`] says so.
 //!
-//! The size is a constant of the routines, and there may be tables with old ones that nobody knows. So the old queue stays, empty, as what they were made for: its writers find the guard
-//! raised, its readers nothing, and both take the slow exit for ever. Who waits does so in the lists of the first queue, whatever has come in its place.
+//! The size is a constant of the routines, and there may be tables with old ones that nobody knows. So the
+//! old queue stays, empty, as what they were made for: its writers find the guard raised, its readers
+//! nothing, and both take the slow exit for ever. Who waits does so in the lists of the first queue, whatever
+//! has come in its place.
 
 use super::PipeCore;
 use crate::kit::guard::Flag;
@@ -29,8 +32,9 @@ impl PipeCore {
         self.retired.load(Ordering::SeqCst)
     }
 
-    /// Moves all bytes to `to`, which nobody else knows yet, has `publish` make it known, and retires this queue. False, and nothing changed, when they are too many. Sleeps while others have an
-    /// end. No exclusive routine of this queue may run or come to run.
+    /// Moves all bytes to `to`, which nobody else knows yet, has `publish` make it known, and retires this
+    /// queue. False, and nothing changed, when they are too many. Sleeps while others have an end. No
+    /// exclusive routine of this queue may run or come to run.
     pub fn hand_over(&self, to: &PipeCore, publish: impl FnOnce()) -> bool {
         let mut from = self.read_end();
         let rest = self.write_end();

@@ -1,6 +1,8 @@
-//! Loom models of a pipe that gets another size while others write, read and wait: each byte is read once and in order, whoever waits is woken, and nobody is told of an end that is none.
+//! Loom models of a pipe that gets another size while others write, read and wait: each byte is read once and
+//! in order, whoever waits is woken, and nobody is told of an end that is none.
 //!
-//! What the room above does around [`PipeCore::hand_over`] is here as [`Sized`]: the queue of the day behind a monitor, and whoever finds a queue retired goes to that one.
+//! What the room above does around [`PipeCore::hand_over`] is here as [`Sized`]: the queue of the day behind
+//! a monitor, and whoever finds a queue retired goes to that one.
 
 use super::PipeCore;
 use super::model::{be, link};

@@ -1,4 +1,5 @@
-//! What the tests of a pipe's routines share: a queue twice, one for routines and one for their twins, which get the same calls.
+//! What the tests of a pipe's routines share: a queue twice, one for routines and one for their twins, which
+//! get the same calls.
 
 use super::*;
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, low, low_block, seam};

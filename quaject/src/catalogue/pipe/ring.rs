@@ -44,7 +44,8 @@ impl Ring {
         }
     }
 
-    /// Copies edx bytes that begin `skip` bytes behind the counter's place and go round the ring's end; eax = the last one's end behind the ring's start, which is more than its size.
+    /// Copies edx bytes that begin `skip` bytes behind the counter's place and go round the ring's end; eax =
+    /// the last one's end behind the ring's start, which is more than its size.
     pub fn copy_round(self, d: &mut Draft, index: Index, skip: i32) {
         let Ring {
             counter,

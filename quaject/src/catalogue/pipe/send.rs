@@ -32,15 +32,16 @@ fn usual(d: &mut Draft, holes: &[Hole; 5], variant: u8) {
 /// [`Unmade`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
-/// `queue` stays in place until a grace period after the last handle to the routine is gone. An exclusive routine is plugged only
-/// where one thread reaches the writing end.
+/// `queue` stays in place until a grace period after the last handle to the routine is gone. An exclusive
+/// routine is plugged only where one thread reaches the writing end.
 pub unsafe fn synthesize_send(
     queue: &PipeCore,
     seam: &Seam,
     sharing: Sharing,
 ) -> Result<Routine<DescFn>, Unmade> {
     let sealed = SEND.seal(queue, seam, sharing, writing(queue, seam)?)?;
-    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `queue`.
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
+    // `queue`.
     Ok(unsafe { Routine::from(sealed) })
 }
 
@@ -53,7 +54,8 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     end.look(d);
     dynasm!(d ; .arch x64 ; test BYTE [flags], Flag::Closed.bit() ; jnz =>end.leave ; push rcx);
     end.enter(d);
-    // An empty one is as long as can be here. Then the places left after it and its length, if it needs as many as it can; the sign also catches an address with the top bit.
+    // An empty one is as long as can be here. Then the places left after it and its length, if it needs as
+    // many as it can; the sign also catches an address with the top bit.
     dynasm!(d ; .arch x64
         ; lea rax, [rdx - 1]
         ; cmp rax, longest

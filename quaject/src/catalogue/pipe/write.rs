@@ -1,7 +1,8 @@
 //! The routine behind `write` to a pipe.
 //!
-//! One byte goes straight through; everything else through the general part, which copies eight bytes at a time, wraps
-//! around, and wakes a waiting reader after it published. What does not fit whole is left to the slow exit.
+//! One byte goes straight through; everything else through the general part, which copies eight bytes at a
+//! time, wraps around, and wakes a waiting reader after it published. What does not fit whole is left to the
+//! slow exit.
 
 use super::end::{End, Kind, writing};
 use super::ring::Index;
@@ -33,15 +34,16 @@ fn usual(d: &mut Draft, holes: &[Hole; 5], variant: u8) {
 /// [`Unmade`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
-/// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive routine is plugged only
-/// where one thread reaches the writing end.
+/// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive
+/// routine is plugged only where one thread reaches the writing end.
 pub unsafe fn synthesize_write(
     pipe: &PipeCore,
     seam: &Seam,
     sharing: Sharing,
 ) -> Result<Routine<DescFn>, Unmade> {
     let sealed = WRITE.seal(pipe, seam, sharing, writing(pipe, seam)?)?;
-    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about `pipe`.
+    // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
+    // `pipe`.
     Ok(unsafe { Routine::from(sealed) })
 }
 
@@ -53,7 +55,8 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
         end.look(d);
-        // Free places less one, or less than nothing when the guard is raised; or the sign of a kernel address.
+        // Free places less one, or less than nothing when the guard is raised; or the sign of a kernel
+        // address.
         dynasm!(d ; .arch x64
             ; mov rax, [tail]
             ; sub rax, [head]

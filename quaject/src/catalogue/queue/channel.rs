@@ -1,9 +1,11 @@
 //! A queue of strings between threads: with a turn, and a list of those who wait, at each end.
 //!
-//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for who comes in Rust; descriptors have generated routines
-//! ([`Channel::reader`], `cook_tty_out::channel_writer`) which take the same turns and wake the same lists. Neither waits.
+//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for who comes in Rust;
+//! descriptors have generated routines ([`Channel::reader`], `cook_tty_out::channel_writer`) which take the
+//! same turns and wake the same lists. Neither waits.
 //!
-//! Those who wait for room are woken when half of the queue is free, so that a writer of much does not run for each byte that is read.
+//! Those who wait for room are woken when half of the queue is free, so that a writer of much does not run
+//! for each byte that is read.
 //!
 //! Source: dissertation, sections 1.3.1 (a tty's queues), 4.1.1.
 
@@ -63,8 +65,9 @@ impl Channel {
         &self.drained
     }
 
-    /// Calls `f` while no other writer is there. `f` gets the newest bytes that went in, the newest first, and a function that puts as many
-    /// of some bytes as fit, or of at most 8 (an escape sequence, an expansion) all or none, and returns how many. Then wakes readers.
+    /// Calls `f` while no other writer is there. `f` gets the newest bytes that went in, the newest first,
+    /// and a function that puts as many of some bytes as fit, or of at most 8 (an escape sequence, an
+    /// expansion) all or none, and returns how many. Then wakes readers.
     pub fn writing<R>(
         &self,
         f: impl FnOnce(&mut dyn Iterator<Item = u8>, &mut dyn FnMut(&[u8]) -> usize) -> R,

@@ -1,17 +1,22 @@
 //! The generators of `Q_put` and `Q_get`.
 //!
-//! A place of a queue with one producer is a byte; with one producer and one consumer on two CPUs, and with many producers and one consumer, a byte and a mark that it is filled; with many of both a
-//! byte and a round, changed together; there head and tail are hints, as in `sync::queue::mpmc`.
+//! A place of a queue with one producer is a byte; with one producer and one consumer on two CPUs, and with
+//! many producers and one consumer, a byte and a mark that it is filled; with many of both a byte and a
+//! round, changed together; there head and tail are hints, as in `sync::queue::mpmc`.
 //!
-//! Where one has one CPU with the other, marks would save nothing: there a look at the other's position costs no line of the cache. Nor do strings have them: their bytes lie side by
-//! side, to be copied eight at a time, and a position moves once for all.
+//! Where one has one CPU with the other, marks would save nothing: there a look at the other's position costs
+//! no line of the cache. Nor do strings have them: their bytes lie side by side, to be copied eight at a
+//! time, and a position moves once for all.
 //!
-//! What is not emitted is the point. A byte's publication is a locked instruction only where a callback is linked that the other end may be waiting for: the lock orders it before
-//! the look at whether the other end has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs an end that needs the other's
-//! position looks there only when what it last saw of it is not enough.
+//! What is not emitted is the point. A byte's publication is a locked instruction only where a callback is
+//! linked that the other end may be waiting for: the lock orders it before the look at whether the other end
+//! has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs
+//! an end that needs the other's position looks there only when what it last saw of it is not enough.
 //!
-//! An end names its own position relatively to the code (`[extern …]`). Some processors (AMD's family 26) hand a word that was stored to who loads it next in no time, if both name
-//! it alike, by a register that has not changed or relatively to the code; by its absolute address alone they do not, and a position's increment takes four to six cycles instead of one.
+//! An end names its own position relatively to the code (`[extern …]`). Some processors (AMD's family 26)
+//! hand a word that was stored to who loads it next in no time, if both name it alike, by a register that has
+//! not changed or relatively to the code; by its absolute address alone they do not, and a position's
+//! increment takes four to six cycles instead of one.
 
 use super::{FailedWords, Parties, Spec, TailWords, Words};
 use crate::kit::interfacer::{Callentry, place};
@@ -92,14 +97,16 @@ impl Places {
         })
     }
 
-    /// The lock prefix, where another CPU could come between. One CPU cannot come between its own instructions' halves.
+    /// The lock prefix, where another CPU could come between. One CPU cannot come between its own
+    /// instructions' halves.
     fn lock(&self, d: &mut Draft) {
         if self.spec.several_cpus {
             d.push(0xf0);
         }
     }
 
-    /// Whether what publishes must be seen by other CPUs before the next look: there is a callback, and so a look.
+    /// Whether what publishes must be seen by other CPUs before the next look: there is a callback, and so a
+    /// look.
     fn ordered(&self, callback: Option<&dyn Callentry>) -> bool {
         self.spec.several_cpus && callback.is_some()
     }
@@ -372,8 +379,8 @@ pub fn get(
 }
 
 impl Places {
-    /// With the position to fill in rcx: goes on when there is room; to `look` when what was seen of the other end does not say so, to `full` when
-    /// that is known to be true.
+    /// With the position to fill in rcx: goes on when there is room; to `look` when what was seen of the
+    /// other end does not say so, to `full` when that is known to be true.
     fn find_room(&self, d: &mut Draft, look: Label, full: Label) {
         let (tail, none) = if self.spec.several_cpus {
             (self.seen_tail, look)
@@ -383,8 +390,8 @@ impl Places {
         dynasm!(d ; .arch x64 ; sub rcx, [tail] ; cmp rcx, self.size ; jae =>none);
     }
 
-    /// Where position rax has been passed, and its place's round is r8 beyond: on to the next, or to where the round says that things have
-    /// got to (a hint may be very old).
+    /// Where position rax has been passed, and its place's round is r8 beyond: on to the next, or to where
+    /// the round says that things have got to (a hint may be very old).
     fn pass(&self, d: &mut Draft, pass: Label, again: Label) {
         dynasm!(d ; .arch x64
             ; =>pass
@@ -441,7 +448,8 @@ impl Ending<'_> {
             dynasm!(d ; .arch x64 ; jmp <done);
             in_line
         });
-        // The first failure only says so and looks again: what the other end did before that is seen now, what it does later tells.
+        // The first failure only says so and looks again: what the other end did before that is seen now,
+        // what it does later tells.
         dynasm!(d ; .arch x64
             ; =>self.failing
             ; mov eax, 1

@@ -14,8 +14,9 @@ use std::thread;
 mod trap;
 use trap::{Gate, Plan};
 
-/// Has a thread stop after the first instruction of `victim`, after the second and so on, each time with a fresh queue of `spec`, while `other` does its
-/// part; `after` gets what `other` returned when the thread has gone on to the end.
+/// Has a thread stop after the first instruction of `victim`, after the second and so on, each time with a
+/// fresh queue of `spec`, while `other` does its part; `after` gets what `other` returned when the thread has
+/// gone on to the end.
 fn stops<T>(
     spec: Spec,
     gate: &'static Gate,

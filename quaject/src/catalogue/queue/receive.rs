@@ -1,11 +1,14 @@
-//! The routine behind `read` from a raw line: `Q_get` of its input queue for a string, straight into the reader's memory.
+//! The routine behind `read` from a raw line: `Q_get` of its input queue for a string, straight into the
+//! reader's memory.
 //!
-//! *Interface*: [`receiver`], or [`synthesize_receive`] for a queue that the caller keeps; [`receive`] is the plain twin.
+//! *Interface*: [`receiver`], or [`synthesize_receive`] for a queue that the caller keeps; [`receive`] is the
+//! plain twin.
 //!
 //! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
 //!
-//! Guards, each to the slow exit: nothing there (whether to wait, to say so, or that the input has ended), nothing asked for, another reader there, a
-//! kernel address, a fault. When the producer has found the queue full before, `Q_full-1` of the queue is called, or stands here in-line.
+//! Guards, each to the slow exit: nothing there (whether to wait, to say so, or that the input has ended),
+//! nothing asked for, another reader there, a kernel address, a fault. When the producer has found the queue
+//! full before, `Q_full-1` of the queue is called, or stands here in-line.
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
@@ -49,13 +52,15 @@ pub fn receiver(
     Ok(routine.keeping(Arc::new((queue.clone(), room))))
 }
 
-/// The routine behind `read` for a queue. It tells `told`: what stands in the place of `Q_full-1`, which does not sleep, or those who wait for room, once half of the queue is free.
+/// The routine behind `read` for a queue. It tells `told`: what stands in the place of `Q_full-1`, which does
+/// not sleep, or those who wait for room, once half of the queue is free.
 ///
 /// # Errors
 /// [`Unmade`].
 ///
 /// # Safety
-/// Queue, monitor, callentry and list stay in place until a grace period after the last handle to the routine is gone.
+/// Queue, monitor, callentry and list stay in place until a grace period after the last handle to the routine
+/// is gone.
 pub unsafe fn synthesize_receive(
     queue: &ByteQueue,
     turn: &RawMonitor,

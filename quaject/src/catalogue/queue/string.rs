@@ -1,17 +1,20 @@
-//! Strings of bytes in and out of a queue that is made for them ([`super::Spec::strings`]), and where its parts lie.
+//! Strings of bytes in and out of a queue that is made for them ([`super::Spec::strings`]), and where its
+//! parts lie.
 //!
-//! *Interface*: [`ByteQueue::write`] and [`ByteQueue::read`] are `Q_put` and `Q_get` for many bytes at once, for ends with one party; they go along the same
-//! callbacks. [`ByteQueue::layout`] gives the addresses to generators that put the queue's code in their own place: an interrupt handler, a
-//! descriptor routine.
+//! *Interface*: [`ByteQueue::write`] and [`ByteQueue::read`] are `Q_put` and `Q_get` for many bytes at once,
+//! for ends with one party; they go along the same callbacks. [`ByteQueue::layout`] gives the addresses to
+//! generators that put the queue's code in their own place: an interrupt handler, a descriptor routine.
 //!
-//! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to reduce looping").
+//! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to
+//! reduce looping").
 
 use super::{ByteQueue, FailedWords, TailWords, Target, Words};
 use crate::kit::seam::{Unmade, near};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Where the parts of a queue lie, for generated code: sign-extended 32-bit addresses. Positions count bytes for ever and are taken modulo the size.
+/// Where the parts of a queue lie, for generated code: sign-extended 32-bit addresses. Positions count bytes
+/// for ever and are taken modulo the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes ever put: 64 bits, moved by the producer after the byte.
@@ -76,8 +79,9 @@ impl ByteQueue {
         self.words().tail.tail.load(Ordering::Acquire)
     }
 
-    /// Callentry `Q_put` for a string: puts as many of `bytes` as fit and returns how many. When some do not, `Q_full-1` will tell; `Q_full` is not
-    /// called. The caller is the only one who puts at this time; thread context.
+    /// Callentry `Q_put` for a string: puts as many of `bytes` as fit and returns how many. When some do not,
+    /// `Q_full-1` will tell; `Q_full` is not called. The caller is the only one who puts at this time; thread
+    /// context.
     pub fn write(&self, bytes: &[u8]) -> usize {
         let words = self.words();
         let mut done = 0;
@@ -107,15 +111,17 @@ impl ByteQueue {
         done
     }
 
-    /// Callentry `Q_get` for a string: moves what is there into `into` and returns how many bytes. When there is nothing, `Q_empty+1` will tell; `Q_empty`
-    /// is not called. The caller is the only one who gets at this time; thread context.
+    /// Callentry `Q_get` for a string: moves what is there into `into` and returns how many bytes. When there
+    /// is nothing, `Q_empty+1` will tell; `Q_empty` is not called. The caller is the only one who gets at
+    /// this time; thread context.
     pub fn read(&self, into: &mut [u8]) -> usize {
         let words = self.words();
         loop {
             let tail = words.tail.tail.load(Ordering::Relaxed);
             let count = self.len().min(into.len());
             let first = self.straight(tail, count);
-            // SAFETY: the places were published by the producer, who does not write them before the tail has moved.
+            // SAFETY: the places were published by the producer, who does not write them before the tail has
+            // moved.
             unsafe {
                 let (one, two) = into[..count].split_at_mut(first);
                 self.place(tail)
@@ -140,7 +146,8 @@ impl ByteQueue {
         }
     }
 
-    /// The last bytes that were put, the newest first, got or not: at most as many as the queue has places. For the one who puts.
+    /// The last bytes that were put, the newest first, got or not: at most as many as the queue has places.
+    /// For the one who puts.
     pub fn recent(&self) -> impl Iterator<Item = u8> + '_ {
         let head = self.words().head.load(Ordering::Relaxed);
         let oldest = head.saturating_sub(self.spec.size as u64);
@@ -163,8 +170,8 @@ impl ByteQueue {
     }
 }
 
-/// Notes that the operation failed; whether that had been noted before. The first failure looks again: what happened before that is seen then, what happens
-/// later tells.
+/// Notes that the operation failed; whether that had been noted before. The first failure looks again: what
+/// happened before that is seen then, what happens later tells.
 fn failed_again(word: &AtomicU64) -> bool {
     word.swap(1, Ordering::SeqCst) != 0
 }
@@ -177,7 +184,8 @@ fn told(word: &AtomicU64) -> bool {
 
 fn call(target: &Target) {
     let Some(target) = target else { return };
-    // SAFETY: a callback without arguments is a function of `this`, or code that takes nothing and keeps the System V convention; it is held here.
+    // SAFETY: a callback without arguments is a function of `this`, or code that takes nothing and keeps the
+    // System V convention; it is held here.
     let function: extern "sysv64" fn(usize) = unsafe { core::mem::transmute(target.entry()) };
     function(target.this().unwrap_or(0));
 }

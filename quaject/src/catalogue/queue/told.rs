@@ -18,7 +18,8 @@ pub enum Told<'a> {
 }
 
 impl Told<'_> {
-    /// Goes to `tell` if there is anybody to tell; `failed` is the address of the word in which the other end notes that it failed. Answers the address of the list.
+    /// Goes to `tell` if there is anybody to tell; `failed` is the address of the word in which the other end
+    /// notes that it failed. Answers the address of the list.
     pub(crate) fn look(self, d: &mut Draft, failed: i32, tell: Label) -> Result<i32, Unmade> {
         match self {
             Told::Linked(_) => {

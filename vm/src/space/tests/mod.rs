@@ -1,4 +1,5 @@
-//! Spaces over fake memory: case by case, and against a model (`model`), with several threads at once (`race`).
+//! Spaces over fake memory: case by case, and against a model (`model`), with several threads at once
+//! (`race`).
 
 mod model;
 mod race;

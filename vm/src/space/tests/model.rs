@@ -1,5 +1,5 @@
-//! Random operations on a family of spaces, compared with a model that knows neither areas nor tables: for each
-//! page only its rights and where its first byte comes from.
+//! Random operations on a family of spaces, compared with a model that knows neither areas nor tables: for
+//! each page only its rights and where its first byte comes from.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! Threads that fault, fork and change one space at once, as CPUs that have it loaded do; every byte is checked.
+//! Threads that fault, fork and change one space at once, as CPUs that have it loaded do; every byte is
+//! checked.
 
 use super::*;
 
@@ -8,7 +9,8 @@ const OWN: usize = 24;
 const COMMON: usize = 8;
 const COMMON_AT: usize = 0x20_0000_0000;
 
-/// What an access of the program does: it succeeds by what the table says, or faults and begins again. An interrupt is answered between.
+/// What an access of the program does: it succeeds by what the table says, or faults and begins again. An
+/// interrupt is answered between.
 fn access<R>(
     space: &AddressSpace<Fake>,
     address: usize,
@@ -24,7 +26,8 @@ fn access<R>(
             let entry = entry(space, address);
             (entry & needed == needed).then(|| {
                 let page = space.memory.at(frame_of(entry));
-                // SAFETY: an offset inside the page, whose frame stays while somebody is pinned who may know it.
+                // SAFETY: an offset inside the page, whose frame stays while somebody is pinned who may know
+                // it.
                 done(unsafe { page.add(address % PAGE) })
             })
         });
@@ -49,7 +52,8 @@ fn poke(space: &AddressSpace<Fake>, address: usize, value: u8) -> Result<(), Fau
     })
 }
 
-/// One thread: random operations on its own pages, and its own byte in each common one, against what it knows it has written.
+/// One thread: random operations on its own pages, and its own byte in each common one, against what it knows
+/// it has written.
 fn run(space: &AddressSpace<Fake>, file: &Arc<File>, thread: usize, rounds: usize) {
     let base = A + (thread << 30);
     let at = |page: usize| base + page * PAGE;

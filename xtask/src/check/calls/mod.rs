@@ -1,8 +1,9 @@
 //! The table of all calls in `docs/`: what the kernel does with each, flag by flag, read from its sources.
 //!
-//! *Interface*: `main` is `cargo xtask calls`; `faults` is the step of `check`. What Linux knows says `linux.txt`; what of that is done says the syntax
-//! of the sources: a name that the code reached from the call's handler looks at is done; one that it only knows among others is taken; what is beside
-//! a mask (`flags & !(A | B) != 0`) or a `match` is refused with the error there; the rest is ignored.
+//! *Interface*: `main` is `cargo xtask calls`; `faults` is the step of `check`. What Linux knows says
+//! `linux.txt`; what of that is done says the syntax of the sources: a name that the code reached from the
+//! call's handler looks at is done; one that it only knows among others is taken; what is beside a mask
+//! (`flags & !(A | B) != 0`) or a `match` is refused with the error there; the rest is ignored.
 
 mod source;
 

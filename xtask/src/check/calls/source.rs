@@ -1,7 +1,8 @@
 //! What the kernel's sources do with Linux's names: read from their syntax.
 //!
-//! *Interface*: `Sources::read` takes the files; `Sources::calls` are the numbers that have a handler; `Sources::deeds` is all that the code reached
-//! from one does with names. Code is reached by the names of functions and methods, so more may seem to be than is.
+//! *Interface*: `Sources::read` takes the files; `Sources::calls` are the numbers that have a handler;
+//! `Sources::deeds` is all that the code reached from one does with names. Code is reached by the names of
+//! functions and methods, so more may seem to be than is.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,7 +26,8 @@ pub struct Deeds {
 }
 
 impl Deeds {
-    /// What is done in code that was reached before holds: the nearer code decides whether the other gets there.
+    /// What is done in code that was reached before holds: the nearer code decides whether the other gets
+    /// there.
     fn add(&mut self, other: &Deeds) {
         let refused = other.refused.iter();
         let refused: Vec<_> = refused

@@ -1,7 +1,8 @@
 //! The small corpus: few short sequences that together reach what many random ones did.
 //!
-//! *Interface*: `choose` makes random sequences with marks, keeps those that reached a block of the kernel first, leaves out what brings nothing beside the
-//! others, and writes the rest to `tests/fuzz/corpus.txt`. What that file had before takes part.
+//! *Interface*: `choose` makes random sequences with marks, keeps those that reached a block of the kernel
+//! first, leaves out what brings nothing beside the others, and writes the rest to `tests/fuzz/corpus.txt`.
+//! What that file had before takes part.
 
 use super::coverage::{Mark, Reached};
 use super::image::Image;

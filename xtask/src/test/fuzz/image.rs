@@ -80,8 +80,8 @@ fn panics(name: &str) -> bool {
         && (!name.contains("Option") || ends.iter().any(|end| name.ends_with(end)))
 }
 
-/// Where basic blocks begin in `code`, which lies at `start`: at its begin, where a jump leads, and behind a jump. A call ends none. Without those
-/// that call one of `panics`.
+/// Where basic blocks begin in `code`, which lies at `start`: at its begin, where a jump leads, and behind a
+/// jump. A call ends none. Without those that call one of `panics`.
 fn blocks(start: u64, code: &[u8], panics: &BTreeSet<u64>) -> Vec<u64> {
     let decoder = InstDecoder::default();
     let end = start + code.len() as u64;

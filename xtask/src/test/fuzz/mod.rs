@@ -1,8 +1,9 @@
 //! Random sequences of calls, made by `user/fuzz.c`: as a user, as root, on one CPU and on four.
 //!
-//! *Interface*: `run` is the suite: first the sequences in `tests/fuzz`, which did harm once or reached something; then random ones, for as long as one
-//! likes (`--long --minutes N`). `main` is `cargo xtask fuzz`: one machine as one wants it. A long run says which part of the emulator was
-//! executed, and makes what failed as small as it can.
+//! *Interface*: `run` is the suite: first the sequences in `tests/fuzz`, which did harm once or reached
+//! something; then random ones, for as long as one likes (`--long --minutes N`). `main` is
+//! `cargo xtask fuzz`: one machine as one wants it. A long run says which part of the emulator was executed,
+//! and makes what failed as small as it can.
 
 mod choose;
 mod coverage;

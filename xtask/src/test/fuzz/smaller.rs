@@ -1,6 +1,7 @@
 //! A failing sequence made small: steps are left out as long as it fails without them.
 //!
-//! *Interface*: `search` tries the sequences that were under way, one by one, and gives a file for `tests/fuzz`.
+//! *Interface*: `search` tries the sequences that were under way, one by one, and gives a file for
+//! `tests/fuzz`.
 
 use super::super::kit::Kit;
 use super::{Run, kept_files, perform, scratch};
@@ -16,7 +17,8 @@ struct Search<'a> {
     boots: usize,
 }
 
-/// The first of `ids` that fails by itself, as small as could be found. None: it takes more than one to fail, or a rare moment.
+/// The first of `ids` that fails by itself, as small as could be found. None: it takes more than one to fail,
+/// or a rare moment.
 pub fn search(kit: &Kit, run: &Run, ids: &[String]) -> Option<PathBuf> {
     let file = scratch("sequence.txt").ok()?;
     let mut search = Search {
@@ -60,8 +62,8 @@ impl Search<'_> {
         written && perform(self.kit, &self.run).why.is_some()
     }
 
-    /// Halves first, then single steps. The first line says in which world. A step that is left out becomes one that does nothing, so that
-    /// results keep their numbers.
+    /// Halves first, then single steps. The first line says in which world. A step that is left out becomes
+    /// one that does nothing, so that results keep their numbers.
     fn smaller(&mut self, mut lines: Vec<String>) -> Vec<String> {
         const NOTHING: &str = "A getpid";
         let mut part = lines.len() / 2;

@@ -1,8 +1,8 @@
 //! The Linux Test Project's programs, static, from its source archive.
 //!
-//! *Interface*: [`Tree::open`] unpacks and configures it in `build/ltp`, or says that the archive is not there; `commands` are the cases
-//! that it lists; `build` makes the folders that some cases need, once; `programs` finds what a case runs. `each_file` and `logged` are for
-//! the neighbour `posix`.
+//! *Interface*: [`Tree::open`] unpacks and configures it in `build/ltp`, or says that the archive is not
+//! there; `commands` are the cases that it lists; `build` makes the folders that some cases need, once;
+//! `programs` finds what a case runs. `each_file` and `logged` are for the neighbour `posix`.
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host::{self, Need};
@@ -85,7 +85,8 @@ fn archive(suites: &Path) -> std::result::Result<PathBuf, String> {
 }
 
 impl Tree {
-    /// The tree in `build/ltp`, made from the archive in `suites` or the usual folder. `Ok(Err(why))`: there is no archive.
+    /// The tree in `build/ltp`, made from the archive in `suites` or the usual folder. `Ok(Err(why))`: there
+    /// is no archive.
     ///
     /// # Errors
     /// Host failure when it cannot be unpacked or configured.
@@ -154,7 +155,8 @@ impl Tree {
     /// Makes what these commands need and what is not made yet.
     ///
     /// # Errors
-    /// Host failure when the library cannot be made. A folder that cannot be made is named, and its cases fail.
+    /// Host failure when the library cannot be made. A folder that cannot be made is named, and its cases
+    /// fail.
     pub fn build(&self, commands: &[&str]) -> Result<()> {
         let all = self.folders(commands);
         let missing: Vec<_> = all
@@ -186,7 +188,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Files that these commands run or may want: their programs, and what else in the same folders is no case's program.
+    /// Files that these commands run or may want: their programs, and what else in the same folders is no
+    /// case's program.
     ///
     /// # Errors
     /// Host failure when a folder cannot be read.

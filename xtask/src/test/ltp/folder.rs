@@ -1,6 +1,7 @@
 //! Suites that stand ready in a folder: programs, and a list of cases.
 //!
-//! *Interface*: [`Folder::open`] reads the list, `cases`, of lines `NAME COMMAND`; a guest has the whole folder as [`PLACE`].
+//! *Interface*: [`Folder::open`] reads the list, `cases`, of lines `NAME COMMAND`; a guest has the whole
+//! folder as [`PLACE`].
 
 use super::guest::{Case, Files};
 use super::posix;

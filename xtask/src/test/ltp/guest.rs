@@ -1,6 +1,7 @@
 //! Runs cases in guests of 1 GiB, some at a time, and hears what became of them.
 //!
-//! *Interface*: [`run`]; what guests need for their cases comes from a [`Files`]. Another guest takes what is left when one ends before its last case; the case that was running then has failed.
+//! *Interface*: [`run`]; what guests need for their cases comes from a [`Files`]. Another guest takes what is
+//! left when one ends before its last case; the case that was running then has failed.
 
 use crate::bench::linux::CLOUD;
 use crate::failure::{Context, Result};
@@ -36,7 +37,8 @@ pub type Case = (String, String);
 
 /// What guests have beside the usual root.
 pub trait Files {
-    /// What these commands need: files or folders of the host, and where a guest has them. Room is kept for what stands there as a file.
+    /// What these commands need: files or folders of the host, and where a guest has them. Room is kept for
+    /// what stands there as a file.
     ///
     /// # Errors
     /// Host failure when a folder cannot be read.

@@ -1,7 +1,8 @@
 //! The Linux Test Project: its cases of system calls, one by one in guests, each judged by its exit code.
 //!
-//! *Interface*: `run` is the suite, what `tests/ltp/expected.txt` says must pass; `main` is `cargo xtask ltp`: cases as one wants them,
-//! on Synthesis or on Linux in the same machine, and other suites in the same guests. The archive of its source is no part of the project.
+//! *Interface*: `run` is the suite, what `tests/ltp/expected.txt` says must pass; `main` is
+//! `cargo xtask ltp`: cases as one wants them, on Synthesis or on Linux in the same machine, and other suites
+//! in the same guests. The archive of its source is no part of the project.
 
 mod build;
 mod expected;

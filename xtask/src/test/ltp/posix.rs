@@ -1,7 +1,8 @@
 //! LTP's open POSIX suite: programs that need nothing of LTP's own library, each a case.
 //!
-//! *Interface*: [`Posix::open`] finds its sources in an unpacked tree; `commands` are its cases, `build` makes their programs, linked with
-//! the host's C library, [`host_path`] finds them and [`libraries`] are what they run with.
+//! *Interface*: [`Posix::open`] finds its sources in an unpacked tree; `commands` are its cases, `build`
+//! makes their programs, linked with the host's C library, [`host_path`] finds them and [`libraries`] are
+//! what they run with.
 
 use super::build::{Tree, each_file, logged};
 use crate::failure::{Context, Result};
@@ -99,7 +100,8 @@ impl Posix {
             .collect()
     }
 
-    /// Makes the programs of these commands that are not made yet. What cannot be made is in `make.log`, and its cases fail.
+    /// Makes the programs of these commands that are not made yet. What cannot be made is in `make.log`, and
+    /// its cases fail.
     ///
     /// # Errors
     /// Host failure when nothing can be made at all.

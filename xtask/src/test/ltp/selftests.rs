@@ -1,9 +1,10 @@
-//! The selftests of Linux's source, from Debian's package of it: kselftests of some topics, and each case of `nolibc-test`.
+//! The selftests of Linux's source, from Debian's package of it: kselftests of some topics, and each case of
+//! `nolibc-test`.
 //!
 //! *Interface*: [`built`] is a folder for the neighbour `folder`, made once in `build/selftests`.
 //!
-//! Of the source, which is no part of the project, only what the programs are made of is unpacked. They are compiled here and not by the source's makefiles,
-//! which want headers that a whole build makes.
+//! Of the source, which is no part of the project, only what the programs are made of is unpacked. They are
+//! compiled here and not by the source's makefiles, which want headers that a whole build makes.
 
 use super::folder::PLACE;
 use crate::failure::{Context, Failure, HOST, Result};
@@ -38,7 +39,8 @@ const fn topic(folder: &'static str, programs: &'static str, flags: &'static str
     }
 }
 
-/// What runs. Of `timers` are left out those that take minutes (`raw_skew`, `skew_consistency`), suspend the machine, or never end (`leapcrash`).
+/// What runs. Of `timers` are left out those that take minutes (`raw_skew`, `skew_consistency`), suspend the
+/// machine, or never end (`leapcrash`).
 const TOPICS: &[Topic] = &[
     topic("filesystems/epoll", "epoll_wakeup_test", ""),
     topic(
@@ -203,7 +205,8 @@ fn nolibc(source: &Path, folder: &Path) -> Result<String> {
         .collect())
 }
 
-/// The cases of `nolibc-test`, by their set, their number, which is that of the line behind the set's `switch`, and their name.
+/// The cases of `nolibc-test`, by their set, their number, which is that of the line behind the set's
+/// `switch`, and their name.
 fn numbered(text: &str) -> Vec<(&str, usize, &str)> {
     let mut cases = Vec::new();
     let (mut set, mut first) = ("", 0);
