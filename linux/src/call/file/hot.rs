@@ -27,6 +27,7 @@ use vm::user::{get, put};
 
 use super::open::{PLAIN, may_reopen, truncates};
 use account::NOBODY;
+use file::file::OpenFile;
 use file::fs::context::one_root;
 use file::fs::names::{self, KEY_WORDS, Key};
 use file::fs::way;
@@ -131,17 +132,15 @@ fn make_close(slow: usize) -> Result<usize, OutOfCode> {
 
 /// Interrupts are off; `key` holds the path's first bytes. A descriptor, or [`SLOWLY`].
 extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
-    Task::here(|task| {
+    let open = |task: &Arc<Task>| {
         let process = &task.process;
         // SAFETY: a dispatcher calls with interrupts off.
-        let (cred, files) = unsafe { (process.cred.peek(), process.files.peek()) };
-        let who = cred.who();
-        // SAFETY: as above.
-        let context = unsafe { process.fs.peek() };
+        let who = unsafe { process.cred.peek() }.who();
         let start = if key.absolute() && one_root() {
             Some(0)
         } else {
-            context.key()
+            // SAFETY: as above.
+            unsafe { process.fs.peek() }.key()
         };
         let mode = flags & O_ACCMODE;
         let learnt = match start {
@@ -149,29 +148,48 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
             Some(start) if who != NOBODY => unsafe { names::open_quietly(key, start, mode, who) },
             _ => None,
         };
-        let of = match learnt {
-            Some(of) => of,
-            // SAFETY: as above.
-            None => unsafe { way::waiting(context, key.text()?, cred, mode) }?,
-        };
-        if !may_reopen(&of, flags) || truncates(&of, flags) {
+        match learnt {
+            Some(of) => install(task, of, flags),
+            None => open_by_entries(task, key, flags),
+        }
+    };
+    Task::here(open).flatten().unwrap_or(SLOWLY)
+}
+
+/// As [`open`], of a path that has not been learnt: from entry to entry. Never in line, so that [`open`] keeps
+/// no registers for it.
+#[inline(never)]
+fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
+    let process = &task.process;
+    // SAFETY: a dispatcher calls with interrupts off.
+    let of = unsafe {
+        let (cred, context) = (process.cred.peek(), process.fs.peek());
+        way::waiting(context, key.text()?, cred, flags & O_ACCMODE)
+    };
+    install(task, of?, flags)
+}
+
+/// The descriptor of `of`, which waited and is opened again. `None`: it waits again, for the slow way to find.
+#[inline(always)]
+fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
+    if !may_reopen(&of, flags) || truncates(&of, flags) {
+        names::wait_again(of);
+        return None;
+    }
+    of.reopen(flags | O_LARGEFILE);
+    // SAFETY: a dispatcher calls with interrupts off, and the table is the running thread's.
+    let installed = unsafe {
+        let files = task.process.files.peek();
+        files.install_now(of, flags & O_CLOEXEC != 0)
+    };
+    match installed {
+        Ok(fd) => Some(fd as isize),
+        Err(of) => {
+            // The table must grow or is taken.
             names::wait_again(of);
-            return None;
+            None
         }
-        of.reopen(flags | O_LARGEFILE);
-        // SAFETY: as above, and the table is the running thread's.
-        match unsafe { files.install_now(of, flags & O_CLOEXEC != 0) } {
-            Ok(fd) => Some(fd as isize),
-            Err(of) => {
-                // The table must grow or is taken: back to where it came from, for the slow way to find
-                // again.
-                names::wait_again(of);
-                None
-            }
-        }
-    })
-    .flatten()
-    .unwrap_or(SLOWLY)
+    }
 }
 
 /// Interrupts are off. 0, or [`SLOWLY`].
