@@ -48,7 +48,7 @@ a release wants it (200 rounds of load, twenty minutes of random calls on 1 CPU 
 Model checks and Miri are left out for rooms that have not changed since they passed here, but with
 --only or --long.
 
-  --quick      a kernel that is built quickly; without names: host tests and a few guest tests, two minutes
+  --quick      a kernel that is built quickly; without names: host tests and a few guest tests
   --list       the guest tests
   --mutants    plant small bugs in a copy of the source, and see whether the suites notice: all of
                tests/mutants, or those whose names begin with a NAME (minutes)
