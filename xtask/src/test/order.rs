@@ -131,6 +131,8 @@ impl Order {
         let section = text.split(HEADING).nth(1).unwrap_or_default();
         let section = section.split("\n## ").next().unwrap_or_default();
         let mut kinds = Vec::new();
+        // A line that is indented belongs to the entry above it.
+        let section = section.replace("\n    ", " ");
         for line in section.lines() {
             let Some((place, rest)) = line.split_once(". ") else {
                 continue;
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_the_list_does_not_allow_is_a_fault() {
-        let list = "## The order\nText.\n1. `Tree`: first.\n2. `Vec<Arc<Process>>`, `B`: two at once: so.\n3. `Held`: last.\n\n## Else\n1. `Tree`: no.\n";
+        let list = "## The order\nText.\n1. `Tree`: first.\n2. `Vec<Arc<Process>>`, `B`: two\n    at once: so.\n3. `Held`: last.\n\n## Else\n1. `Tree`: no.\n";
         let log = "[    0.1] order: a::Tree | alloc::vec::Vec<alloc::sync::Arc<u::Process>>\n\
                    order: alloc::vec::Vec<alloc::sync::Arc<u::Process>> | alloc::vec::Vec<alloc::sync::Arc<u::Process>>\n\
                    order: a::Tree | q::Held<fn(u8)>\n";
