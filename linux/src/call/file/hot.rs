@@ -156,8 +156,8 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
     Task::here(open).flatten().unwrap_or(SLOWLY)
 }
 
-/// As [`open`], of a path that has not been learnt: from entry to entry. Never in line, so that [`open`] keeps
-/// no registers for it.
+/// As [`open`], of a path that has not been learnt: from entry to entry. Never in line, so that [`open`]
+/// keeps no registers for it.
 #[inline(never)]
 fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     let process = &task.process;
@@ -169,7 +169,8 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     install(task, of?, flags)
 }
 
-/// The descriptor of `of`, which waited and is opened again. `None`: it waits again, for the slow way to find.
+/// The descriptor of `of`, which waited and is opened again. `None`: it waits again, for the slow way to
+/// find.
 #[inline(always)]
 fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
     if !may_reopen(&of, flags) || truncates(&of, flags) {
