@@ -185,9 +185,9 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// Runs `f` as a read section: what is in the table stays while it runs.
+/// Runs `f` as a read section: what is found in a table of names stays while it runs.
 #[inline]
-fn reading<R>(f: impl FnOnce() -> R) -> R {
+pub(super) fn reading<R>(f: impl FnOnce() -> R) -> R {
     let state = irq_save();
     let result = f();
     irq_restore(state);

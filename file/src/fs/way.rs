@@ -11,13 +11,12 @@
 
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR};
 use alloc::sync::Arc;
-use machine::cpu::{irq_restore, irq_save};
 
 use super::attr::Kind;
 use super::context::FsContext;
 use super::entry::component;
 use super::inode::Inode;
-use super::names;
+use super::names::{self, reading};
 use super::perm::{self, Bits};
 use super::place::{MS_NODEV, MS_RDONLY, Mount, Place, on_top};
 use crate::file::OpenFile;
@@ -130,15 +129,6 @@ pub unsafe fn find<'a>(
         }
         at = end;
     }
-}
-
-/// Does `look` as a read section: what it reaches stays while it runs.
-#[inline]
-fn reading<R>(look: impl FnOnce() -> R) -> R {
-    let state = irq_save();
-    let result = look();
-    irq_restore(state);
-    result
 }
 
 /// The inode that `path` leads to for `cred`, whose root and working directory are those of `context`; no

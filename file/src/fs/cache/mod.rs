@@ -349,7 +349,7 @@ impl Cached {
         let page = match there {
             Some(page) => page,
             None if whole || start >= self.size() => {
-                let fresh = zeroed_frame().ok_or(Errno::ENOMEM)?;
+                let fresh = frame_by(frame::alloc_user_zeroed).ok_or(Errno::ENOMEM)?;
                 let count = buf.take_page(&fresh.bytes(within..within + want)?)?;
                 if count < want && start < self.size() {
                     // Stopped at a fault: the rest is the backing's. It goes by a buffer, since the bytes are
@@ -483,7 +483,7 @@ impl Cached {
         let mut pages: smallvec::SmallVec<[FrameRef; UNIT]> = smallvec::SmallVec::new();
         for at in 0..places.len() {
             let page = match at {
-                0 => user_frame(),
+                0 => frame_by(frame::alloc_user),
                 _ => frame::alloc_user().map(FrameRef::own),
             };
             match page {
@@ -739,22 +739,12 @@ fn spare() {
     }
 }
 
-/// A frame, for which other pages may have to go.
-fn user_frame() -> Option<FrameRef> {
+/// A frame by `alloc`, for which other pages may have to go.
+fn frame_by(alloc: fn() -> Option<frame::Frame>) -> Option<FrameRef> {
     spare();
-    let frame = frame::alloc_user().or_else(|| {
+    let frame = alloc().or_else(|| {
         index::make_room(UNIT);
-        frame::alloc_user()
-    });
-    frame.map(FrameRef::own)
-}
-
-/// The same, cleared.
-fn zeroed_frame() -> Option<FrameRef> {
-    spare();
-    let frame = frame::alloc_user_zeroed().or_else(|| {
-        index::make_room(UNIT);
-        frame::alloc_user_zeroed()
+        alloc()
     });
     frame.map(FrameRef::own)
 }
