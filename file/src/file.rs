@@ -149,6 +149,11 @@ pub trait File: Send + Sync + Any {
     fn sync(&self, _of: &OpenFile, _data: bool) -> Result<()> {
         Ok(())
     }
+    /// What could not be stored of the whole file system since the description was opened, or was told last
+    /// (`syncfs`). EIO, ENOSPC, EDQUOT.
+    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
+        Ok(())
+    }
     /// `fallocate` with its `mode`, offset and length in bytes.
     fn allocate(&self, _of: &OpenFile, _mode: u32, _offset: u64, _len: u64) -> Result<()> {
         Err(Errno::ENODEV)

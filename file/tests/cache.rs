@@ -7,7 +7,7 @@
 
 use abi::errno::{Errno, Result};
 use file::fs::attr::{Attr, Time};
-use file::fs::cache::{Backing, Cached, index, mark};
+use file::fs::cache::{Backing, Cached, Reach, index, mark};
 use file::io::IoBuf;
 use quaject::Sharing;
 use quaject::fsmap::Cursor;
@@ -196,7 +196,7 @@ fn contents_are_always_those_of_a_model() {
         let backing = slow.clone();
         let file = on(1, || {
             let id = (u64::MAX - 3, round as u64);
-            let file = index::find(id, || Cached::new(id, backing)).unwrap();
+            let file = index::find(id, || Cached::new(id, backing, Arc::default())).unwrap();
             let attr = Attr {
                 size: SIZE as u64,
                 mtime: Time { sec: 1, nsec: 0 },
@@ -228,7 +228,7 @@ fn contents_are_always_those_of_a_model() {
                     while !over.load(Ordering::Relaxed) {
                         // A page whose store failed is lost when it is taken away.
                         if fails == 0 {
-                            index::evict(next(12));
+                            index::evict(next(12), Reach::Unmapped);
                         }
                         idle(thread::yield_now);
                     }

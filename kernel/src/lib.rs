@@ -19,6 +19,8 @@ pub struct Suites {
     pub alone: fn(),
     /// In a thread of its own.
     pub threaded: fn(),
+    /// When there are files, before the first program.
+    pub with_files: fn(),
 }
 
 /// Brings the rooms up, from the lowest to the highest, on the boot CPU, which has its own page tables,

@@ -10,6 +10,7 @@ extern "C" fn kernel_main() -> ! {
     kernel::boot(&kernel::Suites {
         alone: || (),
         threaded: || (),
+        with_files: || (),
     })
 }
 

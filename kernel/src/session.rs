@@ -58,6 +58,9 @@ fn bring_up() -> Result<()> {
     };
     tty::mount(&root)?; // and terminals' names
     file::fs::share::mount_all(&root); // and directories of the host
+    if let Some(suites) = SUITES.get() {
+        (suites.with_files)(); // and a file system of the trials
+    }
     archive.release_below(usize::MAX);
     file::fs::limit(); // what they may grow to
     let frames = vm::frame::stats();

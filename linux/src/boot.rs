@@ -10,6 +10,7 @@ use account::Cred;
 use file::fs::attr::Kind;
 use file::fs::dev;
 use file::fs::inode::Inode;
+use file::fs::kinds;
 use file::fs::mem::MemFs;
 use file::fs::place::{self, FileSystem, Place};
 use file::fs::unpack::unpack;
@@ -24,6 +25,9 @@ use vm::fallible::try_string;
 #[inline(never)]
 pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Result<Place> {
     dev::init();
+    for kind in crate::call::file::mount::KINDS {
+        kinds::add(*kind);
+    }
     let fs = MemFs::new("tmpfs", 0o755);
     let top = fs.root();
     let root = place::mount(fs, top, None, try_string(b"root")?, 0)?;

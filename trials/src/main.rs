@@ -1,7 +1,7 @@
 //! The kernel with suites that run in place of the first program, when the command line asks for one.
 //!
 //! *Interface*: `kernel_main`, which `machine` calls on the boot CPU. Without a word for a suite this kernel
-//! is the product's, that has none of their text.
+//! is the product's, that has none of their text, and one kind of file system more.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -11,6 +11,8 @@ extern crate alloc;
 mod checks;
 #[cfg(target_os = "none")]
 mod costs;
+#[cfg(target_os = "none")]
+mod kept;
 #[cfg(target_os = "none")]
 mod selftest;
 #[cfg(target_os = "none")]
@@ -22,6 +24,7 @@ extern "C" fn kernel_main() -> ! {
     kernel::boot(&kernel::Suites {
         alone: checks::run_if_asked,
         threaded: selftest::run_if_asked,
+        with_files: kept::add_kind,
     })
 }
 

@@ -16,6 +16,7 @@ pub mod fifo;
 pub mod inactive;
 pub mod inode;
 pub mod kept;
+pub mod kinds;
 pub mod lease;
 pub(crate) mod length;
 pub mod lock;
@@ -41,11 +42,6 @@ pub use attr::{Attr, Kind, SetAttr, Time};
 pub use context::FsContext;
 pub use inode::{DirEntry, DirSink, How, Inode, SetValue};
 pub use place::{FileSystem, Mount, Place};
-
-/// The kinds of file systems.
-pub const KINDS: &[&str] = &[
-    "tmpfs", "ramfs", "devtmpfs", "devpts", "mqueue", "proc", "sysfs", "synfs", "9p",
-];
 
 /// The time of day.
 pub fn now() -> Time {

@@ -7,6 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use abi::linux::*;
 use abi::nr;
+use file::fs::kinds;
 use machine::clock::now_ns;
 use vm::user;
 
@@ -80,20 +81,21 @@ fn set_name(a: &mut Args, which: Named) -> Result<usize> {
 
 /// What is mounted as what: names of kinds of file systems by number, numbers by name, how many there are.
 fn sysfs(a: &mut Args) -> Result<usize> {
-    let kinds = &file::fs::KINDS;
     match a.int(0) {
         1 => {
             let name = user::cstr(a.word(1), PATH_MAX)?;
-            let at = kinds.iter().position(|kind| kind.as_bytes() == &name[..]);
-            at.ok_or(Errno::EINVAL)
+            kinds::number(&name).ok_or(Errno::EINVAL)
         }
         2 => {
-            let kind = kinds.get(a.uint(1) as usize).ok_or(Errno::EINVAL)?;
+            let kind = kinds::all()
+                .nth(a.uint(1) as usize)
+                .ok_or(Errno::EINVAL)?
+                .name;
             user::copy_out(a.word(2), kind.as_bytes())?;
             user::put(a.word(2).wrapping_add(kind.len()), &0u8)?;
             Ok(0)
         }
-        3 => Ok(kinds.len()),
+        3 => Ok(kinds::all().count()),
         _ => Err(Errno::EINVAL),
     }
 }

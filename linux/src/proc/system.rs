@@ -582,8 +582,8 @@ fn one_cpu(cpu: u64, out: &mut Out) {
 }
 
 fn filesystems(out: &mut Out) -> Result<()> {
-    for kind in file::fs::KINDS {
-        let _ = writeln!(out, "nodev\t{kind}");
+    for kind in file::fs::kinds::all() {
+        let _ = writeln!(out, "nodev\t{}", kind.name);
     }
     Ok(())
 }

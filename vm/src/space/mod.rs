@@ -33,6 +33,7 @@ pub use area::{AreaInfo, Backing, Placement, Prot, Role};
 pub(crate) use bounds::bounds_of_caller;
 pub use bounds::{Bounds, Lock, Sizes, link_bounds};
 pub use count::AREAS_MAX;
+pub use object::Spare;
 pub use pager::{Label, Pager, PagerInfo};
 pub use presence::{Page, Present};
 pub use wishes::{Wish, Wishes};

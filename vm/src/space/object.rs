@@ -1,7 +1,8 @@
 //! What an object that is kept elsewhere does about the pages of it that spaces have mapped shared.
 //!
 //! *Interface*: [`AddressSpace::shield`] before the object looks whether its pages are written again;
-//! [`AddressSpace::shared_from`] finds the pagers of a range.
+//! [`AddressSpace::forget_spare`] when memory is short; [`AddressSpace::shared_from`] finds the pagers of a
+//! range.
 //!
 //! To shield is a change of the space. A fault that had asked its pager before, and would enter a writable
 //! page behind it, finds the space changed, and asks again; so each first write behind a shield comes to the
@@ -9,16 +10,46 @@
 
 use super::AddressSpace;
 use super::area::{Area, Content};
+use super::bounds::Lock;
 use super::gather::Gather;
 use super::pager::Pager;
+use super::resident::UNDER_MONITOR;
+use crate::frame::FrameRef;
 use crate::memory::Memory;
-use crate::table::{PRESENT, WRITE};
+use crate::table::{ACCESSED, PRESENT, WRITE, frame_of, occupied};
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
+/// Pages that an object could do without, if nobody showed them.
+pub struct Spare<'a> {
+    /// The object, as [`Pager::object`] has it.
+    pub object: (u64, u64),
+    /// The first page.
+    pub first: u64,
+    /// A share of each from there on, so that none becomes another meanwhile; of none that stays.
+    pub pages: &'a [Option<FrameRef>],
+    /// Those that programs have used since they were looked at last go, too.
+    pub used: bool,
+}
+
+impl Spare<'_> {
+    /// The numbers of the pages.
+    fn range(&self) -> Range<u64> {
+        self.first..self.first.saturating_add(self.pages.len() as u64)
+    }
+}
+
 impl Area {
+    /// The pager of an area, and the object's page at the area's start.
+    fn paged(&self) -> Option<(&Arc<dyn Pager>, u64)> {
+        match &self.content {
+            Content::Pager { pager, first, .. } => Some((pager, *first)),
+            Content::Zeros => None,
+        }
+    }
+
     /// The pager of a shared area that wants to know of first writes, and the object's page at the area's
     /// start.
     pub(super) fn followed(&self) -> Option<(&Arc<dyn Pager>, u64)> {
@@ -33,9 +64,16 @@ impl Area {
         }
     }
 
-    /// The addresses of the object's `pages` in this area, which starts at `start`, if it shows object `id`.
-    fn shows(&self, start: usize, id: (u64, u64), pages: &Range<u64>) -> Option<(usize, usize)> {
-        let (pager, first) = self.followed()?;
+    /// The addresses of the `pages` of object `id` in this area, which starts at `start` and shows what
+    /// `of` says, if that is the object.
+    fn shows(
+        &self,
+        start: usize,
+        of: Option<(&Arc<dyn Pager>, u64)>,
+        id: (u64, u64),
+        pages: &Range<u64>,
+    ) -> Option<(usize, usize)> {
+        let (pager, first) = of?;
         let count = ((self.end - start) / PAGE) as u64;
         let low = pages.start.saturating_sub(first).min(count);
         let high = pages.end.saturating_sub(first).min(count);
@@ -48,7 +86,7 @@ impl<M: Memory> AddressSpace<M> {
     /// Who writes one of `pages` of the object `id` from now on, by a shared mapping of which its pager
     /// follows writes, faults, and the pager is asked.
     pub fn shield(&self, id: (u64, u64), pages: Range<u64>) {
-        let shows = |(start, area): &(usize, Area)| area.shows(*start, id, &pages);
+        let shows = |(start, area): &(usize, Area)| area.shows(*start, area.followed(), id, &pages);
         let any = self
             .held()
             .areas
@@ -71,6 +109,54 @@ impl<M: Memory> AddressSpace<M> {
             });
         }
         gather.finish();
+    }
+
+    /// Forgets the `spare` pages of an object where they are shown here and cannot be written, so that who
+    /// touches one again asks the pager. What is locked stays, and copies that are the space's own.
+    pub fn forget_spare(&self, spare: &Spare) {
+        let pages = spare.range();
+        let shows = |(start, area): &(usize, Area)| {
+            let free = area.lock == Lock::No;
+            let shown = free.then(|| area.shows(*start, area.paged(), spare.object, &pages));
+            let (from, to) = shown.flatten()?;
+            // The first of them, in the object.
+            Some((from, to, pages.start.max(area.paged()?.1)))
+        };
+        let any = self
+            .held()
+            .areas
+            .all()
+            .iter()
+            .any(|entry| shows(entry).is_some());
+        if !any {
+            return;
+        }
+        let inner = self.change();
+        let mut gather = Gather::new(self.memory, self.root);
+        let mut gone = 0;
+        for (from, to, first) in inner.areas.all().iter().filter_map(shows) {
+            self.tables().each_entry(from, to, |address, word, entry| {
+                let at = first - pages.start + ((address - from) / PAGE) as u64;
+                let page = spare.pages.get(at as usize).and_then(Option::as_ref);
+                let is = |page: &FrameRef| occupied(entry) && frame_of(entry) == page.frame();
+                if entry & WRITE != 0 || !page.is_some_and(is) {
+                    return;
+                }
+                // The machine marks a page when it is used, whatever else happens.
+                if entry & ACCESSED != 0 && !spare.used {
+                    word.fetch_and(!ACCESSED, Ordering::Relaxed);
+                    return;
+                }
+                let entry = word.swap(0, Ordering::AcqRel);
+                gather.page(address, frame_of(entry));
+                gone += 1;
+            });
+        }
+        gather.finish();
+        if gone != 0 {
+            self.resident.note_most();
+        }
+        self.resident.add(UNDER_MONITOR, -gone);
     }
 
     /// The pager of the first area from `address` on and before `end` that is shared and follows writes, and

@@ -25,12 +25,11 @@ const WORDS: &[&str] = &[
 /// The places of one file. Tests, models and benchmarks have none.
 pub fn places(path: &str, text: &str) -> Places {
     let mut found = Places::new();
-    let aside = [
-        "tests", "benches", "testing", "selftest", "costs", "torture", "fuzz",
-    ];
+    let aside = ["tests", "benches", "testing", "selftest", "fuzz"];
     let name = path.trim_end_matches(".rs");
     if !path.ends_with(".rs")
         || path.starts_with("xtask/")
+        || path.starts_with("trials/")
         || name.ends_with("tests")
         || name.ends_with("model")
         || path.split(['/', '.']).any(|part| aside.contains(&part))

@@ -76,6 +76,11 @@ pub const TESTS: &[Test] = &[
         run: shares::run,
     },
     Test {
+        name: "kept",
+        about: "cached files larger than memory beside a model, with delays and errors, on 1 and 4 CPUs",
+        run: kept,
+    },
+    Test {
         name: "session",
         about: "type, edit, interrupt, suspend, end, under a pseudo-terminal",
         run: session::run,
@@ -1105,6 +1110,22 @@ pub fn own_suite(
             Check::new(name, good, ran.told())
         }
     }
+}
+
+/// `user/kept.c` in 64 MiB, on the kernel that has its file system.
+fn kept(kit: &Kit) -> Vec<Check> {
+    let steps = if kit.long { "20000" } else { "1500" };
+    let words = ["/tests/kept-glibc", steps];
+    let run = |cpus| {
+        let mut machine = with(kit, &format!("kept-{cpus}"), cpus, 64);
+        if kit.leaves_out(&machine) {
+            return Vec::new();
+        }
+        let tap = |kit: &Kit, machine: &mut Machine| kit.tap(machine, &words, 10 * MINUTE);
+        kit.on_suites(&mut machine, tap)
+            .unwrap_or_else(|failure| vec![Check::new("kept", false, failure.message)])
+    };
+    [1, 4].into_iter().flat_map(run).collect()
 }
 
 fn memory(kit: &Kit) -> Vec<Check> {

@@ -196,6 +196,7 @@ impl Kit {
             "figures",
             "watchpoints",
             "shares",
+            "kept",
         ] {
             programs.push((
                 format!("{name}-glibc"),
@@ -442,15 +443,27 @@ impl Kit {
 
     /// Boots the machine on a kernel that has suites of its own, of which its command line names one.
     pub fn boot_suite(&self, machine: &mut Machine, limit: Duration) -> Result<Ran> {
-        let trials;
-        let kit = if self.has_suites {
-            self
-        } else {
-            trials = self.with_kernel(kernel::build_trials(self.profile)?)?;
-            machine.kernel.clone_from(&trials.kernel);
-            &trials
+        let boot = |kit: &Self, machine: &mut Machine| {
+            kit.boot_root(Root::new(None)?, machine, &["/bin/true"], Vec::new(), limit)
         };
-        kit.boot_root(Root::new(None)?, machine, &["/bin/true"], Vec::new(), limit)
+        self.on_suites(machine, boot)?
+    }
+
+    /// What `act` does on the kernel that has suites of its own.
+    ///
+    /// # Errors
+    /// Host failure when that is not built.
+    pub fn on_suites<R>(
+        &self,
+        machine: &mut Machine,
+        act: impl FnOnce(&Self, &mut Machine) -> R,
+    ) -> Result<R> {
+        if self.has_suites {
+            return Ok(act(self, machine));
+        }
+        let trials = self.with_kernel(kernel::build_trials(self.profile)?)?;
+        machine.kernel.clone_from(&trials.kernel);
+        Ok(act(&trials, machine))
     }
 
     /// The same with another root.

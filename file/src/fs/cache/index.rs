@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
-use super::Cached;
+use super::{Cached, Reach};
 use vm::fallible::try_insert;
 
 /// File system and number.
@@ -76,21 +76,29 @@ fn next(files: &BTreeMap<Id, Arc<Cached>>, hand: Id) -> Option<(Id, Arc<Cached>)
     Some((*id, file.clone()))
 }
 
-/// Takes pages away, about `most`: clean ones, or if there are none, those that are stored first. How many.
-/// As [`evict`].
+/// Takes pages away, about `most`: clean ones, then clean ones that programs have mapped and do not use, then
+/// those that are stored for that, then mapped ones that are used. How many. As [`evict`].
 pub fn make_room(most: usize) -> usize {
-    match evict(most) {
-        0 if super::dirty() > 0 => {
-            flush_all(None);
-            evict(most)
+    // A page that was used is left alone once.
+    for reach in [Reach::Unmapped, Reach::Unused, Reach::Unused] {
+        let count = evict(most, reach);
+        if count > 0 {
+            return count;
         }
-        count => count,
     }
+    if super::dirty() > 0 {
+        flush_all(None);
+        let count = evict(most, Reach::Unmapped);
+        if count > 0 {
+            return count;
+        }
+    }
+    evict(most, Reach::Mapped)
 }
 
-/// Takes clean pages away until `most` have gone or all files were looked at twice. How many. Thread context,
-/// without a monitor of a cached file's table.
-pub fn evict(most: usize) -> usize {
+/// Takes clean pages away as far as `reach` says, until `most` have gone or all files were looked at twice.
+/// How many. Thread context, without a monitor of a cached file's table.
+pub fn evict(most: usize, reach: Reach) -> usize {
     let mut rounds = 2 * INDEX.lock().files.len();
     let mut count = 0;
     while count < most && rounds > 0 {
@@ -102,7 +110,7 @@ pub fn evict(most: usize) -> usize {
         index.hand = id;
         drop(index);
         if !file.used.swap(false, Ordering::Relaxed) {
-            count += file.evict(most - count);
+            count += file.evict(most - count, reach);
             drop_if_idle(id, file);
         }
     }

@@ -42,6 +42,8 @@ pub(super) struct Kept {
     pub generation: u64,
     /// The page behind the last fill.
     next: u64,
+    /// Where eviction goes on.
+    hand: u64,
 }
 
 /// Neighbouring pages: the first, and how many.
@@ -183,6 +185,32 @@ impl Kept {
             true => self.take(index),
             false => 0,
         }
+    }
+
+    /// Eviction goes over `count` places, at most as many as there are: the first of them. They end where the
+    /// arrays do.
+    pub fn pass(&mut self, count: usize) -> u64 {
+        let end = (self.capacity() as u64).saturating_sub(count as u64);
+        let first = if self.hand > end { 0 } else { self.hand };
+        self.hand = first + count as u64;
+        first
+    }
+
+    /// Puts a share of each clean page that others have shares of into `pages`, which begin with page
+    /// `first`. Whether there are any.
+    pub fn mapped(&self, first: u64, pages: &mut [Option<FrameRef>]) -> bool {
+        let mut any = false;
+        for (index, place) in (first..).zip(pages) {
+            let shown = self.slot(index).is_some_and(|slot| {
+                let address = slot.page();
+                address != 0 && !slot.is_dirty() && frame::others(Frame::from_routines(address)) > 0
+            });
+            if shown {
+                *place = self.page(index);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Whether page `index` is there and clean.

@@ -2,9 +2,11 @@
 //! with errors.
 
 use super::*;
+use crate::io::IoBuf;
 use std::sync::Mutex;
 use std::vec;
 use std::vec::Vec as List;
+use vm::frame::FrameRef;
 
 /// What keeps a file in the test.
 pub(super) struct Store {
@@ -91,7 +93,7 @@ fn attr(size: usize, time: i64) -> Attr {
 /// A file that `bytes` are in, opened.
 fn opened(bytes: &[u8]) -> (Arc<Store>, Arc<Cached>) {
     let store = Store::new(bytes.to_vec());
-    let file = Cached::new((u64::MAX - 2, 1), store.clone()).unwrap();
+    let file = Cached::new((u64::MAX - 2, 1), store.clone(), Arc::default()).unwrap();
     assert_eq!(file.heard(&attr(bytes.len(), 1), mark(), false), Ok(true));
     (store, file)
 }
@@ -154,7 +156,7 @@ fn whatever_is_done_the_file_is_that_of_a_model() {
                 }
                 7 => file.flush(),
                 _ => {
-                    file.evict(next(8));
+                    file.evict(next(8), Reach::Unmapped);
                 }
             }
             assert_eq!(file.size(), model.len() as u64);
@@ -162,7 +164,7 @@ fn whatever_is_done_the_file_is_that_of_a_model() {
         file.flush();
         assert!(!file.is_dirty());
         assert_eq!(store.content(), model);
-        file.evict(usize::MAX);
+        file.evict(usize::MAX, Reach::Unmapped);
         assert_eq!(file.resident(), 0);
         assert_eq!(read(&file, 0, 20 * PAGE).unwrap(), model);
     }
@@ -187,7 +189,7 @@ fn routines_write_dirty_pages_alone_and_what_they_write_is_stored() {
             let alone = Sharing::Exclusive;
             match next(6) {
                 0 => file.flush(),
-                1 => _ = file.evict(2),
+                1 => _ = file.evict(2, Reach::Unmapped),
                 2 | 3 => {
                     let bytes: List<u8> = (0..count).map(|_| next(256) as u8).collect();
                     let end = at + count;
@@ -257,7 +259,7 @@ fn errors_are_told_and_nothing_else_is_lost() {
                     assert_eq!(file.errors().tell(&told_again(&file)), Ok(()));
                 }
                 _ => {
-                    file.evict(3);
+                    file.evict(3, Reach::Unmapped);
                 }
             }
         }
@@ -353,17 +355,17 @@ fn a_page_that_somebody_has_stays() {
     let (_store, file) = opened(&[5; 4 * PAGE]);
     let page = file.page(1, 1).unwrap().unwrap();
     read(&file, 0, 4 * PAGE).unwrap();
-    assert_eq!(file.evict(usize::MAX), 3);
+    assert_eq!(file.evict(usize::MAX, Reach::Unmapped), 3);
     assert_eq!(file.resident(), 1);
     drop(page);
-    assert_eq!(file.evict(usize::MAX), 1);
+    assert_eq!(file.evict(usize::MAX, Reach::Unmapped), 1);
 }
 
 #[test]
 fn a_file_that_is_opened_again_has_its_pages_still() {
     let store = Store::new(vec![3; 2 * PAGE]);
     let id = (u64::MAX - 1, 77);
-    let make = || Cached::new(id, store.clone());
+    let make = || Cached::new(id, store.clone(), Arc::default());
     let file = index::find(id, make).unwrap();
     assert_eq!(file.heard(&attr(2 * PAGE, 1), mark(), false), Ok(true));
     read(&file, 0, 100).unwrap();
@@ -373,7 +375,7 @@ fn a_file_that_is_opened_again_has_its_pages_still() {
     // Gone, it is another's number; but its pages are found when memory is short.
     index::forget(id);
     assert!(index::known(id).is_none());
-    index::evict(usize::MAX);
-    index::evict(usize::MAX);
+    index::evict(usize::MAX, Reach::Unmapped);
+    index::evict(usize::MAX, Reach::Unmapped);
     assert_eq!(again.resident(), 0);
 }

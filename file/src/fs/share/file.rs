@@ -22,11 +22,11 @@ use vm::space::Pager;
 use super::host::{Host, User};
 use super::link::Use;
 use super::node::Node;
-use super::pager::{PagesPager, SharePager};
+use super::pager::SharePager;
 use super::session::Fid;
 use crate::file::{DescRoutines, File, OpenFile};
 use crate::fs::attr::Attr;
-use crate::fs::cache::{Cached, routines};
+use crate::fs::cache::{Cached, Errors, PagesPager, routines};
 use crate::fs::inode::{DirSink, Inode};
 use crate::fs::length;
 use crate::io::IoBuf;
@@ -66,6 +66,8 @@ pub struct Opened {
     through: bool,
     /// Errors of stores that its description was told of.
     told: AtomicU32,
+    /// Those of all files of the share.
+    told_of_all: AtomicU32,
     user: Option<User>,
 }
 
@@ -81,6 +83,7 @@ impl Opened {
         let user = host.map(|host| host.attach(&handle.fid, handle.reads, handle.writes));
         let told = pages.as_ref().map_or(0, |pages| pages.errors().begin());
         Opened {
+            told_of_all: AtomicU32::new(node.shared.errors.begin()),
             node,
             fid: handle.fid,
             unit: handle.unit,
@@ -279,6 +282,10 @@ impl File for Opened {
         stored.and(self.node.shared.session.fsync(&self.fid, data))
     }
 
+    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
+        self.node.shared.errors.tell(&self.told_of_all)
+    }
+
     fn unsettled(&self, _of: &OpenFile) -> bool {
         self.kept().is_some_and(|pages| pages.is_unsettled())
     }
@@ -329,12 +336,19 @@ impl File for Opened {
 /// An open directory.
 pub struct Listing {
     fid: Arc<Fid>,
+    errors: Arc<Errors>,
+    /// Of these its description was told.
+    told_of_all: AtomicU32,
 }
 
 impl Listing {
-    /// `fid` is open.
-    pub fn new(fid: Arc<Fid>) -> Listing {
-        Listing { fid }
+    /// `fid` is open, of a share with these errors.
+    pub fn new(fid: Arc<Fid>, errors: Arc<Errors>) -> Listing {
+        Listing {
+            fid,
+            told_of_all: AtomicU32::new(errors.begin()),
+            errors,
+        }
     }
 }
 
@@ -358,6 +372,10 @@ impl File for Listing {
 
     fn sync(&self, _of: &OpenFile, data: bool) -> Result<()> {
         self.fid.session().fsync(&self.fid, data)
+    }
+
+    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
+        self.errors.tell(&self.told_of_all)
     }
 
     fn as_any(&self) -> &dyn Any {

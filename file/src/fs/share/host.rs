@@ -15,7 +15,7 @@ use vm::frame::FrameRef;
 
 use super::link::Use;
 use super::session::{Fid, Session};
-use crate::fs::cache::{Backing, UNIT};
+use crate::fs::cache::{self, Backing, UNIT};
 use vm::fallible::try_arc;
 
 /// What keeps one file of a share.
@@ -66,12 +66,14 @@ impl Host {
     }
 }
 
-impl User {
-    /// It is about to go, and something may be left to store: the handles stay until that is done.
-    pub fn leave_late(&self) {
+impl cache::User for User {
+    /// The handles stay until that is done.
+    fn leave_late(&self) {
         self.0.handles.lock().late = true;
     }
+}
 
+impl User {
     /// One more, who uses the same handles.
     pub fn more(&self) -> User {
         self.0.handles.lock().users += 1;

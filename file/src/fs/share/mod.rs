@@ -28,6 +28,7 @@ use device::virtio::share::PREFIX;
 use sync::Monitor;
 
 use crate::fs::attr::{Attr, Kind};
+use crate::fs::cache::Errors;
 use crate::fs::inode::{How, Inode};
 use crate::fs::place::{self, FileSystem, Place};
 use crate::fs::walk::{View, walk};
@@ -63,6 +64,8 @@ pub struct Shared {
     dev: u64,
     owner: Owner,
     nodes: Nodes,
+    /// What could not be stored.
+    errors: Arc<Errors>,
 }
 
 impl Shared {
@@ -98,6 +101,7 @@ impl ShareFs {
             dev: super::mem::anonymous_dev(),
             owner,
             nodes: Nodes::default(),
+            errors: try_arc(Errors::new())?,
         })?;
         let root = Node::root(&shared, top)?;
         try_arc(ShareFs { name, root })

@@ -258,7 +258,10 @@ impl Node {
         if Cached::would_be_long(size) && self.pages().is_none() {
             return Ok(None);
         }
-        let make = || Cached::new(self.id(), Host::new(self.shared.session.clone())?);
+        let make = || {
+            let host = Host::new(self.shared.session.clone())?;
+            Cached::new(self.id(), host, self.shared.errors.clone())
+        };
         let pages = match self.pages.get() {
             Some(pages) => pages.clone(),
             None => {
@@ -441,7 +444,7 @@ impl Inode for Node {
             Kind::Directory => {
                 let fid = session.walk(&self.fid(), None)?;
                 session.open(&fid, abi::linux::O_RDONLY)?;
-                Ok(how.finish(try_arc(Listing::new(fid))?))
+                Ok(how.finish(try_arc(Listing::new(fid, self.shared.errors.clone()))?))
             }
             Kind::Fifo => self.fifo.open(how),
             Kind::Char => dev::open(self.attr().rdev, how),

@@ -19,7 +19,7 @@ use crate::sys;
 use account::Capability;
 use file::fs::mem::MemFs;
 use file::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
-use file::fs::{Kind, SetAttr, share};
+use file::fs::{Kind, SetAttr, kinds, share};
 use process::ipc::mqueue;
 use tty::devpts;
 use vm::fallible::try_string;
@@ -33,6 +33,23 @@ fn optional(addr: usize) -> Result<String> {
     }
     let bytes = vm::user::cstr(addr, PATH_MAX)?;
     try_string(&bytes)
+}
+
+/// The kinds that every machine has.
+pub const KINDS: &[kinds::Kind] = &[
+    kind("tmpfs", |_, options| Ok(Options::parse(options)?.make()?)),
+    kind("ramfs", |_, _| Ok(MemFs::new("ramfs", 0o755))),
+    kind("devtmpfs", |_, _| Ok(boot::devices()?)),
+    kind("devpts", |_, _| Ok(devpts::file_system())),
+    kind("mqueue", |_, _| Ok(mqueue::names::file_system())),
+    kind("proc", |_, _| Ok(proc::file_system())),
+    kind("sysfs", |_, _| Ok(sys::file_system())),
+    kind("synfs", |_, _| Ok(syn::file_system())),
+    kind("9p", share::file_system),
+];
+
+const fn kind(name: &'static str, make: kinds::Make) -> kinds::Kind {
+    kinds::Kind { name, make }
 }
 
 /// What a mount of `tmpfs` is asked to be.
@@ -146,18 +163,8 @@ fn mount(args: &mut Args) -> Result<usize> {
     if at.inode.kind() != Kind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    let fs: Arc<dyn FileSystem> = match kind.as_str() {
-        "tmpfs" => Options::parse(&optional(args.word(4))?)?.make()?,
-        "ramfs" => MemFs::new("ramfs", 0o755),
-        "proc" => proc::file_system(),
-        "sysfs" => sys::file_system(),
-        "synfs" => syn::file_system(),
-        "devtmpfs" => boot::devices()?,
-        "devpts" => devpts::file_system(),
-        "mqueue" => mqueue::names::file_system(),
-        "9p" => share::file_system(&source, &optional(args.word(4))?)?,
-        _ => return Err(Errno::ENODEV),
-    };
+    let make = kinds::find(&kind).ok_or(Errno::ENODEV)?.make;
+    let fs = make(&source, &optional(args.word(4))?)?;
     let source = if source.is_empty() { kind } else { source };
     let top = fs.root();
     place::mount(fs, top, Some(at), source, flags)?;

@@ -312,6 +312,72 @@ fn fork_leaves_out_what_came_along_and_was_never_used() {
 }
 
 #[test]
+fn spare_pages_of_an_object_are_forgotten_and_nothing_else() {
+    let (space, memory, before) = space(400);
+    let file = File::new(memory, 16);
+    let backing = || Backing::FilePrivate {
+        pager: file.clone(),
+        offset: 4 * PAGE as u64,
+    };
+    space
+        .map(Placement::Fixed(A), 8 * PAGE, Prot::RW, backing())
+        .unwrap();
+    let locked = A + 16 * PAGE;
+    space
+        .map(Placement::Fixed(locked), 8 * PAGE, Prot::RX, backing())
+        .unwrap();
+    space
+        .lock(locked, 8 * PAGE, Lock::Used, &Bounds::NONE)
+        .unwrap();
+    for page in 0..8 {
+        assert_eq!(read(&space, A + page * PAGE), Ok(page as u8 + 5));
+        assert_eq!(read(&space, locked + page * PAGE), Ok(page as u8 + 5));
+    }
+    // A copy is the space's own, whatever the object's page is.
+    space.write_at(A + 2 * PAGE, b"x").unwrap();
+    let there = |from: usize| -> Vec<usize> {
+        (0..8)
+            .filter(|page| occupied(entry(&space, from + page * PAGE)))
+            .collect()
+    };
+    let mut pages = [const { None }; 6];
+    file.resident(3, &mut pages);
+    let forget = |first, pages: &[Option<FrameRef>], used| {
+        space.forget_spare(&Spare {
+            object: file.object(),
+            first,
+            pages,
+            used,
+        });
+    };
+    let tables = space.tables();
+    let accessed = |page: usize| tables.leaf(A + page * PAGE).unwrap();
+    (0..8).for_each(|page| {
+        accessed(page).fetch_or(crate::table::ACCESSED, Ordering::Relaxed);
+    });
+    accessed(1).fetch_and(!crate::table::ACCESSED, Ordering::Relaxed);
+    // What was used is spared once.
+    forget(3, &pages, false);
+    assert_eq!(there(A), [0, 2, 3, 4, 5, 6, 7]);
+    forget(3, &pages, false);
+    assert_eq!(there(A), [2, 5, 6, 7]);
+    assert_eq!(there(locked), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(space.resident(), 12);
+    accessed(5).fetch_or(crate::table::ACCESSED, Ordering::Relaxed);
+    pages.fill(None);
+    file.resident(4, &mut pages);
+    forget(4, &pages, true);
+    assert_eq!(there(A), [2, 6, 7]);
+    drop(pages);
+    assert_eq!(read(&space, A + 2 * PAGE), Ok(b'x'));
+    for page in [0, 1, 3, 4, 5] {
+        assert_eq!(read(&space, A + page * PAGE), Ok(page as u8 + 5));
+    }
+    drop((space, file));
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
 fn fork_copies_what_is_written_again_and_again() {
     let (parent, memory, before) = space(600);
     let writable = |space: &AddressSpace<_>, pages: usize| {

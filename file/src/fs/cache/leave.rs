@@ -1,0 +1,208 @@
+//! Pages leave: the file becomes shorter or another, or memory is short.
+//!
+//! *Interface*: [`Cached::resize`], [`Cached::around`], [`Cached::empty`], [`Cached::evict`].
+
+use abi::errno::Result;
+use abi::layout::PAGE;
+use core::sync::atomic::Ordering;
+use sync::epoch;
+use vm::frame::{self, Frame, FrameRef};
+use vm::space::Spare;
+
+use super::{Cached, DIRTY};
+use crate::callout;
+use crate::fs::mem::mapped;
+
+/// Pages that go together, behind one grace period.
+pub(super) const HELD: usize = 128;
+
+/// Whom pages may be taken from when memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Pages that no program has mapped.
+    Unmapped,
+    /// Those too that programs have mapped and not used since they were asked last.
+    Unused,
+    /// All that are not locked.
+    Mapped,
+}
+
+impl Cached {
+    /// Sets the size, here and by `there` at the backing: pages beyond it go, and what comes to lie inside
+    /// reads as zeros. EFBIG, ENOMEM: no room for the arrays; what `there` says.
+    pub fn resize(&self, size: u64, there: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _turn = self.writers.lock();
+        let _storing = self.flushing.lock();
+        let end = size.div_ceil(PAGE as u64);
+        let reached = self.table.lock().reach(&self.core, end);
+        reached?;
+        if size > self.size() {
+            self.mend();
+        }
+        there()?;
+        let mut gone = Gone::default();
+        let mut table = self.table.lock();
+        table.generation += 1;
+        let old = self.core.size.swap(size, Ordering::AcqRel);
+        if size < old {
+            let within = (size % PAGE as u64) as usize;
+            if within != 0
+                && let Some(page) = table.page(size / PAGE as u64)
+            {
+                page.bytes(within..PAGE)?.zero();
+            }
+            let dirty = table.dirty;
+            let capacity = table.capacity() as u64;
+            (end..capacity).for_each(|index| gone.push(table.take(index)));
+            DIRTY.fetch_sub(dirty - table.dirty, Ordering::Relaxed);
+        }
+        drop(table);
+        drop(gone);
+        if size < old && self.mapped.load(Ordering::SeqCst) {
+            mapped::forget_beyond(self.id, size);
+        }
+        self.touched();
+        Ok(())
+    }
+
+    /// Does `act`, which reads or writes the backing itself, from byte `at` on, while nobody writes by a
+    /// call; what is dirty is stored before. If it `writes`, it answers how many bytes it wrote, which go
+    /// from here.
+    pub fn around(
+        &self,
+        at: u64,
+        writes: bool,
+        act: impl FnOnce() -> Result<usize>,
+    ) -> Result<usize> {
+        let _turn = writes.then(|| self.writers.lock());
+        self.flush();
+        let count = act()?;
+        if writes && count > 0 {
+            let _storing = self.flushing.lock();
+            let mut gone = Gone::default();
+            let mut table = self.table.lock();
+            table.generation += 1;
+            let end = at.saturating_add(count as u64);
+            let capacity = table.capacity() as u64;
+            let pages = at / PAGE as u64..end.div_ceil(PAGE as u64).min(capacity);
+            for index in pages {
+                if table.is_clean(index) {
+                    gone.push(table.take(index));
+                }
+            }
+            if table.reach(&self.core, end.div_ceil(PAGE as u64)).is_ok() {
+                self.core.size.fetch_max(end, Ordering::AcqRel);
+            }
+            drop(table);
+            self.touched();
+        }
+        Ok(count)
+    }
+
+    /// Stores what is dirty, and takes all pages away: it is [long](Self::set_long), and no routine is left.
+    pub fn empty(&self) {
+        let _turn = self.writers.lock();
+        self.flush();
+        let _storing = self.flushing.lock();
+        let mut gone = Gone::default();
+        let mut table = self.table.lock();
+        table.generation += 1;
+        let dirty = table.dirty;
+        let capacity = table.capacity() as u64;
+        (0..capacity).for_each(|index| gone.push(table.take(index)));
+        DIRTY.fetch_sub(dirty, Ordering::Relaxed);
+    }
+
+    /// Takes clean pages away, `most` at most, or somewhat more of those that are mapped: as far as `reach`
+    /// says, and none that a program uses otherwise. How many. It goes on where it stopped the last time.
+    /// While pages are being stored it waits.
+    pub fn evict(&self, most: usize, reach: Reach) -> usize {
+        let _turn = self.flushing.lock();
+        let mut gone = Gone::default();
+        let mapped = reach != Reach::Unmapped && self.mapped.load(Ordering::SeqCst);
+        let mut left = self.table.lock().capacity();
+        while left > 0 && gone.count < most {
+            let count = left.min(HELD);
+            left -= count;
+            let mut table = self.table.lock();
+            let first = table.pass(count);
+            if mapped {
+                let mut pages = [const { None }; HELD];
+                let any = table.mapped(first, &mut pages[..count]);
+                drop(table);
+                if any {
+                    self.unmap(first, &pages[..count], reach == Reach::Mapped);
+                }
+                drop(pages);
+                table = self.table.lock();
+            }
+            for index in first..first + count as u64 {
+                if gone.count == most && !mapped {
+                    break;
+                }
+                gone.push(table.evict(index));
+            }
+        }
+        gone.count
+    }
+
+    /// Spaces forget these pages; those that are `used`, too.
+    fn unmap(&self, first: u64, pages: &[Option<FrameRef>], used: bool) {
+        let spare = Spare {
+            object: self.id,
+            first,
+            pages,
+            used,
+        };
+        callout::each_space(&mut |space| space.forget_spare(&spare));
+    }
+}
+
+/// Pages that nobody finds any more: their shares go a grace period later, in pieces, without memory.
+pub(super) struct Gone {
+    addresses: [u64; HELD],
+    held: usize,
+    count: usize,
+}
+
+impl Default for Gone {
+    fn default() -> Gone {
+        Gone {
+            addresses: [0; HELD],
+            held: 0,
+            count: 0,
+        }
+    }
+}
+
+impl Gone {
+    /// One more, if it is none of address 0.
+    pub fn push(&mut self, address: u64) {
+        if address == 0 {
+            return;
+        }
+        if self.held == HELD {
+            self.release();
+        }
+        self.addresses[self.held] = address;
+        self.held += 1;
+        self.count += 1;
+    }
+
+    fn release(&mut self) {
+        if self.held == 0 {
+            return;
+        }
+        epoch::synchronize();
+        for address in &self.addresses[..self.held] {
+            frame::release(Frame::from_routines(*address));
+        }
+        self.held = 0;
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

@@ -1,0 +1,221 @@
+//! A file system for tests of the page cache: files that are kept elsewhere, slowly and with errors.
+//!
+//! *Interface*: [`add_kind`]; `mount -t kept none DIR`, each time a new one. It has the regular files `0` to
+//! `4`, empty at first, of at most [`disk::LENGTH`] bytes, and `plan`, which says what goes wrong
+//! ([`plan::Plan`]). What keeps a file knows it by sectors ([`disk`]), so it takes a hundredth of the memory.
+
+mod disk;
+mod open;
+mod plan;
+
+use abi::errno::{Errno, Result};
+use abi::linux::{S_IFDIR, S_IFREG, Statfs};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use file::OpenFile;
+use file::fs::cache::{Cached, Errors, index};
+use file::fs::directory::Directory;
+use file::fs::inode::fixed_entries;
+use file::fs::mem::anonymous_dev;
+use file::fs::ownership::Ownership;
+use file::fs::place::{self, FileSystem};
+use file::fs::{Attr, DirSink, How, Inode, SetAttr, kinds};
+use vm::fallible::{try_arc, try_push, try_slice};
+
+use disk::Disk;
+use open::Opened;
+use plan::Plan;
+
+const NAME: &str = "kept";
+/// Names of the regular files.
+const NAMES: [&str; 5] = ["0", "1", "2", "3", "4"];
+/// What says what goes wrong.
+const PLAN: &str = "plan";
+/// Numbers of the inodes: of the root, of the plan; the regular files' follow.
+const ROOT: u64 = 1;
+const FIRST: u64 = ROOT + 2;
+
+/// Adds the kind to those that can be mounted.
+pub fn add_kind() {
+    let added = kinds::add(kinds::Kind {
+        name: NAME,
+        make: |_, _| Ok(World::new()?),
+    });
+    assert!(added, "room for one more kind of file system");
+}
+
+/// One such file system.
+pub struct World {
+    dev: u64,
+    files: Vec<Arc<Cached>>,
+    plan: Arc<Plan>,
+    errors: Arc<Errors>,
+    this: alloc::sync::Weak<World>,
+}
+
+impl World {
+    fn new() -> Result<Arc<World>> {
+        let dev = anonymous_dev();
+        let (plan, errors) = (try_arc(Plan::default())?, try_arc(Errors::new())?);
+        let mut files = Vec::new();
+        for number in 0..NAMES.len() as u64 {
+            let id = (dev, FIRST + number);
+            let disk = Disk::new(plan.clone())?;
+            let make = || Cached::new(id, disk, errors.clone());
+            try_push(&mut files, index::find(id, make)?)?;
+        }
+        Ok(Arc::new_cyclic(|this| World {
+            dev,
+            files,
+            plan,
+            errors,
+            this: this.clone(),
+        }))
+    }
+
+    fn node(&self, what: What) -> Result<Arc<Node>> {
+        let world = self.this.upgrade().ok_or(Errno::EIO)?;
+        try_arc(Node { world, what })
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        (self.files.iter()).for_each(|pages| index::forget(pages.id()));
+    }
+}
+
+impl FileSystem for World {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn root(&self) -> Arc<dyn Inode> {
+        match self.node(What::Root) {
+            Ok(root) => root,
+            Err(error) => panic!("no root of the file system of the trials: {error}"),
+        }
+    }
+
+    fn statfs(&self) -> Statfs {
+        place::without_room(0x6b65_7074)
+    }
+}
+
+/// One file of it.
+pub struct Node {
+    world: Arc<World>,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Root,
+    Plan,
+    /// The regular file of this number.
+    Regular(usize),
+}
+
+impl Node {
+    /// Its pages, of a regular file.
+    fn pages(&self) -> Option<&Arc<Cached>> {
+        match self.what {
+            What::Regular(number) => self.world.files.get(number),
+            _ => None,
+        }
+    }
+
+    /// Sets the length, here and where it is kept.
+    fn resize(&self, size: u64) -> Result<()> {
+        let pages = self.pages().ok_or(Errno::EINVAL)?;
+        if size > disk::LENGTH {
+            return Err(Errno::EFBIG);
+        }
+        pages.resize(size, || {
+            let disk = pages.backing().clone().into_any().downcast::<Disk>();
+            disk.map_err(|_| Errno::EIO)?.cut(size);
+            Ok(())
+        })
+    }
+}
+
+impl Inode for Node {
+    fn attr(&self) -> Attr {
+        let mode = match self.what {
+            What::Root => S_IFDIR | 0o755,
+            _ => S_IFREG | 0o644,
+        };
+        let nlink = if mode & S_IFDIR == S_IFDIR { 2 } else { 1 };
+        Attr {
+            size: self.pages().map_or(0, |pages| pages.size()),
+            ..Ownership::new(mode, 0, 0).attr(self.id(), nlink)
+        }
+    }
+
+    fn id(&self) -> (u64, u64) {
+        let number = match self.what {
+            What::Root => ROOT,
+            What::Plan => ROOT + 1,
+            What::Regular(number) => FIRST + number as u64,
+        };
+        (self.world.dev, number)
+    }
+
+    fn set_attr(&self, _set: &SetAttr) -> Result<()> {
+        Ok(())
+    }
+
+    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+        Ok(match self.what {
+            What::Root => how.finish(try_arc(Directory)?),
+            What::Plan => how.finish(self.world.plan.clone()),
+            What::Regular(_) => how.finish(try_arc(Opened::new(self)?)?),
+        })
+    }
+
+    fn truncate(&self, size: u64) -> Result<()> {
+        match self.what {
+            What::Plan => Ok(()),
+            _ => self.resize(size),
+        }
+    }
+
+    fn lookup(self: Arc<Self>, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        let number = NAMES.iter().position(|other| other.as_bytes() == name);
+        let what = match number {
+            Some(number) => What::Regular(number),
+            None if name == PLAN.as_bytes() => What::Plan,
+            None => return Err(Errno::ENOENT),
+        };
+        Ok(self.world.node(what)?)
+    }
+
+    fn parent(&self) -> Option<Arc<dyn Inode>> {
+        match self.what {
+            What::Root => None,
+            _ => Some(self.world.node(What::Root).ok()?),
+        }
+    }
+
+    fn name(&self) -> Option<Arc<[u8]>> {
+        let name = match self.what {
+            What::Root => return None,
+            What::Plan => PLAN,
+            What::Regular(number) => NAMES.get(number)?,
+        };
+        try_slice(name.as_bytes()).ok()
+    }
+
+    fn readdir(&self, from: u64, sink: &mut dyn DirSink) -> Result<u64> {
+        let dots = [
+            (&b"."[..], ROOT, abi::linux::DT_DIR),
+            (b"..", ROOT, abi::linux::DT_DIR),
+        ];
+        Ok(fixed_entries(&dots, from, sink).unwrap_or_else(|full| full))
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

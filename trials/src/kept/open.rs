@@ -1,0 +1,109 @@
+//! An open regular file of the trials' file system: all through the page cache.
+//!
+//! *Interface*: [`Opened`], through [`File`].
+
+use abi::errno::{Errno, Result};
+use alloc::sync::Arc;
+use core::any::Any;
+use core::sync::atomic::{AtomicU32, Ordering};
+use file::file::DescRoutines;
+use file::fs::cache::{Cached, PagesPager, routines};
+use file::io::IoBuf;
+use file::{File, OpenFile};
+use quaject::Sharing;
+use vm::Pager;
+use vm::fallible::try_arc;
+
+use super::Node;
+use super::disk::LENGTH;
+
+/// An open file.
+pub struct Opened {
+    node: Arc<Node>,
+    pages: Arc<Cached>,
+    /// Errors that its description was told of: of its own file, and of all.
+    told: AtomicU32,
+    told_of_all: AtomicU32,
+}
+
+impl Opened {
+    /// Of `node`, a regular file.
+    pub fn new(node: Arc<Node>) -> Result<Opened> {
+        let pages = node.pages().ok_or(Errno::EINVAL)?.clone();
+        Ok(Opened {
+            told: AtomicU32::new(pages.errors().begin()),
+            told_of_all: AtomicU32::new(node.world.errors.begin()),
+            node,
+            pages,
+        })
+    }
+
+    fn pager_that(&self, of: &OpenFile, writes: bool) -> Result<Arc<dyn Pager>> {
+        let path = try_arc(of.path()?)?;
+        let pages = self.pages.clone();
+        let pager = PagesPager::new(self.node.clone(), pages, (), path, None, writes);
+        Ok(try_arc(pager)?)
+    }
+}
+
+impl File for Opened {
+    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        of.onward(|at| self.pages.read(at, buf))
+    }
+
+    fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        self.pages.read(offset, buf)
+    }
+
+    fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+        let _turn = of.turn();
+        let at = of.cursor.offset.load(Ordering::Relaxed);
+        let at = (!of.appending()).then_some(at);
+        let (end, count) = self.pages.write(at, buf, LENGTH)?;
+        of.cursor.offset.store(end, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        let at = (!of.appending()).then_some(offset);
+        self.pages.write(at, buf, LENGTH).map(|(_, count)| count)
+    }
+
+    fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
+        of.sought(offset, whence, || Some(self.pages.size()))
+    }
+
+    fn truncate(&self, _of: &OpenFile, size: u64) -> Result<()> {
+        self.node.resize(size)
+    }
+
+    fn sync(&self, _of: &OpenFile, _data: bool) -> Result<()> {
+        self.pages.flush();
+        self.pages.errors().tell(&self.told)
+    }
+
+    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
+        self.node.world.errors.tell(&self.told_of_all)
+    }
+
+    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        // SAFETY: the description keeps this, which keeps the pages.
+        unsafe { routines::make(self.pages.core(), of, sharing) }
+    }
+
+    fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {
+        self.pager_that(of, false)
+    }
+
+    fn shared_pager(&self, of: &OpenFile, writes: bool) -> Result<(Arc<dyn Pager>, bool)> {
+        match (of.writable(), writes) {
+            (true, _) => Ok((self.pager_that(of, true)?, true)),
+            (false, true) => Err(Errno::EACCES),
+            (false, false) => Ok((self.pager(of)?, false)),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
