@@ -143,6 +143,12 @@ static void memory(void)
     equal(status_of(child), 0, "its number is its own still");
     equal(shmdt(one), 0, "the last mapping");
     fails(shmctl(id, IPC_STAT, &about), EINVAL, "and it is gone");
+    int after = shmget(IPC_PRIVATE, 4096, 0600);
+    check(after != id && (after & 32767) == (id & 32767), "its place is another's, whose number is new");
+    equal(shmctl(after, SHM_STAT, &about), after, "a number stands for its place");
+    equal(shmctl(id, SHM_STAT, &about), after, "so does one that was in this place before");
+    fails(shmctl(id, IPC_STAT, &about), EINVAL, "but it names nothing");
+    equal(shmctl(after, IPC_RMID, NULL), 0, "the new one goes, too");
     fails((long)shmat(id, NULL, 0), EINVAL, "so is its number");
     int next = shmget(IPC_PRIVATE, PAGE, 0600);
     check(next != id, "which is not given again at once");

@@ -146,16 +146,17 @@ impl<T> Namespace<T> {
 
     /// The object with number `id`. EINVAL.
     pub fn find(&self, id: i32) -> Result<Arc<Entry<T>>> {
-        let place = usize::try_from(id).map_err(|_| Errno::EINVAL)? & ((1 << PLACE_BITS) - 1);
-        let slots = self.slots.lock();
-        let entry = slots.entries.get(place).and_then(Option::as_ref);
-        let entry = entry.filter(|entry| entry.id == id);
-        entry.cloned().ok_or(Errno::EINVAL)
+        let entry = self.at(id)?;
+        if entry.id == id {
+            Ok(entry)
+        } else {
+            Err(Errno::EINVAL)
+        }
     }
 
-    /// The object in place `place`. EINVAL.
+    /// The object in place `place`; a number that is or was an object's stands for its place. EINVAL.
     pub fn at(&self, place: i32) -> Result<Arc<Entry<T>>> {
-        let place = usize::try_from(place).map_err(|_| Errno::EINVAL)?;
+        let place = usize::try_from(place).map_err(|_| Errno::EINVAL)? & ((1 << PLACE_BITS) - 1);
         let slots = self.slots.lock();
         let entry = slots.entries.get(place).and_then(Option::as_ref);
         entry.cloned().ok_or(Errno::EINVAL)
