@@ -4,7 +4,7 @@
 //! kernel stack to its thread, the thread's task, the task's process: a few loads, which stand in the
 //! caller's place.
 //!
-//! Source: dissertation, section 4.1.3; docs/architecture.md, "Who am I".
+//! Source: dissertation, section 4.1.3; docs/architecture.md, "The current CPU and thread".
 
 use alloc::sync::Arc;
 use codegen::methods::Reg;
