@@ -6,7 +6,7 @@ use abi::errno::Result;
 use abi::layout::PAGE;
 use core::sync::atomic::Ordering;
 use sync::epoch;
-use vm::frame::{self, Frame, FrameRef};
+use vm::frame::{self, Frame};
 use vm::space::Spare;
 
 use super::{Cached, DIRTY};
@@ -14,7 +14,10 @@ use crate::callout;
 use crate::fs::mem::mapped;
 
 /// Pages that go together, behind one grace period.
-pub(super) const HELD: usize = 128;
+const HELD: usize = 128;
+
+/// Pages that eviction looks at together.
+const PASS: usize = 64;
 
 /// Whom pages may be taken from when memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,20 +125,13 @@ impl Cached {
         let mapped = reach != Reach::Unmapped && self.mapped.load(Ordering::SeqCst);
         let mut left = self.table.lock().capacity();
         while left > 0 && gone.count < most {
-            let count = left.min(HELD);
+            let count = left.min(PASS);
             left -= count;
-            let mut table = self.table.lock();
-            let first = table.pass(count);
+            let first = self.table.lock().pass(count);
             if mapped {
-                let mut pages = [const { None }; HELD];
-                let any = table.mapped(first, &mut pages[..count]);
-                drop(table);
-                if any {
-                    self.unmap(first, &pages[..count], reach == Reach::Mapped);
-                }
-                drop(pages);
-                table = self.table.lock();
+                self.unmap(first, count, reach == Reach::Mapped);
             }
+            let mut table = self.table.lock();
             for index in first..first + count as u64 {
                 if gone.count == most && !mapped {
                     break;
@@ -146,15 +142,21 @@ impl Cached {
         gone.count
     }
 
-    /// Spaces forget these pages; those that are `used`, too.
-    fn unmap(&self, first: u64, pages: &[Option<FrameRef>], used: bool) {
-        let spare = Spare {
-            object: self.id,
-            first,
-            pages,
-            used,
-        };
-        callout::each_space(&mut |space| space.forget_spare(&spare));
+    /// All address spaces forget the clean ones of the `count` pages from page `first` on, [`PASS`] at most;
+    /// with `used` also pages that a program has used since the last look.
+    #[inline(never)]
+    fn unmap(&self, first: u64, count: usize, used: bool) {
+        let mut pages = [const { None }; PASS];
+        let pages = &mut pages[..count];
+        if self.table.lock().mapped(first, pages) {
+            let spare = Spare {
+                object: self.id,
+                first,
+                pages,
+                used,
+            };
+            callout::each_space(&mut |space| space.forget_spare(&spare));
+        }
     }
 }
 
