@@ -1,11 +1,11 @@
-//! Who asks: identities, capabilities, and what each user holds of the machine.
+//! Identities, capabilities, and the resources that each user holds.
 //!
 //! *Interface*: [`Cred`] is one identity with its [`capability`] sets; [`user`] counts what a user holds and
-//! [`quota`] bounds it; [`caller`] is whoever runs. Nothing here knows a process or a file: what has an
-//! identity keeps it, and asks it.
+//! [`quota`] bounds it; [`caller`] is the running process. Nothing here knows a process or a file: an object
+//! with an identity keeps a `Cred` and asks it.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
-// Whatever a program does is answered by a value.
+// Every action of a program is answered by a value, never by a panic.
 #![cfg_attr(
     not(test),
     deny(

@@ -7,12 +7,12 @@
 //! - [`Draft::seal`] and [`Template::instantiate`] give [`Sealed`] bytes in the code space; [`Routine::from`]
 //!   turns them into a typed, counted handle. That constructor is the one unsafe step: it states the calling
 //!   contract.
-//! - [`CodeSpace`] is what the room above lends: addresses, a writable alias, the grace period. [`link`]
-//!   binds it.
+//! - [`CodeSpace`] is lent by the room above: addresses, a writable alias, the grace period. [`link`] binds
+//!   it.
 //! - [`fixup`], [`image_at`], [`for_each`], [`disassemble`], [`stats`]: seeing what was generated.
 //! - [`methods`]: the three methods of section 3.2 as idioms.
-//! - [`refusal`]: no room, on purpose.
-//! - [`harden`]: what generated code does about speculation, chosen once at boot.
+//! - [`refusal`]: deliberate lack of room, for tests.
+//! - [`harden`]: the mitigations in generated code, chosen once at boot.
 //!
 //! An assembler line needs `use codegen::{dynasm, Draft}` and `; .arch x64` as its first directive.
 #![cfg_attr(not(any(test, feature = "host")), no_std)]

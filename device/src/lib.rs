@@ -1,10 +1,10 @@
 //! The bus and the devices on it: protocol from kept crates where one fits, data path synthesized
 //! (dissertation, 4.4.2).
 //!
-//! *Interface*: [`start`] finds the devices on the bus and starts those that there is a driver for,
-//! [`attend`] follows what comes and goes later; [`serial`], the 16550 lines, which are on no bus; [`names`],
-//! the symbol table by which the rooms above find a device; [`stream`], what a device that carries bytes
-//! looks like to them. Drivers wake threads only through `sync`'s wait lists, and chain procedures through
+//! *Interface*: [`start`] finds the devices on the bus and starts those with a driver, [`attend`] handles
+//! devices that are added or removed later; [`serial`], the 16550 lines, which are on no bus; [`names`], the
+//! symbol table by which the rooms above find a device; [`stream`], their interface to a device that carries
+//! bytes. Drivers wake threads only through `sync`'s wait lists, and chain procedures through
 //! [`interrupt::Callouts`].
 #![cfg_attr(not(test), no_std)]
 
@@ -32,7 +32,7 @@ pub enum Unusable {
     Absent,
     /// No interrupt vector, no memory, or no code memory.
     Resources,
-    /// What it says about itself makes no sense, or is nothing that the driver knows.
+    /// The device's description of itself makes no sense, or the driver does not know it.
     Odd(pci::Odd),
 }
 

@@ -1,14 +1,14 @@
-//! Files: names and what they lead to, descriptors, pipes, sockets, and waiting for many of them.
+//! Files: names and inodes, descriptors, pipes, sockets, and waiting for many of them.
 //!
-//! *Interface*: [`fs`] is names, inodes and mounts; [`mod@file`], whose items stand here too, is open files
-//! with their generated routines, and [`files`] the descriptors by which programs know them; [`pipe`],
-//! [`socket`], [`event`] and [`epoll`] are kinds of them. [`io`] is the buffer of a transfer, [`poll`]
-//! waiting for many files, [`seam`] what routines are generated against.
+//! *Interface*: [`fs`] is names, inodes and mounts; [`mod@file`], whose items are also here, is open files
+//! with their generated routines, and [`files`] is the descriptors by which programs name them; [`pipe`],
+//! [`socket`], [`event`] and [`epoll`] are kinds of files. [`io`] is the buffer of a transfer, [`poll`] waits
+//! for many files, and [`seam`] has the constants for generated routines.
 //!
-//! Nothing here knows processes: [`callout`] is what it asks about them.
+//! Nothing here knows processes: [`callout`] has the questions about them.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
-// Whatever a program does is answered by a value.
+// Every action of a program is answered by a value, never by a panic.
 #![cfg_attr(
     not(test),
     deny(

@@ -13,7 +13,7 @@ mod provoke;
 mod report;
 mod session;
 
-/// What may run in place of the first program, if the command line asks for it.
+/// The suite to run in place of the first program, if the command line asks for it.
 pub struct Suites {
     /// When there is memory, before there are threads.
     pub alone: fn(),

@@ -1,11 +1,12 @@
-//! Linux's surface: its calls by number, what programs read of the kernel, and the first program.
+//! The Linux interface: calls by number, the texts that programs read about the kernel, and the first
+//! program.
 //!
 //! *Interface*: [`trap`] links the machine's exceptions and calls to this room; [`call`] is the table by
 //! number; [`boot`] makes the tree of names, with `/proc`, `/sys` and `/syn` in it; [`init`] runs the first
 //! program.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
-// Whatever a program does is answered by a value.
+// Every action of a program is answered by a value, never by a panic.
 #![cfg_attr(
     not(test),
     deny(

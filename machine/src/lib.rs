@@ -1,9 +1,9 @@
 //! The x86-64 itself: boot, traps, interrupts, clocks, ports, per-CPU data.
 //!
-//! *Interface*: one module a subject. The assembly entry brings the boot CPU up and then calls the
-//! kernel room's `kernel_main`; everything else is called from there. [`cpu::start_others`] brings the
-//! other processors up. What the machine needs of higher rooms it calls through
-//! [`trap::Callouts`] and [`report::Callouts`] (dissertation, section 4.1.3).
+//! *Interface*: one module for each subject. The assembly entry brings the boot CPU up and then calls the
+//! kernel room's `kernel_main`; everything else is called from there. [`cpu::start_others`] brings the other
+//! processors up. The machine calls higher rooms through [`trap::Callouts`] and [`report::Callouts`]
+//! (dissertation, section 4.1.3).
 //!
 //! On a host (unit tests of this and higher rooms) the crate compiles with no machine underneath: one
 //! CPU, no interrupts, user copies are plain copies.

@@ -1,14 +1,14 @@
-//! Processes: what runs programs, and what happens to it.
+//! Processes: their threads, memory, signals, time and programs.
 //!
-//! *Interface*: [`mod@process`], whose items stand here too, is processes and their threads; [`signal`],
-//! [`time`] and [`futex`] are what happens between them, [`exec`] puts a program into one, [`ipc`] is what
-//! System V and POSIX let them share by name. [`dispatch`] makes the code that answers a thread's calls,
-//! [`fp`] shows its registers, [`memory`] says who has to end when there is none.
+//! *Interface*: [`mod@process`], whose items are also here, is processes and their threads; [`signal`],
+//! [`time`] and [`futex`] connect them, [`exec`] loads a program into a process, and [`ipc`] is System V and
+//! POSIX IPC. [`dispatch`] makes the code that answers a thread's calls, [`fp`] shows its vector registers,
+//! and [`memory`] chooses the process to end when memory runs out.
 //!
 //! Nothing here knows the calls by number, or terminals.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
-// Whatever a program does is answered by a value.
+// Every action of a program is answered by a value, never by a panic.
 #![cfg_attr(
     not(test),
     deny(

@@ -8,7 +8,7 @@
 
 extern crate alloc;
 
-// Classes are statics, which loom's atomics cannot be; under loom only what has a model is compiled with it.
+// Classes are statics, which loom's atomics cannot be; under loom only the parts with a model are compiled.
 
 mod catalogue;
 mod kit;

@@ -1,4 +1,4 @@
-//! Structures that wait for no lock, one algorithm a file (dissertation, chapter 5).
+//! Lock-free structures, one algorithm in each file (dissertation, chapter 5).
 //!
 //! *Interface*: each module's first lines. Waiting (`wait`, `monitor`) knows threads
 //! only through the callouts that the thread room links at boot.

@@ -7,18 +7,17 @@
 //!   [`for_each`];
 //! - blocking: [`suspend`], [`resume`], [`yield_now`];
 //! - one thread on another: the methods of [`Tte`] in [`ops`]: hold, release, stop, step, interrupt, signal,
-//!   notify, alert, kill; [`wait`]; [`by_handle`] finds a thread that a program names, [`direct`] does what
-//!   is frequent straight out of the dispatcher;
+//!   notify, alert, kill; [`wait`]; [`by_handle`] finds a thread that a program names, [`direct`] does the
+//!   frequent operations directly from the dispatcher;
 //! - from the kernel into user mode and back: [`protected_return`];
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`]
 //!   and [`no_fpu`] from its own;
-//! - [`chain`]: procedures put to the end of the interrupt that is being handled;
-//! - [`speculation`]: what a thread asks of the processor for itself; [`grace`]: the thread that ends grace
-//!   periods;
-//! - [`clock`]: alarms and sleeping; [`deadline`]: how long a thread is willing to wait; [`fp`]: floating
-//!   point; [`dispatch`]: a thread's own system-call entry.
+//! - [`chain`]: procedures that run at the end of the current interrupt;
+//! - [`speculation`]: a thread's own speculation controls; [`grace`]: the thread that ends grace periods;
+//! - [`clock`]: alarms and sleeping; [`deadline`]: the time limit of a thread's wait; [`fp`]: floating point;
+//!   [`dispatch`]: a thread's own system-call entry.
 //!
-//! Nothing here knows processes, files or signals of Linux: a thread has one owner word.
+//! Nothing here knows processes, files or Linux signals: a thread has one owner word.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 

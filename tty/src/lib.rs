@@ -1,16 +1,16 @@
 //! The terminal: two editors around a serial line or a pseudo-terminal's channel, with sessions and job
 //! control.
 //!
-//! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is what
-//! an open descriptor of it does. A *pump* thread moves bytes from the line's input queue (a passive
+//! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is the
+//! behaviour of an open descriptor of it. A *pump* thread moves bytes from the line's input queue (a passive
 //! producer) into the input editor (a passive consumer), echoes, and turns control characters into signals,
-//! whether or not anybody reads.
+//! whether or not a thread is reading.
 //!
 //! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an
 //! output converter), 4.4.1 (pump), 4.4.2 (filters).
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
-// Whatever a program does is answered by a value.
+// Every action of a program is answered by a value, never by a panic.
 #![cfg_attr(
     not(test),
     deny(
@@ -69,7 +69,7 @@ pub struct Tty {
     line: Line,
     editor: Arc<Editor>,
     keys: Ref<Switch>,
-    /// What was edited, and the foreground group.
+    /// The edited input, and the foreground group.
     typed: Arc<Typed>,
     routines: Routines,
     /// Woken when held output may go on.
@@ -79,7 +79,7 @@ pub struct Tty {
     session: AtomicI32,
     size: Monitor<Winsize>,
     device: u64,
-    /// What a pseudo-terminal has besides.
+    /// The additional state of a pseudo-terminal.
     pair: Option<Pair>,
 }
 
@@ -176,8 +176,7 @@ impl Tty {
         }
     }
 
-    /// What was typed is in the editor: its echo is shown, control characters have their effect, readers are
-    /// woken.
+    /// The typed input is in the editor: shows its echo, applies control characters, and wakes the readers.
     fn settle(&self) {
         for control in self.editor.settle() {
             self.keys.select(control as u32);
@@ -187,13 +186,14 @@ impl Tty {
         }
     }
 
-    /// The settings changed, the output is held or goes on, or the master is another.
+    /// Called after a change of the settings, when output stops or continues, or after a change of the
+    /// master.
     fn replug(&self) {
         let d = self.editor.lock();
         self.replug_for(&d);
     }
 
-    /// As [`Tty::replug`], for who has the editor's turn.
+    /// As [`Tty::replug`], for a caller that holds the editor's turn.
     fn replug_for(&self, d: &Discipline) {
         let of_pair = |what: fn(&Pair) -> bool| self.pair.as_ref().is_some_and(what);
         let sort = Sort {
@@ -204,7 +204,7 @@ impl Tty {
         self.routines.replug(&d.settings, sort, &self.editor);
     }
 
-    /// Whether there is nobody at the other end any more.
+    /// Whether the other end is closed.
     fn is_gone(&self) -> bool {
         self.pair.as_ref().is_some_and(Pair::is_gone)
     }

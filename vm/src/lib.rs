@@ -1,7 +1,7 @@
 //! Frames, page tables, address spaces, and the kernel's code space.
 //!
 //! *Interface*: `init` once at boot; [`frame`] (physical memory), the kernel heap ([`heap`]), [`fallible`]
-//! (memory that may be refused), [`space::AddressSpace`] (what a process sees), [`user`] (the kernel's access
+//! (memory that may be refused), [`space::AddressSpace`] (a process's memory), [`user`] (the kernel's access
 //! to user memory), [`stack`] (kernel stacks), [`code`] (where generated code lives), [`mmio`] (device
 //! registers).
 //!

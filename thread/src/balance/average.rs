@@ -1,10 +1,11 @@
-//! Load averages: how many threads wanted a CPU in the last minutes, the older moments counting less.
+//! Load averages: the number of threads that wanted a CPU in the last minutes, with less weight for older
+//! moments.
 //!
-//! *Interface*: [`look`] by who takes a sample; [`now`] for who asks.
+//! *Interface*: the sampling code calls [`look`]; [`now`] returns the averages.
 //!
-//! As on Linux: every five seconds the threads that are ready are mixed into the averages. A moment that
-//! passes while no CPU takes samples finds nobody ready; it is made up for by whoever comes next, and there
-//! need be no interrupt for it.
+//! As on Linux: every five seconds the threads that are ready are mixed into the averages. When no CPU takes
+//! samples at such a moment, no thread was ready; the next caller makes up for the moment, so no interrupt is
+//! needed for it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,12 +15,12 @@ const EVERY_NS: u64 = 5_000_000_000;
 const STALE_NS: u64 = 20_000_000;
 /// One thread.
 const ONE: u64 = 1 << 11;
-/// What is left of a minute's, five minutes' and a quarter of an hour's average after five seconds, in units
-/// of 1/2048.
+/// The part of the averages over one, five and fifteen minutes that is left after five seconds, in units of
+/// 1/2048.
 const KEPT: [u64; 3] = [1884, 2014, 2037];
 
 static AVERAGES: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
-/// The next moment. Who moves it on changes the averages: nobody else does for five seconds.
+/// The next moment. The CPU that advances it changes the averages; no other CPU does for five seconds.
 static NEXT_NS: AtomicU64 = AtomicU64::new(EVERY_NS);
 
 /// `ready` threads are ready now, at `now_ns`. With interrupts off.
@@ -33,7 +34,7 @@ pub(crate) fn look(now_ns: u64, ready: u32) {
 /// The averages.
 pub(crate) fn now(now_ns: u64) -> [u64; 3] {
     let irq = machine::cpu::irq_save();
-    // Who asks was not there at the moments that have passed without a sample.
+    // The calling thread was not ready at the moments that have passed without a sample.
     look(now_ns, 0);
     machine::cpu::irq_restore(irq);
     AVERAGES
@@ -62,7 +63,7 @@ fn settle(now_ns: u64, ready: u32) {
     }
 }
 
-/// An average of which `kept` is kept and to which `ready` is added; it is rounded towards what is added.
+/// The average after `kept` of it is kept and `ready` is added; it is rounded towards `ready`.
 fn mixed(average: u64, kept: u64, ready: u64) -> u64 {
     let sum = average * kept + ready * (ONE - kept);
     let up = if ready >= average { ONE - 1 } else { 0 };

@@ -1,24 +1,25 @@
-//! Balancing between CPUs: who has waited long goes on the shelf, idle CPUs take from all shelves.
+//! Balancing between CPUs: threads that have waited long go on the shelf, and idle CPUs take from all
+//! shelves.
 //!
 //! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`left`]
-//! when a thread gives the CPU up to one from the shelf; [`follow`] for who was woken from another CPU;
+//! when a thread gives the CPU to one from the shelf; [`follow`] for a thread that another CPU has woken;
 //! [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
 //!
-//! A ring holds who runs, who was woken within the last quantum, and the next in line of each level; who has
-//! waited for a whole quantum stands on the CPU's shelf. An idle CPU takes from there by one exchange,
-//! whatever the shelf's CPU does meanwhile. Two threads that wake each other in turn never wait that long and
-//! are never torn apart.
+//! A ring holds the running thread, the threads woken within the last quantum, and the next in line of each
+//! level. A thread that has waited for a whole quantum is on the CPU's shelf. An idle CPU takes it from there
+//! by one exchange, whatever the shelf's CPU does meanwhile. Two threads that wake each other in turn never
+//! wait that long, so they are never separated.
 //!
-//! A new thread goes to the shelf too, but no idle CPU is woken for a program's as long as its maker may be
-//! about to wait for it: what begins here finds its parent's memory in the cache. When the maker gives the
-//! CPU up it runs here, and what else stands on the shelf wakes an idle CPU; when the maker computes on, the
-//! next tick does.
+//! A new thread goes to the shelf too. A program's new thread wakes no idle CPU as long as its creator may be
+//! about to wait for it: on this CPU it finds its parent's memory in the cache. When the creator gives up the
+//! CPU, the new thread runs here, and further threads on the shelf wake an idle CPU. When the creator keeps
+//! computing, the next tick wakes one.
 //!
-//! Who was woken by a CPU that has nothing else to do goes there if its home is busy: two families of threads
-//! that have met on one CPU part again when one of them lends a thread to an idle CPU.
+//! A thread that is woken by an otherwise idle CPU moves there if its home CPU is busy. So two families of
+//! threads on one CPU separate when one of them has a thread on an idle CPU.
 //!
-//! The switch knows nothing of all this: rings stay one CPU's, and their links lead to threads that nobody
-//! else may have. A machine with one CPU has no use for shelves and leaves them empty.
+//! The switch does not depend on any of this: a ring belongs to one CPU, and its links lead to threads that
+//! no other CPU may take. A machine with one CPU leaves its shelf empty.
 //! Source: dissertation, section 5.3.1.
 
 pub(crate) mod average;
@@ -39,8 +40,8 @@ use machine::cpu::{Cpu, cpus};
 /// Most threads that one tick moves from the ring to the shelf.
 const OFFERS: usize = 4;
 
-/// Puts on the shelf who has waited for a quantum in the ring, and wakes an idle CPU for each; the next in
-/// line goes too when a CPU is idle. Returns how many idle CPUs are on their way.
+/// Puts the threads that have waited for a quantum in the ring on the shelf, and wakes an idle CPU for each;
+/// the next in line goes too when a CPU is idle. Returns the number of idle CPUs that were woken.
 pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
         return 0;
@@ -66,8 +67,9 @@ fn waited_long(tte: &Tte) -> bool {
     timer::ticks_to_ns(waited) >= tte.quantum_ns()
 }
 
-/// A quantum is over, or has passed in which threads only woke each other or gave way to each other: who has
-/// stood on the shelf longest joins the ring again, if more stand there than CPUs are `coming`.
+/// Called when a quantum is over, or has passed in which threads only woke each other or yielded to each
+/// other: the thread that has been on the shelf longest joins the ring again, if there are more threads on
+/// the shelf than CPUs are `coming`.
 pub(crate) fn turn_over(local: &Local, me: &Tte, coming: usize) {
     if local.ring.shelf.is_used() && local.ring.shelf.len() > coming {
         local.ring.take_back(me);
@@ -94,7 +96,7 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
     true
 }
 
-/// Wakes an idle CPU, if there is one, for who stands on the shelf of this CPU. Whether it did.
+/// Wakes an idle CPU, if there is one, for a thread on this CPU's shelf. Whether it did.
 pub(crate) fn left(ring: &ReadyRing) -> bool {
     IDLE.any() && ring.shelf.is_used() && ring.shelf.sweep() && wake_one()
 }
@@ -106,7 +108,7 @@ pub(crate) fn pass_on() {
     }
 }
 
-/// Interrupts an idle CPU, if there is one, for what was put on a shelf.
+/// Interrupts an idle CPU, if there is one, for a thread that was put on a shelf.
 fn wake_one() -> bool {
     let idle = IDLE.claim();
     if let Some(idle) = idle {

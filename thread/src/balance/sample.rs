@@ -1,15 +1,15 @@
-//! Samples: for whom a CPU computes, a program or the kernel.
+//! Samples: whether a CPU computes for a program or for the kernel.
 //!
 //! *Interface*: [`Split`] and [`Tte::split`] for a thread, [`of_cpu`] for a CPU, [`load`] for the load
-//! averages; [`take`] by the timer interrupt, [`begin`] by an idle CPU that has got something to do.
+//! averages; the timer interrupt calls [`take`], and a CPU that ceases to be idle calls [`begin`].
 //!
-//! Nobody takes the time on the way into the kernel and back. While a CPU has anything to do, its timer looks
-//! a hundred times a second at what it has interrupted, and gives the thread's time since its last sample,
-//! all of it, to the mode that it finds. (Linux does so, too, unless it was built to account for each
-//! crossing.) A CPU without anything to do is not interrupted for it.
+//! No time is measured on entry to the kernel and exit from it. While a CPU is not idle, its timer checks a
+//! hundred times a second which mode it has interrupted, and adds all of the thread's time since its last
+//! sample to that mode. (Linux does the same, unless it was built to account at each kernel entry.) An idle
+//! CPU gets no such interrupts.
 //!
 //! Calls that generated code answers run with interrupts off, so an interrupt waits until they are back in
-//! user mode. There rip is what `syscall` left in rcx, and the time is the kernel's.
+//! user mode. There rip is the value that `syscall` left in rcx, and the time is counted as the kernel's.
 
 use crate::balance::average;
 use crate::running::local::Local;
@@ -33,7 +33,7 @@ pub(crate) struct Samples {
 pub struct Split {
     /// Of programs.
     pub user: u64,
-    /// Of programs that are nice. Not counted for a thread, which has all of its own in `user`.
+    /// Of nice programs. Not used for a thread, whose user time is all in `user`.
     pub nice: u64,
     /// Of the kernel.
     pub system: u64,
@@ -65,7 +65,7 @@ impl Samples {
     }
 }
 
-/// Adds to what this CPU alone writes.
+/// Adds to a word that only this CPU writes.
 fn add(to: &AtomicU64, counts: u64) {
     to.store(
         to.load(Ordering::Relaxed).wrapping_add(counts),
@@ -74,18 +74,18 @@ fn add(to: &AtomicU64, counts: u64) {
 }
 
 impl Tte {
-    /// What samples say about the thread's time.
+    /// The division of the thread's time by samples.
     pub fn split(&self) -> Split {
         self.samples.split()
     }
 
-    /// Whether its user's time is told apart as a nice thread's.
+    /// Whether its user time counts as a nice thread's.
     pub fn set_nice(&self, nice: bool) {
         self.nice.store(nice, Ordering::Relaxed);
     }
 }
 
-/// What samples say about the time of CPU number `cpu`.
+/// The division of the time of CPU number `cpu` by samples.
 pub fn of_cpu(cpu: usize) -> Split {
     crate::running::local::local(cpu).samples.split()
 }
@@ -112,7 +112,7 @@ pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame) {
     local.sample_ns.store(now + PERIOD_NS, Ordering::Relaxed);
     let samples = &me.samples;
     let before = [&samples.user, &samples.system].map(|part| part.load(Ordering::Relaxed));
-    // While it runs, the count at its switch-in stands subtracted.
+    // While the thread runs, the time stamp at its switch-in is subtracted.
     let ran = me.time.load(Ordering::Relaxed).wrapping_add(tsc());
     let fresh = ran.saturating_sub(before[0].wrapping_add(before[1]));
     if computes(frame) {

@@ -1,20 +1,20 @@
-//! `Shelf`: ready threads that any CPU may take, and `Idlers`: the CPUs that want some.
+//! `Shelf`: ready threads that any CPU may take, and `Idlers`: the idle CPUs that want some.
 //!
 //! *Interface*: the shelf's own CPU, with interrupts off, calls [`Shelf::put`], [`Shelf::is_used`] and
-//! [`Shelf::take_here`]; anybody calls [`Shelf::take`] and [`Shelf::take_this`]. An idle CPU calls
-//! [`Idlers::announce`], looks at every shelf once more, and only then halts; who has put something on a
-//! shelf calls [`Idlers::claim`] and interrupts the CPU that it gets.
+//! [`Shelf::take_here`]; any CPU calls [`Shelf::take`] and [`Shelf::take_this`]. An idle CPU calls
+//! [`Idlers::announce`], searches every shelf once more, and only then halts. After putting a thread on a
+//! shelf, a CPU calls [`Idlers::claim`] and interrupts the CPU that it gets.
 //!
-//! A thread's place on the shelf is the mark of section 5.3.1: it stands there whole, switched out and in no
-//! ring, and the exchange of the place with null makes it the taker's, who alone may put it into a ring.
-//! Nothing else of the shelf's CPU is touched, so it need not help, answer, or even run.
+//! A thread's place on the shelf is the mark of section 5.3.1. The thread is completely switched out and in
+//! no ring. The exchange of the place with null gives the thread to the taker, and only the taker may put it
+//! into a ring. Nothing else of the shelf's CPU is touched, so that CPU need not help, answer, or even run.
 //!
-//! Progress: `put` is wait-free; `take` is lock-free, a failed exchange means that another got the thread;
-//! `claim` is lock-free. A place holds a thread and nothing but its address, so a thread that was taken and
-//! put back meanwhile is as good as one that was not: ABA does no harm.
+//! Progress: `put` is wait-free; `take` is lock-free: a failed exchange means that another CPU got the
+//! thread; `claim` is lock-free. A place holds only a thread's address, so a thread that was taken and put
+//! back meanwhile is equivalent to one that stayed: ABA does no harm.
 //! Memory order: `put` releases what the shelf's CPU wrote (the thread's registers above all), the exchange
-//! acquires it. Between `put` and the look at the idle CPUs, and between `announce` and the look at the
-//! shelves, stands a full fence each: one of the two sees the other (`tests/shelf_model.rs`).
+//! acquires it. There is a full fence between `put` and the check of the idle CPUs, and between `announce`
+//! and the search of the shelves, so one of the two sees the other (`tests/shelf_model.rs`).
 //! Source: dissertation, section 5.3.1 (marking a thread by compare-and-swap before it is dispatched).
 
 use crate::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering, constructor, fence};
@@ -23,7 +23,7 @@ use core::ptr::null_mut;
 /// One CPU's shelf of up to `N` (at most 32) things of type-stable memory.
 #[repr(align(64))]
 pub struct Shelf<T, const N: usize> {
-    /// What stands there; null where nothing does.
+    /// The threads on the shelf; null in an empty place.
     pub(crate) places: [AtomicPtr<T>; N],
     /// For each place, when it was last filled, in puts.
     pub(crate) filled: [AtomicU64; N],
@@ -91,9 +91,8 @@ impl<T, const N: usize> Shelf<T, N> {
         used != 0
     }
 
-    /// Takes, of those for which `rank` gives the lowest number, the one that has stood there longest. From
-    /// any CPU. What `rank` looks at may be another CPU's already, so it decides about preference and nothing
-    /// else.
+    /// Takes, of the threads with the lowest `rank`, the one that has been there longest. From any CPU. A
+    /// thread that `rank` reads may already belong to another CPU, so the rank may express only a preference.
     pub fn take(&self, rank: impl Fn(*mut T) -> Option<u8>) -> Option<*mut T> {
         self.take_among(u32::MAX >> (32 - N), rank)
     }
@@ -138,13 +137,13 @@ impl<T, const N: usize> Shelf<T, N> {
             .any(|place| self.take_from(place, thing))
     }
 
-    /// How many stand there, about.
+    /// The approximate number of threads on the shelf.
     pub fn len(&self) -> usize {
         let filled = |place: &&AtomicPtr<T>| !place.load(Ordering::Relaxed).is_null();
         self.places.iter().filter(filled).count()
     }
 
-    /// Whether nothing stands there, about.
+    /// Whether the shelf is empty, approximately.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -176,8 +175,8 @@ impl Idlers {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// After something was put on a shelf: one of them, which counts as idle no more and is to be interrupted
-    /// by the caller.
+    /// After a thread was put on a shelf: claims an idle CPU. It no longer counts as idle, and the caller
+    /// must interrupt it.
     pub fn claim(&self) -> Option<usize> {
         fence(Ordering::SeqCst);
         let mut idle = self.0.load(Ordering::Relaxed);

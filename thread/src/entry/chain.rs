@@ -1,18 +1,18 @@
-//! Procedure chaining: a procedure put to the end of the interrupt that this CPU is handling.
+//! Procedure chaining: a procedure runs at the end of the interrupt that this CPU is handling.
 //!
 //! *Interface*: [`chain`], from handlers and from anywhere else with interrupts on or off; the gate calls
 //! `run` at the end of each interrupt.
 //!
-//! Two handlers that would be in each other's way are not kept apart by a lock: what the second wants is done
-//! after the first. A CPU's chain is a fixed array that only this CPU touches, with interrupts off. At the
-//! end of the outermost interrupt its procedures run in order, each with interrupts off and with interrupts
-//! on before it, before the CPU goes back to what was interrupted or gives it up. An interrupt that comes in
-//! between chains to the same chain and leaves running it to the one below. So who has much to do in a
-//! handler does a little and chains the rest. To `sync::epoch` all of it is one interrupt: what a handler
-//! could read, what it has chained can read.
+//! Two handlers that would interfere with each other are not separated by a lock: the second one's work is
+//! done after the first. A CPU's chain is a fixed array that only this CPU touches, with interrupts off. At
+//! the end of the outermost interrupt its procedures run in order, each with interrupts off and with
+//! interrupts on before it, before the CPU returns to the interrupted code or switches. An interrupt that
+//! comes in between adds to the same chain and leaves running the chain to the interrupt below. So a handler
+//! with much work does a little and chains the rest. For `sync::epoch` all of this is one interrupt: a
+//! chained procedure may read whatever its handler could read.
 //!
-//! The dissertation changes the return address on the stack; here the way out of an interrupt is one piece of
-//! code, which looks at one word.
+//! The dissertation changes the return address on the stack; here all interrupts leave through one piece of
+//! code, which checks one word.
 //! Progress: wait-free. Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", sections
 //! 3.1 and 4.4; dissertation, section 5.3.2.
 
@@ -34,7 +34,7 @@ const RUNNING: u32 = 1 << 31;
 /// One CPU's chain. On that CPU, with interrupts off.
 pub(crate) struct Chain {
     links: [(AtomicUsize, AtomicUsize); LINKS],
-    /// Where the first one is.
+    /// Index of the first procedure.
     first: AtomicU32,
     /// How many there are, and [`RUNNING`].
     state: AtomicU32,
@@ -95,8 +95,8 @@ impl Chain {
         Some((procedure, argument.load(Ordering::Relaxed)))
     }
 
-    /// Runs what is chained, in order. At the end of an interrupt, with interrupts off, also on return; on in
-    /// between.
+    /// Runs the chained procedures in order. At the end of an interrupt; interrupts are off at entry and
+    /// return, and on in between.
     #[cold]
     #[inline(never)]
     pub fn run(&self) {
@@ -113,18 +113,18 @@ impl Chain {
         self.state.store(0, Ordering::Relaxed);
     }
 
-    /// Whether an interrupt ends inside the chain of another, which goes on with it and then looks who is to
-    /// run.
+    /// Whether an interrupt ends inside the chain of another interrupt, which continues the chain and then
+    /// chooses the next thread.
     #[inline(always)]
     pub fn is_below(&self) -> bool {
         self.is_running()
     }
 }
 
-/// Has `procedure(argument)` called, with interrupts off, at the end of the interrupt that is being handled
-/// here: after those chained before it, and before anything that was interrupted or woken goes on. Outside an
-/// interrupt it is called at once when interrupts are on, and else by an interrupt that comes as soon as they
-/// are. It may resume threads, set alarms and chain, and not sleep.
+/// Calls `procedure(argument)`, with interrupts off, at the end of the interrupt that this CPU is handling:
+/// after the procedures chained before it, and before any interrupted or woken thread continues. Outside an
+/// interrupt it is called at once if interrupts are on, and otherwise by an interrupt as soon as they are. It
+/// may resume threads, set alarms and chain, but not sleep.
 ///
 /// # Errors
 /// [`LINKS`] procedures are chained here already.
@@ -184,7 +184,7 @@ mod tests {
 
     static NESTED: Chain = Chain::new();
 
-    /// What an interrupt inside the chain does: it chains, and does not run.
+    /// The behaviour of an interrupt inside the chain: it chains and does not run the chain.
     fn interrupted(argument: usize) {
         NESTED.put(called, argument + 1).unwrap();
         assert!(NESTED.is_below());

@@ -1,26 +1,25 @@
 //! The dispatcher: the code that one thread's `syscall` instruction enters, generated for that thread.
 //!
-//! *Interface*: say once which leaf calls there are ([`Leaves`], [`Plan`]), describe a thread's own with a
+//! *Interface*: define the leaf calls once ([`Leaves`], [`Plan`]), describe a thread's dispatcher with a
 //! [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`. A new
 //! one is needed when the value of a [`Leaf::Value`] or the descriptor table's arrays or size change.
 //!
 //! A plan is assembled once; a thread's dispatcher is a copy of it with the thread's constants put in
-//! (section 3.1). Threads share what is equal for all of them, the plan's text, and nothing that would cost
-//! an instruction of a call.
+//! (section 3.1). Threads share the plan's text, but no code whose sharing would cost a call an instruction.
 //!
 //! Entered by a jump: interrupts off, user's stack pointer, rax = number, rcx = user's rip, r11 = user's
-//! flags. Known when generated: where the thread's stack base is, the addresses and the size of its kernel
-//! procedure table, the answers of its leaf calls. `read` and `write` come first, then the two first leaves
-//! and `lseek`, then trees of comparisons over what is left.
-//! - a leaf is answered on the spot: no stack, no register but rax;
-//! - a descriptor call goes to the descriptor's own routine; the index is masked, so that no speculated call
+//! flags. Constants of the code: the address of the thread's stack base, the addresses and the size of its
+//! kernel procedure table, the answers of its leaf calls. `read` and `write` come first, then the two first
+//! leaves and `lseek`, then trees of comparisons over the other calls.
+//! - a leaf is answered directly: no stack, and no register changes but rax;
+//! - a descriptor call goes to the descriptor's own routine; the index is masked, so no speculative call
 //!   leaves the table;
-//! - a number that no call has is refused, as is a descriptor below zero;
-//! - everything else, descriptors beyond the table too, goes to what is linked for it (`outright`), and from
+//! - an unknown call number is refused, and so is a negative descriptor;
+//! - everything else, including descriptors beyond the table, goes to the linked code (`outright`), and from
 //!   there to the machine's slow entry.
 //!
-//! Where mitigations want it the entry of `syscall` has changed stacks already (`machine::guard`), and each
-//! way out has more to do.
+//! With some mitigations the entry of `syscall` has already changed stacks (`machine::guard`), and each exit
+//! has more work.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
@@ -33,8 +32,8 @@ use core::mem::offset_of;
 use machine::cpu::StackBase;
 use machine::guard;
 
-/// A kernel procedure table, as constants for the generator. Its words are 8 bytes each, of which the low
-/// four are the routine's address without its sign: what changes them has the others for itself.
+/// A kernel procedure table, as constants for the generator. Its words are 8 bytes each. The low four bytes
+/// are the routine's address without its sign extension; the others are for the code that changes the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kpt {
     /// Address of the array of `read` routines.
@@ -64,8 +63,8 @@ pub enum Leaf {
     Value,
     /// The 32-bit word at the thread's value, an address that stays valid as long as the dispatcher does.
     Word,
-    /// Whatever the routine at the thread's value returns: it keeps the contract of a descriptor routine
-    /// (docs/architecture.md), and stays for ever.
+    /// The result of the routine at the thread's value. The routine keeps the contract of a descriptor
+    /// routine (docs/architecture.md) and is never freed.
     Routine,
     /// `sched_yield`: the thread's switch code answers zero at once, or switches. Takes no value.
     Yield,
@@ -128,7 +127,7 @@ impl Plan {
     }
 }
 
-/// What a thread's dispatcher knows.
+/// The constants of a thread's dispatcher.
 #[derive(Clone, Copy)]
 pub struct Spec<'a> {
     /// The thread's descriptor routines.
@@ -139,7 +138,7 @@ pub struct Spec<'a> {
     pub values: &'a [usize],
 }
 
-/// Entered by a jump from the CPU's `syscall` stub; nobody calls it from Rust.
+/// Entered by a jump from the CPU's `syscall` stub; Rust never calls it.
 pub struct Jump;
 
 /// A thread's dispatcher.
@@ -147,13 +146,13 @@ pub struct Dispatcher(Routine<Jump>);
 
 static DISPATCHER: Class = Class::new("thread.dispatcher");
 
-/// Where a `read` is made again; the way in comes after it.
+/// Where a `read` starts again; the entry comes after it.
 const AGAIN: usize = 0;
 const ENTRY: usize = 8;
 
 impl Dispatcher {
-    /// The dispatcher of `tte`, whose stack is in place. What it does not answer goes to `rest`, which is the
-    /// machine's slow entry or entered as that is.
+    /// The dispatcher of `tte`, which already has its stack. Calls that it does not answer go to `rest`: the
+    /// machine's slow entry, or code with the same entry conditions.
     pub fn synthesize(tte: &Tte, spec: &Spec, rest: usize) -> Result<Dispatcher, OutOfCode> {
         let sealed = instantiate(tte, spec, rest)?;
         // SAFETY: the generator keeps the contract at the head of this file for this thread; the table
@@ -166,7 +165,7 @@ impl Dispatcher {
         self.0.entry() + ENTRY
     }
 
-    /// Where a `read` is made again: as at the entry, but on the kernel stack, at its base.
+    /// Where a `read` starts again: as at the entry, but on the kernel stack, at its base.
     pub fn read_again(&self) -> usize {
         self.0.entry() + AGAIN
     }
@@ -263,7 +262,8 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
         // It answers nothing itself: the thread may be traced.
         d.jmp_abs(*slow_entry);
     } else {
-        // A table only becomes longer, so who is beyond it has to look; but not below zero.
+        // A table only becomes longer, so a descriptor beyond it must be checked again; a negative one need
+        // not.
         dynasm!(d ; .arch x64 ; test edi, edi ; jns =>out ; mov rax, Errno::EBADF.to_rax() as i32);
         leave(d, Place::KernelStack);
     }
@@ -286,7 +286,8 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     unused.iter().for_each(|hole| d.spare(*hole));
 }
 
-/// From where `syscall` left the stack pointer. One that enters on the kernel stack is there, at its base.
+/// From the stack pointer that `syscall` left. A dispatcher that is entered on the kernel stack is already at
+/// its base.
 fn to_kernel_stack(d: &mut Draft, base: Hole) {
     if guard::enters_on_kernel_stack() {
         return d.spare(base);
@@ -300,8 +301,8 @@ fn to_user_stack(d: &mut Draft) {
     dynasm!(d ; .arch x64 ; mov rsp, [rsp + StackBase::USER_RSP as i32]);
 }
 
-/// One descriptor call, on the kernel stack. The index is masked by the comparison, for where that is not
-/// waited for. The routine leaves every register but rax alone.
+/// One descriptor call, on the kernel stack. The comparison's result masks the index, against speculation
+/// past the comparison. The routine preserves every register but rax.
 fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     dynasm!(d
         ; .arch x64
@@ -319,8 +320,8 @@ fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     leave(d, Place::KernelStack);
 }
 
-/// Compares eax with the sorted `leaves`, half by half. What is none of them goes to `slow`; where an `end`
-/// is given, on, but from that number on to the label beside it.
+/// Compares eax with the sorted `leaves`, half by half. Any other number goes to `slow`. If an `end` is
+/// given, it continues instead, and numbers from `end` on go to the label beside it.
 fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, end: Option<(u32, Label)>) {
     if leaves.len() <= 2 {
         for &(number, label) in leaves {

@@ -1,4 +1,4 @@
-//! The crossings: what the room does at the end of an interrupt, before user mode, and in its own exceptions.
+//! The crossings: the room's work at the end of an interrupt, before user mode, and in its own exceptions.
 //!
 //! *Interface*: [`irq_exit`] is the machine's callout of that name; [`before_user`] is the first thing in the
 //! room above's `return_to_user`, [`debug_trap`] and [`crate::switch::fp::no_fpu`] the first things in its
@@ -20,8 +20,8 @@ use machine::trap::{RFLAGS_IF, TrapFrame};
 
 const RFLAGS_TF: u64 = 1 << 8;
 
-/// Last thing in every interrupt: runs what is chained, and gives way when somebody was woken or the quantum
-/// is over. Interrupts are off.
+/// The last step of every interrupt: runs the chained procedures, and switches when a thread was woken or the
+/// quantum is over. Interrupts are off.
 pub fn irq_exit(frame: &mut TrapFrame) {
     let (cpu, local, me) = here();
     if !me.on_ring.load(Ordering::Relaxed) {
@@ -30,7 +30,7 @@ pub fn irq_exit(frame: &mut TrapFrame) {
     fresh_dispatcher(cpu, me);
     if !local.chain.is_still() {
         if local.chain.is_below() {
-            // Whatever this interrupt wants is for the end of the one below.
+            // The requests of this interrupt are handled at the end of the one below.
             return;
         }
         cpu.prolong(|| local.chain.run());
@@ -85,7 +85,7 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
             while protect::has_room(me)
                 && let Some(address) = me.signals.pop(Mode::User)
             {
-                // One that cannot be called is dropped.
+                // A procedure that cannot be called is dropped.
                 protect::call(frame, me, address);
             }
             irq_disable();

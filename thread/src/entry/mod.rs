@@ -1,4 +1,4 @@
-//! The ways into the kernel and out of it: dispatchers, calls straight out of them, the ends of interrupts,
+//! The ways into the kernel and out of it: dispatchers, calls directly from them, the ends of interrupts,
 //! procedures in user mode.
 //!
 //! *Interface*: of each file.

@@ -1,16 +1,16 @@
-//! A whole call by one Rust function, straight out of the dispatcher: one that makes no trap frame, and may
-//! sleep.
+//! A whole call by one Rust function, directly from the dispatcher: it makes no trap frame, and may sleep.
 //!
 //! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`way_out`], [`link_way_out`] and
-//! [`link_rest`] at boot; [`answered`] for the slow way; [`with_interrupts`] and [`generally`] for what a
-//! function does. Entered by a jump from a routine at any depth of the kernel stack, interrupts off, the
-//! user's registers as at the routine's entry, rax = the call's [`word`]. The function gets the call's
-//! arguments and comes back with interrupts off and the answer, or [`LEFT`]: then the call is made from its
-//! start the slow way. Something that is asked of the thread meanwhile is done on the slow way, too, which
-//! finds the answer there.
+//! [`link_rest`] at boot; [`answered`] for the slow path; [`with_interrupts`] and [`generally`] for use
+//! inside such a function. Entered by a jump from a routine at any depth of the kernel stack, interrupts off,
+//! the user's registers as at the routine's entry, rax = the call's [`word`]. The function gets the call's
+//! arguments and returns with interrupts off and the answer, or [`LEFT`]: then the call starts again on the
+//! slow path. Requests to the thread that arrive meanwhile are also handled on the slow path, which finds the
+//! answer.
 //!
-//! It is kernel text and no image, because a thread sleeps in it. The dispatcher that it came from may have
-//! gone meanwhile, so it does not return there: what leads to user mode is the same for all threads.
+//! It is kernel text and not generated code, because a thread sleeps in it. The calling dispatcher may be
+//! freed meanwhile, so the function does not return there: the way to user mode is the same code for all
+//! threads.
 //! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
 
 use abi::errno::Result;
@@ -28,10 +28,10 @@ pub const LEFT: isize = i32::MIN as isize;
 /// In a call's number, on the slow way: it may have been answered.
 pub const ANSWERED: u64 = 1 << 30;
 
-/// Where the way out is.
+/// Address of the way out.
 static OUT: AtomicUsize = AtomicUsize::new(0);
 
-/// Where calls go that no dispatcher answers itself.
+/// The target of calls that no dispatcher answers itself.
 static REST: AtomicUsize = AtomicUsize::new(0);
 
 /// Links the code that [`way_out`] makes, before the first program.
@@ -45,7 +45,7 @@ pub fn link_rest(entry: usize) {
     REST.store(entry, Ordering::Relaxed);
 }
 
-/// Where calls go that a dispatcher does not answer itself.
+/// The target of calls that a dispatcher does not answer itself.
 pub(crate) fn rest() -> usize {
     match REST.load(Ordering::Relaxed) {
         0 => machine::trap::syscall_slow(),
@@ -53,8 +53,8 @@ pub(crate) fn rest() -> usize {
     }
 }
 
-/// What leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so half a word
-/// says where it is.
+/// The word that leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so
+/// half a word holds its address.
 pub fn word(number: usize, function: OutrightFn) -> i64 {
     (number as i64) << 32 | i64::from(function as *const () as u32)
 }
@@ -83,8 +83,8 @@ pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The answer of a call that ordinary Rust makes. One that is interrupted is made again the slow way, which
-/// knows how it goes on.
+/// The answer of a call that ordinary Rust makes. An interrupted call starts again on the slow path, which
+/// knows how it continues.
 #[inline]
 pub fn generally(step: impl FnOnce() -> Result<usize>) -> isize {
     match with_interrupts(step) {

@@ -1,13 +1,13 @@
 //! Protected calls: the kernel calls a procedure in user mode, and gets control back when it returns.
 //!
-//! *Interface*: `call` makes the running thread's way back to user mode lead into a procedure;
-//! [`protected_return`] is the end of it, which the room above finds as an instruction fetch at
-//! [`PROTECTED_RETURN`]; [`forget`] drops what was interrupted (exec).
+//! *Interface*: `call` redirects the running thread's return to user mode into a procedure;
+//! [`protected_return`] is its end, which the room above sees as an instruction fetch at
+//! [`PROTECTED_RETURN`]; [`forget`] drops the interrupted state (exec).
 //!
-//! The call happens at a crossing, where the kernel stack holds nothing but the trap frame. The frame and the
-//! vector registers are kept in the thread's entry, out of the program's reach, and the procedure finds a
-//! return address on its stack that no program can map: returning there is an exception, which brings the
-//! thread back into supervisor mode and everything back as it was. So a procedure may change every register.
+//! The call happens at a crossing, where the kernel stack holds only the trap frame. The frame and the vector
+//! registers are saved in the thread's entry, out of the program's reach, and the procedure gets a return
+//! address on its stack that no program can map. Returning there is an exception, which brings the thread
+//! back into supervisor mode and restores the saved state. So a procedure may change every register.
 //! Procedures nest, up to [`DEPTH`].
 //! Source: dissertation, section 4.3.1.
 
@@ -26,7 +26,7 @@ const RED_ZONE: u64 = 128;
 /// Trap, direction and resume flags: clear when a procedure starts.
 const RFLAGS_CLEARED: u64 = 1 << 8 | 1 << 10 | 1 << 16;
 
-/// What a procedure has interrupted.
+/// The state that a procedure has interrupted.
 pub(crate) struct Interrupted {
     frame: TrapFrame,
     fp: Option<FpArea>,
@@ -46,21 +46,21 @@ impl Interrupted {
 /// How a procedure's return was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Return {
-    /// The thread goes on where it was interrupted.
+    /// The thread continues where it was interrupted.
     Resumed,
     /// It was the thread's first procedure: the thread has to end.
     Ended,
-    /// Nobody had called one.
+    /// No procedure was active.
     Stray,
 }
 
 /// Whether one more procedure may interrupt the running thread, which this is.
 pub(crate) fn has_room(me: &Tte) -> bool {
-    // SAFETY: the thread itself, and nobody else touches `calls`.
+    // SAFETY: the thread itself, and no other touches `calls`.
     unsafe { me.parts() }.calls.len() < DEPTH
 }
 
-/// Makes the running thread call `address` before it goes on as `frame` says. False: its stack cannot be
+/// Makes the running thread call `address` before it continues with `frame`. False: its stack cannot be
 /// written, or memory is short. Interrupts on; there is room.
 #[expect(
     clippy::disallowed_methods,
@@ -93,7 +93,7 @@ pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
     true
 }
 
-/// A procedure has returned: puts back what it interrupted. Interrupts on.
+/// A procedure has returned: restores the interrupted state. Interrupts on.
 pub fn protected_return(frame: &mut TrapFrame) -> Return {
     let me = current();
     if !has_room(me) {
@@ -127,8 +127,8 @@ pub fn forget() {
     me.signals.reset();
 }
 
-/// A new thread goes on inside the procedures that the running one is in (fork). The caller has `child`
-/// alone.
+/// A new thread continues inside the procedures that the running one is in (fork). Only the caller can reach
+/// `child`.
 #[expect(
     clippy::disallowed_methods,
     reason = "room is made, which may be refused"

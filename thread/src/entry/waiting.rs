@@ -1,14 +1,14 @@
-//! Sleeping straight out of a reading routine: what `quaject::Seam::waiting` asks for.
+//! Sleeping directly from a reading routine: the implementation of `quaject::Seam::waiting`.
 //!
 //! *Interface*: [`entry`]. Entered by a jump from a routine that found nothing, at any depth of the kernel
 //! stack, interrupts off, the user's registers as at the routine's entry, rax = address of the object's
 //! `quaject::Sleep`.
 //!
-//! It saves what a Rust function may change, has that function put the thread to sleep, and makes the call
-//! again where the thread's dispatcher does it. So a reader that waits for another thread costs two short
-//! passes of generated code and one switch, and no trap frame. It is kernel text and no image, because a
-//! thread sleeps in it. A thread that something is asked of meanwhile, or for which nothing will come, goes
-//! the slow way.
+//! It saves the registers that a Rust function may change, calls the function that puts the thread to sleep,
+//! and starts the call again in the thread's dispatcher. So a reader that waits for another thread costs two
+//! short passes of generated code and one switch, and no trap frame. It is kernel text and not generated
+//! code, because a thread sleeps in it. The slow path serves a thread that gets a request meanwhile, or for
+//! which no data can come.
 //! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
 
 /// The code address.

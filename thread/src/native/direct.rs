@@ -1,12 +1,12 @@
-//! Operations on other threads of one's own process, straight out of the dispatcher.
+//! Operations on other threads of the caller's process, directly from the dispatcher.
 //!
 //! *Interface*: [`entry`], for the dispatcher's leaf of [`native::CALL`]. It keeps the contract of a
 //! descriptor routine: rdi is the operation, rsi the thread's handle, rdx and r10 further arguments, all
 //! registers but rax are preserved, interrupts stay off.
 //!
-//! What only marks another thread of the same process is done here: a few exchanges of its state word, and no
-//! trap frame. Anything else (the caller itself, another process, what may sleep) leaves by the slow way,
-//! where ordinary Rust does all of the call.
+//! Operations that only mark another thread of the same process are done here: a few exchanges of its state
+//! word, and no trap frame. Others (on the caller itself, on another process, or with a sleep) take the slow
+//! path, where ordinary Rust does the whole call.
 //! Source: dissertation, sections 3.3.4 and 5.3.2.
 
 use crate::running::local::here;
@@ -44,7 +44,7 @@ extern "C" fn operate(operation: usize, handle: u64, argument: usize) -> i64 {
     let Some(thread) = by_handle(handle) else {
         return Errno::ESRCH.to_rax() as i64;
     };
-    // A thread that has a tag belongs to a process, and is none of the kernel's.
+    // A thread with a tag belongs to a process; it is not a kernel thread.
     let tag = me.tag() >> 32;
     if tag == 0 || thread.tag() >> 32 != tag || me.is(&thread) {
         return slow;

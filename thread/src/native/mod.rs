@@ -1,7 +1,6 @@
-//! Native operations: what one thread does to another.
+//! Native operations of one thread on another.
 //!
-//! *Interface*: [`ops`] has the operations, [`direct`] those that a program has straight out of the
-//! dispatcher.
+//! *Interface*: [`ops`] has the operations, [`direct`] those that the dispatcher answers directly.
 
 pub mod direct;
 pub mod ops;

@@ -2,15 +2,15 @@
 //!
 //! *Interface*: methods of [`Tte`]: `hold`, `release`, `stop`, `step`, `interrupt`, `signal`, `set_signal`,
 //! `notify`, `alert`, `kill`; [`wait`], [`wait_interruptible`] and [`hold_self`] for the running thread,
-//! [`safe_point`] for one of the kernel's. Any thread may call the methods on any other it holds a handle of,
-//! from any CPU; none waits.
+//! [`safe_point`] for a kernel thread. Any thread may call the methods on any other thread it holds a handle
+//! of, from any CPU; none of them waits.
 //!
-//! The steps are the dissertation's: mark the intention on the entry; do it, or make the CPU that can do it
-//! look; whoever finds the mark completes it. A mark on a thread in user mode is found at its next crossing,
-//! which an interrupt forces if it runs on another CPU. A thread of the kernel finds its mark at a safe
-//! point, where it holds nothing that others may need. The dissertation's *suspend* and *resume* are `hold`
-//! and `release` here: [`suspend`] and [`resume`] are for the token alone, which wait lists and alarms give
-//! too, so that a wake-up never starts a suspended or stopped thread again.
+//! The steps are the dissertation's: mark the intention on the entry; do the operation, or make the CPU that
+//! can do it check the mark; the party that finds the mark completes the operation. A thread in user mode
+//! finds its mark at the next crossing, which an interrupt forces if it runs on another CPU. A kernel thread
+//! finds its mark at a safe point, where it holds nothing that others may need. The dissertation's *suspend*
+//! and *resume* are `hold` and `release` here: [`suspend`] and [`resume`] handle only the token, which wait
+//! lists and alarms give too, so a wake-up never restarts a suspended or stopped thread.
 //! Source: dissertation, sections 4.3.2 and 5.3.2.
 
 use crate::running::block::{resume, suspend, switch, wake};
@@ -104,7 +104,7 @@ impl Tte {
     }
 
     /// Makes the thread call a procedure, as if an interrupt had happened. A suspended thread runs it and is
-    /// suspended again after it; one that sleeps in a call makes the call again after a user procedure.
+    /// suspended again after it; a thread that sleeps in a call makes the call again after a user procedure.
     ///
     /// # Errors
     /// Too many are pending.
@@ -160,8 +160,8 @@ impl Tte {
         self.state.fetch_and(!SIGNAL, Ordering::AcqRel);
     }
 
-    /// Marks the thread killed: sleeps that can be interrupted end, a suspended or stopped thread goes on,
-    /// and at its next crossing into user mode it has to `exit`.
+    /// Marks the thread killed: interruptible sleeps end, a suspended or stopped thread continues, and at its
+    /// next crossing into user mode it must `exit`.
     pub fn kill(&self) {
         self.attention(KILLED);
     }
@@ -247,7 +247,7 @@ pub fn wait_interruptible(event: u32) -> bool {
     let bit = 1 << (event % EVENTS);
     me.awaited.store(bit, Ordering::SeqCst);
     let come = loop {
-        // Before the look: what came together with the signal counts.
+        // Before the check, so a procedure that came together with the signal counts.
         let interrupted = me.flags() & (SIGNAL | KILLED) != 0;
         if me.events.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
             break true;
@@ -261,13 +261,14 @@ pub fn wait_interruptible(event: u32) -> bool {
     come
 }
 
-/// The running thread suspends itself at its next crossing, until somebody resumes it; not if somebody has.
+/// The running thread suspends itself at its next crossing until it is resumed; not if a resume has already
+/// come.
 pub fn hold_self() {
     token::hold_self(&current().state);
 }
 
-/// Where a thread of the kernel stops and is suspended if somebody asked for that. It holds nothing here that
-/// others may wait for. Interrupts on.
+/// Where a kernel thread stops or is suspended on request. It holds nothing here that others may wait for.
+/// Interrupts on.
 pub fn safe_point() {
     let me = current();
     loop {
@@ -287,8 +288,7 @@ fn waits(flags: u32) -> bool {
     flags & KILLED == 0 && (flags & STOPME != 0 || held)
 }
 
-/// What a thread that was woken, or had the CPU back, does about its marks. With interrupts off, also on
-/// return.
+/// Handles the marks of a thread that was woken or got the CPU back. With interrupts off, also on return.
 #[cold]
 pub(crate) fn woken(me: &Tte) {
     if me.flags() & POKED != 0 {
@@ -343,7 +343,7 @@ pub(crate) fn stop_here(me: &Tte) {
     }
     me.state.fetch_and(!STOPPED, Ordering::AcqRel);
     if took {
-        // A token that came for something else must not be lost; one too many does no harm.
+        // A token that came for another reason must not be lost; an extra token does no harm.
         me.state.fetch_or(TOKEN, Ordering::AcqRel);
     }
 }
